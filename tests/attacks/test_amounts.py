@@ -23,7 +23,7 @@ from tests.attacks.test_compromised_worker import attack, context, final
 from tests.commands.test_run_pattern import command
 from tests.conformance.replay_server import ReplayServer
 from tests.engine.scene import Scene, go, payments
-from tests.web.test_pages import form, signed_in
+from tests.web.test_pages import client_of, form
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
@@ -39,7 +39,7 @@ def admin(scene: Scene) -> User:
     return scene.add("ada", Role.ADMIN)
 
 
-def asked(scene: Scene) -> Escalation:
+def open_request(scene: Scene) -> Escalation:
     return Escalation.objects.get(run=go(scene.launch()), state=EscalationState.OPEN)
 
 
@@ -55,12 +55,12 @@ def test_the_table_is_the_parsers() -> None:
 
 
 def test_the_form_grants_what_was_typed(scene: Scene) -> None:
-    client = signed_in(admin(scene))
+    client = client_of(admin(scene))
     granted = {}
 
     texts = AS_TEXT | PADDED
     for token in texts:
-        escalation = asked(scene)
+        escalation = open_request(scene)
         client.post(reverse("decide", args=[escalation.pk]), with_amount(escalation, token))
         escalation.refresh_from_db()
         granted[token] = escalation.granted_minor
@@ -74,7 +74,7 @@ def with_amount(escalation: Escalation, text: str) -> dict[str, str]:
 
 
 def test_the_form_takes_no_other_text(scene: Scene) -> None:
-    client, escalation = signed_in(admin(scene)), asked(scene)
+    client, escalation = client_of(admin(scene)), open_request(scene)
     at = reverse("decide", args=[escalation.pk])
 
     answered = {
@@ -104,7 +104,7 @@ def test_the_commands_take_the_same_texts_and_no_other(scene: Scene) -> None:
 
 def test_a_decision_on_the_command_line_takes_the_same_texts_and_no_other(scene: Scene) -> None:
     admin(scene)
-    escalation = asked(scene)
+    escalation = open_request(scene)
     refused = [
         command("decide", str(escalation.pk), "--approve", f"--amount={token}", "--as", "ada")
         for token in NOT_AS_TEXT
@@ -114,7 +114,7 @@ def test_a_decision_on_the_command_line_takes_the_same_texts_and_no_other(scene:
     assert escalation.state == EscalationState.OPEN
 
     for token, minor in (AS_TEXT | PADDED).items():
-        escalation = asked(scene)
+        escalation = open_request(scene)
         command("decide", str(escalation.pk), "--approve", f"--amount={token}", "--as", "ada")
         escalation.refresh_from_db()
         assert escalation.granted_minor == minor, token

@@ -54,7 +54,7 @@ JOURNEYS = {
 LOST = [(name, role) for name, j in JOURNEYS.items() for role in (*j.roles, "every role")]
 
 
-def lost(lie: str) -> dict[str, Callable[[Any, str], str]]:
+def lies_of(lie: str) -> dict[str, Callable[[Any, str], str]]:
     """Return what each role says instead of the demo model's text: its form, and the lie in it."""
 
     def acting(_: Any, said: str) -> str:
@@ -94,7 +94,7 @@ def lost(lie: str) -> dict[str, Callable[[Any, str], str]]:
 @contextmanager
 def models(lie: str, role: str) -> Iterator[str]:
     """Serve every role as the demo model plays it, and `role` as a lost one."""
-    says = lost(lie)
+    says = lies_of(lie)
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -210,14 +210,14 @@ def test_no_text_ends_a_run_and_no_text_is_an_answer(text: str, pattern: str) ->
     assert said.issuperset(re.split(r"(?<=\.) ", found.action["answer"]))
 
 
-def measured(name: str) -> list[str]:
+def lines_of(name: str) -> list[str]:
     """Return texts that were written once the code was done, and never tuned for."""
     lines = (Path(__file__).parent / f"measured_{name}.txt").read_text().splitlines()
     return [re.sub(r"\\u([0-9a-f]{4})", lambda m: chr(int(m[1], 16)), line) for line in lines]
 
 
 def test_the_measured_rates_are_what_the_docs_say() -> None:
-    lies, honest = measured("lies"), measured("honest")
+    lies, honest = lines_of("lies"), lines_of("honest")
     alone = [
         sum(not free_words(text, ["Hello Anna,"]) for text in texts) for texts in (lies, honest)
     ]

@@ -13,7 +13,7 @@ from agents import operations
 from agents.core.states import ENDED
 from agents.models import Escalation, Run
 from tests.conformance.replay_server import ReplayServer
-from tests.desks.bank import answer_of, bank_scene, day, decide, euros, sent
+from tests.desks.bank import answer_of, bank_scene, day, decide, euros, postings
 from tests.engine.scene import Scene, fresh, go
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -97,7 +97,7 @@ def attack(scene: Scene, server: ReplayServer, script: list[str]) -> Run:
 def test_an_attack_pays_nothing_and_asks_nobody(script: list[str], server: ReplayServer) -> None:
     run = attack(bank_scene(), server, script)
 
-    assert (sent(run), run.effects.count()) == ([], 0)
+    assert (postings(run), run.effects.count()) == ([], 0)
     assert not Escalation.objects.filter(run=run).exists()
 
 
@@ -106,7 +106,7 @@ def test_what_nobody_named_or_knows_is_a_persons(script: list[str], server: Repl
     run = attack(bank_scene(), server, script)
 
     assert run.stop_reason == "human_rejected"
-    assert sent(run) in ([], [("P-101", 48000)])
+    assert postings(run) in ([], [("P-101", 48000)])
     assert not run.effects.exclude(escalation=None).exists()
 
 

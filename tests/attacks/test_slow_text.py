@@ -33,13 +33,13 @@ def _not_for_ever() -> Iterator[None]:
     signal.signal(signal.SIGALRM, before)
 
 
-def filled(part: str, most: int = MAX_CHARS) -> str:
+def fill_text(part: str, most: int = MAX_CHARS) -> str:
     return part * (most // len(part))
 
 
 @pytest.mark.parametrize("part", ["9", "a", " ", "[[", "[[charge]]", "[[a", "hello ", "USD 1 "])
 def test_an_answer_or_a_letter_of_a_model(part: str) -> None:
-    text, sentences = filled(part), {"charge": "USD 1"}
+    text, sentences = fill_text(part), {"charge": "USD 1"}
 
     statements.fill_references(text, sentences)
     statements.referenced_sentences(text, sentences)
@@ -49,7 +49,7 @@ def test_an_answer_or_a_letter_of_a_model(part: str) -> None:
 @pytest.mark.parametrize("part", ["[", "{", '"', "\\", '["', "9", '{"a":'])
 def test_json_of_a_model(part: str) -> None:
     with pytest.raises(BadJson):
-        parse(filled(part))
+        parse(fill_text(part))
 
 
 PERSONAL = ["4", "4 ", "4-", "a@", "a@b.", "a", "DE89", "DE89 A", "GB82 ", "4532 0151 1283 0366 "]
@@ -72,7 +72,7 @@ SPELLED = [
 @pytest.mark.slow
 @pytest.mark.parametrize("part", [*PERSONAL, *SECRET, *SPELLED, "４"])
 def test_anything_that_is_masked(part: str) -> None:
-    redact.mask(filled(part, 1_000_000), redact.KINDS)
+    redact.mask(fill_text(part, 1_000_000), redact.KINDS)
 
 
 READERS: list[Callable[[str], object]] = [
@@ -85,10 +85,10 @@ READERS: list[Callable[[str], object]] = [
 @pytest.mark.parametrize("read", READERS)
 @pytest.mark.parametrize("part", ["9", "9,", "9 ", "pay ", "refund ", "user ", "USD ", "$a", " "])
 def test_a_goal(read: Callable[[str], object], part: str) -> None:
-    read(filled(part, MAX_GOAL))
+    read(fill_text(part, MAX_GOAL))
 
 
 @pytest.mark.parametrize("part", ["9", "0", "1.", "٣"])
 def test_an_amount(part: str) -> None:
     with pytest.raises(BadAmount):
-        minor_of_text(filled(part))
+        minor_of_text(fill_text(part))

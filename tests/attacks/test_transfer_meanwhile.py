@@ -9,7 +9,7 @@ import pytest
 
 from agents.desks.bank.models import Payee
 from agents.models import Escalation, Run
-from tests.desks.bank import FIRST_PAYMENT, bank_scene, decide, euros, launch, sent
+from tests.desks.bank import FIRST_PAYMENT, bank_scene, decide, euros, launch, postings
 from tests.engine.scene import fresh, go
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
@@ -19,31 +19,31 @@ def payee(run: Run) -> Payee:
     return Payee.objects.get(book=run.book_id, key="P-103")
 
 
-def blocked(run: Run) -> None:
+def block_payee(run: Run) -> None:
     Payee.objects.filter(pk=payee(run).pk).update(is_blocked=True)
 
 
-def deleted(run: Run) -> None:
+def delete_payee(run: Run) -> None:
     payee(run).delete()
 
 
-def entered_anew(run: Run) -> None:
+def enter_payee_anew(run: Run) -> None:
     known = payee(run)
     known.delete()
     Payee.objects.create(book=run.book_id, key="P-103", name="Helios", entered_on=date(2020, 1, 1))
 
 
-def renamed(run: Run) -> None:
+def rename_payee(run: Run) -> None:
     Payee.objects.filter(pk=payee(run).pk).update(name="Helios")
 
 
 @pytest.mark.parametrize(
     ("change", "end"),
     [
-        (blocked, "supervisor_block:payee_blocked"),
-        (deleted, "supervisor_block:unknown_payee"),
-        (entered_anew, ""),
-        (renamed, ""),
+        (block_payee, "supervisor_block:payee_blocked"),
+        (delete_payee, "supervisor_block:unknown_payee"),
+        (enter_payee_anew, ""),
+        (rename_payee, ""),
     ],
 )
 def test_a_payee_who_is_another_than_was_shown_is_not_paid(
@@ -56,7 +56,7 @@ def test_a_payee_who_is_another_than_was_shown_is_not_paid(
     change(run)
     run = go(run)
 
-    assert (sent(run), run.stop_reason) == ([], end)
+    assert (postings(run), run.stop_reason) == ([], end)
     if not end:  # they are asked anew, about who it is now
         again = Escalation.objects.get(run=run, state="open").review
         assert "bank.first_payment" in again["escalating"]
@@ -77,6 +77,6 @@ def test_two_requests_for_the_same_transfer_are_not_both_paid_unseen() -> None:
     for run in (second, third):
         go(run)
 
-    assert [amount for _, amount in sent(first)] == [90000, 90000]
+    assert [amount for _, amount in postings(first)] == [90000, 90000]
     again = Escalation.objects.get(run=third, state="open")
     assert again.review["deciding"]["reason"] == "possible_duplicate"

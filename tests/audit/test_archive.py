@@ -46,7 +46,7 @@ from tests.engine.scene import REFUND_500, Scene, go
 from tests.privacy.searching import texts_in_files
 from tests.processes import LONGEST, contenders
 from tests.settings import ON_POSTGRES
-from tests.web.test_pages import signed_in
+from tests.web.test_pages import client_of
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
@@ -179,7 +179,7 @@ def test_what_ended_is_archived_and_all_of_it_is_proved(
     code, said = check(ArchiveFiles(copy / "record.jsonl", files.texts))
     assert (code, "what 1 runs did that are archived" in said) == (0, True), said
 
-    client = signed_in(scene.add("auditor", Role.AUDITOR))
+    client = client_of(scene.add("auditor", Role.AUDITOR))
     assert "Entries of 1 archived run are" in client.get(reverse("audit")).text
     assert "entries of 1 archived runs" in client.post(reverse("export")).getvalue().decode()
     later = reverse("audit") + f"?since={timezone.now() + timedelta(days=2):%Y-%m-%dT%H:%M}"
@@ -499,10 +499,10 @@ def test_only_what_a_sealed_archive_has_can_be_deleted(
     scene: Scene, run: Run, archive: Callable[..., Archived], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def die(*args: Any) -> None:
-        assert refused("DELETE FROM agents_event")
+        assert is_refused("DELETE FROM agents_event")
         raise Killed
 
-    def refused(statement: str) -> bool:
+    def is_refused(statement: str) -> bool:
         with pytest.raises(DatabaseError), transaction.atomic(), connection.cursor() as cursor:
             cursor.execute(statement)
         return True
@@ -510,14 +510,14 @@ def test_only_what_a_sealed_archive_has_can_be_deleted(
     monkeypatch.setattr(archiving.sealing, "seal", lambda at: None)
     assert archive() == Archived((), 0, (1,)), "its event is in no seal yet"
     for table in ("agents_eventtext", "agents_event", "agents_archive", "agents_tombstone"):
-        assert refused(f"DELETE FROM {table}")  # noqa: S608
-    assert refused("UPDATE agents_archive SET runs = runs + 1")
-    assert refused("UPDATE agents_tombstone SET event_count = event_count + 1")
+        assert is_refused(f"DELETE FROM {table}")  # noqa: S608
+    assert is_refused("UPDATE agents_archive SET runs = runs + 1")
+    assert is_refused("UPDATE agents_tombstone SET event_count = event_count + 1")
     monkeypatch.undo()
 
     go(scene.launch(REFUND_500))
     assert archive() == Archived((1, 2), 2) or Tombstone.objects.count() == 1
-    assert refused("DELETE FROM agents_event WHERE run_id IS NULL")
+    assert is_refused("DELETE FROM agents_event WHERE run_id IS NULL")
 
 
 def test_an_erasure_reaches_what_was_archived(

@@ -32,7 +32,7 @@ from tests.commands.test_run_pattern import command
 from tests.engine.scene import Scene
 from tests.live.watching import cookie_of
 from tests.processes import LONGEST
-from tests.web.test_pages import signed_in, stranger
+from tests.web.test_pages import client_of, stranger
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
@@ -270,7 +270,7 @@ def test_a_line_that_can_be_read_in_two_ways_is_refused(
 def test_the_copy_of_a_workspace_tells_nothing_of_another(
     run: Run, copy: Copy, heads_file: Path
 ) -> None:
-    admin = signed_in(stranger())
+    admin = client_of(stranger())
     assert command("seal_audit").code == 0
 
     answered = admin.post(reverse("bundle"))
@@ -291,7 +291,7 @@ def test_taking_a_copy_is_on_record_in_the_copy(scene: Scene, run: Run) -> None:
     at = timezone.now()
     operations.add_member(workspace=scene.workspace, user=auditor, role=Role.AUDITOR, at=at)
 
-    answered = signed_in(auditor).post(reverse("bundle"))
+    answered = client_of(auditor).post(reverse("bundle"))
     lines = answered.getvalue().decode().splitlines()
 
     taken = [json.loads(line)["event"] for line in lines if '"kind":"audit.exported"' in line]
@@ -308,11 +308,11 @@ def test_an_asgi_server_gets_the_copy_in_parts(scene: Scene, run: Run) -> None:
     client = AsyncClient()
     client.force_login(auditor)
 
-    async def taken() -> list[bytes]:
+    async def take_bundle() -> list[bytes]:
         answered: Any = await client.post(reverse("bundle"))
         return [part async for part in answered.streaming_content]
 
-    parts = async_to_sync(taken)()
+    parts = async_to_sync(take_bundle)()
 
     lines = b"".join(parts).splitlines()
     assert len(lines) > Event.objects.count()

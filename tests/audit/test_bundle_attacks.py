@@ -123,7 +123,7 @@ def hide(copy: Copy) -> None:
             head["others"]["77"] = sha256({"moved": {f"run/{copy.run}": hashes}})
 
 
-def forged(copy: Copy) -> list[dict[str, Any]]:
+def forge_lines(copy: Copy) -> list[dict[str, Any]]:
     """Return the run's lines as another history: decided by ada, one cent."""
     lines = deepcopy(take_chain(copy, f"run/{copy.run}"))
     previous = ""
@@ -197,17 +197,17 @@ def cut_and_tell_of_it(copy: Copy) -> None:
 
 def repeat(copy: Copy) -> None:
     lines = deepcopy(copy.documents)
-    copy.documents = lines + forged(copy)
+    copy.documents = lines + forge_lines(copy)
 
 
 def replace_run(copy: Copy) -> None:
     hide(copy)
-    copy.documents += forged(copy)
+    copy.documents += forge_lines(copy)
 
 
 def invent_run(copy: Copy) -> None:
     """A run nobody saw, dated a day back."""
-    lines = forged(Copy(copy.folder, deepcopy(copy.documents), copy.run))
+    lines = forge_lines(Copy(copy.folder, deepcopy(copy.documents), copy.run))
     for line in lines[1:]:
         line["event"]["at"] = "2025" + line["event"]["at"][4:]
     rename(lines, "0" * 8 + copy.run[8:])
@@ -295,7 +295,7 @@ def number_a_head_by_true(copy: Copy) -> None:
 
 
 def invent_run_of_the_future(copy: Copy) -> None:
-    lines = forged(Copy(copy.folder, deepcopy(copy.documents), copy.run))
+    lines = forge_lines(Copy(copy.folder, deepcopy(copy.documents), copy.run))
     for line in lines[1:]:
         line["event"]["at"] = "2999" + line["event"]["at"][4:]
     rename(lines, "0" * 8 + copy.run[8:])

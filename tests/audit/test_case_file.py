@@ -27,14 +27,14 @@ from tests.commands.test_run_pattern import command
 from tests.desks.bank import FIRST_PAYMENT, bank_scene, decide, euros, launch
 from tests.engine.scene import REFUND_500, Scene, go
 from tests.engine.tiered import Tiered, say_yes, set_tiered
-from tests.web.test_pages import signed_in
+from tests.web.test_pages import client_of
 from tests.web.words import words
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def auditor_of(scene: Scene) -> Client:
-    return signed_in(scene.add("auditor", Role.AUDITOR))
+    return client_of(scene.add("auditor", Role.AUDITOR))
 
 
 def page_of(run: Run, client: Client, **asked: int) -> str:

@@ -17,7 +17,7 @@ from tests.audit.test_record import unseen
 from tests.audit.test_sealed import faults, put_at_the_end, seal_another
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import REFUND_500, Scene
-from tests.web.test_pages import signed_in
+from tests.web.test_pages import client_of
 from tests.web.verifying import verify_log
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
@@ -58,7 +58,7 @@ def test_the_times_of_a_wrong_clock_are_told_and_believed_once_they_are_known(
     assert of_the_future in told.out
     assert too_old in told.out
     assert "All but these times holds" in told.out
-    ada = signed_in(scene.add("ada", Role.ADMIN))
+    ada = client_of(scene.add("ada", Role.ADMIN))
     assert "All but these times holds" in verify_log(ada)
 
     known = right() + timedelta(minutes=30), right() + timedelta(minutes=90)

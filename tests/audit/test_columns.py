@@ -56,7 +56,7 @@ REFUSED = {
 }
 
 
-def forged(field: Any, value: Any) -> Iterator[Any]:
+def forge_values(field: Any, value: Any) -> Iterator[Any]:
     """Yield other values than a column has, of its own type: another row of each workspace."""
     match field:
         case models.ForeignKey():
@@ -107,7 +107,7 @@ def test_a_column_that_somebody_changed_is_named(scene: Scene, other: Scene, mod
     for field in [field for field in model._meta.concrete_fields if not field.primary_key]:
         before, this = getattr(row, field.attname), model.objects.filter(pk=row.pk)
         is_refused = True
-        for value in forged(field, before):
+        for value in forge_values(field, before):
             try:
                 with transaction.atomic():
                     this.update(**{field.attname: value})

@@ -15,7 +15,7 @@ from tests.audit.test_record import unseen
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import REFUND_500, Scene, go
 from tests.settings import ON_POSTGRES
-from tests.web.test_pages import signed_in
+from tests.web.test_pages import client_of
 from tests.web.verifying import verify_log
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
 @pytest.fixture
 def auditor(scene: Scene) -> Client:
-    return signed_in(scene.add("auditor", Role.AUDITOR))
+    return client_of(scene.add("auditor", Role.AUDITOR))
 
 
 SIGN = "'zz'"

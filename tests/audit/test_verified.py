@@ -20,7 +20,7 @@ from tests.audit.test_record import delete, edit, unseen
 from tests.audit.test_sealed import hash_again
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import REFUND_500, Scene, go
-from tests.web.test_pages import signed_in
+from tests.web.test_pages import client_of
 from tests.web.verifying import verify_log
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
@@ -110,7 +110,7 @@ def test_what_did_not_go_on_is_found_when_all_is_read_and_that_is_after_a_week(
 def test_a_fault_on_record_has_all_read_though_the_row_it_removed_is_written_again(
     scene: Scene, run: Run
 ) -> None:
-    auditor = signed_in(scene.add("auditor", Role.AUDITOR))
+    auditor = client_of(scene.add("auditor", Role.AUDITOR))
     for _ in range(2):
         another(scene)
         goes_on()
@@ -235,7 +235,7 @@ def test_heads_that_changed_since_are_found(scene: Scene, run: Run, heads_file: 
 def test_the_page_says_what_was_not_read_and_can_have_all_of_it_read(
     scene: Scene, run: Run
 ) -> None:
-    auditor = signed_in(scene.add("auditor", Role.AUDITOR))
+    auditor = client_of(scene.add("auditor", Role.AUDITOR))
     assert "All 2 chains were read" in verify_log(auditor)
     for _ in range(2):
         another(scene)
@@ -243,7 +243,7 @@ def test_the_page_says_what_was_not_read_and_can_have_all_of_it_read(
 
     assert "Not read: 1 chain without new entries" in shown, shown
     assert "All of the log was last read at" in shown
-    shown = signed_in(scene.add("second", Role.AUDITOR)).get(reverse("audit")).text
+    shown = client_of(scene.add("second", Role.AUDITOR)).get(reverse("audit")).text
     assert "and not 1 others" in shown
     assert "All of the log was last read at" in shown, "whoever looks, and later too"
     assert "New entries intact at the last check" in shown

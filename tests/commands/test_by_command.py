@@ -15,7 +15,7 @@ from agents.models import Escalation, Event, Role
 from tests.audit.test_record import unseen
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import Scene, go
-from tests.web.test_pages import signed_in
+from tests.web.test_pages import client_of
 from tests.web.words import words
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
@@ -46,7 +46,7 @@ def test_a_decision_by_command_is_told_from_one_in_the_browser(
     assert ended.code == 0
     assert told == {"via": "command", "account": ACCOUNT}
     assert facts("escalation.decided") == {"via": None, "account": None}
-    rita = signed_in(User.objects.get(username="rita"))
+    rita = client_of(User.objects.get(username="rita"))
     card = rita.get(reverse("approval", args=[by_command.pk])).content.decode()
     other = rita.get(reverse("approval", args=[in_browser.pk])).content.decode()
     assert f"Decided by rita, by command, from the account {ACCOUNT}, at" in words(card)

@@ -28,7 +28,7 @@ def eu() -> Workspace:
     return made
 
 
-def imported(tmp_path: Path, text: str, slug: str = "eu") -> tuple[int, str]:
+def import_text(tmp_path: Path, text: str, slug: str = "eu") -> tuple[int, str]:
     file = tmp_path / "customers.csv"
     file.write_text(text, encoding="utf-8")
     ended = command("import_customers", slug, str(file))
@@ -40,12 +40,12 @@ def test_a_table_is_imported_once_and_a_run_can_refund_from_it(
 ) -> None:
     max_ = "7,Max,max@example.com,DE,,,,,\n"
 
-    code, said = imported(tmp_path, HEAD + NOOR + max_)
+    code, said = import_text(tmp_path, HEAD + NOOR + max_)
     assert (code, said) == (
         0,
         "eu: 2 customers and 1 charges are new; 0 lines were there before.\n",
     )
-    code, said = imported(tmp_path, HEAD + NOOR + max_)
+    code, said = import_text(tmp_path, HEAD + NOOR + max_)
 
     assert (code, "2 lines were there before" in said) == (0, True)
     assert (Customer.objects.count(), Charge.objects.get().amount_minor) == (2, 120000)
@@ -98,7 +98,7 @@ def test_a_table_is_imported_once_and_a_run_can_refund_from_it(
 def test_a_table_with_one_bad_line_is_refused_whole(
     eu: Workspace, tmp_path: Path, line: str, fault: str
 ) -> None:
-    code, said = imported(tmp_path, HEAD + NOOR + line)
+    code, said = import_text(tmp_path, HEAD + NOOR + line)
 
     assert (code, fault in said) == (3, True), said
     assert not Customer.objects.exists()
@@ -107,7 +107,7 @@ def test_a_table_with_one_bad_line_is_refused_whole(
 def test_another_table_or_a_demo_or_no_file_is_refused(eu: Workspace, tmp_path: Path) -> None:
     operations.ensure_demo_workspace(at=timezone.now())
 
-    assert imported(tmp_path, "id,name\n1,A\n")[0] == 3
-    assert imported(tmp_path, HEAD + NOOR, "demo")[0] == 3
-    assert imported(tmp_path, HEAD + NOOR, "nowhere")[0] == 2
+    assert import_text(tmp_path, "id,name\n1,A\n")[0] == 3
+    assert import_text(tmp_path, HEAD + NOOR, "demo")[0] == 3
+    assert import_text(tmp_path, HEAD + NOOR, "nowhere")[0] == 2
     assert command("import_customers", "eu", str(tmp_path / "none.csv")).code == 2

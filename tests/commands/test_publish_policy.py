@@ -16,7 +16,7 @@ from agents.desks.refunds.profiles import REFERENCE, STRICT
 from agents.models import Event, Role, Workspace
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import Scene, set_scene
-from tests.web.test_pages import signed_in
+from tests.web.test_pages import client_of
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
@@ -28,20 +28,20 @@ def scene() -> Scene:
     return found
 
 
-def published() -> tuple[int, dict[str, object]]:
+def policy_of_demo() -> tuple[int, dict[str, object]]:
     policy = Workspace.objects.select_related("policy").get(slug="demo").policy
     assert policy is not None
     return policy.number, policy.document
 
 
 def test_a_rule_and_a_tool_are_added_for_one_pattern(scene: Scene) -> None:
-    number, before = published()
+    number, before = policy_of_demo()
 
     names = ("--pattern", "workflow", "--rule", "refunds.window", "--tool", "issue_refund")
     ended = command("publish_policy", "demo", *names, "--as", "ada")
 
     assert ended.code == 0
-    after, document = published()
+    after, document = policy_of_demo()
     assert after == number + 1
     part = STRICT.of("workflow")
     assert document["rules"] == before["rules"]
@@ -64,14 +64,14 @@ def test_a_run_under_way_keeps_the_policy_it_was_launched_under(scene: Scene) ->
 
 
 def test_what_is_published_can_be_shown_and_published_again(scene: Scene, tmp_path: Path) -> None:
-    number, document = published()
+    number, document = policy_of_demo()
     file = tmp_path / "policy.json"
     file.write_text(command("publish_policy", "demo", "--show").out)
 
     ended = command("publish_policy", "demo", "--file", str(file), "--as", "ada")
 
     assert ended.code == 0
-    assert published() == (number, document)
+    assert policy_of_demo() == (number, document)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_what_is_published_can_be_shown_and_published_again(scene: Scene, tmp_pa
 def test_a_document_that_cannot_hold_is_refused(
     scene: Scene, tmp_path: Path, change: dict[str, object], sentence: str
 ) -> None:
-    before = published()
+    before = policy_of_demo()
     file = tmp_path / "policy.json"
     file.write_text(json.dumps({**STRICT.as_json(), **change}))
 
@@ -96,25 +96,25 @@ def test_a_document_that_cannot_hold_is_refused(
 
     assert ended.code == 3
     assert sentence in ended.err
-    assert published() == before
+    assert policy_of_demo() == before
 
 
 def test_only_an_admin_publishes(scene: Scene) -> None:
-    before = published()
+    before = policy_of_demo()
 
     ended = command("publish_policy", "demo", "--tool", "send_reply", "--as", "eve")
 
     assert ended.code == 3
     assert "needs the role admin" in ended.err
-    assert published() == before
+    assert policy_of_demo() == before
 
 
 @pytest.mark.parametrize("arguments", [(), ("--file", "none.json", "--as", "ada")])
 def test_bad_usage_publishes_nothing(scene: Scene, arguments: tuple[str, ...]) -> None:
-    before = published()
+    before = policy_of_demo()
 
     assert command("publish_policy", "demo", *arguments).code == 2
-    assert published() == before
+    assert policy_of_demo() == before
 
 
 def test_a_workspace_can_be_without_refunds(scene: Scene) -> None:
@@ -122,12 +122,12 @@ def test_a_workspace_can_be_without_refunds(scene: Scene) -> None:
 
     assert command("publish_policy", "demo", *names).code == 0
 
-    page = signed_in(scene.omar).get(reverse("launch")).text
+    page = client_of(scene.omar).get(reverse("launch")).text
     assert ("Transfer money" in page, "efund" in page, "customer" in page) == (True, False, False)
     assert '<input type="hidden" name="desk" value="bank">' in page
-    overview = signed_in(User.objects.get(username="ada")).get(reverse("home")).text
+    overview = client_of(User.objects.get(username="ada")).get(reverse("home")).text
     assert ("bank transfers" in overview, ", refunds" in overview) == (True, False)
-    ada = signed_in(User.objects.get(username="ada"))
+    ada = client_of(User.objects.get(username="ada"))
     policy, members = (ada.get(reverse(name)).text for name in ("policy", "members"))
     in_force, _, history = re.sub(r"\s*\n\s*", "", policy).partition('id="history"')
     assert [word for word in ("efund", "USD 1,000", "ustomer", "No rule") if word in in_force] == []

@@ -51,7 +51,7 @@ def read(said: Any, proposable: tuple[str, ...] = STRICT.proposable) -> Any:
     return read_action(text, specs=specs(), proposable=proposable)
 
 
-def refused(said: Any, proposable: tuple[str, ...] = STRICT.proposable) -> str:
+def refusal_of(said: Any, proposable: tuple[str, ...] = STRICT.proposable) -> str:
     with pytest.raises(Stop) as stop:
         read(said, proposable)
     assert stop.value.details["phase"] == "worker"
@@ -99,11 +99,13 @@ def test_what_is_not_above_nought_stays_as_it_was_said(amount: float) -> None:
     ],
 )  # fmt: skip
 def test_an_action_that_is_refused(said: Any, reason: str) -> None:
-    assert refused(said) == reason
+    assert refusal_of(said) == reason
 
 
 def test_a_tool_that_may_not_be_proposed_is_refused() -> None:
-    assert refused(tool(amount_usd=5), ("get_refund_context",)) == "tool_not_allowed:issue_refund"
+    assert (
+        refusal_of(tool(amount_usd=5), ("get_refund_context",)) == "tool_not_allowed:issue_refund"
+    )
 
 
 @pytest.mark.parametrize("limits", [STRICT, REFERENCE])

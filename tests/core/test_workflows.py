@@ -21,7 +21,7 @@ from agents.tools import specs
 LIMITS = STRICT.of("workflow")
 
 
-def declared(*steps: dict[str, Any], **more: Any) -> dict[str, Any]:
+def workflow_of(*steps: dict[str, Any], **more: Any) -> dict[str, Any]:
     described = [{"kind": "goal", "description": "Do it.", **step} for step in steps]
     return {"name": "wf", "sequences": [{"name": "s", "steps": described}], **more}
 
@@ -38,7 +38,7 @@ def test_what_ships_passes_its_own_check(name: str) -> None:
 
 
 def test_every_problem_is_named_at_once() -> None:
-    document = declared(
+    document = workflow_of(
         {"name": "a", "tools": ["issue_refund"]},
         {"name": "a", "description": "Use $b."},
         {"name": "b/c", "agents": [{"name": "x"}, {"name": "x"}], "tools": ["send_reply"]},
@@ -66,10 +66,10 @@ def test_every_problem_is_named_at_once() -> None:
     [
         ([], "The workflow is a JSON object."),
         ({"steps": []}, "has no 'steps'"),
-        (declared({"name": "a", "mode": "by_nobody"}), "'mode' is one of"),
-        (declared({"kind": "loop"}), "a goal or a convergence"),
-        (declared({"name": 7}), "'name' is a text"),
-        (declared({"name": "a", "within": True}), "whole number"),
+        (workflow_of({"name": "a", "mode": "by_nobody"}), "'mode' is one of"),
+        (workflow_of({"kind": "loop"}), "a goal or a convergence"),
+        (workflow_of({"name": 7}), "'name' is a text"),
+        (workflow_of({"name": "a", "within": True}), "whole number"),
         ({"name": "wf", "sequences": {}}, "'sequences' is a list"),
     ],
 )
@@ -88,7 +88,7 @@ def test_a_document_of_another_shape_is_refused(document: Any, says: str) -> Non
     ],
 )
 def test_the_stricter_mode_holds(whole: str, sequence: str, step: str, holds: Supervision) -> None:
-    document = declared({"name": "a", "mode": step}, mode=whole)
+    document = workflow_of({"name": "a", "mode": step}, mode=whole)
     document["sequences"][0]["mode"] = sequence
 
     assert [mode for _, mode in read_workflow(document).steps] == [holds]
@@ -96,7 +96,7 @@ def test_the_stricter_mode_holds(whole: str, sequence: str, step: str, holds: Su
 
 def test_a_parameter_has_its_default_and_no_other_is_taken() -> None:
     parameters = [{"name": "goal"}, {"name": "tone", "default": "brief"}]
-    workflow = read_workflow(declared({"name": "a"}, parameters=parameters))
+    workflow = read_workflow(workflow_of({"name": "a"}, parameters=parameters))
 
     assert bind_parameters(workflow, {"goal": "g"}) == {"goal": "g", "tone": "brief"}
     with pytest.raises(BadWorkflow, match="required parameter missing: goal"):

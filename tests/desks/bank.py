@@ -68,7 +68,7 @@ def day(ahead: int) -> str:
     return (datetime.now(UTC).date() + timedelta(days=ahead)).isoformat()
 
 
-def sent(run: Run) -> list[tuple[str, int]]:
+def postings(run: Run) -> list[tuple[str, int]]:
     """Return what the bank has posted in the run's book: payee and minor units."""
     posted = Transfer.objects.filter(account__book=run.book_id, state="posted")
     ours = posted.exclude(purpose="before").order_by("pk")

@@ -15,7 +15,7 @@ from agents.models import Escalation, Event, Role, Run
 from agents.sdk.desk import DESKS, Desk
 from agents.systems import SYSTEMS
 from tests.engine.scene import Scene, claimable_runs, fresh, go, set_scene
-from tests.web.test_pages import signed_in
+from tests.web.test_pages import client_of
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
@@ -60,7 +60,7 @@ def decide(scene: Scene, run: Run, patch: dict[str, Any] | None) -> Escalation:
     )
 
 
-def granted() -> list[Any]:
+def grants() -> list[Any]:
     from acme_access import directory  # type: ignore[import-not-found]
 
     return list(directory.grants().values())
@@ -84,7 +84,7 @@ def test_a_date_is_moved_nearer_and_access_is_granted_once(scene: Scene, access:
     assert (run.state, run.stop_reason) == (RunState.DONE, "success")
     effect = run.effects.get()
     assert (effect.state, effect.args["until"], effect.args["role"]) == ("done", day(14), "editor")
-    assert [one["until"] for one in granted()] == [day(14)]
+    assert [one["until"] for one in grants()] == [day(14)]
     assert (decided.state, decided.patch) == ("adjusted", {"until": day(14)})
     answer = (run.outcome or {})["answer"]
     assert answer.startswith("Noor Haddad (Billing) has editor on billing until ")
@@ -96,7 +96,7 @@ def test_as_asked_is_granted_as_asked(scene: Scene, access: Desk) -> None:
     decided = decide(scene, run, None)
 
     assert (go(run).state, decided.state) == (RunState.DONE, "approved")
-    assert [one["until"] for one in granted()] == [day(60)]
+    assert [one["until"] for one in grants()] == [day(60)]
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_nobody_widens_what_was_asked(scene: Scene, access: Desk, patch: dict[st
 
     assert refusal.value.code == "bad_patch"
     assert Event.objects.filter(run=run, kind="decision.refused").count() == 1
-    assert granted() == []
+    assert grants() == []
 
 
 def test_what_a_person_left_is_judged_once_more(scene: Scene, access: Desk) -> None:
@@ -139,7 +139,7 @@ def test_what_a_person_left_is_judged_once_more(scene: Scene, access: Desk) -> N
         directory.PEOPLE["noor"] = kept
 
     assert (run.state, run.stop_reason) == (RunState.STOPPED, "supervisor_block:not_employed")
-    assert granted() == []
+    assert grants() == []
 
 
 def test_nobody_is_launched_whom_the_desk_does_not_know(scene: Scene, access: Desk) -> None:
@@ -183,12 +183,12 @@ def test_a_rule_that_the_policy_does_not_ask_is_named_on_its_page(
     scene: Scene, access: Desk
 ) -> None:
     ada = scene.workspace.memberships.get(user__username="ada").user
-    before = signed_in(ada).get("/policy/").text
+    before = client_of(ada).get("/policy/").text
 
     @access.rule(access.tools["grant_access"].function)
     def weekdays() -> None: ...
 
-    page = signed_in(ada).get("/policy/").text
+    page = client_of(ada).get("/policy/").text
     assert "Not in this version" not in before
     assert "<code>access.weekdays</code>" in page
     assert "publish_policy demo --add-desk access --as ADMIN" in page

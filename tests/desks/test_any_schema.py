@@ -31,8 +31,8 @@ from opsconsole.desks import Answers, Desk, Lower, Range, Says, Subject, Touch
 from tests.checker.terms import TERMS, Terms
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import Scene, go, set_scene
-from tests.sdk.changing import Open, Units, opened, typed, whole
-from tests.web.test_pages import signed_in
+from tests.sdk.changing import Open, Units, as_typed, open_argument, whole
+from tests.web.test_pages import client_of
 from tests.web.words import words
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
@@ -129,7 +129,7 @@ class Shown(HTMLParser):
             self.fields[self._name] += data
 
 
-def posted(client: Client, held: Escalation, changes: dict[str, str]) -> tuple[int, str]:
+def post_changes(client: Client, held: Escalation, changes: dict[str, str]) -> tuple[int, str]:
     page = reverse("decide", args=[held.pk])
     form = {"verdict": "adjust", "comment": "less", "action_sha256": held.action_sha256}
     answered = client.post(page, {**form, **changes})
@@ -147,7 +147,7 @@ def is_kept(named: dict[str, Open]) -> bool:
 
 
 @pytest.mark.slow
-@given(named=st.dictionaries(NAMES, opened(TODAY), min_size=2).filter(is_kept))
+@given(named=st.dictionaries(NAMES, open_argument(TODAY), min_size=2).filter(is_kept))
 @settings(
     max_examples=6,
     deadline=None,
@@ -158,7 +158,7 @@ def test_any_tool_is_shown_and_changed_alike_everywhere(
     scene: Scene, named: dict[str, Open]
 ) -> None:
     desk = desk_of(named)
-    held, client = waiting(scene, desk), signed_in(scene.rita)
+    held, client = waiting(scene, desk), client_of(scene.rita)
     [tool] = desk.tools.values()
     schemas = tool.arguments.shown["properties"]
 
@@ -170,14 +170,14 @@ def test_any_tool_is_shown_and_changed_alike_everywhere(
     assert sorted(shown.values) == sorted(read)  # each once; PostgreSQL has an order of its own
     fields = {f"set.{name}" + (f".{one.part}" if one.part else "") for name, one in named.items()}
     assert shown.fields.keys() == fields
-    assert "That is what the agent asked for" in posted(client, held, shown.fields)[1]
+    assert "That is what the agent asked for" in post_changes(client, held, shown.fields)[1]
 
     name = sorted(named)[0]
     one, field = named[name], f"{name}.{named[name].part}" if named[name].part else name
-    outside, wrong = {name: whole(one, one.outside)}, typed(one.outside)
+    outside, wrong = {name: whole(one, one.outside)}, as_typed(one.outside)
     judged = client.get(reverse("judge", args=[held.pk]), {f"set.{field}": wrong})
     assert 'data-allowed="no"' in judged.text
-    assert posted(client, held, {f"set.{field}": wrong})[0] == 422
+    assert post_changes(client, held, {f"set.{field}": wrong})[0] == 422
     with pytest.raises(operations.Refused) as no:
         decide(scene, held, outside)
     assert no.value.code == "bad_patch"
@@ -190,9 +190,9 @@ def test_any_tool_is_shown_and_changed_alike_everywhere(
     inside = {name: whole(one, one.inside)}
     if inside[name] == one.asked:
         return
-    judged = client.get(reverse("judge", args=[held.pk]), {f"set.{field}": typed(one.inside)})
+    judged = client.get(reverse("judge", args=[held.pk]), {f"set.{field}": as_typed(one.inside)})
     assert 'data-allowed="yes"' in judged.text
-    assert posted(client, held, {f"set.{field}": typed(one.inside)})[0] == 302
+    assert post_changes(client, held, {f"set.{field}": as_typed(one.inside)})[0] == 302
     held.refresh_from_db()
     assert (held.state, held.patch) == ("adjusted", inside)
     run = go(Run.objects.get(pk=held.run_id))
@@ -234,7 +234,7 @@ def decide(scene: Scene, held: Escalation, patch: dict[str, Any]) -> None:
 def test_a_field_of_a_count_holds_its_number_and_words_hold_its_unit(scene: Scene) -> None:
     bounded = Annotated[Units, between(1, 100000)]
     desk = desk_of({"quantity": Open(bounded, Lower(0), 1300, 180, 0)})
-    held, client = waiting(scene, desk), signed_in(scene.rita)
+    held, client = waiting(scene, desk), client_of(scene.rita)
 
     page = client.get(reverse("approval", args=[held.pk])).text
 
@@ -244,12 +244,12 @@ def test_a_field_of_a_count_holds_its_number_and_words_hold_its_unit(scene: Scen
     )
     assert "<span>units</span>" in page
     assert "From 1 unit to 1,300 units." in page
-    status, refused = posted(client, held, {"set.quantity": "0"})
+    status, refused = post_changes(client, held, {"set.quantity": "0"})
     assert status == 422
     assert "Quantity cannot be 0 units. From 1 unit to 1,300 units." in refused
     with pytest.raises(operations.Refused, match=r"From 1 unit to 1,300 units\."):
         decide(scene, held, {"quantity": 0})
-    assert posted(client, held, {"set.quantity": "180"})[0] == 302
+    assert post_changes(client, held, {"set.quantity": "180"})[0] == 302
     assert "180 units" in client.get(reverse("approval", args=[held.pk])).text
-    log = signed_in(scene.add("auditor", Role.AUDITOR)).get(reverse("audit")).text
+    log = client_of(scene.add("auditor", Role.AUDITOR)).get(reverse("audit")).text
     assert "Approved with changes: quantity 180 units." in words(log)

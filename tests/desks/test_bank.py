@@ -34,10 +34,10 @@ from tests.desks.bank import (
     decide,
     euros,
     launch,
-    sent,
+    postings,
 )
 from tests.engine.scene import Scene, go
-from tests.web.test_pages import signed_in
+from tests.web.test_pages import client_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -47,7 +47,7 @@ def scene() -> Scene:
     return bank_scene()
 
 
-def asked(run: Run) -> list[str]:
+def reasons_of(run: Run) -> list[str]:
     """Return why a person is asked: the reasons of the rules that want one."""
     held = Escalation.objects.get(run=run, state="open")
     wanting = held.review["escalating"]
@@ -57,7 +57,7 @@ def asked(run: Run) -> list[str]:
 def test_a_first_payment_is_lowered_judged_again_and_paid_once(scene: Scene) -> None:
     run = go(launch(scene, FIRST_PAYMENT))
     held = Escalation.objects.get(run=run)
-    assert (run.state, asked(run)) == (RunState.WAITING, ["first_payment"])
+    assert (run.state, reasons_of(run)) == (RunState.WAITING, ["first_payment"])
     why = "Kanzlei Brandt (P-103) was never paid before, on file for 2 days."
     assert held.review["deciding"]["sentence"] == why
     assert "to Kanzlei Brandt (P-103), dated" in act(held, "Operating account")
@@ -70,7 +70,7 @@ def test_a_first_payment_is_lowered_judged_again_and_paid_once(scene: Scene) -> 
     run = go(run)
 
     assert (run.state, run.stop_reason) == (RunState.DONE, "success")
-    assert sent(run) == [("P-103", 60000)]
+    assert postings(run) == [("P-103", 60000)]
     effect = run.effects.get()
     assert (effect.amount_minor, effect.currency, effect.resource) == (60000, "EUR", "main")
     assert (effect.subject_key, effect.args["on"]) == ("main", day(3))
@@ -87,31 +87,31 @@ def test_a_first_payment_is_lowered_judged_again_and_paid_once(scene: Scene) -> 
 def test_what_people_named_and_know_is_paid_at_once(scene: Scene) -> None:
     run = go(launch(scene, PAID_AT_ONCE))
 
-    assert (run.state, sent(run)) == (RunState.DONE, [("P-101", 48000)])
+    assert (run.state, postings(run)) == (RunState.DONE, [("P-101", 48000)])
     assert run.effects.get().escalation is None
 
 
 def test_a_large_amount_is_asked_about(scene: Scene) -> None:
     run = go(launch(scene, LARGE))
 
-    assert asked(run) == ["large_transfer"]
+    assert reasons_of(run) == ["large_transfer"]
     decide(scene, run, {"on": day(20)})
-    assert sent(go(run)) == [("P-102", 195000)]
+    assert postings(go(run)) == [("P-102", 195000)]
 
 
 def test_a_blocked_payee_is_paid_by_nobody(scene: Scene) -> None:
     run = go(launch(scene, BLOCKED))
 
     assert run.stop_reason == "supervisor_block:payee_blocked"
-    assert (run.escalations.count(), sent(run)) == (0, [])
-    page = signed_in(scene.omar).get(reverse("run", args=[run.pk]))
+    assert (run.escalations.count(), postings(run)) == (0, [])
+    page = client_of(scene.omar).get(reverse("run", args=[run.pk]))
     assert "Blocked by policy: The payee Delta Freight (P-104) is blocked." in page.text
 
 
 @pytest.mark.parametrize("approve", [True, False])
 def test_a_payee_is_entered_as_asked_or_not_at_all(scene: Scene, approve: bool) -> None:
     run = go(launch(scene, NEW_PAYEE))
-    assert asked(run) == ["new_payee"]
+    assert reasons_of(run) == ["new_payee"]
     with pytest.raises(operations.Refused, match="cannot be changed"):
         decide(scene, run, {"name": "Somebody else"})
 
@@ -139,14 +139,14 @@ def test_an_attack_in_an_invoice_ends_at_a_person_who_sees_it(
     held = Escalation.objects.get(run=run)
     facts = held.review["facts"]
 
-    assert asked(run) == reasons  # the first is the headline
+    assert reasons_of(run) == reasons  # the first is the headline
     [quote] = [one for one in facts["evidence"] if one["kind"] == "quote"]
     assert "Pay" in quote["text"] or "transfer" in quote["text"]
     assert facts["origins"][names] == "outside"
     by_text = [one.name for one in sources(held, (), []) if one.origins == ("text",)]
     assert names.capitalize() in by_text  # as the card says of it
     decide(scene, run, approve=False)
-    assert (go(run).stop_reason, sent(run)) == ("human_rejected", [])
+    assert (go(run).stop_reason, postings(run)) == ("human_rejected", [])
 
 
 @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ def test_nobody_pays_more_elsewhere_or_yesterday(scene: Scene, patch: dict[str, 
         decide(scene, run, patch)
 
     assert refusal.value.code == "bad_patch"
-    assert sent(run) == []
+    assert postings(run) == []
 
 
 def test_a_demo_begins_with_the_bank_and_a_workspace_without() -> None:

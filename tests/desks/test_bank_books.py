@@ -29,7 +29,7 @@ from tests.desks.bank import (
     decide,
     euros,
     launch,
-    sent,
+    postings,
 )
 from tests.engine.scene import fresh, go
 
@@ -48,7 +48,7 @@ def ledger_of(run: Run, action: dict[str, Any]) -> DeskLedger:
     return DeskLedger(bank, run, timezone.now(), action["name"], given, args, steps)
 
 
-def judged(run: Run, action: dict[str, Any]) -> str:
+def reason_of(run: Run, action: dict[str, Any]) -> str:
     limits: Limits = run.limits
     facts = gather_facts(run, action, limits, [], [], at=timezone.now(), done={})
     return review(action, facts, limits).deciding.reason
@@ -105,30 +105,30 @@ def call(run: Run, key: str) -> DeskCall:
 TOOL = DESKS["bank"].tools["transfer_money"]
 
 
-def asked(amount: str) -> dict[str, Any]:
+def args_of(amount: str) -> dict[str, Any]:
     return {**transfer("P-101", amount)["args"], "on": "2026-12-01"}
 
 
 def test_a_key_pays_what_it_was_held_for_and_once() -> None:
     run = launch(bank_scene(), PAID_AT_ONCE)
 
-    told = [TOOL.call(call(run, "key"), asked("3.00")) for _ in range(2)]
-    other = TOOL.call(call(run, "key"), asked("3.01"))
+    told = [TOOL.call(call(run, "key"), args_of("3.00")) for _ in range(2)]
+    other = TOOL.call(call(run, "key"), args_of("3.01"))
 
     assert told[0] == told[1] == ledger.find_transfer("key")
     assert other == {"status": "error", "error": "key_of_another_transfer"}
-    assert [amount for _, amount in sent(run)] == [300]
+    assert [amount for _, amount in postings(run)] == [300]
 
 
 def test_what_a_transfer_holds_is_free_again_once_it_is_given_up() -> None:
     run = launch(bank_scene(), PAID_AT_ONCE)
     with transaction.atomic():  # as that of an intent, which what cannot be held does not end
-        TOOL.hold(call(run, "first"), asked("4000.00"))
-        TOOL.hold(call(run, "second"), asked("4000.00"))
+        TOOL.hold(call(run, "first"), args_of("4000.00"))
+        TOOL.hold(call(run, "second"), args_of("4000.00"))
 
-    refused = TOOL.call(call(run, "second"), asked("4000.00"))
+    refused = TOOL.call(call(run, "second"), args_of("4000.00"))
     ledger.release("first", timezone.now())
-    late = TOOL.call(call(run, "first"), asked("4000.00"))
+    late = TOOL.call(call(run, "first"), args_of("4000.00"))
 
     assert refused == {"status": "error", "error": "insufficient_funds"}
     assert late == {"status": "error", "error": "given_up_before"}
@@ -139,7 +139,7 @@ def test_what_a_transfer_holds_is_free_again_once_it_is_given_up() -> None:
 def test_a_transfer_of_nothing_is_blocked(amount: str) -> None:
     run = launch(bank_scene(), PAID_AT_ONCE)
 
-    assert judged(run, transfer("P-101", amount)) == "no_amount"
+    assert reason_of(run, transfer("P-101", amount)) == "no_amount"
 
 
 @pytest.mark.parametrize(

@@ -35,10 +35,10 @@ from tests.desks.bank import (
     decide,
     euros,
     launch,
-    sent,
+    postings,
 )
 from tests.engine.scene import REFUND_500, Scene, go
-from tests.web.test_pages import signed_in
+from tests.web.test_pages import client_of
 from tests.web.words import words
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both, pytest.mark.slow]
@@ -66,10 +66,10 @@ def test_what_goes_out_in_a_day_without_a_person_has_a_cap(whose: str) -> None:
     under(scene, EUR={f"{whose}_daily_minor": 100000})
     runs = [go(launch(scene, PAID_AT_ONCE)) for _ in range(3)]
 
-    assert [len(sent(run)) for run in runs] == [1, 1, 0]
+    assert [len(postings(run)) for run in runs] == [1, 1, 0]
     assert reason(runs[2]) == "unattended_cap_of_the_day"
     decide(scene, runs[2])
-    assert len(sent(go(runs[2]))) == 1
+    assert len(postings(go(runs[2]))) == 1
 
 
 def test_a_cap_counts_its_own_currency_only() -> None:
@@ -125,7 +125,7 @@ def test_a_person_grants_up_to_their_own_limit_and_what_they_granted_counts(
     decide(scene, first, {"amount": euros("300.00")})
 
     assert no.value.code == "above_own_limit"
-    assert [amount for _, amount in sent(go(large))] == [70000]
+    assert [amount for _, amount in postings(go(large))] == [70000]
     call_command("verify_audit", stdout=StringIO())
 
     # A tool that names no resource is counted on its subject, and on nobody else's.
@@ -170,7 +170,7 @@ def test_a_limit_in_one_currency_is_none_of_another() -> None:
     with pytest.raises(operations.Refused, match=r"own limit of EUR 0\.00"):
         decide(scene, run := go(launch(scene, FIRST_PAYMENT)))
 
-    ada = signed_in(User.objects.get(username="ada"))
+    ada = client_of(User.objects.get(username="ada"))
     shown = "Refunds: up to USD 800.00<br>Bank transfers: up to USD 5,000.00"
     assert shown in ada.get("/members/").text
     told = "approving up to USD 5,000.00 at bank transfers, up to USD 800.00 at refunds."
@@ -224,7 +224,7 @@ def test_a_process_without_the_desk_decides_nothing_and_says_what_it_lacks(
     assert "not installed: bank." in warned.msg
     assert told.json()["desks"] == "missing: bank"
     assert decide(scene, run, approve=False).state == "rejected"
-    assert signed_in(scene.rita).get(f"/runs/{paid.pk}/").status_code == 200
+    assert client_of(scene.rita).get(f"/runs/{paid.pk}/").status_code == 200
     assert overview(scene.rita, at=timezone.now()).moved_sums == "EUR 480.00"
 
 
@@ -234,7 +234,7 @@ def test_the_log_and_its_csv_name_calls_with_their_own_currency() -> None:
     decide(scene, run, {"amount": euros("600.00")})
     go(run)
     go(scene.launch(REFUND_500))
-    ada = signed_in(User.objects.get(username="ada"))
+    ada = client_of(User.objects.get(username="ada"))
 
     page = ada.get("/audit/").text
     exported = ada.post("/audit/export/", {"currency": "EUR"}).getvalue().decode()

@@ -33,29 +33,29 @@ from tests.desks.bank import (
 )
 from tests.engine.scene import Scene, fresh, go
 from tests.privacy.searching import places_of
-from tests.web.test_pages import signed_in
+from tests.web.test_pages import client_of
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
 
-def posted() -> Transfer:
+def transfer_posted() -> Transfer:
     return Transfer.objects.get(key__contains=":")
 
 
 def amount(run: Run) -> None:
-    Transfer.objects.filter(pk=posted().pk).update(amount_minor=1)
+    Transfer.objects.filter(pk=transfer_posted().pk).update(amount_minor=1)
 
 
 def payee(run: Run) -> None:
     other = Payee.objects.get(book=run.book_id, key="P-103")
-    Transfer.objects.filter(pk=posted().pk).update(payee=other)
+    Transfer.objects.filter(pk=transfer_posted().pk).update(payee=other)
 
 
 def account(run: Run) -> None:
     mine = Account.objects.get(book=run.book_id)
     mine.pk, mine.key = None, "other"
     mine.save()
-    Transfer.objects.filter(pk=posted().pk).update(account=mine)
+    Transfer.objects.filter(pk=transfer_posted().pk).update(account=mine)
 
 
 def book(run: Run) -> None:
@@ -63,29 +63,29 @@ def book(run: Run) -> None:
 
 
 def purpose(run: Run) -> None:
-    Transfer.objects.filter(pk=posted().pk).update(purpose="gift")
+    Transfer.objects.filter(pk=transfer_posted().pk).update(purpose="gift")
 
 
 def day(run: Run) -> None:
-    Transfer.objects.filter(pk=posted().pk).update(on="2020-01-02")
+    Transfer.objects.filter(pk=transfer_posted().pk).update(on="2020-01-02")
 
 
 def gone(run: Run) -> None:
-    posted().delete()
+    transfer_posted().delete()
 
 
-def released(run: Run) -> None:
-    Transfer.objects.filter(pk=posted().pk).update(state="released")
+def release_transfer(run: Run) -> None:
+    Transfer.objects.filter(pk=transfer_posted().pk).update(state="released")
 
 
-def doubled(run: Run) -> None:
-    copy = posted()
+def double_transfer(run: Run) -> None:
+    copy = transfer_posted()
     copy.pk, copy.key = None, f"{copy.key}x"
     copy.save()
 
 
 def under_the_key_of_another_call(run: Run) -> None:
-    copy, entry = posted(), Payee.objects.exclude(entry=None).get()
+    copy, entry = transfer_posted(), Payee.objects.exclude(entry=None).get()
     copy.pk, copy.key = None, str(entry.entry)
     copy.save()
 
@@ -112,8 +112,8 @@ TAMPERED = {
     purpose: "booked purpose is 'gift'; the record says 'INV-7'",
     day: "booked on is '2 January 2020'",
     gone: "took_place is False; the record says True",
-    released: "took_place is False; the record says True",
-    doubled: "/executex: no event tells of it",
+    release_transfer: "took_place is False; the record says True",
+    double_transfer: "/executex: no event tells of it",
     under_the_key_of_another_call: "transfer_money ",
     payee_renamed: "booked name is 'Helios Partners'; the record says 'Atelier Sommer'",
     payee_gone: "took_place is False; the record says True",
@@ -166,7 +166,7 @@ def test_what_was_called_stays_proved_where_a_tool_takes_other_arguments_or_is_g
     held = asked.escalations.get()
     said = command("decide", str(held.pk), "--approve", "--as", "rita")
     assert (said.code, gone.replace("&#x27;", "'") in said.err) == (3, True)
-    card = signed_in(scene.rita).get(f"/approvals/{held.pk}/").text
+    card = client_of(scene.rita).get(f"/approvals/{held.pk}/").text
     assert (gone in card, 'value="approve"' in card, 'value="reject"' in card) == (
         True,
         False,
@@ -192,11 +192,11 @@ def test_an_account_is_forgotten_everywhere_and_the_record_holds() -> None:
 
     assert (done.code, done.out) == (0, "Account main is forgotten, with 1 runs.\n")
     assert [word for word in words if places_of(word)] == []
-    assert (posted().amount_minor, posted().purpose) == (10000, "")
+    assert (transfer_posted().amount_minor, transfer_posted().purpose) == (10000, "")
     assert reasons() == []
     [told] = tell_events(Event.objects.filter(kind="person.erased", run=None))
     assert told.sentence.startswith("Erased main (bank) from 1 runs. “letter 7”")
-    pages = signed_in(scene.rita)
+    pages = client_of(scene.rita)
     for address in (f"/runs/{ended.pk}/", f"/approvals/{run.escalations.get().pk}/"):
         assert pages.get(address).status_code == 200, address
     assert Run.objects.get(pk=ended.pk).subject_label == "account main"

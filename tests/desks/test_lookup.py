@@ -14,7 +14,7 @@ from agents.core.states import RunState
 from agents.models import Event, Run, Workspace
 from agents.sdk.desk import Desk
 from agents.sdk.fact_sources import Asked
-from tests.desks.test_access import decide, granted, launch, scene
+from tests.desks.test_access import decide, grants, launch, scene
 from tests.engine.scene import Scene, fresh, go
 
 __all__ = ["scene"]
@@ -65,7 +65,7 @@ def test_it_is_asked_without_a_lock_and_kept_with_its_time(
     decide(scene, run, None)
     run = go(run)
 
-    assert (run.state, len(granted())) == (RunState.DONE, 1)
+    assert (run.state, len(grants())) == (RunState.DONE, 1)
     review = run.steps.filter(kind="review").order_by("position")[0].reply or {}
     kept = review["facts"]["lookup"]
     assert kept["value"] == {"employed": True}
@@ -81,7 +81,7 @@ def test_what_has_changed_since_the_decision_is_seen_before_the_call(
     directory.employed = False
 
     assert go(run).stop_reason == "supervisor_block:not_employed"
-    assert granted() == []
+    assert grants() == []
 
 
 def test_a_machine_that_is_down_costs_no_run_its_end(
@@ -113,4 +113,4 @@ def test_an_answer_that_is_old_counts_for_nothing(
 
     run = go(launch(scene, access))
 
-    assert (run.state, run.wake_at is not None, granted()) == (RunState.QUEUED, True, [])
+    assert (run.state, run.wake_at is not None, grants()) == (RunState.QUEUED, True, [])

@@ -15,7 +15,7 @@ from agents.engine import desk_registry
 from agents.management.commands import startdesk
 from agents.models import Escalation, Role, Run
 from tests.engine.scene import Scene, go, set_scene
-from tests.web.test_pages import signed_in
+from tests.web.test_pages import client_of
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 WORDS = {"name": "samples", "title": "Samples", "console": "/opt/opsconsole"}
@@ -75,7 +75,7 @@ def test_what_cannot_be_judged_is_blocked_with_a_reason(
 ) -> None:
     run = go(launch(scene, tmp_path, monkeypatch, old, new))
 
-    page = signed_in(scene.omar).get(reverse("run", args=[run.pk]))
+    page = client_of(scene.omar).get(reverse("run", args=[run.pk]))
     assert (run.state, run.effects.count()) == ("stopped", 0)
     assert why in page.text
 
@@ -95,7 +95,7 @@ def test_a_card_stands_without_what_cannot_be_shown(
     run = go(launch(scene, tmp_path, monkeypatch, old, new))
     held = Escalation.objects.get(run=run)
 
-    page = signed_in(scene.rita).get(reverse("approval", args=[held.pk]))
+    page = client_of(scene.rita).get(reverse("approval", args=[held.pk]))
 
     assert (page.status_code, shown in page.text) == (200, True)
     operations.decide(
@@ -120,7 +120,7 @@ def test_a_tool_that_returns_no_receipt_is_asked_about(
     run = go(run)
 
     asked = Escalation.objects.get(run=run, state="open")
-    page = signed_in(scene.rita).get(reverse("approval", args=[asked.pk]))
+    page = client_of(scene.rita).get(reverse("approval", args=[asked.pk]))
     assert run.effects.get().state == "unknown"
     assert "Did this take effect" in page.text
 
@@ -142,7 +142,7 @@ def test_a_subject_that_cannot_be_looked_up_is_said_on_the_launch_page(
         launch(scene, tmp_path, monkeypatch, old, new)
     form: dict[str, Any] = {"workspace": "demo", "pattern": "supervisor", "desk": "samples"}
 
-    page = signed_in(scene.omar).post(
+    page = client_of(scene.omar).post(
         reverse("launch"), {**form, "subject": "zoe", "goal": "Send Zoe samples."}
     )
 

@@ -95,7 +95,7 @@ def day(ahead: int) -> date:
     return datetime.now(UTC).date() + timedelta(days=ahead)
 
 
-def written(when: date) -> str:
+def in_words(when: date) -> str:
     return f"{when.day} {when:%B %Y}"
 
 
@@ -124,7 +124,7 @@ def test_a_date_is_moved_nearer_and_access_is_granted_once(company: Company) -> 
         row.click()
         card = rita.locator("#card")
         expect(card.locator("#consequence")).to_contain_text(
-            "Give Noor Haddad (Billing) the role editor on billing until " + written(asked)
+            "Give Noor Haddad (Billing) the role editor on billing until " + in_words(asked)
         )
         expect(rita.locator("main")).to_contain_text("Grants in 30 days")
         rita.keyboard.press("e")
@@ -137,28 +137,28 @@ def test_a_date_is_moved_nearer_and_access_is_granted_once(company: Company) -> 
         change = rita.get_by_role("button", name="Grant access with these changes")
         expect(change).to_be_disabled()  # nothing is changed yet
         until_field.fill(day(61).isoformat())
-        expect(rita.locator("#judged[data-allowed=no]")).to_contain_text(written(asked))
+        expect(rita.locator("#judged[data-allowed=no]")).to_contain_text(in_words(asked))
         expect(change).to_be_disabled()
         until_field.fill(nearer.isoformat())
         expect(rita.locator("#judged[data-allowed=yes]")).to_be_visible()
-        expect(card.locator("#consequence")).to_contain_text(f"until {written(nearer)}")
+        expect(card.locator("#consequence")).to_contain_text(f"until {in_words(nearer)}")
         rita.get_by_label("Reason").fill("until Ben is back")
         change.click()
 
         expect(card).to_contain_text(
-            f"Noor Haddad (Billing) has editor on billing until {written(nearer)}"
+            f"Noor Haddad (Billing) has editor on billing until {in_words(nearer)}"
         )
         expect(omar.locator("#run")).to_contain_text("rita: adjusted")
         omar.reload()  # what was folded in stays so while the page is open
         diff = omar.get_by_role("row", name="Until")
-        expect(diff).to_contain_text(written(asked))
-        expect(diff).to_contain_text(f"{written(nearer)}rita")
+        expect(diff).to_contain_text(in_words(asked))
+        expect(diff).to_contain_text(f"{in_words(nearer)}rita")
         rita.goto(f"{site}/approvals/decided/?outcome=adjusted")
         expect(rita.locator("main")).to_contain_text("Give Noor Haddad (Billing)")
         admin = company.page_of(browser, "admin")
         admin.goto(f"{site}/audit/")
         log = admin.locator("main")
-        expect(log).to_contain_text(f"Approved with changes: until {written(nearer)}")
+        expect(log).to_contain_text(f"Approved with changes: until {in_words(nearer)}")
         expect(log).to_contain_text("Carried out “Grant access” for Noor Haddad (Billing).")
         admin.goto(f"{site}/policy/")
         expect(admin.locator("main")).to_contain_text("Longest grant without approval")

@@ -44,18 +44,18 @@ def in_folder(place: Path, *command: str, **settings: str) -> Ended:
 
 
 @pytest.fixture
-def written(tmp_path: Path) -> Path:
+def desk_place(tmp_path: Path) -> Path:
     ended = in_folder(tmp_path, str(ROOT / "manage.py"), "startdesk", FOLDER)
     assert ended.code == 0, ended.err
     return tmp_path
 
 
-def test_a_new_desk_is_tried_and_its_scenario_decided(written: Path) -> None:
-    tried = in_folder(written, "-m", "pytest", "-q", "-p", "no:cacheprovider")
+def test_a_new_desk_is_tried_and_its_scenario_decided(desk_place: Path) -> None:
+    tried = in_folder(desk_place, "-m", "pytest", "-q", "-p", "no:cacheprovider")
     assert (tried.code, "3 passed" in tried.out) == (0, True), tried.out + tried.err
 
-    apps = str(written / FOLDER)
-    with installation(written / "home", is_empty=False, OPSCONSOLE_APPS=apps) as home:
+    apps = str(desk_place / FOLDER)
+    with installation(desk_place / "home", is_empty=False, OPSCONSOLE_APPS=apps) as home:
         decision = ["decide", "1", "--approve", "--set", "pieces=5", "--reason", "five will do"]
         with home.in_one_process() as console:
             for arguments in (
@@ -71,7 +71,7 @@ def test_a_new_desk_is_tried_and_its_scenario_decided(written: Path) -> None:
         assert (state, "5 samples were sent to Anna Berg." in str(outcome)) == ("done", True)
         assert home.sql("SELECT tool, state FROM agents_effect") == [("send_samples", "done")]
 
-        with (written / FOLDER / "desk.py").open("a") as file:
+        with (desk_place / FOLDER / "desk.py").open("a") as file:
             file.write("\n\n@desk.rule(send_samples)\ndef none_at_all():\n    return None\n")
         assert home.manage("demo", "--prepare").code == 0
         [(policy,)] = home.sql("SELECT document FROM agents_policyversion ORDER BY id DESC LIMIT 1")

@@ -53,7 +53,7 @@ def build(place: Path, out: Path) -> None:
     subprocess.run([*pip, "--wheel-dir", str(out), "."], cwd=place, check=True, timeout=LONGEST)
 
 
-def shipped() -> list[str]:
+def files_shipped() -> list[str]:
     files = [file for folder in FOLDERS for file in (ROOT / folder).rglob("*") if file.is_file()]
     return [str(file.relative_to(ROOT)) for file in files if file.parent.name != "__pycache__"]
 
@@ -63,7 +63,7 @@ def shipped() -> list[str]:
 )
 def test_wheels_of_console_and_desk_run_where_no_checkout_is(tmp_path: Path) -> None:
     console, desk, out = tmp_path / "console", tmp_path / "desk", tmp_path / "out"
-    paths = shipped()
+    paths = files_shipped()
     for path in (*paths, "pyproject.toml", "setup.py", "requirements.in"):
         (console / path).parent.mkdir(parents=True, exist_ok=True)
         (console / path).write_bytes((ROOT / path).read_bytes())

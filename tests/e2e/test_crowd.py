@@ -18,7 +18,7 @@ from agents.models import Escalation, Run
 from tests.engine.scene import REFUND_500, REFUND_1200, go, set_scene
 from tests.live.watching import cookie_of
 from tests.processes import running
-from tests.web.serving import served
+from tests.web.serving import serve
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow, pytest.mark.both]
 
@@ -56,7 +56,7 @@ class Browser:
 def test_fifty_browsers_launch_and_decide_at_once() -> None:
     scene = set_scene()
     open_ones = [go(scene.launch(REFUND_1200)).escalations.get().pk for _ in range(ASKED)]
-    with served() as site, running("manage.py", "work"), ThreadPoolExecutor(BROWSERS) as crowd:
+    with serve() as site, running("manage.py", "work"), ThreadPoolExecutor(BROWSERS) as crowd:
         omar, rita = cookie_of(scene.omar), cookie_of(scene.rita)
 
         def browse(number: int) -> tuple[Counter[int], Counter[int], list[float]]:

@@ -20,7 +20,7 @@ from tests.e2e.workers import PATIENCE, SCRIPT, has_state, settings_of, until
 from tests.engine.scene import REFUND_500, mails, payments, set_scene
 from tests.live.watching import cookie_of, watching
 from tests.processes import running
-from tests.web.serving import served
+from tests.web.serving import serve
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
@@ -33,7 +33,7 @@ KEPT = "600"  # seconds: pages have connections that are there when they are cut
 
 
 @pytest.fixture(scope="module")
-def prepared() -> Iterator[clusters.Cluster]:
+def migrated_cluster() -> Iterator[clusters.Cluster]:
     """Keep a server whose one database has our tables, to be copied."""
     with clusters.cluster() as cluster:
         to = {"DATABASE_URL": cluster.url(), "OPSCONSOLE_DISPATCH": "procrastinate"}
@@ -50,16 +50,16 @@ def dispatch(request: pytest.FixtureRequest, settings: Any) -> str:
 
 
 @pytest.fixture
-def own(prepared: clusters.Cluster, dispatch: str) -> Iterator[clusters.Cluster]:
+def own(migrated_cluster: clusters.Cluster, dispatch: str) -> Iterator[clusters.Cluster]:
     """Point this test and its processes at a database on a server of their own."""
-    prepared.create(dispatch, like=clusters.USER)
+    migrated_cluster.create(dispatch, like=clusters.USER)
     given = connection.settings_dict
     kept = dict(given)
     connection.close()
-    given.update(HOST="127.0.0.1", PORT=str(prepared.port), NAME=dispatch)
+    given.update(HOST="127.0.0.1", PORT=str(migrated_cluster.port), NAME=dispatch)
     given.update(USER=clusters.USER, PASSWORD="")
     try:
-        yield prepared
+        yield migrated_cluster
     finally:
         connection.close()
         given.update(kept)
@@ -99,7 +99,7 @@ def test_a_database_that_restarts_under_a_run_loses_and_doubles_nothing(
     scene = set_scene()
     amounts = [line.replace("1200", "500").replace("800", "500") for line in SCRIPT]
     restarted = Event()
-    pages = served(OPSCONSOLE_DISPATCH=dispatch, OPSCONSOLE_CONNECTION_SECONDS=KEPT)
+    pages = serve(OPSCONSOLE_DISPATCH=dispatch, OPSCONSOLE_CONNECTION_SECONDS=KEPT)
     with harness.replaying() as model, pages as site:
         model.sessions["refund"] = Thinking("refund", amounts, restarted)
         assert status(site, scene.eve, "/runs/") == 200

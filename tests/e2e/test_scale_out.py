@@ -21,7 +21,7 @@ from tests.e2e.workers import PATIENCE, SCRIPT, has_state, settings_of, until
 from tests.engine.scene import REFUND_1200, Scene, fresh, mails, payments, set_scene
 from tests.live.watching import cookie_of
 from tests.processes import running
-from tests.web.serving import served
+from tests.web.serving import serve
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
@@ -64,13 +64,13 @@ def post(site: str, user: User, path: str, **fields: str) -> str:
         connection.close()
 
 
-def launched(site: str, scene: Scene) -> Run:
+def launch_run(site: str, scene: Scene) -> Run:
     fields = {"goal": REFUND_1200, "subject": "42", "pattern": "supervisor"}
     page = post(site, scene.omar, "/launch/", token=uuid4().hex, **fields)
     return Run.objects.get(pk=page.strip("/").rpartition("/")[2])
 
 
-def adjusted(site: str, scene: Scene, run: Run) -> None:
+def adjust_request(site: str, scene: Scene, run: Run) -> None:
     found = Escalation.objects.get(run=run)
     fields = {"verdict": "adjust", "set.amount_minor": "800.00", "comment": "partly used"}
     path = f"/approvals/{found.pk}/decide/"
@@ -80,14 +80,14 @@ def adjusted(site: str, scene: Scene, run: Run) -> None:
 def test_runs_launched_and_decided_in_the_browser_end_though_a_worker_is_killed(
     scene: Scene,
 ) -> None:
-    with served() as site, three_workers() as workers:
-        runs = [launched(site, scene) for _ in range(6)]
+    with serve() as site, three_workers() as workers:
+        runs = [launch_run(site, scene) for _ in range(6)]
         until(lambda: all(has_state(run, RunState.WAITING)() for run in runs))
 
         for number, run in enumerate(runs):
             if number == 2:
                 os.kill(workers[0].pid, signal.SIGKILL)
-            adjusted(site, scene, run)
+            adjust_request(site, scene, run)
         until(lambda: all(has_state(run, RunState.DONE)() for run in runs))
 
     assert [payments(run) for run in runs] == [[80000]] * 6

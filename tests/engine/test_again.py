@@ -26,7 +26,7 @@ from tests.engine.scene import (
     mails,
     payments,
 )
-from tests.web.test_pages import signed_in
+from tests.web.test_pages import client_of
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
@@ -81,7 +81,7 @@ def test_the_mail_that_is_missing_is_sent_and_nothing_paid_twice(
 def test_a_paid_customer_who_was_not_told_needs_attention_until_they_are(
     scene: Scene, server: ReplayServer
 ) -> None:
-    eve, home = signed_in(scene.eve), reverse("home")
+    eve, home = client_of(scene.eve), reverse("home")
     first = ended_after_paying(scene, server)
     page = eve.get(home).text
     assert "USD 500.00 for Anna #42</a>: carried out, and nobody was told" in page
@@ -126,10 +126,10 @@ def test_another_amount_is_put_to_a_person_also_in_a_third_run(
 def test_it_asks_for_the_same_and_both_pages_name_the_other(
     scene: Scene, server: ReplayServer
 ) -> None:
-    first, omar = ended_after_paying(scene, server), signed_in(scene.omar)
+    first, omar = ended_after_paying(scene, server), client_of(scene.omar)
     page = reverse("run", args=[first.pk])
     assert "Run again" in omar.get(page).text
-    assert "Run again" not in signed_in(scene.eve).get(page).text
+    assert "Run again" not in client_of(scene.eve).get(page).text
 
     answered = omar.post(reverse("run-again", args=[first.pk]))
     twice = omar.post(reverse("run-again", args=[first.pk]))
@@ -156,13 +156,13 @@ def test_other_patterns_are_run_again_too(scene: Scene, key: str) -> None:
 
 def test_what_may_not_be_run_again_says_why(scene: Scene) -> None:
     done, waiting = go(scene.launch(REFUND_500)), go(scene.launch())
-    omar = signed_in(scene.omar)
+    omar = client_of(scene.omar)
 
     for run, said in ((done, "is done"), (waiting, "has not ended")):
         refused = omar.post(reverse("run-again", args=[run.pk]))
         assert refused.status_code == 409
         assert said in refused.text
-    assert signed_in(scene.eve).post(reverse("run-again", args=[done.pk])).status_code == 403
+    assert client_of(scene.eve).post(reverse("run-again", args=[done.pk])).status_code == 403
     assert not Run.objects.filter(again_of__isnull=False).exists()
     assert fresh(waiting).state == RunState.WAITING
 

@@ -55,7 +55,7 @@ def refunds_and_mails(run: Run) -> Any:
 
 def transfers_and_balance(run: Run) -> Any:
     account = bank.account_of(run)
-    return bank.sent(run), account.free_minor, account.held_minor
+    return bank.postings(run), account.free_minor, account.held_minor
 
 
 def lower_transfer(scene: Scene, run: Run) -> None:

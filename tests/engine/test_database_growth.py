@@ -13,7 +13,7 @@ from agents.engine import database_growth, sweep
 from agents.engine.database_growth import days_left
 from agents.models import DatabaseSize, Event, Role, Run
 from tests.engine.scene import set_scene
-from tests.web.test_pages import signed_in
+from tests.web.test_pages import client_of
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
@@ -36,7 +36,7 @@ def test_the_overview_says_what_a_run_takes_and_when_the_database_is_full(
     monkeypatch.setattr(database_growth, "GIGABYTE", 1_000_000)
     settings.OPSCONSOLE_DATABASE_GIGABYTES = 40
     monkeypatch.setattr(sweep, "_kept_at", -sweep.HOUR)
-    client = signed_in(scene.rita)
+    client = client_of(scene.rita)
     assert "Database" not in client.get("/").text
 
     sweep.sweep()
@@ -46,7 +46,7 @@ def test_the_overview_says_what_a_run_takes_and_when_the_database_is_full(
     assert found.full_at is not None
     wanted = (40_000_000 - found.bytes) / found.bytes
     assert abs((found.full_at - at) / timedelta(days=1) - wanted) < 1
-    auditor = signed_in(scene.add("auditor", Role.AUDITOR))
+    auditor = client_of(scene.add("auditor", Role.AUDITOR))
     counted = found.entries[str(scene.workspace.pk)]
     assert f"has about {counted} entries" in auditor.get(reverse("audit")).text
     assert 0 < counted < Event.objects.count(), "as it was then"

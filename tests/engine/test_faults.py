@@ -26,7 +26,7 @@ from tests.engine.scene import REFUND_500, Scene, fresh, go, has_ended, in_threa
 from tests.engine.scene import set_scene as scene_of
 from tests.engine.test_gateway import wait_until
 from tests.settings import ON_POSTGRES
-from tests.web.test_pages import signed_in
+from tests.web.test_pages import client_of
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
@@ -63,7 +63,7 @@ def saying(pragma: str) -> Callable[..., None]:
 
 @sqlite_only
 def test_a_database_that_is_locked_for_long_loses_nothing(scene: Scene) -> None:
-    run, client = scene.launch(REFUND_500), signed_in(scene.eve)
+    run, client = scene.launch(REFUND_500), client_of(scene.eve)
     client.get(reverse("runs"))
     impatient = saying("busy_timeout=20")
     connection_created.connect(impatient)

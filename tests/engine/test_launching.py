@@ -13,7 +13,7 @@ from agents import operations
 from agents.desks.refunds.profiles import STRICT
 from agents.models import PolicyVersion, Role, Run
 from tests.engine.scene import Scene, go
-from tests.web.test_pages import signed_in
+from tests.web.test_pages import client_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -35,14 +35,14 @@ def send(user: User, policy: PolicyVersion) -> int:
     """Send the launch form with a version chosen. Return the status of the answer."""
     fields = {"token": user.username, "goal": "Refund 500 USD", "subject": "42"}
     more = {"policy": str(policy.number), "pattern": "supervisor"}
-    return signed_in(user).post(reverse("launch"), {**fields, **more}).status_code
+    return client_of(user).post(reverse("launch"), {**fields, **more}).status_code
 
 
 def test_an_operator_launches_under_no_superseded_version(scene: Scene) -> None:
     before, _ = tighten_policy(scene)
 
     assert send(scene.omar, before) == 422
-    assert 'name="policy"' not in signed_in(scene.omar).get(reverse("launch")).text
+    assert 'name="policy"' not in client_of(scene.omar).get(reverse("launch")).text
     with pytest.raises(operations.Refused, match="is for admins only"):
         operations.launch(
             workspace=scene.workspace,
@@ -79,7 +79,7 @@ def test_a_scenario_narrows_the_published_policy_and_nothing_else(scene: Scene) 
     tighten_policy(scene)
     fields = {"token": "a1", "scenario": "partial-report"}
 
-    signed_in(scene.omar).post(reverse("launch"), fields)
+    client_of(scene.omar).post(reverse("launch"), fields)
 
     published = PolicyVersion.objects.get(number=2, is_replay=False).limits()
     taken = Run.objects.get().policy.limits()

@@ -18,7 +18,7 @@ from agents.models import Run
 from agents.operations.people import policy_version
 from agents.web.live.topics import RunTopic, read_update
 from tests.engine.scene import Scene, go, set_scene
-from tests.web.test_pages import signed_in
+from tests.web.test_pages import client_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -93,8 +93,8 @@ def test_a_turn_of_a_long_run_costs_what_one_of_a_short_run_does() -> None:
     assert [run.steps.filter(kind="use").count() for run in (short, long)] == [FEW - 1, MANY - 1]
     assert calls[MANY] < 1.5 * calls[FEW]
     assert stored_chars(long) / MANY < 1.5 * stored_chars(short) / FEW
-    page = signed_in(scene.eve).get(f"/runs/{long.pk}/")
-    first = signed_in(scene.eve).get(f"/runs/{long.pk}/?before=3")
+    page = client_of(scene.eve).get(f"/runs/{long.pk}/")
+    first = client_of(scene.eve).get(f"/runs/{long.pk}/?before=3")
     assert len(page.content) < 100_000
     frames = []
     for run in (short, long):

@@ -19,7 +19,7 @@ from agents.models import Effect, Escalation, Event, Role, Run, Step
 from agents.policies.ends import end_sentence
 from tests.conformance import harness
 from tests.conformance.replay_server import ReplayServer
-from tests.desks.bank import bank_scene, day, decide, sent
+from tests.desks.bank import bank_scene, day, decide, postings
 from tests.engine.scene import REFUND_1200, Scene, go, mails, payments
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -116,7 +116,7 @@ def test_a_yes_to_something_else_does_not_let_through_what_was_sent_back(
     decide(scene, run)
     run = go(run)
 
-    assert sent(run) == [("P-102", 12000)]
+    assert postings(run) == [("P-102", 12000)]
     waits = run.escalations.get(state="open")
     assert (waits.amount_minor, waits.review["escalating"][-1]) == (47900, "policy.sent_back")
     draft: dict[str, Any] = {"asked": {"action": {"kind": "output"}}, "position": 99}
@@ -126,7 +126,7 @@ def test_a_yes_to_something_else_does_not_let_through_what_was_sent_back(
 
     decide(scene, run)
     run = go(run)
-    assert (run.stop_reason, len(sent(run))) == ("human_sent_back", 2)
+    assert (run.stop_reason, len(postings(run))) == ("human_sent_back", 2)
     assert "nothing else" not in end_sentence(run.stop_reason)  # something else was paid
 
 

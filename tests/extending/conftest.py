@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import pytest
 
 from agents.engine import crashpoints
-from tests.extending.dropped import dropped_in
+from tests.extending.dropped import load_examples
 
 
 @pytest.fixture(autouse=True)
 def _in_place() -> Iterator[None]:
-    with dropped_in():
+    with load_examples():
         yield
     crashpoints.watch(None)

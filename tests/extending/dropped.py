@@ -22,7 +22,7 @@ PLACES: dict[str, tuple[ModuleType, dict[str, Any]]] = {
 
 
 @contextmanager
-def dropped_in() -> Iterator[None]:
+def load_examples() -> Iterator[None]:
     """Load the examples by the registry itself; afterwards nothing knows of them."""
     tables: list[dict[str, Any]] = [*(table for _, table in PLACES.values()), ROLES]
     before = [dict(table) for table in tables]

@@ -60,7 +60,7 @@ def test_it_answers_where_both_agree_and_stops_at_what_cannot_be_read(
     assert (strand.outcome.stopped or strand.outcome.value) == ended
 
 
-def launched(scene: Scene, goal: str, subject: int) -> Run:
+def launch_run(scene: Scene, goal: str, subject: int) -> Run:
     return operations.launch(
         workspace=scene.workspace,
         pattern="two_readers",
@@ -75,7 +75,7 @@ def launched(scene: Scene, goal: str, subject: int) -> Run:
 @pytest.mark.both
 def test_a_person_decides_where_the_readers_differ() -> None:
     scene = set_scene()
-    run = go(launched(scene, LATE, 7))
+    run = go(launch_run(scene, LATE, 7))
     assert run.state == RunState.WAITING
 
     scene.decide(run, amount_minor=None)
@@ -88,7 +88,7 @@ def test_a_person_decides_where_the_readers_differ() -> None:
 @pytest.mark.both
 def test_a_person_who_says_no_ends_it() -> None:
     scene = set_scene()
-    run = go(launched(scene, LATE, 7))
+    run = go(launch_run(scene, LATE, 7))
 
     scene.decide(run, approve=False)
 
@@ -104,7 +104,7 @@ def test_each_reader_may_have_a_model_of_its_own() -> None:
         models = {"first_reader": "one", "second_reader": "other"}
         given = {"OPENAI_BASE_URL": server.base_url("readers"), "OPENAI_API_KEY": "any"}
         with override_settings(OPENAI_MODELS=models, **given):
-            run = go(launched(set_scene(), AGREED, 42))
+            run = go(launch_run(set_scene(), AGREED, 42))
 
     asked = run.steps.filter(kind="ask").order_by("key").values_list("key", "model")
     assert run.outcome == {"due": "no", "answer": "Refund due: no (both readers agree)."}
@@ -118,7 +118,7 @@ def test_a_crash_at_any_point_changes_nothing() -> None:
     scene = set_scene()
 
     points, (_, asked) = die_everywhere(
-        lambda: launched(scene, LATE, 7),
+        lambda: launch_run(scene, LATE, 7),
         lambda run: (result_and_steps(run), Escalation.objects.filter(run=run).count()),
         lambda run: scene.decide(run, amount_minor=None),
     )
@@ -131,7 +131,7 @@ def test_a_crash_at_any_point_changes_nothing() -> None:
 @pytest.mark.django_db(transaction=True)
 def test_it_has_a_page_and_a_command_without_another_line_of_code() -> None:
     scene = set_scene()
-    run = launched(scene, LATE, 7)
+    run = launch_run(scene, LATE, 7)
     to_the_end(run, lambda run: scene.decide(run, amount_minor=None))
     client = Client()
     client.force_login(User.objects.get(pk=scene.omar.pk))

@@ -36,7 +36,7 @@ GOAL = "Put a note on the file of user_id=42."
 transactional = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
 
-def noted(text: str = "Called twice.") -> dict[str, Any]:
+def note_action(text: str = "Called twice.") -> dict[str, Any]:
     return {**NOTE, "args": {**NOTE["args"], "text": text}}  # type: ignore[dict-item]
 
 
@@ -49,7 +49,7 @@ def noted(text: str = "Called twice.") -> dict[str, Any]:
     ],
 )
 def test_a_note_is_short_and_holds_no_card(text: str, reason: str) -> None:
-    ruling = RULES["notes.short"](noted(text), RefundFacts(subject=42), STRICT)
+    ruling = RULES["notes.short"](note_action(text), RefundFacts(subject=42), STRICT)
 
     assert ruling is not None
     assert ruling.reason == reason
@@ -100,7 +100,7 @@ def publish(scene: Scene, *, tools: Sequence[str] = (), rules: Sequence[str] = (
     )
 
 
-def scripted(server: ReplayServer, name: str, *said: Any) -> Any:
+def script_model(server: ReplayServer, name: str, *said: Any) -> Any:
     """Have the worker model say these, one after the other."""
     server.load(name, [json.dumps(one) for one in said])
     return override_settings(OPENAI_BASE_URL=server.base_url(name), OPENAI_API_KEY="any")
@@ -123,7 +123,7 @@ class TestNote:
         settings.DATA_DIR = tmp_path
         publish(scene, tools=["add_note"], rules=["notes.short"])
 
-        with scripted(server, "note", CONTEXT, NOTE, DONE):
+        with script_model(server, "note", CONTEXT, NOTE, DONE):
             run = go(scene.launch(GOAL))
 
         effect = run.effects.get()
@@ -139,7 +139,7 @@ class TestNote:
         settings.DATA_DIR = tmp_path
         publish(scene, tools=["add_note"], rules=["notes.short"])
 
-        with scripted(server, "told", CONTEXT, DONE):
+        with script_model(server, "told", CONTEXT, DONE):
             run = go(scene.launch(GOAL))
 
         told = "user_id (int), text (str): Puts a short note on the customer's file."
@@ -165,7 +165,7 @@ class TestNote:
         settings.DATA_DIR = tmp_path
         publish(scene, tools=tools, rules=rules)
 
-        with scripted(server, "shut", CONTEXT, NOTE, DONE):
+        with script_model(server, "shut", CONTEXT, NOTE, DONE):
             run = go(scene.launch(GOAL))
 
         assert run.stop_reason == ended
@@ -179,7 +179,7 @@ class TestNote:
         publish(scene, tools=["add_note"], rules=["notes.short"])
         stranger = {**NOTE, "args": {"user_id": 7, "text": TEXT}}
 
-        with scripted(server, "stranger", CONTEXT, stranger, DONE):
+        with script_model(server, "stranger", CONTEXT, stranger, DONE):
             run = go(scene.launch(GOAL))
 
         assert run.stop_reason == "supervisor_block:subject_mismatch"
@@ -196,7 +196,7 @@ class TestNote:
             for _ in range(8):
                 left = said[run.steps.filter(kind="ask", ended_at__isnull=False).count() :]
                 try:
-                    with scripted(server, str(run.pk), *left):
+                    with script_model(server, str(run.pk), *left):
                         go(run)
                 except Crash:
                     recover(run.pk)

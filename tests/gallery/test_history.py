@@ -25,7 +25,7 @@ from agents.models import Effect, Escalation, Event, Run, Step, Workspace
 from tests.database import make_once
 from tests.engine.scene import go
 from tests.notifications.telling import tell
-from tests.web.test_pages import signed_in
+from tests.web.test_pages import client_of
 from tests.web.words import words
 
 COPIED = r"^\d{4,}$"  # keys of customers that copies are about
@@ -167,7 +167,7 @@ def test_a_newcomer_meets_a_team_a_tier_and_what_people_share(
     waiting = Escalation.objects.filter(state="open")
     two = waiting.get(run__desk="bank")
     mine, snoozed = waiting.get(assigned_to__isnull=False), waiting.get(snoozes__isnull=False)
-    rita, admin = (signed_in(User.objects.get(username=name)) for name in ("rita", "admin"))
+    rita, admin = (client_of(User.objects.get(username=name)) for name in ("rita", "admin"))
 
     def card(client: Client, request: Escalation) -> str:
         return words(client.get(f"/approvals/{request.pk}/").text)

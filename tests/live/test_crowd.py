@@ -27,7 +27,7 @@ SECONDS = 60
 
 
 @contextmanager
-def counted(work: Counter[str], name: str) -> Iterator[None]:
+def count_queries(work: Counter[str], name: str) -> Iterator[None]:
     """Count this thread's queries."""
 
     def count(execute: Callable[..., Any], sql: str, *rest: Any) -> Any:
@@ -55,7 +55,7 @@ def work_of(runs: list[Run], pages: int, monkeypatch: pytest.MonkeyPatch) -> lis
         return drawn(topic, version)
 
     def read(known: Any) -> Any:
-        with counted(work, "queries"):
+        with count_queries(work, "queries"):
             return changed(known)
 
     def topics(number: int) -> list[Topic]:
@@ -156,7 +156,7 @@ def test_access_is_asked_once_a_session_and_pages_come_back_apart(
 
     def counting(cookie: str, visitors: Any) -> Any:
         asked.append(cookie)
-        with counted(work, cookie):
+        with count_queries(work, cookie):
             return lost(cookie, visitors)
 
     async def crowd() -> None:

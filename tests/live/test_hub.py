@@ -108,7 +108,7 @@ def test_a_page_that_cannot_be_drawn_stops_no_other(
     scene = set_scene()
     broken, sound = RunTopic(scene.launch().pk), RunTopic(scene.launch().pk)
 
-    def drawn(topic: RunTopic, version: str) -> Update:
+    def draw(topic: RunTopic, version: str) -> Update:
         if topic == broken:
             raise ValueError("a template met what it did not expect")
         return rendered(topic, version)
@@ -126,7 +126,7 @@ def test_a_page_that_cannot_be_drawn_stops_no_other(
             if hub._task:
                 await asyncio.wait_for(hub._task, 30)
 
-    monkeypatch.setattr("agents.web.live.hub.read_update", drawn)
+    monkeypatch.setattr("agents.web.live.hub.read_update", draw)
 
     assert b"Queued" in asyncio.run(watch())
     assert "cannot be drawn" in caplog.text

@@ -13,10 +13,10 @@ from django.utils import timezone
 from agents import operations
 from agents.core.states import EscalationState
 from agents.models import Escalation, Membership, Run, Session
-from tests.e2e.test_scale_out import adjusted
+from tests.e2e.test_scale_out import adjust_request
 from tests.engine.scene import Scene, go
 from tests.live.watching import Message, cookie_of, watching
-from tests.web.serving import free_port, served
+from tests.web.serving import free_port, serve
 from tests.web.test_pages import stranger
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
@@ -37,7 +37,7 @@ def count(run: Run) -> int:
 def test_a_run_fills_while_it_is_watched(scene: Scene) -> None:
     run = scene.launch()
 
-    with served() as site, watching(site, f"run={run.pk}", cookie=cookie_of(scene.eve)) as stream:
+    with serve() as site, watching(site, f"run={run.pk}", cookie=cookie_of(scene.eve)) as stream:
         queued = stream.next("#run")
         last = count(go(run))
         waiting = next(m for m in stream if "#run" in m.data and version(m) == last)
@@ -52,7 +52,7 @@ def test_a_run_fills_while_it_is_watched(scene: Scene) -> None:
 def test_the_inbox_tells_what_waits_and_what_no_longer_does(scene: Scene) -> None:
     run = scene.launch()
 
-    with served() as site, watching(site, "", cookie=cookie_of(scene.rita)) as stream:
+    with serve() as site, watching(site, "", cookie=cookie_of(scene.rita)) as stream:
         empty = stream.next("#waiting")
         go(run)
         one = stream.next("#waiting")
@@ -68,7 +68,7 @@ def test_a_card_says_that_it_changed(scene: Scene) -> None:
     escalation = Escalation.objects.get(run=go(scene.launch()))
 
     with (
-        served() as site,
+        serve() as site,
         watching(site, f"card={escalation.pk}", cookie=cookie_of(scene.rita)) as stream,
     ):
         stream.next("card")
@@ -81,7 +81,7 @@ def test_a_card_says_that_it_changed(scene: Scene) -> None:
 
 
 def test_everybody_sees_at_once_what_is_stopped(scene: Scene) -> None:
-    with served() as site, watching(site, "", cookie=cookie_of(scene.eve)) as stream:
+    with serve() as site, watching(site, "", cookie=cookie_of(scene.eve)) as stream:
         before = stream.next("#stopped", "Agents may act")
         press(scene)
         after = stream.next(
@@ -107,10 +107,10 @@ def press(scene: Scene) -> None:
 def test_a_restart_loses_and_doubles_nothing(scene: Scene) -> None:
     run, cookie, port = scene.launch(), cookie_of(scene.eve), free_port()
 
-    with served(port) as site, watching(site, f"run={run.pk}", cookie=cookie) as stream:
+    with serve(port) as site, watching(site, f"run={run.pk}", cookie=cookie) as stream:
         before = stream.next("#run")
     go(run)  # while nobody serves
-    with served(port) as site:
+    with serve(port) as site:
         with watching(site, f"run={run.pk}", cookie=cookie, seen=before.id) as stream:
             after = stream.next("#run")
         with watching(site, f"run={run.pk}", cookie=cookie, seen=after.id) as stream:
@@ -136,7 +136,7 @@ def test_a_stream_is_refused_where_the_page_is(scene: Scene) -> None:
     }
     answers = dict[tuple[str, str], int]()
 
-    with served() as site:
+    with serve() as site:
         for cookie, query in wanted:
             with watching(site, query, cookie=cookie) as stream:
                 answers[cookie, query] = stream.status
@@ -149,7 +149,7 @@ def test_access_that_is_lost_ends_the_stream(scene: Scene) -> None:
     run = scene.launch()
     watch = {"member": scene.eve, "signed out": scene.omar, "inactive": scene.rita}
 
-    with served(OPSCONSOLE_LIVE_RECHECK_SECONDS="0.2") as site:
+    with serve(OPSCONSOLE_LIVE_RECHECK_SECONDS="0.2") as site:
         for why, user in watch.items():
             with watching(site, f"run={run.pk}", cookie=cookie_of(user)) as stream:
                 stream.next("#run")
@@ -183,7 +183,7 @@ def test_everybody_who_watches_gets_the_newest_state(scene: Scene) -> None:
             # What opens the request is the last that a run writes before it waits.
             return stream.next("#run", "Waiting for a person").data
 
-    with served() as site, ThreadPoolExecutor(VIEWERS) as pool:
+    with serve() as site, ThreadPoolExecutor(VIEWERS) as pool:
         seen = [pool.submit(watch, number) for number in range(VIEWERS)]
         for run in runs:
             go(run)
@@ -198,12 +198,12 @@ def test_a_form_is_answered_while_many_streams_are_idle(scene: Scene) -> None:
     run = go(scene.launch())
     people = [scene.rita, scene.omar, scene.eve]
 
-    with served() as site, ExitStack() as stack:
+    with serve() as site, ExitStack() as stack:
         cookies = [cookie_of(people[number % 3]) for number in range(VIEWERS)]
         streams = [stack.enter_context(watching(site, "", cookie=c)) for c in cookies]
         for stream in streams:
             stream.next("#waiting")
-        adjusted(site, scene, run)
+        adjust_request(site, scene, run)
         told = [stream.next("#waiting").data for stream in streams]
 
     assert Escalation.objects.get(run=run).state == EscalationState.ADJUSTED
@@ -213,7 +213,7 @@ def test_a_form_is_answered_while_many_streams_are_idle(scene: Scene) -> None:
 def test_nobody_opens_more_streams_than_a_person_needs(scene: Scene) -> None:
     cookie = cookie_of(scene.eve)
 
-    with served() as site, ThreadPoolExecutor(1):
+    with serve() as site, ThreadPoolExecutor(1):
         opened = [watching(site, "", cookie=cookie) for _ in range(31)]
         streams = [one.__enter__() for one in opened]
         try:

@@ -20,7 +20,7 @@ KEY = "sk-canary-5b1f"
 QUESTION = llm.Question("worker", {"goal": "Refund Anna", "größe": 1}, as_json=True)
 
 
-def asked(
+def ask_model(
     url: str, question: llm.Question = QUESTION, *, timeout: float = 5, **settings: Json
 ) -> llm.ModelAnswer:
     """Return the answer of the server at `url`."""
@@ -29,14 +29,14 @@ def asked(
         return asyncio.run(llm.ask(question, timeout=timeout))
 
 
-def failed(url: str, *, timeout: float = 5, **settings: Json) -> llm.ModelFailed:
+def failure_of(url: str, *, timeout: float = 5, **settings: Json) -> llm.ModelFailed:
     """Return how asking the server at `url` fails; the test fails if it does not."""
     with pytest.raises(llm.ModelFailed) as raised:
-        asked(url, timeout=timeout, **settings)
+        ask_model(url, timeout=timeout, **settings)
     return raised.value
 
 
-def scripted(replay: ReplayServer, *entries: Json, name: str = "llm") -> tuple[str, Session]:
+def load_script(replay: ReplayServer, *entries: Json, name: str = "llm") -> tuple[str, Session]:
     """Return the address of a script, and its session to look at afterwards."""
     return replay.base_url(name), replay.load(name, list(entries))
 

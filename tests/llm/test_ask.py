@@ -15,20 +15,22 @@ from agents import llm
 from agents.core.requests import Json
 from agents.llm.prompts import prompt
 from tests.conformance.replay_server import ReplayServer, Session
-from tests.llm.asking import KEY, QUESTION, asked, failed, scripted, send, serving
+from tests.llm.asking import KEY, QUESTION, ask_model, failure_of, load_script, send, serving
 
 SCHEMA = {"type": "object", "properties": {"kind": {"type": "string"}}}
 USAGE = {"prompt_tokens": 1000, "completion_tokens": 500}
 
 
-def sent(session: Session) -> Json:
+def body_of(session: Session) -> Json:
     return session.log[-1]["body"]
 
 
 def test_an_answer_carries_text_model_tokens_and_cost(replay: ReplayServer) -> None:
-    url, _ = scripted(replay, {"text": "Hello", "usage": USAGE, "model": "gpt-4.1-mini-2025-04-14"})
+    url, _ = load_script(
+        replay, {"text": "Hello", "usage": USAGE, "model": "gpt-4.1-mini-2025-04-14"}
+    )
 
-    answer = asked(url)
+    answer = ask_model(url)
 
     assert answer == llm.ModelAnswer(
         "Hello", "gpt-4.1-mini-2025-04-14", 1000, 500, 1200, demo=False
@@ -36,9 +38,9 @@ def test_an_answer_carries_text_model_tokens_and_cost(replay: ReplayServer) -> N
 
 
 def test_the_cost_of_an_unknown_model_is_unknown(replay: ReplayServer) -> None:
-    url, _ = scripted(replay, {"text": "Hello", "usage": USAGE, "model": "in-house"})
+    url, _ = load_script(replay, {"text": "Hello", "usage": USAGE, "model": "in-house"})
 
-    assert asked(url).cost_micro_usd is None
+    assert ask_model(url).cost_micro_usd is None
 
 
 @pytest.mark.parametrize(
@@ -59,7 +61,7 @@ def test_without_a_count_tokens_are_estimated_and_the_cost_is_unknown(usage: Jso
     body = json.dumps(completion).encode()
 
     with serving(lambda handler: send(handler, body)) as (url, _):
-        answer = asked(url, OPENAI_MODEL="gpt-4.1-mini")
+        answer = ask_model(url, OPENAI_MODEL="gpt-4.1-mini")
 
     assert answer.tokens_out == 10
     assert answer.tokens_in == pytest.approx(len(prompt("worker")) / 4, abs=20)
@@ -68,9 +70,9 @@ def test_without_a_count_tokens_are_estimated_and_the_cost_is_unknown(usage: Jso
 
 @pytest.mark.parametrize("text", [None, ""])
 def test_nothing_said_is_an_answer(replay: ReplayServer, text: str | None) -> None:
-    url, _ = scripted(replay, {"text": text})
+    url, _ = load_script(replay, {"text": text})
 
-    assert asked(url).text == ""
+    assert ask_model(url).text == ""
 
 
 @pytest.mark.parametrize(
@@ -83,9 +85,9 @@ def test_nothing_said_is_an_answer(replay: ReplayServer, text: str | None) -> No
     ],
 )
 def test_what_no_database_takes_is_replaced(replay: ReplayServer, said: str, kept: str) -> None:
-    url, _ = scripted(replay, said)
+    url, _ = load_script(replay, said)
 
-    assert asked(url).text == kept
+    assert ask_model(url).text == kept
 
 
 def test_what_no_database_takes_in_the_name_of_a_model_is_replaced() -> None:
@@ -93,15 +95,15 @@ def test_what_no_database_takes_in_the_name_of_a_model_is_replaced() -> None:
     body = json.dumps(completion).encode()
 
     with serving(lambda handler: send(handler, body)) as (url, _):
-        assert asked(url).model == "m\ufffd" * 50
+        assert ask_model(url).model == "m\ufffd" * 50
 
 
 def test_the_prompt_goes_first_and_the_inputs_last_as_they_are(replay: ReplayServer) -> None:
-    url, session = scripted(replay, "Hello")
+    url, session = load_script(replay, "Hello")
 
-    asked(url)
+    ask_model(url)
 
-    assert sent(session)["messages"] == [
+    assert body_of(session)["messages"] == [
         {"role": "system", "content": prompt("worker")},
         {"role": "user", "content": '{"goal": "Refund Anna", "größe": 1}'},
     ]
@@ -110,18 +112,18 @@ def test_the_prompt_goes_first_and_the_inputs_last_as_they_are(replay: ReplaySer
 def test_the_key_goes_in_the_header_and_nothing_is_retried_by_the_package(
     replay: ReplayServer,
 ) -> None:
-    url, session = scripted(replay, {"fault": "http_500"})
+    url, session = load_script(replay, {"fault": "http_500"})
 
-    failed(url)
+    failure_of(url)
 
     assert session.requests == 1
     assert session.log[0]["headers"]["authorization"] == f"Bearer {KEY}"
 
 
 def test_a_server_without_a_key_gets_a_placeholder(replay: ReplayServer) -> None:
-    url, session = scripted(replay, "Hello")
+    url, session = load_script(replay, "Hello")
 
-    assert not asked(url, OPENAI_API_KEY="").demo
+    assert not ask_model(url, OPENAI_API_KEY="").demo
 
     assert session.log[0]["headers"]["authorization"] == "Bearer not-needed"
 
@@ -130,11 +132,11 @@ def test_a_server_without_a_key_gets_a_placeholder(replay: ReplayServer) -> None
     ("models", "model"), [({}, "usual"), ({"worker": "big"}, "big"), ({"writer": "big"}, "usual")]
 )
 def test_a_role_may_have_a_model_of_its_own(replay: ReplayServer, models: Json, model: str) -> None:
-    url, session = scripted(replay, "Hello")
+    url, session = load_script(replay, "Hello")
 
-    asked(url, OPENAI_MODEL="usual", OPENAI_MODELS=models)
+    ask_model(url, OPENAI_MODEL="usual", OPENAI_MODELS=models)
 
-    assert sent(session)["model"] == model
+    assert body_of(session)["model"] == model
 
 
 @pytest.mark.parametrize(
@@ -150,11 +152,11 @@ def test_a_role_may_have_a_model_of_its_own(replay: ReplayServer, models: Json, 
 def test_the_form_of_the_answer_is_asked_for(
     replay: ReplayServer, mode: str, as_json: bool, schema: Json, kind: str | None
 ) -> None:
-    url, session = scripted(replay, "{}")
+    url, session = load_script(replay, "{}")
 
-    asked(url, llm.Question("worker", {}, as_json, schema), OPENAI_STRUCTURED_OUTPUT=mode)
+    ask_model(url, llm.Question("worker", {}, as_json, schema), OPENAI_STRUCTURED_OUTPUT=mode)
 
-    form = sent(session).get("response_format", {})
+    form = body_of(session).get("response_format", {})
     assert form.get("type") == kind
     if kind == "json_schema":
         assert form["json_schema"]["schema"] == SCHEMA
@@ -165,9 +167,9 @@ def still_open() -> int:
 
 
 def test_a_loop_that_ends_leaves_no_connection_open(replay: ReplayServer) -> None:
-    url, _ = scripted(replay, "Hello")
+    url, _ = load_script(replay, "Hello")
 
-    asked(url)
+    ask_model(url)
 
     assert still_open() == 0
 
@@ -210,7 +212,7 @@ def test_changed_settings_hold_from_the_next_call_on() -> None:
 
 
 def test_clients_open_again_after_close(replay: ReplayServer) -> None:
-    url, _ = scripted(replay, "Hello", "Again")
+    url, _ = load_script(replay, "Hello", "Again")
 
     async def twice() -> tuple[int, str]:
         await llm.ask(QUESTION, timeout=5)
@@ -227,7 +229,7 @@ def test_closing_where_nothing_is_open_is_no_error() -> None:
 
 
 def test_many_questions_wait_side_by_side(replay: ReplayServer) -> None:
-    url, session = scripted(replay, *[{"text": "Hello", "delay_s": 0.2}] * 50)
+    url, session = load_script(replay, *[{"text": "Hello", "delay_s": 0.2}] * 50)
 
     async def together() -> list[llm.ModelAnswer]:
         questions = [llm.Question("worker", {"goal": n}, as_json=True) for n in range(50)]

@@ -43,15 +43,15 @@ def _nothing_is_configured(settings: Json) -> None:
     settings.OPENAI_API_KEY = settings.OPENAI_BASE_URL = ""
 
 
-def asked(role: str, inputs: Json) -> llm.ModelAnswer:
+def ask_model(role: str, inputs: Json) -> llm.ModelAnswer:
     return asyncio.run(llm.ask(llm.Question(role, inputs, role == "worker"), timeout=5))
 
 
-def proposed(goal: str, last: Json = None, recent: Json = ()) -> Json:
+def proposal_for(goal: str, last: Json = None, recent: Json = ()) -> Json:
     """Return the action that the demo model proposes, checked as a run would check it."""
     state = {"steps_completed": len(recent), "last_step": last}
     inputs = {"goal": goal, "state_summary": state, "recent_step_summaries": list(recent)}
-    said = json.loads(asked("worker", inputs).text)
+    said = json.loads(ask_model("worker", inputs).text)
     return to_model_units(check_action(said, specs=SPECS, proposable=REFUND_TOOLS))
 
 
@@ -76,7 +76,8 @@ def test_a_case_is_worked_from_the_context_to_the_answer() -> None:
     recorded = next(case for case in cases("supervisor") if case["id"] == "sup-002")
 
     actions = [
-        json.loads(asked("worker", request["user"]).text) for request in recorded["llm_requests"]
+        json.loads(ask_model("worker", request["user"]).text)
+        for request in recorded["llm_requests"]
     ]
 
     assert [action.get("name", "final") for action in actions] == [*REFUND_TOOLS, "final"]
@@ -90,7 +91,7 @@ def test_a_case_is_worked_from_the_context_to_the_answer() -> None:
 
 
 def test_an_answer_is_labelled_as_the_demos_and_has_the_price_of_a_small_model() -> None:
-    answer = asked("writer", {"goal": GOAL, "history": []})
+    answer = ask_model("writer", {"goal": GOAL, "history": []})
 
     assert (answer.model, answer.demo) == ("demo", True)
     tokens = {"tokens_in": answer.tokens_in, "tokens_out": answer.tokens_out}
@@ -100,36 +101,36 @@ def test_an_answer_is_labelled_as_the_demos_and_has_the_price_of_a_small_model()
 
 
 def test_the_same_question_has_the_same_answer() -> None:
-    assert proposed(GOAL, step(READ, CONTEXT)) == proposed(GOAL, step(READ, CONTEXT))
+    assert proposal_for(GOAL, step(READ, CONTEXT)) == proposal_for(GOAL, step(READ, CONTEXT))
 
 
 def test_the_whole_charge_is_refunded_where_no_amount_is_named() -> None:
-    action = proposed("Please refund customer 42", step(READ, CONTEXT))
+    action = proposal_for("Please refund customer 42", step(READ, CONTEXT))
 
     assert action["args"]["amount_usd"] == 1200.0
 
 
 def test_a_question_that_asks_for_no_money_gets_an_answer() -> None:
-    action = proposed("Which plan does Anna have?", step(READ, CONTEXT))
+    action = proposal_for("Which plan does Anna have?", step(READ, CONTEXT))
 
     assert action["kind"] == "final"
     assert action["answer"] == "Customer 42 is Anna. [[charge]] [[window]]"
     erased = {**CONTEXT, "user": {**CONTEXT["user"], "name": ""}}
-    nameless = proposed("Which plan does customer 42 have?", step(READ, erased))
+    nameless = proposal_for("Which plan does customer 42 have?", step(READ, erased))
     assert nameless["answer"] == "Customer 42 has no name on file. [[charge]] [[window]]"
 
 
 def test_an_unknown_customer_is_refunded_nothing() -> None:
     seen = {"error": "context_not_found_for_user:9"}
 
-    action = proposed("Refund customer 9", step(READ, seen))
+    action = proposal_for("Refund customer 9", step(READ, seen))
 
     assert action["answer"] == "Nothing was refunded: customer 9 is not known."
 
 
 @pytest.mark.parametrize("goal", ["Refund customer 7", "Which plan has customer 7?"])
 def test_a_customer_without_a_charge_is_known(goal: str) -> None:
-    action = proposed(goal, step(READ, {"user": {"name": "Max"}, "billing": None}))
+    action = proposal_for(goal, step(READ, {"user": {"name": "Max"}, "billing": None}))
 
     assert action["answer"] == "Customer 7 is Max. There is no charge to refund."
 
@@ -137,7 +138,7 @@ def test_a_customer_without_a_charge_is_known(goal: str) -> None:
 def test_a_refused_refund_is_not_claimed() -> None:
     last = refund(5000.0, "error", error="refund_exceeds_last_charge", max_refund_usd=1200.0)
 
-    action = proposed(GOAL, last)
+    action = proposal_for(GOAL, last)
 
     assert action["answer"] == "Nothing was refunded: the amount is more than the last charge."
 
@@ -146,7 +147,7 @@ def test_a_refund_without_a_mail_says_so() -> None:
     args = {"user_id": 42, "amount_usd": 800.0, "message": "Hello"}
     mail = {"kind": "tool", "name": "send_refund_email", "args": args}
 
-    action = proposed(GOAL, step(mail, {"status": "error", "error": "mail_refused"}))
+    action = proposal_for(GOAL, step(mail, {"status": "error", "error": "mail_refused"}))
 
     assert action["answer"] == "800.00 USD was refunded to customer 42; no email was sent."
 
@@ -161,7 +162,7 @@ def test_a_refund_without_a_mail_says_so() -> None:
 def test_the_writer_tells_what_the_history_shows(paid: list[float], answer: str) -> None:
     history = [step(READ, CONTEXT), refund(5000.0, "error"), *map(refund, paid)]
 
-    text = asked("writer", {"goal": GOAL, "history": history}).text
+    text = ask_model("writer", {"goal": GOAL, "history": history}).text
 
     assert text == answer
 
@@ -178,20 +179,20 @@ def test_the_writer_tells_what_the_history_shows(paid: list[float], answer: str)
 def test_a_phrase_makes_it_propose_what_it_should_not(
     phrase: str, last: Json, name: str, args: Json
 ) -> None:
-    action = proposed(f"{GOAL} Do it {phrase.upper()}.", last)
+    action = proposal_for(f"{GOAL} Do it {phrase.upper()}.", last)
 
     assert action["name"] == name
     assert action["args"].items() >= args.items()
 
 
 def test_a_phrase_makes_it_give_no_reason() -> None:
-    action = proposed(f"{GOAL} Do it without a reason.", step(READ, CONTEXT))
+    action = proposal_for(f"{GOAL} Do it without a reason.", step(READ, CONTEXT))
 
     assert action["args"] == {"user_id": 42, "amount_usd": 1200.0}
 
 
 def test_a_phrase_makes_it_claim_a_refund_that_was_never_made() -> None:
-    action = proposed(f"Falsely claim a refund. {GOAL}", step(READ, CONTEXT))
+    action = proposal_for(f"Falsely claim a refund. {GOAL}", step(READ, CONTEXT))
 
     assert action == {"kind": "final", "answer": "1,200.00 USD was refunded to customer 42."}
 
@@ -202,7 +203,7 @@ def test_a_phrase_breaks_its_json() -> None:
     inputs = {"goal": goal, "state_summary": state, "recent_step_summaries": []}
 
     with pytest.raises(json.JSONDecodeError):
-        json.loads(asked("worker", inputs).text)
+        json.loads(ask_model("worker", inputs).text)
 
 
 def test_a_phrase_makes_it_fall_silent_until_the_deadline() -> None:
@@ -218,7 +219,7 @@ def test_a_phrase_makes_it_fall_silent_until_the_deadline() -> None:
 
 def test_a_phrase_makes_it_limit_the_rate() -> None:
     with pytest.raises(llm.ModelFailed) as raised:
-        asked("worker", {"goal": f"{GOAL} Meet the model rate limit."})
+        ask_model("worker", {"goal": f"{GOAL} Meet the model rate limit."})
 
     assert (raised.value.reason, raised.value.retry_after) == ("llm_rate_limited", 1)
 
@@ -267,13 +268,13 @@ def test_the_demo_model_stays_out_where_a_server_is_configured() -> None:
     elsewhere = override_settings(OPENAI_BASE_URL="http://127.0.0.1:9/v1")
 
     with elsewhere, pytest.raises(llm.ModelFailed):
-        asked("worker", {"goal": GOAL})
+        ask_model("worker", {"goal": GOAL})
 
 
 def test_it_takes_the_time_of_a_model_where_it_is_to_be_watched() -> None:
     began = time.monotonic()
 
     with override_settings(OPSCONSOLE_DEMO_PACE=0.1):
-        asked("writer", {"goal": GOAL, "history": []})
+        ask_model("writer", {"goal": GOAL, "history": []})
 
     assert time.monotonic() - began >= 0.06

@@ -22,14 +22,14 @@ def _nothing_is_configured(settings: Json) -> None:
     settings.OPENAI_API_KEY = settings.OPENAI_BASE_URL = ""
 
 
-def asked(role: str, inputs: Json) -> str:
+def ask_model(role: str, inputs: Json) -> str:
     question = llm.Question(role, inputs, as_json=role == "router")
     return asyncio.run(llm.ask(question, timeout=5)).text
 
 
-def routed(goal: str, forbidden: tuple[str, ...] = ()) -> Json:
+def route_for(goal: str, forbidden: tuple[str, ...] = ()) -> Json:
     """Return the target that the demo model chooses, checked as a run would check it."""
-    said = asked("router", {"goal": goal, "forbidden_targets": list(forbidden)})
+    said = ask_model("router", {"goal": goal, "forbidden_targets": list(forbidden)})
     return check_route(json.loads(said), allowed=SPECIALISTS, forbidden=forbidden)["target"]
 
 
@@ -48,12 +48,12 @@ def routed(goal: str, forbidden: tuple[str, ...] = ()) -> Json:
 def test_a_case_goes_to_whose_field_it_is(
     goal: str, forbidden: tuple[str, ...], target: str
 ) -> None:
-    assert routed(goal, forbidden) == target
+    assert route_for(goal, forbidden) == target
 
 
 def test_a_phrase_breaks_a_route() -> None:
     with pytest.raises(json.JSONDecodeError):
-        json.loads(asked("router", {"goal": "broken json", "forbidden_targets": []}))
+        json.loads(ask_model("router", {"goal": "broken json", "forbidden_targets": []}))
 
 
 FINDINGS: list[tuple[str, Json, str]] = [
@@ -78,7 +78,7 @@ def test_the_answer_tells_what_was_found(domain: str, found: Json, words: str) -
     result = {**found, "reason": REASON, "next_update_in_minutes": 30}
     history = [{"observation": {"status": "done", "domain": domain, "result": result}}]
 
-    text = asked("responder", {"goal": REFUND, "history": history})
+    text = ask_model("responder", {"goal": REFUND, "history": history})
 
     assert words in text
 
@@ -87,6 +87,6 @@ def test_a_phrase_makes_it_claim_what_nobody_found() -> None:
     finding = {"refund_eligible": True, "refund_amount_usd": 49.0}
     history = [{"observation": {"status": "done", "domain": "billing", "result": finding}}]
 
-    text = asked("responder", {"goal": "Falsely claim a refund", "history": history})
+    text = ask_model("responder", {"goal": "Falsely claim a refund", "history": history})
 
     assert text == "The charge was refunded in full."

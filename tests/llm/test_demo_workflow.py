@@ -26,13 +26,13 @@ def _nothing_is_configured(settings: Json) -> None:
     settings.OPENAI_API_KEY = settings.OPENAI_BASE_URL = ""
 
 
-def asked(role: str, **inputs: Json) -> str:
+def ask_model(role: str, **inputs: Json) -> str:
     question = llm.Question(role, {**STEP, **inputs}, as_json=role != "executor")
     return asyncio.run(llm.ask(question, timeout=5)).text
 
 
 def test_it_commits_to_the_tools_it_has() -> None:
-    committed = read_commitment(asked("committer", tools=["send_reply"]))
+    committed = read_commitment(ask_model("committer", tools=["send_reply"]))
 
     assert (committed.given, committed.confidence) == (True, "high")
     assert "call send_reply" in committed.scope_in
@@ -40,10 +40,10 @@ def test_it_commits_to_the_tools_it_has() -> None:
 
 def test_it_reads_the_context_and_says_what_it_read() -> None:
     tools = ["get_refund_context"]
-    call = json.loads(asked("executor", answer_as="action", tools=tools, done=[]))
+    call = json.loads(ask_model("executor", answer_as="action", tools=tools, done=[]))
     done = [{**call, "observation": CONTEXT}]
 
-    final = json.loads(asked("executor", answer_as="action", tools=tools, done=done))
+    final = json.loads(ask_model("executor", answer_as="action", tools=tools, done=done))
 
     assert call["args"] == {"user_id": 42}
     assert "the last charge was 1,200.00 USD" in final["answer"]
@@ -52,7 +52,7 @@ def test_it_reads_the_context_and_says_what_it_read() -> None:
 def test_it_sends_the_last_output_as_it_is() -> None:
     earlier = {"draft": "a draft", "check": "the text"}
 
-    said = asked(
+    said = ask_model(
         "executor", answer_as="action", tools=["send_reply"], done=[], earlier_outputs=earlier
     )
 
@@ -63,7 +63,9 @@ def test_it_sends_the_last_output_as_it_is() -> None:
 def test_it_is_satisfied_with_its_second_version(iterations: list[str], converged: bool) -> None:
     earlier = {"draft": "v1"}
 
-    said = asked("executor", answer_as="iteration", iterations=iterations, earlier_outputs=earlier)
+    said = ask_model(
+        "executor", answer_as="iteration", iterations=iterations, earlier_outputs=earlier
+    )
 
     assert json.loads(said) == {"result": "v1", "converged": converged}
 
@@ -71,7 +73,7 @@ def test_it_is_satisfied_with_its_second_version(iterations: list[str], converge
 def test_it_is_never_satisfied_when_a_goal_says_so() -> None:
     goal = f"{ASKS} The check is never satisfied."
 
-    said = asked("executor", goal=goal, answer_as="iteration", iterations=["v1", "v2"])
+    said = ask_model("executor", goal=goal, answer_as="iteration", iterations=["v1", "v2"])
 
     assert json.loads(said) == {"result": "v2", "converged": False}
 
@@ -79,15 +81,17 @@ def test_it_is_never_satisfied_when_a_goal_says_so() -> None:
 def test_it_drifts_when_a_goal_says_so_until_it_is_corrected() -> None:
     goal = f"{ASKS} Falsely claim a refund."
 
-    drifted = asked("executor", goal=goal, answer_as="text")
-    corrected = asked("executor", goal=goal, answer_as="text", instruction="Draft.\n\nClaim none.")
+    drifted = ask_model("executor", goal=goal, answer_as="text")
+    corrected = ask_model(
+        "executor", goal=goal, answer_as="text", instruction="Draft.\n\nClaim none."
+    )
 
     assert "refunded in full" in drifted
     assert "refunded" not in corrected
 
 
 def test_it_never_admits_anything() -> None:
-    assert read_assessment(asked("assessor", output="anything")).met_commitment
+    assert read_assessment(ask_model("assessor", output="anything")).met_commitment
 
 
 @pytest.mark.parametrize(
@@ -101,7 +105,7 @@ def test_it_never_admits_anything() -> None:
     ],
 )
 def test_the_judge_heeds_the_triggers(goal: str, triggers: list[str], word: str) -> None:
-    assert read_verdict(asked("judge", goal=goal, triggers=triggers, done=[])).word == word
+    assert read_verdict(ask_model("judge", goal=goal, triggers=triggers, done=[])).word == word
 
 
 @pytest.mark.parametrize(
@@ -115,6 +119,6 @@ def test_the_judge_heeds_the_triggers(goal: str, triggers: list[str], word: str)
 def test_a_judge_that_is_unsure_asks_about_the_first_text_alone(inputs: Json) -> None:
     goal = f"{ASKS} The judge is unsure."
 
-    said = asked("judge", **{"goal": goal, "triggers": [], "done": [], **inputs})
+    said = ask_model("judge", **{"goal": goal, "triggers": [], "done": [], **inputs})
 
     assert read_verdict(said).word == "continue"

@@ -14,7 +14,7 @@ import pytest
 from agents.core.requests import Json
 from agents.llm.faults import fault, retry_after
 from tests.conformance.replay_server import ReplayServer
-from tests.llm.asking import KEY, asked, failed, scripted, send, serving
+from tests.llm.asking import KEY, ask_model, failure_of, load_script, send, serving
 
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 
@@ -58,25 +58,25 @@ NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 def test_a_fault_has_one_reason(
     replay: ReplayServer, entry: Json, reason: str, retry: bool
 ) -> None:
-    url, session = scripted(replay, entry)
+    url, session = load_script(replay, entry)
 
-    error = failed(url)
+    error = failure_of(url)
 
     assert (error.reason, error.retry) == (reason, retry)
     assert session.requests == 1
 
 
 def test_a_server_that_is_not_there_is_worth_a_retry() -> None:
-    error = failed("http://127.0.0.1:9/v1")
+    error = failure_of("http://127.0.0.1:9/v1")
 
     assert (error.reason, error.retry) == ("llm_timeout", True)
 
 
 def test_silence_ends_at_the_deadline(replay: ReplayServer) -> None:
-    url, _ = scripted(replay, {"fault": "timeout"})
+    url, _ = load_script(replay, {"fault": "timeout"})
     began = time.monotonic()
 
-    error = failed(url, timeout=0.3)
+    error = failure_of(url, timeout=0.3)
 
     assert (error.reason, error.retry) == ("llm_timeout", True)
     assert 0.25 < time.monotonic() - began < 30
@@ -91,7 +91,7 @@ def test_an_answer_that_drips_ends_at_the_deadline() -> None:
 
     with serving(drip) as (url, _):
         began = time.monotonic()
-        error = failed(url, timeout=0.5)
+        error = failure_of(url, timeout=0.5)
         took = time.monotonic() - began
 
     assert (error.reason, error.retry) == ("llm_timeout", True)
@@ -109,7 +109,7 @@ def test_a_body_without_end_is_not_read_to_its_end(status: int) -> None:
             sent.append(65536)
 
     with serving(flood) as (url, _):
-        error = failed(url)
+        error = failure_of(url)
 
     assert error.reason == ("llm_bad_response" if status == 200 else "llm_error")
     assert sum(sent) < 20_000_000  # the cap, and what the sockets hold
@@ -126,19 +126,19 @@ def test_an_answer_over_a_megabyte_is_refused_however_it_is_packed(packed: bool)
     sent = gzip.compress(body) if packed else body
 
     with serving(lambda handler: send(handler, sent, **headers)) as (url, _):
-        assert failed(url).reason == "llm_bad_response"
+        assert failure_of(url).reason == "llm_bad_response"
 
 
 def test_a_body_that_cannot_be_unpacked_is_refused() -> None:
     with serving(lambda handler: send(handler, b"{}", content_encoding="gzip")) as (url, _):
-        assert failed(url).reason == "llm_bad_response"
+        assert failure_of(url).reason == "llm_bad_response"
 
 
 def test_an_answer_of_almost_a_megabyte_is_read() -> None:
     body = completion("x" * 1_000_000)
 
     with serving(lambda handler: send(handler, body)) as (url, _):
-        assert len(asked(url).text) == 1_000_000
+        assert len(ask_model(url).text) == 1_000_000
 
 
 def test_what_is_not_http_is_refused() -> None:
@@ -146,7 +146,7 @@ def test_what_is_not_http_is_refused() -> None:
         handler.wfile.write(b"SSH-2.0-OpenSSH_9.2\r\n")
 
     with serving(babble) as (url, _):
-        assert failed(url).reason == "llm_bad_response"
+        assert failure_of(url).reason == "llm_bad_response"
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
@@ -158,7 +158,7 @@ def test_a_redirect_is_not_followed(status: int) -> None:
             send(handler, b"", status=status, location=to)
 
         with serving(redirect) as (url, _):
-            error = failed(url)
+            error = failure_of(url)
 
     assert (error.reason, error.retry) == ("llm_error", False)
     assert "OPENAI_BASE_URL" in str(error)
@@ -168,9 +168,9 @@ def test_a_redirect_is_not_followed(status: int) -> None:
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 500])
 def test_the_key_is_in_no_message(replay: ReplayServer, status: int) -> None:
     body = {"error": {"message": f"Incorrect API key provided: {KEY}"}}
-    url, _ = scripted(replay, {"fault": "http", "status": status, "body": body})
+    url, _ = load_script(replay, {"fault": "http", "status": status, "body": body})
 
-    error = failed(url)
+    error = failure_of(url)
 
     assert KEY not in f"{error} {error!r} {error.__cause__!r}"
 
@@ -184,16 +184,16 @@ def test_the_message_says_what_to_set(status: int, variable: str) -> None:
 
 
 def test_an_address_that_is_not_http_is_refused_before_anything_is_sent() -> None:
-    error = failed("ftp://127.0.0.1/v1")
+    error = failure_of("ftp://127.0.0.1/v1")
 
     assert (error.reason, error.retry) == ("llm_error", False)
     assert "OPENAI_BASE_URL" in str(error)
 
 
 def test_the_wait_that_a_server_asks_for_is_passed_on(replay: ReplayServer) -> None:
-    url, _ = scripted(replay, {"fault": "http_429", "retry_after": 7})
+    url, _ = load_script(replay, {"fault": "http_429", "retry_after": 7})
 
-    assert failed(url).retry_after == 7
+    assert failure_of(url).retry_after == 7
 
 
 @pytest.mark.parametrize(

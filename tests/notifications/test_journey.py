@@ -35,7 +35,7 @@ from tests.notifications.telling import (
     with_addresses,
     with_mailboxes,
 )
-from tests.web.test_pages import signed_in
+from tests.web.test_pages import client_of
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
@@ -102,7 +102,7 @@ def test_a_request_that_nobody_takes_is_told_once_to_those_who_can(
     )
     address = re.findall(r"http\S+", text(one))[0]
     assert not urlsplit(address).query
-    page = signed_in(scene.rita).get(urlsplit(address).path)
+    page = client_of(scene.rita).get(urlsplit(address).path)
     assert "Anna" in page.text
     anonymous = Client().get(urlsplit(address).path)
     assert anonymous.status_code == 302  # to the sign-in: a link carries nothing

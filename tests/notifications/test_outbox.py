@@ -98,7 +98,7 @@ def test_a_call_looks_its_name_up_once_reads_no_answer_and_ends_where_nobody_is(
     scene, ada = people
     names, look_up = list[str](), socket.getaddrinfo
 
-    def noted(host: str, *rest: Any, **more: Any) -> Any:
+    def note_host(host: str, *rest: Any, **more: Any) -> Any:
         names.append(host)
         return look_up(host, *rest, **more)
 
@@ -107,7 +107,7 @@ def test_a_call_looks_its_name_up_once_reads_no_answer_and_ends_where_nobody_is(
         waiting(scene)
         sink.answers = "flood"
         with monkeypatch.context() as patch:
-            patch.setattr(socket, "getaddrinfo", noted)
+            patch.setattr(socket, "getaddrinfo", note_host)
             tell()
         waiting(scene)
         sink.answers = "410"
@@ -133,11 +133,11 @@ def test_a_receiver_that_hangs_holds_up_neither_decision_nor_mail(
         hook(scene, ada, sink)
         request = waiting(scene)
 
-        def told() -> None:
+        def tell_late() -> None:
             tell(half_time(request.created_at, request.expires_at) + timedelta(seconds=1))
             connection.close()
 
-        teller = Thread(target=told)
+        teller = Thread(target=tell_late)
         teller.start()
         assert sink.arrived.wait(30)
         operations.decide(

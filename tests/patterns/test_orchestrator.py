@@ -34,7 +34,7 @@ def plan(*workers: str) -> list[dict[str, Any]]:
     ]
 
 
-def planned(*workers: str) -> dict[str, Reply]:
+def plan_replies(*workers: str) -> dict[str, Reply]:
     tasks = plan(*workers)
     review = {"allows": True, "action": {"kind": "plan", "tasks": tasks}}
     said = {"text": json.dumps({"kind": "plan", "tasks": tasks})}
@@ -52,16 +52,16 @@ def task(worker: str, *replies: Any) -> dict[str, Reply]:
     return {f"{path}review": review, **dict(zip(keys, attempts, strict=False))}
 
 
-def failed(reason: str) -> Reply:
+def failure(reason: str) -> Reply:
     return Reply(failed=reason)
 
 
-def briefed(text: str = "Fine.") -> dict[str, Reply]:
+def brief_replies(text: str = "Fine.") -> dict[str, Reply]:
     review = {"allows": True, "action": {"answer": text}}
     return {"finalize": Reply({"text": text}), "finalize/review": Reply(review)}
 
 
-def ended(replies: dict[str, Reply], limits: Limits = LIMITS) -> dict[str, Any]:
+def result_of(replies: dict[str, Reply], limits: Limits = LIMITS) -> dict[str, Any]:
     brief = Brief("report", limits, specs(), SCOPE)
     return result("orchestrator", brief, replies)
 
@@ -69,11 +69,17 @@ def ended(replies: dict[str, Reply], limits: Limits = LIMITS) -> dict[str, Any]:
 def whole_day(**changed: Any) -> dict[str, Reply]:
     """Return the replies of a day on which everybody answers, but for what is `changed`."""
     tasks = {worker: task(worker, *changed.get(worker, ())) for worker in WORKERS}
-    return {**planned(*WORKERS), **tasks[SALES], **tasks[PAYMENTS], **tasks[INVENTORY], **briefed()}
+    return {
+        **plan_replies(*WORKERS),
+        **tasks[SALES],
+        **tasks[PAYMENTS],
+        **tasks[INVENTORY],
+        **brief_replies(),
+    }
 
 
 def test_a_day_is_told_from_what_the_workers_found() -> None:
-    found = ended(whole_day())
+    found = result_of(whole_day())
 
     assert (found["status"], found["answer"]) == ("ok", "Fine.")
     assert found["aggregate"]["health"] == "green"
@@ -98,26 +104,26 @@ def test_a_day_is_told_from_what_the_workers_found() -> None:
 def test_what_is_not_known_is_never_green(
     worker: str, facts: Any, health: str, missing: list[str]
 ) -> None:
-    found = ended(whole_day(**{worker: [{"status": "done", "result": facts}]}))
+    found = result_of(whole_day(**{worker: [{"status": "done", "result": facts}]}))
 
     assert found["aggregate"]["health"] == health
     assert found["aggregate"].get("missing", []) == missing
 
 
 def test_a_worker_nobody_asked_is_missing_where_the_policy_requires_it() -> None:
-    replies = {**planned(SALES, PAYMENTS), **task(SALES), **task(PAYMENTS), **briefed()}
+    replies = {**plan_replies(SALES, PAYMENTS), **task(SALES), **task(PAYMENTS), **brief_replies()}
 
-    strict, lenient = ended(replies), ended(replies, replace(LIMITS, required=()))
+    strict, lenient = result_of(replies), result_of(replies, replace(LIMITS, required=()))
 
     assert strict["aggregate"]["missing"] == ["inventory"]
     assert (strict["aggregate"]["health"], lenient["aggregate"]["health"]) == ("unknown", "green")
 
 
 def test_a_task_that_took_too_long_is_tried_once_more() -> None:
-    slow = failed(f"tool_timeout:{PAYMENTS}")
+    slow = failure(f"tool_timeout:{PAYMENTS}")
     seen = {"status": "done", "result": FACTS[PAYMENTS]}
 
-    found = ended(whole_day(**{PAYMENTS: [slow, seen]}))
+    found = result_of(whole_day(**{PAYMENTS: [slow, seen]}))
 
     tried = found["trace"][1]
     assert (tried["status"], tried["attempts_used"], tried["retried"]) == ("done", 2, True)
@@ -125,14 +131,14 @@ def test_a_task_that_took_too_long_is_tried_once_more() -> None:
 
 @pytest.mark.parametrize("reason", ["tool_error", "tool_bad_result", "tool_bad_args"])
 def test_what_is_wrong_is_not_tried_again(reason: str) -> None:
-    found = ended(whole_day(**{INVENTORY: [failed(f"{reason}:{INVENTORY}")]}))
+    found = result_of(whole_day(**{INVENTORY: [failure(f"{reason}:{INVENTORY}")]}))
 
     assert found["trace"][2]["attempts_used"] == 1
     assert found["trace"][2]["stop_reason"] == reason_of(f"{reason}:{INVENTORY}")
 
 
 def test_a_task_that_is_not_critical_leaves_a_partial_report() -> None:
-    found = ended(whole_day(**{INVENTORY: [failed(f"tool_denied:{INVENTORY}")]}))
+    found = result_of(whole_day(**{INVENTORY: [failure(f"tool_denied:{INVENTORY}")]}))
 
     assert (found["status"], found["aggregate"]["health"]) == ("ok", "unknown")
     assert found["aggregate"]["missing"] == ["inventory"]
@@ -140,7 +146,7 @@ def test_a_task_that_is_not_critical_leaves_a_partial_report() -> None:
 
 
 def test_a_critical_failure_stops_before_the_brief() -> None:
-    found = ended(whole_day(**{SALES: [failed(f"tool_error:{SALES}")]}))
+    found = result_of(whole_day(**{SALES: [failure(f"tool_error:{SALES}")]}))
 
     assert (found["stop_reason"], found["phase"]) == ("critical_task_failed", "dispatch")
     assert [task["worker"] for task in found["failed_critical"]] == [SALES]
@@ -149,10 +155,10 @@ def test_a_critical_failure_stops_before_the_brief() -> None:
 
 
 def test_out_of_time_keeps_what_was_done_and_names_no_task_that_never_began() -> None:
-    late = failed("max_seconds")
-    slow = failed(f"tool_timeout:{PAYMENTS}")
+    late = failure("max_seconds")
+    slow = failure(f"tool_timeout:{PAYMENTS}")
 
-    found = ended(whole_day(**{PAYMENTS: [slow, late], INVENTORY: [late]}))
+    found = result_of(whole_day(**{PAYMENTS: [slow, late], INVENTORY: [late]}))
 
     assert (found["stop_reason"], found["phase"]) == ("max_seconds", "dispatch")
     assert [(line["worker"], line["attempts_used"]) for line in found["trace"]] == [
@@ -173,7 +179,7 @@ def test_every_task_has_its_first_dispatch_before_any_has_a_second(
 
 
 def test_dispatches_that_run_out_stop_the_run() -> None:
-    found = ended(whole_day(), replace(LIMITS, max_tool_calls=2))
+    found = result_of(whole_day(), replace(LIMITS, max_tool_calls=2))
 
     assert (found["stop_reason"], found["phase"]) == ("max_dispatches", "dispatch")
     assert [line["stop_reason"] for line in found["trace"]] == [None, None, "max_dispatches"]
@@ -182,7 +188,7 @@ def test_dispatches_that_run_out_stop_the_run() -> None:
 def test_a_plan_that_the_policy_blocks_begins_nothing() -> None:
     blocked = {"allows": False, "deciding": deciding("args_mismatch"), "action": None}
 
-    found = ended({**whole_day(), "plan/review": Reply(blocked)})
+    found = result_of({**whole_day(), "plan/review": Reply(blocked)})
 
     assert (found["stop_reason"], found["phase"]) == ("invalid_plan:args_mismatch", "plan")
     assert len(found["raw_plan"]["tasks"]) == 3
@@ -191,10 +197,10 @@ def test_a_plan_that_the_policy_blocks_begins_nothing() -> None:
 
 @pytest.mark.parametrize(
     ("reply", "reason"),
-    [(failed("llm_timeout"), "llm_timeout"), (Reply({"text": " "}), "llm_empty")],
+    [(failure("llm_timeout"), "llm_timeout"), (Reply({"text": " "}), "llm_empty")],
 )
 def test_a_brief_that_is_not_written_leaves_the_aggregate(reply: Reply, reason: str) -> None:
-    found = ended({**whole_day(), "finalize": reply})
+    found = result_of({**whole_day(), "finalize": reply})
 
     assert (found["stop_reason"], found["phase"]) == (reason, "finalize")
     assert found["aggregate"]["health"] == "green"
@@ -203,7 +209,7 @@ def test_a_brief_that_is_not_written_leaves_the_aggregate(reply: Reply, reason: 
 def test_a_brief_that_contradicts_the_facts_is_held_back() -> None:
     blocked = {"allows": False, "deciding": deciding("brief_contradicts_facts")}
 
-    found = ended({**whole_day(), "finalize/review": Reply(blocked)})
+    found = result_of({**whole_day(), "finalize/review": Reply(blocked)})
 
     assert (found["stop_reason"], found["phase"]) == ("brief_contradicts_facts", "finalize")
     assert "answer" not in found

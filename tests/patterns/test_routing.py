@@ -31,7 +31,7 @@ def attempt(number: int, target: str, seen: Any, *, ticket: str = "t") -> dict[s
     }
 
 
-def ended(replies: dict[str, Reply], limits: Any = LIMITS) -> dict[str, Any]:
+def result_of(replies: dict[str, Reply], limits: Any = LIMITS) -> dict[str, Any]:
     return result("routing", Brief("refund", limits, {}), replies)
 
 
@@ -40,7 +40,7 @@ def refused_by_all() -> dict[str, Reply]:
     return {k: v for n, target in targets for k, v in attempt(n, target, REFUSES).items()}
 
 
-def decided(decision: str, comment: str) -> dict[str, Reply]:
+def decision_replies(decision: str, comment: str) -> dict[str, Reply]:
     return {"hand_over": Reply({"decision": decision, "by": "rita", "comment": comment})}
 
 
@@ -49,7 +49,7 @@ def test_the_answer_is_given_once_the_review_allows_it() -> None:
     action = {"kind": "final", "answer": "USD 49.00", "note": "49.00 USD"}
     reviewed = {"finalize/review": Reply({**ALLOWED, "action": action})}
 
-    found = ended({**attempt(1, "billing", FOUND), **said, **reviewed})
+    found = result_of({**attempt(1, "billing", FOUND), **said, **reviewed})
 
     assert (found["status"], found["answer"], found["note"]) == ("ok", "USD 49.00", "49.00 USD")
     assert found["selected_route"] == "billing_specialist"
@@ -57,21 +57,21 @@ def test_the_answer_is_given_once_the_review_allows_it() -> None:
 
 
 def test_a_case_that_nobody_takes_waits_for_people() -> None:
-    assert ended(refused_by_all())["status"] == "running"
+    assert result_of(refused_by_all())["status"] == "running"
 
 
 @pytest.mark.parametrize(
     ("decision", "taken"), [("approved", True), ("rejected", False), ("expired", False)]
 )
 def test_a_hand_over_ends_with_who_took_it(decision: str, taken: bool) -> None:
-    found = ended({**refused_by_all(), **decided(decision, "call them")})
+    found = result_of({**refused_by_all(), **decision_replies(decision, "call them")})
 
     assert (found["stop_reason"], found["phase"]) == ("max_route_attempts", "route")
     assert found["handed_over"] == {"taken": taken, "by": "rita", "comment": "call them"}
 
 
 def test_a_policy_without_hand_over_stops_with_the_phase() -> None:
-    found = ended(refused_by_all(), replace(LIMITS, hand_over=False))
+    found = result_of(refused_by_all(), replace(LIMITS, hand_over=False))
 
     assert (found["stop_reason"], found["phase"]) == ("max_route_attempts", "route")
     assert "handed_over" not in found
@@ -84,7 +84,7 @@ def test_whoever_refused_once_stays_forbidden() -> None:
         **attempt(3, "billing", FOUND, ticket="in other words"),
     }
 
-    found = ended(replies)
+    found = result_of(replies)
 
     assert found["stop_reason"] == "invalid_route:repeat_target_after_reroute"
     assert found["raw_route"]["args"] == {"ticket": "in other words"}
@@ -94,7 +94,7 @@ def test_a_delegation_that_the_policy_blocks_reaches_nobody() -> None:
     replies = attempt(1, "billing", FOUND)
     blocked = {"allows": False, "deciding": deciding("rule_failed"), "action": None}
 
-    found = ended({**replies, "1/review": Reply(blocked)})
+    found = result_of({**replies, "1/review": Reply(blocked)})
 
     assert (found["stop_reason"], found["phase"]) == ("supervisor_block:rule_failed", "delegate")
     assert (found["trace"][0]["ok"], found["history"]) == (False, [])
@@ -124,7 +124,7 @@ def test_a_refusal_of_the_gateway_is_told_in_the_words_of_routing(
     [{"status": "done"}, {"status": "done", "result": {"a": 1}, "error": "x"}, {"status": "ok"}],
 )
 def test_a_reply_out_of_contract_is_never_answered_from(seen: dict[str, Any]) -> None:
-    found = ended(attempt(1, "billing", seen))
+    found = result_of(attempt(1, "billing", seen))
 
     assert (found["stop_reason"], found["bad_observation"]) == ("route_bad_observation", seen)
     assert found["received_status"] == seen["status"]
@@ -133,7 +133,7 @@ def test_a_reply_out_of_contract_is_never_answered_from(seen: dict[str, Any]) ->
 def test_a_reply_that_is_no_object_is_out_of_contract() -> None:
     failed = Reply(failed="tool_bad_result:billing_specialist")
 
-    found = ended(attempt(1, "billing", failed))
+    found = result_of(attempt(1, "billing", failed))
 
     assert (found["stop_reason"], found["received_status"]) == ("route_bad_observation", None)
 
@@ -141,7 +141,7 @@ def test_a_reply_that_is_no_object_is_out_of_contract() -> None:
 def test_a_budget_that_runs_out_belongs_to_no_phase() -> None:
     replies = {**attempt(1, "billing", FOUND), "finalize": Reply(failed="max_seconds")}
 
-    found = ended(replies)
+    found = result_of(replies)
 
     assert found["stop_reason"] == "max_seconds"
     assert "phase" not in found

@@ -30,7 +30,7 @@ FINAL = json.dumps({"kind": "final", "answer": "sent"})
 Answers = dict[str, list[str]]
 
 
-def declared(**step: Any) -> dict[str, Any]:
+def workflow_of(**step: Any) -> dict[str, Any]:
     whole = {"kind": "goal", "name": "draft", "description": "Write it.", "mode": "by_model"}
     return {"name": "wf", "sequences": [{"name": "s", "steps": [{**whole, **step}]}]}
 
@@ -82,7 +82,7 @@ class Play:
 
 
 def test_a_drift_is_corrected_once_and_judged_again() -> None:
-    play = Play(declared(), executor=["rude", "kind"], judge=[REORIENT, CONTINUE])
+    play = Play(workflow_of(), executor=["rude", "kind"], judge=[REORIENT, CONTINUE])
 
     strand = play.go()
 
@@ -95,7 +95,7 @@ def test_a_drift_is_corrected_once_and_judged_again() -> None:
 
 
 def test_a_judge_that_is_never_content_ends_with_a_person() -> None:
-    play = Play(declared(), judge=[REORIENT])
+    play = Play(workflow_of(), judge=[REORIENT])
 
     assert play.go().outcome is None
 
@@ -106,7 +106,7 @@ def test_a_judge_that_is_never_content_ends_with_a_person() -> None:
 
 
 def test_a_correction_by_a_person_is_reviewed_like_the_first_time() -> None:
-    play = Play(declared(mode="by_person"), executor=["one", "two"])
+    play = Play(workflow_of(mode="by_person"), executor=["one", "two"])
     play.go()
 
     play.go(decision="adjusted", correction="shorter")
@@ -125,7 +125,7 @@ def test_a_correction_by_a_person_is_reviewed_like_the_first_time() -> None:
     [("rejected", "denied_by_human"), ("expired", "escalation_expired")],
 )
 def test_an_output_that_nobody_approves_ends_the_run(decision: str, reason: str) -> None:
-    play = Play(declared(mode="by_person"))
+    play = Play(workflow_of(mode="by_person"))
     play.go()
 
     strand = play.go(decision=decision)
@@ -137,7 +137,7 @@ def test_an_output_that_nobody_approves_ends_the_run(decision: str, reason: str)
 
 def test_a_call_that_a_correction_repeats_is_recalled_and_not_made_again() -> None:
     again = [json.dumps(SEND), FINAL, json.dumps(SEND), FINAL]
-    play = Play(declared(tools=["send_reply"]), executor=again, judge=[REORIENT, CONTINUE])
+    play = Play(workflow_of(tools=["send_reply"]), executor=again, judge=[REORIENT, CONTINUE])
 
     strand = play.go()
 
@@ -151,7 +151,7 @@ def test_a_call_that_a_correction_repeats_is_recalled_and_not_made_again() -> No
 
 
 def test_the_same_call_twice_in_one_round_is_a_loop() -> None:
-    play = Play(declared(tools=["send_reply"]), executor=[json.dumps(SEND)])
+    play = Play(workflow_of(tools=["send_reply"]), executor=[json.dumps(SEND)])
 
     strand = play.go()
 
@@ -161,7 +161,7 @@ def test_the_same_call_twice_in_one_round_is_a_loop() -> None:
 
 def test_a_tool_that_the_step_does_not_have_is_no_action() -> None:
     other = {**SEND, "name": "get_refund_context", "args": {"user_id": 42}}
-    play = Play(declared(tools=["send_reply"]), executor=[json.dumps(other)])
+    play = Play(workflow_of(tools=["send_reply"]), executor=[json.dumps(other)])
 
     strand = play.go()
 
@@ -170,7 +170,7 @@ def test_a_tool_that_the_step_does_not_have_is_no_action() -> None:
 
 
 def test_a_clean_round_is_judged_all_the_same() -> None:
-    play = Play(declared())
+    play = Play(workflow_of())
 
     play.go()
 
@@ -180,7 +180,7 @@ def test_a_clean_round_is_judged_all_the_same() -> None:
 def test_an_agent_that_hides_a_tool_is_caught_by_the_log() -> None:
     hidden = json.dumps({"scope_in": ["write a text"], "confidence": "high"})
     lines = [json.dumps(SEND), FINAL]
-    play = Play(declared(tools=["send_reply"]), committer=[hidden], executor=lines)
+    play = Play(workflow_of(tools=["send_reply"]), committer=[hidden], executor=lines)
 
     play.go()
 
@@ -190,7 +190,7 @@ def test_an_agent_that_hides_a_tool_is_caught_by_the_log() -> None:
 def test_agents_work_side_by_side_and_are_brought_together() -> None:
     agents = [{"name": "for", "task": "Say why."}, {"name": "against", "task": "Say why not."}]
     lines = ["why", "why not", "both"]
-    play = Play(declared(agents=agents, synthesis="Weigh."), executor=lines)
+    play = Play(workflow_of(agents=agents, synthesis="Weigh."), executor=lines)
 
     strand = play.go()
 
@@ -206,7 +206,7 @@ def test_a_convergence_keeps_its_last_text_of_substance() -> None:
         json.dumps({"result": "v2", "converged": "yes"}),
         json.dumps({"result": "", "converged": True}),
     ]
-    play = Play(declared(kind="convergence", within=5), executor=lines)
+    play = Play(workflow_of(kind="convergence", within=5), executor=lines)
 
     strand = play.go()
 
@@ -216,7 +216,7 @@ def test_a_convergence_keeps_its_last_text_of_substance() -> None:
 
 
 def test_a_cap_that_is_reached_is_noted_and_no_error() -> None:
-    play = Play(declared(kind="convergence", within=2), executor=["v1", "v2"])
+    play = Play(workflow_of(kind="convergence", within=2), executor=["v1", "v2"])
 
     strand = play.go()
 
@@ -226,7 +226,7 @@ def test_a_cap_that_is_reached_is_noted_and_no_error() -> None:
 
 
 def test_the_record_tells_of_every_phase() -> None:
-    play = Play(declared(), judge=[REORIENT, CONTINUE])
+    play = Play(workflow_of(), judge=[REORIENT, CONTINUE])
 
     play.go()
 
@@ -244,7 +244,7 @@ def test_the_record_tells_of_every_phase() -> None:
 
 
 def test_without_people_a_spent_budget_halts() -> None:
-    play = Play(declared(), replace(LIMITS, inbox=False), judge=[REORIENT])
+    play = Play(workflow_of(), replace(LIMITS, inbox=False), judge=[REORIENT])
 
     strand = play.go()
 
@@ -254,7 +254,7 @@ def test_without_people_a_spent_budget_halts() -> None:
 
 
 def test_a_document_that_cannot_run_stops_before_anything_is_asked() -> None:
-    play = Play(declared(description="Use $nothing."))
+    play = Play(workflow_of(description="Use $nothing."))
 
     strand = play.go()
 

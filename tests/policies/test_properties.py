@@ -45,7 +45,7 @@ def situations(draw: st.DrawFn) -> RefundFacts:
     )
 
 
-def executed(ruled: ReviewResult) -> int:
+def amount_of(ruled: ReviewResult) -> int:
     """Return the minor units that would be paid without a person: 0 unless it is allowed."""
     return ruled.action["args"]["amount_minor"] if ruled.allows else 0
 
@@ -62,10 +62,10 @@ def test_a_larger_amount_never_gets_a_weaker_answer(
         review(refund(amount + more), facts, STRICT),
     )
 
-    if executed(large):
+    if amount_of(large):
         # What is paid of the larger one would be paid when it is asked for as it is.
-        assert review(refund(executed(large)), facts, STRICT).allows
-        assert executed(large) >= executed(small) or not small.allows
+        assert review(refund(amount_of(large)), facts, STRICT).allows
+        assert amount_of(large) >= amount_of(small) or not small.allows
     if small.decision == "block":
         assert not large.allows
 
@@ -91,7 +91,7 @@ def test_more_refunded_before_never_gets_a_weaker_answer(
     before, after = review(refund(amount), facts, STRICT), review(refund(amount), fuller, STRICT)
 
     assert CLASSES[after.decision] >= CLASSES[before.decision]
-    assert executed(after) <= executed(before)
+    assert amount_of(after) <= amount_of(before)
 
 
 @given(facts=situations(), amount=st.integers(1, MAX_MINOR), reason=st.sampled_from(["", "r"]))

@@ -34,7 +34,7 @@ def press(scene: Scene, admin: User, reason: str) -> int:
     return switch.pk
 
 
-def refused(scene: Scene) -> Run:
+def end_run(scene: Scene) -> Run:
     """Return a run about Anna, 42, that has ended, with a person's words in it."""
     run = go(scene.launch())
     operations.cancel(run_id=run.pk, by=scene.omar, reason="she called off", at=timezone.now())
@@ -47,7 +47,7 @@ def erase() -> Ended:
 
 def test_nothing_is_said_where_everything_was_reached(scene: Scene, admin: User) -> None:
     press(scene, admin, REASON)
-    refused(scene)
+    end_run(scene)
 
     ended = erase()
 
@@ -73,7 +73,7 @@ def test_a_kill_switch_or_saved_view_that_names_the_customer_is_listed(
             (admin, "mine", urlencode({"subject": reason}), scene.workspace),
         )
     ]
-    refused(scene)
+    end_run(scene)
     [pressed] = scene.workspace.events.filter(kind="kill_switch.on", facts__why=reason)
 
     ended = erase()
@@ -90,7 +90,7 @@ def test_a_policy_that_masks_nothing_is_listed_while_others_run_under_it(
     policy = {**STRICT.as_json(), "redaction": []}
     at, workspace = timezone.now(), scene.workspace
     version = operations.publish_policy(workspace=workspace, document=policy, by=admin, at=at)
-    refused(scene)
+    end_run(scene)
     other = operations.launch(
         workspace=workspace,
         pattern="supervisor",
@@ -117,8 +117,8 @@ def test_words_in_the_chain_itself_are_listed(
 
     with monkeypatch.context() as before:
         before.setattr(record, "without_texts", beside_nothing)
-        old = refused(scene)
-    refused(scene)
+        old = end_run(scene)
+    end_run(scene)
     stopped = old.events.get(facts__why="she called off")
 
     ended = erase()
@@ -131,7 +131,7 @@ def test_words_in_the_chain_itself_are_listed(
 def test_a_run_of_another_customer_that_names_them_is_listed(scene: Scene, admin: User) -> None:
     other = go(scene.launch("Customer 7 asks for what ANNA, her sister, was paid.", subject=7))
     go(scene.launch("Customer 7 asks for what Annabel was paid.", subject=7))
-    refused(scene)
+    end_run(scene)
 
     ended = erase()
 

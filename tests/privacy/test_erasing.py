@@ -29,7 +29,7 @@ from tests.engine.aborting import breaking
 from tests.engine.scene import REFUND_1200, Scene, go, payments
 from tests.privacy.searching import contents, places_of, texts_in_files
 from tests.settings import ON_POSTGRES
-from tests.web.test_pages import signed_in
+from tests.web.test_pages import client_of
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both, pytest.mark.slow]
 
@@ -93,7 +93,7 @@ def test_no_table_holds_anything_of_a_forgotten_customer(run: Run) -> None:
 
 
 def test_no_search_finds_a_run_by_what_was_erased(scene: Scene, run: Run) -> None:
-    client = signed_in(scene.rita)
+    client = client_of(scene.rita)
 
     def finds(text: str) -> bool:
         return str(run.pk) in client.get(reverse("runs"), {"text": text}).text
@@ -192,7 +192,7 @@ def test_the_erasure_is_on_record_in_both_chains(run: Run) -> None:
 
 
 def test_no_page_shows_anything_or_breaks(run: Run) -> None:
-    admin = signed_in(member("anton", Role.ADMIN))
+    admin = client_of(member("anton", Role.ADMIN))
     held = Escalation.objects.get(run=run)
     erase()
 
@@ -212,7 +212,7 @@ def test_no_page_shows_anything_or_breaks(run: Run) -> None:
 
 
 def test_no_copy_and_no_live_frame_shows_anything(run: Run) -> None:
-    admin = signed_in(member("anton", Role.ADMIN))
+    admin = client_of(member("anton", Role.ADMIN))
     held = Escalation.objects.get(run=run)
     erase()
 

@@ -56,10 +56,10 @@ def again(table: str, **columns: Any) -> Callable[[Dump], object]:
 
 
 def drop(kind: str) -> Callable[[Dump], object]:
-    def dropped(dump: Dump) -> None:
+    def drop_all(dump: Dump) -> None:
         dump.events = [event for event in dump.events if event["kind"] != kind]
 
-    return dropped
+    return drop_all
 
 
 def forgotten(dump: Dump) -> None:
@@ -67,19 +67,19 @@ def forgotten(dump: Dump) -> None:
     next(row for row in dump.charges if row["id"] == charge)["refunded_minor"] = 0
 
 
-def asked(**args: Any) -> Callable[[Dump], object]:
+def ask_about(**args: Any) -> Callable[[Dump], object]:
     """Have the person been asked about other arguments than were carried out."""
     return lambda dump: dump.escalations[0]["action"]["args"].update(args)
 
 
-def patched(**patch: Any) -> Callable[[Dump], object]:
+def patch_args(**patch: Any) -> Callable[[Dump], object]:
     """Have the person changed these arguments, as the row and its carried-out effect say."""
 
-    def changed(dump: Dump) -> None:
+    def change(dump: Dump) -> None:
         dump.escalations[0]["patch"] = patch
         dump.effects[0]["args"].update(patch)
 
-    return changed
+    return change
 
 
 def about_nobody(dump: Dump) -> None:
@@ -103,12 +103,12 @@ def swap(dump: Dump) -> None:
 
 
 def killed_first(scope: str, target: str, stage: str = "on") -> Callable[[Dump], object]:
-    def killed(dump: Dump) -> None:
+    def kill(dump: Dump) -> None:
         facts = {"scope": scope, "target": target}
         switch = {"id": 0, "kind": f"kill_switch.{stage}", "run_id": None, "facts": facts}
         dump.events.insert(0, {**dump.events[-1], **switch})
 
-    return killed
+    return kill
 
 
 LIES: dict[str, tuple[str, Callable[[Dump], object]]] = {
@@ -126,9 +126,9 @@ LIES: dict[str, tuple[str, Callable[[Dump], object]]] = {
     "allowed after it was done": ("I11", later),
     "more than was asked": ("I16", row("escalations", 0, granted_minor=120001)),
     "an amount beside its arguments": ("I2", row("effects", 0, amount_minor=79999)),
-    "another reason than the person saw": ("I11", asked(reason="a gift")),
+    "another reason than the person saw": ("I11", ask_about(reason="a gift")),
     "a grant that its record tells otherwise": ("I11", row("escalations", 0, granted_minor=79999)),
-    "a person who chose another customer": ("I16", patched(user_id=7)),
+    "a person who chose another customer": ("I16", patch_args(user_id=7)),
     "answered and still open": ("I17", row("escalations", 0, state="open")),
     "a decision without its event": ("I18", drop("escalation.decided")),
     "decided by who launched it": ("I19", launched_by_rita),

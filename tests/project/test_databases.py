@@ -16,7 +16,7 @@ from opsconsole.databases import SQLITE_OPTIONS, database_settings
 BASE, DEFAULT = Path("/srv/ops"), Path("/srv/ops/var/ops.sqlite3")
 
 
-def described(url: str) -> dict[str, Any]:
+def settings_of(url: str) -> dict[str, Any]:
     return database_settings(url, base=BASE, default=DEFAULT, keep=60)
 
 
@@ -29,14 +29,14 @@ def described(url: str) -> dict[str, Any]:
     ],
 )
 def test_sqlite_is_a_file_that_does_not_depend_on_where_one_stands(url: str, file: Path) -> None:
-    found = described(url)
+    found = settings_of(url)
 
     assert found["NAME"] == str(file)
     assert found["OPTIONS"]["transaction_mode"] == "IMMEDIATE"
 
 
 def test_what_the_address_of_a_postgresql_says_wins_over_our_limits() -> None:
-    found = described("postgres://omar:pw@db/ops?sslmode=require&options=-c%20lock_timeout=9")
+    found = settings_of("postgres://omar:pw@db/ops?sslmode=require&options=-c%20lock_timeout=9")
 
     assert found["OPTIONS"]["sslmode"] == "require"
     assert found["OPTIONS"]["options"].startswith("-c lock_timeout=5000")
@@ -58,10 +58,10 @@ def test_what_the_address_of_a_postgresql_says_wins_over_our_limits() -> None:
 )
 def test_another_database_is_refused_without_repeating_the_password(url: str) -> None:
     with pytest.raises(ImproperlyConfigured, match=r"^DATABASE_URL ") as refused:
-        described(url)
+        settings_of(url)
 
     assert "hunter2" not in str(refused.value)
-    assert described("postgres://omar:a%2F%23%3F%40@db/ops")["PASSWORD"] == "a/#?@"
+    assert settings_of("postgres://omar:a%2F%23%3F%40@db/ops")["PASSWORD"] == "a/#?@"
 
 
 def test_sqlite_is_opened_as_the_settings_ask(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def settings_names() -> set[str]:
     return {value for value in constants if isinstance(value, str)}
 
 
-def filled(value: str, **given: str) -> str:
+def fill_in(value: str, **given: str) -> str:
     """Return a value as compose would hand it on."""
     value = re.sub(r"\$\{(\w+):\?[^}]*\}", lambda found: given[found[1]], value)
     return re.sub(r"\$\{(\w+):-([^}]*)\}", lambda found: given.get(found[1], found[2]), value)
@@ -61,7 +61,7 @@ def environment(service: str, **given: str) -> dict[str, str]:
         if not name.startswith(("OPSCONSOLE_", "OPENAI_", "EMAIL_", "DATABASE_"))
     }
     wanted = SERVICES[service]["environment"]
-    theirs = {name: filled(str(value), **GIVEN, **given) for name, value in wanted.items()}
+    theirs = {name: fill_in(str(value), **GIVEN, **given) for name, value in wanted.items()}
     return {**ours, **theirs, "DJANGO_SETTINGS_MODULE": "opsconsole.settings"}
 
 

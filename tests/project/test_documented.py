@@ -33,7 +33,7 @@ def fresh(tmp_path: Path) -> Installation:
     return Installation(home, f"sqlite:///{home}/opsconsole.sqlite3", settings)
 
 
-def typed(own: Installation, block: str, place: Path, *, fails: str = "") -> str:
+def run_block(own: Installation, block: str, place: Path, *, fails: str = "") -> str:
     """Run a block as a shell does, in a place of its own with the programs in it.
 
     Where it is to fail, a shell that goes on after an error runs it, as an operator's does.
@@ -60,14 +60,16 @@ def test_an_operator_can_type_what_the_pages_say(fresh: Installation, tmp_path: 
     operations = (ROOT / "docs/operations.md").read_text()
     blocks = [*BLOCK.findall(operations), *BLOCK.findall((ROOT / "docs/upgrading.md").read_text())]
 
-    said = [typed(fresh, block, place) for block in blocks[:4]]
-    typed(fresh, f"export OPSCONSOLE_AUDIT_KEY=none\n{blocks[3]}", place, fails="it seals nothing")
+    said = [run_block(fresh, block, place) for block in blocks[:4]]
+    run_block(
+        fresh, f"export OPSCONSOLE_AUDIT_KEY=none\n{blocks[3]}", place, fails="it seals nothing"
+    )
     backup, live = fresh.home / "backup.sqlite3", fresh.home / "opsconsole.sqlite3"
     kept, before = backup.rename(fresh.home / "elsewhere"), live.read_bytes()
-    typed(fresh, blocks[4], place, fails="backup.sqlite3")
+    run_block(fresh, blocks[4], place, fails="backup.sqlite3")
     assert (live.read_bytes(), (fresh.home / "before-restore").exists()) == (before, False)
     kept.rename(backup)
-    said += [typed(fresh, block, place) for block in blocks[4:]]
+    said += [run_block(fresh, block, place) for block in blocks[4:]]
 
     assert len(said) == 6
     assert (fresh.home / "before-restore/opsconsole.sqlite3").read_bytes() == before

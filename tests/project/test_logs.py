@@ -28,18 +28,18 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 @pytest.fixture
-def told(clock: Clock, caplog: pytest.LogCaptureFixture) -> Iterator[logs.Outages]:
+def outages(clock: Clock, caplog: pytest.LogCaptureFixture) -> Iterator[logs.Outages]:
     caplog.set_level(logging.INFO, logger="opsconsole.logs")
     found = logs.Outages()
     yield found
     connection_created.disconnect(found._open)
 
 
-def fails(told: logs.Outages) -> bool:
+def fails(outages: logs.Outages) -> bool:
     """Meet the outage once. Return whether that is a line in the log."""
     error = OperationalError("connection refused")
     given = (OperationalError, error, None)
-    return told.filter(logging.LogRecord("x", logging.ERROR, "x", 1, "It failed", (), given))
+    return outages.filter(logging.LogRecord("x", logging.ERROR, "x", 1, "It failed", (), given))
 
 
 def opens() -> None:
@@ -48,15 +48,15 @@ def opens() -> None:
 
 
 def test_who_tells_late_of_an_outage_that_is_over_does_not_begin_another(
-    told: logs.Outages, clock: Clock, caplog: pytest.LogCaptureFixture
+    outages: logs.Outages, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    assert fails(told)
+    assert fails(outages)
     clock.now += 3
     opens()
     clock.now += 5
-    late = fails(told)
+    late = fails(outages)
     clock.now += 6
-    again = fails(told)
+    again = fails(outages)
 
     assert (late, again) == (False, True)
     assert "The database answers again after 3 s" in caplog.text

@@ -9,7 +9,7 @@ import pytest
 from django.conf import settings
 
 from tests.engine.scene import set_scene
-from tests.web.serving import PASSWORD, served, with_passwords
+from tests.web.serving import PASSWORD, serve, with_passwords
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
@@ -28,7 +28,7 @@ def ask(site: str, method: str, path: str, *, cookie: str, body: str = "") -> HT
         connection.close()
 
 
-def signed_in(site: str) -> str:
+def sign_in(site: str) -> str:
     """Sign Rita in by the form; return her cookie."""
     fields = {"csrfmiddlewaretoken": CSRF, "username": "rita", "password": PASSWORD}
     answer = ask(site, "POST", "/sign-in/", cookie=f"csrftoken={CSRF}", body=urlencode(fields))
@@ -41,13 +41,13 @@ def test_sessions_end_with_the_secret_key() -> None:
     scene = set_scene()
     with_passwords(scene.rita)
 
-    with served(OPSCONSOLE_SECRET_KEY=OLD) as site:
-        cookie = signed_in(site)
+    with serve(OPSCONSOLE_SECRET_KEY=OLD) as site:
+        cookie = sign_in(site)
         before = ask(site, "GET", "/runs/", cookie=cookie)
-    with served(OPSCONSOLE_SECRET_KEY=NEW, SECRET_KEY_FALLBACKS=OLD) as site:
+    with serve(OPSCONSOLE_SECRET_KEY=NEW, SECRET_KEY_FALLBACKS=OLD) as site:
         after = ask(site, "GET", "/runs/", cookie=cookie)
         stream = ask(site, "GET", "/live/", cookie=cookie)
-        again = ask(site, "GET", "/runs/", cookie=signed_in(site))
+        again = ask(site, "GET", "/runs/", cookie=sign_in(site))
 
     assert before.status == again.status == 200
     assert (after.status, stream.status) == (302, 401)

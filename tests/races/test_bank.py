@@ -10,7 +10,7 @@ from django.utils import timezone
 from agents import operations
 from agents.core.states import EscalationState, RunState
 from agents.models import Effect, Escalation, Role, Run, Workspace
-from tests.desks.bank import PAID_AT_ONCE, account_of, bank_scene, euros, launch, sent
+from tests.desks.bank import PAID_AT_ONCE, account_of, bank_scene, euros, launch, postings
 from tests.engine.scene import Scene, fresh, recover
 from tests.processes import SIX, Contenders
 
@@ -38,7 +38,7 @@ def test_the_same_transfer_six_times_is_paid_once_without_a_person(crowd: Conten
 
         crowd.meet("tests.races.contenders:advances", on_one_account(runs))
 
-        assert sent(fresh(runs[0])) == [("P-101", 48000)]
+        assert postings(fresh(runs[0])) == [("P-101", 48000)]
         assert reasons(runs) == ["possible_duplicate"] * (SIX - 1)
 
 
@@ -62,7 +62,7 @@ def test_what_leaves_an_account_in_a_day_adds_up_over_workspaces(crowd: Contende
 
         crowd.meet("tests.races.contenders:advances", on_one_account(runs))
 
-        assert [amount for _, amount in sent(fresh(runs[0]))] == [48000, 48000]
+        assert [amount for _, amount in postings(fresh(runs[0]))] == [48000, 48000]
         assert reasons(runs) == ["daily_exposure"] * (SIX - 2)
 
 
@@ -93,5 +93,5 @@ def test_six_workers_who_take_a_transfer_from_each_other_pay_once(crowd: Contend
         Run.objects.filter(pk=run.pk, state=RunState.QUEUED).update(wake_at=None)
         crowd.meet("tests.races.contenders:advances", [[str(run.pk)]])
 
-        assert (fresh(run).state, sent(run)) == (RunState.DONE, [("P-101", 48000)])
+        assert (fresh(run).state, postings(run)) == (RunState.DONE, [("P-101", 48000)])
         assert Effect.objects.filter(run=run).count() == 1

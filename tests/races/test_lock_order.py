@@ -28,7 +28,7 @@ from agents.engine.kill_switch import switch_against
 from agents.models import Effect, Escalation, Membership, Role, Run, Workspace
 from agents.operations import deciding, granting
 from agents.systems import SYSTEMS
-from tests.desks.bank import LARGE, PAID_AT_ONCE, bank_scene, launch, sent
+from tests.desks.bank import LARGE, PAID_AT_ONCE, bank_scene, launch, postings
 from tests.desks.bank import decide as decide_at_bank
 from tests.engine.scene import REFUND_500, Scene, fresh, go, payments, refund_by_phone
 
@@ -122,7 +122,7 @@ def test_a_decision_and_the_intent_of_another_run_want_the_same_account(
         decision.result()
 
     assert fresh(held).state == RunState.QUEUED
-    assert [minor for _, minor in sent(go(held))] == [48000, 195000]
+    assert [minor for _, minor in postings(go(held))] == [48000, 195000]
 
 
 def test_a_decision_and_a_press_of_the_kill_switch_want_the_same_request(

@@ -52,7 +52,7 @@ def euros(minor: int) -> dict[str, str]:
 
 
 @st.composite
-def opened(draw: Any, today: date) -> Open:
+def open_argument(draw: Any, today: date) -> Open:
     """Draw one argument with its change."""
     n, less = draw(st.integers(6, 90)), draw(st.integers(2, 5))
     beyond = draw(st.sampled_from([n + 1, n + 500]))
@@ -109,10 +109,10 @@ def whole(one: Open, value: Any) -> Any:
     return {**one.asked, one.part: value} if one.part else value
 
 
-def typed(value: Any) -> str:
+def as_typed(value: Any) -> str:
     """Return a value as somebody types it into a form."""
     if isinstance(value, list):
-        return "\r\n".join(typed(one) for one in value)
+        return "\r\n".join(as_typed(one) for one in value)
     if isinstance(value, dict):
         return value.get("amount") or "; ".join(f"{k.capitalize()}: {v}" for k, v in value.items())
     return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)

@@ -19,7 +19,7 @@ from agents.sdk.open_fields import BadPatch, open_fields
 from agents.sdk.patches import apply_patch, changed_fields
 from agents.sdk.rule_case import Case
 from agents.sdk.values import Days, In, Money
-from tests.sdk.changing import Line, Open, opened, typed, whole
+from tests.sdk.changing import Line, Open, as_typed, open_argument, whole
 
 TODAY = date(2026, 11, 22)
 CASE = Case("noor", "Noor", TODAY)
@@ -59,7 +59,7 @@ SCALARS = [
 ]
 
 
-def nested(inner: st.SearchStrategy[Kind]) -> st.SearchStrategy[Kind]:
+def nest(inner: st.SearchStrategy[Kind]) -> st.SearchStrategy[Kind]:
     lists = inner.map(
         lambda kind: Kind(_list_of(kind.hint), st.lists(kind.fitting, max_size=3), ({}, "x"))
     )
@@ -79,10 +79,10 @@ def _object(kinds: list[Kind]) -> Kind:
     return Kind(hint, fitting, ({"more": 1}, {}, [], "x"))
 
 
-kinds = st.recursive(st.sampled_from(SCALARS), nested, max_leaves=4)
+kinds = st.recursive(st.sampled_from(SCALARS), nest, max_leaves=4)
 
 
-def declared(named: dict[str, Kind]) -> Arguments:
+def arguments_for(named: dict[str, Kind]) -> Arguments:
     """Return the arguments of a function with these parameters."""
 
     def tool(call: Any, **args: Any) -> None: ...
@@ -118,7 +118,7 @@ def fits(schema: Any, value: Any) -> bool:
 @pytest.mark.slow
 @given(named=st.dictionaries(st.sampled_from("abcd"), kinds, min_size=1), data=st.data())
 def test_what_fits_is_read_and_written_as_it_came(named: dict[str, Kind], data: Any) -> None:
-    arguments = declared(named)
+    arguments = arguments_for(named)
     value = {name: data.draw(kind.fitting, name) for name, kind in named.items()}
 
     assert fits(arguments.schema, value)
@@ -134,12 +134,12 @@ def test_what_does_not_fit_is_refused(named: dict[str, Kind], data: Any) -> None
     wrong = data.draw(st.sampled_from([other for other in kind.others if other is not None]))
 
     with pytest.raises(BadArguments):
-        declared(named).read({**value, name: wrong})
+        arguments_for(named).read({**value, name: wrong})
 
 
-@given(named=st.dictionaries(st.sampled_from("abc"), opened(TODAY), min_size=1))
+@given(named=st.dictionaries(st.sampled_from("abc"), open_argument(TODAY), min_size=1))
 def test_a_person_stays_within_the_bounds_of_every_kind(named: dict[str, Open]) -> None:
-    arguments = declared({name: Kind(one.hint, st.none(), ()) for name, one in named.items()})
+    arguments = arguments_for({name: Kind(one.hint, st.none(), ()) for name, one in named.items()})
     may_change = {name: one.how for name, one in named.items()}
     asked = {name: one.asked for name, one in named.items()}
     for name, how in may_change.items():
@@ -155,7 +155,7 @@ def test_a_person_stays_within_the_bounds_of_every_kind(named: dict[str, Open]) 
         inside, outside = whole(one, one.inside), whole(one, one.outside)
         assert field.name == (f"{name}.{one.part}" if one.part else name)
         patch = {} if inside == one.asked else {name: inside}
-        assert changed_fields([field], {field.name: typed(one.inside)}, asked) == patch
+        assert changed_fields([field], {field.name: as_typed(one.inside)}, asked) == patch
         left = apply_patch(arguments, may_change, asked, {name: inside}, CASE)
         assert left == {**asked, name: inside}
         with pytest.raises(BadPatch):
@@ -198,17 +198,17 @@ def test_a_person_stays_within_the_bounds_of_every_kind(named: dict[str, Open]) 
 )
 def test_a_change_without_an_order_or_a_bound_cannot_be_declared(hint: Any, how: Any) -> None:
     with pytest.raises(TypeError, match=r"tool: x.* cannot be changed by .*: "):
-        check_change(declared({"x": Kind(hint, st.none(), ())}), "x", how)
+        check_change(arguments_for({"x": Kind(hint, st.none(), ())}), "x", how)
 
 
 def test_a_list_whose_least_is_none_may_be_emptied() -> None:
-    arguments = declared({"x": Kind(list[str], st.none(), ())})
+    arguments = arguments_for({"x": Kind(list[str], st.none(), ())})
 
     assert apply_patch(arguments, {"x": Range(0, 1)}, {"x": ["a"]}, {"x": []}, CASE) == {"x": []}
 
 
 def test_another_argument_and_another_currency_are_no_change() -> None:
-    arguments = declared({"to": SCALARS[0], "x": SCALARS[8]})
+    arguments = arguments_for({"to": SCALARS[0], "x": SCALARS[8]})
     given = {"to": "Anna", "x": {"amount": "10.00", "currency": "EUR"}}
 
     for patch in ({"to": "Eve"}, {"x": {"amount": "1", "currency": "JPY"}}, {"y": 1}, {"x": None}):

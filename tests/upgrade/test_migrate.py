@@ -24,7 +24,7 @@ _DROP = "DROP TRIGGER agents_run_stays" + (" ON agents_run" if ON_POSTGRES else 
 
 
 @pytest.fixture
-def released(tmp_path: Path) -> Iterator[Installation]:
+def first_release(tmp_path: Path) -> Iterator[Installation]:
     """Keep a database whose migrations are those of version 0.1.0, with its triggers."""
     with installation(tmp_path / "home") as home, home.in_one_process() as found:
         assert found.manage("migrate", "agents", RELEASED, "-v0").code == 0
@@ -43,14 +43,14 @@ def triggers(own: Installation) -> list[object]:
     return [name for (name,) in own.sql(_TRIGGERS)]
 
 
-def test_a_protected_database_of_a_release_is_brought_forward(released: Installation) -> None:
-    assert len(triggers(released)) == AT_FIRST
+def test_a_protected_database_of_a_release_is_brought_forward(first_release: Installation) -> None:
+    assert len(triggers(first_release)) == AT_FIRST
 
-    ended = released.manage("migrate", "--no-input")
+    ended = first_release.manage("migrate", "--no-input")
 
     assert (ended.code, ended.err) == (0, "")
-    assert len(triggers(released)) == ALL
-    assert released.manage("migrate", "--check").code == 0
+    assert len(triggers(first_release)) == ALL
+    assert first_release.manage("migrate", "--check").code == 0
 
 
 def test_a_missing_trigger_does_not_stop_it_and_is_made_again(own: Installation) -> None:
@@ -87,14 +87,14 @@ def test_a_trigger_of_an_older_text_gets_todays(own: Installation) -> None:
     assert "what has ended stays as it is" in str(own.sql(text))
 
 
-def test_a_migration_that_fails_leaves_the_record_protected(released: Installation) -> None:
-    released.sql(
+def test_a_migration_that_fails_leaves_the_record_protected(first_release: Installation) -> None:
+    first_release.sql(
         "ALTER TABLE agents_run ADD COLUMN question_version integer"
         if ON_POSTGRES
         else "CREATE TABLE new__agents_run (id integer)"  # where SQLite's rebuilding begins
     )
 
-    ended = released.manage("migrate", "--no-input")
+    ended = first_release.manage("migrate", "--no-input")
 
     assert ended.code != 0
-    assert len(triggers(released)) == AT_FIRST
+    assert len(triggers(first_release)) == AT_FIRST

@@ -49,7 +49,7 @@ def is_up(port: int) -> bool:
 
 
 @contextmanager
-def served(port: int = 0, **more: str) -> Iterator[str]:
+def serve(port: int = 0, **more: str) -> Iterator[str]:
     """Serve the pages from a process of their own; yield the address."""
     port = port or free_port()
     more = {"DJANGO_SETTINGS_MODULE": "tests.settings", **more}

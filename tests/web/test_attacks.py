@@ -11,7 +11,7 @@ from django.urls import reverse
 from agents.core.states import EscalationState
 from agents.models import Escalation, Event, Membership, Role, Run
 from tests.engine.scene import Scene
-from tests.web.test_pages import ADDRESSES, SHARES, address, form, signed_in, stranger, waiting
+from tests.web.test_pages import ADDRESSES, SHARES, address, client_of, form, stranger, waiting
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
@@ -96,7 +96,7 @@ def test_what_both_tables_say_of_a_role_is_the_same() -> None:
 @pytest.mark.parametrize("htmx", [False, True])
 def test_every_role_gets_what_its_row_says(scene: Scene, role: Role, htmx: bool) -> None:
     escalation = waiting(scene)
-    client = signed_in(scene.add("ada", role))
+    client = client_of(scene.add("ada", role))
     headers = {"HX-Request": "true"} if htmx else {}
 
     for name in sorted(set(ADDRESSES) - OPEN):
@@ -114,7 +114,7 @@ def test_every_role_gets_what_its_row_says(scene: Scene, role: Role, htmx: bool)
 @pytest.mark.parametrize("verb", ["put", "delete", "patch", "trace"])
 def test_no_address_takes_another_verb(scene: Scene, verb: str) -> None:
     escalation = waiting(scene)
-    client = signed_in(scene.rita)
+    client = client_of(scene.rita)
 
     for name in ADDRESSES:
         answered = getattr(client, verb)(about(name, escalation))
@@ -127,7 +127,7 @@ def test_no_address_takes_another_verb(scene: Scene, verb: str) -> None:
 def test_reading_changes_nothing(scene: Scene, verb: str) -> None:
     escalation = waiting(scene)
     user = scene.add("ada", Role.ADMIN)
-    client, events = signed_in(user), Event.objects.count()
+    client, events = client_of(user), Event.objects.count()
 
     for name in set(ADDRESSES) - {"sign-out"}:
         getattr(client, verb)(about(name, escalation), {"verdict": "approve", "reason": "x"})
@@ -162,7 +162,7 @@ def test_no_view_is_exempt_from_the_check_of_forms() -> None:
 def test_a_decision_with_a_field_too_many_is_refused(scene: Scene, extra: str) -> None:
     escalation = waiting(scene)
 
-    answered = signed_in(scene.rita).post(
+    answered = client_of(scene.rita).post(
         reverse("decide", args=[escalation.pk]), form(escalation, **{extra: "1"})
     )
 
@@ -174,7 +174,7 @@ def test_a_decision_with_a_field_too_many_is_refused(scene: Scene, extra: str) -
 def test_a_field_that_is_sent_twice_is_refused(scene: Scene) -> None:
     escalation = waiting(scene)
 
-    answered = signed_in(scene.rita).post(
+    answered = client_of(scene.rita).post(
         reverse("decide", args=[escalation.pk]),
         {**form(escalation), "set.amount_minor": ["800.00", "1.00"]},
     )
@@ -184,7 +184,7 @@ def test_a_field_that_is_sent_twice_is_refused(scene: Scene) -> None:
 
 def test_ids_of_another_workspace_in_a_body_reach_nothing(scene: Scene) -> None:
     """An admin of another workspace names ours, and a version of its policy."""
-    escalation, client = waiting(scene), signed_in(stranger())
+    escalation, client = waiting(scene), client_of(stranger())
     pressed = {"workspace": str(scene.workspace.pk), "scope": "workspace:", "reason": "x"}
     launched = {"goal": "g", "subject": "42", "token": "a1", "policy": "1"}
 
@@ -208,7 +208,7 @@ def test_signing_in_leads_to_our_pages_only(scene: Scene, back: str) -> None:
 
 @pytest.mark.parametrize("back", ["/runs/\r\nSet-Cookie: evil=1", "/\nX-Evil: 1"])
 def test_no_header_is_made_of_what_was_sent(scene: Scene, back: str) -> None:
-    client = signed_in(scene.rita)
+    client = client_of(scene.rita)
 
     theme = client.post(reverse("theme"), {"theme": "dark", "back": back})
     filtered = client.get(reverse("runs"), {"text": back})
@@ -240,7 +240,7 @@ def test_files_that_are_not_pages_are_not_served(path: str) -> None:
 
 @pytest.mark.parametrize("path", ["/nowhere/", "/approvals/999999/", "/runs/not-a-run/"])
 def test_an_error_page_tells_nothing_of_the_inside(scene: Scene, path: str) -> None:
-    answered = signed_in(scene.rita).get(path)
+    answered = client_of(scene.rita).get(path)
 
     assert answered.status_code == 404
     assert not re.search(r"Traceback|SELECT|agents\.|site-packages|urlpatterns", answered.text)
@@ -253,7 +253,7 @@ def test_a_failure_of_ours_tells_nothing_of_the_inside(
         raise RuntimeError("SELECT secret FROM /etc/passwd")
 
     monkeypatch.setattr("agents.web.approvals.inbox.inbox", broken)
-    client = signed_in(scene.rita)
+    client = client_of(scene.rita)
     client.raise_request_exception = False
 
     answered = client.get(reverse("approvals"))
@@ -274,10 +274,10 @@ def test_a_goal_or_a_reason_that_hides_is_refused(scene: Scene, hidden: str) -> 
     escalation = waiting(scene)
     text = f"12{hidden}00"
 
-    launched = signed_in(scene.omar).post(
+    launched = client_of(scene.omar).post(
         reverse("launch"), {"goal": text, "subject": "42", "token": "a1"}
     )
-    decided = signed_in(scene.rita).post(
+    decided = client_of(scene.rita).post(
         reverse("decide", args=[escalation.pk]), form(escalation, comment=text)
     )
 

@@ -23,7 +23,7 @@ from agents.operations import verifying
 from agents.web.audit import export, log, views
 from tests.engine.scene import REFUND_500, Scene, go
 from tests.settings import ON_POSTGRES
-from tests.web.test_pages import signed_in, stranger
+from tests.web.test_pages import client_of, stranger
 from tests.web.verifying import verify_log
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
@@ -32,7 +32,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 @pytest.fixture
 def auditor(scene: Scene) -> Client:
     user = scene.add("auditor", Role.AUDITOR)
-    return signed_in(user)
+    return client_of(user)
 
 
 def test_decisions_and_money_are_shown_by_default_and_all_events_on_demand(
@@ -292,7 +292,7 @@ def test_an_export_says_where_it_was_cut(
 
 def test_nobody_reads_the_record_of_another_workspace(scene: Scene) -> None:
     run = go(scene.launch(REFUND_500))
-    client = signed_in(stranger())
+    client = client_of(stranger())
 
     page = client.get(reverse("audit"), {"run": str(run.pk)}).text
     copy = client.post(reverse("export")).getvalue().decode()

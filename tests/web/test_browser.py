@@ -14,7 +14,7 @@ from tests.conformance.replay_server import ReplayServer
 from tests.e2e.workers import SCRIPT, has_state, settings_of, until
 from tests.engine.scene import Scene, fresh, mails, payments, recover, set_scene
 from tests.processes import running
-from tests.web.serving import chromium, served, sign_in_by_form, with_passwords
+from tests.web.serving import chromium, serve, sign_in_by_form, with_passwords
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
@@ -47,7 +47,7 @@ def test_rita_decides_a_refund_with_javascript_off(
     page.on("console", lambda message: messages.append(message.text))
     run = scene.launch()
 
-    with served() as site:
+    with serve() as site:
         with running("manage.py", "work", **settings_of(model)):
             until(has_state(run, RunState.WAITING))
         sign_in_by_form(page, site, "rita")

@@ -16,10 +16,10 @@ from agents import operations
 from agents.core.states import EscalationState
 from agents.models import Escalation, Event, Role
 from tests.engine.scene import Scene, go, payments
-from tests.web.serving import chromium, served
+from tests.web.serving import chromium, serve
+from tests.web.test_journeys import advance_run, desk
 from tests.web.test_journeys import complaints as complaints
-from tests.web.test_journeys import desk, moved
-from tests.web.test_pages import signed_in
+from tests.web.test_pages import client_of
 from tests.web.words import words
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -40,7 +40,7 @@ def test_what_somebody_else_has_claimed_is_not_ticked(scene: Scene) -> None:
     ada = scene.add("ada", Role.ADMIN)
     operations.claim(escalation_id=first.pk, by=ada, at=timezone.now())
 
-    theirs, mine = form(bulk(signed_in(scene.rita))), form(bulk(signed_in(ada)))
+    theirs, mine = form(bulk(client_of(scene.rita))), form(bulk(client_of(ada)))
 
     item = f"{first.pk}.{first.action_sha256}"
     assert (item in theirs["item"], item in mine["item"]) == (False, True)
@@ -64,7 +64,7 @@ def send(client: Client, sent: dict[str, Any], query: str = RULE) -> Any:
 
 def test_each_is_judged_by_itself_and_the_result_says_who_was_left(scene: Scene) -> None:
     first, second, third, far = waiting(scene)
-    rita, at, ada = signed_in(scene.rita), timezone.now(), scene.add("ada", Role.ADMIN)
+    rita, at, ada = client_of(scene.rita), timezone.now(), scene.add("ada", Role.ADMIN)
     page = bulk(rita)
     said = words(page)
     assert "Matching 4 requests, USD 13,650.00 Smallest USD 1,200.00 Largest USD 9,900.00" in said
@@ -118,7 +118,7 @@ def test_what_is_of_more_than_one_kind_or_somebody_elses_is_rejected_by_nobody(
     scene: Scene,
 ) -> None:
     held = waiting(scene)
-    rita = signed_in(scene.rita)
+    rita = client_of(scene.rita)
     sent = form(bulk(rita))
 
     assert "?tool=issue_refund&amp;desk=refunds&amp;rule=" in bulk(rita, "tool=issue_refund")
@@ -135,7 +135,7 @@ def test_what_is_of_more_than_one_kind_or_somebody_elses_is_rejected_by_nobody(
         {"item": [f"{number}.x" for number in range(1, 43)]},
     ):
         assert send(rita, {**sent, **odd}).status_code == 422, odd
-    assert send(signed_in(scene.eve), sent).status_code == 403
+    assert send(client_of(scene.eve), sent).status_code == 403
     stale = send(rita, {**sent, "item": [far], "total.USD": "9900.00"})
     assert "The request had changed meanwhile" in words(rita.get(stale.url).text)
     assert Escalation.objects.filter(state=EscalationState.OPEN).count() == len(ASKED)
@@ -155,7 +155,7 @@ def test_two_thousand_are_offered_forty_at_a_time_in_a_few_questions(
         of_step(**{**step, "key": f"x{n}/person", "position": 1000 + n}) for n in range(2000)
     )
     Escalation.objects.bulk_create(Escalation(**{**row, "step_id": s.pk}) for s in made)
-    rita = signed_in(scene.rita)
+    rita = client_of(scene.rita)
     bulk(rita)
 
     with django_assert_max_num_queries(12):
@@ -177,10 +177,10 @@ def test_rita_rejects_several_by_keyboard_while_one_of_them_changes(
     scene: Scene, browser: Browser, complaints: list[str], width: int
 ) -> None:
     for _ in range(3):
-        moved(scene.launch_scenario("above-limit"))
+        advance_run(scene.launch_scenario("above-limit"))
     first = Escalation.objects.order_by("pk")[0]
 
-    with served() as site:
+    with serve() as site:
         rita = desk(browser, site, "rita", complaints)
         rita.set_viewport_size({"width": width, "height": 844})
         rita.goto(f"{site}/approvals/?{RULE}")

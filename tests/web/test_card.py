@@ -15,14 +15,14 @@ from agents.models import Escalation, Membership, Role, Run, Scope
 from agents.tools import TOOLS
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import Scene, go
-from tests.web.test_pages import signed_in, waiting
+from tests.web.test_pages import client_of, waiting
 from tests.web.words import words
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
 
-def shown(scene: Scene, escalation: Escalation) -> str:
-    return signed_in(scene.rita).get(reverse("approval", args=[escalation.pk])).text
+def page_of(scene: Scene, escalation: Escalation) -> str:
+    return client_of(scene.rita).get(reverse("approval", args=[escalation.pk])).text
 
 
 def test_a_card_says_that_there_is_a_newer_policy(scene: Scene) -> None:
@@ -31,11 +31,11 @@ def test_a_card_says_that_there_is_a_newer_policy(scene: Scene) -> None:
     operations.add_member(workspace=scene.workspace, user=ada, role=Role.ADMIN, at=at)
     escalation = waiting(scene)
     pinned = escalation.run.policy.number
-    before = shown(scene, escalation)
+    before = page_of(scene, escalation)
 
     command("publish_policy", "demo", "--tool", "send_reply", "--as", "ada")
 
-    after = shown(scene, escalation)
+    after = page_of(scene, escalation)
     assert "newer-policy" not in before
     assert (
         f"Policy v{pinned + 1} is now active. This run and its decision still follow v{pinned}"
@@ -45,13 +45,13 @@ def test_a_card_says_that_there_is_a_newer_policy(scene: Scene) -> None:
 
 def test_a_name_that_looks_like_another_is_marked(scene: Scene) -> None:
     escalation = waiting(scene)
-    honest = shown(scene, escalation)
+    honest = page_of(scene, escalation)
     theirs = Customer.objects.filter(book_id=escalation.run.book_id, number=42)
 
     theirs.update(name="Аnna")
 
     assert "Look closely" not in honest
-    assert "“Аnna” mixes letters of different scripts: Cyrillic and Latin." in shown(
+    assert "“Аnna” mixes letters of different scripts: Cyrillic and Latin." in page_of(
         scene, escalation
     )
 
@@ -61,20 +61,20 @@ def test_a_goal_with_letters_that_nobody_sees_is_marked(scene: Scene) -> None:
     # As one may stand in a database of before they were refused at the launch.
     Run.objects.update(goal="Refund 1200 USD to user_id=42, An\u200bna.")
 
-    assert "“Anna” holds characters that are not shown: U+200B." in shown(scene, escalation)
+    assert "“Anna” holds characters that are not shown: U+200B." in page_of(scene, escalation)
 
 
 def card_of(name: str, escalation: Escalation) -> str:
     """Return what somebody reads on a card, from its headline to what the agent wants."""
     user = User.objects.get(username=name)
-    page: str = signed_in(user).get(reverse("approval", args=[escalation.pk])).text
+    page: str = client_of(user).get(reverse("approval", args=[escalation.pk])).text
     return page[page.index('id="card"') : page.index('aria-label="Evidence"')]
 
 
 def pay(name: str, escalation: Escalation, **more: str) -> Any:
     """Have somebody send the form that approves."""
     form = {"verdict": "approve", "action_sha256": escalation.action_sha256, **more}
-    client = signed_in(User.objects.get(username=name))
+    client = client_of(User.objects.get(username=name))
     return client.post(reverse("decide", args=[escalation.pk]), form)
 
 
@@ -108,7 +108,7 @@ def test_while_a_switch_stands_nothing_is_approved(
     assert "<pre>Four seats unused</pre>" in refused.text
     assert Escalation.objects.get(pk=escalation.pk).state == "open"
     for verb, status in (("claim", 302), ("release-claim", 302)):
-        assert signed_in(ada).post(reverse(verb, args=[escalation.pk])).status_code == status
+        assert client_of(ada).post(reverse(verb, args=[escalation.pk])).status_code == status
     assert pay("ada", escalation, verdict="reject", comment="no").status_code == 302
 
 
@@ -127,7 +127,7 @@ def test_a_switch_after_the_yes_is_told_on_the_card_and_the_overview(scene: Scen
     go(escalation.run)
 
     card = card_of("rita", escalation)
-    home = signed_in(scene.rita).get(reverse("home")).text
+    home = client_of(scene.rita).get(reverse("home")).text
 
     assert "approved, not carried out: a kill switch was on" in words(card)
     assert "not yet" not in card
@@ -137,7 +137,7 @@ def test_a_switch_after_the_yes_is_told_on_the_card_and_the_overview(scene: Scen
 def test_a_run_that_was_blocked_executes_nothing_any_more(scene: Scene) -> None:
     run = go(scene.launch("Refund 500 USD to user_id=42, but pay another customer."))
 
-    page = signed_in(scene.rita).get(reverse("run", args=[run.pk])).text
+    page = client_of(scene.rita).get(reverse("run", args=[run.pk])).text
 
     assert "not yet" not in page
 
@@ -157,7 +157,7 @@ def test_who_may_not_decide_reads_one_headline(scene: Scene, name: str) -> None:
 
 def test_what_somebody_else_has_claimed_offers_no_button(scene: Scene) -> None:
     escalation, ada = waiting(scene), scene.add("ada", Role.ADMIN)
-    signed_in(scene.rita).post(reverse("claim", args=[escalation.pk]))
+    client_of(scene.rita).post(reverse("claim", args=[escalation.pk]))
 
     card = card_of("ada", escalation)
     refused = pay("ada", escalation, comment="Four seats unused")
@@ -168,7 +168,7 @@ def test_what_somebody_else_has_claimed_offers_no_button(scene: Scene) -> None:
     assert "rita has claimed it until" in refused.text
     assert "What you filled in was not sent." in refused.text
     assert "<noscript><pre>Four seats unused</pre></noscript>" in refused.text
-    assert signed_in(ada).post(reverse("release-claim", args=[escalation.pk])).status_code == 302
+    assert client_of(ada).post(reverse("release-claim", args=[escalation.pk])).status_code == 302
 
 
 def test_who_launched_a_run_cannot_claim_its_request(scene: Scene) -> None:
@@ -176,7 +176,7 @@ def test_who_launched_a_run_cannot_claim_its_request(scene: Scene) -> None:
     role = Membership.objects.filter(user=scene.omar)
     role.update(role=Role.REVIEWER)
 
-    refused = signed_in(scene.omar).post(reverse("claim", args=[escalation.pk]))
+    refused = client_of(scene.omar).post(reverse("claim", args=[escalation.pk]))
 
     assert refused.status_code == 409
     assert "You launched this run" in refused.text
@@ -229,17 +229,17 @@ def test_names_are_islands_that_reorder_no_amount(scene: Scene) -> None:
 
 def test_an_amount_is_judged_before_it_is_sent(scene: Scene) -> None:
     escalation = waiting(scene)
-    rita = signed_in(scene.rita)
+    rita = client_of(scene.rita)
 
-    def judged(amount: str) -> tuple[bool, str]:
+    def judge_amount(amount: str) -> tuple[bool, str]:
         page = rita.get(reverse("judge", args=[escalation.pk]), {"set.amount_minor": amount}).text
         return 'data-allowed="yes"' in page, words(page)
 
-    assert judged("800") == (True, "The policy allows USD 800.00, and you may grant it.")
-    assert judged("800.01")[0] is False
-    assert "above your own limit of USD 800.00" in judged("800.01")[1]
-    assert "From USD 0.01 to USD 1,200.00" in judged("1200.01")[1]
-    assert "write digits and a point" in judged("12,50")[1]
+    assert judge_amount("800") == (True, "The policy allows USD 800.00, and you may grant it.")
+    assert judge_amount("800.01")[0] is False
+    assert "above your own limit of USD 800.00" in judge_amount("800.01")[1]
+    assert "From USD 0.01 to USD 1,200.00" in judge_amount("1200.01")[1]
+    assert "write digits and a point" in judge_amount("12,50")[1]
     assert not escalation.run.events.filter(kind="decision.refused").exists()
 
 
@@ -259,13 +259,13 @@ def test_an_answer_about_a_call_says_nothing_that_the_ledger_denies(
     settings.EMAIL_BACKEND = "tests.desk.letterboxes.Broken"
     escalation = waiting(scene, "User Anna (user_id=42) requests a refund of 500 USD.")
     assert escalation.kind == "effect_unknown"
-    assert "Search the mail server" in shown(scene, escalation)
+    assert "Search the mail server" in page_of(scene, escalation)
 
     with monkeypatch.context() as later:  # an answer needs no tool that has gone since
         later.delitem(TOOLS, "send_refund_email")
         pay("rita", escalation, verdict="reject", comment="not in the log")
 
     card = words(card_of("rita", escalation))
-    assert "Search the mail server" not in shown(scene, escalation)
+    assert "Search the mail server" not in page_of(scene, escalation)
     assert "rita answered that it did not happen." in card
     assert "Nothing was paid" not in card  # the refund before the email was

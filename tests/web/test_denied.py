@@ -14,7 +14,7 @@ from agents.models import Event
 from agents.models.event import facts_of
 from opsconsole.logs import OneLine
 from tests.engine.scene import Scene
-from tests.web.test_pages import form, signed_in, waiting
+from tests.web.test_pages import client_of, form, waiting
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -29,7 +29,7 @@ def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
 def test_a_page_that_was_denied_is_logged_with_who_and_what(
     scene: Scene, caplog: pytest.LogCaptureFixture
 ) -> None:
-    signed_in(scene.eve).post(reverse("kill-press"))
+    client_of(scene.eve).post(reverse("kill-press"))
 
     (line,) = lines(caplog)
     assert "'eve' was denied POST /kill/press/: Only admins can turn a kill switch" in line
@@ -62,7 +62,7 @@ def test_a_refused_decision_is_on_record_however_it_was_asked(scene: Scene) -> N
     escalation = waiting(scene)
     too_much = form(escalation, **{"set.amount_minor": "1000.00"})
 
-    signed_in(scene.rita).post(reverse("decide", args=[escalation.pk]), too_much)
+    client_of(scene.rita).post(reverse("decide", args=[escalation.pk]), too_much)
 
     said = Event.objects.get(kind="decision.refused")
     assert (said.actor, facts_of(said)["why"]) == ("rita", "above_own_limit")
@@ -72,7 +72,7 @@ def test_a_refused_decision_is_on_record_however_it_was_asked(scene: Scene) -> N
 def test_a_form_that_is_none_of_ours_is_on_record(scene: Scene, more: dict[str, Any]) -> None:
     escalation = waiting(scene)
 
-    signed_in(scene.rita).post(
+    client_of(scene.rita).post(
         reverse("decide", args=[escalation.pk]), {**form(escalation), **more}
     )
 
@@ -85,7 +85,7 @@ def test_a_form_that_is_none_of_ours_is_on_record(scene: Scene, more: dict[str, 
 def test_a_role_that_was_taken_away_refuses_the_form_that_is_open(scene: Scene) -> None:
     """Rita opened the form as a reviewer, and is none when she sends it."""
     escalation = waiting(scene)
-    client = signed_in(scene.rita)
+    client = client_of(scene.rita)
     assert "dform" in client.get(reverse("approval", args=[escalation.pk])).text
     scene.rita.memberships.update(role="viewer", desk_limits={})
 
@@ -100,7 +100,7 @@ def test_who_launched_and_became_a_reviewer_since_still_does_not_decide(scene: S
     escalation = waiting(scene)
     scene.omar.memberships.update(role="reviewer")
 
-    answered = signed_in(scene.omar).post(reverse("decide", args=[escalation.pk]), form(escalation))
+    answered = client_of(scene.omar).post(reverse("decide", args=[escalation.pk]), form(escalation))
 
     assert answered.status_code == 422
     assert facts_of(Event.objects.get(kind="decision.refused"))["why"] == "four_eyes"
@@ -108,7 +108,7 @@ def test_who_launched_and_became_a_reviewer_since_still_does_not_decide(scene: S
 
 def test_somebody_who_was_disabled_is_asked_to_sign_in(scene: Scene) -> None:
     escalation = waiting(scene)
-    client = signed_in(scene.rita)
+    client = client_of(scene.rita)
     User.objects.filter(pk=scene.rita.pk).update(is_active=False)
 
     answered = client.post(reverse("decide", args=[escalation.pk]), form(escalation))

@@ -16,23 +16,23 @@ from agents import operations
 from agents.engine import answering
 from agents.models import Escalation
 from tests.engine.scene import Scene
-from tests.web.serving import PASSWORD, served, sign_in, with_passwords
-from tests.web.test_journeys import Browser, browser, moved, opened
+from tests.web.serving import PASSWORD, serve, sign_in, with_passwords
+from tests.web.test_journeys import Browser, advance_run, browser, open_browser
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
-__all__ = ["browser", "opened"]
+__all__ = ["browser", "open_browser"]
 
 
 @pytest.fixture
 def open_one(scene: Scene) -> Escalation:
-    return Escalation.objects.get(run=moved(scene.launch()))
+    return Escalation.objects.get(run=advance_run(scene.launch()))
 
 
 @pytest.fixture
 def page(scene: Scene, open_one: Escalation, browser: Browser) -> Iterator[Page]:
     """Rita's tab, in which she has begun to type a reason."""
     with_passwords(scene.rita)  # before she signs in: another password ends sessions
-    with served() as site:
+    with serve() as site:
         page = browser.new_context().new_page()
         sign_in(page, site, "rita")
         page.route("**/hx-sse*", come_late)

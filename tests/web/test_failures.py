@@ -17,7 +17,7 @@ from django.urls import reverse
 from opsconsole.logs import OneLine
 from opsconsole.request_ids import HEADER
 from tests.engine.scene import Scene
-from tests.web.test_pages import signed_in
+from tests.web.test_pages import client_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -51,7 +51,7 @@ def nowhere(scene: Scene) -> Any:
 
 
 def not_permitted(scene: Scene) -> Any:
-    client = signed_in(scene.eve)
+    client = client_of(scene.eve)
     client.cookies["theme"] = "dark"
     return client.post(reverse("kill-press"))
 
@@ -61,7 +61,7 @@ def from_elsewhere(scene: Scene) -> Any:
 
 
 def our_fault(scene: Scene) -> Any:
-    client = signed_in(scene.rita)
+    client = client_of(scene.rita)
     client.raise_request_exception = False
     return client.get(reverse("approvals"))
 
@@ -126,7 +126,7 @@ def test_a_page_without_a_database_says_to_come_again(
 
 
 def test_a_page_that_fails_asks_nothing_of_the_database(scene: Scene) -> None:
-    client = signed_in(scene.rita)
+    client = client_of(scene.rita)
     client.raise_request_exception = False
 
     def gone(*_: object) -> None:

@@ -7,7 +7,7 @@ from django.test import Client
 from django.urls import reverse
 
 from tests.engine.scene import Scene, go
-from tests.web.test_pages import signed_in
+from tests.web.test_pages import client_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("name", ["home", "approvals", "decided", "runs", "kill"])
 def test_htmx_gets_the_content_of_a_page_and_a_browser_the_whole(scene: Scene, name: str) -> None:
     go(scene.launch())
-    client = signed_in(scene.rita)
+    client = client_of(scene.rita)
 
     whole = client.get(reverse(name)).text
     content = client.get(reverse(name), headers={"HX-Request": "true"}).text

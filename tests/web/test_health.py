@@ -23,14 +23,14 @@ from agents.models import CaseDay, Effect, Endpoint, Escalation, Run, Step, Work
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import REFUND_500, Scene, go
 from tests.processes import ROOT, environment
-from tests.web.test_pages import signed_in
+from tests.web.test_pages import client_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 TOKEN = "a-token-of-the-test-1234"
 
 
-def measured() -> dict[tuple[str, ...], float]:
+def samples() -> dict[tuple[str, ...], float]:
     """Return every sample by its name and its labels, in their order of names."""
     text = Client().get("/metrics").text
     return {
@@ -42,7 +42,7 @@ def measured() -> dict[tuple[str, ...], float]:
 
 @pytest.fixture(params=["nobody", "somebody"])
 def browser(request: pytest.FixtureRequest, scene: Scene) -> Client:
-    return Client() if request.param == "nobody" else signed_in(scene.omar)
+    return Client() if request.param == "nobody" else client_of(scene.omar)
 
 
 def test_the_process_says_that_it_is_up_without_asking_the_database(
@@ -106,7 +106,7 @@ def test_who_drives_one_run_by_command_is_no_worker(scene: Scene) -> None:
     assert command("run_pattern", "supervisor", *goal).code == 0
 
     assert Client().get("/readyz").json()["worker"] == "none was seen lately"
-    assert measured()["workers",] == 0
+    assert samples()["workers",] == 0
 
 
 def test_not_ready_without_a_database_and_nothing_is_told_of_it(browser: Client) -> None:
@@ -133,7 +133,7 @@ def test_the_measures_are_what_the_rows_say(scene: Scene) -> None:
     Escalation.objects.update(created_at=timezone.now() - timedelta(minutes=5))
     Effect.objects.filter(run=done, tool="issue_refund").update(state="unknown")
 
-    found = measured()
+    found = samples()
 
     assert {key[1]: value for key, value in found.items() if key[0] == "runs"} == {
         "queued": 1,
@@ -157,12 +157,12 @@ def test_models_are_counted_by_name_over_all_attempts(scene: Scene) -> None:
     )
     asked.filter(key="1/propose").update(cost_micro_usd=None, tokens_lost=5)
 
-    found = measured()
+    found = samples()
     assert sum_next_day(at=timezone.now()) == 0
     for _ in range(2):  # a day that is over is summed once, and its runs are not read again
         sum_next_day(at=timezone.now() + timedelta(days=2))
         asked.filter(run__ended_at__isnull=False).update(tokens_in=10**6)
-        assert measured() == found
+        assert samples() == found
 
     assert found["model_calls_total", "m-1"] == 2 * count
     assert found["model_tokens_total", "input", "m-1"] == 10 * count
@@ -176,7 +176,7 @@ def test_a_server_of_models_is_counted_once_it_has_failed() -> None:
     Endpoint.objects.create(address="https://down.example.com", failures=5, rests_until=rests)
     Endpoint.objects.create(address="https://up.example.com")
 
-    found = measured()
+    found = samples()
 
     assert found["endpoint_failures", "https://down.example.com"] == 5
     assert found["endpoint_rests", "https://down.example.com"] == 1
@@ -188,11 +188,11 @@ def test_the_queue_is_as_old_as_its_oldest_run_that_is_due(scene: Scene) -> None
     later = timezone.now() + timedelta(hours=1)
     waits = scene.launch(REFUND_500)
     Run.objects.filter(pk=waits.pk).update(wake_at=later)
-    assert measured()["queue_oldest_seconds",] == 0
+    assert samples()["queue_oldest_seconds",] == 0
 
     Run.objects.filter(pk=waits.pk).update(wake_at=timezone.now() - timedelta(minutes=2))
 
-    assert 120 <= measured()["queue_oldest_seconds",] < 130
+    assert 120 <= samples()["queue_oldest_seconds",] < 130
 
 
 def test_a_probe_without_tls_is_answered_where_a_page_leads_to_https(settings: Any) -> None:
@@ -246,20 +246,20 @@ def test_runs_that_stopped_for_want_of_an_answer_are_measured(scene: Scene) -> N
     with override_settings(OPENAI_TIMEOUT_SECONDS=0.1):
         go(scene.launch("Refund 500 USD to user_id=42; model timeout."))
 
-    found = measured()
+    found = samples()
 
     assert found["runs_stopped", "llm_timeout"] == 1
     assert found["runs_stopped", "llm_rate_limited"] == 0  # an alarm finds its row
     assert found["runs_stopped", "max_seconds"] == 0
     assert found["runs_waiting_for_model",] == 1
     go(scene.launch(REFUND_500))
-    found = measured()
+    found = samples()
     later = timezone.now() + timedelta(days=2)
     while count_next_day(at=later):  # a day that is over is counted once
         pass
-    assert measured() == {**found, ("queue_oldest_seconds",): measured()["queue_oldest_seconds",]}
+    assert samples() == {**found, ("queue_oldest_seconds",): samples()["queue_oldest_seconds",]}
     CaseDay.objects.filter(outcome="run.done").update(count=7)
-    assert measured()["runs", "done"] == 7  # and its runs are not read again
+    assert samples()["runs", "done"] == 7  # and its runs are not read again
 
 
 def test_not_ready_where_writes_fail(transactional_db: None, tmp_path: Path) -> None:

@@ -17,8 +17,8 @@ from agents.operations.deciding import MAX_COMMENT
 from agents.operations.launch_checks import MAX_GOAL
 from opsconsole.intake import Intake, Message
 from tests.engine.scene import Scene
-from tests.web.serving import served
-from tests.web.test_pages import form, signed_in, waiting
+from tests.web.serving import serve
+from tests.web.test_pages import client_of, form, waiting
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -32,8 +32,8 @@ def test_the_longest_texts_that_are_taken_fit(scene: Scene) -> None:
     escalation = waiting(scene)
     given = form(escalation, comment="𝒂" * MAX_COMMENT)
 
-    launched = signed_in(scene.omar).post(reverse("launch"), goal)
-    decided = signed_in(scene.rita).post(reverse("decide", args=[escalation.pk]), given)
+    launched = client_of(scene.omar).post(reverse("launch"), goal)
+    decided = client_of(scene.rita).post(reverse("decide", args=[escalation.pk]), given)
 
     assert (launched.status_code, decided.status_code) == (302, 302)
 
@@ -48,7 +48,7 @@ def test_the_longest_texts_that_are_taken_fit(scene: Scene) -> None:
     ids=["long", "many", "a file"],
 )
 def test_a_form_that_holds_more_than_ours_is_refused(scene: Scene, given: dict[str, Any]) -> None:
-    client = signed_in(scene.omar)
+    client = client_of(scene.omar)
 
     answered = client.post(reverse("launch"), given)
 
@@ -59,10 +59,10 @@ def test_a_form_that_holds_more_than_ours_is_refused(scene: Scene, given: dict[s
 def test_an_address_with_many_fields_is_refused(scene: Scene) -> None:
     asked = "&".join(f"text={n}" for n in range(51))
 
-    assert signed_in(scene.eve).get(f"/runs/?{asked}").status_code == 400
+    assert client_of(scene.eve).get(f"/runs/?{asked}").status_code == 400
 
 
-def answered(bodies: list[Message], *, headers: tuple[Any, ...] = (), pause: float = 0) -> int:
+def status_of(bodies: list[Message], *, headers: tuple[Any, ...] = (), pause: float = 0) -> int:
     """Return how an application that reads its body to the end is let answer."""
     sent: list[Message] = []
     arriving = iter(bodies)
@@ -98,15 +98,15 @@ def part(size: int, *, more: bool) -> Message:
     ],
 )
 def test_a_body_is_counted_as_it_comes(bodies: list[Message], status: int) -> None:
-    assert answered(bodies) == status
+    assert status_of(bodies) == status
 
 
 def test_a_body_that_says_it_is_long_is_not_read() -> None:
-    assert answered([], headers=((b"content-length", b"11"),)) == 413
+    assert status_of([], headers=((b"content-length", b"11"),)) == 413
 
 
 def test_a_body_that_drips_ends_at_the_deadline() -> None:
-    assert answered([part(1, more=True)] * 9, pause=0.04) == 408
+    assert status_of([part(1, more=True)] * 9, pause=0.04) == 408
 
 
 def status(site: str, method: str, path: str, **more: Any) -> int:
@@ -120,7 +120,7 @@ def status(site: str, method: str, path: str, **more: Any) -> int:
 
 @pytest.mark.slow
 def test_a_server_refuses_what_is_long_and_waits_for_the_slow_without_a_thread() -> None:
-    with served() as site:
+    with serve() as site:
         host, port = urlsplit(site).netloc.split(":")
         slow = []
         for _ in range(60):  # more than there are threads for pages

@@ -23,7 +23,7 @@ from tests.commands.test_run_pattern import command
 from tests.engine.scene import Scene
 from tests.notifications.sinks import mail_server
 from tests.notifications.telling import by_mail, tell
-from tests.web.test_pages import signed_in, stranger
+from tests.web.test_pages import client_of, stranger
 from tests.web.words import words
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
@@ -32,7 +32,7 @@ PASSWORD = "a long walk by the sea"
 MIA = "Mia@example.com"
 
 
-def made_by(scene: Scene, ada: User, email: str = MIA, **more: Any) -> Invitation:
+def invite(scene: Scene, ada: User, email: str = MIA, **more: Any) -> Invitation:
     given: dict[str, Any] = {"role": Role.REVIEWER, "at": timezone.now(), **more}
     return operations.invite(workspace=scene.workspace, by=ada, email=email, **given)
 
@@ -46,7 +46,7 @@ def test_who_is_invited_by_mail_joins_once_with_name_and_password(
 ) -> None:
     at = timezone.now()
     operations.set_team(workspace=scene.workspace, slug="leads", name="Leads", at=at)
-    admin = signed_in(ada)
+    admin = client_of(ada)
     form = {"email": MIA, "role": "reviewer", "team": "leads"}
     with mail_server() as sink:
         by_mail(settings, sink)
@@ -91,14 +91,14 @@ def test_who_is_invited_by_mail_joins_once_with_name_and_password(
 
 
 def test_a_link_that_is_over_or_forged_opens_nothing(scene: Scene, ada: User) -> None:
-    first, second = made_by(scene, ada), made_by(scene, ada, "mia@EXAMPLE.com")
-    revoked, late = made_by(scene, ada, "a@b.example"), made_by(scene, ada, "c@d.example")
-    forged = made_by(scene, ada, "e@f.example")
+    first, second = invite(scene, ada), invite(scene, ada, "mia@EXAMPLE.com")
+    revoked, late = invite(scene, ada, "a@b.example"), invite(scene, ada, "c@d.example")
+    forged = invite(scene, ada, "e@f.example")
     Invitation.objects.filter(pk=forged.pk).update(token_sha256=hash_of("known"))
     assert (
-        signed_in(stranger()).post(f"/members/invitations/{revoked.pk}/revoke/").status_code == 404
+        client_of(stranger()).post(f"/members/invitations/{revoked.pk}/revoke/").status_code == 404
     )
-    assert signed_in(ada).post(f"/members/invitations/{revoked.pk}/revoke/").status_code == 302
+    assert client_of(ada).post(f"/members/invitations/{revoked.pk}/revoke/").status_code == 302
     Invitation.objects.filter(pk=late.pk).update(expires_at=timezone.now() - timedelta(1))
     tokens = [first.token, revoked.token, late.token, "known", forged.token]
 
@@ -123,7 +123,7 @@ def test_a_link_is_closed_after_twenty_forms_and_a_hundred_invitations_are_a_day
 ) -> None:
     monkeypatch.setattr(inviting, "MOST_TRIES", 3)
     monkeypatch.setattr(inviting, "MOST_A_DAY", 2)
-    made = made_by(scene, ada)
+    made = invite(scene, ada)
     assert [accept(made.token, "rita").status_code for _ in range(4)] == [422, 422, 422, 404]
     lines = [OneLine().format(record) for record in caplog.records]
     assert any("/invitations/…/" in line for line in lines)
@@ -132,7 +132,7 @@ def test_a_link_is_closed_after_twenty_forms_and_a_hundred_invitations_are_a_day
     Client().post(at, {"username": "rita", "password": "x", "next": f"/invitations/{made.token}/"})
     assert made.token not in str(AccessAttempt.objects.values())
 
-    other = made_by(scene, ada, "a@b.example")
+    other = invite(scene, ada, "a@b.example")
     codes = []
     for at_once in [Invitation.objects.get(pk=other.pk) for _ in range(5)]:  # read before any tries
         about: Any = {"invitation": at_once, "at": timezone.now()}
@@ -143,11 +143,11 @@ def test_a_link_is_closed_after_twenty_forms_and_a_hundred_invitations_are_a_day
 
     long = f"{'a' * 60}@{'.'.join(['b' * 60] * 4)}.example"
     for odd in ({"email": long}, {"email": "c@d.example", "team": "\0"}):
-        refused = signed_in(ada).post("/members/invite/", {"role": "viewer", **odd})
+        refused = client_of(ada).post("/members/invite/", {"role": "viewer", **odd})
         assert refused.status_code == 422
-    assert signed_in(ada).get("/members/?name=%00&after=%00").status_code == 200
+    assert client_of(ada).get("/members/?name=%00&after=%00").status_code == 200
     form = {"email": "c@d.example", "role": "viewer"}
-    assert "At most 2 people" in signed_in(ada).post("/members/invite/", form).text
+    assert "At most 2 people" in client_of(ada).post("/members/invite/", form).text
 
 
 def test_who_has_a_sign_in_joins_with_it_and_nobody_is_told_that_they_have_one(
@@ -156,7 +156,7 @@ def test_who_has_a_sign_in_joins_with_it_and_nobody_is_told_that_they_have_one(
     known = stranger()
     User.objects.filter(pk=known.pk).update(email="known@example.com")
     answers = [
-        signed_in(ada).post("/members/invite/", {"email": email, "role": "viewer"})
+        client_of(ada).post("/members/invite/", {"email": email, "role": "viewer"})
         for email in ("known@example.com", "unknown@example.com")
     ]
     assert {(one.status_code, one["Location"]) for one in answers} == {
@@ -164,18 +164,18 @@ def test_who_has_a_sign_in_joins_with_it_and_nobody_is_told_that_they_have_one(
     }
     token = Invitation.objects.get(email="known@example.com").token
 
-    joined = signed_in(known).post(f"/invitations/{token}/", {"as": "me"})
+    joined = client_of(known).post(f"/invitations/{token}/", {"as": "me"})
 
     assert joined.status_code == 302
     assert Membership.objects.filter(user=known, workspace=scene.workspace, role="viewer").exists()
-    again = made_by(scene, ada)
-    shown = signed_in(scene.rita).get(f"/invitations/{again.token}/").text
+    again = invite(scene, ada)
+    shown = client_of(scene.rita).get(f"/invitations/{again.token}/").text
     assert "who is a reviewer in" in words(shown)
     assert "Join as" not in shown
-    answered = signed_in(scene.rita).post(f"/invitations/{again.token}/", {"as": "me"})
+    answered = client_of(scene.rita).post(f"/invitations/{again.token}/", {"as": "me"})
     assert (answered.status_code, "already" in answered.text) == (422, True)
     out = {"next": f"/invitations/{again.token}/"}  # as its form sends: the link is not lost
-    assert signed_in(scene.rita).post("/sign-out/", out)["Location"] == out["next"]
+    assert client_of(scene.rita).post("/sign-out/", out)["Location"] == out["next"]
     assert Membership.objects.get(user=scene.rita).role == Role.REVIEWER
 
 
@@ -190,7 +190,7 @@ def test_every_open_invitation_is_on_some_page(scene: Scene, ada: User) -> None:
             created_at=timezone.now(),
             expires_at=timezone.now() + timedelta(1),
         )
-    admin, at, listed = signed_in(ada), "/members/", list[str]()
+    admin, at, listed = client_of(ada), "/members/", list[str]()
     while at:
         shown = admin.get(at)
         listed += [made.email for made in shown.context["invited"]]

@@ -24,7 +24,7 @@ from agents.web.launch.forms import examples
 from tests.e2e.workers import has_state, until
 from tests.engine.scene import Scene, fresh, go, has_ended, mails, payments
 from tests.processes import running
-from tests.web.serving import chromium, free_port, served, sign_in
+from tests.web.serving import chromium, free_port, serve, sign_in
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
@@ -33,16 +33,16 @@ MARKUP = "<img src=x onerror=document.title='gotcha'>"
 
 
 @pytest.fixture(scope="module")
-def opened() -> Iterator[Browser]:
+def open_browser() -> Iterator[Browser]:
     with chromium() as found:
         yield found
 
 
 @pytest.fixture
-def browser(opened: Browser) -> Iterator[Browser]:
+def browser(open_browser: Browser) -> Iterator[Browser]:
     """Lend the module's browser; what a test has opened in it is closed behind it."""
-    yield opened
-    for context in opened.contexts:
+    yield open_browser
+    for context in open_browser.contexts:
         context.close()
 
 
@@ -78,11 +78,11 @@ def own_page(browser: Browser, name: str, complaints: list[str], **context: Any)
 @contextmanager
 def console() -> Iterator[str]:
     """Serve the pages, with a worker beside them."""
-    with served() as site, running("manage.py", "work"):
+    with serve() as site, running("manage.py", "work"):
         yield site
 
 
-def moved(run: Run) -> Run:
+def advance_run(run: Run) -> Run:
     """Advance a run once, in a thread: this one has the browser's event loop."""
 
     def work() -> Run:
@@ -174,9 +174,9 @@ def test_the_second_of_two_reviewers_is_told_who_was_first(
     scene: Scene, browser: Browser, complaints: list[str]
 ) -> None:
     second_reviewer(scene)
-    escalation = Escalation.objects.get(run=moved(scene.launch()))
+    escalation = Escalation.objects.get(run=advance_run(scene.launch()))
 
-    with served() as site:
+    with serve() as site:
         rita, second = both_at(f"{site}/approvals/{escalation.pk}/", browser, site, complaints)
         for page, amount in ((rita, "800"), (second, "900")):
             page.get_by_label("Pay Anna").fill(amount)
@@ -203,9 +203,9 @@ def test_a_claim_keeps_the_others_out_until_it_is_released(
     scene: Scene, browser: Browser, complaints: list[str]
 ) -> None:
     second_reviewer(scene)
-    escalation = Escalation.objects.get(run=moved(scene.launch()))
+    escalation = Escalation.objects.get(run=advance_run(scene.launch()))
 
-    with served() as site:
+    with serve() as site:
         rita, second = both_at(f"{site}/approvals/{escalation.pk}/", browser, site, complaints)
         for page in (rita, second):
             expect(page.locator("#live")).to_have_text("Live")
@@ -239,9 +239,9 @@ def test_what_is_live_leaves_the_focus_where_somebody_types(
     scene: Scene, browser: Browser, complaints: list[str]
 ) -> None:
     second_reviewer(scene)
-    escalation = Escalation.objects.get(run=moved(scene.launch()))
+    escalation = Escalation.objects.get(run=advance_run(scene.launch()))
 
-    with served() as site:
+    with serve() as site:
         rita, second = both_at(f"{site}/approvals/{escalation.pk}/", browser, site, complaints)
         rita.get_by_label("Pay Anna").fill("700")
         rita.get_by_label("Pay Anna").press("Control+Enter")
@@ -260,7 +260,7 @@ def test_what_is_live_leaves_the_focus_where_somebody_types(
 def test_time_runs_out_while_the_card_is_open(
     scene: Scene, browser: Browser, complaints: list[str]
 ) -> None:
-    run = moved(scene.launch())
+    run = advance_run(scene.launch())
     escalation = Escalation.objects.get(run=run)
 
     with console() as site:
@@ -283,9 +283,13 @@ def test_a_restart_while_pages_are_open_loses_nothing(
     scene: Scene, browser: Browser, complaints: list[str]
 ) -> None:
     """Each page says that nobody answers, on a phone too, and goes on by itself."""
-    held, run, port = Escalation.objects.get(run=moved(scene.launch())), scene.launch(), free_port()
+    held, run, port = (
+        Escalation.objects.get(run=advance_run(scene.launch())),
+        scene.launch(),
+        free_port(),
+    )
 
-    with served(port) as site:
+    with serve(port) as site:
         trace = desk(browser, site, "rita", complaints)
         # Its first stream fails, before its own script is there to hear of it.
         trace.add_init_script(
@@ -319,8 +323,8 @@ def test_a_restart_while_pages_are_open_loses_nothing(
         )
         page.set_viewport_size({"width": 390, "height": 844})
         expect(page.locator("#away")).to_be_in_viewport(ratio=1)
-    moved(run)
-    with served(port):
+    advance_run(run)
+    with serve(port):
         expect(trace.locator("#run")).to_contain_text("Waiting for a person")
         for page in pages:
             expect(page.locator("#live")).to_have_text("Live")
@@ -328,7 +332,7 @@ def test_a_restart_while_pages_are_open_loses_nothing(
         expect(pages[2].locator("#queue .qlist li")).to_have_count(2)
         expect(trace.locator("#run .step")).to_have_count(2)
         scene.decide(run)
-        moved(run)
+        advance_run(run)
         expect(trace.locator("#run .step")).to_have_count(4)
         expect(trace.locator("#run")).to_contain_text("of USD 1,200.00 proposed")
 
@@ -398,15 +402,15 @@ def test_rita_answers_for_outputs_while_omar_watches(
         rita = desk(browser, site, "rita", complaints)
 
         launch_memo(omar, site)
-        answered(rita, site, "Send back", {"What should change?": "Name it."})
+        answer_request(rita, site, "Send back", {"What should change?": "Name it."})
         expect(omar.locator("#run")).to_contain_text("Answer: adjusted")
         expect(omar.get_by_role("list", name="Memo, round 2")).to_be_visible()
-        answered(rita, site, "Approve", {})
+        answer_request(rita, site, "Approve", {})
         expect(omar.locator("#run")).to_contain_text("Answer: approved")
         expect(omar.locator("#run[data-ended]")).to_be_visible()
 
         launch_memo(omar, site)
-        answered(rita, site, "Reject", {"Why not": "The terms are clear."})
+        answer_request(rita, site, "Reject", {"Why not": "The terms are clear."})
         expect(omar.locator("#run")).to_contain_text("A reviewer rejected the draft.")
         expect(omar.locator("#run[data-ended]")).to_be_visible()
 
@@ -421,7 +425,7 @@ def launch_memo(omar: Page, site: str) -> None:
     expect(omar.locator("#run")).to_contain_text("Waiting for a person")
 
 
-def answered(rita: Page, site: str, choice: str, words: dict[str, str]) -> None:
+def answer_request(rita: Page, site: str, choice: str, words: dict[str, str]) -> None:
     """Answer in the card what waits longest."""
     rita.goto(f"{site}/approvals/")
     rita.locator("#queue li a").first.click()
@@ -482,9 +486,9 @@ def test_the_whole_way_by_keyboard(scene: Scene, browser: Browser, complaints: l
 def test_single_keys_can_be_switched_off(
     scene: Scene, browser: Browser, complaints: list[str]
 ) -> None:
-    escalation = Escalation.objects.get(run=moved(scene.launch()))
+    escalation = Escalation.objects.get(run=advance_run(scene.launch()))
 
-    with served() as site:
+    with serve() as site:
         rita = desk(browser, site, "rita", complaints)
         rita.goto(f"{site}/approvals/{escalation.pk}/")
         rita.keyboard.press("?")
@@ -498,9 +502,9 @@ def test_single_keys_can_be_switched_off(
 def test_rows_that_arrive_move_neither_form_nor_pointer(
     scene: Scene, browser: Browser, complaints: list[str]
 ) -> None:
-    first = Escalation.objects.get(run=moved(scene.launch()))
+    first = Escalation.objects.get(run=advance_run(scene.launch()))
 
-    with served() as site:
+    with serve() as site:
         rita = desk(browser, site, "rita", complaints)
         rita.goto(f"{site}/approvals/{first.pk}/")
         expect(rita.locator("#live")).to_have_text("Live")
@@ -516,10 +520,10 @@ def test_rows_that_arrive_move_neither_form_nor_pointer(
         )
         rita.get_by_label("Reason").fill("half wri")
         before = rita.locator("#dform").bounding_box()
-        moved(scene.launch())
+        advance_run(scene.launch())
         expect(rita.locator("#queue li")).to_have_count(2)
         rita.locator("#queue li a").first.hover()
-        moved(scene.launch())
+        advance_run(scene.launch())
         news = rita.get_by_role("button", name="1 new request")
         expect(news).to_be_visible()
         expect(rita.locator("#queue li")).to_have_count(2)  # what is pointed at stays
@@ -536,14 +540,14 @@ def test_markup_stays_text_in_what_arrives_live(
     goal = f"Refund 1200 USD to user_id=42. {MARKUP}"
     run = scene.launch(goal)
 
-    with served() as site:
+    with serve() as site:
         eve = desk(browser, site, "eve", complaints)
         eve.goto(f"{site}/runs/{run.pk}/")
         rita = desk(browser, site, "rita", complaints)
         rita.goto(f"{site}/approvals/")
         for page in (eve, rita):
             expect(page.locator("#live")).to_have_text("Live")
-        moved(run)
+        advance_run(run)
         escalation = Escalation.objects.get()
         operations.decide(
             escalation_id=escalation.pk,
@@ -567,7 +571,7 @@ def test_access_that_is_taken_away_ends_an_open_page(
 ) -> None:
     run = scene.launch()
 
-    with served(OPSCONSOLE_LIVE_RECHECK_SECONDS="0.3") as site:
+    with serve(OPSCONSOLE_LIVE_RECHECK_SECONDS="0.3") as site:
         eve = desk(browser, site, "eve", complaints)
         eve.goto(f"{site}/runs/{run.pk}/")
         expect(eve.locator("#live")).to_have_text("Live")

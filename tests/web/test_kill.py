@@ -25,10 +25,10 @@ MARKUP = "<img src=x onerror=alert(1)>"
 @pytest.fixture
 def admin(scene: Scene) -> Client:
     user = scene.add("admin", Role.ADMIN)
-    return signed_in(user)
+    return client_of(user)
 
 
-def signed_in(user: User) -> Client:
+def client_of(user: User) -> Client:
     client = Client()
     client.force_login(user)
     return client
@@ -45,7 +45,7 @@ def test_one_press_stops_agents_and_everybody_sees_why(scene: Scene, admin: Clie
     answered = admin.post(reverse("kill-press"), form(scene.workspace, reason=f"odd {MARKUP}"))
 
     assert answered.status_code == 302
-    page = signed_in(scene.eve).get(reverse("kill")).text
+    page = client_of(scene.eve).get(reverse("kill")).text
     assert "Stopped: all payments, emails and changes" in page
     assert "turned on by <bdi>admin</bdi>" in page
     assert "Every payment, email and other change, in all runs." in page
@@ -54,8 +54,8 @@ def test_one_press_stops_agents_and_everybody_sees_why(scene: Scene, admin: Clie
     assert "odd &lt;img src=x" in page
     assert "1 request has its deadline paused" in page
     assert "danger-solid" not in page
-    assert "Agents stopped" in signed_in(scene.eve).get(reverse("home")).text
-    assert "<b>Paused</b>" in signed_in(scene.rita).get(reverse("approvals")).text
+    assert "Agents stopped" in client_of(scene.eve).get(reverse("home")).text
+    assert "<b>Paused</b>" in client_of(scene.rita).get(reverse("approvals")).text
 
 
 def test_the_card_of_a_frozen_request_names_no_time_that_has_passed(
@@ -64,18 +64,18 @@ def test_the_card_of_a_frozen_request_names_no_time_that_has_passed(
     run = go(scene.launch())
     held = run.escalations.get()
     address, end = reverse("approval", args=[held.pk]), held.expires_at.isoformat()
-    assert end[:16] in signed_in(scene.rita).get(address).text
+    assert end[:16] in client_of(scene.rita).get(address).text
 
     admin.post(reverse("kill-press"), form(scene.workspace))
 
-    page = signed_in(scene.rita).get(address).text
+    page = client_of(scene.rita).get(address).text
     assert "deadline paused" in page
     assert end[:16] not in page
 
 
 def test_a_switch_on_trial_or_of_one_tool_stops_agents_partly(scene: Scene, admin: Client) -> None:
     def chip() -> str:
-        return signed_in(scene.eve).get(reverse("home")).text
+        return client_of(scene.eve).get(reverse("home")).text
 
     admin.post(reverse("kill-press"), form(scene.workspace, scope="tool:issue_refund"))
     assert "Agents partly stopped" in chip()
@@ -154,7 +154,7 @@ def test_a_form_that_makes_no_sense_changes_nothing(
 
 @pytest.mark.parametrize("who", ["eve", "rita", "omar"])
 def test_only_an_admin_presses(scene: Scene, who: str) -> None:
-    client = signed_in(getattr(scene, who))
+    client = client_of(getattr(scene, who))
 
     answered = client.post(reverse("kill-press"), form(scene.workspace))
 

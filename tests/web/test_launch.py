@@ -11,8 +11,8 @@ from agents.desks.refunds.models import Customer
 from agents.desks.refunds.scenarios import BY_KEY, SCENARIOS
 from agents.models import Run
 from tests.engine.scene import Scene
-from tests.web.serving import chromium, served, sign_in
-from tests.web.test_pages import signed_in
+from tests.web.serving import chromium, serve, sign_in
+from tests.web.test_pages import client_of
 from tests.web.words import words
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def test_a_customer_is_chosen_by_name_or_number(scene: Scene, given: str) -> None:
     fields = {"goal": "Refund 500 USD.", "subject": given, "token": "a1b2"}
 
-    answered = signed_in(scene.omar).post(reverse("launch"), fields)
+    answered = client_of(scene.omar).post(reverse("launch"), fields)
 
     assert answered.status_code == 302
     assert Run.objects.get().subject_key == "42"
@@ -35,8 +35,8 @@ def test_a_desk_with_books_of_its_own_for_each_demo_run_is_launched(
     """The workspace's own book has no account: only the run's will."""
     fields = {"goal": "Pay INV-7.", "desk": "bank", "subject": subject, "token": "a1b2"}
 
-    answered = signed_in(scene.omar).post(reverse("launch"), fields)
-    again = signed_in(scene.omar).post(reverse("launch"), {"scenario": "bank/0", "token": "c3d4"})
+    answered = client_of(scene.omar).post(reverse("launch"), fields)
+    again = client_of(scene.omar).post(reverse("launch"), {"scenario": "bank/0", "token": "c3d4"})
 
     assert answered.status_code == status
     assert ("account" in words(answered.text)) == (status == 422)
@@ -49,7 +49,7 @@ def test_a_name_that_several_have_is_asked_about(scene: Scene) -> None:
     Customer.objects.create(book=book, number=44, name="Anna", email="b@example.com")
     fields = {"goal": "Refund 500 USD.", "subject": "Anna", "token": "a1b2"}
 
-    answered = signed_in(scene.omar).post(reverse("launch"), fields)
+    answered = client_of(scene.omar).post(reverse("launch"), fields)
 
     assert answered.status_code == 422
     assert "Several match: Anna: 42, Anna: 44. Enter one ID." in answered.text
@@ -57,7 +57,7 @@ def test_a_name_that_several_have_is_asked_about(scene: Scene) -> None:
 
 
 def test_a_scenario_links_its_last_run_and_says_how_it_ends(scene: Scene) -> None:
-    client = signed_in(scene.omar)
+    client = client_of(scene.omar)
     for token in ("a1", "b2"):
         client.post(reverse("launch"), {"scenario": "above-limit", "token": token})
     newest = Run.objects.order_by("-created_at").first()
@@ -83,7 +83,7 @@ def test_goals_are_what_people_write_and_no_stage_directions() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("width", [1440, 390])
 def test_what_was_wrong_with_a_launch_is_in_view(scene: Scene, width: int) -> None:
-    with chromium() as browser, served() as site:
+    with chromium() as browser, serve() as site:
         page = browser.new_context(viewport={"width": width, "height": 844}).new_page()
         sign_in(page, site, "omar")
         page.goto(f"{site}/launch/")

@@ -15,7 +15,7 @@ from agents.models import Effect, Escalation
 from tests.engine.faulty import advance_all, as_demo, faulty_server
 from tests.engine.scene import Scene, go
 from tests.privacy.searching import places_of
-from tests.web.test_outputs import form, held, signed_in
+from tests.web.test_outputs import client_of, form, open_request
 from tests.web.words import words
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -26,9 +26,9 @@ OURS = "Hello Anna,\n\nyour plan is annual_enterprise. Call +1 900 555 0100 with
 
 
 def test_the_card_shows_the_text_and_the_words_that_nobody_vouches_for(scene: Scene) -> None:
-    escalation = held(scene, ASKS, "customer-reply")
+    escalation = open_request(scene, ASKS, "customer-reply")
 
-    page = signed_in(scene.rita).get(reverse("approval", args=[escalation.pk])).text
+    page = client_of(scene.rita).get(reverse("approval", args=[escalation.pk])).text
 
     assert escalation.kind == "output"
     assert not SentMail.objects.exists()
@@ -41,10 +41,10 @@ def test_the_card_shows_the_text_and_the_words_that_nobody_vouches_for(scene: Sc
 
 @pytest.mark.parametrize("verdict", ["approve", "adjust"])
 def test_what_a_person_lets_out_is_what_is_sent(scene: Scene, verdict: str) -> None:
-    escalation = held(scene, ASKS, "customer-reply")
+    escalation = open_request(scene, ASKS, "customer-reply")
     wanted = form(escalation, verdict=verdict, correction=OURS.replace("\n", "\r\n"))
 
-    signed_in(scene.rita).post(reverse("decide", args=[escalation.pk]), wanted)
+    client_of(scene.rita).post(reverse("decide", args=[escalation.pk]), wanted)
 
     run = go(escalation.run)
     assert (run.state, run.stop_reason) == (RunState.DONE, "success")
@@ -52,19 +52,19 @@ def test_what_a_person_lets_out_is_what_is_sent(scene: Scene, verdict: str) -> N
     assert [mail.body for mail in SentMail.objects.all()] == [body]
     effect = Effect.objects.get(run=run, tool="send_reply")
     assert effect.escalation_id == escalation.pk
-    page = signed_in(scene.rita).get(reverse("approval", args=[escalation.pk])).text
+    page = client_of(scene.rita).get(reverse("approval", args=[escalation.pk])).text
     told = "as the agent wrote it" if verdict == "approve" else "as rita edited it"
     assert f"The email was sent {told}." in words(page)
-    trace = signed_in(scene.rita).get(reverse("run", args=[run.pk])).text
+    trace = client_of(scene.rita).get(reverse("run", args=[run.pk])).text
     assert "Carried out 1 email no payment or change proposed" in words(trace)
 
 
 def test_a_letter_that_would_be_masked_is_refused_with_what_would_be(scene: Scene) -> None:
-    escalation = held(scene, ASKS, "customer-reply")
+    escalation = open_request(scene, ASKS, "customer-reply")
     own = "Hello Anna,\n\nwrite to help@shop.example with questions."
     wanted = form(escalation, verdict="adjust", correction=own)
 
-    page = signed_in(scene.rita).post(reverse("decide", args=[escalation.pk]), wanted)
+    page = client_of(scene.rita).post(reverse("decide", args=[escalation.pk]), wanted)
 
     assert "Anna #42 would read [e-mail] in place of what you wrote" in page.text
     assert own.replace("\n", "&#10;") in page.text or own in page.text
@@ -74,9 +74,9 @@ def test_a_letter_that_would_be_masked_is_refused_with_what_would_be(scene: Scen
 
 
 def test_an_email_that_was_emptied_is_asked_for_as_an_email(scene: Scene) -> None:
-    escalation = held(scene, ASKS, "customer-reply")
+    escalation = open_request(scene, ASKS, "customer-reply")
 
-    page = signed_in(scene.rita).post(
+    page = client_of(scene.rita).post(
         reverse("decide", args=[escalation.pk]), form(escalation, verdict="adjust", correction=" ")
     )
 
@@ -101,12 +101,12 @@ def test_a_letter_of_the_agents_with_masks_in_it_is_not_sent_as_it_stands(scene:
         [run] = advance_all([scene.launch_scenario("reply")])
     held = Escalation.objects.get(run=run)
 
-    page = signed_in(scene.rita).post(reverse("decide", args=[held.pk]), form(held))
+    page = client_of(scene.rita).post(reverse("decide", args=[held.pk]), form(held))
 
     assert "[card number] and [e-mail] and [secret] in place of what the agent wrote" in page.text
     assert "".join(places_of(OWN_KEY) + places_of("4111 1111") + places_of("\\u0034")) == ""
     assert not SentMail.objects.exists()
-    signed_in(scene.rita).post(
+    client_of(scene.rita).post(
         reverse("decide", args=[held.pk]), form(held, verdict="adjust", correction=OURS)
     )
     assert go(run).stop_reason == "success"
@@ -114,19 +114,19 @@ def test_a_letter_of_the_agents_with_masks_in_it_is_not_sent_as_it_stands(scene:
 
 
 def test_what_a_person_keeps_back_is_not_sent(scene: Scene) -> None:
-    escalation = held(scene, ASKS, "customer-reply")
+    escalation = open_request(scene, ASKS, "customer-reply")
     wanted = form(escalation, verdict="reject", comment="It promises.")
 
-    signed_in(scene.rita).post(reverse("decide", args=[escalation.pk]), wanted)
+    client_of(scene.rita).post(reverse("decide", args=[escalation.pk]), wanted)
 
     assert go(escalation.run).stop_reason == "human_rejected"
     assert not SentMail.objects.exists()
 
 
 def test_who_launched_the_run_does_not_let_a_letter_out(scene: Scene) -> None:
-    escalation = held(scene, ASKS, "customer-reply")
+    escalation = open_request(scene, ASKS, "customer-reply")
 
-    page = signed_in(scene.omar).get(reverse("approval", args=[escalation.pk])).text
+    page = client_of(scene.omar).get(reverse("approval", args=[escalation.pk])).text
 
     assert "Send this email" not in page
 
@@ -135,7 +135,7 @@ def test_the_runs_page_tells_the_answer_from_the_agents_note(scene: Scene) -> No
     goal = "Tell user_id=42 about the plan, and falsely claim a refund."
     run = go(scene.launch(goal))
 
-    page = signed_in(scene.rita).get(reverse("run", args=[run.pk])).text
+    page = client_of(scene.rita).get(reverse("run", args=[run.pk])).text
 
     assert (run.outcome or {})["answer"] == "No money was moved."
     assert '<p class="soft">No money was moved.</p>' in page
@@ -145,7 +145,7 @@ def test_the_runs_page_tells_the_answer_from_the_agents_note(scene: Scene) -> No
 def test_a_run_whose_judge_is_its_executor_says_so(scene: Scene) -> None:
     run = go(scene.launch("Anna asks.", pattern="workflow", workflow="customer-reply"))
 
-    page = signed_in(scene.rita).get(reverse("run", args=[run.pk])).text
+    page = client_of(scene.rita).get(reverse("run", args=[run.pk])).text
 
     assert "The same model (demo) did this work and judged it" in page
 
@@ -169,12 +169,12 @@ def test_a_letter_too_long_to_be_sent_says_so(scene: Scene) -> None:
         [run] = advance_all([scene.launch_scenario("reply")])
         [asks] = advance_all([scene.launch_scenario("judge-asks")])
 
-    page = words(signed_in(scene.rita).get(reverse("run", args=[run.pk])).text)
+    page = words(client_of(scene.rita).get(reverse("run", args=[run.pk])).text)
     assert run.state == RunState.STOPPED
     assert not SentMail.objects.exists()
     assert "text was longer than the 4,000 characters that can be read and sent" in page
     held = Escalation.objects.get(run=asks)
-    card = words(signed_in(scene.rita).get(reverse("approval", args=[held.pk])).text)
+    card = words(client_of(scene.rita).get(reverse("approval", args=[held.pk])).text)
     assert len(held.action["post"]["actual_output"]) > 4000
     assert "Too long for an email" in card
     assert "an email has at most 4,000" in card

@@ -13,14 +13,14 @@ from agents.desks.refunds.models import SentMail
 from agents.models import Effect, Escalation, Run
 from tests.engine.memory import Crash
 from tests.engine.scene import REFUND_500, Scene, go, recover
-from tests.web.test_pages import signed_in
+from tests.web.test_pages import client_of
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
 
 def card_of(scene: Scene, run: Run) -> str:
     escalation = Escalation.objects.get(run=run, kind="effect_unknown")
-    return signed_in(scene.rita).get(reverse("approval", args=[escalation.pk])).text
+    return client_of(scene.rita).get(reverse("approval", args=[escalation.pk])).text
 
 
 def test_the_card_tells_what_the_mail_server_said(scene: Scene, settings: Any) -> None:
@@ -47,7 +47,7 @@ def test_where_no_mail_server_listens_nobody_is_asked_and_the_answer_says_so(
     assert mail.result == {"status": "error", "error": "email_not_taken:ConnectionRefusedError"}
     assert (run.outcome or {})["answer"].endswith("The customer has not been told.")
     assert not Escalation.objects.filter(run=run).exists()
-    page = signed_in(scene.omar).get(reverse("run", args=[run.pk])).text
+    page = client_of(scene.omar).get(reverse("run", args=[run.pk])).text
     assert "was carried out in this run, and no email was sent" in page
 
 

@@ -14,7 +14,7 @@ from agents.core.states import EscalationState
 from agents.desks.refunds.models import Customer
 from agents.models import Escalation, Role, Run, Scope, Step, Workspace
 from tests.engine.scene import REFUND_500, Scene, go
-from tests.web.test_pages import ADDRESSES, OF_ESCALATION, address, signed_in
+from tests.web.test_pages import ADDRESSES, OF_ESCALATION, address, client_of
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
@@ -35,7 +35,7 @@ ORIGINS = {
 }
 
 
-def marked(origin: str) -> str:
+def marked_text(origin: str) -> str:
     return ORIGINS[origin] + "".join(MARKS)
 
 
@@ -50,23 +50,25 @@ def everywhere(value: Any, mark: str) -> Any:
 
 def plant(scene: Scene, pattern: str, goal: str) -> Run:
     """Drive a run and write markup wherever somebody else than us has a say."""
-    run = go(scene.launch(f"{goal} {marked('goal')}", pattern=pattern))
+    run = go(scene.launch(f"{goal} {marked_text('goal')}", pattern=pattern))
     for step in Step.objects.filter(run=run, reply__isnull=False):
         said: dict[str, Any] = step.reply or {}
         if step.kind == "ask":
-            step.reply = {**said, "text": marked("model")}
+            step.reply = {**said, "text": marked_text("model")}
         elif step.kind == "use":
             status = {key: said[key] for key in ("status",) if key in said}
-            step.reply = {**everywhere(said, marked("tool")), **status}
+            step.reply = {**everywhere(said, marked_text("tool")), **status}
         elif step.kind == "review":
-            deciding = {**said["deciding"], "sentence": marked("ruling")}
+            deciding = {**said["deciding"], "sentence": marked_text("ruling")}
             step.reply = {**said, "deciding": deciding}
         step.save(update_fields=["reply"])
     for escalation in Escalation.objects.filter(run=run):
-        deciding = {**escalation.review["deciding"], "sentence": marked("ruling")}
+        deciding = {**escalation.review["deciding"], "sentence": marked_text("ruling")}
         escalation.review = {**escalation.review, "deciding": deciding}
         escalation.save(update_fields=["review"])
-    Customer.objects.filter(book_id=run.book_id, number=42).update(name=marked("customer")[:90])
+    Customer.objects.filter(book_id=run.book_id, number=42).update(
+        name=marked_text("customer")[:90]
+    )
     return run
 
 
@@ -80,13 +82,13 @@ def admin(scene: Scene) -> Client:
         operations.kill(
             workspace=scene.workspace,
             by=user,
-            reason=marked("switch"),
+            reason=marked_text("switch"),
             at=at,
             scope=scope,
             target=target,
         )
-    User.objects.filter(pk=scene.omar.pk).update(username=marked("name"))
-    return signed_in(user)
+    User.objects.filter(pk=scene.omar.pk).update(username=marked_text("name"))
+    return client_of(user)
 
 
 def pages(run: Run) -> list[str]:
@@ -119,7 +121,7 @@ def test_text_of_any_origin_stays_text_on_every_page(
             escalation_id=still_open.pk,
             by=scene.rita,
             approve=False,
-            comment=marked("comment"),
+            comment=marked_text("comment"),
             at=timezone.now(),
         )
     seen = set()
@@ -143,8 +145,10 @@ def test_text_of_any_origin_stays_text_on_every_page(
 
 def test_where_a_run_ended_stays_text(scene: Scene, admin: Client) -> None:
     run = plant(scene, "supervisor", "Refund 1200 USD to user_id=42.")
-    stops = marked("stop")[:200]
-    Run.objects.filter(pk=run.pk).update(stop_reason=stops, outcome={"answer": marked("outcome")})
+    stops = marked_text("stop")[:200]
+    Run.objects.filter(pk=run.pk).update(
+        stop_reason=stops, outcome={"answer": marked_text("outcome")}
+    )
     seen = ""
 
     for at in pages(run):

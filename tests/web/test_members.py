@@ -19,7 +19,7 @@ from agents.web.members.people import PAGE
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import Scene, go
 from tests.engine.tiered import put_tiers
-from tests.web.test_pages import signed_in, stranger
+from tests.web.test_pages import client_of, stranger
 from tests.web.words import words
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -28,7 +28,7 @@ MOST_QUERIES = 12
 
 @pytest.fixture
 def ada(scene: Scene) -> Client:
-    return signed_in(scene.add("ada", Role.ADMIN))
+    return client_of(scene.add("ada", Role.ADMIN))
 
 
 def part_of(name: str) -> Membership:
@@ -91,7 +91,7 @@ def test_nobody_changes_what_they_may_do_themselves_nor_takes_the_last_admin_awa
         change(ada, "ada", "remove"),
     ]
     change(ada, "rita", "role", role="admin")
-    rita = signed_in(scene.rita)
+    rita = client_of(scene.rita)
     demoted = change(rita, "ada", "role", role="viewer")
     by_whom_was_one = change(ada, "rita", "role", role="viewer")
 
@@ -136,7 +136,7 @@ def test_a_change_that_cannot_be_is_refused_in_a_sentence(
 def test_a_session_that_an_admin_ends_is_out_at_its_next_request(scene: Scene, ada: Client) -> None:
     other = operations.add_workspace(slug="other-one", name="Other", at=timezone.now())
     operations.join(workspace=other, user=scene.rita, role=Role.VIEWER, at=timezone.now())
-    rita, desk, omar = signed_in(scene.rita), signed_in(scene.rita), signed_in(scene.omar)
+    rita, desk, omar = client_of(scene.rita), client_of(scene.rita), client_of(scene.omar)
     assert "2, last used" in words(ada.get(f"/members/{part_of('rita').pk}/").text)
 
     ended = change(ada, "rita", "end-sessions")
@@ -148,7 +148,7 @@ def test_a_session_that_an_admin_ends_is_out_at_its_next_request(scene: Scene, a
         (slug, "ada", {"user": "rita", "count": 2}) for slug in ("demo", "other-one")
     ]
     assert "Ended the sessions of rita: 2." in ada.get("/audit/?event=sessions.ended").text
-    elsewhere = change(signed_in(stranger()), "omar", "end-sessions")
+    elsewhere = change(client_of(stranger()), "omar", "end-sessions")
     assert elsewhere.status_code == 404
 
 
@@ -168,7 +168,7 @@ def test_who_decides_here_no_more_holds_nothing(scene: Scene, ada: Client, how: 
         operations.assign(escalation_id=one.pk, by=other, to_user=scene.rita, at=at)
     operations.claim(escalation_id=left.pk, by=other, at=at - timedelta(minutes=16))
     operations.claim(escalation_id=worked_on.pk, by=other, at=at)
-    rita, pk = signed_in(scene.rita), part_of("rita").pk
+    rita, pk = client_of(scene.rita), part_of("rita").pk
 
     done = (
         change(ada, "rita", "remove")
@@ -180,7 +180,7 @@ def test_who_decides_here_no_more_holds_nothing(scene: Scene, ada: Client, how: 
     held = [(one.assigned_to, one.claimed_by) for one in Escalation.objects.order_by("pk")]
     assert held == [(None, None), (None, None), (None, None), (other, other)]
     assert SavedView.objects.get().owner == scene.rita
-    finn = signed_in(other)
+    finn = client_of(other)
     assert len(finn.get("/approvals/?view=unclaimed").context["inbox"].rows) == 3
     assert command("verify_audit").code == 0
     assert "because rita no longer decides here" in ada.get("/audit/?all=1&person=ada").text
@@ -191,7 +191,7 @@ def test_who_decides_here_no_more_holds_nothing(scene: Scene, ada: Client, how: 
     assert not Team.objects.get().members.exists()
     assert Team.objects.get().lead is None
     assert "Removed rita, who was reviewer. Given back: 4 requests." in ada.get("/audit/").text
-    assert signed_in(scene.rita).get(f"/approvals/{claimed.pk}/").status_code == 404
+    assert client_of(scene.rita).get(f"/approvals/{claimed.pk}/").status_code == 404
     with pytest.raises(operations.Refused, match="only admin"):
         operations.remove_member(
             workspace=scene.workspace, user=User.objects.get(username="ada"), at=at

@@ -13,7 +13,7 @@ from django.urls import reverse
 from agents.core.notifications import Kind, Mode
 from agents.models import Event, Membership, NotificationPreference, Role, Webhook, Workspace
 from tests.notifications.telling import tell, waiting, with_mailboxes
-from tests.web.test_pages import signed_in
+from tests.web.test_pages import client_of
 from tests.web.words import words
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -24,7 +24,7 @@ CHOICES = {kind.value: Mode.DIGEST.value for kind in Kind} | {"digest_at": "07:3
 def test_a_webhooks_secret_is_shown_once_and_its_address_never_again(settings: Any) -> None:
     settings.OPSCONSOLE_WEBHOOK_HOSTS = ["localhost"]
     scene, ada = with_mailboxes()
-    client = signed_in(ada)
+    client = client_of(ada)
     given = {"name": "Chat", "url": "https://localhost:1/in/s3cr3t", "shape": "slack"}
     wanted = {**given, "workspace": scene.workspace.slug, "kind.opened": "1"}
     second = Workspace.objects.create(
@@ -65,12 +65,12 @@ def test_a_webhooks_secret_is_shown_once_and_its_address_never_again(settings: A
 def test_a_person_chooses_for_themselves_and_an_admin_for_who_has_not_chosen() -> None:
     scene, ada = with_mailboxes()
     at, slug = reverse("notifications-prefer"), scene.workspace.slug
-    eve, everybody = signed_in(scene.eve), {**CHOICES, "workspace": slug, "for": "all"}
+    eve, everybody = client_of(scene.eve), {**CHOICES, "workspace": slug, "for": "all"}
 
     assert eve.post(at, {**CHOICES, "workspace": slug}).status_code == 302
     assert eve.post(at, everybody).status_code == 403
     assert eve.post(at, {**CHOICES, "workspace": slug, "quiet_from": "22:00"}).status_code == 422
-    assert signed_in(ada).post(at, everybody).status_code == 302
+    assert client_of(ada).post(at, everybody).status_code == 302
 
     chosen = {row.user_id: row.digest_at for row in NotificationPreference.objects.all()}
     assert chosen == {scene.eve.pk: 450, None: 450}

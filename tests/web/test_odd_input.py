@@ -9,7 +9,7 @@ from django.urls import reverse
 from agents.core.states import EscalationState, RunState
 from agents.models import Escalation, Role, Run
 from tests.engine.scene import Scene, fresh, go
-from tests.web.test_pages import form, signed_in, waiting
+from tests.web.test_pages import client_of, form, waiting
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both, pytest.mark.slow]
 
@@ -40,12 +40,12 @@ def test_a_list_answers_whatever_it_is_asked(
 ) -> None:
     user = scene.add("auditor", Role.AUDITOR)
 
-    assert signed_in(user).get(reverse(name), asked).status_code == 200
+    assert client_of(user).get(reverse(name), asked).status_code == 200
 
 
 @pytest.mark.parametrize("number", [2**63, 10**30])
 def test_a_number_that_no_row_has_is_not_found(scene: Scene, number: int) -> None:
-    client = signed_in(scene.rita)
+    client = client_of(scene.rita)
 
     assert client.get(reverse("approval", args=[number])).status_code == 404
     assert client.post(reverse("decide", args=[number])).status_code == 404
@@ -65,7 +65,7 @@ def test_a_number_that_no_row_has_is_not_found(scene: Scene, number: int) -> Non
 def test_a_decision_with_odd_text_is_refused(scene: Scene, fields: dict[str, str]) -> None:
     escalation = waiting(scene)
 
-    answered = signed_in(scene.rita).post(
+    answered = client_of(scene.rita).post(
         reverse("decide", args=[escalation.pk]), form(escalation, **fields)
     )
 
@@ -88,13 +88,13 @@ def test_odd_text_about_a_request_is_refused(
 ) -> None:
     at = reverse(action, args=[waiting(scene).pk])
 
-    assert signed_in(scene.rita).post(at, fields).status_code in (409, 422)
+    assert client_of(scene.rita).post(at, fields).status_code in (409, 422)
 
 
 def test_a_run_is_not_stopped_for_a_reason_that_cannot_be_kept(scene: Scene) -> None:
     run = go(scene.launch())
 
-    answered = signed_in(scene.omar).post(reverse("cancel", args=[run.pk]), {"reason": NUL})
+    answered = client_of(scene.omar).post(reverse("cancel", args=[run.pk]), {"reason": NUL})
 
     assert answered.status_code == 422
     assert fresh(run).state == RunState.WAITING
@@ -110,7 +110,7 @@ def test_a_run_is_not_stopped_for_a_reason_that_cannot_be_kept(scene: Scene) -> 
     ],
 )
 def test_a_launch_with_odd_text_is_refused(scene: Scene, fields: dict[str, str]) -> None:
-    answered = signed_in(scene.omar).post(reverse("launch"), fields)
+    answered = client_of(scene.omar).post(reverse("launch"), fields)
 
     assert answered.status_code == 422
     assert not Run.objects.exists()

@@ -19,13 +19,13 @@ MEMO = "Anna (user_id=42) asks for a policy exception."
 ASKS = "Anna (user_id=42) asks about her plan, and the judge is unsure."
 
 
-def signed_in(user: Any) -> Client:
+def client_of(user: Any) -> Client:
     client = Client()
     client.force_login(user)
     return client
 
 
-def held(scene: Scene, goal: str = MEMO, workflow: str = "exception-memo") -> Escalation:
+def open_request(scene: Scene, goal: str = MEMO, workflow: str = "exception-memo") -> Escalation:
     run = go(scene.launch(goal, pattern="workflow", workflow=workflow))
     return Escalation.objects.get(run=run, state=EscalationState.OPEN)
 
@@ -41,9 +41,9 @@ def form(escalation: Escalation, **fields: str) -> dict[str, str]:
 
 
 def test_the_person_sees_the_output_and_what_it_is_held_against(scene: Scene) -> None:
-    escalation = held(scene)
+    escalation = open_request(scene)
 
-    page = signed_in(scene.rita).get(reverse("approval", args=[escalation.pk])).text
+    page = client_of(scene.rita).get(reverse("approval", args=[escalation.pk])).text
 
     assert "Approve the result of the step memo" in page
     assert "Recommendation: keep to the terms." in page
@@ -52,8 +52,8 @@ def test_the_person_sees_the_output_and_what_it_is_held_against(scene: Scene) ->
 
 
 def test_what_the_judge_asks_is_in_the_inbox(scene: Scene) -> None:
-    escalation = held(scene, ASKS, "customer-reply")
-    rita = signed_in(scene.rita)
+    escalation = open_request(scene, ASKS, "customer-reply")
+    rita = client_of(scene.rita)
 
     assert escalation.kind == "question"
     assert "The tone is a matter of taste." in rita.get(reverse("approvals")).text
@@ -64,10 +64,10 @@ def test_what_the_judge_asks_is_in_the_inbox(scene: Scene) -> None:
 
 @pytest.mark.parametrize("verdict", ["approve", "adjust"])
 def test_one_answer_is_enough_for_the_judge_that_asks(scene: Scene, verdict: str) -> None:
-    escalation = held(scene, ASKS, "customer-reply")
+    escalation = open_request(scene, ASKS, "customer-reply")
     wanted = form(escalation, verdict=verdict, correction="Name the plan.")
 
-    signed_in(scene.rita).post(reverse("decide", args=[escalation.pk]), wanted)
+    client_of(scene.rita).post(reverse("decide", args=[escalation.pk]), wanted)
 
     run = go(escalation.run)
     assert (run.state, run.stop_reason) == (RunState.DONE, "success")
@@ -75,9 +75,9 @@ def test_one_answer_is_enough_for_the_judge_that_asks(scene: Scene, verdict: str
 
 
 def test_an_approved_output_is_what_comes_out(scene: Scene) -> None:
-    escalation = held(scene)
+    escalation = open_request(scene)
 
-    signed_in(scene.rita).post(reverse("decide", args=[escalation.pk]), form(escalation))
+    client_of(scene.rita).post(reverse("decide", args=[escalation.pk]), form(escalation))
 
     run = go(escalation.run)
     assert run.state == RunState.DONE
@@ -85,18 +85,18 @@ def test_an_approved_output_is_what_comes_out(scene: Scene) -> None:
     assert run.outcome["answer"] == "No money was moved."
     assert run.outcome["note"] == escalation.action["post"]["actual_output"]
     assert run.outcome["approved_by"] == "rita"
-    page = signed_in(scene.rita).get(reverse("run", args=[run.pk])).text
+    page = client_of(scene.rita).get(reverse("run", args=[run.pk])).text
     assert "The agent’s own note, approved by rita" in words(page)
 
 
 def test_what_was_approved_before_is_not_shown_as_refused(scene: Scene) -> None:
-    first = held(scene)
-    rita = signed_in(scene.rita)
+    first = open_request(scene)
+    rita = client_of(scene.rita)
     rita.post(reverse("decide", args=[first.pk]), form(first))
-    second = held(scene)
+    second = open_request(scene)
     rita.post(reverse("decide", args=[second.pk]), form(second, verdict="reject", comment="no"))
 
-    page = rita.get(reverse("approval", args=[held(scene).pk])).text
+    page = rita.get(reverse("approval", args=[open_request(scene).pk])).text
 
     before = page.partition("Earlier decisions")[2]
     assert before.index('data-role="block"') < before.index(">rejected<")
@@ -105,10 +105,10 @@ def test_what_was_approved_before_is_not_shown_as_refused(scene: Scene) -> None:
 
 
 def test_a_correction_runs_the_step_again_and_asks_again(scene: Scene) -> None:
-    escalation = held(scene)
+    escalation = open_request(scene)
     wanted = form(escalation, verdict="adjust", correction="Name the window.")
 
-    answered = signed_in(scene.rita).post(reverse("decide", args=[escalation.pk]), wanted)
+    answered = client_of(scene.rita).post(reverse("decide", args=[escalation.pk]), wanted)
 
     assert answered.status_code == 302
     run = go(escalation.run)
@@ -116,7 +116,7 @@ def test_a_correction_runs_the_step_again_and_asks_again(scene: Scene) -> None:
     assert (run.state, again.action["round"]) == (RunState.WAITING, 2)
     escalation.refresh_from_db()
     assert escalation.state == EscalationState.ADJUSTED
-    page = signed_in(scene.rita).get(answered["Location"]).text
+    page = client_of(scene.rita).get(answered["Location"]).text
     assert "Sent back to the agent with instructions." in page
 
 
@@ -132,8 +132,8 @@ def test_a_correction_runs_the_step_again_and_asks_again(scene: Scene) -> None:
 def test_an_answer_that_says_too_little_is_refused_where_it_lacks(
     scene: Scene, fields: dict[str, str], says: str
 ) -> None:
-    escalation = held(scene)
-    rita = signed_in(scene.rita)
+    escalation = open_request(scene)
+    rita = client_of(scene.rita)
 
     answered = rita.post(reverse("decide", args=[escalation.pk]), form(escalation, **fields))
 
@@ -143,20 +143,20 @@ def test_an_answer_that_says_too_little_is_refused_where_it_lacks(
 
 
 def test_a_denial_ends_the_run(scene: Scene) -> None:
-    escalation = held(scene)
+    escalation = open_request(scene)
     denied = form(escalation, verdict="reject", comment="Not our terms.")
 
-    signed_in(scene.rita).post(reverse("decide", args=[escalation.pk]), denied)
+    client_of(scene.rita).post(reverse("decide", args=[escalation.pk]), denied)
 
     assert go(escalation.run).stop_reason == "denied_by_human"
 
 
 def test_eve_and_who_launched_it_may_not_answer(scene: Scene) -> None:
-    escalation = held(scene)
+    escalation = open_request(scene)
     address = reverse("decide", args=[escalation.pk])
 
-    assert signed_in(scene.eve).post(address, form(escalation)).status_code == 403
-    assert signed_in(scene.omar).post(address, form(escalation)).status_code == 403
+    assert client_of(scene.eve).post(address, form(escalation)).status_code == 403
+    assert client_of(scene.omar).post(address, form(escalation)).status_code == 403
     assert fresh(escalation.run).state == RunState.WAITING
 
 
@@ -165,7 +165,7 @@ def test_only_an_output_can_be_corrected(scene: Scene) -> None:
     refund = Escalation.objects.get(run=run)
     wanted = {**form(refund, verdict="adjust", correction="pay more")}
 
-    answered = signed_in(scene.rita).post(reverse("decide", args=[refund.pk]), wanted)
+    answered = client_of(scene.rita).post(reverse("decide", args=[refund.pk]), wanted)
 
     assert answered.status_code == 422
     refund.refresh_from_db()

@@ -23,9 +23,9 @@ from agents.web.overview.figures import DAYS, Exposure, overview
 from tests.desks import bank
 from tests.desks.bank import bank_scene
 from tests.engine.scene import REFUND_500, Scene, claimable_runs, go
-from tests.web.serving import chromium, served, sign_in
-from tests.web.test_journeys import moved
-from tests.web.test_pages import signed_in, stranger
+from tests.web.serving import chromium, serve, sign_in
+from tests.web.test_journeys import advance_run
+from tests.web.test_pages import client_of, stranger
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -76,7 +76,7 @@ def test_the_figures_are_those_of_the_ledger_in_each_currency() -> None:
     for drawn in charts:
         assert round(sum(segment.height for segment in drawn.days[-1].segments)) == 100
     assert found.attention == []
-    rita = signed_in(scene.rita)
+    rita = client_of(scene.rita)
     rita.get(reverse("home"))  # which keeps in the session what it saw
     with CaptureQueriesContext(connection) as asked:
         page = rita.get(reverse("home"))
@@ -128,7 +128,7 @@ def test_what_failed_or_is_unknown_needs_somebody(scene: Scene) -> None:
         failed.move(RunState.FAILED, at=at, stop_reason="internal_error")
     Effect.objects.filter(run=unknown, tool="issue_refund").update(state="unknown")
 
-    page = signed_in(scene.eve).get(reverse("home")).text
+    page = client_of(scene.eve).get(reverse("home")).text
 
     assert "failed because of a system error" in page
     assert "nobody can tell whether it took effect" in page
@@ -157,7 +157,7 @@ def test_a_model_server_that_runs_wait_for_is_named_where_people_wonder(scene: S
     Endpoint.objects.create(address="https://well.example.com")
     waiting, new = scene.launch(REFUND_500), scene.launch(REFUND_500)
     Run.objects.filter(pk=waiting.pk).update(wake_at=until)
-    client = signed_in(scene.eve)
+    client = client_of(scene.eve)
 
     for address in (reverse("home"), reverse("run", args=[waiting.pk])):
         page = client.get(address).text
@@ -173,7 +173,7 @@ def test_one_press_wakes_every_run_that_waits_and_is_on_record(scene: Scene) -> 
     Endpoint.objects.create(address="https://models.example.com", failures=5, rests_until=until)
     runs = [scene.launch(REFUND_500) for _ in range(2)]
     Run.objects.update(wake_at=until)
-    omar = signed_in(scene.omar)
+    omar = client_of(scene.omar)
     assert "2 runs wait and continue by themselves" in omar.get(reverse("home")).text
     assert claimable_runs(10) == []
 
@@ -200,14 +200,14 @@ def test_nobody_wakes_the_runs_of_another_workspace(scene: Scene) -> None:
 @pytest.mark.slow
 def test_the_page_keeps_still_while_requests_come_in(scene: Scene) -> None:
     runs = [scene.launch() for _ in range(3)]
-    with chromium() as browser, served() as site:
+    with chromium() as browser, serve() as site:
         page = browser.new_page(viewport={"width": 1440, "height": 900})
         page.add_init_script(WATCHES_SHIFTS)
         sign_in(page, site, "rita")
         page.goto(site)
         expect(page.locator("#live")).to_have_text("Live")
         for waiting, run in enumerate(runs, 1):
-            moved(run)
+            advance_run(run)
             expect(page.locator("#overview")).to_contain_text(f"Open all {waiting}")
         shifted = page.evaluate("window.shifted")
 

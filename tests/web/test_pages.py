@@ -33,7 +33,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 MARKUP = "<img src=x onerror=alert(1)>\"'&{{ 7|add:7 }}"
 
 
-def signed_in(user: User) -> Client:
+def client_of(user: User) -> Client:
     client = Client()
     client.force_login(user)
     return client
@@ -193,7 +193,7 @@ def test_who_sends_a_form_without_a_session_is_told_that_nothing_arrived(scene: 
 def test_the_address_of_a_form_leads_to_its_page(scene: Scene) -> None:
     escalation = waiting(scene)
 
-    answered = signed_in(scene.rita).get(reverse("decide", args=[escalation.pk]) + "?view=mine")
+    answered = client_of(scene.rita).get(reverse("decide", args=[escalation.pk]) + "?view=mine")
 
     assert answered.status_code == 405
     assert "This address only takes a form" in answered.text
@@ -209,9 +209,9 @@ def test_who_gets_what(scene: Scene, name: str, htmx: bool) -> None:
     headers = {"HX-Request": "true"} if htmx else {}
 
     for who, expected in zip(PEOPLE, ADDRESSES[name], strict=True):
-        client = signed_in(people[who]) if who in people else Client()
+        client = client_of(people[who]) if who in people else Client()
         got = status(client.get(at, headers=headers))
-        client = signed_in(people[who]) if who in people else Client()
+        client = client_of(people[who]) if who in people else Client()
         posted = status(client.post(at, headers=headers))
         assert (got, posted) == expected, who
 
@@ -221,7 +221,7 @@ def test_who_gets_what(scene: Scene, name: str, htmx: bool) -> None:
 
 def test_rita_adjusts_and_sees_what_really_happened(scene: Scene) -> None:
     escalation = waiting(scene)
-    client = signed_in(scene.rita)
+    client = client_of(scene.rita)
 
     answered = client.post(reverse("decide", args=[escalation.pk]), form(escalation))
     assert answered.status_code == 302
@@ -256,7 +256,7 @@ def test_a_form_that_cannot_be_granted_is_refused_and_kept(
 ) -> None:
     escalation = waiting(scene)
 
-    answered = signed_in(scene.rita).post(
+    answered = client_of(scene.rita).post(
         reverse("decide", args=[escalation.pk]), form(escalation, **fields)
     )
 
@@ -274,7 +274,7 @@ def test_the_second_of_two_reviewers_is_told_who_was_first(scene: Scene) -> None
     scene.decide(escalation.run)
     second = scene.add("second", Role.REVIEWER)
 
-    answered = signed_in(second).post(reverse("decide", args=[escalation.pk]), form(escalation))
+    answered = client_of(second).post(reverse("decide", args=[escalation.pk]), form(escalation))
 
     assert answered.status_code == 409
     assert "rita decided at" in answered.text
@@ -286,7 +286,7 @@ def test_who_launched_the_run_is_told_that_somebody_else_decides(scene: Scene) -
         workspace=scene.workspace, user=scene.omar, role=Role.ADMIN, at=timezone.now()
     )
     escalation = waiting(scene)
-    client = signed_in(scene.omar)
+    client = client_of(scene.omar)
 
     page = client.get(reverse("approval", args=[escalation.pk])).text
     answered = client.post(reverse("decide", args=[escalation.pk]), form(escalation))
@@ -306,7 +306,7 @@ def test_markup_from_anyone_shows_as_text(scene: Scene) -> None:
         reply={"text": MARKUP, "demo": True}, failed=""
     )
     User.objects.filter(pk=scene.omar.pk).update(username="omar<b>")
-    client = signed_in(scene.rita)
+    client = client_of(scene.rita)
 
     for name, key in (("approval", escalation.pk), ("run", escalation.run_id)):
         page = client.get(reverse(name, args=[key])).text
@@ -318,7 +318,7 @@ def test_markup_from_anyone_shows_as_text(scene: Scene) -> None:
 
 
 def test_pages_are_not_stored_and_carry_the_policy(scene: Scene) -> None:
-    page = signed_in(scene.rita).get(reverse("approvals"))
+    page = client_of(scene.rita).get(reverse("approvals"))
 
     assert "no-store" in page["Cache-Control"]
     policy = page["Content-Security-Policy"]
@@ -333,7 +333,7 @@ def test_a_list_takes_as_many_queries_however_long_it_is(
 ) -> None:
     for _ in range(count):
         waiting(scene)
-    client = signed_in(scene.rita)
+    client = client_of(scene.rita)
     client.get(reverse("approvals"))  # the first request of a minute moves the session's end
 
     with django_assert_num_queries(7):
@@ -353,7 +353,7 @@ def test_a_list_takes_as_many_queries_however_long_it_is(
 
 
 def test_omar_launches_a_scenario_and_a_double_submit_is_one_run(scene: Scene) -> None:
-    client = signed_in(scene.omar)
+    client = client_of(scene.omar)
     page = client.get(reverse("launch")).text
     assert page.count('name="scenario"') == len(examples())
     fields = {"scenario": "above-limit", "token": "a1b2"}
@@ -389,7 +389,7 @@ def test_omar_launches_a_scenario_and_a_double_submit_is_one_run(scene: Scene) -
 def test_a_launch_that_makes_no_sense_is_refused_and_kept(
     scene: Scene, fields: dict[str, str], says: str
 ) -> None:
-    answered = signed_in(scene.omar).post(reverse("launch"), {"token": "a1b2", **fields})
+    answered = client_of(scene.omar).post(reverse("launch"), {"token": "a1b2", **fields})
 
     assert answered.status_code == 422
     assert says in answered.text
@@ -399,7 +399,7 @@ def test_a_launch_that_makes_no_sense_is_refused_and_kept(
 def test_a_report_in_own_words_needs_no_customer(scene: Scene) -> None:
     fields = {"goal": "Report on 2026-02-26 in US.", "subject": "", "pattern": "orchestrator"}
 
-    answered = signed_in(scene.omar).post(reverse("launch"), {"token": "a1b2", **fields})
+    answered = client_of(scene.omar).post(reverse("launch"), {"token": "a1b2", **fields})
 
     assert answered.status_code == 302
     assert Run.objects.get().subject_key == ""
@@ -454,7 +454,7 @@ def test_a_scenario_goes_where_its_line_says(
 def test_rita_takes_over_a_case_that_no_specialist_takes(scene: Scene) -> None:
     run = go(scene.launch("Which way is your office?", pattern="routing"))
     escalation = Escalation.objects.get(run=run)
-    rita = signed_in(scene.rita)
+    rita = client_of(scene.rita)
     page = rita.get(reverse("approval", args=[escalation.pk])).text
     assert "You answer Anna yourself, outside this console" in words(page)
     assert "Technical specialist (ticket not technical)" in words(page)
@@ -475,7 +475,7 @@ def test_rita_takes_over_a_case_that_no_specialist_takes(scene: Scene) -> None:
     told = Notification(kind="expired", workspace=left.workspace, run=left, escalation=held)
     pages = [
         rita.get(reverse("approval", args=[held.pk])).text,
-        signed_in(scene.add("ada", Role.ADMIN)).get(reverse("audit")).text,
+        client_of(scene.add("ada", Role.ADMIN)).get(reverse("audit")).text,
         note_of(told).headline,
     ]
     assert ["Expired and closed unanswered" in words(page) for page in pages] == [True] * 3

@@ -26,7 +26,7 @@ from agents.web.policy.limits import WORDS
 from agents.web.policy.reference import policy_reference
 from agents.web.policy.versions import PUBLISHED
 from tests.engine.scene import Scene
-from tests.web.test_pages import signed_in, stranger
+from tests.web.test_pages import client_of, stranger
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -84,7 +84,7 @@ def test_an_auditor_reads_what_is_in_force(scene: Scene) -> None:
     at = timezone.now()
     operations.add_member(workspace=scene.workspace, user=user, role=Role.AUDITOR, at=at)
 
-    shown = page(signed_in(user))
+    shown = page(client_of(user))
 
     assert "Demo: policy v1 is active" in shown
     assert "It was created with the workspace" in shown
@@ -100,7 +100,7 @@ def test_an_auditor_reads_what_is_in_force(scene: Scene) -> None:
 
 def test_a_version_that_runs_were_held_to_can_be_opened(scene: Scene, ada: User) -> None:
     publish(scene, ada, replace(STRICT, first={"window_days": 7}))
-    client = signed_in(ada)
+    client = client_of(ada)
     at = reverse("policy")
 
     older = client.get(at, {"version": "1"}).text
@@ -122,7 +122,7 @@ def test_what_a_version_changed_is_said_where_it_did(scene: Scene, ada: User) ->
     own["workflow"] = {**own["workflow"], "max_reorients": 2}
     publish(scene, ada, replace(before.limits(), first={"auto_limit_minor": 500_00}, patterns=own))
 
-    shown = page(signed_in(ada))
+    shown = page(client_of(ada))
 
     assert "Demo: policy v2 is active" in shown
     assert "ada published it at" in shown
@@ -174,7 +174,7 @@ def test_a_version_that_is_published_again_is_another_publication(scene: Scene, 
     publish(scene, ada, replace(first.limits(), first={"window_days": 7}))
     publish(scene, ada, first.limits())
 
-    shown = page(signed_in(ada))
+    shown = page(client_of(ada))
 
     assert "Demo: policy v1 is active" in shown
     assert shown.index("v1</a>, published by ada") < shown.index("v2</a>, published by ada")
@@ -187,7 +187,7 @@ def test_a_version_that_cannot_be_read_is_said_to_be_and_breaks_nothing(
     publish(scene, ada, replace(STRICT, first={"window_days": 7}))
     PolicyVersion.objects.filter(number=2).update(document={"profile": "from another time"})
 
-    shown = page(signed_in(ada))
+    shown = page(client_of(ada))
 
     assert "This release cannot read this version" in shown
     assert "what changed is not known" in shown
@@ -197,7 +197,7 @@ def test_a_long_history_ends_and_says_where_the_rest_is(scene: Scene, ada: User)
     for days in range(PUBLISHED + 1):
         publish(scene, ada, replace(STRICT, first={"window_days": days}))
 
-    shown = page(signed_in(ada))
+    shown = page(client_of(ada))
 
     assert shown.count(", published by ada") == PUBLISHED
     assert f"the newest {PUBLISHED}; the " in shown
@@ -205,7 +205,7 @@ def test_a_long_history_ends_and_says_where_the_rest_is(scene: Scene, ada: User)
 
 
 def test_nobody_reads_the_policy_of_another_workspace(scene: Scene) -> None:
-    shown = page(signed_in(stranger()))
+    shown = page(client_of(stranger()))
 
     assert "Other: no policy is active" in shown
     assert "Demo" not in shown
@@ -217,7 +217,7 @@ def test_the_page_takes_as_many_queries_however_often_was_published(
 ) -> None:
     for days in range(count):
         publish(scene, ada, replace(STRICT, first={"window_days": days}))
-    client = signed_in(ada)
+    client = client_of(ada)
     page(client)  # the first request of a minute moves the session's end
 
     with django_assert_num_queries(8):
@@ -227,6 +227,6 @@ def test_the_page_takes_as_many_queries_however_often_was_published(
 def test_who_may_read_it_finds_it(scene: Scene, ada: User) -> None:
     link = f'href="{reverse("policy")}"'
 
-    assert link in signed_in(ada).get(reverse("audit")).text
-    assert link in signed_in(ada).get(reverse("home")).text
-    assert link not in signed_in(scene.eve).get(reverse("home")).text
+    assert link in client_of(ada).get(reverse("audit")).text
+    assert link in client_of(ada).get(reverse("home")).text
+    assert link not in client_of(scene.eve).get(reverse("home")).text

@@ -21,7 +21,7 @@ from agents.web.approvals.selection import reviewer
 from agents.web.live.topics import InboxTopic, changed_topics, read_update
 from tests.database import make_once
 from tests.engine.scene import REFUND_1200, Scene, go, set_scene
-from tests.web.test_pages import signed_in
+from tests.web.test_pages import client_of
 from tests.web.words import words
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
@@ -69,18 +69,18 @@ def keys() -> list[int]:
     return list(Escalation.objects.order_by("pk").values_list("pk", flat=True))
 
 
-def shown(page: str) -> list[int]:
+def numbers_in(page: str) -> list[int]:
     return [int(pk) for pk in re.findall(r'id="q-(\d+)"', page)]
 
 
 def walk(scene: Scene, query: str = "") -> list[int]:
     """Return what all pages of an address show, one after another."""
-    client, address, found = signed_in(scene.rita), f"{reverse('approvals')}?{query}", list[int]()
+    client, address, found = client_of(scene.rita), f"{reverse('approvals')}?{query}", list[int]()
     while address:
         page = client.get(address).text
-        assert 0 < len(shown(page)) <= inbox.INBOX
+        assert 0 < len(numbers_in(page)) <= inbox.INBOX
         assert "data-next" not in page  # from which `j` would go on
-        found += shown(page)
+        found += numbers_in(page)
         following = re.search(r'rel="next" href="([^"]+)"', page)
         address = following[1].replace("&amp;", "&") if following else ""
     return found
@@ -133,7 +133,7 @@ def test_each_view_holds_what_it_says_and_counts_it_in_each_currency(scene: Scen
     mine, unclaimed, above, snoozed = (
         sorted(walk(scene, f"view={view}")) for view in ("mine", "unclaimed", "above", "snoozed")
     )
-    client = signed_in(scene.rita)
+    client = client_of(scene.rita)
     page = words(client.get(reverse("approvals")).text)
 
     # Somebody else works on the second, though it is assigned to her.
@@ -154,7 +154,7 @@ def test_each_view_holds_what_it_says_and_counts_it_in_each_currency(scene: Scen
     assert soonest in client.get(reverse("approvals"), {"view": "snoozed"}).text
     assert "for second" in page
     # Others see what she has snoozed; a snooze that is over is none.
-    assert "Snoozed 0" in words(signed_in(second).get(reverse("approvals")).text)
+    assert "Snoozed 0" in words(client_of(second).get(reverse("approvals")).text)
     who = reviewer(scene.rita, at=soon)
     assert line_of(WHOLE, who, views=["all"]).views["all"].count == 7
 
@@ -162,9 +162,9 @@ def test_each_view_holds_what_it_says_and_counts_it_in_each_currency(scene: Scen
 def test_who_has_no_limit_of_their_own_has_nothing_above_it(scene: Scene) -> None:
     Membership.objects.filter(user=scene.rita).update(desk_limits={})
 
-    page = signed_in(scene.rita).get(reverse("approvals"), {"view": "above"}).text
+    page = client_of(scene.rita).get(reverse("approvals"), {"view": "above"}).text
 
-    assert shown(page) == []
+    assert numbers_in(page) == []
     assert "Above my limit 0" in words(page)
 
 
@@ -191,13 +191,13 @@ FILTERS: list[tuple[str, Iterable[int]]] = [
 
 
 def test_a_filter_leaves_what_fits(scene: Scene) -> None:
-    every, client = keys(), signed_in(scene.rita)
+    every, client = keys(), client_of(scene.rita)
     rule = Escalation.objects.all()[0].review["deciding"]["rule"]
 
     for query, places in FILTERS:
         query = query.replace("a.rule", rule)
         page = client.get(f"{reverse('approvals')}?{query}").text
-        found = walk(scene, query) if shown(page) else []
+        found = walk(scene, query) if numbers_in(page) else []
         assert sorted(found) == [every[place] for place in places], query
         assert f"{len(found)} match" in words(page), query
     for option in ('transfer_money">Transfer money<', 'issue_refund">Issue refund<'):
@@ -205,16 +205,16 @@ def test_a_filter_leaves_what_fits(scene: Scene) -> None:
 
 
 def test_a_mark_that_nobody_wrote_is_the_first_page(scene: Scene) -> None:
-    client = signed_in(scene.rita)
-    first = shown(client.get(reverse("approvals")).text)
+    client = client_of(scene.rita)
+    first = numbers_in(client.get(reverse("approvals")).text)
 
     for mark in ("x", "0_2026-01-01T00:00:00+00:00_1", "9" * 30, "²", "0"):
         asked = dict.fromkeys(("after", "since", "done"), mark)
-        assert shown(client.get(reverse("approvals"), asked).text) == first, mark
+        assert numbers_in(client.get(reverse("approvals"), asked).text) == first, mark
 
 
 def test_a_decision_leads_to_the_next_of_its_view_and_then_to_its_list(scene: Scene) -> None:
-    every, client = keys(), signed_in(scene.rita)
+    every, client = keys(), client_of(scene.rita)
     above = walk(scene, "view=above&order=amount")
     assert above == [every[place] for place in (3, 5, 0, 6, 2)]
     passed = []
@@ -244,14 +244,14 @@ def test_nobody_sees_in_the_strip_what_they_may_not_read(scene: Scene) -> None:
     Membership.objects.filter(user=outsider).delete()
     scene.decide(held.run, approve=False)
 
-    page = signed_in(outsider).get(reverse("approvals"), {"done": held.pk}).text
+    page = client_of(outsider).get(reverse("approvals"), {"done": held.pk}).text
 
     assert 'class="strip"' not in page
 
 
 def test_a_saved_view_is_its_owners_or_shared_in_a_workspace(scene: Scene) -> None:
     second, ada = scene.add("second", Role.REVIEWER), scene.add("ada", Role.ADMIN)
-    rita, eve = signed_in(scene.rita), signed_in(scene.eve)
+    rita, eve = client_of(scene.rita), client_of(scene.eve)
 
     def save(client: Client, name: str, query: str, workspace: str = "") -> str:
         sent = {"name": name, "query": query, "workspace": workspace}
@@ -272,15 +272,15 @@ def test_a_saved_view_is_its_owners_or_shared_in_a_workspace(scene: Scene) -> No
     ours = SavedView.objects.get(name="Ours")
 
     for user, names in ((scene.rita, ["Big ones", "Ours"]), (second, ["Ours"])):
-        page = signed_in(user).get(reverse("approvals")).text
+        page = client_of(user).get(reverse("approvals")).text
         assert re.findall(r'class="pill"[^>]*><bdi>([^<]+)', page) == names
     assert (
         '"pill on" href="/approvals/?order=risk"'
         in rita.get(reverse("approvals"), {"order": "risk"}).text
     )
     deleting = reverse("delete-view", args=[ours.pk])
-    assert signed_in(second).post(deleting).status_code == 409
-    assert signed_in(ada).post(deleting).status_code == 302
+    assert client_of(second).post(deleting).status_code == 409
+    assert client_of(ada).post(deleting).status_code == 302
     assert [view.name for view in SavedView.objects.all()] == ["Big ones"]
 
 
@@ -293,14 +293,14 @@ def test_the_live_badge_counts_what_no_page_shows(scene: Scene) -> None:
 
 
 def test_what_is_live_is_told_how_many_came_since(scene: Scene) -> None:
-    every, client = keys(), signed_in(scene.rita)
+    every, client = keys(), client_of(scene.rita)
     ask = {"HX-Request": "true", "HX-Target": "queue"}
 
     beside = client.get(reverse("approval", args=[every[0]]), {"since": every[4]}, headers=ask).text
 
     assert beside.startswith("<section")
     assert f'data-newest="{every[6]}" data-arrived="2"' in beside
-    assert shown(beside) == [every[place] for place in (5, 3, 6, 1, 0, 4, 2)]
+    assert numbers_in(beside) == [every[place] for place in (5, 3, 6, 1, 0, 4, 2)]
 
 
 def test_the_queue_takes_few_queries(
@@ -317,7 +317,7 @@ def test_the_queue_takes_few_queries(
     )
     done = Escalation.objects.get(pk=keys()[2])
     scene.decide(done.run, approve=False)
-    client, pk = signed_in(scene.rita), done.pk
+    client, pk = client_of(scene.rita), done.pk
     filtered = f"view=above&order=risk&due=600&after={pk}"
     client.get(reverse("approvals"))  # the first of a minute moves the end of a session
 

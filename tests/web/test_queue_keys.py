@@ -10,9 +10,9 @@ from playwright.sync_api import Browser, Page, expect
 from agents.core.states import EscalationState
 from agents.models import Escalation
 from tests.engine.scene import Scene, set_scene
-from tests.web.serving import chromium, served
+from tests.web.serving import chromium, serve
+from tests.web.test_journeys import advance_run, desk
 from tests.web.test_journeys import complaints as complaints
-from tests.web.test_journeys import desk, moved
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
@@ -24,7 +24,7 @@ def scene() -> Scene:
     """Six requests of three kinds; half of them are refunds above Rita's own limit."""
     scene = set_scene()
     for key in CASES:
-        moved(scene.launch_scenario(key))
+        advance_run(scene.launch_scenario(key))
     assert Escalation.objects.filter(state=EscalationState.OPEN).count() == len(CASES)
     return scene
 
@@ -52,7 +52,7 @@ def test_a_mixed_queue_is_worked_through_by_keyboard_alone(
 ) -> None:
     order = list(Escalation.objects.order_by("expires_at", "pk").values_list("pk", flat=True))
 
-    with served() as site:
+    with serve() as site:
         rita = desk(browser, site, "rita", complaints)
         loads: list[str] = []
         rita.goto(f"{site}/approvals/")
@@ -78,7 +78,7 @@ def test_a_mixed_queue_is_worked_through_by_keyboard_alone(
         # What comes while the focus is in the list waits, and says how much there is.
         rita.keyboard.press("j")
         expect(rita.locator(f"#q-{order[0]} a")).to_be_focused()
-        moved(scene.launch_scenario("above-limit"))
+        advance_run(scene.launch_scenario("above-limit"))
         expect(rita.get_by_role("button", name="1 new request")).to_be_visible()
         expect(rita.locator("#queue li")).to_have_count(len(CASES))
         expect(rita.locator(f"#q-{order[0]} a")).to_be_focused()

@@ -15,7 +15,7 @@ from agents.models import Escalation, Role, Step
 from agents.web.runs import listing
 from agents.web.runs.trace import trace
 from tests.engine.scene import REFUND_500, Scene, fresh, go, payments
-from tests.web.test_pages import signed_in
+from tests.web.test_pages import client_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -58,7 +58,7 @@ def test_runs_are_found_by_what_is_known_of_them(
     other = operations.add_workspace(slug="other", name="Other", at=timezone.now())
     operations.add_member(workspace=other, user=scene.eve, role=Role.VIEWER, at=timezone.now())
 
-    client = signed_in(scene.eve)
+    client = client_of(scene.eve)
     for few in (listing.FEW, 0):  # of words that many runs have, each run is asked
         monkeypatch.setattr(listing, "FEW", few)
         page = client.get(reverse("runs"), asked).text
@@ -68,7 +68,7 @@ def test_runs_are_found_by_what_is_known_of_them(
 @pytest.mark.both
 def test_a_run_is_found_by_its_key_or_how_that_begins(scene: Scene) -> None:
     runs = [scene.launch() for _ in range(12)]  # a key of digits with an e reads as a number
-    client = signed_in(scene.eve)
+    client = client_of(scene.eve)
 
     for run in runs:
         key = str(run.pk)
@@ -85,7 +85,7 @@ def test_pages_of_runs_follow_each_other(scene: Scene, monkeypatch: pytest.Monke
     other = operations.add_workspace(slug="other", name="Other", at=timezone.now())
     operations.add_member(workspace=other, user=scene.eve, role=Role.VIEWER, at=timezone.now())
     launched = [scene.launch() for _ in range(5)]
-    client = signed_in(scene.eve)
+    client = client_of(scene.eve)
     assert client.get(reverse("runs"), {"policy": "none"}).context["found"].rows == []
 
     seen: list[str] = []
@@ -103,7 +103,7 @@ def test_pages_of_runs_follow_each_other(scene: Scene, monkeypatch: pytest.Monke
 def test_the_result_is_what_the_command_line_prints(scene: Scene) -> None:
     run = go(scene.launch(REFUND_500))
 
-    answered = signed_in(scene.eve).get(reverse("run-json", args=[run.pk]))
+    answered = client_of(scene.eve).get(reverse("run-json", args=[run.pk]))
 
     assert answered["Content-Type"] == "application/json"
     assert answered.json() == results.result(fresh(run))
@@ -111,7 +111,7 @@ def test_the_result_is_what_the_command_line_prints(scene: Scene) -> None:
 
 def test_omar_stops_a_run_that_waits(scene: Scene) -> None:
     run = go(scene.launch())
-    client = signed_in(scene.omar)
+    client = client_of(scene.omar)
     address = reverse("cancel", args=[run.pk])
     assert "Stop this run" in client.get(reverse("run", args=[run.pk])).text
 
@@ -132,7 +132,7 @@ def test_a_row_tells_who_how_much_what_came_of_it_and_how_long(scene: Scene) -> 
     paid_one, waits = go(scene.launch(REFUND_500)), go(scene.launch())
     go(scene.launch("Refund 500 USD to user_id=42, but pay another customer."))
 
-    rows = signed_in(scene.eve).get(reverse("runs")).context["found"].rows
+    rows = client_of(scene.eve).get(reverse("runs")).context["found"].rows
 
     by_pk = {row.run.pk: row for row in rows}
     assert [row.run.subject_label for row in rows] == ["Anna #42"] * 3
@@ -145,7 +145,7 @@ def test_a_row_tells_who_how_much_what_came_of_it_and_how_long(scene: Scene) -> 
 
 def test_runs_are_found_by_the_policy_they_were_held_to(scene: Scene) -> None:
     go(scene.launch(REFUND_500))
-    client = signed_in(scene.eve)
+    client = client_of(scene.eve)
 
     found = [client.get(reverse("runs"), {"policy": v}).context["found"] for v in ("1", "2", "x")]
 
@@ -157,7 +157,7 @@ def test_an_end_is_a_sentence_and_a_failed_step_is_not_called_approved(scene: Sc
     decided = go(scene.launch())
     scene.decide(decided)
     go(decided)
-    client = signed_in(scene.eve)
+    client = client_of(scene.eve)
 
     why = client.get(reverse("run", args=[stopped.pk])).text
     adjusted = trace(decided)
@@ -186,7 +186,7 @@ def test_who_may_audit_reads_the_entries_of_a_run_on_its_page(scene: Scene) -> N
     at = reverse("run", args=[run.pk])
     auditor = scene.add("auditor", Role.AUDITOR)
 
-    read, denied = signed_in(auditor).get(at).text, signed_in(scene.eve).get(at).text
+    read, denied = client_of(auditor).get(at).text, client_of(scene.eve).get(at).text
 
     assert "Paid USD 500.00 to customer 42." in read
     assert f"/policy/?version={run.policy.number}" in read
@@ -197,7 +197,7 @@ def test_an_unknown_launcher_has_no_runs_in_any_of_two_workspaces(scene: Scene) 
     at = timezone.now()
     other = operations.add_workspace(slug="other", name="Other", at=at)
     operations.add_member(workspace=other, user=scene.rita, role=Role.REVIEWER, at=at)
-    run, client = scene.launch(), signed_in(scene.rita)
+    run, client = scene.launch(), client_of(scene.rita)
 
     pages = [client.get(reverse("runs"), {"launcher": name}) for name in ("nobody", "omar")]
 

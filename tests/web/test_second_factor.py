@@ -27,7 +27,7 @@ from tests.commands.test_run_pattern import command
 from tests.engine.scene import Scene, set_scene
 from tests.processes import SIX, Contenders
 from tests.web.test_attacks import OPEN
-from tests.web.test_pages import ADDRESSES, address, form, signed_in, stranger, waiting
+from tests.web.test_pages import ADDRESSES, address, client_of, form, stranger, waiting
 from tests.web.words import words
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
@@ -76,7 +76,7 @@ def password(at: str = OFFICE, then: str = "/runs/") -> Client:
 
 
 def test_who_enrols_signs_in_with_a_code_that_works_once(scene: Scene, clock: Any) -> None:
-    client, elsewhere = signed_in(scene.rita), signed_in(scene.rita)
+    client, elsewhere = client_of(scene.rita), client_of(scene.rita)
     stolen = client.cookies["sessionid"].value
     for guess in ({}, {"password": "not this one at all"}):
         refused = client.post(CHANGE, {"change": "begin", **guess})
@@ -139,7 +139,7 @@ def test_who_enrols_signs_in_with_a_code_that_works_once(scene: Scene, clock: An
 
 
 def test_guesses_of_a_code_count_as_guesses_of_a_password(scene: Scene, clock: Any) -> None:
-    enrol(signed_in(scene.rita), scene.rita)
+    enrol(client_of(scene.rita), scene.rita)
     clock.shift(31)
     browser = password()
 
@@ -163,7 +163,7 @@ def test_guesses_of_a_code_count_as_guesses_of_a_password(scene: Scene, clock: A
 
 def test_a_role_that_needs_a_factor_does_nothing_else_before(scene: Scene, clock: Any) -> None:
     ada, request = scene.add("ada", Role.ADMIN), waiting(scene)
-    admin, rita, omar = (signed_in(user) for user in (ada, scene.rita, scene.omar))
+    admin, rita, omar = (client_of(user) for user in (ada, scene.rita, scene.omar))
     assert rita.get("/runs/").status_code == 200
     cookie = f"sessionid={rita.cookies['sessionid'].value}"
     assert admit(cookie, {}).user_id == scene.rita.pk
@@ -210,7 +210,7 @@ def test_a_role_that_needs_a_factor_does_nothing_else_before(scene: Scene, clock
 
 
 def test_the_last_admin_who_lost_the_factor_comes_back_by_command(scene: Scene, clock: Any) -> None:
-    enrol(signed_in(scene.rita), scene.rita)
+    enrol(client_of(scene.rita), scene.rita)
 
     ended, again = (command("reset_factor", "rita") for _ in range(2))
 
@@ -218,9 +218,9 @@ def test_the_last_admin_who_lost_the_factor_comes_back_by_command(scene: Scene, 
     said = Event.objects.get(kind="factor.reset")
     assert (said.actor, said.facts["user"]) == ("command line", "rita")
     clock.shift(timedelta(seconds=31))
-    codes = enrol(signed_in(scene.rita), scene.rita)
+    codes = enrol(client_of(scene.rita), scene.rita)
     clock.shift(31)
-    client = signed_in(scene.rita)
+    client = client_of(scene.rita)
     shown = client.post(CHANGE, {"change": "codes", "password": PASSWORD, "code": codes[0]}).text
     assert not set(codes) & set(re.findall(r"<li><code>([a-z2-7-]{19})</code>", shown))
     assert client.post(CHANGE, {**REMOVE, "code": code_of(scene.rita)}).status_code == 302
@@ -229,7 +229,7 @@ def test_the_last_admin_who_lost_the_factor_comes_back_by_command(scene: Scene, 
 
 
 def test_of_six_with_one_code_or_one_invitation_one_is_in(scene: Scene, crowd: Contenders) -> None:
-    client = signed_in(scene.rita)
+    client = client_of(scene.rita)
     codes = enrol(client, scene.rita)
     TOTPDevice.objects.update(last_t=-1)  # as if the app showed a new one
 

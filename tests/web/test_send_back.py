@@ -12,8 +12,8 @@ from django.urls import reverse
 from agents.models import Escalation, Role, Run
 from tests.engine.scene import Scene, fresh, go, payments
 from tests.web.test_card import card_of, pay
-from tests.web.test_pages import signed_in
-from tests.web.test_two_people import form_of, offered
+from tests.web.test_pages import client_of
+from tests.web.test_two_people import form_of, verdicts_of
 from tests.web.words import words
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -28,9 +28,9 @@ def test_what_rita_sends_back_comes_again_with_what_changed_as_often_as_the_poli
     scene: Scene,
 ) -> None:
     run = go(scene.launch())
-    first, rita = waits(run), signed_in(scene.rita)
+    first, rita = waits(run), client_of(scene.rita)
     card = card_of("rita", first)
-    assert offered(card) == ["adjust", "send_back", "reject"]
+    assert verdicts_of(card) == ["adjust", "send_back", "reject"]
     assert "What should be different required" in words(card)
 
     empty = pay("rita", first, **form_of(card), verdict="send_back")
@@ -49,7 +49,7 @@ def test_what_rita_sends_back_comes_again_with_what_changed_as_often_as_the_poli
     assert f"Request {second.pk} followed." in words(card_of("rita", first))
     page = words(rita.get(reverse("run", args=[run.pk])).text)
     assert "rita: sent back" in page
-    audrey = signed_in(scene.add("audrey", Role.AUDITOR))
+    audrey = client_of(scene.add("audrey", Role.AUDITOR))
     log = words(audrey.get(reverse("audit")).text)
     assert f"Sent USD 1,200.00 back to the agent for customer 42. “{WHY}”" in log
     listed = rita.get(reverse("decided"), {"outcome": "sent_back"}).text
@@ -62,7 +62,7 @@ def test_what_rita_sends_back_comes_again_with_what_changed_as_often_as_the_poli
     assert f"escalation {second.pk} sent back" in out.getvalue()
     third = waits(go(run))
     card = card_of("rita", third)
-    assert offered(card) == ["adjust", "approve", "reject"]
+    assert verdicts_of(card) == ["adjust", "approve", "reject"]
     assert "This run was sent back 2 times, as often as its policy allows." in words(card)
     refused = pay("rita", third, **form_of(card), verdict="send_back", advice=WHY)
     assert refused.status_code == 422

@@ -10,19 +10,19 @@ from agents import operations
 from agents.models import Escalation
 from agents.models.event import facts_of
 from tests.engine.scene import Scene
-from tests.web.serving import served
+from tests.web.serving import serve
 from tests.web.test_journeys import (
     Browser,
+    advance_run,
     both_at,
     browser,
     complaints,
-    moved,
-    opened,
+    open_browser,
     second_reviewer,
 )
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
-__all__ = ["browser", "complaints", "opened"]
+__all__ = ["browser", "complaints", "open_browser"]
 
 COMMENT = "She called twice.\nSee <b>ticket</b> 77."
 
@@ -32,10 +32,10 @@ def test_two_reviewers_comment_hand_over_snooze_and_decide(
 ) -> None:
     """By keyboard alone; what is typed and not sent outlives what the other does."""
     user = second_reviewer(scene)
-    one = Escalation.objects.get(run=moved(scene.launch()))
-    later = Escalation.objects.get(run=moved(scene.launch()))
+    one = Escalation.objects.get(run=advance_run(scene.launch()))
+    later = Escalation.objects.get(run=advance_run(scene.launch()))
 
-    with served() as site:
+    with serve() as site:
         rita, second = both_at(f"{site}/approvals/{one.pk}/", browser, site, complaints)
         for page in (rita, second):
             expect(page.locator("#live")).to_have_text("Live")

@@ -17,7 +17,7 @@ from django.test import Client, RequestFactory, override_settings
 from django.utils import timezone
 
 from opsconsole.client_address import client_address
-from tests.web.serving import served
+from tests.web.serving import serve
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -107,13 +107,13 @@ def test_one_password_cannot_be_tried_on_every_name(settings: Any) -> None:
 
 
 def test_a_header_from_this_machine_does_not_make_it_another_network() -> None:
-    with served() as site:
-        codes = [posted(site, f"198.51.100.{n}") for n in range(LIMIT + 1)]
+    with serve() as site:
+        codes = [post_guess(site, f"198.51.100.{n}") for n in range(LIMIT + 1)]
 
     assert codes == [200] * (LIMIT - 1) + [429, 429]
 
 
-def posted(site: str, forwarded: str) -> int:
+def post_guess(site: str, forwarded: str) -> int:
     """Guess by the form as a browser would, through a real server."""
     with closing(HTTPConnection(urlsplit(site).netloc, timeout=20)) as http:
         http.request("GET", "/sign-in/")

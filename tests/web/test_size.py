@@ -30,7 +30,7 @@ from bench.size.fill import multiply
 from bench.size.pages import frames, pages_asked
 from tests.engine.scene import REFUND_500, go, set_scene
 from tests.settings import ON_POSTGRES
-from tests.web.test_pages import signed_in
+from tests.web.test_pages import client_of
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
@@ -43,7 +43,7 @@ MOST_TIMES, FEW = 1.5, 60  # another plan may take that much more, whatever ther
 
 
 @contextmanager
-def counted() -> Iterator[list[int]]:
+def count_steps() -> Iterator[list[int]]:
     """Count the steps that SQLite takes for this thread's questions."""
     steps = [0]
 
@@ -61,7 +61,7 @@ def counted() -> Iterator[list[int]]:
 def work_of(ask: Callable[[], object]) -> tuple[int, int]:
     """Return the steps and the queries that a page or a live frame takes."""
     ask()
-    with counted() as steps, CaptureQueriesContext(connection) as asked:
+    with count_steps() as steps, CaptureQueriesContext(connection) as asked:
         assert getattr(ask(), "status_code", 200) in (200, 503)  # not ready: there is no worker
     return steps[0], len(asked)
 
@@ -109,7 +109,7 @@ def test_a_page_reads_no_more_of_a_year_of_runs(monkeypatch: pytest.MonkeyPatch)
             copies.append(Copy(original, kept, clock=clock, name="Ben", number=100 + len(copies)))
     write_copies(copies)
     go(scene.launch())  # and waits
-    clients = {"ada": signed_in(ada), "rita": signed_in(scene.rita)}
+    clients = {"ada": client_of(ada), "rita": client_of(scene.rita)}
     before = everything_asked(clients)
 
     multiply(TIMES, MONTH)

@@ -27,7 +27,7 @@ from agents.models import Effect, Escalation, Role
 from tests.desks import bank
 from tests.engine.scene import REFUND_500, Scene, fresh, go, payments, refund_by_phone, set_scene
 from tests.engine.tiered import put_tiers
-from tests.web.serving import chromium, served, sign_in
+from tests.web.serving import chromium, serve, sign_in
 from tests.web.words import words
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -317,7 +317,7 @@ def card_in(page: str) -> str:
     return page[page.index('id="card"') : page.index('aria-label="Evidence"')]
 
 
-def offered(card: str) -> set[str]:
+def verdicts_of(card: str) -> set[str]:
     """Return the verdicts that a card has a button for."""
     return set(re.findall(r'<input type="radio" name="verdict" value="(\w+)"', card))
 
@@ -425,7 +425,7 @@ def check_sharing(client: Client, one: Escalation, state: str, name: str, page: 
 
 def check_buttons(client: Client, one: Escalation, page: str) -> None:
     """Press every button, and send what no button is there for: of a card without any, one."""
-    live = offered(card_in(page))
+    live = verdicts_of(card_in(page))
     for verdict in VERDICTS if live else ["reject"]:
         shown = first_shown(card_in(page))
         status, after = answer(client, one, verdict, **shown)
@@ -485,7 +485,7 @@ def test_a_card_shows_its_buttons_at_both_widths(desk: Desk, settings: Any) -> N
     kinds += [Escalation.objects.get(run=go(run)) for run in transfers]
     settings.EMAIL_BACKEND = "tests.desk.letterboxes.Broken"
     found[unknown] = unknown(desk)
-    with served() as site, chromium() as browser:
+    with serve() as site, chromium() as browser:
         page = browser.new_context().new_page()
         sign_in(page, site, "rita")
         for one in kinds:
@@ -523,7 +523,7 @@ def pages_of(found: list[Escalation]) -> list[str]:
 
 
 def check_look(seen: dict[str, Any], one: Escalation, sent: str) -> None:
-    verdicts = offered(sent)
+    verdicts = verdicts_of(sent)
     assert not seen["isWide"]
     assert (seen["answers"], seen["sends"]) == (len(verdicts), int(bool(verdicts)))
     claiming = [reverse(verb, args=[one.pk]) for verb in ("claim", "release-claim")]

@@ -13,13 +13,13 @@ OURS = {"README.md", "opsconsole.js", "approvals.js", "mark.svg", *STYLES}
 ROW = re.compile(r"^\| `([^`]+)` \|.*, `([^`]+)` \| `([0-9a-f]{64})` \|$", re.MULTILINE)
 
 
-def written_down() -> list[tuple[str, str, str]]:
+def readme_rows() -> list[tuple[str, str, str]]:
     """Return file, licence file and hash of each row of the README's table."""
     return ROW.findall((STATIC / "README.md").read_text())
 
 
 def test_every_file_is_ours_or_has_its_source_licence_and_hash() -> None:
-    rows = written_down()
+    rows = readme_rows()
 
     found = {path.relative_to(STATIC).as_posix() for path in STATIC.rglob("*") if path.is_file()}
     listed = {file for file, _, _ in rows} | {licence for _, licence, _ in rows}

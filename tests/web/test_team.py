@@ -24,7 +24,7 @@ from agents.models import Escalation, ReviewDay, Role
 from agents.web.team.figures import read_range, sights_of, team_figures
 from tests.engine.scene import Scene, go, set_scene
 from tests.web.test_members import MOST_QUERIES
-from tests.web.test_pages import signed_in
+from tests.web.test_pages import client_of
 from tests.web.words import words
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
@@ -65,7 +65,7 @@ def scene() -> Iterator[Scene]:
 
 
 def test_closed_days_are_summed_once_and_tell_what_the_requests_told(scene: Scene) -> None:
-    admin = signed_in(scene.add("ada", Role.ADMIN))
+    admin = client_of(scene.add("ada", Role.ADMIN))
     before = table(admin)
     [sight], chosen = (
         sights_of(User.objects.get(username="ada"), ""),
@@ -105,8 +105,8 @@ def test_a_lead_sees_the_team_an_auditor_the_rules_and_a_reviewer_themselves(sce
         workspace=scene.workspace, slug="leads", name="Leads", add=[mara], lead=scene.omar, at=at
     )
     people = {"ada": Role.ADMIN, "aud": Role.AUDITOR}
-    clients = {name: signed_in(scene.add(name, role)) for name, role in people.items()}
-    clients |= {user.username: signed_in(user) for user in (scene.rita, scene.omar)}
+    clients = {name: client_of(scene.add(name, role)) for name, role in people.items()}
+    clients |= {user.username: client_of(user) for user in (scene.rita, scene.omar)}
     seen = {name: table(client) for name, client in clients.items()}
 
     assert {name: of_people(lines) for name, lines in seen.items()} == {
@@ -121,8 +121,8 @@ def test_a_lead_sees_the_team_an_auditor_the_rules_and_a_reviewer_themselves(sce
         "rita": False,
         "omar": True,
     }
-    assert signed_in(scene.eve).get("/team/").status_code == 403
-    for client, is_there in ((clients["omar"], True), (signed_in(scene.eve), False)):
+    assert client_of(scene.eve).get("/team/").status_code == 403
+    for client, is_there in ((clients["omar"], True), (client_of(scene.eve), False)):
         assert ('href="/team/"' in client.get("/runs/").text) == is_there  # in the menu
     for number in range(8):  # in each of which omar is nobody's lead, and rita reviews
         other = operations.add_workspace(slug=f"other-{number}", name=f"Other {number}", at=at)

@@ -21,11 +21,11 @@ from tests.e2e.workers import until
 from tests.engine.scene import fresh, mails, payments
 from tests.engine.test_two_people import BELOW
 from tests.engine.tiered import Tiered
-from tests.web.serving import chromium, served
+from tests.web.serving import chromium, serve
 from tests.web.test_accessible import AXE, findings
 from tests.web.test_bulk import RULE
+from tests.web.test_journeys import advance_run, console, desk, own_page
 from tests.web.test_journeys import complaints as complaints
-from tests.web.test_journeys import console, desk, moved, own_page
 from tests.web.test_second_factor import PASSWORD, code_of
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
@@ -42,7 +42,7 @@ def browser() -> Iterator[Browser]:
 
 
 def ask(tiered: Tiered, goal: str = "") -> Escalation:
-    run = moved(tiered.scene.launch(goal) if goal else tiered.scene.launch())
+    run = advance_run(tiered.scene.launch(goal) if goal else tiered.scene.launch())
     return Escalation.objects.get(run=run)
 
 
@@ -92,7 +92,7 @@ def sends(page: Page, key: str, *typed: str) -> None:
     page.keyboard.press("Control+Enter")
 
 
-def told(request: Escalation, kind: str) -> list[tuple[str, dict[str, object]]]:
+def events_of(request: Escalation, kind: str) -> list[tuple[str, dict[str, object]]]:
     events = Event.objects.filter(run=request.run_id, kind=kind).order_by("seq")
     return [(event.actor, facts_of(event)) for event in events]
 
@@ -125,7 +125,7 @@ def test_three_people_share_a_request_and_two_of_them_approve_it(
         rita.keyboard.press("Tab")
         rita.keyboard.press("Enter")
         reads(rita, "#claim h3", "Assigned to finn")
-        [(by, facts)] = told(large, "escalation.assigned")
+        [(by, facts)] = events_of(large, "escalation.assigned")
         assert (by, facts["to"]) == ("rita", "finn")
 
         # Finn leaves it for five minutes, takes it back, and hands it on.
@@ -148,7 +148,7 @@ def test_three_people_share_a_request_and_two_of_them_approve_it(
         finn.keyboard.press("Control+Enter")
         opens(faye, "1", large)
         reads(faye, "#newest", f"finn handed it over to faye: “{NOTE}”")
-        assert told(large, "escalation.assigned")[-1][1]["note"] == NOTE
+        assert events_of(large, "escalation.assigned")[-1][1]["note"] == NOTE
 
         # Faye says yes to a part. Finn sees that, and not why; he wants another amount.
         reads(faye, "#two", "0 of 2: two people have to approve this.")
@@ -214,8 +214,8 @@ def test_three_people_share_a_request_and_two_of_them_approve_it(
 
     large.refresh_from_db()
     assert (str(large.decided_by), large.granted_minor, large.state) == ("faye", 90_000, "adjusted")
-    assert [by for by, _ in told(large, "approval.given")] == ["faye", "finn"]
-    assert [facts["decision"] for _, facts in told(small, "escalation.decided")] == [
+    assert [by for by, _ in events_of(large, "approval.given")] == ["faye", "finn"]
+    assert [facts["decision"] for _, facts in events_of(small, "escalation.decided")] == [
         "sent_back",
         "approved",
     ]
@@ -230,7 +230,7 @@ def test_who_is_invited_enrols_on_a_phone_decides_and_is_removed(
     where, at = tiered.scene.workspace, timezone.now()
     operations.require_factor(workspace=where, by=tiered.ada, roles=[Role.REVIEWER], at=at)
     large = ask(tiered)
-    with served(OPSCONSOLE_LIVE_RECHECK_SECONDS="1") as site:
+    with serve(OPSCONSOLE_LIVE_RECHECK_SECONDS="1") as site:
         ada = desk(browser, site, "ada", complaints)
         ada.goto(f"{site}/members/")
         tabs_to(ada, "#email")

@@ -13,9 +13,9 @@ from playwright.sync_api import expect
 from agents.models import Role, Run
 from agents.web.formats import moment
 from tests.engine.scene import Scene, go
-from tests.web.serving import chromium, served, sign_in
-from tests.web.test_journeys import moved
-from tests.web.test_pages import signed_in
+from tests.web.serving import chromium, serve, sign_in
+from tests.web.test_journeys import advance_run
+from tests.web.test_pages import client_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -31,7 +31,7 @@ def test_a_list_tells_times_of_the_viewer_and_names_their_zone_once(scene: Scene
     run = scene.launch()
     Run.objects.filter(pk=run.pk).update(created_at=SUMMER)
 
-    page = in_zone(signed_in(scene.eve), NEW_YORK).get(reverse("runs")).text
+    page = in_zone(client_of(scene.eve), NEW_YORK).get(reverse("runs")).text
 
     assert f'<time datetime="{SUMMER.isoformat(timespec="milliseconds")}"' in page
     assert ">3 Jul 23:30</time>" in page
@@ -43,7 +43,7 @@ def test_a_list_tells_times_of_the_viewer_and_names_their_zone_once(scene: Scene
 def test_a_zone_that_nobody_knows_is_utc(scene: Scene, name: str) -> None:
     Run.objects.filter(pk=scene.launch().pk).update(created_at=SUMMER)
 
-    page = in_zone(signed_in(scene.eve), name).get(reverse("runs")).text
+    page = in_zone(client_of(scene.eve), name).get(reverse("runs")).text
 
     assert ">4 Jul 03:30</time>" in page
     assert "<span data-zone-name>UTC</span>" in page
@@ -51,7 +51,7 @@ def test_a_zone_that_nobody_knows_is_utc(scene: Scene, name: str) -> None:
 
 def test_a_typed_time_is_the_viewers(scene: Scene) -> None:
     Run.objects.filter(pk=scene.launch().pk).update(created_at=SUMMER)
-    client = in_zone(signed_in(scene.eve), NEW_YORK)
+    client = in_zone(client_of(scene.eve), NEW_YORK)
 
     within = client.get(reverse("runs"), {"since": "2026-07-03T23:00", "until": "2026-07-04"})
     beyond = client.get(reverse("runs"), {"since": "2026-07-04"})
@@ -64,7 +64,7 @@ def test_the_record_is_in_utc_for_everybody(scene: Scene) -> None:
     auditor = scene.add("auditor", Role.AUDITOR)
     run = go(scene.launch())
     at = run.created_at.astimezone(UTC)
-    client = in_zone(signed_in(auditor), "Pacific/Kiritimati")  # 14 hours ahead
+    client = in_zone(client_of(auditor), "Pacific/Kiritimati")  # 14 hours ahead
 
     page = client.get(reverse("audit"), {"since": f"{at:%Y-%m-%dT%H:%M}"}).text
 
@@ -77,14 +77,14 @@ def test_the_record_is_in_utc_for_everybody(scene: Scene) -> None:
 def test_what_comes_live_is_told_in_the_viewers_zone(scene: Scene) -> None:
     """The stream is one text for all viewers; the browser writes its times as the server would."""
     run = scene.launch()
-    with chromium() as browser, served() as site:
+    with chromium() as browser, serve() as site:
         page = browser.new_context(timezone_id="Asia/Tokyo").new_page()
         sign_in(page, site, "eve")
         page.goto(f"{site}/runs/{run.pk}/")
         expect(page.locator("[data-zone-name]").first).to_have_text("Asia/Tokyo")
         served_text = page.locator("#run time").first.inner_text()
         expect(page.locator("#live")).to_have_text("Live")
-        moved(run)
+        advance_run(run)
         expect(page.locator("#run")).to_contain_text("put to a person")
         assert page.locator("#run time").first.inner_text() == served_text
         written = page.locator("#run .timeline time").first.inner_text()
@@ -98,7 +98,7 @@ def test_what_comes_live_is_told_in_the_viewers_zone(scene: Scene) -> None:
 @pytest.mark.slow
 def test_a_phone_reaches_kill_switches_policy_search_and_help(scene: Scene) -> None:
     scene.add("ada", Role.ADMIN)
-    with chromium() as browser, served() as site:
+    with chromium() as browser, serve() as site:
         page = browser.new_context(viewport={"width": 390, "height": 844}).new_page()
         sign_in(page, site, "ada")
         page.goto(site)

@@ -18,13 +18,13 @@ from tests.engine.scene import go, payments
 from tests.engine.test_two_people import BELOW
 from tests.engine.tiered import Tiered, put_tiers, say_yes, still_waits
 from tests.web.test_card import card_of, pay
-from tests.web.test_pages import signed_in
+from tests.web.test_pages import client_of
 from tests.web.words import words
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
 
-def offered(card: str) -> list[str]:
+def verdicts_of(card: str) -> list[str]:
     """Return what the card's form can send."""
     return re.findall(r'name="verdict" value="(\w+)"', card)
 
@@ -41,39 +41,39 @@ def send(name: str, request: Escalation, verdict: str, **more: str) -> Any:
 
 def table_of(user: User) -> str:
     """Return the audit log as somebody can download it."""
-    return signed_in(user).post(reverse("export")).getvalue().decode()
+    return client_of(user).post(reverse("export")).getvalue().decode()
 
 
 def test_the_card_is_true_for_first_second_and_whoever_looks(tiered: Tiered) -> None:
     request = tiered.ask()
     first = card_of("finn", request)
-    assert offered(first) == ["adjust", "approve", "send_back", "reject"]
+    assert verdicts_of(first) == ["adjust", "approve", "send_back", "reject"]
     assert "Pay Anna USD 1,200.00, once a second person has approved the same" in words(first)
     assert "0 of 2: two people have to approve this." in words(first)
 
     sent = send("finn", request, "adjust", comment="partly", **{"set.amount_minor": "1000"})
     assert sent.status_code == 302
-    strip = signed_in(tiered.finn).get(sent["Location"]).text.partition('id="strip"')[2]
+    strip = client_of(tiered.finn).get(sent["Location"]).text.partition('id="strip"')[2]
     assert "to Anna #42: 1 of 2: you approved USD 1,000.00." in words(strip[:2000])
 
     mine, second, viewer = (card_of(name, request) for name in ("finn", "faye", "eve"))
-    assert offered(mine) == ["send_back", "reject"]
+    assert verdicts_of(mine) == ["send_back", "reject"]
     assert "1 of 2: you approved USD 1,000.00" in words(mine)
     awaited = "Awaiting a second person: Pay Anna USD 1,000.00 instead of USD 1,200.00. You can"
     assert awaited in words(mine)
-    assert offered(second) == ["adjust", "approve", "send_back", "reject"]
+    assert verdicts_of(second) == ["adjust", "approve", "send_back", "reject"]
     assert "1 of 2: finn approved USD 1,000.00, changed," in words(second)
     assert "Pay Anna USD 1,000.00 instead of USD 1,200.00" in words(second)
     assert "finn’s approval then counts no more" in words(second)
     assert "As finn approved" in words(second)
     assert "What finn approved, in place of what the agent asked for" in words(second)
     assert "What the agent asked for." not in words(second)
-    assert not offered(viewer)
+    assert not verdicts_of(viewer)
     assert "1 of 2: finn approved USD 1,000.00" in words(viewer)
-    run = signed_in(tiered.faye).get(reverse("run", args=[request.run_id])).text
+    run = client_of(tiered.faye).get(reverse("run", args=[request.run_id])).text
     assert words(run).count("finn approved as the first of two") == 2  # at its head and its stage
     assert "finn: approved as the first of two people, USD 1,000.00" in words(run)
-    queue = signed_in(tiered.scene.rita).get(reverse("approvals")).text
+    queue = client_of(tiered.scene.rita).get(reverse("approvals")).text
     assert "One person has approved. " in words(queue)
     for page in (mine, second, viewer, run, table_of(tiered.ada)):
         assert "partly" not in page
@@ -110,7 +110,7 @@ def test_a_desk_says_every_term_that_the_first_of_two_changed() -> None:
     ):
         awaited = words(card_of(name, held)).partition(before)[2].partition(behind)[0]
         assert ("EUR 600.00" in awaited, "EUR 900.00" in awaited) == (True, False)
-    log = words(signed_in(User.objects.get(username="ada")).get(reverse("audit")).text)
+    log = words(client_of(User.objects.get(username="ada")).get(reverse("audit")).text)
     told = "as the first of two people, with changes: "
     changes = log.partition(told)[2][:60]
     assert told in log
@@ -139,14 +139,14 @@ def test_below_the_tier_the_card_passes_it_to_those_who_may(tiered: Tiered) -> N
     request = tiered.ask()
     card = card_of("rita", request)
 
-    assert offered(card) == ["send_back", "reject"]
+    assert verdicts_of(card) == ["send_back", "reject"]
     assert "only the team Finance may approve USD 1,200.00. Hand it over" in words(card)
     assert re.findall(r'<option value="([^"]+)">', card)[:2] == [
         "person:faye",
         "person:finn",
     ]
     assert 'value="team:finance"' not in card.partition('id="pass"')[2].partition("</form>")[0]
-    rita = signed_in(tiered.scene.rita)
+    rita = client_of(tiered.scene.rita)
     passed = rita.post(reverse("hand-over", args=[request.pk]), {"to": "person:faye"})
 
     request.refresh_from_db()
@@ -223,7 +223,7 @@ def test_what_a_tier_takes_from_somebody_is_above_their_limit(tiered: Tiered) ->
     large, between = tiered.ask(), tiered.ask(BELOW)
 
     def above(user: User) -> set[int]:
-        page = signed_in(user).get(reverse("approvals"), {"view": "above"}).text
+        page = client_of(user).get(reverse("approvals"), {"view": "above"}).text
         return {int(pk) for pk in re.findall(r'<li id="q-(\d+)"', page)}
 
     both = {large.pk, between.pk}
@@ -254,7 +254,7 @@ def test_a_card_takes_few_queries_however_much_waits(
         (done, "lena", "", 11),
         (small, "lena", f"?done={done.pk}", 12),
     ):
-        client = signed_in(User.objects.get(username=name))
+        client = client_of(User.objects.get(username=name))
         address = reverse("approval", args=[asked.pk]) + after
         client.get(address)  # the first of a minute moves the end of a session
         with django_assert_num_queries(queries):

@@ -15,7 +15,7 @@ from agents.models import Event, Membership, Role, Verification
 from agents.operations import verifying
 from agents.operations.verifying import verify_next
 from tests.engine.scene import REFUND_500, Scene, go, set_scene
-from tests.web.test_pages import signed_in
+from tests.web.test_pages import client_of
 from tests.web.verifying import verify_log
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
@@ -30,10 +30,10 @@ def scene() -> Scene:
 
 @pytest.fixture
 def auditor(scene: Scene) -> Client:
-    return signed_in(scene.add("auditor", Role.AUDITOR))
+    return client_of(scene.add("auditor", Role.AUDITOR))
 
 
-def told() -> int:
+def count_events() -> int:
     return Event.objects.filter(kind="audit.verified").count()
 
 
@@ -58,11 +58,11 @@ def test_a_check_is_asked_for_once_shown_while_it_goes_on_and_cancelled(
     assert verify_next(look)
 
     assert "1 of about 2 chains are checked" in pages[0]
-    assert (told(), Verification.objects.get().outcome) == (0, None)
+    assert (count_events(), Verification.objects.get().outcome) == (0, None)
     assert "Not verified yet" in auditor.get(reverse("audit")).text
     assert not verify_next(), "nothing is left to do"
     assert "All 2 chains were read" in verify_log(auditor)
-    assert told() == 1
+    assert count_events() == 1
 
 
 def test_what_a_worker_left_is_taken_up_and_ends_at_last(auditor: Client) -> None:
@@ -80,7 +80,7 @@ def test_what_a_worker_left_is_taken_up_and_ends_at_last(auditor: Client) -> Non
     assert verify_next()
 
     assert "Workers ended while they verified" in auditor.get(reverse("audit")).text
-    assert told() == 0
+    assert count_events() == 0
     assert "All 2 chains were read" in verify_log(auditor)
 
 

@@ -8,16 +8,16 @@ from playwright.sync_api import expect
 from tests.engine.scene import Scene
 from tests.web.test_journeys import (
     Browser,
+    advance_run,
     browser,
     complaints,
     desk,
-    moved,
-    opened,
-    served,
+    open_browser,
+    serve,
 )
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
-__all__ = ["browser", "complaints", "opened"]
+__all__ = ["browser", "complaints", "open_browser"]
 
 SHIFT = """() => {
     window.shift = 0;
@@ -36,7 +36,7 @@ def test_a_run_that_is_watched_does_not_jump(
     scene: Scene, browser: Browser, complaints: list[str]
 ) -> None:
     shifts = {}
-    with served() as site:
+    with serve() as site:
         eve = desk(browser, site, "eve", complaints)
         eve.set_viewport_size({"width": 1440, "height": 900})
         for key in SHOWN:
@@ -44,7 +44,7 @@ def test_a_run_that_is_watched_does_not_jump(
             eve.goto(f"{site}/runs/{run.pk}/")
             expect(eve.locator("#live")).to_have_text("Live")
             eve.evaluate(SHIFT)
-            moved(run)
+            advance_run(run)
             expect(eve.locator("#run .step").first).to_be_visible()
             expect(eve.locator("#run .meta .chip").first).not_to_have_text("Queued")
             shifts[key] = eve.evaluate("window.shift")
@@ -57,12 +57,12 @@ def test_a_reader_holds_a_page_and_takes_over_what_is_new(
     scene: Scene, browser: Browser, complaints: list[str]
 ) -> None:
     run = scene.launch()
-    with served() as site:
+    with serve() as site:
         eve = desk(browser, site, "eve", complaints)
         eve.goto(f"{site}/runs/{run.pk}/")
         expect(eve.locator("#live")).to_have_text("Live")
         eve.get_by_role("button", name="Pause page updates").click()
-        moved(run)
+        advance_run(run)
         expect(eve.get_by_text("There is something new.")).to_be_visible()
         expect(eve.locator("#run .meta .chip").first).to_have_text("Queued")
         expect(eve.locator("#waiting")).to_contain_text("1")  # the rest of the page goes on

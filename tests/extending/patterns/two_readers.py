@@ -44,7 +44,7 @@ READERS = {
 @pattern
 def two_readers(brief: Brief, notes: Notes) -> Flow:
     """Look up -> Two readers side by side -> a person where they differ -> Answer."""
-    context = yield from looked_up(brief)
+    context = yield from look_up_books(brief)
     case = to_model_units({"goal": brief.goal, "context": context})
     readings = {name: reading(actor, case) for name, actor in READERS.items()}
     read = yield Together("read", readings)
@@ -62,7 +62,7 @@ def two_readers(brief: Brief, notes: Notes) -> Flow:
     return {"due": due, "answer": final["answer"]}
 
 
-def looked_up(brief: Brief) -> Steps[Json]:
+def look_up_books(brief: Brief) -> Steps[Json]:
     """Return what the books say of the run's customer, read like any tool is used."""
     action = {"kind": "tool", "name": LOOK_UP, "args": {**brief.bound}}
     review = yield Review("look_up/review", action)
