@@ -30,6 +30,7 @@ from typing import Any, BinaryIO
 FORMAT = "opsconsole-record/2"
 ARCHIVED = "archive.written"  # the event that tells how many runs an archive has
 ERASURE = "person.erased"  # the event that tells that texts were erased
+ENDS = ("run.done", "run.failed", "run.stopped")  # the events that tell of a run's end
 TAKEN = "audit.exported"  # the event that tells that a copy was taken
 COVERED = ("workspace", "run", "seq", "kind", "facts", "actor", "at")
 LATE = timedelta(minutes=10)  # between what an event says and its seal, where nothing is wrong
@@ -200,7 +201,7 @@ class Chain:
             if not self.name.startswith("run/") or type(self.seq) is not int or self.seq < 1:
                 raise ValueError("a chain is archived that cannot be")
         self.archived = self.seq
-        self.bad, self.blank = False, 0
+        self.bad, self.blank, self.has_end = False, 0, False
 
 
 class Check:
@@ -392,6 +393,7 @@ class Check:
             self.say(chain, chain.seq, why)
         if chain.seq > len(self.sealed.get(chain.name, [])):
             self.loose.append((event["at"], chain.name, chain.seq))
+        chain.has_end = chain.has_end or event["kind"] in ENDS
         if event["kind"] == ERASURE:
             chain.blank = 0
         elif not chain.blank and None in event.get("texts", {}).values():
@@ -534,6 +536,12 @@ class Check:
             more = len(self.sealed.get(name, ())) - chain.seq
             if more > 1 and not chain.bad:
                 self.say(chain, chain.seq + 1, f"heads seal {more} more; an erasure adds one")
+            elif not chain.has_end and not chain.bad:
+                self.say(
+                    chain,
+                    chain.seq,
+                    "its run has not ended, and an archive has only runs that have",
+                )
             elif more > 0:
                 self.beside[name] = more
 
@@ -601,8 +609,9 @@ class Check:
         newest = [self.head, *self.newer()][-1]
         if self.archive:
             yield (
-                "that these are the runs which were archived: compare the digest in the last line "
-                f"with sha256 of archive {self.archive['number']} in the log (archive.written)."
+                "that these are the runs which were archived, and what its first line says of "
+                "them: compare the digest in the last line with sha256 of archive "
+                f"{self.archive['number']} in the log (archive.written)."
             )
             if self.loose and not self.is_whole:
                 yield (
@@ -611,7 +620,9 @@ class Check:
                 )
             if self.texts is None:
                 yield "the texts beside its events: they were not given (--texts)."
-            elif self.emptied:
+            else:
+                yield "the trace beside its texts: no event holds it."
+            if self.emptied:
                 yield (
                     f"the texts of {self.emptied} runs: their file says that they were erased. "
                     "Compare that with the erasures in the log (person.erased, archive.erased)."

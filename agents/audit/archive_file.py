@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -203,19 +203,25 @@ def digest_of_record(files: ArchiveFiles) -> str:
     return digest.hexdigest() if held.startswith(b'{"end"') else ""
 
 
-def forget(files: ArchiveFiles, is_erased: Callable[[UUID], bool]) -> tuple[int, int]:
+def forget(files: ArchiveFiles, erased: Collection[UUID]) -> tuple[int, int]:
     """Empty the texts of erased runs. Return of how many now, and of how many they are empty.
 
-    What a crash leaves is the file before.
+    What a crash leaves is the file before. Raises Unfit where a line cannot be read or is missing.
     """
     now, count, fresh = 0, 0, files.texts.with_name(files.texts.name + NEXT)
     with files.texts.open("rb") as old, _new(fresh) as new:
-        for line in old:
-            found = json.loads(line)
-            if "erased" not in found and is_erased(UUID(found["run"])):
-                found, now = {"run": found["run"], "erased": True}, now + 1
-            count += "erased" in found
+        for number, line in enumerate(old, start=1):
+            try:
+                found = json.loads(line)
+                run, is_empty = UUID(found["run"]), "erased" in found
+            except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
+                raise Unfit(f"line {number} cannot be read") from error
+            if run in erased and not is_empty:
+                found, now, is_empty = {"run": found["run"], "erased": True}, now + 1, True
+            count += is_empty
             new.write(canonical(found) + "\n")
+    if count < len(erased):
+        raise Unfit(f"it lacks the lines of {len(erased) - count} erased runs")
     os.replace(fresh, files.texts)
     _sync(files.texts.parent)
     return now, count

@@ -120,11 +120,20 @@ def forget_archived(
             if not archive.let_go_at and not files.texts.exists():  # a call ended in between
                 files.take_places()
             if not _is_of(archive, files):
-                elsewhere += [archive.number] if len(erased) > told[archive.number] else []
+                is_here = bool(erased) and files.texts.exists()  # without a record that vouches
+                if is_here or len(erased) > told[archive.number]:
+                    elsewhere.append(archive.number)
                 continue
             if not erased:
                 continue
-            emptied, empty = archive_file.forget(files, erased.__contains__)
+            try:
+                emptied, empty = archive_file.forget(files, erased)
+            except Unfit as error:
+                raise Refused(
+                    "archive_unfit",
+                    f"{files.texts.name}: {error}. Nothing of it was emptied: put a whole copy in "
+                    "its place, or remove it, and run this again.",
+                ) from None
             # A killed call may have emptied texts without recording it; emptying another copy
             # of the files was recorded before.
             if untold := max(0, empty - told[archive.number]):

@@ -119,6 +119,12 @@ def _cut_and_date(copy: Copy) -> None:
     _date(copy, copy.events()[-1]["at"])
 
 
+def _cut_the_end_and_date(copy: Copy) -> None:
+    del copy.documents[copy.at(len(copy.events()))]
+    copy.hash_again()
+    _date(copy, copy.events()[-1]["at"])
+
+
 def _invent_and_date(copy: Copy) -> None:
     _invent(copy)
     _date(copy)
@@ -154,7 +160,7 @@ def test_what_ended_is_archived_and_all_of_it_is_proved(
     assert proof()[0] == 0, proof()
     code, said = check(files, "--texts", files.texts)
     assert (code, f"{count} events in 1 chains hold" in said) == (0, True), said
-    assert said.count("NOT PROVED") == 1, said
+    assert said.count("NOT PROVED") == 2, "the first line and the trace"
     assert Archive.objects.get().sha256 in files.record.read_text().splitlines()[-1]
     copy = tmp_path / "copy"
     copy.mkdir()
@@ -164,6 +170,7 @@ def test_what_ended_is_archived_and_all_of_it_is_proved(
         (_invent, "event 1: it is in no seal"),
         (_lengthen_and_date, f"event {count + 1}: it is in no seal"),
         (_cut_and_date, f"event {count - 1}: heads seal 2 more"),
+        (_cut_the_end_and_date, f"event {count - 1}: its run has not ended"),
         (_invent_and_date, "event 1: it is in no seal"),
     ):
         made = Copy(
@@ -539,6 +546,17 @@ def test_an_erasure_reaches_what_was_archived(
     done = command("archive", scene.workspace.slug, str(files.record.parent), "--forget")
     assert (done.code, "of 1 runs" in done.out) == (0, True), done.out
     assert [event.facts for event in Event.objects.filter(kind="archive.erased")] == told
+    files.texts.write_text(words)
+    files.record.write_bytes(whole[: len(whole) // 2])
+    done = command("archive", scene.workspace.slug, str(files.record.parent), "--forget")
+    assert (done.code, "archive 1 are not in" in done.err) == (3, True), "nothing vouches for it"
+    files.record.write_bytes(whole)
+    for torn in (words[:-20], "[]", "x", "{}", "\udcff", ""):
+        files.texts.write_text(torn, errors="surrogateescape")
+        done = command("archive", scene.workspace.slug, str(files.record.parent), "--forget")
+        assert (done.code, "Nothing of it was emptied" in done.err) == (3, True), torn
+    files.texts.write_text(words)
+    assert command("archive", scene.workspace.slug, str(files.record.parent), "--forget").code == 0
     left = "".join(path.read_text() for path in files.record.parent.iterdir())
     assert [text for text in personal if text in left] == []
     assert files.record.read_bytes() == whole

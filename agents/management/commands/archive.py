@@ -60,8 +60,8 @@ class Command(BaseCommand):
         why = []
         if missing:
             why.append(
-                f"The texts of archive {missing} are not in this directory, and have texts of runs "
-                "that were erased: run this where they are too."
+                f"The files of archive {missing} are not in this directory as they were written, "
+                "and have texts of runs that were erased: run this where they are too."
             )
         if unknown:
             why.append(
