@@ -210,7 +210,7 @@ def test_three_people_share_a_request_and_two_of_them_approve_it(
         finn.keyboard.press("Tab")
         finn.keyboard.press("Enter")
         reads(finn, "#bulk-outcome", f"1 rejected: {mine.asked}. 1 left.")
-        reads(finn, "main", f"Request {hers.pk}", "Faye had decided: rejected")
+        reads(finn, "main", f"Request {hers.pk}", "faye had decided: rejected")
 
     large.refresh_from_db()
     assert (str(large.decided_by), large.granted_minor, large.state) == ("faye", 90_000, "adjusted")
