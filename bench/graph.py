@@ -123,7 +123,7 @@ class Contestant:
             args["amount_minor"] = interrupt({"action": action})
         watching.get().end_wait()
         key = f"{config['configurable']['thread_id']}:{len(state['history'])}"
-        context = Context(self.book.pk, key, timezone.now(), STRICT, state["customer"])
+        context = Context(self.book.pk, key, timezone.now(), STRICT, str(state["customer"]))
         seen = TOOLS[action["name"]].call(context, **args)
         return {"history": [{"action": action, "observation": seen}]}
 

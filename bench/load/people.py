@@ -14,7 +14,7 @@ from django.db import connection
 from agents.core.states import ENDED, RunState
 from agents.models import Effect, Escalation, Role, Run
 from bench.load import processes
-from bench.load.decisions import Form, print_row
+from bench.load.decisions import Form, print_row, seconds_to_step
 from bench.load.scene import Scene
 
 AIM = 0.150  # seconds from a decision to the next step, for 95 of 100
@@ -48,9 +48,7 @@ def main() -> None:
         beside.start()
         with ThreadPoolExecutor(given.people) as crowd:
             posted = list(
-                crowd.map(
-                    lambda pair: _decide(*pair, given.seconds), zip(forms * 2, held, strict=True)
-                )
+                crowd.map(lambda form, one: _decide(form, one, given.seconds), forms * 2, held)
             )
         processes.until(
             lambda: (
@@ -66,7 +64,7 @@ def main() -> None:
             for pid, before in zip((web, worker.pid), used, strict=True)
         )
     effects = Effect.objects.filter(escalation__in=held).select_related("escalation")
-    took = [(one.intended_at - one.escalation.decided_at).total_seconds() for one in effects]
+    took = [seconds_to_step(effect) for effect in effects]
     others = ours.count() - len(held)
     print(
         f"\n{given.people} people, {len(held)} decisions in {given.seconds:g} s beside "

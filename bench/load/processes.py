@@ -7,9 +7,10 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
+from types import MappingProxyType
 
 PATIENCE = 300.0  # seconds for anything to happen
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -27,7 +28,7 @@ def model(wait: float = 0.0) -> Iterator[str]:
 def worker(address: str, **settings: str) -> Iterator[subprocess.Popen[bytes]]:
     """Run a worker that asks the model at `address`."""
     told = {"OPENAI_BASE_URL": address, "OPENAI_API_KEY": "any", **settings}
-    with _running("manage.py", "work", **told) as child:
+    with _running("manage.py", "work", settings=told) as child:
         yield child
 
 
@@ -51,7 +52,7 @@ def serving(port: int, **settings: str) -> Iterator[int]:
     """Serve the pages from one process at a port; give its process id."""
     collect = [sys.executable, "manage.py", "collectstatic", "--no-input", "--verbosity=0"]
     subprocess.run(collect, check=True)  # noqa: S603 - as scripts/serve does
-    with _running("manage.py", "serve", f"--port={port}", **settings) as child:
+    with _running("manage.py", "serve", f"--port={port}", settings=settings) as child:
         end = time.monotonic() + PATIENCE
         while not _answers(port):
             if time.monotonic() > end:
@@ -70,7 +71,7 @@ def _answers(port: int) -> bool:
 
 @contextmanager
 def _running(
-    *arguments: str, stdout: int | None = None, **settings: str
+    *arguments: str, settings: Mapping[str, str] = MappingProxyType({}), stdout: int | None = None
 ) -> Iterator[subprocess.Popen[bytes]]:
     environment = {**os.environ, **settings}
     child = subprocess.Popen([sys.executable, *arguments], env=environment, stdout=stdout)  # noqa: S603

@@ -168,9 +168,9 @@ def _lags(pages: list[Page], first: float) -> list[float]:
         events, states = said[page.run], [state for state, _ in page.seen]
         if states != sorted(set(states)) or states[-1] != max(events):
             raise SystemExit(f"a page saw {states} of {max(events)} events")
-        for seq, at in events.items():
-            if at > first:
-                lags.append(next(when for state, when in page.seen if state >= seq) - at)
+        for seq, written in events.items():
+            if written > first:
+                lags.append(next(when for state, when in page.seen if state >= seq) - written)
     return lags
 
 

@@ -22,11 +22,12 @@ from langgraph.types import interrupt
 from agents.core.actions import Action, check_action
 from agents.core.former import CURRENCY, FIRST_DESK
 from agents.core.requests import Json, Stop
+from agents.core.rulings import consent_of
 from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import pipeline
 from agents.models import Membership, Role, Workspace
 from agents.models.event import Entry
-from agents.policies import review
+from agents.policies import NO_CONSENT, review
 from agents.record.chain import spell_time
 from agents.tools import TOOLS, Context, specs
 from bench import graph
@@ -97,7 +98,7 @@ class Contestant(graph.Contestant):
                 raise Refused("more than was asked for, or than this person may grant")
             action = held.granting(GRANTED_MINOR)
             facts = case.facts(action, held.review["facts"]["context_of"])
-            judged = review(action, facts, LIMITS, settled=held.review["escalating"])
+            judged = review(action, facts, LIMITS, consent=consent_of(held.review))
             if not judged.allows or judged.action != action:
                 raise Refused(judged.deciding.sentence)
             told = {"step": step, "granted_minor": GRANTED_MINOR, "comment": COMMENT}
@@ -122,7 +123,7 @@ class Contestant(graph.Contestant):
         action = state["action"] if ruling else self._admit_action(thread, state)
         graph.watching.get().end_wait()
         key = steps.key_of(thread, len(state["history"]))
-        context = Context(self.book.pk, key, timezone.now(), LIMITS, state["customer"])
+        context = Context(self.book.pk, key, timezone.now(), LIMITS, str(state["customer"]))
         seen = tool.call(context, **action["args"])
         return {"history": [{"action": action, "observation": seen, **ruling}]}
 
@@ -156,12 +157,12 @@ class Contestant(graph.Contestant):
             held = case.escalation(step)
             if held and held.state == "open":
                 return None
-            told, settled = steps.late_events(thread, history), ()
+            told, consent = steps.late_events(thread, history), NO_CONSENT
             if held:  # with it the steps before were told of
-                told, settled = [], held.review["escalating"]
+                told, consent = [], consent_of(held.review)
                 action = held.granting(held.granted_minor)
             facts = case.facts(action, steps.context_of(history))
-            judged = review(action, facts, LIMITS, settled=settled)
+            judged = review(action, facts, LIMITS, consent=consent)
             told.append(review_event(step, action, judged))
             if judged.decision == "escalate" and not held:
                 case.hold(step, judged, facts, told, at)

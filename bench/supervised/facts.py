@@ -50,15 +50,7 @@ class Ledger:
                 minor for of, minor in self.unattended if charge and of == charge.charge_id
             ),
             mail=_mail(account, refunds, letters),
-            stated_minor=self._stated_amounts(charge) if action["kind"] == "final" else (),
         )
-
-    def _stated_amounts(self, charge: ChargeFacts | None) -> tuple[int, ...]:
-        """Return the amounts an answer may mention besides what was paid."""
-        amounts = {held.requested_minor for held in self.escalations}
-        if charge:
-            amounts |= {charge.amount_minor, charge.refundable_minor}
-        return tuple(sorted(amount for amount in amounts if amount))
 
 
 def _refund(effect: Effect, letters: Sequence[str]) -> RefundFact:
