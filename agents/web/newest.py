@@ -7,10 +7,11 @@ of them. With one workspace at a time, each part ends after a page, by the index
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime
 from typing import TypeVar
 
 from django.db import connections
-from django.db.models import Model, QuerySet
+from django.db.models import Model, Q, QuerySet
 
 M = TypeVar("M", bound=Model)
 
@@ -34,3 +35,10 @@ def newest(found: QuerySet[M], workspaces: Iterable[int], column: str, most: int
         cursor.execute(sql, given)
         keys = [found.model._meta.pk.to_python(key) for _, key in cursor.fetchall()]
     return found.model._default_manager.filter(pk__in=keys).order_by(f"-{column}", "-pk")
+
+
+def older(found: QuerySet[M], column: str, when: datetime, pk: object) -> QuerySet[M]:
+    """Return the rows behind a place in that order."""
+    # A database begins there in its index only where a condition by itself says so.
+    behind = Q(**{f"{column}__lt": when}) | Q(**{column: when}, pk__lt=pk)
+    return found.filter(behind, **{f"{column}__lte": when})

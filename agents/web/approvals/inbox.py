@@ -23,7 +23,7 @@ from agents.web.approvals.queue import VIEWS, WHOLE, QueueAddress
 from agents.web.approvals.selection import Reviewer, open_in
 from agents.web.approvals.wording import act, kind_of_request
 from agents.web.forms import whole_number
-from agents.web.newest import newest
+from agents.web.newest import newest, older
 from agents.web.times import read_time
 
 INBOX = 100  # requests on one page
@@ -128,7 +128,7 @@ def decided_page(
     at, _, mark = before.partition("_")
     when, pk = read_time(at), whole_number(mark)
     if when and pk is not None:
-        found = found.filter(Q(decided_at__lt=when) | Q(decided_at=when, pk__lt=pk))
+        found = older(found, "decided_at", when, pk)
     found = newest(found, access.workspaces_of(user), "decided_at", DECIDED_PAGE + 1)
     rows = _rows(found.select_related("run", "decided_by", *_HOLDERS), at=timezone.now())
     if len(rows) <= DECIDED_PAGE:

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from django.contrib.auth.models import User
 from django.db import connection
-from django.db.models import F, Q, QuerySet
+from django.db.models import F, QuerySet
 from django.http import QueryDict
 from django.utils import timezone
 
@@ -23,7 +23,7 @@ from agents.policies.ends import end_sentence
 from agents.tools import letter_tools
 from agents.web import access
 from agents.web.forms import whole_number
-from agents.web.newest import newest
+from agents.web.newest import newest, older
 from agents.web.times import read_time
 
 PAGE = 50
@@ -184,8 +184,7 @@ def _after(found: QuerySet[Run], place: tuple[datetime, UUID] | None) -> QuerySe
     """Go on behind a run."""
     if place is None:
         return found
-    when, pk = place
-    return found.filter(Q(created_at__lt=when) | Q(created_at=when, pk__lt=pk))
+    return older(found, "created_at", *place)
 
 
 def _place(mark: str) -> tuple[datetime, UUID] | None:
