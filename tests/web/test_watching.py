@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from tests.engine.scene import Scene
 from tests.web.test_journeys import (
@@ -70,3 +70,16 @@ def test_a_reader_holds_a_page_and_takes_over_what_is_new(
         eve.get_by_role("button", name="Resume page updates").click()
 
         expect(eve.locator("#run .meta .chip").first).to_have_text("Waiting")
+
+
+def test_a_page_whose_stream_is_not_answered_asks_again(
+    scene: Scene, browser: Browser, complaints: list[str]
+) -> None:
+    held: list[Route] = []
+    with serve() as site:
+        eve = desk(browser, site, "eve", complaints)
+        eve.route("**/live/**", lambda route: route.continue_() if held else held.append(route))
+        eve.goto(f"{site}/runs/")
+        expect(eve.locator("#live")).to_have_text("Updated every 5 s")
+        expect(eve.locator("#live")).to_have_text("Live", timeout=40_000)  # htmx gives up after 60
+    assert held
