@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from functools import partial
 from threading import Event
 from typing import Any
 
@@ -25,7 +24,7 @@ from agents.engine.perform import RunExecutor
 from agents.engine.threads import close_connections
 from agents.models import Endpoint, LostRun, Run, Step
 from agents.tools import TOOLS, OutcomeUnknown
-from tests.engine.scene import REFUND_500, go, set_scene
+from tests.engine.scene import REFUND_500, go, in_thread, set_scene
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
@@ -47,6 +46,11 @@ def world_of(journal: Journal) -> RunExecutor:
 
 def begun(journal: Journal) -> list[str]:
     return list(Step.objects.filter(run=journal.run).values_list("key", flat=True))
+
+
+def lose(journal: Journal) -> None:
+    """Let another worker claim the run, while the event loop waits: nothing is committed before."""
+    in_thread(lambda: Run.objects.filter(pk=journal.run.pk).update(fence=99))
 
 
 @pytest.mark.breaks("I32")  # a run that nobody drives
@@ -254,7 +258,7 @@ def test_who_lost_the_run_during_a_long_question_hears_so_and_writes_nothing(
     journal = claim_launched()
 
     async def ask(*args: object, **named: object) -> llm.ModelAnswer:
-        await in_database(partial(Run.objects.filter(pk=journal.run.pk).update, fence=99))
+        lose(journal)
         await asyncio.sleep(2 * journals.SOON)
         return llm.ModelAnswer("said", "demo", 1, 1, 0, demo=True)
 
@@ -274,7 +278,7 @@ def test_a_server_that_did_not_answer_is_counted_though_the_run_was_lost_meanwhi
 
     async def ask(*args: object, **named: object) -> None:
         journal.begin("two", question("two"))  # what a flow beside it writes down
-        await in_database(partial(Run.objects.filter(pk=journal.run.pk).update, fence=99))
+        lose(journal)
         await asyncio.sleep(2 * journals.SOON)
         raise llm.ModelFailed("llm_error", "503", retry=True, outage=True)
 
