@@ -169,8 +169,12 @@ if (live) {
   document.addEventListener("htmx-sse-before-connection", (event) => {
     if (event.detail.connection.attempt > 0) showLive(false);
   });
-  // htmx begins when it has come, which may be before its extension has: then nothing was opened.
-  setTimeout(() => live.dataset.htmxPowered ?? htmx.process(live));
+  // Not before this file listens: a stream that is there first is never seen to have come. And htmx
+  // may have looked at the page before its extension was there.
+  setTimeout(() => {
+    live.dataset.htmxPowered ?? htmx.process(live);
+    htmx.trigger(live, "open");
+  });
   // What belongs to who reads it is not sent, only that it changed.
   live.addEventListener("card", () => refresh(["#card", "#claim", "#evidence", ".queuepage > #strip"]));
   let later = null;
@@ -197,8 +201,7 @@ if (live) {
   setInterval(() => {
     if (!live.classList.contains("stale") || document.hidden) return;
     look();
-    // A stream that broke is opened again by the extension; one that never came, by us: its first
-    // request may have failed before this file was there to hear of it.
+    // A stream that broke is opened again by the extension; one that never came, by us.
     htmx.trigger(live, "open");
   }, POLL);
 }

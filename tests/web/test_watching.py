@@ -83,3 +83,19 @@ def test_a_page_whose_stream_is_not_answered_asks_again(
         expect(eve.locator("#live")).to_have_text("Updated every 5 s")
         expect(eve.locator("#live")).to_have_text("Live", timeout=40_000)  # htmx gives up after 60
     assert held
+
+
+def test_a_page_whose_own_script_comes_last_is_live(
+    scene: Scene, browser: Browser, complaints: list[str]
+) -> None:
+    held: list[Route] = []
+    with serve() as site:
+        eve = desk(browser, site, "eve", complaints)
+        eve.route("**/opsconsole*.js", lambda route: held.append(route))
+        eve.goto(f"{site}/runs/", wait_until="commit")
+        expect(eve.locator("#live")).to_have_attribute("data-htmx-powered", "true")
+        # What is asked after a stream of the page's own is answered after it.
+        eve.evaluate("() => fetch('/live/').then((answer) => answer.body.cancel())")
+        held[0].continue_()
+
+        expect(eve.locator("#live")).to_have_text("Live")
