@@ -1,8 +1,10 @@
-"""The guards of members, invitations, second factors and figures, each left out once."""
+"""The guards of members, invitations, second factors and shared requests, each left out once."""
 
 from tests.mutants.plant import Mutant
 
 FACTOR, MEMBERS = "tests/web/test_second_factor.py", "tests/web/test_members.py"
+SHARED = "tests/engine/test_sharing.py"
+ROLES = "agents/operations/roles.py"
 
 PEOPLE = (
     Mutant(
@@ -32,5 +34,68 @@ PEOPLE = (
         "found if found and secrets.compare_digest(found.token, token) else None",
         "found",
         "tests/web/test_invitations.py -k forged",
+    ),
+    Mutant(
+        "a reviewer hands over what another has claimed",
+        "agents/operations/assigning.py",
+        "if require_member(found.workspace, by, *DECIDES).role != Role.ADMIN:",
+        "if False:",
+        SHARED,
+    ),
+    Mutant(
+        "a request is handed to whoever cannot decide it",
+        "agents/operations/assigning.py",
+        "if not receivers:",
+        "if False:",
+        f"{SHARED} -k neither_gives_nor_gets",
+    ),
+    Mutant(
+        "a snooze outlives the deadline",
+        "agents/operations/snoozing.py",
+        "if not at < until < deadline:",
+        "if not at < until:",
+        f"{SHARED} -k ends_before_the_deadline",
+    ),
+    Mutant(
+        "whoever snoozes a request keeps it claimed",
+        "agents/operations/snoozing.py",
+        "if found.claimed_by == by:",
+        "if False:",
+        SHARED,
+    ),
+    Mutant(
+        "a comment shows a card number",
+        "agents/operations/commenting.py",
+        "redact_for(found.run, text.strip())",
+        "text.strip()",
+        f"{SHARED} -k kept_masked_once",
+    ),
+    Mutant(
+        "a comment sent twice is there twice",
+        "agents/operations/commenting.py",
+        "if before and is_repeated and",
+        "if False and",
+        f"{SHARED} -k kept_masked_once",
+    ),
+    Mutant(
+        "whoever is removed stays signed in",
+        ROLES,
+        "        forget_sessions(user, workspaces, at=at, actor=actor)\n        part.delete()",
+        "        part.delete()",
+        f"{MEMBERS} -k holds_nothing",
+    ),
+    Mutant(
+        "whoever is removed keeps what they held",
+        ROLES,
+        "        count = release_held(workspace, user, held, at=at, actor=actor)\n        facts",
+        "        count = 0\n        facts",
+        f"{MEMBERS} -k holds_nothing",
+    ),
+    Mutant(
+        "the last admin is removed",
+        ROLES,
+        "        part = find_part(workspace, user)\n        _keep_an_admin(part)\n        teams",
+        "        part = find_part(workspace, user)\n        teams",
+        "tests/commands/test_people.py -k only_admin",
     ),
 )

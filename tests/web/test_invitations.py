@@ -63,6 +63,9 @@ def test_who_is_invited_by_mail_joins_once_with_name_and_password(
     made = Invitation.objects.get()
     assert token not in f"{vars(made)}{[e.facts for e in Event.objects.all()]}"
     assert "ada invites you as a reviewer, in the team Leads." in words(Client().get(page).text)
+    scanner = Client()  # a mail server's: it opens each link, and may do so again and again
+    scans = [(scanner.head(page), scanner.get(page)) for _ in range(21)]
+    assert {answer.status_code for scan in scans for answer in scan} == {200}
     refused = [accept(token, name, PASSWORD) for name in ("rita", "Mia", "mia x", "simulated-x")]
     assert {(one.status_code, "Choose another name" in one.text) for one in refused} == {
         (422, True)
