@@ -182,7 +182,7 @@ def test_flows_side_by_side_really_run_at_once() -> None:
     def three() -> Flow:
         return (yield Together("all", {"a": one(), "b": one(), "c": one()}))
 
-    strand = asyncio.run(asyncio.wait_for(drive(three(), Slow(lambda k, e: k)), 5))
+    strand = asyncio.run(asyncio.wait_for(drive(three(), Slow(lambda k, e: k)), 60))
 
     assert strand.outcome is not None
     assert {o.value for o in strand.outcome.value.values()} == set(under_way)
@@ -210,7 +210,7 @@ def test_a_flow_goes_on_though_another_asks_for_something_alone() -> None:
 
     world = Slow(lambda key, effect: 7)
 
-    strand = asyncio.run(asyncio.wait_for(drive(both(), world), 5))
+    strand = asyncio.run(asyncio.wait_for(drive(both(), world), 60))
 
     assert strand.outcome is not None
     assert len(world.calls) == 4

@@ -243,7 +243,7 @@ def test_a_question_that_takes_long_is_seen_while_it_is_asked(
         return llm.ModelAnswer("said", "demo", 1, 1, 0, demo=True)
 
     async def ask_model() -> Reply:
-        return await asyncio.wait_for(world_of(journal).do("one", question("one")), 5)
+        return await asyncio.wait_for(world_of(journal).do("one", question("one")), 60)
 
     monkeypatch.setattr(llm, "ask", ask)
     reply = asyncio.run(ask_model())
@@ -317,11 +317,11 @@ def test_a_commit_under_way_is_waited_for_though_its_flow_is_cancelled() -> None
 
     def work(at: object) -> None:
         reached.set()
-        go_on.wait(5)
+        go_on.wait(60)
 
     async def cancel_flow() -> bool:
         flow = asyncio.create_task(journal.transact(work))
-        await asyncio.to_thread(reached.wait, 5)
+        await asyncio.to_thread(reached.wait, 60)
         flow.cancel()
         done, _ = await asyncio.wait([flow], timeout=0.1)
         go_on.set()
@@ -362,13 +362,13 @@ def test_who_commits_what_waits_also_waits_for_what_another_is_committing() -> N
 
     def note_refusal(commit: Commit) -> None:
         reached.set()
-        go_on.wait(5)
+        go_on.wait(60)
         commit.say("effect.refused", {"key": "it"})
 
     async def side_by_side() -> bool:
         journal.under_lock(note_refusal)
         other = asyncio.create_task(journal.flush())
-        await asyncio.to_thread(reached.wait, 5)
+        await asyncio.to_thread(reached.wait, 60)
         own = asyncio.create_task(journal.flush())  # nothing waits: the other has taken it
         done, _ = await asyncio.wait([own], timeout=0.1)
         go_on.set()

@@ -66,13 +66,14 @@ def test_turns_come_in_the_order_of_asking_and_patience_ends() -> None:
     with ThreadPoolExecutor(5) as crowd:
 
         def wait(number: int) -> None:
-            assert line.acquire(5)
+            assert line.acquire(60)
             order.append(number)
             line.release()
 
         for number in range(5):
             crowd.submit(wait, number)
-            time.sleep(0.02)
+            while len(line._waiting) == number:
+                time.sleep(0.001)
         line.release()
 
     assert order == [0, 1, 2, 3, 4]

@@ -39,7 +39,7 @@ def test_who_was_busy_last_is_busy_next_so_few_connections_are_opened() -> None:
     pool = Pool(4, "test")
 
     one_by_one = {pool.submit(current_thread).result() for _ in range(8)}
-    meeting = Barrier(2, timeout=5)
+    meeting = Barrier(2, timeout=60)
     at_once = [pool.submit(meeting.wait) for _ in range(2)]
 
     assert len(one_by_one) == 1
@@ -73,7 +73,7 @@ def test_an_error_that_asyncio_does_not_take_reaches_who_asked_all_the_same() ->
     pool = Pool(1, "test")
 
     async def raise_in_pool() -> None:
-        await asyncio.wait_for(pool.run(lambda: next(iter(()))), 5)
+        await asyncio.wait_for(pool.run(lambda: next(iter(()))), 60)
 
     with pytest.raises(RuntimeError, match="StopIteration"):
         asyncio.run(raise_in_pool())
@@ -92,7 +92,7 @@ def test_a_thread_that_could_not_be_started_is_missed_by_nobody(
         with pytest.raises(RuntimeError):
             pool.submit(partial(done.append, "refused"))
 
-    pool.submit(partial(done.append, "taken")).result(5)
+    pool.submit(partial(done.append, "taken")).result(60)
     assert done == ["taken"]
 
 

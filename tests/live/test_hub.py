@@ -22,9 +22,9 @@ def update(topic: RunTopic | ActivityTopic, version: str) -> Update:
     return Update(topic, version, b"data: %s\n" % version.encode())
 
 
-def messages(viewer: Viewer, count: int) -> list[bytes]:
+def messages(viewer: Viewer, count: int, *, seconds: float = 30) -> list[bytes]:
     async def read() -> list[bytes]:
-        return [await asyncio.wait_for(viewer.message(), 1) for _ in range(count)]
+        return [await asyncio.wait_for(viewer.message(), seconds) for _ in range(count)]
 
     return asyncio.run(read())
 
@@ -36,7 +36,7 @@ def test_a_slow_reader_is_sent_the_newest_state_once() -> None:
 
     assert messages(viewer, 1) == [b"id: r999\ndata: 999\n\n"]
     with pytest.raises(TimeoutError):
-        messages(viewer, 1)
+        messages(viewer, 1, seconds=0.1)
 
 
 def test_an_id_tells_all_that_the_viewer_has() -> None:
@@ -85,15 +85,15 @@ def test_a_page_that_opens_while_the_last_one_closes_is_served() -> None:
 
         monkeypatch.setattr(hub, "_read", opening)
         hub.join(first)
-        await asyncio.wait_for(first.message(), 5)
+        await asyncio.wait_for(first.message(), 30)
         hub.leave(first)
         try:
-            return await asyncio.wait_for(second.message(), 5)
+            return await asyncio.wait_for(second.message(), 30)
         finally:
             monkeypatch.undo()
             hub.leave(second)
             if hub._task:
-                await asyncio.wait_for(hub._task, 5)
+                await asyncio.wait_for(hub._task, 30)
 
     with pytest.MonkeyPatch.context() as monkeypatch:
         message = asyncio.run(change_pages(monkeypatch))

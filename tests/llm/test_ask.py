@@ -190,7 +190,7 @@ def asked_in_turn(*places: tuple[str, str]) -> list[llm.ModelAnswer]:
         answers = []
         for url, key in places:
             with override_settings(OPENAI_BASE_URL=url, OPENAI_API_KEY=key):
-                answers.append(await llm.ask(QUESTION, timeout=5))
+                answers.append(await llm.ask(QUESTION, timeout=60))
         return answers
 
     return asyncio.run(all_of_them())
@@ -215,10 +215,10 @@ def test_clients_open_again_after_close(replay: ReplayServer) -> None:
     url, _ = load_script(replay, "Hello", "Again")
 
     async def twice() -> tuple[int, str]:
-        await llm.ask(QUESTION, timeout=5)
+        await llm.ask(QUESTION, timeout=60)
         await llm.close()
         between = still_open()
-        return between, (await llm.ask(QUESTION, timeout=5)).text
+        return between, (await llm.ask(QUESTION, timeout=60)).text
 
     with override_settings(OPENAI_BASE_URL=url):
         assert asyncio.run(twice()) == (0, "Again")
@@ -229,11 +229,11 @@ def test_closing_where_nothing_is_open_is_no_error() -> None:
 
 
 def test_many_questions_wait_side_by_side(replay: ReplayServer) -> None:
-    url, session = load_script(replay, *[{"text": "Hello", "delay_s": 0.2}] * 50)
+    url, session = load_script(replay, *[{"text": "Hello", "delay_s": 0.5}] * 50)
 
     async def together() -> list[llm.ModelAnswer]:
         questions = [llm.Question("worker", {"goal": n}, as_json=True) for n in range(50)]
-        return await asyncio.gather(*(llm.ask(q, timeout=3) for q in questions))
+        return await asyncio.gather(*(llm.ask(q, timeout=20) for q in questions))
 
     with override_settings(OPENAI_BASE_URL=url):
         answers = asyncio.run(together())

@@ -44,7 +44,7 @@ def _nothing_is_configured(settings: Json) -> None:
 
 
 def ask_model(role: str, inputs: Json) -> llm.ModelAnswer:
-    return asyncio.run(llm.ask(llm.Question(role, inputs, role == "worker"), timeout=5))
+    return asyncio.run(llm.ask(llm.Question(role, inputs, role == "worker"), timeout=60))
 
 
 def proposal_for(goal: str, last: Json = None, recent: Json = ()) -> Json:

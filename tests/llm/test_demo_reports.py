@@ -33,7 +33,7 @@ def _nothing_is_configured(settings: Json) -> None:
 
 def ask_model(role: str, inputs: Json) -> str:
     question = llm.Question(role, inputs, as_json=role == "planner")
-    return asyncio.run(llm.ask(question, timeout=5)).text
+    return asyncio.run(llm.ask(question, timeout=60)).text
 
 
 def plan_for(goal: str) -> list[Task]:

@@ -24,7 +24,7 @@ def _nothing_is_configured(settings: Json) -> None:
 
 def ask_model(role: str, inputs: Json) -> str:
     question = llm.Question(role, inputs, as_json=role == "router")
-    return asyncio.run(llm.ask(question, timeout=5)).text
+    return asyncio.run(llm.ask(question, timeout=60)).text
 
 
 def route_for(goal: str, forbidden: tuple[str, ...] = ()) -> Json:

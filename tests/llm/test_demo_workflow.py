@@ -28,7 +28,7 @@ def _nothing_is_configured(settings: Json) -> None:
 
 def ask_model(role: str, **inputs: Json) -> str:
     question = llm.Question(role, {**STEP, **inputs}, as_json=role != "executor")
-    return asyncio.run(llm.ask(question, timeout=5)).text
+    return asyncio.run(llm.ask(question, timeout=60)).text
 
 
 def test_it_commits_to_the_tools_it_has() -> None:
