@@ -72,19 +72,6 @@ def test_a_reader_holds_a_page_and_takes_over_what_is_new(
         expect(eve.locator("#run .meta .chip").first).to_have_text("Waiting")
 
 
-def test_a_page_whose_stream_is_not_answered_asks_again(
-    scene: Scene, browser: Browser, complaints: list[str]
-) -> None:
-    held: list[Route] = []
-    with serve() as site:
-        eve = desk(browser, site, "eve", complaints)
-        eve.route("**/live/**", lambda route: route.continue_() if held else held.append(route))
-        eve.goto(f"{site}/runs/")
-        expect(eve.locator("#live")).to_have_text("Updated every 5 s")
-        expect(eve.locator("#live")).to_have_text("Live", timeout=40_000)  # htmx gives up after 60
-    assert held
-
-
 def test_a_page_whose_own_script_comes_last_is_live(
     scene: Scene, browser: Browser, complaints: list[str]
 ) -> None:
