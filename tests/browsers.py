@@ -19,11 +19,14 @@ COMMANDS = (
     *("microsoft-edge", "microsoft-edge-stable"),
 )
 MAC = "/Applications/{0}.app/Contents/MacOS/{0}"
-MISSING = "no Chromium or Chrome was found"
+MISSING = "no Chromium or Chrome that Playwright can drive was found"
+# Playwright brings a Node of its own, and that needs a library which a small Debian lacks.
+PACKAGES = ("chromium", "libatomic1")
 ADVICE = (
-    f"{MISSING} and none could be fetched. Install one (Debian: apt install chromium; "
+    f"{MISSING} and none could be fetched. Install one (Debian: apt install {' '.join(PACKAGES)}; "
     f"elsewhere: .venv/bin/playwright install --with-deps chromium) or name it by {VARIABLE}."
 )
+PLAYWRIGHT = (sys.executable, "-m", "playwright")
 LONGEST = 600  # seconds for a download
 
 
@@ -32,16 +35,18 @@ def find() -> str:
     """Return the path of a browser that starts, or "". One that was named is the only candidate."""
     given = os.environ.get(VARIABLE)
     candidates: Iterable[str] = [given] if given else _candidates()
+    if not _succeeds([*PLAYWRIGHT, "--version"], 60):
+        return ""
     return next((path for path in candidates if _starts(path)), "")
 
 
 def fetch() -> str:
     """Get a browser where that needs nobody's leave. Return its path, or "" if none came."""
     print(f"{MISSING}; fetching one (once)", flush=True)
-    ways = [[sys.executable, "-m", "playwright", "install", "chromium"]]
+    ways = [[*PLAYWRIGHT, "install", "chromium"]]
     if which("apt-get") and os.geteuid() == 0:
         ways += [["apt-get", "update", "-qq"]]
-        ways += [["apt-get", "install", "-y", "-qq", "--no-install-recommends", "chromium"]]
+        ways += [["apt-get", "install", "-y", "-qq", "--no-install-recommends", *PACKAGES]]
     for way in ways:
         if not find() and _succeeds(way, LONGEST):
             find.cache_clear()

@@ -91,6 +91,16 @@ def test_a_browser_that_was_named_and_does_not_start_is_a_failure(tmp_path: Path
     assert "Browser:    FAILED" in ended.stdout
 
 
+def test_a_browser_that_playwright_cannot_drive_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its driver needs a library that a bare Debian lacks; a browser alone is no help then."""
+    monkeypatch.setenv("PLAYWRIGHT_NODEJS_PATH", str(tmp_path / "node"))
+    monkeypatch.setenv(browsers.VARIABLE, which("true") or "")
+
+    assert browsers.find.__wrapped__() == ""
+
+
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.skipif(connection.vendor != "sqlite", reason="rows are put back on SQLite only")
 def test_rows_that_take_long_are_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
