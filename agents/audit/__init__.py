@@ -1,1 +1,1 @@
-"""The record in its database, sealed, copied and verified. What it consists of: `agents.record`."""
+"""Seal, copy, archive and verify the record in its database; its format is in `agents.record`."""

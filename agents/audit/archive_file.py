@@ -1,8 +1,8 @@
-"""The two files of an archive: the record, which never changes, and the texts apart from it.
+"""The two files of an archive: the record, which never changes, and the erasable texts.
 
-The record is a copy as agents.audit.bundle makes one, of some runs, without texts: their digests
-are in its events. The other file has a line for each run with its texts and what its steps asked
-and were answered; an erasure empties that line, and the record holds as before.
+The record is a copy of some runs in the format of agents.audit.bundle, without texts; its events
+hold their digests. The other file has one line per run: its texts, and the requests and replies of
+its steps. Erasing a run empties that line and leaves the record valid.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from agents.record.chain import spell_time
 from agents.record.chain_faults import UNTOLD_ERASURE, Linked, first_fault
 from agents.record.erasable_texts import TEXTS, Text
 
-PART = ".part"  # of files that no event tells of yet
-NEXT = ".next"  # of texts while some are emptied
+PART = ".part"  # a file that no event names yet
+NEXT = ".next"  # the new texts while some are being emptied
 STEP = ("position", "key", "kind", "fingerprint", "asked", "reply", "failed")
 
 
@@ -38,7 +38,7 @@ class Unfit(Exception):
 
 @dataclass(frozen=True)
 class ArchiveFiles:
-    """Where the files of an archive are."""
+    """The paths of an archive's files."""
 
     record: Path
     texts: Path
@@ -50,11 +50,11 @@ class ArchiveFiles:
 
     @property
     def parts(self) -> ArchiveFiles:
-        """Return where they are while they are written."""
+        """Return the paths used while the files are written."""
         return ArchiveFiles(_part(self.record), _part(self.texts))
 
     def take_places(self) -> None:
-        """Put the parts, where there are any, in their places. Done again, nothing is changed."""
+        """Move any part files to their final paths. Calling it again changes nothing."""
         for path in (self.record, self.texts):
             if _part(path).exists():
                 os.replace(_part(path), path)
@@ -62,16 +62,16 @@ class ArchiveFiles:
 
 
 def numbers(directory: Path, slug: str) -> set[int]:
-    """Return the numbers of a workspace's archives that have a file in a directory."""
+    """Return the numbers of the workspace's archives with a file in the directory."""
     names = re.compile(rf"{re.escape(slug)}-(\d{{4,}})\.(record|texts)\.jsonl")
     found = (names.fullmatch(path.name) for path in directory.iterdir())
     return {int(name[1]) for name in found if name}
 
 
 def clear(directory: Path, slug: str) -> None:
-    """Remove what interrupted calls left of a workspace; others may share the directory.
+    """Remove a workspace's temporary files after interrupted calls; others may share the directory.
 
-    What is told of has to be in its place.
+    Files that an event names must already be at their final paths.
     """
     left = re.compile(rf"{re.escape(slug)}-\d{{4,}}\.(record|texts)\.jsonl({PART}|{NEXT})")
     for path in directory.iterdir():
@@ -84,7 +84,7 @@ def _part(path: Path) -> Path:
 
 
 def write(files: ArchiveFiles, header: Json, groups: Iterable[list[UUID]]) -> str:
-    """Write the runs of these groups into new files. Return the digest of the record's file."""
+    """Write the runs of `groups` to new files. Return the digest of the record file."""
     digest, count = hashlib.sha256(), 0
     with _new(files.record) as record, _new(files.texts) as texts:
 
@@ -113,7 +113,7 @@ def write(files: ArchiveFiles, header: Json, groups: Iterable[list[UUID]]) -> st
 
 
 def steps_of(keys: Collection[UUID]) -> dict[UUID, list[Json]]:
-    """Return what the steps of these runs asked and were answered, as the texts' file has it."""
+    """Return the requests and replies of these runs' steps, as the texts file holds them."""
     found: dict[UUID, list[Json]] = {key: [] for key in keys}
     for run, *values in (
         Step.objects.filter(run__in=keys).order_by("run", "position").values_list("run", *STEP)
@@ -123,16 +123,16 @@ def steps_of(keys: Collection[UUID]) -> dict[UUID, list[Json]]:
 
 
 class FiledRun(NamedTuple):
-    """A run as an archive's files have it, checked text by text."""
+    """A run read from an archive, with every text checked."""
 
     run: UUID
     event_count: int
     head_hash: str  # of the last event
-    steps: str  # the digest of its steps, which no event holds; "": its texts were erased
+    steps: str  # digest of its steps, which no event holds; "": its texts were erased
 
 
 def read_runs(files: ArchiveFiles) -> Iterator[FiledRun]:
-    """Yield each run of an archive; one is held at a time. Raises Unfit, OSError."""
+    """Yield the runs of an archive, holding one at a time. Raises Unfit, OSError."""
     digest, count = hashlib.sha256(), 0
     chain: Json = None
     events: list[Json] = []
@@ -184,7 +184,7 @@ def _check_run(chain: Json, events: list[Json], line: bytes) -> FiledRun:
 
 
 def _texts(facts: Json, beside: Json, seq: str) -> dict[str, Text]:
-    """Return an event's texts; all of them are marked erased if its run was erased since."""
+    """Return an event's texts; if its run has been erased, all must be marked erased."""
     empty = dict.fromkeys(facts.get(TEXTS, {}))
     given = empty if "erased" in beside else beside["texts"].get(seq, {})
     return {
@@ -194,7 +194,7 @@ def _texts(facts: Json, beside: Json, seq: str) -> dict[str, Text]:
 
 
 def digest_of_record(files: ArchiveFiles) -> str:
-    """Return the digest of the record's lines but the last, which holds it too. Raises OSError."""
+    """Return the digest of all lines of the record but the last, which holds it. Raises OSError."""
     digest, held = hashlib.sha256(), b""
     with files.record.open("rb") as record:
         for line in record:
@@ -204,9 +204,9 @@ def digest_of_record(files: ArchiveFiles) -> str:
 
 
 def forget(files: ArchiveFiles, erased: Collection[UUID]) -> tuple[int, int]:
-    """Empty the texts of erased runs. Return of how many now, and of how many they are empty.
+    """Empty the texts of erased runs. Return how many were emptied now, and how many are empty.
 
-    What a crash leaves is the file before. Raises Unfit where a line cannot be read or is missing.
+    A crash leaves the previous file. Raises Unfit if a line cannot be read or is missing.
     """
     now, count, fresh = 0, 0, files.texts.with_name(files.texts.name + NEXT)
     with files.texts.open("rb") as old, _new(fresh) as new:
@@ -228,7 +228,7 @@ def forget(files: ArchiveFiles, erased: Collection[UUID]) -> tuple[int, int]:
 
 
 def header_of(archive: Archive) -> Json:
-    """Return what the first line of an archive says of it."""
+    """Return the first line of an archive, which describes it."""
     return {
         "archive": {"number": archive.number, "before": spell_time(archive.before)},
         "at": spell_time(archive.at),
@@ -238,7 +238,7 @@ def header_of(archive: Archive) -> Json:
 
 @contextmanager
 def _new(path: Path) -> Iterator[IO[str]]:
-    """Open a new file for its owner only; it is on the disk when it is left."""
+    """Open a new file that only its owner can read; leaving the block syncs it to disk."""
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(handle, "w", encoding="utf-8") as file:
         yield file

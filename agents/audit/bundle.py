@@ -1,9 +1,9 @@
-"""A copy of the record that can be checked without us: JSON lines of heads, chains and events.
+"""A copy of the record that can be verified elsewhere: JSON lines of heads, chains and events.
 
-Heads come first: all of them, as each names the one before. Of the part of another workspace a
-head shows only what its seal covers, a digest (in heads of version 1: of each chain). The last
-line has the digest of all lines before it, so that a download that broke off is not taken for a
-short record. scripts/verify_bundle.py reads it.
+All heads come first, since each names the one before. Of other workspaces a head shows only the
+digest that its seal covers (in heads of version 1: one per chain). The last line holds the digest
+of all lines before it, so that a truncated download is not taken for a short record.
+scripts/verify_bundle.py reads it.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ T = TypeVar("T", bound=Model)
 
 
 def lines(workspaces: QuerySet[Workspace], *, at: datetime, step: Step = no_step) -> Iterator[str]:
-    """Yield the record of `workspaces` line by line; `step` hears how many chains are written.
+    """Yield the record of `workspaces` line by line; call `step` with the number of chains done.
 
-    What came after the first line was asked for is not in it. A few runs are held at once.
+    Later additions to the record are left out. A few runs are in memory at a time.
     """
     return _with_newlines(_documents(workspaces, at, step))
 
 
 def lines_of_run(run: Run, *, at: datetime) -> Iterator[str]:
-    """Yield the proof of one run: its chain, with the heads that seal it and no others.
+    """Yield the proof of one run: its chain and only the heads that seal it.
 
-    These name the chains that they seal beside it in its workspace, and nothing else of them.
+    These heads also name the other chains of its workspace that they seal, but hold none of them.
     """
     return _with_newlines(_documents_of_run(run, at))
 
@@ -78,7 +78,7 @@ def _documents(workspaces: QuerySet[Workspace], at: datetime, step: Step) -> Ite
 
 
 def _in_pages(rows: QuerySet[T], key: str, most: int) -> Iterator[T]:
-    """Yield rows in the order of a number. Who takes them slowly holds no statement meanwhile."""
+    """Yield rows by ascending `key`, page by page: a slow reader keeps no statement open."""
     last = -1
     while some := list(rows.filter(**{f"{key}__gt": last}).order_by(key)[:most]):
         yield from some
@@ -97,9 +97,9 @@ def _documents_of_run(run: Run, at: datetime) -> Iterator[Json]:
 
 
 def run_lines(keys: list[UUID], upto: int | None) -> Iterator[Json]:
-    """Yield the chains of a few runs, each up to the end that its row gives: it may grow meanwhile.
+    """Yield the chains of a few runs, each up to the end its row gives, as it may grow meanwhile.
 
-    None is later than the event `upto`. Of an archived run the events are in its archive.
+    No event is later than `upto`. The events of an archived run are in its archive.
     """
     rows, events = _read_runs(keys)
     graves = Tombstone.objects.in_bulk(keys)
@@ -114,7 +114,7 @@ def run_lines(keys: list[UUID], upto: int | None) -> Iterator[Json]:
             elif gone:
                 run.event_count, run.head_hash = gone.event_count, gone.head_hash
             else:
-                continue  # it was launched after this copy was asked for
+                continue  # launched after this copy began
         line = _chain_line(name_of(workspace=run.workspace_id, run=run.pk), run)
         if gone:
             line["chain"]["archived"] = {
@@ -127,7 +127,7 @@ def run_lines(keys: list[UUID], upto: int | None) -> Iterator[Json]:
 
 
 def _read_runs(keys: list[UUID]) -> tuple[list[Run], dict[UUID, list[Event]]]:
-    """Return runs, and their events with texts, as they were all before or all after an archive."""
+    """Return runs and their events with texts, all from before or all from after an archive."""
     runs = Run.objects.filter(pk__in=keys).order_by("pk")
     while True:
         rows = list(runs.only("workspace_id", "event_count", "head_hash", "archived_at"))
@@ -142,7 +142,7 @@ def _read_runs(keys: list[UUID]) -> tuple[list[Run], dict[UUID, list[Event]]]:
 
 
 def _as_of(workspace: Workspace, upto: int) -> Workspace:
-    """Return a workspace whose chain ends where it did when `upto` was the newest event."""
+    """Return a workspace with its chain cut after the event `upto`."""
     known = workspace.events.filter(run=None, seq__lte=workspace.event_count)
     if known.filter(pk__gt=upto).exists():
         last = known.filter(pk__lte=upto).order_by("seq").last()
@@ -155,7 +155,7 @@ def _chain_line(name: str, row: Run | Workspace) -> Json:
 
 
 def _visible_head(head: seals.SealedHead, whose: Collection[str]) -> Json:
-    """Return a head as one may see it who may see the workspaces `whose`."""
+    """Return a head as shown to readers of the workspaces `whose`."""
     shown: dict[str, Json] = {
         "number": head.number,
         "at": head.at,
@@ -174,7 +174,7 @@ def _visible_head(head: seals.SealedHead, whose: Collection[str]) -> Json:
 
 
 def _chains_of(head: seals.SealedHead, whose: Collection[str]) -> set[str]:
-    """Return the chains of version 1 that are of these workspaces."""
+    """Return the version 1 chains that belong to these workspaces."""
     runs = Run.objects.filter(pk__in=run_keys(head.moved), workspace__in=[int(pk) for pk in whose])
     mine = {name_of(workspace=0, run=pk) for pk in runs.values_list("pk", flat=True)}
     return mine | {name_of(workspace=int(pk)) for pk in whose}

@@ -1,4 +1,4 @@
-"""Read the events of a chain beside what was sealed of it, and hold their times against seals."""
+"""Read a chain's events alongside its seals, and check their times against the seals."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from agents.models.event import hashed_parts, texts_of
 from agents.record.chain_faults import Fault, Linked
 from agents.record.claimed_rows import Told
 
-LATE = timedelta(minutes=10)  # between what an event says and its seal, where nothing is wrong
+LATE = timedelta(minutes=10)  # the longest normal delay between an event and its seal
 LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
 class ChainReader:
-    """Reads the events of a chain once, for all who look at them, beside what was sealed of it."""
+    """Reads a chain's events once for all checks, comparing each with its seal."""
 
     def __init__(
         self, row: Run | Workspace, sealed: Iterator[tuple[str, str]], newest: str
@@ -33,12 +33,12 @@ class ChainReader:
         self.first_loose: int | None = None  # the lowest key of an event that no head covers
         self.between: tuple[datetime, datetime] | None = None
         self.fault: Fault | None = None
-        self.unlike: Fault | None = None  # the first event that is not the one that was sealed
+        self.unlike: Fault | None = None  # the first event that differs from the sealed one
         self.doubt: Fault | None = None
         self.told = Told()
 
     def skip(self, count: int, head: str) -> Fault | None:
-        """Pass over the events that are archived; return why they cannot be those, if so."""
+        """Skip the archived events. Return the reason if they differ from the sealed ones."""
         hashes = [hashed for hashed, _ in islice(self.sealed, count)]
         self.seq = count
         if len(hashes) < count or hashes[-1:] not in ([head][:count], [UNKNOWN[0]]):
@@ -67,15 +67,15 @@ class ChainReader:
 
     @property
     def cut(self) -> Fault | None:
-        """Return where a chain ends that was sealed further, once all its events were read."""
+        """Return the fault if more events were sealed than the chain has; call it at its end."""
         if left := sum(1 for _ in self.sealed):
             why = f"the chain ends after {self.seq} events; {self.seq + left} were sealed"
             return Fault(self.seq + 1, why)
         return None
 
     def doubt_of(self, seq: int, at: datetime, bound: str) -> Fault | None:
-        """Return why an event cannot be of this time: a forgery and a wrong clock look alike."""
-        why = "it is of the future" if at > self.now + LATE else ""
+        """Return why an event's time is impossible: a forged time, or that of a wrong clock."""
+        why = "it is in the future" if at > self.now + LATE else ""
         if at < _since(bound):
             why = "it is older than the head before its seal"
         if not why or is_of_wrong_clock(at):
@@ -84,12 +84,12 @@ class ChainReader:
 
 
 def is_of_wrong_clock(at: datetime) -> bool:
-    """Tell whether a clock that is known to have been wrong may have shown this time."""
+    """Tell whether this time may come from a clock that is known to have been wrong."""
     return any(since <= at <= until for since, until in settings.OPSCONSOLE_WRONG_CLOCKS)
 
 
 def is_sure(at: str) -> bool:
-    """Tell whether no clock that was wrong is known to have shown this time."""
+    """Tell whether no clock known to have been wrong may have shown this time."""
     return not is_of_wrong_clock(datetime.fromisoformat(at))
 
 

@@ -1,4 +1,4 @@
-"""Check one chain after another: its events among themselves, against their seals, and its rows."""
+"""Check each chain: its links, its events against their seals, and the rows they describe."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from agents.record.chain_faults import Fault, first_fault
 from agents.record.claimed_rows import Row
 
 CHUNK = 500  # rows in memory at once
-RUNS, EVENTS = 100, 2_000  # that are in memory at once, but for a longer run
-Step = Callable[[int], None]  # hears how many chains are done, and may raise to end it
+RUNS, EVENTS = 100, 2_000  # in memory at once; a single longer run may exceed EVENTS
+Step = Callable[[int], None]  # is called with the number of chains done; may raise to cancel
 Owner = TypeVar("Owner", Run, Workspace)
 
 
@@ -34,11 +34,11 @@ class Chain:
     name: str
     fault: Fault | None
     of: str = "event"  # what the chain is made of
-    differences: Sequence[str] = ()  # rows that hold something else than its events tell
-    doubt: Fault | None = None  # the first event whose time cannot be right, where else it holds
+    differences: Sequence[str] = ()  # rows that disagree with its events
+    doubt: Fault | None = None  # the first impossible time in an otherwise valid chain
     loose: int = 0  # events that no head covers
     first_loose: int | None = None  # the lowest key of them
-    between: tuple[datetime, datetime] | None = None  # when they were: the first and the last
+    between: tuple[datetime, datetime] | None = None  # times of the first and last of them
 
     @property
     def holds(self) -> bool:
@@ -53,7 +53,7 @@ class Chain:
 
 
 def no_step(done: int) -> None:
-    """Hear nothing."""
+    """Ignore progress."""
 
 
 def chains(
@@ -62,10 +62,10 @@ def chains(
     sealed: SealedChains,
     beat: Callable[[], None],
 ) -> Iterator[Chain]:
-    """Check the chain of each workspace and of each run, and the rows that their events tell of.
+    """Check the chains of workspaces and runs, and the rows that their events describe.
 
-    The cost is every event of them, in a few queries for a hundred runs. `beat` is called now and
-    then within a long chain.
+    Reads every event, in a few queries per hundred runs. Calls `beat` now and then within a long
+    chain.
     """
     for workspace in workspaces.select_related("policy", "book").order_by("pk"):
         yield _readable(f"workspace {workspace.slug}", workspace, sealed, beat)
@@ -77,7 +77,7 @@ def chains(
 
 
 def in_groups(runs: QuerySet[Run]) -> Iterator[list[UUID]]:
-    """Yield the keys of runs in their order, so many together as may be in memory at once."""
+    """Yield the keys of runs in ascending order, in groups that fit in memory (RUNS, EVENTS)."""
     last, group, events = UUID(int=0), list[UUID](), 0
     sizes = runs.order_by("pk").values_list("pk", "event_count")
     while some := list(sizes.filter(pk__gt=last)[:CHUNK]):
@@ -94,7 +94,7 @@ def in_groups(runs: QuerySet[Run]) -> Iterator[list[UUID]]:
 def _readable(
     shown: str, row: Run | Workspace, sealed: SealedChains, beat: Callable[[], None]
 ) -> Chain:
-    """Check a chain. If something in it cannot be read, name the unreadable event, if it is one."""
+    """Check a chain. If part of it cannot be read, name the event or, failing that, a row."""
     try:
         if isinstance(row, Run):
             return _stable(row, lambda run: _run_chain(run, sealed))
@@ -129,7 +129,7 @@ def _chains_of(keys: Sequence[UUID], sealed: SealedChains) -> Iterator[Chain]:
 
 
 def _stable(row: Owner, check: Callable[[Owner], Chain]) -> Chain:
-    """Check a chain, again if it grew or was archived: rows and events must be of one moment."""
+    """Check a chain; repeat if it grew or was archived meanwhile, so rows and events agree."""
     columns = ("event_count", "archived_at")[: 1 + isinstance(row, Run)]
     while True:
         row = type(row)._default_manager.get(pk=row.pk)
@@ -161,7 +161,7 @@ def _run_chain(run: Run, sealed: SealedChains) -> Chain:
 
 
 def _graves(runs: Sequence[UUID]) -> dict[UUID, tuple[Tombstone, bool]]:
-    """Return the tombstones of runs, and whether the rows that stay still match their digests."""
+    """Return each run's tombstone, and whether its remaining rows still match the digest."""
     graves = Tombstone.objects.select_related("archive").in_bulk(runs)
     digests = tombstones_of(graves)
     return {run: (grave, digests[run] == grave.sha256) for run, grave in graves.items()}
@@ -198,9 +198,9 @@ def _chain(
     differences: Sequence[str] = (),
     after: tuple[int, str] = (0, ""),
 ) -> Chain:
-    """Return a chain's first event that does not fit, and the rows that differ from its events.
+    """Return a chain's first faulty event, and the rows that disagree with its events.
 
-    `after` are the number and the last hash of the events that are archived: seals bind them.
+    `after` is the count and the last hash of the archived events, both bound by seals.
     """
     reader = ChainReader(row, sealed.of(name), sealed.newest)
     fault = reader.skip(*after)

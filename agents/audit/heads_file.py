@@ -1,7 +1,7 @@
-"""The heads outside the database: a file of JSON lines that is only ever added to.
+"""The copy of the heads outside the database: a file of JSON lines that is only appended to.
 
-Whoever puts an older copy of the database in place, or cuts the record together with its heads,
-is found by this file, or by any copy of it that they could not reach.
+It reveals an older copy of the database put in its place, and a record cut short together with its
+heads; so does any copy of the file that the attacker could not reach.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _BLOCK = 65536  # bytes read at once, from the end
 
 
 class Unreadable(Exception):
-    """A line of the file is not a head; it says which."""
+    """A line of the file is not a head; the message names it."""
 
 
 @dataclass(frozen=True)
@@ -33,9 +33,9 @@ class KeptHeads:
     descriptor: int
 
     def newest(self) -> SealedHead | None:
-        """Return the last head, None if there is none. A line torn by a crash is cut off first.
+        """Return the last head, or None. First truncate a line torn by a crash.
 
-        One that lacks nothing but its end is a head, and is given its end.
+        A last line that lacks only its newline is complete: the newline is added.
         """
         end = os.fstat(self.descriptor).st_size
         tail = b""
@@ -53,7 +53,7 @@ class KeptHeads:
         return _read_head(line, "its last line") if line else None
 
     def add(self, heads: Iterable[SealedHead]) -> None:
-        """Write heads behind the others and wait until they are on the disk."""
+        """Append heads and sync them to disk."""
         lines = "".join(map(as_line, heads)).encode()
         while lines:
             lines = lines[os.write(self.descriptor, lines) :]
@@ -62,7 +62,7 @@ class KeptHeads:
 
 @contextmanager
 def open_heads(path: Path) -> Iterator[KeptHeads]:
-    """Open the file for a sealer, made if need be; other sealers wait."""
+    """Open the file, creating it if missing, and lock it: other sealers wait."""
     descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -72,9 +72,9 @@ def open_heads(path: Path) -> Iterator[KeptHeads]:
 
 
 def count(path: Path, since: int = 0) -> tuple[int, bool]:
-    """Return the number of heads in a file from head `since` on, and whether its end was left out.
+    """Return the number of heads in a file from head `since` on, and whether its last line is torn.
 
-    A last line that is no whole head is being written, or was torn by a crash. Raises Unreadable,
+    A torn line is being written or was left by a crash; it is not counted. Raises Unreadable,
     OSError.
     """
     number = 0
@@ -88,14 +88,14 @@ def count(path: Path, since: int = 0) -> tuple[int, bool]:
 
 
 def read_heads(path: Path, most: int, since: int = 0) -> Iterator[SealedHead]:
-    """Yield at most so many heads of a file, from head `since` on. Raises Unreadable, OSError."""
+    """Yield at most `most` heads of a file, from head `since` on. Raises Unreadable, OSError."""
     with path.open("rb") as file:
         for number, line in enumerate(islice(_lines(file, since), most), start=1):
             yield _read_head(line, f"line {number}")
 
 
 def _lines(file: Iterable[bytes], since: int) -> Iterator[bytes]:
-    """Yield the lines from that of a head on; those before are passed over unread."""
+    """Yield the lines from head `since` on; earlier ones are not parsed."""
 
     def is_before(line: bytes) -> bool:
         found = _NUMBER.search(line)

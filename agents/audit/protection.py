@@ -1,8 +1,8 @@
-"""Keep the record's triggers in place, and say where the database's build lets it be changed.
+"""Keep the record's triggers in place, and report where the schema would let it be changed.
 
-A migration may rebuild a table, which SQLite refuses while a trigger names it: so `manage.py
-migrate` lifts all of them first and makes them again, as this version words them.
-One file: what lifts the triggers is read beside what proves that they are back.
+A migration may rebuild a table, which SQLite refuses while a trigger names it, so `manage.py
+migrate` drops all triggers first and creates this version's afterwards.
+Dropping them and proving that they are back belong in one file.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from django.db.models import ForeignKey
 
 from agents.audit.triggers import POSTGRES_FUNCTION, triggers_of
 
-OURS = ("agents", "desk")  # the apps whose triggers, whoever made them, a migration lifts
+OURS = ("agents", "desk")  # apps whose triggers a migration drops, whoever created them
 
 _SQLITE_TRIGGERS = "SELECT name, tbl_name, sql, 0, 1 FROM sqlite_master WHERE type = 'trigger'"
 _SQLITE_TABLES = """
@@ -74,9 +74,9 @@ _CONSTRAINT = -2  # the kind of a trigger that PostgreSQL made for a foreign key
 
 
 def protect(connection: BaseDatabaseWrapper) -> None:
-    """Make the triggers, in place of what has their names.
+    """Create the triggers, replacing any of the same names.
 
-    On PostgreSQL they fire always, also where `session_replication_role` keeps others from it.
+    On PostgreSQL they always fire, even when `session_replication_role` disables others.
     """
     is_postgresql = connection.vendor == "postgresql"
     with transaction.atomic(using=connection.alias), connection.cursor() as cursor:
@@ -92,7 +92,7 @@ def protect(connection: BaseDatabaseWrapper) -> None:
 
 
 def unprotect(connection: BaseDatabaseWrapper) -> None:
-    """Drop the triggers, also another version's: migrations and tests need it."""
+    """Drop the triggers, including those of other versions, for migrations and tests."""
     with transaction.atomic(using=connection.alias), connection.cursor() as cursor:
         _lift(connection, cursor)
 
@@ -107,10 +107,10 @@ def _lift(connection: BaseDatabaseWrapper, cursor: CursorWrapper) -> None:
 
 @dataclass(frozen=True)
 class Build:
-    """The parts of a database's build that differ from this version's, each with its fault.
+    """The parts of a database's schema that differ from this version's, each with its fault.
 
-    What acts on a table and is not ours might do anything. On a company's own tables it is theirs
-    to know what: that is `foreign`, and no fault.
+    An unknown trigger or rule on a table might do anything. On a company's own tables it is the
+    company's responsibility: it is listed in `foreign` and is not a fault.
     """
 
     faults: dict[str, str]
@@ -118,7 +118,7 @@ class Build:
 
 
 def inspect(connection: BaseDatabaseWrapper) -> Build:
-    """Compare the database's build with this version's. A table that is not there is not missed."""
+    """Compare the database's schema with this version's, ignoring missing tables."""
     build, theirs = Build({}, {}), _tables_of_company()
     with connection.cursor() as cursor:
         for find in (_wrong_triggers, _wrong_tables, _missing_keys):
@@ -170,7 +170,7 @@ def _wrong_tables(
 def _missing_keys(
     connection: BaseDatabaseWrapper, cursor: CursorWrapper
 ) -> Iterator[tuple[str, str, str]]:
-    """Yield the foreign keys of our models that no constraint holds, where one is to."""
+    """Yield the foreign keys of our models that should have a constraint and have none."""
     there = set(connection.introspection.table_names(cursor))
     cursor.execute(_SQLITE_KEYS if connection.vendor == "sqlite" else _POSTGRES_KEYS)
     held = {
@@ -192,9 +192,9 @@ def _missing_keys(
 def _acting(
     connection: BaseDatabaseWrapper, cursor: CursorWrapper
 ) -> list[tuple[str, str, str, int, bool]]:
-    """Return what acts on a table of the console or of a desk.
+    """Return the triggers, rules and row policies on tables of the console and of desks.
 
-    That is its name, table, text, kind, and whether it is on.
+    Each is its name, table, text, kind and whether it is enabled.
     """
     is_sqlite = connection.vendor == "sqlite"
     cursor.execute(_SQLITE_TRIGGERS if is_sqlite else _POSTGRES_TRIGGERS)
@@ -204,13 +204,13 @@ def _acting(
 
 
 def _tables() -> set[str]:
-    """Return the tables of every app: a desk's are wherever a company keeps it."""
+    """Return the tables of every app, as a desk may be an app of any name."""
     models = apps.get_models(include_auto_created=True)
     return {model._meta.db_table for model in models if model._meta.managed}
 
 
 def _tables_of_company() -> set[str]:
-    """Return the tables that only models of OPSCONSOLE_APPS have."""
+    """Return the tables used only by models of OPSCONSOLE_APPS."""
     of_company, others = set[str](), set[str]()
     for model in apps.get_models(include_auto_created=True):
         app = apps.get_app_config(model._meta.app_label).name
@@ -224,29 +224,29 @@ def _is_lifted(table: str) -> bool:
 
 
 def _fold_case(connection: BaseDatabaseWrapper, name: str) -> str:
-    """Return a name as the database compares it: SQLite takes AGENTS_EVENT for agents_event."""
+    """Return a name as the database compares it: SQLite ignores the case of AGENTS_EVENT."""
     return name.lower() if connection.vendor == "sqlite" else name
 
 
 def before_migrate(
     sender: AppConfig, using: str = DEFAULT_DB_ALIAS, plan: Sequence[object] = (), **kwargs: Any
 ) -> None:
-    """Drop the triggers before migrations run, so that no migration has to."""
+    """Drop the triggers before migrations run, so that no migration needs to."""
     if plan:
         unprotect(connections[using])
 
 
 def after_migrate(sender: AppConfig, using: str = DEFAULT_DB_ALIAS, **kwargs: Any) -> None:
-    """Make the triggers again, as this version words them."""
+    """Create this version's triggers."""
     protect(connections[using])
 
 
 def check_record(
     *, databases: Sequence[str] | None = None, **kwargs: Any
 ) -> list[checks.CheckMessage]:
-    """Say when the record could be changed: `check --database default` asks.
+    """Report for `check --database default` where the record could be changed.
 
-    Raises DatabaseError: of a database that is away nothing is known, which is no "no issues".
+    Raises DatabaseError: an unreachable database must not pass as "no issues".
     """
     said: list[checks.CheckMessage] = []
     for alias in databases or []:
@@ -271,5 +271,5 @@ def check_record(
 
 
 def list_faults(found: Mapping[str, str]) -> str:
-    """Return the faults of a database's build in one line."""
+    """Return the faults of a database's schema in one line."""
     return "; ".join(f"{name}: {why}" for name, why in sorted(found.items()))

@@ -1,4 +1,4 @@
-"""Which heads seal a run, found by their index: a proof of one run reads no others' years."""
+"""Find the heads that seal a run by their index, so that its proof need not read all heads."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from django.db.models.functions import Coalesce
 from agents.models import Event, Head, Run, Sealed
 from agents.record.chain import name_of
 
-NEAR = 20  # heads: a transaction under way holds a head's `upto` back, and later ones seal as well
+NEAR = 20  # heads: an open transaction holds back a head's `upto`, while later heads seal as well
 
 
 @dataclass(frozen=True)
 class RunSeal:
-    """How far a run is sealed, and by which head up to there."""
+    """How far a run is sealed, and the head that seals it up to there."""
 
     upto: int  # the seq of the last of its events that is sealed
-    head: Head | None  # None: a head of long before; the proof has it
+    head: Head | None  # None: a much earlier head, which the proof names
 
 
 def run_seal(run: Run) -> RunSeal | None:
-    """Return the newest seal of a run, in one query or two; None: there is none yet."""
+    """Return the newest seal of a run, or None, in one or two queries."""
     found = _newest(run)
     if found is None:
         return None
@@ -35,7 +35,7 @@ def run_seal(run: Run) -> RunSeal | None:
 def heads_of(run: Run) -> list[int]:
     """Return the numbers of the heads that seal events of a run, in order.
 
-    The cost is that of the heads that were made while the run went on.
+    Reads the heads made during the run.
     """
     newest, numbers, count = _newest(run), list[int](), 0
     if newest is None:
@@ -51,7 +51,7 @@ def heads_of(run: Run) -> list[int]:
 
 
 def _newest(run: Run) -> tuple[Head, int] | None:
-    """Return the first head up to which all sealed events of a run are, and how many they are."""
+    """Return the first head by which all sealed events of a run are covered, and their number."""
     chain = Sealed.objects.filter(chain=name_of(workspace=run.workspace_id, run=run.pk))
     reached = Subquery(chain.values("event_count")[:1])
     last = Event.objects.filter(run=run, seq=reached).values("pk")[:1]
@@ -69,6 +69,6 @@ def _before(head: Head, most: int) -> Iterator[Head]:
 
 
 def _hashes(head: Head, run: Run) -> int:
-    """Return how many events of a run a head seals."""
+    """Return the number of a run's events in a head."""
     name = name_of(workspace=run.workspace_id, run=run.pk)
     return sum(len(hashes) for chain, hashes in head.plain().chains() if chain == name)

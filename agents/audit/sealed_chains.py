@@ -1,4 +1,4 @@
-"""What the heads sealed, by chain: an index on the disk, as it is as long as the record."""
+"""The sealed hashes by chain: an index on disk, as it grows with the record."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SELECT chain, coalesce(c.count, 0) AS c, coalesce(w.count, 0) AS w
 FROM (SELECT chain FROM counted UNION SELECT chain FROM wanted)
 LEFT JOIN counted c USING (chain) LEFT JOIN wanted w USING (chain) WHERE {} ORDER BY chain
 """
-UNKNOWN = ("", "")  # the hash of an event that a head sealed which was not read, and its bound
+UNKNOWN = ("", "")  # hash and time bound of an event sealed by a head that was not read
 
 
 _EARLIER = """
@@ -33,18 +33,18 @@ SELECT coalesce((SELECT count FROM counted WHERE chain = ?), 0)
 
 
 class SealedChains:
-    """The hashes of every sealed event, in the order of their chains. Use it with `with`.
+    """The hash of every sealed event, chain by chain; a context manager.
 
-    Where only the last heads are read, those of earlier ones are UNKNOWN, as many as are counted.
-    It takes about 70 bytes an event of a temporary directory, and a few megabytes of memory.
+    If only the last heads are read, earlier hashes are UNKNOWN, as many as `agents_sealed` counts.
+    Takes about 70 bytes per event in a temporary directory and a few megabytes of memory.
     """
 
-    newest = ""  # when the newest head was made whose time is sure
+    newest = ""  # time of the newest head with a trustworthy clock
 
     def __init__(self, *, is_whole: bool = True) -> None:
         self._is_whole = is_whole
         self._directory = TemporaryDirectory(prefix="opsconsole-")
-        # A job's thread may end what another began; it is never used by two at once.
+        # One thread of a job may end what another began; two never use it at once.
         self._rows = sqlite3.connect(
             Path(self._directory.name) / "sealed", isolation_level=None, check_same_thread=False
         )
@@ -65,7 +65,7 @@ class SealedChains:
         self._directory.cleanup()
 
     def add(self, head: SealedHead, bound: str) -> None:
-        """Take what a head seals; heads come in their order."""
+        """Add the hashes that a head seals; heads must come in order."""
         homes = {
             chain: workspace
             for workspace, part in (head.workspaces or {}).items()
@@ -80,7 +80,7 @@ class SealedChains:
         )
 
     def of(self, chain: str) -> Iterator[tuple[str, str]]:
-        """Yield what was sealed of a chain, in order: each hash, and the bound of its time."""
+        """Yield the sealed hashes of a chain in order, each with its time bound."""
         if not self._is_whole:
             counted = self._fetch(_EARLIER, chain, chain).fetchone()[0]
             yield from repeat(UNKNOWN, max(0, counted))
@@ -91,25 +91,25 @@ class SealedChains:
             yield from ((hashed, bound) for hashed in json.loads(hashes))
 
     def home(self, chain: str) -> str | None:
-        """Return the id of the workspace that a chain was first sealed under, if a head says."""
+        """Return the id of the workspace under which a chain was first sealed, "" if unknown."""
         wanted = "SELECT home FROM sealed WHERE chain = ? AND home IS NOT NULL ORDER BY number"
         return next((home for (home,) in self._fetch(f"{wanted} LIMIT 1", chain)), None)
 
     def counts(self) -> Iterator[tuple[str, int]]:
-        """Yield each chain that was sealed, in the order of its name, and how many events of it."""
+        """Yield the name of each sealed chain, in order, and its number of sealed events."""
         yield from self._fetch("SELECT chain, sum(count) FROM sealed GROUP BY chain ORDER BY chain")
 
     def count_anew(self, counts: Iterable[tuple[str, int]]) -> None:
-        """Take how far the database says that chains are sealed; it may have said so before."""
+        """Load the sealed counts that the database gives, replacing earlier ones."""
         self._rows.execute("DELETE FROM counted")
         self._rows.executemany("INSERT INTO counted VALUES (?, ?)", counts)
 
     def miscounts(self) -> Iterator[tuple[str, int, int]]:
-        """Yield the chains that the database counts differently: chain, its count, ours."""
+        """Yield each chain that the database counts differently: name, its count, ours."""
         yield from self._fetch(_MISCOUNTED.format("c <> w" if self._is_whole else "c < w"))
 
     def _fetch(self, query: str, *values: str) -> sqlite3.Cursor:
-        if not self._is_indexed:  # made at the end, which sorts once
+        if not self._is_indexed:  # built once at the end, which is faster
             self._rows.execute("CREATE INDEX of_chain ON sealed (chain, number, count)")
             self._is_indexed = True
         return self._rows.execute(query, values)

@@ -1,4 +1,4 @@
-"""Seal the record: what is new in every chain goes into a head, in the database and outside it."""
+"""Seal the record: put the new events of every chain into a head, in the database and outside."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _looked_at: datetime | None = None  # when this process last sealed what was due
 
 
 class NoKey(Exception):
-    """This process has no key to seal with, on purpose."""
+    """This process was deliberately given no key to seal with."""
 
 
 def keys() -> dict[str, str]:
-    """Return the keys that check seals, by their ids."""
+    """Return the keys for checking seals, by id."""
     given = [settings.OPSCONSOLE_AUDIT_KEY, *settings.OPSCONSOLE_AUDIT_OLD_KEYS]
     return {seals.key_id(key): key for key in given if key}
 
@@ -36,7 +36,7 @@ def keys() -> dict[str, str]:
 def seal_when_due(*, at: datetime) -> int:
     """Seal if the newest head is OPSCONSOLE_SEAL_SECONDS old. Return the number of new heads.
 
-    A process looks once in that time: where nothing is new, the newest head only grows older.
+    Each process tries at most once per period: with nothing new to seal, no newer head appears.
     """
     global _looked_at
     period = timedelta(seconds=settings.OPSCONSOLE_SEAL_SECONDS)
@@ -45,7 +45,7 @@ def seal_when_due(*, at: datetime) -> int:
     if not period or (_looked_at and _looked_at <= at < _looked_at + period):
         return 0
     newest = Head.objects.order_by("-number").first()
-    # A head of the future was made by a clock that was wrong, and is no reason to wait for it.
+    # A head dated in the future comes from a wrong clock and is no reason to wait.
     if newest and timedelta() <= at - newest.at < period:
         return 0
     made = seal(at=at)
@@ -54,11 +54,11 @@ def seal_when_due(*, at: datetime) -> int:
 
 
 def seal(*, at: datetime, begin_file: bool = False, lost_key: str = "") -> list[seals.SealedHead]:
-    """Seal all that is new; no head is made of nothing.
+    """Seal all new events. Return the new heads, none if there is nothing to seal.
 
-    The database comes first. What a crash keeps from the file is written there by the next seal.
-    A file that is gone is begun anew only where `begin_file` says so, and a head of a key that is
-    not here is followed only where `lost_key` is its id. Raises NoKey, HeadsDiffer,
+    Heads are written to the database first; those that a crash kept from the file are added by the
+    next seal. A missing file is created only with `begin_file`, and a head of a key that this
+    process lacks is followed only if `lost_key` is that key's id. Raises NoKey, HeadsDiffer,
     Unreadable, OSError.
     """
     if not settings.OPSCONSOLE_AUDIT_KEY:
@@ -93,8 +93,9 @@ def _is_newest_ours() -> bool:
 
 
 def _compare(last: seals.SealedHead | None, begin_file: bool, lost_key: str) -> None:
-    """Refuse to seal over a head of a key that is not here, or a database that has not the newest
-    head outside it. Raises HeadsDiffer.
+    """Refuse to seal after a head of an unknown key, or if the database lacks the file's last head.
+
+    Raises HeadsDiffer.
     """
     newest = Head.objects.order_by("-number").first()
     if newest and newest.key not in {*keys(), lost_key}:
@@ -105,7 +106,7 @@ def _compare(last: seals.SealedHead | None, begin_file: bool, lost_key: str) -> 
             f"manage.py seal_audit --lost-key {newest.key}: its heads can never be checked again."
         )
     if last is None:
-        # A crash between database and file can lose the first head; more were taken away.
+        # A crash between database and file can lose only the first head; more means removal.
         if not begin_file and (count := Head.objects.filter(number__gt=1).count()):
             raise HeadsDiffer(
                 f"The file of heads is gone or empty, and this database has {count + 1}: nothing "
@@ -130,9 +131,9 @@ def _compare(last: seals.SealedHead | None, begin_file: bool, lost_key: str) -> 
 
 
 def _refuse_forged(last: seals.SealedHead | None) -> None:
-    """Refuse heads after the file's last that do not lead to one of ours. Raises HeadsDiffer.
+    """Refuse heads after the file's last that do not chain to one of ours. Raises HeadsDiffer.
 
-    Whoever can only insert rows would else have us seal over theirs, and write it into the file.
+    Otherwise someone who can only insert rows could have us seal after theirs and keep them.
     """
     number, seal = (last.number, last.seal) if last else (0, "")
     forged, head = 0, None
@@ -151,8 +152,8 @@ def _refuse_forged(last: seals.SealedHead | None) -> None:
 
 
 def _seal_once(at: datetime, final: int | None) -> seals.SealedHead | None:
-    """Make the next head of at most EVENTS events. None: nothing is new, or somebody else did."""
-    # Read before the events: another sealer takes this number first, and our insert fails.
+    """Make the next head of at most EVENTS events. None: nothing is new, or another sealer won."""
+    # Read before the events: if another sealer takes this number, our insert fails.
     newest = Head.objects.order_by("-number").first()
     since = _sealed_up_to(newest) if newest else 0
     grown, seen = unsealed_chains(since)
@@ -171,7 +172,7 @@ def _seal_once(at: datetime, final: int | None) -> seals.SealedHead | None:
         number, spell_time(at), key="", before=before, moved={}, workspaces=parts
     )
     head = seals.seal_head(bare, settings.OPSCONSOLE_AUDIT_KEY)
-    # A transaction under way may still commit an event with a lower key.
+    # An open transaction may still commit an event with a lower key.
     upto = since if final is None else min(seen, final)
     reached = [Sealed(chain=chain.name, event_count=chain.upto) for chain in grown]
     try:
@@ -199,9 +200,9 @@ def _seal_once(at: datetime, final: int | None) -> seals.SealedHead | None:
 
 
 def _sealed_up_to(head: Head) -> int:
-    """Return the key up to which every event is sealed, or 0 where a head's word is not ours.
+    """Return the key up to which every event is sealed, or 0 if the head cannot prove its own.
 
-    Its seal does not cover that; a greater one would keep events out of every head.
+    The seal does not cover `upto`, and a forged higher one would keep events out of every head.
     """
     key = keys().get(head.key)
     if head.upto is None or head.proof is None or key is None:

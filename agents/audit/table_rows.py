@@ -1,7 +1,4 @@
-"""The rows that pages show, with the columns that the record tells of.
-
-Long, as each table has a function of its own.
-"""
+"""The rows that pages show, with the columns that events describe; one function per table."""
 
 from __future__ import annotations
 
@@ -39,11 +36,11 @@ from agents.sdk.arguments import BadArguments
 from agents.systems import SYSTEMS
 from agents.tools import TOOLS
 
-REPLAYED = "reference"  # a policy under which recorded cases exchange what tools answer
+REPLAYED = "reference"  # a policy under which recorded cases replace the tools' answers
 
 
 def rows_of_runs(runs: Collection[Run]) -> dict[UUID, Rows]:
-    """Return the rows of each run by their names, in a fixed number of queries."""
+    """Return the rows of each run by name, in a fixed number of queries."""
     found: dict[UUID, Rows] = {run.pk: {"run": _run(run)} for run in runs}
     mine = Run.objects.filter(pk__in=found)
     for pk, _, stray in strays(mine):
@@ -85,9 +82,9 @@ def rows_of_runs(runs: Collection[Run]) -> dict[UUID, Rows]:
 
 
 def strays(rows: QuerySet[Any]) -> Iterator[tuple[Any, Any, Row]]:
-    """Yield each reference of these rows that leads to another run or workspace than theirs.
+    """Yield each reference from these rows to another run or workspace than their own.
 
-    With it the keys of the row and of its run.
+    Each comes with the keys of the row and of its run.
     """
     is_run = rows.model is Run
     for leads, home in references(rows.model):
@@ -98,7 +95,7 @@ def strays(rows: QuerySet[Any]) -> Iterator[tuple[Any, Any, Row]]:
 
 
 def rows_of_workspace(workspace: Workspace) -> Rows:
-    """Return the rows of a workspace itself: policies, people, switches."""
+    """Return a workspace's own rows: policies, people, kill switches."""
     policy, book = workspace.policy, workspace.book
     row: Row = {"slug": workspace.slug, "policy": policy.number if policy else None}
     row["second_factor_roles"] = workspace.second_factor_roles
@@ -174,7 +171,7 @@ def rows_of_workspace(workspace: Workspace) -> Rows:
 
 
 def without_intent() -> Iterator[str]:
-    """Yield what a desk did under a run's key that no effect has."""
+    """Yield each action of a desk under a run's key that has no effect row."""
     for system in SYSTEMS.values():
         yield from system.without_intent()
 
@@ -199,7 +196,7 @@ def _run(run: Run) -> Row:
     if run.erased_at:
         is_left = any((run.goal, run.outcome, run.workflow, run.simulation))
         return row | {"has texts": Derived(is_left, False)}
-    # Only what was launched under a policy of recorded cases may have something simulated.
+    # Only runs under a policy of recorded cases may have simulated results.
     if run.policy.document.get("profile") != REPLAYED:
         row["simulation"] = Derived(run.simulation, {})
     if run.pattern != "workflow":
@@ -247,7 +244,7 @@ def _escalation(escalation: Escalation, is_erased: bool) -> Row:
     row |= _about(escalation, action, escalation.patch)
     if escalation.decided_at:
         row["patch"] = Derived(escalation.patch, reply.get("patch") if reply else None)
-    if escalation.kind != EFFECT_UNKNOWN.stored:  # whose reply is what became of the call
+    if escalation.kind != EFFECT_UNKNOWN.stored:  # there the reply is the outcome of the call
         given = reply if isinstance(reply, dict) else {}
         row |= {f"reply_{name}": given.get(name, blank) for name, blank in REPLY.items()}
     row |= {"comment": escalation.comment, "resource": escalation.resource}
@@ -255,7 +252,7 @@ def _escalation(escalation: Escalation, is_erased: bool) -> Row:
 
 
 def _approval(approval: Approval) -> Row:
-    """Return a first approval's row; erased texts are in no event and go uncompared."""
+    """Return a first approval's row; erased texts are in no event and are not compared."""
     columns = ("account", "at", "is_simulated", "granted_minor", "currency", "resource")
     row: Row = {name: getattr(approval, name) for name in (*columns, "patch", "comment")}
     row |= {"escalation": approval.escalation_id, "by": approval.by.get_username()}
@@ -271,17 +268,17 @@ def _effect(effect: Effect, is_erased: bool) -> Row:
     row |= _digest("args_sha256", _action(effect, effect.args))
     row["args_sha256 beside it"] = Derived(effect.args_sha256, row["args_sha256"])
     row["its step"] = Derived(effect.key, f"{effect.run_id}:{effect.step.key}")
-    asked = effect.step.asked  # by another step, where somebody changed which one it is
+    asked = effect.step.asked  # another step's, if somebody changed the reference
     allowed_by = asked.get("allowed_by") if isinstance(asked, dict) else None
     row["its review"] = Derived(effect.review.key, allowed_by)
     return row | _about(effect, _action(effect, effect.args))
 
 
 def _about(row: Effect | Escalation, action: Json, patch: Json = None) -> Row:
-    """Return subject, resource and amount of a row, beside those that its action names.
+    """Return a row's subject, resource and amount beside those derived from its action.
 
-    A person may have made it use another resource: `patch` are the arguments that they set. Of a
-    tool that has gone, or has other arguments, nothing is compared but what events tell.
+    `patch` holds the arguments that a person set, perhaps another resource. If the tool is gone or
+    takes other arguments now, only what events say is compared.
     """
     system = SYSTEMS.get(row.run.desk)
     if system is None:
@@ -295,18 +292,18 @@ def _about(row: Effect | Escalation, action: Json, patch: Json = None) -> Row:
             terms = terms._replace(resource=system.terms_of(row.run, left).resource)
     except (BadArguments, KeyError):  # its tool takes other arguments now
         return {}
-    except (AttributeError, TypeError, ValueError):  # it is no action of ours
-        return {"action": Derived("unreadable", "an action")}  # whose texts stay out of faults
+    except (AttributeError, TypeError, ValueError):  # not an action of ours
+        return {"action": Derived("unreadable", "an action")}  # keeps its text out of the fault
     named = terms._asdict()
-    if not terms.resource:  # it comes with the facts of a review
+    if not terms.resource:  # the facts of a review supply it
         del named["resource"]
     return {f"its {name}": Derived(getattr(row, name), value) for name, value in named.items()}
 
 
 def _is_closed_untold(escalation: Escalation) -> bool:
-    """Tell whether an approval was not carried out before events recorded that.
+    """Tell whether an approval went uncarried before events recorded that.
 
-    Then the migration that brought the column has put the run's own end there.
+    The migration that added the column filled it with the run's end.
     """
     run = escalation.run
     code = ":".join(run.stop_reason.split(":")[:2])[:120] or "unknown"
@@ -319,5 +316,5 @@ def _action(effect: Effect, args: Json) -> Json:
 
 
 def _digest(name: str, value: Json) -> Row:
-    """Return a column with the digest of a value: one with a fraction too, or adding one hides."""
+    """Return a column with a value's digest, fractions included: events must show any change."""
     return {name: sha256(value)}

@@ -1,4 +1,4 @@
-"""Digests over what stays of archived runs, as no event is left that tells of their rows."""
+"""Digests over the remaining rows of archived runs, of which no event is left."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from agents.core.requests import Json
 from agents.models import Approval, Effect, Escalation, Run, Tombstone
 from agents.record.chain import spell_time
 
-# Columns that neither time nor an erasure changes. They are in digests that are sealed: a list
-# that changes needs a number of its own, by which older tombstones are still computed.
+# Columns that neither time nor an erasure changes. Their digests are sealed: a changed list needs
+# its own version number, so that older tombstones are still computed by theirs.
 _COLUMNS: tuple[tuple[type[Model], str, tuple[str, ...]], ...] = (
     (
         Run,
@@ -55,20 +55,20 @@ _COLUMNS: tuple[tuple[type[Model], str, tuple[str, ...]], ...] = (
 
 
 def tombstones_of(runs: Collection[UUID]) -> dict[UUID, str]:
-    """Return the digest over what stays of each run, in four queries."""
+    """Return the digest over each run's remaining rows, in four queries."""
     found: dict[UUID, list[Json]] = {run: [] for run in runs}
     for model, of, columns in _COLUMNS:
         rows = model._default_manager.filter(**{f"{of}__in": runs}).order_by("pk")
         for run, *values in rows.values_list(of, *columns):
             row = {name: _plain(value) for name, value in zip(columns, values, strict=True)}
-            if "stop_reason" in row:  # an erasure leaves its code
+            if "stop_reason" in row:  # an erasure keeps the code
                 row["stop_reason"] = row["stop_reason"].partition(":")[0]
             found[run].append([model._meta.model_name, row])
     return {run: sha256(rows) for run, rows in found.items()}
 
 
 def digest_of(rows: Iterable[tuple[UUID, int, str, str]]) -> tuple[int, str]:
-    """Return the number of tombstones and the digest over them, in the order of their runs."""
+    """Return the number of tombstones and the digest over them, ordered by run."""
     digest, count = hashlib.sha256(), 0
     for row in rows:
         digest.update((" ".join(map(str, row)) + "\n").encode())
@@ -77,7 +77,7 @@ def digest_of(rows: Iterable[tuple[UUID, int, str, str]]) -> tuple[int, str]:
 
 
 def digest_of_archive(archive: int) -> tuple[int, str]:
-    """Return the same of the tombstones that an archive has."""
+    """Return the number and digest of an archive's tombstones."""
     rows = Tombstone.objects.filter(archive=archive).order_by("run")
     return digest_of(rows.values_list("run", "event_count", "head_hash", "sha256").iterator())
 

@@ -1,9 +1,9 @@
-"""The triggers that keep the record append-only, and what has ended as it ended.
+"""The triggers that keep the record append-only and ended runs unchanged.
 
-They refuse to change or delete an event or a head, to move a run that has ended, to decide what
-was answered once more and to point a row at another one, also outside this program. To forget a
-person they let pass exactly this: the text beside an event, and what a run that has ended quotes,
-become empty once. What an archive holds may be deleted once its event is sealed.
+Whatever program asks, they refuse to change or delete an event or a head, to move a run that has
+ended, to decide an escalation again and to point a row at another one. For erasure they allow one
+thing: the text beside an event, and the texts quoted by an ended run, may become empty once.
+Archived events may be deleted once the archive's own event is sealed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from agents.db import run_words
 EVENTS, HEADS, TEXTS = ("agents_event", "agents_head", "agents_eventtext")
 APPROVALS, ARCHIVES, TOMBSTONES = ("agents_approval", "agents_archive", "agents_tombstone")
 TABLES = (EVENTS, HEADS, TEXTS, APPROVALS, ARCHIVES, TOMBSTONES)
-CHANNEL = "opsconsole_events"  # what PostgreSQL's LISTEN hears at each commit that adds events
+CHANNEL = "opsconsole_events"  # PostgreSQL notifies it at each commit that adds events
 
 _SQLITE = """
 CREATE TRIGGER {table}_no_{verb} BEFORE {verb} ON {table}
@@ -32,7 +32,7 @@ _POSTGRES = """
 CREATE OR REPLACE TRIGGER {table}_no_{verb} BEFORE {verb} ON {table}
 FOR EACH {each} EXECUTE FUNCTION agents_event_append_only()
 """
-# What a sealed archive has may go: the event that tells of the archive is in a head.
+# Archived rows may be deleted once a head seals the archive's event.
 _IN_ARCHIVE = """EXISTS (SELECT 1 FROM agents_tombstone t
   JOIN agents_archive a ON a.id = t.archive_id
   JOIN agents_sealed s ON s.chain = 'workspace/' || a.workspace_id
@@ -58,16 +58,16 @@ END $$;
 CREATE OR REPLACE TRIGGER {table}_no_delete BEFORE delete ON {table}
 FOR EACH ROW EXECUTE FUNCTION {table}_no_delete()
 """
-# It wakes who watches and carries nothing: data always comes from the table.
+# It only wakes listeners: data always comes from the table.
 _POSTGRES_WAKE = f"""
 CREATE OR REPLACE FUNCTION agents_event_wake() RETURNS trigger LANGUAGE plpgsql AS
 $$ BEGIN PERFORM pg_notify('{CHANNEL}', ''); RETURN NULL; END $$;
 CREATE OR REPLACE TRIGGER agents_event_wake AFTER INSERT ON agents_event
 FOR EACH STATEMENT EXECUTE FUNCTION agents_event_wake()
 """
-# What stays: (table, the columns that never change, when it is over, those that no longer change
-# then, and those that may change once in a way). Other texts are not among them, because a person
-# may have to be forgotten. Whose rules hold and who answers hang on what a row refers to.
+# What stays: (table, columns that never change, when a row is closed, columns that no longer change
+# then, and columns that may change once in a given way). Other texts are left out because a person
+# may have to be erased. References decide whose rules hold and who may answer.
 _ERASES = "OLD.erased_at IS NULL AND NEW.erased_at IS NOT NULL"
 _OF_ERASED = "EXISTS (SELECT 1 FROM agents_run WHERE id = OLD.run_id AND erased_at IS NOT NULL)"
 _STAY: tuple[tuple[str, tuple[str, ...], str, tuple[str, ...], dict[str, str]], ...] = (
@@ -140,8 +140,8 @@ CREATE TRIGGER {table}_stays BEFORE UPDATE ON {table}
 WHEN {changed}
 BEGIN SELECT RAISE(ABORT, 'what has ended stays as it is'); END
 """
-# The columns are named within a function, which a later migration may still alter; a WHEN of the
-# trigger's own would bind them.
+# A function names the columns, so that a later migration may still alter them; the trigger's own
+# WHEN would bind them.
 _POSTGRES_OVER = """
 CREATE OR REPLACE FUNCTION {table}_stays() RETURNS trigger LANGUAGE plpgsql AS
 $$ BEGIN
@@ -157,7 +157,7 @@ FOR EACH ROW EXECUTE FUNCTION {table}_stays()
 
 @dataclass(frozen=True)
 class Trigger:
-    """A trigger as this version makes it."""
+    """A trigger as this version creates it."""
 
     table: str
     name: str
@@ -166,12 +166,12 @@ class Trigger:
 
     @property
     def function(self) -> str:
-        """Return what it calls on PostgreSQL."""
+        """Return the function that it calls on PostgreSQL."""
         return self.name if "$$" in self.statement else "agents_event_append_only"
 
     @property
     def body(self) -> str:
-        """Return what tells it from another of its name: on PostgreSQL its function's text."""
+        """Return the text that identifies this version: on PostgreSQL its function's."""
         body = POSTGRES_FUNCTION if self.kind and "$$" not in self.statement else self.statement
         return body.split("$$")[1] if self.kind else body.strip()
 
@@ -181,7 +181,7 @@ _VERBS = {"insert": 4, "delete": 8, "update": 16, "truncate": 32}
 
 
 def triggers_of(connection: BaseDatabaseWrapper) -> list[Trigger]:
-    """Return every trigger that should be there."""
+    """Return every trigger that should exist."""
     is_sqlite = connection.vendor == "sqlite"
     tables = [name.lower() for name in connection.introspection.table_names()]
     found = []
@@ -215,7 +215,7 @@ def triggers_of(connection: BaseDatabaseWrapper) -> list[Trigger]:
 def _change_condition(
     always: Sequence[str], over: str, then: Sequence[str], once: Mapping[str, str], *, is_not: str
 ) -> str:
-    """Return the condition under which a row would become what it may not be."""
+    """Return the SQL condition of a forbidden change."""
     differs = {name: f"NEW.{name} {is_not} OLD.{name}" for name in (*always, *then, *once)}
     wrong = [differs[name] for name in then]
     wrong += [f"({differs[name]} AND NOT ({may}))" for name, may in once.items()]
@@ -224,12 +224,12 @@ def _change_condition(
 
 
 def _refused_verbs(tables: Sequence[str], is_sqlite: bool) -> list[tuple[str, str]]:
-    """Return the tables that are there, each with every verb that is refused on it."""
+    """Return each existing table with the verbs that are refused on it."""
     verbs = ["update", "delete"] + ["truncate"] * (not is_sqlite)
     return [
         (table, verb)
         for table in TABLES
         for verb in verbs
-        # Of three of them a part may change: see _STAY.
+        # Three of them may change in part: see _STAY.
         if table in tables and not (table in (TEXTS, APPROVALS, ARCHIVES) and verb == "update")
     ]

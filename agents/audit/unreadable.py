@@ -1,7 +1,7 @@
-"""Rows that hold what their columns cannot be: somebody wrote them past this program.
+"""Rows with values of the wrong type for their columns, written by another program.
 
-SQLite keeps any value in any column, but in one that is `INTEGER PRIMARY KEY`. By a fraction
-between two numbers of heads, the next page of them would begin with itself.
+SQLite keeps any value in any column except an `INTEGER PRIMARY KEY`. A fraction as a head's number
+would make reading page by page endless.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from agents.models import Head, Run
 
 Rows = TypeVar("Rows", bound=QuerySet[Any])
 
-# What a value raises that does not belong in its column.
+# The errors that a value of the wrong type raises.
 UNREADABLE = (
     *(AttributeError, KeyError, TypeError, ValueError, OverflowError, DataError),
     RecursionError,  # JSON in JSON in JSON
@@ -37,7 +37,7 @@ _IS_KEY: dict[type[Model], dict[str, str]] = {
 
 
 def with_keys(rows: Rows) -> Rows:
-    """Return the rows that can be asked for by their keys."""
+    """Keep the rows that can be read by key."""
     template = _IS_KEY[rows.model].get(connection.vendor)
     if template is None:
         return rows
@@ -47,7 +47,7 @@ def with_keys(rows: Rows) -> Rows:
 
 
 def list_false_keys() -> Iterator[tuple[type[Model], str]]:
-    """Yield what stands for a key and is none, as the database spells it."""
+    """Yield each model and value that is stored as a key and is not a valid one."""
     spell = {"sqlite": "quote({key})", "postgresql": "{key}::text"}[connection.vendor]
     with connection.cursor() as cursor:
         for model, conditions in _IS_KEY.items():
@@ -61,7 +61,7 @@ def list_false_keys() -> Iterator[tuple[type[Model], str]]:
 
 @contextmanager
 def any_text() -> Iterator[None]:
-    """Have SQLite hand over text that is no UTF-8: its place can be named then."""
+    """Let SQLite return text that is not UTF-8, so that its place can be named."""
     if connection.vendor != "sqlite":
         yield
         return

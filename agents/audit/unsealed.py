@@ -1,4 +1,4 @@
-"""What no head covers yet: the events that came since, by chain."""
+"""The events that no head covers yet, by chain."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from django.db.models import Max
 from agents.models import Event, Head, Run, Sealed, Workspace
 from agents.record.chain import name_of
 
-EVENTS = 10_000  # in one head at most; what is more goes into the next one
+EVENTS = 10_000  # in one head at most; the rest goes into the next
 CHUNK = 500  # rows in memory at once
 
 
 class HeadsDiffer(Exception):
-    """The database is not the one that its heads tell of: an older copy, or a changed one."""
+    """The database does not match its heads: it is an older copy or was changed."""
 
 
 @dataclass
@@ -41,9 +41,9 @@ class UnsealedChain:
 
 
 def unsealed_chains(since: int) -> tuple[list[UnsealedChain], int]:
-    """Return the chains with events to seal, and the key up to which events were looked at.
+    """Return the chains with events to seal, and the highest event key that was read.
 
-    The cost is that of the events after the key `since`, however many chains there are.
+    Reads the events after the key `since`, however many chains there are.
     """
     found: dict[str, UnsealedChain] = {}
     reach: dict[str, int] = {}
@@ -73,17 +73,17 @@ def unsealed_chains(since: int) -> tuple[list[UnsealedChain], int]:
 class _SealedHashes:
     """The hashes that heads seal, read one head at a time and only as far as needed.
 
-    Events are asked for in their order, and so are the heads of a whole record: few are in memory.
+    Events are looked up in the order in which heads seal them, so few hashes stay in memory.
     """
 
     def __init__(self, *, newest_first: bool) -> None:
         self._heads = Head.objects.order_by("-number" if newest_first else "number").iterator(10)
-        self._ahead = set[str]()  # what was read and not asked for yet
+        self._ahead = set[str]()  # hashes that were read and not looked up yet
 
     def demand(self, hashed: str, chain: str) -> None:
-        """Refuse to seal where `agents_sealed` counts an event that no head has.
+        """Refuse to seal if `agents_sealed`, which no seal protects, counts an event no head has.
 
-        That table is under no seal. Raises HeadsDiffer.
+        Raises HeadsDiffer.
         """
         while hashed not in self._ahead:
             head = next(self._heads, None)
@@ -94,9 +94,9 @@ class _SealedHashes:
 
 
 def _refuse_sealed(chains: Iterable[UnsealedChain], heads: Iterable[Head]) -> None:
-    """Refuse to seal again what one of `heads` has, as nothing ever leaves a head.
+    """Refuse to seal events that one of `heads` already has. Raises HeadsDiffer.
 
-    Those that reach as far as the newest may have events from above there. Raises HeadsDiffer.
+    Heads as far as the newest one's `upto` may hold events above it.
     """
     new = {hashed: chain.name for chain in chains for hashed in chain.hashes}
     for head in heads:
@@ -118,7 +118,7 @@ def _sealed_up_to(names: Collection[str]) -> dict[str, int]:
 
 
 def _fill_gaps(chain: UnsealedChain) -> bool:
-    """Read a chain's events again if they have a gap. Return whether they had one."""
+    """Reload a chain's events if some are missing between. Return whether any were."""
     chain.events.sort()
     wanted = range(chain.since + 1, chain.since + 1 + len(chain.events))
     if [seq for seq, _ in chain.events] == list(wanted):
@@ -130,11 +130,11 @@ def _fill_gaps(chain: UnsealedChain) -> bool:
 
 
 def newest_final_key() -> int | None:
-    """Return the key up to which no event can still be added, or None if it cannot be told.
+    """Return the highest key below which no event can still be added, or None if unknown.
 
-    PostgreSQL gives out keys before transactions end. Who adds an event holds a lock on the table
-    until then: once we have the other one, for a moment, no lower key can still come.
-    SQLite has one writer at a time.
+    PostgreSQL assigns keys before commit, and a transaction that adds events locks the table until
+    then. Once we hold a conflicting lock, even for a moment, no lower key can appear. SQLite has
+    one writer at a time.
     """
     try:
         with transaction.atomic():
@@ -148,7 +148,7 @@ def newest_final_key() -> int | None:
 
 
 def chains_of_version_1() -> dict[str, list[str]]:
-    """Return the chains of each workspace that heads of version 1 sealed; reads them all, once."""
+    """Return the chains of each workspace in heads of version 1; reads all these heads once."""
     heads = Head.objects.filter(workspaces__isnull=True).values_list("moved", flat=True)
     chains = {chain for moved in heads.iterator(100) for chain in moved}
     found: dict[str, list[str]] = {}

@@ -1,6 +1,6 @@
-"""Up to where the record was last found to hold, so that a verification can go on from there.
+"""How far the record was last verified, so that the next verification can continue from there.
 
-That is under the record's key: who has only the database can have more read, and not less.
+The audit key protects this: whoever controls only the database can make it read more, never less.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from agents.models import Event, Head, VerifiedHead, Workspace
 from agents.record import seals
 from agents.record.chain import spell_time
 
-LONGEST = timedelta(days=7)  # after which all is read again
+LONGEST = timedelta(days=7)  # then everything is read again
 
 
 @dataclass(frozen=True)
 class Verified:
-    """A head up to which everything held, and when everything was last read."""
+    """A head up to which the record was valid, and when all of it was last read."""
 
     head: int
     seal: str
-    upto: int  # the key of an event: all up to it are in seals
+    upto: int  # key of an event; all up to it are sealed
     full_at: datetime
 
     def proof(self, workspace: int, key: str) -> str:
@@ -35,10 +35,10 @@ class Verified:
 
 
 def newest_verified(workspaces: QuerySet[Workspace], *, at: datetime) -> Verified | None:
-    """Return from where all these workspaces can be verified; None: all is to be read."""
+    """Return the point from which to continue for all these workspaces; None: read everything."""
     try:
         return _newest_verified(workspaces, at)
-    except UNREADABLE:  # somebody wrote there what is no time or text
+    except UNREADABLE:  # somebody wrote a value that is no time or text
         return None
 
 
@@ -47,16 +47,16 @@ def _newest_verified(workspaces: QuerySet[Workspace], at: datetime) -> Verified 
     found = [(row, Verified(row.head, row.seal, row.upto, row.full_at)) for row in rows.values()]
     if not found or len(found) < workspaces.count():
         return None
-    key = settings.OPSCONSOLE_AUDIT_KEY  # not one that was replaced, perhaps as others have it
+    key = settings.OPSCONSOLE_AUDIT_KEY  # an old one may have been replaced because it leaked
     for row, verified in found:
         if not key or not hmac.compare_digest(row.proof, verified.proof(row.pk, key)):
             return None
         if not timedelta() <= at - verified.full_at < LONGEST:
             return None
-    # Each workspace was last fully read at its own time: the oldest counts for all.
+    # Each workspace has its own last full read: the oldest counts.
     full_at = min(verified.full_at for _, verified in found)
     oldest = replace(min((one for _, one in found), key=lambda one: one.head), full_at=full_at)
-    # A row that a fault removed can be copied back, but the fault is on record.
+    # A row that a fault removed can be copied back, but the fault stays on record.
     checks = Event.objects.filter(
         workspace__in=workspaces, run=None, kind="audit.verified", at__gt=full_at
     )
@@ -69,9 +69,9 @@ def _newest_verified(workspaces: QuerySet[Workspace], at: datetime) -> Verified 
 def keep_verified(
     workspaces: QuerySet[Workspace], verified: Verified | None, since: Verified | None = None
 ) -> None:
-    """Remember that all of these workspaces was found to hold up to a head; None: it does not.
+    """Store how far these workspaces are verified; None: forget it, because a fault was found.
 
-    What went on from an earlier one counts only where that was not forgotten meanwhile.
+    A continued verification counts only if its starting point was not forgotten meanwhile.
     """
     if verified is None:
         VerifiedHead.objects.filter(workspace__in=workspaces).delete()

@@ -1,6 +1,6 @@
-"""Prove the record: heads against each other and the copy, chains against them, rows as told.
+"""Prove the record: heads by each other and the file, chains by heads, rows by events.
 
-One file: the order of its steps is part of what is proved.
+One file, as the order of the steps matters to the proof.
 """
 
 from __future__ import annotations
@@ -34,30 +34,30 @@ log = logging.getLogger(__name__)
 
 KEPT = "heads kept elsewhere"
 HEADS = 10  # in memory at once; each has up to 10,000 hashes
-FAULTS = 1_000  # that are named; of more it is said how many
+FAULTS = 1_000  # that are named; more are only counted
 
 
 @dataclass(frozen=True)
 class Proof:
-    """What checking the record came to: how much was checked, and what does not hold."""
+    """The result of a verification: how much was checked, and the faults found."""
 
     chains: int
     heads: int
     keys: int  # that seals were checked with
-    compared: int  # heads that are kept outside the database, too
+    compared: int  # heads that the file outside the database has too
     loose: int  # events that no head covers
-    between: tuple[datetime, datetime] | None  # when they were: the first and the last
+    between: tuple[datetime, datetime] | None  # times of the first and last of them
     faults: list[Chain]  # the first FAULTS of them
-    more: int = 0  # that there are besides
-    is_torn: bool = False  # the last line of the heads outside was left out
-    only_times: bool = False  # are what does not hold
-    foreign: str = ""  # what acts on a company's own tables
-    since: Verified | None = None  # what it went on from; None: all was read
-    unread: int = 0  # chains that were left out by that
-    reached: Verified | None = None  # from where the next can go on, if this holds
+    more: int = 0  # further faults
+    is_torn: bool = False  # the last line of the file was incomplete
+    only_times: bool = False  # only times are wrong
+    foreign: str = ""  # triggers and rules on a company's own tables
+    since: Verified | None = None  # where it continued from; None: everything was read
+    unread: int = 0  # chains that were skipped because of that
+    reached: Verified | None = None  # where the next can continue, if no fault was found
 
     def limits(self) -> list[str]:
-        """Return what was compared and what was not, as sentences."""
+        """Return sentences on what was compared and what was not."""
         said = ["Nothing was compared with heads kept outside the database."]
         if self.compared:
             heads = "1 head was" if self.compared == 1 else f"{self.compared} heads were"
@@ -80,7 +80,7 @@ class Proof:
         return [*self.unread_notes(), *said, *self.clock_notes()]
 
     def unread_notes(self) -> list[str]:
-        """Return what was left unread by a check that continued an earlier one, as sentences."""
+        """Return sentences on what a continued verification did not read."""
         if not self.since:
             return []
         chains = "1 chain" if self.unread == 1 else f"{self.unread} chains"
@@ -91,7 +91,7 @@ class Proof:
         ]
 
     def clock_notes(self) -> list[str]:
-        """Return in sentences which times were believed, and whether only times do not hold."""
+        """Return sentences on which times were believed, and whether only times are wrong."""
         said = []
         for since, until in settings.OPSCONSOLE_WRONG_CLOCKS:
             span = f"{since:%Y-%m-%d %H:%M:%S} to {until:%Y-%m-%d %H:%M:%S} UTC"
@@ -109,14 +109,13 @@ def prove(
     step: Step = no_step,
     since: Verified | None = None,
 ) -> Proof:
-    """Check chains against themselves and against what was sealed, here and in `file`.
+    """Check chains against themselves and against the heads in the database and in `file`.
 
-    With `since`, only the heads from there on, the workspaces' own chains, and the runs with an
-    event that is newer or that these heads seal: such a chain is read whole.
-    Where all workspaces are checked, so is that no sealed chain is gone. It costs every event
-    and every head, and holds a few of each at once: see SealedChains.
-    Where something does not hold then, all is read: what is lost is else taken for changed.
-    `step` hears how many chains were checked.
+    With `since`, read only the heads from there on, the workspaces' own chains, and whole chains of
+    runs with an event that is newer or that these heads seal; if that finds a fault, everything is
+    read, to tell lost events from changed ones. If all workspaces are checked, a sealed chain that
+    is gone is found too. Reads every event and head, a few at a time (see SealedChains).
+    Calls `step` with the number of chains checked.
     """
     try:
         with any_text(), SealedChains(is_whole=since is None) as sealed:
@@ -143,7 +142,7 @@ def _prove(
         name = "heads" if model is Head else "runs"
         faults.add(Chain(name, Fault(0, f"{key} is no key of theirs: its row cannot be read")))
     first = since.head if since else 0
-    # Read before the database, which is written first: otherwise its newest head would seem lost.
+    # Read before the database, which is written first: otherwise its newest head might seem lost.
     kept, is_torn = _count_kept(file, first, faults)
     heads = _StoredHeads(sealed, faults, last=first - 1)
     bad: list[Fault] = []
@@ -158,7 +157,7 @@ def _prove(
         sealed.add(head, bound)
         step(0)
         sealed.newest = head.at if is_sure(head.at) else sealed.newest
-    # A host that seals seldom has a file that lacks the newest heads.
+    # The file of a host that seldom seals lacks the newest heads.
     is_gone = not kept and not (since and file.exists() and file.stat().st_size)
     if is_gone and not faults.count and heads.last > 1:
         why = f"the file is gone or empty, and the database has {heads.last} heads"
@@ -181,7 +180,7 @@ def _prove(
     for chain in checked:
         step(count := count + 1)
         loose += chain.loose
-        if chain.first_loose is not None:  # a head may say that it reaches further: no seal tells
+        if chain.first_loose is not None:  # a head's `upto`, which no seal covers, may be higher
             upto = min(upto, chain.first_loose - 1)
         if chain.between:
             ends = [*(between or ()), *chain.between]
@@ -213,7 +212,7 @@ def _prove(
 
 
 def _verified_up_to(number: int, full_at: datetime) -> Verified | None:
-    """Return from where the next verification can go on; None: a process without a key cannot."""
+    """Return where the next verification can continue; None: a process without a key cannot."""
     # Only these columns: another one may be unreadable.
     heads = Head.objects.filter(number=number).values_list("seal", "upto")
     seal, upto = heads.first() or ("", None)
@@ -225,7 +224,7 @@ def _verified_up_to(number: int, full_at: datetime) -> Verified | None:
 def _runs_to_check(
     runs: QuerySet[Run], sealed: SealedChains, since: Verified | None
 ) -> Iterator[QuerySet[Run]]:
-    """Yield the runs to read, in parts: all, or those that have something new."""
+    """Yield the runs to read, in parts: all, or those with new events."""
     if since is None:
         yield runs
         return
@@ -237,7 +236,7 @@ def _runs_to_check(
 
 
 class _Faults:
-    """What does not hold: the first FAULTS places, and how many more there are."""
+    """The first FAULTS faults, and the number of all."""
 
     def __init__(self) -> None:
         self.first: list[Chain] = []
@@ -254,7 +253,7 @@ class _Faults:
 
 
 def _count_kept(file: Path, first: int, faults: _Faults) -> tuple[int, bool]:
-    """Return how many heads are outside the database; 0 where they cannot be read."""
+    """Return the number of heads in the file, 0 if unreadable, and whether its end is torn."""
     try:
         return heads_file.count(file, first) if file.exists() else (0, False)
     except (heads_file.Unreadable, OSError) as error:
@@ -264,7 +263,7 @@ def _count_kept(file: Path, first: int, faults: _Faults) -> tuple[int, bool]:
 
 @dataclass
 class _StoredHeads:
-    """The heads in the database, and how far `agents_sealed` says that they reach."""
+    """The heads in the database, and how far `agents_sealed` claims they reach."""
 
     sealed: SealedChains
     faults: _Faults
@@ -272,7 +271,7 @@ class _StoredHeads:
     last: int = -1  # its number
 
     def read(self) -> Iterator[seals.SealedHead]:
-        """Yield the heads that can be read; at the end counts and heads are of one moment."""
+        """Yield the readable heads; repeat until counts and heads are from the same moment."""
         while True:
             yield from self._next()
             self.sealed.count_anew(Sealed.objects.values_list("chain", "event_count").iterator())
@@ -307,10 +306,10 @@ def _whole(head: Head) -> seals.SealedHead:
 
 
 def _vanished_chains(sealed: SealedChains, others: Collection[str]) -> Iterator[Chain]:
-    """Yield the chains that were sealed and of which not even the row is left.
+    """Yield the sealed chains of which not even the row is left.
 
-    Not those that are another workspace's to find, of those with the ids `others`. What nobody
-    could find as theirs is everybody's: their workspace is gone too, or old heads do not name it.
+    Leave out those of the workspaces `others`, whose own verification finds them. Those without a
+    known workspace (deleted too, or not named by an old head) are reported to everyone.
     """
     counts = sealed.counts()
     while some := dict(islice(counts, CHUNK)):

@@ -1,8 +1,8 @@
-"""Archive runs: write them to files, seal that, and only then delete their events.
+"""Archive runs: write them to files, seal the archive's event, and only then delete their events.
 
-Each step is whole or not there, and the next call continues where one ended: files that no event
-names are written again, those that one names take their places, and what is sealed is deleted.
-One file, to be read from step to step.
+Each step is atomic, and the next call continues after an interrupted one: files that no event names
+are written again, named ones are moved to their final paths, and sealed archives' events are
+deleted. One file, read from step to step.
 """
 
 from __future__ import annotations
@@ -48,36 +48,36 @@ from agents.models.event import Entry, append_events
 from agents.operations.refusal import Refused
 from agents.record.chain import name_of
 
-MOST = 2_000  # runs of one archive, and of its transaction
-_CLOCKS = timedelta(minutes=10)  # by which hosts may be apart
-TOGETHER = 50  # runs that are let go in one transaction
+MOST = 2_000  # runs in one archive and its transaction
+_CLOCKS = timedelta(minutes=10)  # by which the clocks of hosts may differ
+TOGETHER = 50  # runs emptied in one transaction
 
 
 @dataclass(frozen=True)
 class Archived:
-    """What one call came to."""
+    """The result of archiving."""
 
-    archives: tuple[int, ...]  # their numbers, whose runs were let go
+    archives: tuple[int, ...]  # numbers of the archives whose events were deleted
     runs: int
-    unsealed: tuple[int, ...] = ()  # that wait for the next seal
+    unsealed: tuple[int, ...] = ()  # archives that wait for the next seal
 
 
 @dataclass(frozen=True)
 class Forgotten:
-    """What emptying archived texts came to."""
+    """The result of emptying archived texts."""
 
     runs: int
-    elsewhere: tuple[int, ...]  # archives with erased runs, whose files are not in the directory
-    unknown: tuple[int, ...]  # in the directory, of which the database does not know
+    elsewhere: tuple[int, ...]  # archives with erased runs and no files in the directory
+    unknown: tuple[int, ...]  # archives in the directory that the database does not know
 
 
 def archive_runs(
     *, workspace: Workspace, before: datetime, directory: Path, actor: str, at: datetime
 ) -> Archived:
-    """Archive the runs of a workspace that ended before a time, and delete their events.
+    """Archive a workspace's runs that ended before a time, and delete their events.
 
-    Left as they are: runs that wait or go on, those with a write of which nobody knows what
-    became, and those with events in no seal. Raises Refused, OSError.
+    Runs with an open escalation, a write of unknown outcome or unsealed events are left as they
+    are. Raises Refused, OSError.
     """
     _check_clock(before, at)
     with _alone_in(directory), _empty_log_after():
@@ -108,7 +108,7 @@ def forget_archived(
     if not directory.is_dir():
         raise Refused("no_archives", f"There is no directory {directory}.")
     count, elsewhere = 0, list[int]()
-    told = Counter[int]()  # runs whose texts were emptied before
+    told = Counter[int]()  # runs recorded as emptied, by archive
     events = Event.objects.filter(workspace=workspace, run=None, kind="archive.erased")
     for facts in events.values_list("facts", flat=True):
         told[facts["archive"]] += facts["runs"]
@@ -120,7 +120,7 @@ def forget_archived(
             if not archive.let_go_at and not files.texts.exists():  # a call ended in between
                 files.take_places()
             if not _is_of(archive, files):
-                is_here = bool(erased) and files.texts.exists()  # without a record that vouches
+                is_here = bool(erased) and files.texts.exists()  # without a matching record
                 if is_here or len(erased) > told[archive.number]:
                     elsewhere.append(archive.number)
                 continue
@@ -134,8 +134,8 @@ def forget_archived(
                     f"{files.texts.name}: {error}. Nothing of it was emptied: put a whole copy in "
                     "its place, or remove it, and run this again.",
                 ) from None
-            # A killed call may have emptied texts without recording it; emptying another copy
-            # of the files was recorded before.
+            # A killed call may have emptied texts without recording it; texts emptied in another
+            # copy of the files are on record already.
             if untold := max(0, empty - told[archive.number]):
                 facts = {"archive": archive.number, "runs": untold}
                 with transaction.atomic():
@@ -148,7 +148,7 @@ def forget_archived(
 
 
 def _is_of(archive: Archive, files: ArchiveFiles) -> bool:
-    """Tell whether files are an archive's own: another database has some of the same name."""
+    """Tell whether the files are this archive's, not another database's of the same name."""
     try:
         return files.texts.exists() and archive_file.digest_of_record(files) == archive.sha256
     except OSError:
@@ -156,13 +156,13 @@ def _is_of(archive: Archive, files: ArchiveFiles) -> bool:
 
 
 def _unknown(workspace: Workspace, directory: Path) -> tuple[int, ...]:
-    """Return the archives in a directory that the database does not know, as after a restore."""
+    """Return the archives in a directory that the database, perhaps restored, does not know."""
     known = Archive.objects.filter(workspace=workspace).values_list("number", flat=True)
     return tuple(sorted(archive_file.numbers(directory, workspace.slug) - set(known)))
 
 
 def _check_clock(before: datetime, at: datetime) -> None:
-    """Refuse a time that is not over by this clock, and by that of the newest head."""
+    """Refuse a time that is later than the newest head, or a head later than this clock."""
     newest = Head.objects.order_by("-number").values_list("at", flat=True).first()
     if newest is None:
         raise Refused("not_over", "Nothing is sealed yet, and nothing was archived.")
@@ -178,7 +178,7 @@ def _check_clock(before: datetime, at: datetime) -> None:
 
 @contextmanager
 def _empty_log_after() -> Iterator[None]:
-    """Empty SQLite's log, even if a later archive is refused: earlier ones deleted events."""
+    """Empty SQLite's log afterwards, even on refusal: earlier archives deleted events."""
     try:
         yield
     finally:
@@ -187,7 +187,7 @@ def _empty_log_after() -> Iterator[None]:
 
 @contextmanager
 def _alone_in(directory: Path) -> Iterator[None]:
-    """Hold a directory of archives, made if need be. Raises Refused where another call does."""
+    """Lock a directory of archives, creating it if missing. Raises Refused if it is locked."""
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     handle = os.open(directory / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:
@@ -220,7 +220,7 @@ def _archivable_runs(workspace: Workspace, before: datetime) -> Iterator[UUID]:
 def _write(
     workspace: Workspace, before: datetime, directory: Path, actor: str, at: datetime
 ) -> Archive | None:
-    """Write the next archive and tell of it; None where there is nothing to archive."""
+    """Write the next archive and record it; None if there is nothing to archive."""
     keys = list(islice(_archivable_runs(workspace, before), MOST))
     if not keys:
         return None
@@ -239,9 +239,9 @@ def _write(
 
 
 def _check_files(files: ArchiveFiles, archive: Archive) -> dict[UUID, tuple[int, str]]:
-    """Read an archive from disk. Raises Refused if it is not what was written.
+    """Read an archive back from disk. Return each run's event count and last hash in it.
 
-    Return how the chain of each run ends in it: the number of events, and the last hash.
+    Raises Refused if it is not what was written.
     """
     try:
         if archive_file.digest_of_record(files) != archive.sha256:
@@ -258,10 +258,10 @@ def _check_files(files: ArchiveFiles, archive: Archive) -> dict[UUID, tuple[int,
 
 
 def _check_beside(steps: dict[UUID, str]) -> None:
-    """Refuse a file that lacks traces or texts which only the database still has. Raises Unfit.
+    """Refuse a file that lacks traces or texts that only the database still has. Raises Unfit.
 
-    `steps` are digests, "" of a run that the file says was erased. Of those that were, and of
-    those that were let go, nothing is left here to compare.
+    `steps` holds digests by run, "" if the file marks the run as erased. Runs that are erased or
+    already emptied have nothing left here to compare.
     """
     runs = Run.objects.filter(pk__in=steps)
     erased = set(runs.exclude(erased_at=None).values_list("pk", flat=True))
@@ -275,7 +275,7 @@ def _check_beside(steps: dict[UUID, str]) -> None:
 
 
 def _tell(archive: Archive, written: dict[UUID, tuple[int, str]], actor: str) -> None:
-    """Add tombstones and their event if the runs have not changed since. Raises Refused."""
+    """Add the archive, its tombstones and its event. Raises Refused if a run has changed."""
     locked = Run.objects.filter(pk__in=written).select_for_update().order_by("pk")
     ends = {pk: (count, head) for pk, count, head in locked.values_list(*_END)}
     Workspace.objects.select_for_update().get(pk=archive.workspace_id)
@@ -312,12 +312,12 @@ _END = ("pk", "event_count", "head_hash")
 
 
 def _finish(archive: Archive, directory: Path, at: datetime) -> Archive:
-    """Put the files in their places, and delete what they hold once that is sealed."""
+    """Move the files to their final paths; once the archive is sealed, delete its runs' events."""
     files = ArchiveFiles.of(directory, archive.workspace.slug, archive.number)
     files.take_places()
     _check_files(files, archive)
     try:
-        with suppress(sealing.NoKey, Unreadable, OSError):  # then a worker seals it
+        with suppress(sealing.NoKey, Unreadable, OSError):  # a worker seals it later
             sealing.seal(at=at)
     except HeadsDiffer as error:
         raise Refused("heads_differ", f"{error} Nothing was deleted.") from None
@@ -332,7 +332,7 @@ def _finish(archive: Archive, directory: Path, at: datetime) -> Archive:
 
 
 def _is_sealed(archive: Archive) -> bool:
-    """Tell whether a head seals the event of an archive. Counts of sealed events prove nothing."""
+    """Tell whether a head holds the archive's event; counts of sealed events prove nothing."""
     told = Event.objects.get(workspace=archive.workspace_id, run=None, seq=archive.seq)
     chain = name_of(workspace=archive.workspace_id)
     for head in Head.objects.order_by("-number").iterator(10):

@@ -51,7 +51,7 @@ def test_the_times_of_a_wrong_clock_are_told_and_believed_once_they_are_known(
     of_the_future, too_old = (
         f"run {run.pk}: event 1: it is {why}: a clock was wrong, or its time was forged"
         for run, why in (
-            (early, "of the future"),
+            (early, "in the future"),
             (later, "older than the head before its seal"),
         )
     )
