@@ -1,1 +1,1 @@
-"""The engine: names each request of a pattern, writes it down, does it, writes what came back."""
+"""The engine: names each request of a pattern, records it, carries it out, records the reply."""

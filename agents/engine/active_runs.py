@@ -1,4 +1,4 @@
-"""The runs that this process is driving, however they came to it."""
+"""The runs that this process is driving, whether polled or announced."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ class ActiveRuns:
 
     def __init__(self) -> None:
         self.drives: dict[asyncio.Task[bool], UUID] = {}
-        self.ended = asyncio.Event()  # set by each drive that ends; who waits for it clears it
+        self.ended = asyncio.Event()  # set at the end of each drive; the waiting code clears it
 
     @property
     def room(self) -> int:
-        """How many runs may be started now."""
+        """Return how many runs may be started now."""
         return max(0, slots() - len(self.drives))
 
     def start(self, run_id: UUID) -> asyncio.Task[bool]:
-        """Advance a run in a task of its own; two for one run do no harm.
+        """Advance a run in a task of its own; two tasks for one run do no harm.
 
-        The task returns False where the run was not to be had.
+        The task returns False if the run could not be claimed.
         """
         drive = asyncio.create_task(_advance(run_id))
         self.drives[drive] = run_id
@@ -40,7 +40,7 @@ class ActiveRuns:
         self.ended.set()
 
     async def finish(self) -> None:
-        """Give the runs OPSCONSOLE_DRAIN_SECONDS to come to a pause; then break them off."""
+        """Give the runs OPSCONSOLE_DRAIN_SECONDS to pause; then cancel them."""
         if not self.drives:
             return
         drives = list(self.drives)
@@ -51,7 +51,7 @@ class ActiveRuns:
 
 
 def slots() -> int:
-    """Return how many runs one worker drives at a time."""
+    """Return how many runs one worker drives at once."""
     return int(settings.OPSCONSOLE_WORKER_CONCURRENCY)
 
 

@@ -1,4 +1,4 @@
-"""The active time of a run: what was recorded, what this drive has measured and is measuring."""
+"""The active time of a run: recorded before, and measured in this drive."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from agents.models import Step
 
 @dataclass
 class Timer:
-    """A measure that is being taken."""
+    """A running measurement."""
 
-    counts: bool = True  # as time of the run
+    counts: bool = True  # towards the run's time
 
 
 class ActiveTime:
-    """Calls side by side count once; what is assumed counts besides."""
+    """Time of parallel calls counts once; assumed time is added."""
 
     def __init__(self, steps: Iterable[Step]) -> None:
         self._past = active(step.span for step in steps)
         self._spans: list[tuple[float, float]] = []
-        self._since: dict[str, float] = {}  # calls that are under way, by their step's key
+        self._since: dict[str, float] = {}  # start of each open call, by its step's key
         self._assumed = 0.0
 
     @contextmanager
     def measure(self, step: Step) -> Iterator[Timer]:
-        """Count the time that the block takes as active time of a step, unless it says not to."""
+        """Count the block's duration as active time of a step, unless it clears `counts`."""
         started, timer = time.monotonic(), Timer()
         self._since[step.key] = started
         try:
@@ -40,16 +40,16 @@ class ActiveTime:
                 ended = time.monotonic()
                 step.seconds += ended - started
                 self._spans.append((started, ended))
-            if not self._since:  # what comes overlaps none of these
+            if not self._since:  # later calls overlap none of these
                 self._past, self._spans = self._past + active(self._spans), []
 
     def assume(self, step: Step, seconds: float) -> None:
-        """Count time as used by a step though nobody waited for it."""
+        """Count time as used by a step although nobody waited for it."""
         step.seconds += seconds
         self._assumed += seconds
 
     def seconds(self) -> float:
-        """Return the active time so far, calls that are under way included."""
+        """Return the active time so far in seconds, open calls included."""
         now = time.monotonic()
         under_way = [(since, now) for since in list(self._since.values())]
         return self._past + active([*self._spans, *under_way]) + self._assumed

@@ -1,7 +1,7 @@
-"""Admission: whether a call of a tool may be made, and the intent of one that writes.
+"""Admission: decide whether a tool may be called, and record the intent of a call that writes.
 
-Everything that allows it is proved once more, under the locks of the transaction in which the
-intent is committed.
+Everything that allows the call is checked again under the locks of the transaction that commits
+the intent.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from agents.tools import Context, accepts
 
 
 class NotAllowed(Exception):
-    """The pattern used a tool that no review allowed with these arguments: a bug of ours."""
+    """The pattern called a tool that no review allowed with these arguments: a bug of ours."""
 
 
 def admit(key: str, request: Use, journal: Journal, limits: Limits, at: datetime) -> str:
     """Record a call and, for a write, its intent. Return why it may not be made, or "".
 
-    For a write call it inside the journal's transaction.
+    For a write, call this inside the journal's transaction.
     """
     step = journal.begin(key, request)
     if step.attempts > 1:
-        return ""  # the intent was committed before a crash; what became of it is asked by key
+        return ""  # the intent was committed before a crash; its outcome is looked up by key
     reason = _refusal(key, request, journal, limits) or _intend(step, request, journal, limits, at)
     if reason:
         journal.finish(step, Reply(failed=reason), tool=request.tool)
@@ -51,7 +51,7 @@ def admit(key: str, request: Use, journal: Journal, limits: Limits, at: datetime
 
 
 def _refusal(key: str, request: Use, journal: Journal, limits: Limits) -> str:
-    """Return why this call is not made, from what is known without the ledger."""
+    """Return why this call may not be made, without reading the ledger; "" if it may."""
     over = exceeded_budget(journal.spending(), limits)
     if over and not (over == "max_seconds" and is_made_late(request.tool, journal, limits)):
         return over
@@ -63,7 +63,7 @@ def _refusal(key: str, request: Use, journal: Journal, limits: Limits) -> str:
 
 
 def _intend(step: Step, request: Use, journal: Journal, limits: Limits, at: datetime) -> str:
-    """Prove that the call is allowed, now and under lock, and write the intent of a write."""
+    """Check under lock that the call is still allowed, and write the intent of a write."""
     run, tool = journal.run, simulation.registry(journal.run)[request.tool]
     action = {"kind": "tool", "name": request.tool, "args": request.args}
     allowing = _allowing(journal, request, action)
@@ -99,7 +99,7 @@ def _intend(step: Step, request: Use, journal: Journal, limits: Limits, at: date
 
 
 def _set_aside(journal: Journal, step: Step, granted: Escalation | None) -> list[Entry]:
-    """Close the other approvals of this proposal, as another amount is paid than they allowed."""
+    """Close the other approvals of this proposal: they allowed a different amount."""
     turn = turn_of(step.key)
     keys = [s.key for s in list(journal.steps.values()) if s.kind == "escalate"]
     if not any(key.startswith(turn) for key in keys):
@@ -119,7 +119,7 @@ def _allowing(journal: Journal, request: Use, action: Json) -> Step:
 
 
 def _fetch_granted(allowing: Step) -> Pending[list[Escalation]]:
-    """Ask for the escalation whose decision the review rested on."""
+    """Fetch the escalation on whose decision the review rested."""
     granted = allowing.asked["granted"]
     return fetch_escalation(allowing.run_id, granted) if granted else Pending(list)
 
@@ -133,7 +133,7 @@ def _intent(
     action: Json,
     at: datetime,
 ) -> dict[str, Json]:
-    """Return the columns of an intent; its steps may have no keys yet and are found by name."""
+    """Return the columns of an intent; its steps may have no numbers yet and are found by key."""
     args, terms = (
         action["args"],
         SYSTEMS[step.run.desk].terms_of(step.run, action)._replace(resource=resource),
@@ -159,7 +159,7 @@ _STEP = CompiledSelect(lambda: Step.objects.filter(run=Param("run"), key=Param("
 
 
 def is_made_late(tool: str, journal: Journal, limits: Limits) -> bool:
-    """Tell whether a call is made though the run's time is up."""
+    """Tell whether a call is made even after the run's time is up."""
     if limits.reference.late_calls:
         return True
     return owes_letter(journal, limits) and not moves_money(journal, tool)

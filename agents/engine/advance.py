@@ -1,4 +1,4 @@
-"""Take a run as far as it goes: to its end, or to the next person."""
+"""Advance a run as far as possible: to its end, or until a person must decide."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from agents.systems import SYSTEMS
 
 log = logging.getLogger(__name__)
 
-AFTER_DATABASE_ERROR = timedelta(seconds=1)  # doubled with each claim that led nowhere
+AFTER_DATABASE_ERROR = timedelta(seconds=1)  # doubled with each fruitless claim
 LONGEST_DATABASE_PAUSE = timedelta(minutes=1)
 
 _ENDED_STEPS = CompiledSelect(
@@ -43,18 +43,18 @@ _ENDED_STEPS = CompiledSelect(
 
 @dataclass(frozen=True)
 class _End:
-    """Where a run goes when its worker is done with it."""
+    """The state in which a worker leaves a run."""
 
     to: RunState
     columns: dict[str, Json]
     facts: dict[str, Json]
     asked_people: bool = True  # False: no approval can exist
-    pause: timedelta | None = None  # before it may be claimed
+    pause: timedelta | None = None  # before it may be claimed again
 
     def move(self, commit: Commit) -> None:
         """Move the run there. Raises LostRun.
 
-        Where it ends, what people allowed and nobody carried out is closed with it.
+        If the run ends, approvals that were not carried out are closed with it.
         """
         columns, facts = self.columns, self.facts
         if self.pause is not None:
@@ -70,8 +70,9 @@ class _End:
 async def advance(run_id: UUID, *, outlasts_outages: bool = True) -> RunState | None:
     """Claim a run and drive it. Safe to call at any time, any number of times.
 
-    Return the state it was left in, or None where it was not to be had. Where somebody waits for
-    its end, it need not outlast an outage of the model: then it stops after a few tries.
+    Return the state in which it was left, or None if it could not be claimed. With
+    `outlasts_outages` false, for callers that wait, an outage of the model stops it after a few
+    tries.
     """
     journal = await in_database(_claim, run_id)
     if journal is None:
@@ -88,7 +89,7 @@ async def _advance(run: Run, journal: Journal, outlasts_outages: bool) -> RunSta
         await in_database(journal.flush_unfenced)
         return None  # its new owner carries on
     except Later as later:
-        # Waiting is no failure: only claims that lead nowhere make a run poison.
+        # Waiting is no failure: only fruitless claims mark a run as poisonous.
         counted = {} if later.is_fruitless else {"attempts": 0}
         left = await _leave_run(run, fence, _requeue_end(later.pause, later.why, **counted))
         if left and later.why == breaker.RESTS:
@@ -97,7 +98,7 @@ async def _advance(run: Run, journal: Journal, outlasts_outages: bool) -> RunSta
     except DatabaseError:
         log.exception("Run %s met a database error and is tried again", run.pk)
         await in_database(journal.flush_unfenced)
-        # A table that somebody has locked for a quarter of an hour makes no run poison.
+        # A table locked for a quarter of an hour must not make a run count as poisonous.
         pause = min(LONGEST_DATABASE_PAUSE, AFTER_DATABASE_ERROR * 2 ** (run.attempts - 1))
         return await _leave_run(run, fence, _requeue_end(pause))
     except Exception as error:  # a bug of ours: a retry would only repeat it
@@ -114,12 +115,12 @@ def _requeue_end(pause: timedelta, why: str = "", **columns: Json) -> _End:
 
 def _claim(run_id: UUID) -> Journal | None:
     run = lease.claim(run_id, owner=lease.OWNER, lease=lease.length(), at=timezone.now())
-    # Retried without the claim, which cannot be made twice.
+    # The claim is not repeated: it cannot be made twice.
     return retry_transient(Journal, run) if run else None
 
 
 def brief_of(run: Run) -> patterns.Brief:
-    """Return what a run was launched with. Raises BadPolicy."""
+    """Return the brief with which a run was launched. Raises BadPolicy."""
     extra = run.simulation.get("tool_arg_types", {})
     known = {name: tool.spec for name, tool in simulation.registry(run).items()}
     limits = run.limits
@@ -139,7 +140,7 @@ def brief_of(run: Run) -> patterns.Brief:
 
 
 async def _drive_claimed(run: Run, journal: Journal, outlasts_outages: bool) -> RunState:
-    """Drive a claimed run and commit what waits together with its move."""
+    """Drive a claimed run; commit pending writes together with its move."""
     if run.attempts > MAX_CLAIMS:
         raise RuntimeError(f"claimed {run.attempts} times without an end")
     brief = brief_of(run)
@@ -157,7 +158,7 @@ async def _drive_claimed(run: Run, journal: Journal, outlasts_outages: bool) -> 
 
 
 def _end_of(journal: Journal, strand: Strand, new_keys: Collection[str]) -> _End:
-    """Say where a driven run goes; call under its lock, with the keys of its newest steps."""
+    """Return the state to leave a driven run in. Call under its lock, with its new steps' keys."""
     asked = any(step.kind == "escalate" for step in journal.steps.values())
     if strand.outcome and strand.outcome.stopped:
         reason = strand.outcome.stopped
@@ -167,7 +168,7 @@ def _end_of(journal: Journal, strand: Strand, new_keys: Collection[str]) -> _End
         done = {"stop_reason": "success", "outcome": outcome}
         facts = {"stop_reason": "success", "outcome_sha256": sha256(outcome)}
         return _End(RunState.DONE, done, facts, asked)
-    # A person may have answered while siblings ran; then there is something to go on with.
+    # A person may have answered while siblings ran: then the run can go on.
     if journal.has_turned_away:
         return _End(RunState.QUEUED, {}, {})
     waiting = [step for step in journal.steps.values() if step.ended_at is None]
@@ -177,7 +178,7 @@ def _end_of(journal: Journal, strand: Strand, new_keys: Collection[str]) -> _End
 
 
 async def _leave_run(run: Run, fence: int, end: _End) -> RunState | None:
-    """Move a run whose drive broke off; its unwritten steps are done again."""
+    """Move a run whose drive failed; steps that were not committed are done again."""
 
     def move() -> RunState | None:
         run.state, run.fence = RunState.RUNNING, fence  # a failed commit left the object moved

@@ -1,4 +1,4 @@
-"""Give a step that waits its answer, and wake the run."""
+"""Answer a waiting step, and wake its run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from agents.tools import TOOLS, OutcomeUnknown, Tool
 
 
 def expire(pk: int, *, at: datetime) -> bool:
-    """Expire one escalation, if it is still open, and let its run go on to its end."""
+    """Expire one escalation if it is still open, and queue its run so that it can end."""
     with transaction.atomic():
         run_id = Escalation.objects.values_list("run_id", flat=True).get(pk=pk)
         run = Run.objects.select_for_update().get(pk=run_id)
@@ -39,7 +39,7 @@ def expire(pk: int, *, at: datetime) -> bool:
 
 
 def answer(escalation: Escalation, reply: dict[str, Json], commit: Commit) -> None:
-    """Write a decision as the reply of its step and queue the run, if it waits for it."""
+    """Store a decision as its step's reply, and queue the run if it was waiting for it."""
     step, run = escalation.step, commit.run
     if kind_of(escalation.kind, escalation.action).settles_call:
         _answer_unknown(escalation, step, reply, commit)
@@ -56,10 +56,9 @@ def answer(escalation: Escalation, reply: dict[str, Json], commit: Commit) -> No
 def _answer_unknown(
     escalation: Escalation, step: Step, reply: dict[str, Json], commit: Commit
 ) -> None:
-    """Settle an effect by a person's word: approved means that it took place.
+    """Settle an effect as a person says: approved means that it took place.
 
-    A call that came through late outweighs the word: what the ledger or the key now tells is
-    what happened.
+    If the ledger or the key shows a late outcome by now, that counts instead.
     """
     effect = Effect.objects.get(step=step)
     if reply["decision"] not in (EscalationState.APPROVED, EscalationState.REJECTED):
@@ -68,7 +67,7 @@ def _answer_unknown(
     tool = TOOLS.get(effect.tool)  # None: a desk's that has gone
     happened = reply["decision"] == EscalationState.APPROVED and effect.state != EffectState.REFUSED
     if not happened and tool and tool.release:
-        tool.release(effect.key, commit.at)  # a late call then finds no hold to use
+        tool.release(effect.key, commit.at)  # so that a late call finds no hold to use
     is_recorded = effect.state == EffectState.DONE
     told = effect.result if is_recorded else tool and _result_by_key(tool, effect.key)
     step.reply = redact_for(escalation.run, told)
@@ -82,7 +81,7 @@ def _answer_unknown(
 
 
 def _result_by_key(tool: Tool, key: str) -> Json:
-    """Return the result that a key tells of, or None where it tells nothing."""
+    """Return the result found by key, or None if there is none."""
     try:
         return outcome_of(tool, key)
     except OutcomeUnknown:

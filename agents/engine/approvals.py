@@ -1,8 +1,8 @@
-"""Say why an approval came to nothing, in the transaction in which that is settled.
+"""Record why an approval was not carried out, in the transaction that settles it.
 
-An approval ends in its effect or with a reason: on its row, where pages read it, and as an event
-of its run. Whoever ends a run, asks a person anew about the same action, lets another amount go
-ahead or learns that a tool refused calls this.
+An approval ends in its effect or with a reason: on its row, for pages, and as an event of its run.
+Code that ends a run, asks a person again about the same action, admits another amount or records
+a tool's refusal calls this.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from agents.models.event import Entry
 from agents.patterns.routing import NO_SPECIALIST
 from agents.tools import TOOLS
 
-# Kinds whose approval the run then carries out; of an unknown effect the answer itself is the end.
+# Kinds whose approval the run carries out; for an unknown effect the answer itself is the end.
 CARRIED_OUT = stored_kinds(tuple(kind for kind in KINDS if not kind.settles_call))
-OWN_ENDS = ("success", NO_SPECIALIST)  # a run ends so when it did what was allowed
+OWN_ENDS = ("success", NO_SPECIALIST)  # how a run ends after doing what was allowed
 ASKED_AGAIN, AMOUNT_CHANGED, REFUSED = "asked_again", "amount_changed", "refused"
 
 # Read at the end of a run that asked people, and at every intent.
@@ -40,15 +40,15 @@ _NOT_REFUSED = CompiledSelect(
 
 
 def turn_of(key: str) -> str:
-    """Return what the steps of one proposal begin with: ``2/`` of ``2/person#2``."""
+    """Return the prefix that the steps of one proposal share: ``2/`` for ``2/person#2``."""
     return f"{key.rpartition('/')[0]}/"
 
 
 def close_approvals(run: Run, *, why: str, turn: str = "", but: int | None = None) -> list[Entry]:
     """Mark a run's, or one turn's, approvals that were not carried out. Return their events.
 
-    Call with the run's row locked. `why` is a code such as a stop reason; what it quotes is left
-    out. `but` is an escalation that goes ahead.
+    Call with the run's row locked. `why` is a code such as a stop reason, whose quotation is cut
+    off. `but` is an escalation that is being carried out.
     """
     code = ":".join(why.split(":")[:2])[:120]
     entries = []
@@ -58,7 +58,7 @@ def close_approvals(run: Run, *, why: str, turn: str = "", but: int | None = Non
         is_call = escalation.action["kind"] == "tool"
         if is_call and _is_carried_out(escalation):
             continue
-        # An approval of something other than a call can only fail with its run.
+        # An approval of anything but a call can fail only with its run.
         if not is_call and (turn or why == REFUSED or _is_heeded(escalation, why)):
             continue
         Escalation.objects.filter(pk=escalation.pk).update(not_carried_out=code)
@@ -68,9 +68,10 @@ def close_approvals(run: Run, *, why: str, turn: str = "", but: int | None = Non
 
 
 def _is_heeded(escalation: Escalation, why: str) -> bool:
-    """Tell whether a run that ends went the way of a decision that allows no call.
+    """Tell whether an ending run followed a decision that allows no call.
 
-    What stands counts where the run comes to its own end; a correction, once it was worked on.
+    An approval counts as followed if the run ended by itself, a correction once the agent was
+    asked again.
     """
     if why in OWN_ENDS:
         return True
@@ -83,7 +84,7 @@ def _is_heeded(escalation: Escalation, why: str) -> bool:
 
 
 def _is_carried_out(escalation: Escalation) -> bool:
-    """Tell whether what was allowed was done, or may have been."""
+    """Tell whether the allowed call was made, or may have been."""
     tool = TOOLS.get(escalation.action["name"])
     if tool is None or tool.writes:
         return bool(_NOT_REFUSED.tuples(escalation=escalation.pk))

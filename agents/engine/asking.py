@@ -1,7 +1,7 @@
-"""Ask a model for a run: within its budgets, and through an outage of the model's server.
+"""Ask a model on behalf of a run: within its budgets, and across outages of the model's server.
 
-A fault of the server's, or of our settings, is not the run's: it costs neither time nor tokens,
-and the run waits for it without a worker until somebody is answered again (decision 0015).
+A fault of the server or of our settings costs the run neither time nor tokens; the run waits
+without a worker until the server answers any run again (decision 0015).
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from agents.engine.redaction import redact
 from agents.models import Endpoint, Step
 
 MAX_CLAIMS = 20  # in a row without progress; then the run itself is at fault
-PATIENCE = 5.0  # seconds that a retry may wait here; a longer wait is given back to the queue
-LONGEST_PAUSE = 10  # rests; for a run whose own question keeps failing
-MAX_MODEL, MAX_CALL = 100, 500  # characters kept of a model's name, and of an unasked call
-ANSWER_TOKENS = 256  # reserved for an answer before it is known
+PATIENCE = 5.0  # seconds that a retry may wait here; for longer waits the run is queued
+LONGEST_PAUSE = 10  # rests, for a run whose own question keeps failing
+MAX_MODEL, MAX_CALL = 100, 500  # characters kept of a model's name, and of an unrequested call
+ANSWER_TOKENS = 256  # reserved for an answer of unknown length
 
 
 async def ask(key: str, request: Ask, journal: Journal, limits: Limits) -> Reply:
-    """Ask a model, again where that may help. Raises Later where only time can."""
-    leave = await permit_to_ask()  # first: a step that is not begun uses no attempt
+    """Ask a model, retrying where that may help. Raises Later if the run has to wait."""
+    leave = await permit_to_ask()  # first, as a step that is not begun uses no attempt
     step = journal.begin(key, request)
     journal.active_time.assume(step, simulation.pause_before(journal.run, request.role))
     over = exceeded_budget(journal.spending(), limits)
@@ -66,7 +66,7 @@ async def ask(key: str, request: Ask, journal: Journal, limits: Limits) -> Reply
         step.tokens_lost -= reserve
         step.tokens_in, step.tokens_out = answer.tokens_in, answer.tokens_out
         step.cost_micro_usd = answer.cost_micro_usd
-        # Masked before it is cut: half a key would not be recognised.
+        # Masked before truncation: half a key would not be recognised.
         model, text, *tool_calls = redact([answer.model, answer.text, *answer.tool_calls], limits)
         step.model = model[:MAX_MODEL]
         said: Json = {"text": text, "demo": answer.demo}
@@ -78,7 +78,7 @@ async def ask(key: str, request: Ask, journal: Journal, limits: Limits) -> Reply
 
 
 def _question(request: Ask, model: str) -> llm.Question:
-    """Return the call of a model that a request asks for, with what guides the model."""
+    """Return the model call for a request, prompt included."""
     guide = request.guide or {}
     inputs, more_tools = request.inputs, guide.get("more_tools")
     if more_tools:
@@ -87,7 +87,7 @@ def _question(request: Ask, model: str) -> llm.Question:
 
 
 async def permit_to_ask() -> breaker.Permit:
-    """Return leave to call the model's server. Raises Later while it is left alone."""
+    """Return a permit to call the model's server. Raises Later while its circuit is open."""
     if not llm.address():
         return breaker.Permit("")  # the demo model is in this process
     try:
@@ -97,12 +97,12 @@ async def permit_to_ask() -> breaker.Permit:
 
 
 def _is_heard_late(role: str, journal: Journal, limits: Limits) -> bool:
-    """Tell whether a role is still asked after the run's time is up."""
+    """Tell whether a role may still be asked after the run's time is up."""
     return role in limits.late or owes_letter(journal, limits)
 
 
 def _is_outlasted(error: llm.ModelFailed, leave: breaker.Permit, limits: Limits) -> bool:
-    """Tell whether a failure is one that the run waits for."""
+    """Tell whether the run should wait for a failure to pass."""
     return error.outage and bool(leave.address) and limits.outlasts_outages
 
 
@@ -113,7 +113,7 @@ def _part_of(spread: timedelta) -> timedelta:
 async def _answer(
     step: Step, question: llm.Question, leave: breaker.Permit, journal: Journal, limits: Limits
 ) -> llm.ModelAnswer:
-    """Make one call, timed, and let the server's row know how it went."""
+    """Make one timed call, and record its outcome on the server's row."""
     crashpoint("model.before_call")
     async with journal.soon():
         try:
@@ -139,10 +139,10 @@ async def _answer(
 def _seconds_for(
     question: llm.Question, leave: breaker.Permit, journal: Journal, limits: Limits
 ) -> float:
-    """Return how long a call may take.
+    """Return how many seconds a call may take.
 
-    A run that outlasts outages gives each its full time. Cut short by what the run has left,
-    silence would say nothing about the server, and the run would end by it.
+    A run that outlasts outages allows each call its full time: a call cut short by the run's
+    remaining time would say nothing about the server and would end the run.
     """
     longest: float = settings.OPENAI_TIMEOUT_SECONDS
     waits = leave.address and limits.outlasts_outages
@@ -161,8 +161,8 @@ async def _wait(
 ) -> str:
     """Return "" once the next call may be made here, or raise Later: an outage ends no run.
 
-    A reason comes back for a question that fails again and again while the server answers
-    others: that is the run's own fault.
+    Return a reason for a question that keeps failing while the server answers others: that is
+    the run's own fault.
     """
     if error.retry and calls < ATTEMPTS and not leave.probe:
         await _pause(step, error, calls + 1, journal)
@@ -184,7 +184,7 @@ async def _answers_others(leave: breaker.Permit, step: Step) -> bool:
 async def _retry_or_reason(
     step: Step, error: llm.ModelFailed, journal: Journal, limits: Limits
 ) -> str:
-    """Return why the step fails, or "" once the next attempt may be made."""
+    """Return why the step fails, or "" when it may be tried again."""
     over = exceeded_budget(journal.spending(), limits)
     if over or not error.retry or step.attempts >= ATTEMPTS:
         return over or error.reason
@@ -193,7 +193,7 @@ async def _retry_or_reason(
 
 
 async def _pause(step: Step, error: llm.ModelFailed, attempt: int, journal: Journal) -> None:
-    """Wait before the next attempt. Raises Later where that takes long."""
+    """Wait before the next attempt. Raises Later if that takes long."""
     journal.count_retry(step, error.reason)
     jitter = random.random()  # noqa: S311 - spreads retries, guards nothing
     pause = pause_before(attempt, hint=error.retry_after, jitter=jitter)

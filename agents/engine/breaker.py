@@ -1,8 +1,8 @@
-"""Leave a model's server alone for a while when it fails again and again.
+"""A circuit breaker for each model server: after repeated failures it is left alone for a while.
 
 Its state is a row that all workers share (decisions 0010 and 0015). A run that may not ask goes
-back to the queue and holds no worker; after the rest one call is made, and its outcome speaks
-for all: where it is answered, every run that waits is woken.
+back to the queue and occupies no worker. After the rest one probe is made; if it is answered, all
+waiting runs are woken.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ log = logging.getLogger(__name__)
 
 FAILURES = 5  # in a row, over all runs; one run alone makes fewer
 REST = timedelta(seconds=30)
-LONGEST_REST = timedelta(minutes=5)  # where the server itself asks for a longer one than REST
-WOKEN = 3  # runs a second that look whether a rest is over: each look is a line on its record
-SPREAD = timedelta(seconds=5), timedelta(minutes=10)  # over which they look, at least and at most
-RESTS = "model_server_rests"  # why a run waits, on its record
-SETTLING = timedelta(seconds=5)  # beyond a call's own deadline, until its outcome is written
+LONGEST_REST = timedelta(minutes=5)  # if the server itself asks for longer than REST
+WOKEN = 3  # runs a second that check whether a rest is over: each check adds an event
+SPREAD = timedelta(seconds=5), timedelta(minutes=10)  # shortest and longest span of these checks
+RESTS = "model_server_rests"  # the recorded reason why a run waits
+SETTLING = timedelta(seconds=5)  # allowed after a call's deadline for recording its outcome
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Permit:
 
 
 class CircuitOpen(Exception):
-    """The server is left alone; ask again after `pause`, or up to `spread` later."""
+    """The server is being left alone; ask again after `pause`, or up to `spread` later."""
 
     def __init__(self, pause: timedelta, spread: timedelta) -> None:
         super().__init__(str(pause))
@@ -52,7 +52,7 @@ class CircuitOpen(Exception):
 
 
 def request_permit() -> Permit:
-    """Give leave to ask the model that is configured. Raises CircuitOpen."""
+    """Return a permit to ask the configured model. Raises CircuitOpen."""
     address = llm.address()
     known = Endpoint.objects.filter(address=address).first()
     if known is None:
@@ -64,22 +64,22 @@ def request_permit() -> Permit:
         return Permit(address, known.failures, probe=True)
     least, most = SPREAD
     waiting = Run.objects.filter(state=RunState.QUEUED, wake_at__gt=Now()).count()
-    # A probe may be back long before it has to be, so nobody waits for longer than a rest.
+    # A probe may return long before its deadline, so nobody waits longer than a rest.
     pause = min(max(known.rests_until - database_time(), timedelta()), LONGEST_REST)
     raise CircuitOpen(pause, min(max(least, timedelta(seconds=waiting / WOKEN)), most))
 
 
 def record_answer(given: Permit) -> None:
-    """Note that a server with failures did its work, and wake whoever waited for that."""
+    """Record that a failing server answered, and wake the runs that waited for it."""
     if Endpoint.record_recovery(given.address):
         log.info("The model's server %s answers again", given.address)
         wake_runs(Run.objects.all())
 
 
 def wake_runs(runs: QuerySet[Run]) -> int:
-    """Let those of these runs go on now that wait for a time. Return how many.
+    """Make those of these runs that wait for a time claimable now. Return their number.
 
-    A queue that brings runs to workers brings them now.
+    A job queue announces them at once.
     """
     woken = runs.filter(state=RunState.QUEUED, wake_at__gt=Now()).update(wake_at=Now())
     if woken:
@@ -88,17 +88,17 @@ def wake_runs(runs: QuerySet[Run]) -> int:
 
 
 def wake_if_rest_is_over(run_id: UUID) -> None:
-    """Let a run go on that was put back because its server rests, where it rests no more.
+    """Wake a run that was queued while its server rested, if the rest is already over.
 
-    Ask once that is committed: whoever was answered meanwhile has woken all but this one. Who is
-    answered later finds it waiting, so no order of the two leaves it asleep, and nobody locks.
+    Call after that commit: an answer in between has woken every run but this one, and a later
+    answer finds it waiting. So it is woken in either order, without a lock.
     """
     if not Endpoint.objects.resting().filter(address=llm.address()).exists():
         wake_runs(Run.objects.filter(pk=run_id))
 
 
 def record_failure(given: Permit, error: llm.ModelFailed) -> None:
-    """Note that the server did not do its work, or will not with these settings."""
+    """Record that the server failed, or cannot answer with these settings."""
     if not given.address:
         return
     asked_for = timedelta(seconds=min(error.retry_after or 0, LONGEST_REST.total_seconds()))

@@ -1,4 +1,4 @@
-"""Calls of tools: within a deadline, again where a connection was cut, asked about by their key."""
+"""Call tools: within a deadline, again after a cut connection, outcomes looked up by key."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from agents.tools import Context, OutcomeUnknown, Tool, Touch
 
 log = logging.getLogger(__name__)
 
-CALLS = 3  # of a tool that is safe by its key, where its connection is cut
+CALLS = 3  # of an idempotent tool whose connection is cut
 CUT = (OperationalError, InterfaceError, ConnectionError, EOFError)
 
 
 @dataclass(frozen=True)
 class CallOutcome:
-    """What a call came to, as far as anyone can tell."""
+    """The outcome of a call, as far as it is known."""
 
     state: EffectState
     reply: Reply
@@ -41,7 +41,7 @@ UNKNOWN = CallOutcome(EffectState.UNKNOWN, Reply())
 
 
 async def find_outcome(tool: Tool, context: Context) -> CallOutcome | None:
-    """Ask by key what became of a call that was begun before a crash; None: call it (again)."""
+    """Look up by key the outcome of a call begun before a crash; None: call (again)."""
     if tool.find is None:
         return None if tool.touch.value != "once" else UNKNOWN
     try:
@@ -58,7 +58,7 @@ async def find_outcome(tool: Tool, context: Context) -> CallOutcome | None:
 
 
 async def call_tool(tool: Tool, args: Json, context: Context, journal: Journal) -> CallOutcome:
-    """Call the tool; again by the same key where a connection was cut and it did not happen."""
+    """Call the tool; again with the same key if the connection was cut and nothing happened."""
     for _ in range(CALLS - 1):
         outcome = await _call_once(tool, args, context, journal, is_last=False)
         if outcome:
@@ -71,7 +71,7 @@ async def call_tool(tool: Tool, args: Json, context: Context, journal: Journal) 
 async def _call_once(
     tool: Tool, args: Json, context: Context, journal: Journal, *, is_last: bool
 ) -> CallOutcome | None:
-    """Call the tool within its deadline, and judge what came back; None: call it again."""
+    """Call the tool within its deadline, and judge its result; None: call it again."""
     fault = simulation.fault_for(journal.run, tool.name, nth=context.nth)
     call = ToolCall(tool, context, args, journal.run)
     crashpoint("gateway.before_call")
@@ -79,7 +79,7 @@ async def _call_once(
         async with asyncio.timeout(_seconds_for(tool, context.limits, journal)):
             result = await (simulation.happen(fault, call.result) if fault else call.result())
     except TimeoutError as error:
-        # After our own deadline the call still runs; a TimeoutError of the tool ended it.
+        # After our own deadline the call still runs; the tool's own TimeoutError has ended it.
         if not isinstance(error.__cause__, asyncio.CancelledError):
             return await _settle_failure(tool, context, f"tool_error:{tool.name}")
         call.give_up()
@@ -104,7 +104,7 @@ def _is_in_contract(tool: Tool, result: Json, args: Json) -> bool:
 
 
 async def _settle_failure(tool: Tool, context: Context, reason: str) -> CallOutcome:
-    """Settle a call that ended badly: by key where the tool can tell, else a person is asked."""
+    """Settle a failed call: by key if the tool can tell, otherwise by asking a person."""
     if tool.writes and tool.find is None:
         return UNKNOWN
     found = await find_outcome(tool, context) if tool.writes else None
@@ -112,7 +112,7 @@ async def _settle_failure(tool: Tool, context: Context, reason: str) -> CallOutc
 
 
 def _seconds_for(tool: Tool, limits: Limits, journal: Journal) -> float:
-    """Return how long a call may take; one that only reads is cut where the run's time is up."""
+    """Return how many seconds a call may take; a read is cut off when the run's time is up."""
     longest = min(tool.timeout, limits.call_seconds)
     if tool.writes or tool.name in limits.late or is_made_late(tool.name, journal, limits):
         return longest

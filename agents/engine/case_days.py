@@ -1,4 +1,4 @@
-"""Count what cases came to: days that are over once, by the sweep, and the rest when asked."""
+"""Count the outcomes of cases: the sweep counts each past day once, pages count the rest."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from agents.models import CaseDay, Effect, Escalation, Run, Workspace
 from agents.models.effect import EffectQuerySet
 from agents.tools import letter_tools
 
-GRACE = timedelta(hours=1)  # after midnight, in which what ended on the day is still written
+GRACE = timedelta(hours=1)  # after midnight, while the last rows of the day are still written
 AUTOMATIC, PERMITTED = "call.automatic", "call.permitted"
 FAULTS = ("llm_bad_response", "llm_error", "llm_rate_limited", "llm_timeout")  # of a server
 WANTING = (*FAULTS, "llm_empty", "llm_refused", "llm_truncated", *sorted(BUDGETS))
 OF_RUNS = (*(f"run.{one}" for one in sorted(ENDED)), *(f"stop.{one}" for one in WANTING))
-# A letter names an amount too, and a lost call was asked about before. What people withheld is
-# what they rejected, or took off what was then done.
+# Letters name an amount too, and a lost call was already counted when first asked about. People
+# withheld what they rejected, and what they took off an amount that was then paid.
 ASKED = Coalesce(Sum(Case(When(kind=ACTION.stored, then="amount_minor"), default=0)), 0)
 _TAKEN_OFF = F("amount_minor") - F("effect__amount_minor")
 WITHHELD = Coalesce(
@@ -41,10 +41,10 @@ IS_AUTOMATIC = Case(When(escalation=None, then=Value(True)), default=Value(False
 
 
 def count_next_day(*, at: datetime) -> int:
-    """Count the first day that is over and not counted yet. Return how many rows that made.
+    """Count the first past day that is not counted yet. Return the number of rows added.
 
-    Every day has a row, or it would be looked at for ever. Another worker may have been quicker;
-    it counted the same.
+    Every day gets a row, or it would be counted for ever. If another worker was quicker, its
+    counts are the same.
     """
     begin = last_counted_end() or _first_day()
     if begin is None:
@@ -57,7 +57,7 @@ def count_next_day(*, at: datetime) -> int:
     counts, minors = Counter[tuple[int, str, str]](), Counter[tuple[int, str, str]]()
     counts[first.pk, "", ""] = 0
     for pk, outcome, currency, count, minor in _count_cases(begin, end):
-        # Nobody needs these by workspace: counted under one, they are few rows.
+        # Nobody needs these by workspace: stored under one, they take few rows.
         workspace = first.pk if outcome in OF_RUNS else pk
         counts[workspace, outcome, currency] += count
         minors[workspace, outcome, currency] += minor
@@ -76,41 +76,41 @@ def count_next_day(*, at: datetime) -> int:
 
 
 def last_counted_end() -> datetime | None:
-    """Return where the first day begins that is not counted; None: no day is."""
+    """Return the beginning of the first uncounted day; None: no day is counted."""
     return day_after(CaseDay.objects.aggregate(newest=Max("day"))["newest"])
 
 
 def runs_ended_since(since: datetime) -> QuerySet[Run]:
     """Return the runs that ended since then, by their index.
 
-    With an end that is never reached: of an open range SQLite expects a quarter of all runs.
+    The range ends far in the future: for an open one SQLite expects a quarter of all runs.
     """
     return Run.objects.filter(ended_at__gte=since, ended_at__lt=since + timedelta(days=36_500))
 
 
 def day_after(day: date | None) -> datetime | None:
-    """Return where the day after a day begins; None for none."""
+    """Return the beginning of the next day; None for None."""
     return datetime.combine(day + timedelta(days=1), time(), UTC) if day else None
 
 
 def calls_between(begin: datetime, end: datetime | None, tools: Collection[str]) -> EffectQuerySet:
-    """Return what was carried out in [begin, end), by these tools, by their index."""
+    """Return the calls of these tools carried out in [begin, end), by their index."""
     done = Effect.objects.filter(state=EffectState.DONE, tool__in=tools, settled_at__gte=begin)
     return done.filter(settled_at__lt=end) if end else done
 
 
 def is_wanting(reason: str) -> bool:
-    """Return whether a run stopped for want of a model's answer, of time, tokens or money."""
+    """Tell whether a run stopped for lack of a model's answer, time, tokens or money."""
     return code_of(reason) in WANTING
 
 
 def code_of(reason: str) -> str:
-    """Return a reason without what it quotes, which may have to be erased."""
+    """Return a reason without its quotation, which may have to be erased."""
     return reason.partition(":")[0]
 
 
 def _first_day() -> datetime | None:
-    """Return where the day begins on which the first run ended or was asked about."""
+    """Return the beginning of the day on which the first run ended or was escalated."""
     asked = Escalation.objects.order_by("pk").values_list("created_at", flat=True).first()
     ended = Run.objects.aggregate(first=Min("ended_at"))["first"]
     known = [one for one in (asked, ended) if one]

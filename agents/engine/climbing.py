@@ -1,7 +1,7 @@
-"""Put a request to the team of its tier, and to the next one where that does not answer in time.
+"""Ask the team of a request's tier, and the next tier's if it does not answer in time.
 
-Who may decide hangs on the amount alone, see `core.tiers`: climbing changes who is asked, and
-after the last tier the request expires, which is a no.
+Who may decide depends on the amount alone (see `core.tiers`); climbing changes only who is asked.
+After the last tier the request expires, which counts as a no.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from agents.models import Escalation, Run, Snooze, Team
 
 
 def put_to_tier(escalation: Escalation) -> dict[str, Json]:
-    """Have a new request wait for the team of its tier. Return what its event says of that."""
+    """Assign a new request to the team of its tier. Return the facts for its event."""
     run = escalation.run
     if not run.limits.tiers or kind_of(escalation.kind, escalation.action) is not ACTION:
         return {}
@@ -34,7 +34,7 @@ def put_to_tier(escalation: Escalation) -> dict[str, Json]:
 
 
 def climb(pk: int, *, at: datetime) -> bool:
-    """Put one request to its next tier, if it still waits for one that was silent."""
+    """Put one request to its next tier if its present one has not answered in time."""
     with transaction.atomic():
         run_id = Escalation.objects.values_list("run_id", flat=True).get(pk=pk)
         run = Run.objects.select_related("policy").select_for_update(of=("self",)).get(pk=run_id)
@@ -69,7 +69,7 @@ def climb(pk: int, *, at: datetime) -> bool:
 
 
 def _put_to(escalation: Escalation, tiers: Tiers, place: int, *, at: datetime) -> dict[str, Json]:
-    """Set whom a request is put to, and until when. Return that as facts."""
+    """Set which tier a request is put to, and until when. Return that as facts."""
     tier = tiers[place]
     team = (
         tier.team and Team.objects.filter(workspace=escalation.workspace_id, slug=tier.team).first()

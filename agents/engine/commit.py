@@ -1,7 +1,7 @@
-"""What one transaction writes of a run: collected in memory, sent in one piece.
+"""The writes of a run in one transaction: collected in memory, sent together.
 
-A `Draft` waits and touches no database. A `Commit` is open while its transaction holds the run's
-row; where it closes, steps, rows, events and the run's change go to the database together.
+A `Draft` collects writes without touching the database. A `Commit` is open while its transaction
+holds the run's row; when it closes, steps, rows, events and the run's change are sent together.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ PROGRESS = (
     *("cost_micro_usd", "model", "ended_at"),
 )
 
-UnderLock: TypeAlias = Callable[["Commit"], object]  # what can only be known in the transaction
+UnderLock: TypeAlias = Callable[["Commit"], object]  # a write that needs the transaction's locks
 
 
 class NewRow(NamedTuple):
-    """A row to insert by its columns; those in `keys` are found by query: see `send_columns`."""
+    """A row to insert, by column; columns in `keys` are found by query: see `send_columns`."""
 
     model: type[Model]
     columns: Mapping[str, Json]
@@ -41,7 +41,7 @@ class NewRow(NamedTuple):
 
 @dataclass
 class Draft:
-    """What waits for a commit. Steps go by their keys, because they may have no numbers yet."""
+    """Writes waiting for a commit. Steps are named by key, as they may have no numbers yet."""
 
     begun: dict[str, Step] = field(default_factory=dict)
     changed: dict[str, Step] = field(default_factory=dict)
@@ -54,31 +54,31 @@ class Draft:
         return bool(self.lines or self.changed)
 
     def begin(self, step: Step) -> None:
-        """Have a step inserted, and its begin on record unless it ends in the same draft."""
+        """Insert a step, and record its beginning unless it ends in the same draft."""
         self.begun[step.key] = step
         self.lines.append(step)
 
     def change(self, step: Step) -> None:
-        """Update a step with this commit; one that is still to be inserted needs no update."""
+        """Update a step with this commit, unless it is still to be inserted."""
         if step.key not in self.begun:
             self.changed[step.key] = step
 
     def end(self, step: Step) -> None:
-        """Have a step end at the commit's time."""
+        """End a step at the commit's time."""
         self.ended.append(step)
         self.change(step)
 
 
 class Commit:
-    """A transaction's writes of a run, whose row was read under the lock that it still holds.
+    """A transaction's writes of a run, whose row it has read and still holds locked.
 
-    Use it as a context manager: where the block ends without an error, all is sent. A run that
-    is still RUNNING then gets `lease` from now on. Raises LostRun.
+    A context manager: if the block succeeds, everything is sent, and a run that is still RUNNING
+    is leased for `lease` from now. Raises LostRun.
     """
 
     def __init__(self, run: Run, *, at: datetime, lease: timedelta | None = None) -> None:
         self.run, self.at = run, at
-        self.new_keys: set[str] = set()  # of steps that were begun in it
+        self.new_keys: set[str] = set()  # of steps begun in this commit
         self._lease = lease
         self._was = (run.state, run.fence)
         self._entries: list[Entry] = []
@@ -95,7 +95,7 @@ class Commit:
             self._flush()
 
     def take(self, draft: Draft) -> None:
-        """Take over what waited; do what waited for the lock in its place among the events."""
+        """Take over a draft; run its locked writes at their place among the events."""
         self._steps |= draft.begun
         self.new_keys |= draft.begun.keys()
         self._rows += draft.rows
@@ -120,12 +120,12 @@ class Commit:
         self._entries += entries
 
     def update(self, step: Step, *names: str) -> None:
-        """Write these columns of a step, unless it is still to be inserted."""
+        """Update these columns of a step, unless it is still to be inserted."""
         if step.key not in self._steps:
             self._updates[step.key] = step, names
 
     def insert_steps(self) -> None:
-        """Insert the steps now, because something needs their numbers."""
+        """Insert the steps now, because another row needs their numbers."""
         steps, self._steps = self._steps, {}
         if steps:
             send_rows(*steps.values()).get()
@@ -137,7 +137,7 @@ class Commit:
             setattr(self.run, name, value)
 
     def move(self, to: RunState, *, facts: Json = None, actor: str = "", **columns: object) -> None:
-        """Take the run to `to` and say so. Raises LostRun where no way leads there."""
+        """Move the run to `to` and record that. Raises LostRun if the move is not allowed."""
         self.change(**columns_of_move(self.run, to, at=self.at, **columns))
         self.say(f"run.{to}", facts or {}, actor)
 

@@ -1,7 +1,7 @@
-"""Places where a worker may die, named, so that tests can make it die there.
+"""Named places where tests can make a worker die.
 
-A no-op unless OPSCONSOLE_CRASH_AT=name[:n] is set; then the process ends without a word, as
-kill -9 would end it, when it comes to that point for the n-th time (from 1).
+A no-op unless OPSCONSOLE_CRASH_AT=name[:n] is set: then the process ends as by kill -9 when it
+reaches that point for the n-th time (from 1).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _hook: Callable[[str], None] | None = None
 
 
 def crashpoint(name: str) -> None:
-    """Die here if a test has asked for it."""
+    """End the process here if a test asks for it."""
     if _hook:
         _hook(name)
     wanted = os.environ.get("OPSCONSOLE_CRASH_AT")
@@ -40,6 +40,6 @@ def crashpoint(name: str) -> None:
 
 
 def watch(hook: Callable[[str], None] | None) -> None:
-    """Call `hook` with the name of each point that is reached, in this process; None ends it."""
+    """Call `hook` with the name of each point this process reaches; None stops that."""
     global _hook
     _hook = hook

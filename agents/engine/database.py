@@ -1,4 +1,4 @@
-"""Database work for the event loop: short, in a small pool of threads, again when it must be."""
+"""Short database work for the event loop, in a small pool of threads, retried where needed."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from agents.engine.threads import DATABASE_THREADS, LEASE_THREADS
 T = TypeVar("T")
 
 TRIES = 3
-# Serialization failure and deadlock on PostgreSQL; SQLite says it in words.
+# Serialization failure and deadlock on PostgreSQL; SQLite has only messages.
 _TRANSIENT = ("40001", "40P01")
 
 
 async def in_database(work: Callable[..., T], *args: object, tries: int = TRIES) -> T:
-    """Run `work` in a thread of the small pool: whole transactions, repeated up to `tries`."""
+    """Run `work`, whole transactions, in a pool thread; make up to `tries` attempts."""
     return await DATABASE_THREADS.run(partial(retry_transient, work, *args, tries=tries))
 
 
 async def in_time(work: Callable[..., T], *args: object) -> T:
-    """Run `work` like `in_database`, but on threads of its own: for leases, which cannot wait."""
+    """Run `work` like `in_database` but on separate threads, for leases, which cannot wait."""
     return await LEASE_THREADS.run(partial(retry_transient, work, *args))
 
 
 def retry_transient(work: Callable[..., T], *args: object, tries: int = TRIES) -> T:
-    """Run `work` here, again where the database asks for it."""
+    """Run `work` here, up to `tries` times after transient database errors."""
     for attempt in range(1, tries):
         try:
             return work(*args)

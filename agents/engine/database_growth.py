@@ -1,4 +1,4 @@
-"""Say once a day how large the database is, what a run takes of it, and when it will be full."""
+"""Log once a day how large the database is, what a run takes, and when it will be full."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from django.db.models import Count, Min
 
 from agents.models import DatabaseSize, Event, Run
 
-LATELY = timedelta(days=30)  # whose launches tell how many there are in a day
-FEWEST = 200  # runs by which can be told what one takes: empty tables have a size, too
-HORIZON = timedelta(days=3650)  # beyond which nothing is foretold
+LATELY = timedelta(days=30)  # over which launches a day are averaged
+FEWEST = 200  # runs needed to estimate the size of one: empty tables have a size too
+HORIZON = timedelta(days=3650)  # of the forecast
 GIGABYTE = 1_000_000_000
 
 
 def measure_database(*, at: datetime) -> bool:
-    """Look at the database if nobody has today. Return whether this did.
+    """Measure the database if that was not done today. Return whether this call did.
 
-    It costs a count of all events and runs, and of the runs of a month.
+    Counts all events and runs, and the runs of a month.
     """
     if DatabaseSize.objects.filter(day=at.date()).exists():
         return False
@@ -31,7 +31,7 @@ def measure_database(*, at: datetime) -> bool:
     first = lately.aggregate(first=Min("created_at"))["first"] or at
     day_runs = round(lately.count() / max(1.0, (at - first) / timedelta(days=1)))
     run_bytes = size // here if here >= FEWEST else None
-    if archived > here // 10:  # their rows stay, and their room: the fewer are left, the more each
+    if archived > here // 10:  # their rows and space remain and would inflate the size of the rest
         known = DatabaseSize.objects.order_by("-day").values_list("run_bytes", flat=True)
         run_bytes = known.first()
     found = DatabaseSize(day=at.date(), bytes=size, run_bytes=run_bytes, day_runs=day_runs)
@@ -45,13 +45,13 @@ def measure_database(*, at: datetime) -> bool:
 
 
 def _count_runs() -> tuple[int, int]:
-    """Return how many runs have their events here, and how many are archived."""
+    """Return the number of runs with events here, and of archived runs."""
     counts = Run.objects.aggregate(all=Count("pk"), archived=Count("archived_at"))
     return counts["all"] - counts["archived"], counts["archived"]
 
 
 def days_left(*, size: int, limit: int | None, growth: int) -> float | None:
-    """Return in how many days `limit` bytes are reached; None: not soon, or nobody can tell."""
+    """Return in how many days `limit` bytes are reached; None: beyond HORIZON or unknown."""
     if limit is None or not growth:
         return None
     days = max(0, limit - size) / growth
@@ -59,7 +59,7 @@ def days_left(*, size: int, limit: int | None, growth: int) -> float | None:
 
 
 def _sizes() -> tuple[int, int | None]:
-    """Return the bytes in use, and how many there can be; None: nobody has said."""
+    """Return the bytes in use and the bytes available in all; None: not configured."""
     limit = settings.OPSCONSOLE_DATABASE_GIGABYTES * GIGABYTE or None
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":

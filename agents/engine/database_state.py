@@ -1,4 +1,4 @@
-"""Can the database be worked on: is it as new as this program, and does it take writes?"""
+"""Check that the database is as new as this program and accepts writes."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 from django.db import connection
 from django.db.migrations.loader import MigrationLoader
 
-WRITE_HOLDS = 5.0  # seconds for which one write answers for all who ask
+WRITE_HOLDS = 5.0  # seconds for which one successful write counts
 
 _written_at: dict[str, float] = {}  # by alias, of this process
 _on_disk: dict[str, Any] = {}
 
 
 class _Loader(MigrationLoader):
-    """Knows the migrations that this process began with: by now a newer release may be in place."""
+    """Keeps the migrations this process started with: a newer release may be installed by now."""
 
     def load_disk(self) -> None:
         if not _on_disk:
@@ -27,13 +27,13 @@ class _Loader(MigrationLoader):
 
 
 def pending_migrations() -> int:
-    """Return how many migrations the database lacks. Raises DatabaseError."""
+    """Return the number of migrations the database lacks. Raises DatabaseError."""
     loader = _Loader(connection)
     return len(set(loader.graph.nodes) - set(loader.applied_migrations))
 
 
 def database_time() -> datetime:
-    """Return what time it is by the clock that all workers share: SQLite's is that of its host."""
+    """Return the database's time, which all workers share; SQLite's is that of its host."""
     if connection.vendor == "sqlite":
         return datetime.now(UTC)
     with connection.cursor() as cursor:
@@ -43,10 +43,10 @@ def database_time() -> datetime:
 
 
 def prove_writable() -> None:
-    """Commit a write that says nothing, unless one was committed lately. Raises DatabaseError.
+    """Commit a meaningless write, unless one was committed lately. Raises DatabaseError.
 
-    Only a commit proves it: a full disk is met where the log is written. SQLite writes nothing
-    where a row stays as it is, so there a number in the file's head goes up that nobody reads.
+    Only a commit proves it, as a full disk shows when the log is written. SQLite skips a write that
+    changes nothing, so there an unused number in the file's header is raised.
     """
     now = time.monotonic()
     if now - _written_at.get(connection.alias, -WRITE_HOLDS) < WRITE_HOLDS:
@@ -55,7 +55,7 @@ def prove_writable() -> None:
         if connection.vendor == "sqlite":
             [(version,)] = cursor.execute("PRAGMA user_version").fetchall()
             cursor.execute(f"PRAGMA user_version = {(version + 1) % 2**31}")
-        else:  # a row that nobody locks
+        else:  # a row that no other code locks
             cursor.execute(
                 "UPDATE django_migrations SET name = name "
                 "WHERE id = (SELECT max(id) FROM django_migrations)"

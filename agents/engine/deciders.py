@@ -1,4 +1,4 @@
-"""Who may decide a request. One rule: for hand-overs, for cards, and for who is told."""
+"""Who may decide a request: the one rule for hand-overs, cards and notifications."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from agents.models.belonging import launchers_of
 
 @dataclass(frozen=True)
 class Roster:
-    """The people of a request, read once: what all else here is decided from."""
+    """The people around a request, read once for all decisions here."""
 
     reviewers: Sequence[Membership]  # who may say no: people, and not its launcher
-    teams: Mapping[int, Sequence[Team]]  # by user; of whoever decides here, and of the reader
+    teams: Mapping[int, Sequence[Team]]  # by user; those of reviewers and of the reader
     launchers: Collection[int]  # users
 
     def slugs(self, user: int) -> set[str]:
-        """Return the teams of somebody."""
+        """Return the slugs of a user's teams."""
         return {team.slug for team in self.teams.get(user, ())}
 
 
 def roster_of(escalation: Escalation, reader: int | None = None) -> Roster:
-    """Read the people of a request, in one question. `reader` is a user, whatever their role."""
+    """Read the people around a request in one query. `reader` may be a user of any role."""
     four_eyes, launchers = escalation.run.limits.four_eyes, launchers_of(escalation.run)
     here = Membership.objects.filter(workspace=escalation.workspace_id).select_related("user")
     rows = here.filter(Q(role__in=DECIDES) | Q(user=reader)).annotate(
@@ -47,14 +47,14 @@ def roster_of(escalation: Escalation, reader: int | None = None) -> Roster:
 
 
 def deciders(escalation: Escalation, roster: Roster) -> Sequence[Membership]:
-    """Return who may approve, whatever their own limits; if nobody may, who may reject."""
+    """Return those who may approve, whatever their limits, or else those who may reject."""
     return _who_may_say_yes(escalation, roster) or roster.reviewers
 
 
 def people_who_may(escalation: Escalation, roster: Roster) -> list[tuple[float, Membership]]:
-    """Return who may grant the amount asked for or, after a first approval, the amount of that.
+    """Return those who may grant the requested amount or, after a first approval, its amount.
 
-    With their own limit; the lowest comes first.
+    Each with their own limit, the lowest first.
     """
     desk, currency = escalation.run.desk, escalation.currency
     limits = [
@@ -68,7 +68,7 @@ def people_who_may(escalation: Escalation, roster: Roster) -> list[tuple[float, 
 
 
 def _who_may_say_yes(escalation: Escalation, roster: Roster) -> Sequence[Membership]:
-    """Return the reviewers that tiers and a first approval do not exclude."""
+    """Return the reviewers whom neither tiers nor a first approval exclude."""
     demand = demand_for(escalation)
     if demand == OPEN_TO_ALL:
         return roster.reviewers

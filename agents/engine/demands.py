@@ -1,4 +1,4 @@
-"""What a yes to a request takes: by the tiers of the policy that its run pins, and by its tool."""
+"""What an approval requires: by the tiers of the run's pinned policy, and by its tool."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ OPEN_TO_ALL = Demand()
 
 
 def held_tool(escalation: Escalation) -> Tool | None:
-    """Return the tool whose call is held, where a yes runs it with arguments of its own."""
+    """Return the held call's tool if an approval may run it with changed arguments."""
     if kind_of(escalation.kind, escalation.action) is not ACTION:
         return None
     return TOOLS.get(escalation.action.get("name", ""))
 
 
 def demand_for(escalation: Escalation) -> Demand:
-    """Return what a yes to a request takes. Without tiers it asks the database nothing."""
+    """Return what approving a request requires. Without tiers this takes no query."""
     tool, run = held_tool(escalation), escalation.run
     if tool is None or not (run.limits.tiers or tool.people > 1):
         return OPEN_TO_ALL

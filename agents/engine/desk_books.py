@@ -1,4 +1,4 @@
-"""The ledger beside a declared desk's own books, for whoever proves the record."""
+"""Compare the ledger with a declared desk's own books when the record is verified."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from agents.sdk.desk import Desk
 from agents.sdk.desk_tools import DeskTool
 from agents.sdk.values import Money, show
 
-ROWS = 500  # of a desk's books that are looked for in the ledger at once
+ROWS = 500  # of a desk's books that are looked up in the ledger at once
 
 
 def traces(
     desk: Desk, effects: Sequence[Effect], erased: Collection[UUID]
 ) -> Mapping[str, dict[str, Json]]:
-    """Return what the desk's books hold of its effects, as columns of the record by their keys."""
+    """Return the rows of the desk's books for its effects, as columns of the record, by key."""
     found: dict[str, dict[str, Json]] = {}
     for tool in desk.tools.values():
         mine = {effect.key: effect for effect in effects if effect.tool == tool.name}
@@ -43,7 +43,7 @@ def _trace(
     trace: dict[str, Json] = {"took_place": any(row.is_done for row in rows)}
     told = {tool.subject: effect.subject_key, tool.resource: effect.resource}
     if not is_erased:
-        with suppress(BadArguments):  # they were changed, which is compared by their digest
+        with suppress(BadArguments):  # tampered arguments are found by their digest
             told |= vars(tool.arguments.read(effect.args))
     if len(rows) > 1:
         trace["rows in the books"] = Derived(len(rows), 1)
@@ -59,10 +59,10 @@ def _trace(
 
 
 def without_intent(desk: Desk) -> Iterator[str]:
-    """Yield the rows of a desk's books that name a call of some run and that no call made."""
+    """Yield the rows of a desk's books that name a run's call and that no call made."""
     for tool in desk.tools.values():
         keys = (row.key for row in tool.booked.of_keys(None)) if tool.booked else iter(())
-        # Keys of others, such as what was entered at the desk by hand, are none of a run.
+        # Other keys, such as those of entries made by hand, belong to no run.
         named = (key for key in keys if ":" in key)
         while some := list(islice(named, ROWS)):
             known = Effect.objects.filter(tool=tool.name, key__in=some)

@@ -1,4 +1,4 @@
-"""Functions that a company wrote: what they raise is a sentence for people, its trace is logged."""
+"""Call a company's own functions: an error becomes a sentence for people and a logged traceback."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ log = logging.getLogger(__name__)
 
 
 class DeskFailed(Exception):
-    """A function of a desk raised. The message says what it was to do."""
+    """A function of a desk raised. The message says what it was for."""
 
 
 @contextmanager
 def of_company(failure: str) -> Iterator[None]:
-    """Call a company's function. Raises DeskFailed; the database's own errors as they are."""
+    """Call a company's function. Raises DeskFailed, and database errors as they are."""
     try:
         yield
     except (DatabaseError, StaleLookup):

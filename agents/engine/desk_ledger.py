@@ -1,4 +1,4 @@
-"""What a desk may ask while it gathers its facts: the ledger, and who named a value."""
+"""What a desk may query while it gathers facts: the ledger, and the origin of a value."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from agents.sdk.fact_sources import By, Origin, is_named
 from agents.sdk.values import Money
 
 MAYBE_DONE = (EffectState.INTENDED, EffectState.DONE, EffectState.UNKNOWN)
-# Asked at each review: what the run did, or may have done, oldest first.
+# Read at each review: the calls that the run made or may have made, oldest first.
 EFFECTS = CompiledSelect(
     lambda: Effect.objects.filter(run=Param("run"), state__in=MAYBE_DONE).order_by("pk")
 )
@@ -35,7 +35,7 @@ class DeskLedger:
     run: Run
     at: datetime
     tool: str
-    given: Json  # the arguments, as they are stored
+    given: Json  # the arguments as stored
     args: Any
     steps: Sequence[Step]
     found: LookedUp | None = None
@@ -47,7 +47,7 @@ class DeskLedger:
 
     @property
     def ahead(self) -> Any:
-        """Return what was looked up. Raises StaleLookup."""
+        """Return the look-up's answer. Raises StaleLookup."""
         if self.found is None or not self.found.is_fresh(self.desk, self.at):
             raise StaleLookup(self.desk.name)
         return self.found.value
@@ -85,9 +85,9 @@ class DeskLedger:
         return newest.intended_at.astimezone(UTC).date() if newest else None
 
     def unattended_today(self, currency: str) -> dict[str, int]:
-        """Return what went out without a person since midnight UTC: here, and by the launcher.
+        """Return the sums paid without a person since midnight UTC: in all, and by the launcher.
 
-        An intent is committed with the workspace's row locked, so that no two find the same room.
+        Intents are committed with the workspace's row locked, so no two use the same allowance.
         """
         midnight = utc_midnight(self.at)
         alone = Effect.objects.filter(
@@ -105,7 +105,7 @@ class DeskLedger:
 
     def origin(self, argument: str, *also: str) -> Origin:
         if argument == self.desk.tools[self.tool].subject:
-            return Origin.GOAL  # it is what the run was launched about, else it is blocked
+            return Origin.GOAL  # the run's subject; any other is blocked
         value = getattr(self.args, argument)
         also = (*also, *self.called.get(argument, {}).values())
         if any(is_named(named, [self.run.goal]) for named in (value, *also)):
@@ -144,7 +144,7 @@ class DeskLedger:
         return calls
 
     def _those(self, by: By) -> Q:
-        """Return whose calls count. Books are apart: a demo's launch sees only its own."""
+        """Filter the calls that count. Books are separate: a demo launch sees only its own."""
         if by == "subject":
             return Q(run__book=self.run.book_id, subject_key=self.run.subject_key)
         if by == "resource":
@@ -157,7 +157,7 @@ class DeskLedger:
 
 
 def _patch(step: Step, given: Json) -> dict[str, Json]:
-    """Return the arguments that a person set at a step, where they left this very call."""
+    """Return the arguments that a person set at a step, if the result is exactly this call."""
     reply = step.reply if step.kind == "escalate" and isinstance(step.reply, dict) else {}
     patch: dict[str, Json] = reply.get("patch") or {}
     left = {**step.asked["action"]["args"], **patch} if patch else None

@@ -1,4 +1,4 @@
-"""What a desk asks of other machines: before a transaction, never under its locks."""
+"""A desk's look-up on other machines: before a transaction, never under its locks."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from agents.sdk.desk import DESKS, Desk
 
 log = logging.getLogger(__name__)
 
-LONGEST = 10.0  # seconds that another machine has for its answer
-AGAIN = timedelta(seconds=30)  # after it gave none
+LONGEST = 10.0  # seconds allowed for an answer
+AGAIN = timedelta(seconds=30)  # before the next try after a failure
 FAILED = "lookup_failed"
 
 
 class LookupFailed(Exception):
-    """The other machine gave no answer, or none in time."""
+    """The other machine gave no answer in time."""
 
 
 class StaleLookup(Exception):
-    """What was looked up is older than the desk allows, or was never asked."""
+    """The answer is older than the desk allows, or missing."""
 
 
 @dataclass(frozen=True)
 class LookedUp:
-    """An answer, and when it was asked for."""
+    """An answer, and the time of its request."""
 
     value: Any
     at: datetime
@@ -43,20 +43,20 @@ class LookedUp:
 
 
 async def look_up(run: Run, known: LookedUp | None) -> LookedUp | None:
-    """Return the answer to the desk's look-up: the known one while it is fresh. Raises Later."""
+    """Return the answer to the desk's look-up, `known` while it is fresh. Raises Later."""
     desk, at = DESKS.get(run.desk), timezone.now()
     if desk is None or desk.ahead is None or (known and known.is_fresh(desk, at)):
         return known
     try:
         async with asyncio.timeout(LONGEST):
             return LookedUp(await TOOL_THREADS.run(partial(desk.ahead, run.subject_key)), at)
-    except Exception as error:  # any error: without an answer nothing is judged
+    except Exception as error:  # whatever it is: without an answer nothing is judged
         log.exception("The desk %s could not look up what it needs", desk.name)
         raise Later(AGAIN, FAILED) from error
 
 
 def look_up_now(run: Run) -> LookedUp | None:
-    """Return what the run's desk has to know, asked now. Raises LookupFailed."""
+    """Run the look-up of a run's desk and return the answer. Raises LookupFailed."""
     desk, at = DESKS.get(run.desk), timezone.now()
     if desk is None or desk.ahead is None:
         return None

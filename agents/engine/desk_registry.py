@@ -1,8 +1,8 @@
-"""Enter declared desks: their tools in TOOLS, their rules in RULES, themselves in SYSTEMS.
+"""Register declared desks: their tools in TOOLS, their rules in RULES, themselves in SYSTEMS.
 
-A desk is an app whose module `desk` holds one under that name; Django's own autodiscovery finds
-it. A typed rule or tool is an adapter over the ones there are, so review, journal, ledger and
-replay know of no desk.
+A desk is an app whose module `desk` has a variable `desk`, found by Django's autodiscovery. Its
+typed rules and tools are adapted to the usual ones, so that review, journal, ledger and replay
+know nothing of desks.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from agents.tools import TOOLS, Context, Tool, Touch
 
 
 def discover_desks() -> None:
-    """Enter the desk of every app that has one. Raises ImproperlyConfigured, in one sentence."""
+    """Register the desk of every app that has one. Raises ImproperlyConfigured, in one sentence."""
     for config in apps.get_app_configs():
         if config.name == "agents" or not module_has_submodule(config.module, "desk"):
             continue
@@ -43,7 +43,7 @@ def discover_desks() -> None:
 
 
 def _explain(error: Exception, config: AppConfig) -> str:
-    """Say what is wrong with a company's desk, and in which line of its files."""
+    """Return what is wrong with a company's desk, and in which line of its files."""
     lines = [(frame.filename, frame.lineno) for frame in extract_tb(error.__traceback__)]
     if isinstance(error, SyntaxError):
         lines.append((error.filename or "", error.lineno or 0))
@@ -60,7 +60,7 @@ def known_desks() -> list[str]:
 
 
 def enter_desk(desk: Desk) -> None:
-    """Enter one desk. Raises NamedTwice where a name is taken."""
+    """Register one desk. Raises NamedTwice if a name is taken."""
     enter(DESKS, desk.name, desk)
     enter(SYSTEMS, desk.name, DeclaredSystem(desk))
     for tool in desk.tools.values():
@@ -119,5 +119,5 @@ def _call(context: Context) -> DeskCall:
 
 
 def _has_receipt(result: Json, args: Json) -> bool:
-    """Tell whether a result has a status. Without one the outcome is unknown."""
+    """Tell whether a result has a status; without one the outcome is unknown."""
     return isinstance(result.get("status"), str)

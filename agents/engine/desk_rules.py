@@ -19,12 +19,12 @@ from agents.sdk.reserved import OF_CONSOLE
 from agents.sdk.values import Money
 from agents.tools import Touch
 
-LONGEST = 200  # characters of a subject's or a resource's key, as their columns hold them
+LONGEST = 200  # characters of a subject's or a resource's key, as in their columns
 NOTHING_DONE = "Nothing was done."
 
 
 def rules_of(desk: Desk) -> dict[str, Rule]:
-    """Return every rule of a desk by its name; the docstring of each is shown."""
+    """Return every rule of a desk by name; pages show their docstrings."""
     console = zip(OF_CONSOLE, (_check_binding, _answer, _cap), strict=True)
     rules: dict[str, Rule] = {
         f"{desk.name}.{name}": update_wrapper(partial(check, desk), check)
@@ -50,7 +50,7 @@ def _rule(desk: Desk, rule: DeskRule) -> Rule:
 
 
 def limits_of(desk: Desk, limits: Limits) -> Any:
-    """Return the desk's own limits of a policy, typed. Raises BadValue."""
+    """Return a policy's limits of the desk, typed. Raises BadValue."""
     part = (limits.desks or {}).get(desk.name, {}).get("limits", {})
     return serialization.read_stored(desk.limits_type, part) if desk.limits_type else None
 

@@ -1,6 +1,6 @@
 """The business behind a declared desk: its facts, its subjects and what a call is about.
 
-One class: it answers the protocol of `agents/systems.py`, method by method.
+One class, as it implements the protocol of `agents/systems.py`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from agents.tools import TOOLS, Touch
 
 @dataclass(frozen=True)
 class DeclaredSystem:
-    """The business behind a declared desk, as its declarations tell of it."""
+    """The business behind a declared desk, derived from its declarations."""
 
     desk: Desk
     patterns = ("supervisor",)
@@ -48,7 +48,7 @@ class DeclaredSystem:
 
     @property
     def profiles(self) -> Mapping[str, Limits]:
-        return {}  # a workspace begins with that of the desk that ships
+        return {}  # a workspace begins with the policy of the desk that ships
 
     @property
     def title(self) -> str:
@@ -71,13 +71,13 @@ class DeclaredSystem:
         with self._looking_up():
             found = self.desk.subject.find_all(text, book_id)
         if not found and self.desk.fill_demo:
-            # A run of a demo gets books of its own: only the launch can look it up there.
+            # A demo run gets its own books, where only the launch can look it up.
             return [KnownSubject(text, text)]
         return [KnownSubject(*each) for each in found[:most]]
 
     @contextmanager
     def _looking_up(self) -> Iterator[None]:
-        """Raise UnknownSubject where the company's own look-up fails."""
+        """Raise UnknownSubject if the company's own look-up fails."""
         try:
             with of_company(f"{self.title}: the look-up of the {self.kind} failed"):
                 yield
@@ -88,7 +88,7 @@ class DeclaredSystem:
         return []
 
     def names(self, keys: Collection[tuple[int, str]]) -> Mapping[tuple[int, str], str]:
-        return {}  # as they were at the launch: another machine may have to be asked
+        return {}  # kept from the launch: reading them may take another machine
 
     def background(self, held: Escalation, *, at: datetime, effect: str) -> Background:
         return Background()  # its evidence is kept with the review
@@ -167,9 +167,9 @@ class DeclaredSystem:
 
 
 def lock_resource(run: Run, resource: str) -> None:
-    """Send for the lock of what a call is about, until the transaction ends; a row need not be.
+    """Send for a lock on a call's resource until the transaction ends; it need not have a row.
 
-    Call with the run's and the workspace's row locked. SQLite has one writer.
+    Call with the run's and the workspace's rows locked. SQLite has one writer.
     """
     database = connections[DEFAULT_DB_ALIAS]
     if resource and database.vendor == "postgresql":
@@ -178,20 +178,20 @@ def lock_resource(run: Run, resource: str) -> None:
 
 
 def case_of(run: Run, at: datetime) -> Case:
-    """Return what the console itself knows of a run; the day is that of UTC."""
+    """Return what the console itself knows of a run; the day is in UTC."""
     launcher = str(run.launched_by_id)
     return Case(run.subject_key, run.subject_label, at.astimezone(UTC).date(), launcher)
 
 
 def names_of(desk: Desk, tool: DeskTool, given: Json, book: int) -> dict[str, dict[str, str]]:
-    """Return what people call the keys in a call's arguments; nothing where the look-up fails."""
+    """Return the names of the keys in a call's arguments; empty if the look-up fails."""
     with suppress(DeskFailed), of_company(f"{desk.title} could not look up names"):
         return tool.names_of(given, book)
     return {}
 
 
 def done_sentence(desk: Desk, effect: Effect, case: Case, book: int) -> str:
-    """Say what a call has done, with what people call the keys in it now."""
+    """Return the sentence on what a call has done, with the present names of its keys."""
     tool = desk.tools[effect.tool]
     called = names_of(desk, tool, effect.args, book)
     return tool.sentence(tool.after, effect.args, case.label, called)
@@ -210,8 +210,8 @@ def gather_facts(
 ) -> Facts:
     """Ask a run's desk for its facts, in the transaction of the review.
 
-    `done` are results that the ledger is about to be told, by the key of their step; `ahead` is
-    what was looked up before the transaction. Raises StaleLookup.
+    `done` holds results not yet in the ledger, by step; `ahead` is the answer looked up before the
+    transaction. Raises StaleLookup.
     """
     desk, case, name = DESKS[run.desk], case_of(run, at), str(action.get("name", ""))
     tool, given = desk.tools.get(name), action.get("args", {})

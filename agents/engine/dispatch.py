@@ -1,7 +1,7 @@
 """The doorbell: tell a worker that a run can go on.
 
-The rows are the truth, so a bell that nobody hears costs one sweep. Polling has no bell at all:
-its workers look for themselves. Procrastinate rings inside the caller's transaction.
+Rows hold the truth, so a lost bell costs only the wait for the next sweep. Polling has no bell:
+workers look for themselves. Procrastinate rings inside the caller's transaction.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from django.utils.module_loading import import_string
 
 from agents.models import Run
 
-# By the name that OPSCONSOLE_DISPATCH gives; imported when used, as each needs what it runs on.
+# By the name in OPSCONSOLE_DISPATCH; imported when used, as each needs its own libraries.
 _BACKENDS = {
     "polling": "agents.engine.dispatch.Polling",
     "procrastinate": "agents.engine.jobs.Jobs",
@@ -24,20 +24,20 @@ _BACKENDS = {
 
 
 class Dispatch(Protocol):
-    """How claimable runs come to a worker."""
+    """How claimable runs reach a worker."""
 
     def ring(self, run_id: UUID, *, at: datetime | None) -> None:
-        """Announce a run, inside the transaction that made it claimable, or claimable from `at`."""
+        """Announce a run inside the transaction that makes it claimable, now or from `at`."""
 
     def hasten(self) -> None:
-        """Bring runs that were announced for later, and are claimable since, as soon as others."""
+        """Deliver runs that were announced for later and have become claimable."""
 
     def unheard(self, runs: QuerySet[Run]) -> QuerySet[Run]:
-        """Return those of these claimable runs for which no worker will be woken."""
+        """Return those of these claimable runs whose bell was lost."""
 
 
 class Polling:
-    """Announce nothing: every worker looks for itself, OPSCONSOLE_POLL_SECONDS apart."""
+    """Announce nothing: every worker looks every OPSCONSOLE_POLL_SECONDS."""
 
     def ring(self, run_id: UUID, *, at: datetime | None) -> None:
         return None
@@ -50,12 +50,12 @@ class Polling:
 
 
 def ring(run_id: UUID, *, at: datetime | None = None) -> None:
-    """Announce that a run is claimable. Call inside the transaction that made it so."""
+    """Announce that a run is claimable. Call inside the transaction that makes it so."""
     _backend().ring(run_id, at=at)
 
 
 def hasten() -> None:
-    """Bring runs at once that were announced for later and are claimable now."""
+    """Deliver at once the runs that were announced for later and are claimable now."""
     _backend().hasten()
 
 

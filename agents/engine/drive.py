@@ -1,11 +1,11 @@
 """Drive a flow: replay what is recorded, do what is not.
 
-One loop over strands. A strand that needs a person is left where it is and its siblings run
-on, so a run waits exactly when nothing is left to do and the root has not ended. So it is with
-one that has to be gone on with later: what its siblings have under way is not thrown away.
+One loop over strands. A strand that needs a person stays where it is while its siblings run on,
+so a run waits exactly when nothing is left to do and the root has not ended. The same holds for a
+strand that must wait for a time: its siblings' work is not thrown away.
 
-What a strand came to while others are busy is kept at once: they may take long, and a crash
-would lose it. With nobody busy it is committed with the next step instead (decision 2).
+A strand's result is committed at once while others are busy, as they may take long and a crash
+would lose it. If none is busy, it is committed with the next step (decision 2).
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ class WaitsForPerson(Exception):
 
 
 class Later(Exception):
-    """The run can go on, but not before `pause` is over; until then it holds no worker.
+    """The run can go on only after `pause`; until then it occupies no worker.
 
-    A length and no time: by whose clock a time is meant, only the database can say.
+    A duration, not a time: only the database's clock decides.
 
-    `why` goes on record. `is_fruitless` says that the run itself may be why it comes no further:
-    claims that end so add up, and after MAX_CLAIMS in a row there is no other.
+    `why` is recorded. `is_fruitless` means that the run itself may be at fault: after MAX_CLAIMS
+    such claims in a row it is not claimed again.
     """
 
     def __init__(self, pause: timedelta, why: str = "", *, is_fruitless: bool = False) -> None:
@@ -45,7 +45,7 @@ class Later(Exception):
 
     @property
     def pause(self) -> timedelta:
-        """Return the time left of the pause: siblings may have been busy since it began."""
+        """Return the rest of the pause: siblings may have been busy since it began."""
         return timedelta(seconds=max(0.0, self._ends - time.monotonic()))
 
 
@@ -56,16 +56,16 @@ class Executor(Protocol):
         """Return the recorded reply or None. Raises WaitsForPerson, Diverged."""
 
     async def do(self, key: str, request: Request) -> Reply:
-        """Do it and record the reply. Raises WaitsForPerson for a person, Later for a time."""
+        """Carry out the request and record the reply. Raises WaitsForPerson, Later."""
 
     async def keep(self) -> None:
-        """Commit what came back, because others are still busy."""
+        """Commit the replies so far, because other strands are still busy."""
 
 
 async def drive(flow: Flow, world: Executor) -> Strand:
-    """Take `flow` as far as it goes. The strand has no outcome if a person has to decide.
+    """Advance `flow` as far as possible. The strand has no outcome if a person has to decide.
 
-    Raises Later, with all that came back kept, once only time can bring it further.
+    Raises Later, after committing all replies, once only waiting can help.
     """
     root = Strand(flow)
     ready: deque[tuple[Strand, Reply | Json]] = deque([(root, None)])
@@ -77,7 +77,7 @@ async def drive(flow: Flow, world: Executor) -> Strand:
             while ready:
                 strand, reply = ready.popleft()
                 _advance(strand, reply, world, ready, asked)
-            if len(asked) == 1 and not busy:  # nothing else runs: no task is needed
+            if len(asked) == 1 and not busy:  # nothing else runs, so no task is needed
                 strand, do = asked.pop()
                 await _came(strand, do(), ready, later)
                 _heed_cancel()
@@ -105,7 +105,7 @@ def _advance(
     ready: deque[tuple[Strand, Reply | Json]],
     asked: list[_Asked],
 ) -> None:
-    """Give a strand its reply and see to what it asks for next."""
+    """Give a strand its reply and handle its next request."""
     request = strand.send(reply)
     if request is None:
         joined = strand.parent.joined_outcomes() if strand.parent else None
@@ -133,7 +133,7 @@ def _advance(
 
 
 def _next_in_line(strand: Strand, ready: deque[tuple[Strand, Reply | Json]]) -> None:
-    """Let a sibling begin in the place of a strand that has ended, or waits for a person."""
+    """Start a waiting sibling in place of a strand that has ended or waits for a person."""
     if strand.parent:
         _begin_one(strand.parent, ready)
 
@@ -144,7 +144,7 @@ def _begin_one(parent: Strand, ready: deque[tuple[Strand, Reply | Json]]) -> Non
 
 
 def _heed_cancel() -> None:
-    """Cancel the drive if it was told to, although the step took that for its own timeout."""
+    """Cancel the drive if it was cancelled, even if the step took that for its own timeout."""
     task = asyncio.current_task()
     if task and task.cancelling():
         raise asyncio.CancelledError
@@ -155,7 +155,7 @@ async def _until_one_is_done(
     busy: dict[asyncio.Task[Reply], Strand],
     later: list[Later],
 ) -> None:
-    """Wait, and hand each reply that has come to its strand."""
+    """Wait for a reply; give each that has arrived to its strand."""
     done, _ = await asyncio.wait(busy, return_when=asyncio.FIRST_COMPLETED)
     for task in done:
         await _came(busy.pop(task), task, ready, later)
@@ -167,10 +167,10 @@ async def _came(
     ready: deque[tuple[Strand, Reply | Json]],
     later: list[Later],
 ) -> None:
-    """Hand a reply, once it has come, to its strand."""
+    """Give a finished reply to its strand."""
     try:
         ready.append((strand, await doing))
-    except WaitsForPerson:  # the strand stays where it is until somebody decides
+    except WaitsForPerson:  # the strand stays where it is until a person decides
         _next_in_line(strand, ready)
     except Later as wait:
         later.append(wait)

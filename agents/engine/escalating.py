@@ -26,7 +26,7 @@ _OF_STEP = CompiledSelect(
 
 
 def fetch_escalation(run_id: UUID, key: str) -> Pending[list[Escalation]]:
-    """Ask for the escalation that the step `key` of a run opened, maybe with other things."""
+    """Fetch the escalation opened by the step `key` of a run, in an open pipeline if any."""
     return _OF_STEP.fetch(run=run_id, key=key)
 
 
@@ -35,12 +35,12 @@ def open_escalation(
 ) -> str:
     """Put a step's action into the inbox, or return whose requests fill it.
 
-    What became of a call is asked however full it is.
+    A question about the outcome of a call is put even into a full inbox.
     """
     at = commit.at
     run, asked = step.run, kind_of(kind, action)
     terms = SYSTEMS[run.desk].terms_of(run, action)
-    with pipeline():  # the switch first: it locks the workspace, so that nobody opens meanwhile
+    with pipeline():  # the switch first: it locks the workspace against other requests
         standing = fetch_switch(run, action.get("name", ""))
         filled = NOT_FULL if asked.settles_call else fetch_full(run, limits)
     switch, full = standing.get(), filled.get()
@@ -61,12 +61,12 @@ def open_escalation(
         expires_at=at + timedelta(seconds=limits.escalation_seconds),
     )
     of_tier = put_to_tier(escalation)
-    # This question replaces an approval of the same turn. In its first claim a run has none.
+    # This request replaces an approval of the same turn. A first claim has none.
     if kind in CARRIED_OUT and run.fence > 1:
         commit.tell(close_approvals(run, why=ASKED_AGAIN, turn=turn_of(step.key)))
     insert_rows(escalation)
     facts = {"escalation": escalation.pk, "key": step.key, "kind": kind}
-    # The page shows the row; the event proves what it asked.
+    # The page shows the row; the event proves its content.
     facts |= {"requested_minor": terms.amount_minor, "currency": terms.currency}
     facts |= {"action_sha256": escalation.action_sha256, **of_tier}
     facts |= {"tool": action["name"]} if action.get("kind") == "tool" else {}

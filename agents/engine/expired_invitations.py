@@ -1,4 +1,4 @@
-"""Invitations whose time is over: they end by the sweep, and their addresses go with them."""
+"""The sweep ends expired invitations and forgets their addresses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ BATCH = 100
 
 
 def expire_invitations(*, at: datetime) -> int:
-    """End invitations that nobody accepted in time. Return how many rows were put right."""
+    """End invitations that nobody accepted in time. Return their number."""
     due = Invitation.objects.filter(state=InvitationState.OPEN, expires_at__lte=at)
     found = list(due.select_related("workspace").order_by("expires_at", "pk")[:BATCH])
     return sum(end_invitation(one, InvitationState.EXPIRED, at=at) for one in found)
@@ -22,7 +22,7 @@ def expire_invitations(*, at: datetime) -> int:
 def end_invitation(
     invitation: Invitation, state: InvitationState, *, at: datetime, actor: str = ""
 ) -> bool:
-    """End an invitation and forget its address. Return False where it is over already."""
+    """End an invitation and forget its address. Return False if it has already ended."""
     with transaction.atomic():
         Workspace.objects.select_for_update().get(pk=invitation.workspace_id)
         still = Invitation.objects.filter(pk=invitation.pk, state=InvitationState.OPEN)

@@ -1,4 +1,4 @@
-"""Ask the business behind a run's desk for what a review may know."""
+"""Ask the business behind a run's desk for the facts of a review."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def fetch_facts(
     done: Mapping[int, Json] | None = None,
     ahead: LookedUp | None = None,
 ) -> Pending[tuple[Facts, str]]:
-    """Ask for the facts for reviewing `action`, maybe together with other things.
+    """Fetch the facts for reviewing `action`, in an open pipeline if any.
 
-    The answer is they, and the desk's key of the resource that the action uses, or "".
+    The answer is the facts, and the desk's key of the resource that the action uses, or "".
     """
     about = (run, action, limits, steps)
     system = SYSTEMS[run.desk]

@@ -1,8 +1,8 @@
 """The gateway: intent -> call -> result.
 
-An intent is committed before its effect, with everything that allows it proved once more
-under lock. No transaction is open during the call. The result is committed after it, and a
-crash in between is settled by the key.
+The intent is committed before the call, after everything that allows it was checked again under
+lock. No transaction is open during the call. The result is committed afterwards; after a crash in
+between, the key tells the outcome.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ STOPPED = CallOutcome(EffectState.REFUSED, Reply(failed="killed"))
 
 
 async def use(key: str, request: Use, journal: Journal, limits: Limits) -> Reply:
-    """Call a tool once, if it may be called. Raises WaitsForPerson where only a person can tell."""
+    """Call a tool once, if it may be called. Raises WaitsForPerson if only a person can tell."""
     run = journal.run
     opened, registered = journal.steps.get(key), simulation.registry(run)
     only_reads = request.tool in registered and not registered[request.tool].writes
@@ -60,12 +60,12 @@ async def use(key: str, request: Use, journal: Journal, limits: Limits) -> Reply
             outcome = await _past_outcome(step, tool, context) if begun_before else None
             if begun_before and outcome is None:
                 switch = await in_database(standing_against, run, tool.name)
-                if switch:  # a tool that cannot look it up may have done it
+                if switch:  # a tool without a look-up may have made the call
                     outcome = STOPPED if tool.find else UNKNOWN
             outcome = outcome or await call_tool(tool, request.args, context, journal)
         kept = Reply(redact(outcome.reply.value, limits), outcome.reply.failed)
         outcome = replace(outcome, reply=kept)
-        # Inside the block, which raises where the commit made during the call fails.
+        # Inside the block, which raises if the commit made during the call fails.
         if outcome.state is not EffectState.UNKNOWN:
             if tool.writes:
                 journal.write_unfenced(partial(settle, step=step, outcome=outcome, tool=tool))
@@ -81,12 +81,12 @@ async def use(key: str, request: Use, journal: Journal, limits: Limits) -> Reply
 
 
 async def _past_outcome(step: Step, tool: Tool, context: Context) -> CallOutcome | None:
-    """Return the outcome of a call begun before: from the ledger, or else by its key."""
+    """Return the outcome of a call begun earlier: from the ledger, or else by its key."""
     return await in_database(_ledger_outcome, step) or await find_outcome(tool, context)
 
 
 def _ledger_outcome(step: Step) -> CallOutcome | None:
-    """Return what the ledger says of a call whose step did not end."""
+    """Return the ledger's outcome of a call whose step did not end."""
     effect = Effect.objects.filter(step=step, state__in=SETTLED).first()
     if effect is None:
         return None
@@ -95,13 +95,13 @@ def _ledger_outcome(step: Step) -> CallOutcome | None:
 
 
 def _nth(tool: str, step: Step, journal: Journal) -> int:
-    """Return which call of a tool this is in its run, from 1."""
+    """Return this call's number among its tool's calls in the run, from 1."""
     calls = [other for other in list(journal.uses) if other.asked["tool"] == tool]
     return 1 + sum(other.position < step.position for other in calls)
 
 
 def _ask_person(step: Step, request: Use, limits: Limits, commit: Commit) -> None:
-    """Hold the step until a person says whether the effect took place."""
+    """Hold the step until a person says whether the call took effect."""
     Effect.objects.filter(step=step, state=EffectState.INTENDED).update(
         state=EffectState.UNKNOWN, settled_at=commit.at
     )

@@ -1,7 +1,7 @@
 """Runs as jobs of Procrastinate, in the same PostgreSQL: one more row in the caller's transaction.
 
-A job says "look at this run" and nothing else. It may come twice, late or never: `advance` looks
-at the run's row, and the sweep rings again for a run that has no job.
+A job only says "look at this run". It may come twice, late or never: `advance` reads the run's
+row, and the sweep rings again for a run without a job.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from agents.models import Run
 
 QUEUE, TASK = "runs", "advance"
 
-# It uses Django's connection of the calling thread, so a job commits or vanishes with the change
-# it tells of. The worker has an app of its own: if this one's connector were replaced by the
-# worker's, as Procrastinate's own command does, what the engine rings would leave its transaction.
+# It uses Django's connection of the calling thread, so a job commits or rolls back with the change
+# it announces. The worker has its own app: if it replaced this one's connector, as Procrastinate's
+# command does, the engine's bells would leave their transactions.
 _app = App(connector=DjangoConnector())
 
 
@@ -41,22 +41,22 @@ WHERE queue_name = %(queue)s AND status = 'todo' AND scheduled_at > statement_ti
 
 
 class Jobs:
-    """Announce a run by a job; LISTEN/NOTIFY brings it to a worker when the caller commits."""
+    """Announce a run by a job; NOTIFY tells a worker when the caller commits."""
 
     def ring(self, run_id: UUID, *, at: datetime | None) -> None:
-        # No queueing lock: a job that is already there may be fetched before the caller commits,
-        # and would find nothing. One job too many finds nothing either, but costs little.
+        # No queueing lock: an existing job may be fetched before the caller commits and find
+        # nothing. A superfluous job finds nothing either, but costs little.
         with _django_errors():
             job = _app.configure_task(TASK, queue=QUEUE, schedule_at=at)
             job.defer(run_id=str(run_id))
 
     def hasten(self) -> None:
-        # The jobs are there, for later. Nothing notifies of them: a worker looks every second.
+        # Their jobs exist, for later. Nothing announces them: a worker looks every second.
         with connection.cursor() as cursor:
             cursor.execute(_HASTEN, {"queue": QUEUE, "queued": RunState.QUEUED})
 
     def unheard(self, runs: QuerySet[Run]) -> QuerySet[Run]:
-        # A job for later does not count where the run has been woken since.
+        # A job for later does not count if the run has been woken since.
         waiting = ProcrastinateJob._default_manager.filter(queue_name=QUEUE, status="todo").exclude(
             scheduled_at__gt=Now()
         )
@@ -68,7 +68,7 @@ class Jobs:
 
 @contextmanager
 def _django_errors() -> Iterator[None]:
-    """Raise what the database says as Django would: the engine tries such a transaction again."""
+    """Raise database errors as Django's, so that the engine retries the transaction."""
     try:
         yield
     except ConnectorException as error:

@@ -1,10 +1,10 @@
-"""What a run has written down, and how it writes more.
+"""The steps that a run has recorded, and the recording of further ones.
 
-A write waits in memory until the run is about to do something that counts outside, then all
-that wait go into one transaction that also proves the run is still ours. What is lost with a
-crash in between changed nothing outside, so it may be done again. A call that changes nothing
-and costs nothing needs no commit before it; one that takes long is written down meanwhile.
-One class, since reading, batching and budgets share what a run has written.
+Writes wait in memory until the run is about to act on the outside world; then one transaction
+commits them all and proves that the run is still ours. A crash before that loses only work without
+outside effects, which may be repeated. A call that changes and costs nothing needs no commit before
+it; during a long call, pending writes are committed.
+One class, since reading, batching and budgets share the recorded steps.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ from agents.models.event import Entry
 
 T = TypeVar("T")
 
-MOST_ATTEMPTS = 32_767  # that its column counts; an outage may last for weeks
+MOST_ATTEMPTS = 32_767  # the column's maximum; an outage may last for weeks
 USE = "use"  # the kind of a step that calls a tool
-SOON = 0.05  # seconds into a call after which waiting writes are committed: people watch
+SOON = 0.05  # seconds into a call after which pending writes are committed, for people who watch
 
 _STEPS = CompiledSelect(lambda: Step.objects.filter(run=Param("run")).order_by("position"))
 
@@ -61,48 +61,48 @@ class Journal:
         self.steps = {step.key: step for step in (_STEPS.all(run=run.pk) if run.fence > 1 else ())}
         for step in self.steps.values():
             step.run = run
-        self.done: dict[int, Json] = {}  # results of writes in the world, by their step's key
+        self.done: dict[int, Json] = {}  # results of calls that wrote, by their step's key
         self.escalated: set[int] = set()
-        self.ahead: LookedUp | None = None  # what the run's desk was told by another machine
-        # What each step asks again and again is kept, or a long run would cost by its square.
+        self.ahead: LookedUp | None = None  # the answer to the look-up of the run's desk
+        # Kept, as reading them at each step would make a long run's cost quadratic.
         self.uses = sorted((s for s in self.steps.values() if s.kind == USE), key=_POSITION)
         self._calls: dict[str, Call] = {}
         self._position = max(map(_POSITION, self.steps.values()), default=0)
-        self._used: Counter[str] = Counter()  # by the steps that have ended
+        self._used: Counter[str] = Counter()  # by steps that have ended
         self._open: dict[str, Step] = {}
         for step in self.steps.values():
             self._count_in(step) if step.ended_at else self._open.setdefault(step.key, step)
         under_way = [step.pk for step in self._open.values()]
         if under_way:
-            # By the step, not by its end: somebody may have decided since.
+            # Of any step, ended or not: a person may have decided since.
             asked = Escalation.objects.filter(step__in=under_way)
             self.escalated.update(asked.values_list("step_id", flat=True))
-        self.has_turned_away = False  # a request that no person was asked: its flow can go on
+        self.has_turned_away = False  # a request was not put to a person, so its flow can go on
         self._draft = Draft()
         self._unfenced: list[UnderLock] = []  # not committed yet
         self._lock = asyncio.Lock()
         self._lost: BaseException | None = None  # the error of a failed commit
-        # Flows side by side write from the event loop and from the database's threads.
+        # Parallel flows write from the event loop and from database threads.
         self._guard = RLock()
         self.active_time = ActiveTime(self.steps.values())
 
     def recall(self, key: str, request: Request) -> Reply | None:
         """Return the recorded reply, or None if the step has to be done.
 
-        Raises WaitsForPerson where it is with a person, Diverged where something else was recorded.
+        Raises WaitsForPerson if a person has to answer, Diverged if another request was recorded.
         """
         step = self.steps.get(key)
         if step is None:
             return None
         if step.fingerprint != fingerprint(request) and not asks_the_same(step.asked, request):
-            # The message goes into the log, so it does not quote the request.
+            # The message is logged, so it does not quote the request.
             raise Diverged(f"{key}: another {step.kind} is asked than was recorded")
         if step.pk in self.escalated:
             raise WaitsForPerson(key)
         return Reply(step.reply, step.failed) if step.ended_at else None
 
     def begin(self, key: str, request: Request) -> Step:
-        """Open a step, or open it once more after a crash. The write waits for a flush."""
+        """Open a step, or reopen it after a crash. The write waits for a flush."""
         known = self.steps.get(key)
         if known:
             self.count_retry(known, "its last try did not end")
@@ -133,17 +133,17 @@ class Journal:
         return step
 
     def reserve(self, step: Step, tokens: int) -> None:
-        """Count tokens as used by a step, in case that its answer never comes."""
+        """Count tokens as used by a step, in case its answer never comes."""
         step.tokens_lost += tokens
         self.note(step)
 
     def note(self, step: Step) -> None:
-        """Have what a step has used so far written down, though it does not end."""
+        """Record a step's usage so far, although it does not end."""
         with self._guard:
             self._draft.change(step)
 
     def count_retry(self, step: Step, why: str) -> None:
-        """Write down that a call came to nothing and is made once more."""
+        """Record that a call failed and is being repeated."""
         step.attempts = min(step.attempts + 1, MOST_ATTEMPTS)
         facts = {"key": step.key, "attempt": step.attempts, "why": why}
         with self._guard:
@@ -151,7 +151,7 @@ class Journal:
             self.tell(Entry("step.retried", facts))
 
     def finish(self, step: Step, reply: Reply, **facts: Json) -> Reply:
-        """Close a step with its reply. Return the reply as a replay will see it."""
+        """End a step with its reply. Return the reply as a replay will see it."""
         step.reply, step.failed = as_stored(reply.value), reply.failed
         told = {"key": step.key, **facts, **({"failed": step.failed} if step.failed else {})}
         with self._guard:
@@ -162,13 +162,13 @@ class Journal:
         return Reply(step.reply, step.failed)
 
     def turn_away(self, failed: str, step: Step, commit: Commit) -> None:
-        """Close, under lock, a step that was to wait for a person and is not put to one."""
+        """End, under lock, a step whose request is not put to a person after all."""
         step.failed, step.ended_at, self.has_turned_away = failed, commit.at, True
         commit.update(step, "failed", "ended_at")
         commit.say("step.failed", {"key": step.key, "failed": failed})
 
     def say(self, key: str, request: Say) -> Reply:
-        """Put a line on the record; it is a step, so that a replay does not say it again."""
+        """Record a line as a step, so that a replay does not repeat it."""
         self.begin(key, request)
         return Reply()
 
@@ -189,24 +189,24 @@ class Journal:
             self._draft.rows.append(NewRow(model, columns, keys))
 
     def under_lock(self, write: UnderLock) -> None:
-        """Have something done within the next commit."""
+        """Run `write` within the next commit."""
         with self._guard:
             self._draft.lines.append(write)
 
     def write_unfenced(self, write: UnderLock) -> None:
-        """Have done what records the world: it is written even where the run was lost."""
-        with self._guard:  # a commit that ends now changes the list
+        """Record an outcome in the outside world: `write` runs even if the run was lost."""
+        with self._guard:  # a commit ending now changes the list
             self.under_lock(write)
             self._unfenced.append(write)
 
     def _take_draft(self) -> Draft:
-        """Return what waits; from now on it does not."""
+        """Return the pending draft, and begin a new one."""
         with self._guard:
             draft, self._draft = self._draft, Draft()
             return draft
 
     def flush_unfenced(self) -> None:
-        """Commit what has happened in the world though the run is no longer ours."""
+        """Commit outcomes in the outside world although the run is no longer ours."""
         writes = list(self._unfenced)
         if writes:
             with transaction.atomic():
@@ -217,12 +217,12 @@ class Journal:
             self._forget(writes)
 
     async def flush(self) -> None:
-        """Commit what waits, and wait for a commit that has taken it. Raises LostRun."""
+        """Commit pending writes, and wait for a commit already under way. Raises LostRun."""
         await self._commit_waiting(None)
 
     @asynccontextmanager
     async def soon(self) -> AsyncIterator[None]:
-        """Commit what waits while the block goes on, if it takes long. Raises LostRun."""
+        """Commit pending writes during the block if it takes long. Raises LostRun."""
         flushes: list[asyncio.Future[None]] = []
 
         def begin() -> None:
@@ -237,7 +237,7 @@ class Journal:
                 await flush
 
     async def transact(self, work: Callable[[Commit], T]) -> T:
-        """Commit what waits and `work` in one transaction, and return what `work` returns."""
+        """Commit pending writes and `work` in one transaction. Return the result of `work`."""
         results: list[T] = []
         await self._commit_waiting(lambda commit: results.append(work(commit)))
         return results[0]
@@ -248,13 +248,13 @@ class Journal:
                 raise self._lost
             if not (work or self._draft):
                 return
-            # Not tried again: `work` may change the journal, so a database error ends the drive.
+            # Not retried: `work` may change the journal, so a database error ends the drive.
             draft = self._take_draft()
             commit = asyncio.ensure_future(in_database(self._commit, draft, work, tries=1))
             try:
                 await asyncio.shield(commit)
             except asyncio.CancelledError:
-                # Its thread goes on. Nobody else may touch the run meanwhile.
+                # Its thread runs on. Nothing else may touch the run meanwhile.
                 await asyncio.gather(commit, return_exceptions=True)
                 raise
             except BaseException as error:
@@ -270,7 +270,7 @@ class Journal:
                 commit.take(draft)
                 if work:
                     work(commit)
-                    late = self._take_draft()  # what `work` itself wrote down
+                    late = self._take_draft()  # what `work` itself recorded
                     commit.take(late)
                     done += late.lines
         self._forget(done)
@@ -282,7 +282,7 @@ class Journal:
             self._unfenced = [write for write in self._unfenced if write not in done]
 
     def spending(self) -> Spent:
-        """Return what the run has used, calls that are under way included."""
+        """Return what the run has used, open calls included."""
         with self._guard:
             open_steps, used = list(self._open.values()), self._used
             return Spent(
@@ -292,15 +292,15 @@ class Journal:
             )
 
     def _count_in(self, step: Step) -> None:
-        """Add what a step has used, once it has ended."""
+        """Add the usage of a step that has ended."""
         self._used["tokens"] += _tokens_of(step)
         self._used["cost"] += step.cost_micro_usd or 0
 
     def calls(self, *, but: str) -> list[Call]:
-        """Return the tool calls begun so far, without step `but` and calls that were not made.
+        """Return the tool calls begun so far, except step `but` and calls that were not made.
 
-        A call that was refused because its review no longer held is asked for again, and that
-        is no repetition; patterns bound how often.
+        A call refused because its review no longer held may be requested again: that is no
+        repetition, and patterns limit it.
         """
         made = [
             step for step in list(self.uses) if step.key != but and step.failed != REVIEW_CHANGED

@@ -1,4 +1,4 @@
-"""The kill switch, as the engine meets it: a write is stopped, a deadline stands still."""
+"""The kill switch in the engine: it stops writes and pauses deadlines."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import Pending, fetch_now
 from agents.models import Escalation, KillSwitch, Run, Workspace
 
-# FOR NO KEY UPDATE: inserts that refer to the workspace lock its key, and must not wait for us.
+# FOR NO KEY UPDATE: inserts that refer to the workspace lock its key and must not wait for us.
 _WORKSPACE = CompiledSelect(
     lambda: Workspace.objects.filter(pk=Param("pk")).select_for_update(no_key=True).only("pk")
 )
@@ -21,22 +21,22 @@ _STANDING = CompiledSelect(
 
 
 def switch_against(run: Run, tool: str) -> KillSwitch | None:
-    """Return a switch that stops `tool` in this run. Call inside the transaction of the change.
+    """Return a switch that stops `tool` in this run, or None. Call in the change's transaction.
 
-    The workspace's row is locked, as pressing locks it: a switch that commits later sees
-    nothing start after it, and one that committed before is seen here.
+    Locks the workspace's row, as pressing does: a switch committed earlier is seen here, and
+    nothing starts after one committed later.
     """
     return fetch_now(fetch_switch, run, tool)
 
 
 def standing_against(run: Run, tool: str) -> KillSwitch | None:
-    """Return a switch that stops `tool` in this run now; without a lock."""
+    """Return a switch that now stops `tool` in this run, or None, without a lock."""
     standing = KillSwitch.objects.standing().filter(workspace=run.workspace_id)
     return next((switch for switch in standing if switch.stops(run, tool)), None)
 
 
 def fetch_switch(run: Run, tool: str) -> Pending[KillSwitch | None]:
-    """Ask for what `switch_against` returns, maybe together with other things."""
+    """Fetch what `switch_against` returns, in an open pipeline if any."""
     _WORKSPACE.fetch_tuples(pk=run.workspace_id)
     standing = _STANDING.fetch(workspace=run.workspace_id)
     return Pending(
@@ -48,9 +48,9 @@ CLOCKS = ("expires_at", "climbs_at")  # of a request
 
 
 def freeze(workspace: Workspace, *, at: datetime) -> int:
-    """Stop the clock of what a switch holds now, and let that of the rest run on.
+    """Stop the clocks of requests that a switch holds now, and restart those of others.
 
-    Call with the workspace's row locked. What was frozen gets the time back that it stood.
+    A restarted clock is extended by the time it stood. Call with the workspace's row locked.
     Return how many clocks were stopped or started.
     """
     held = Q(pk__in=[])

@@ -33,21 +33,21 @@ log = logging.getLogger(__name__)
 
 OWNER = uuid.uuid4().hex  # this process
 MISPLACED = "misplaced"  # the stop reason of a run that refers to another workspace's rows
-RENEWALS = 3  # of a lease in its length
-TOGETHER = 50  # runs in one transaction: a commit each would take a thousand of them ten seconds
+RENEWALS = 3  # in the length of a lease
+TOGETHER = 50  # runs in one transaction: a thousand single commits would take ten seconds
 
 _driven: set[UUID] = set()
 
 
 def length() -> timedelta:
-    """Return how long a claim holds without a sign of life."""
+    """Return how long a claim lasts without renewal."""
     return timedelta(seconds=settings.OPSCONSOLE_LEASE_SECONDS)
 
 
 def claim(run_id: UUID, *, owner: str, lease: timedelta, at: datetime) -> Run | None:
-    """Take a queued run for `lease`. Return None if it is not to be had.
+    """Claim a queued run for `lease`. Return None if it cannot be claimed.
 
-    One of a desk that this process has not is left to others.
+    A run of a desk that this process lacks is left to others.
     """
     with transaction.atomic():
         with pipeline():
@@ -81,7 +81,7 @@ _CLAIMABLE = CompiledSelect(
         .select_for_update()
     )
 )
-# None where the run refers to another workspace's rows: nothing is done under rules not its own.
+# None if the run refers to another workspace's rows: nothing runs under another's rules.
 _POLICY = CompiledSelect(
     lambda: PolicyVersion.objects.filter(
         pk__in=Run.objects.filter(run_belongs(), pk=Param("run")).values("policy_id")
@@ -98,7 +98,7 @@ def _stop_misplaced(run: Run, at: datetime) -> None:
 
 @contextmanager
 def driving(run_id: UUID) -> Iterator[None]:
-    """Have the lease renewed while the block runs, and no longer: a drive may break off."""
+    """Renew the lease while the block runs, and no longer: a drive may fail."""
     _driven.add(run_id)
     try:
         yield
@@ -107,15 +107,15 @@ def driving(run_id: UUID) -> Iterator[None]:
 
 
 def driven_runs() -> frozenset[UUID]:
-    """Return the runs that somebody here still works on."""
+    """Return the runs that this process is driving."""
     return frozenset(_driven)
 
 
 @asynccontextmanager
 async def keep_leases(*, is_worker: bool = False) -> AsyncIterator[None]:
-    """Renew the leases of this process while the block runs: a model may take its time.
+    """Renew the leases of this process while the block runs, as a model may take long.
 
-    Only a worker gives a sign of life: a command that drives one run takes no other.
+    Only a worker reports itself alive: a command drives one run and takes no other.
     """
     renewing = asyncio.create_task(_renew_for_ever(is_worker=is_worker))
     try:
@@ -137,10 +137,9 @@ async def _renew_for_ever(*, is_worker: bool) -> None:
 
 
 def release_runs() -> int:
-    """Queue the runs that this process still holds, for others to take at once.
+    """Queue the runs that this process still holds, at its end. Return their number.
 
-    For its end: being told to stop is no sign of a run that kills its workers, so the claim does
-    not count. Return how many.
+    Their last claim is not counted: an ordered stop does not suggest that the run kills workers.
     """
     held = Run.objects.filter(lease_owner=OWNER, state=RunState.RUNNING).order_by("pk")
     facts = {"why": "its worker was told to stop"}
@@ -151,9 +150,9 @@ def release_runs() -> int:
 
 
 def requeue_runs(runs: QuerySet[Run], *, facts: Json, uncounted: int = 0) -> int:
-    """Queue these running runs in one transaction, without those that somebody holds now.
+    """Queue these running runs in one transaction, except locked ones. Return their number.
 
-    `uncounted` claims of each do not count. Return how many were queued.
+    `uncounted` claims are taken off each run's count.
     """
     with transaction.atomic():
         found = list(runs.select_for_update(skip_locked=True))

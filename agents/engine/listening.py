@@ -1,4 +1,4 @@
-"""Take runs by Procrastinate's jobs: LISTEN/NOTIFY, many at once, any number of hosts."""
+"""Take runs from Procrastinate's jobs: by LISTEN/NOTIFY, many at once, on any number of hosts."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from agents.engine.worker import run_sweep, sweep_interval
 
 log = logging.getLogger(__name__)
 
-LATER = 1.0  # seconds between looks for jobs that fall due, which nothing announces
-CONNECTIONS = 4  # of the queue; one more listens
-OPENING = 3.0  # seconds for the first connection; the pool would try for thirty
+LATER = 1.0  # seconds between looks for jobs that fall due unannounced
+CONNECTIONS = 4  # to the queue; one more listens
+OPENING = 3.0  # seconds for the first connection; the pool's default is thirty
 PAUSE = 1.0  # seconds before the queue is tried again
 
 
 class Listener:
-    """Start a run for every job that comes, and sweep."""
+    """Start a run for every job, and sweep."""
 
     def __init__(self, stop: asyncio.Event, active_runs: ActiveRuns) -> None:
         self.stop = stop
@@ -48,7 +48,7 @@ class Listener:
         await sweeping
 
     async def _listen(self) -> None:
-        """Take jobs until told to stop, or until the connection that listens is lost."""
+        """Take jobs until told to stop or until the listening connection is lost."""
         app = App(connector=_connector())
         app.task(name=TASK, queue=QUEUE)(self._advance)
         try:
@@ -63,7 +63,7 @@ class Listener:
             await app.close_async()
 
     async def _take(self, app: App) -> None:
-        """Run Procrastinate's worker. Raises what it failed with."""
+        """Run Procrastinate's worker. Raises its error."""
         seconds = sweep_interval()
         taking = asyncio.create_task(
             app.run_worker_async(
@@ -87,17 +87,17 @@ class Listener:
             raise ended
 
     async def _advance(self, run_id: str) -> None:
-        """Start the run of a job, or while others wait for a slot the one whose turn it is.
+        """Start the run of a job or, while runs wait for slots, the one whose turn it is.
 
-        There is a job for each, so each gets its slot; a job whose run was taken takes another.
+        Each run has a job, so each gets a slot; a job whose run was taken starts another.
         """
         found = (
             UUID(run_id)
             if len(self.active_runs.drives) < int(slots() * SHARE)
             else await self._choose()
         )
-        # Shielded: when the queue is lost, its jobs are broken off, and the runs go on. They have
-        # leases of their own.
+        # Shielded: if the queue is lost, its jobs are cancelled, but the runs go on: they have
+        # their own leases.
         while found and not await asyncio.shield(self.active_runs.start(found)):
             found = await self._choose()
 
@@ -126,7 +126,7 @@ class Listener:
             await run_sweep()
 
     async def _wait_for_stop(self, seconds: float) -> bool:
-        """Wait, at most so long. Return whether we are told to stop."""
+        """Wait at most `seconds`. Return whether this process was told to stop."""
         with suppress(TimeoutError):
             await asyncio.wait_for(self.stop.wait(), seconds)
         return self.stop.is_set()
@@ -137,7 +137,7 @@ def _connector() -> PsycopgConnector:
 
 
 async def _retry_stalled(app: App) -> None:
-    """Put the jobs of workers that went quiet back into the queue."""
+    """Queue the jobs of silent workers again."""
     manager = app.job_manager
     for job in await manager.get_stalled_jobs(
         queue=QUEUE, seconds_since_heartbeat=lease.length().total_seconds()

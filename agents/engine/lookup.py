@@ -1,4 +1,4 @@
-"""Ask a tool by its key what became of a call."""
+"""Look up the outcome of a tool's call by its key."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ log = logging.getLogger(__name__)
 
 
 class LookupBroken(OutcomeUnknown):
-    """The tool could not be asked; another time it may answer."""
+    """The look-up failed; it may succeed later."""
 
 
 def outcome_of(tool: Tool, key: str) -> Json:
-    """Return what a tool tells of a key, or None where it tells nothing or has no lookup.
+    """Return the result a tool finds for a key; None if nothing is found or it has no look-up.
 
-    Raises OutcomeUnknown where the tool cannot tell, LookupBroken whatever else it raises.
+    Raises OutcomeUnknown if the tool cannot tell, LookupBroken for any other error of its own.
     """
     try:
         return tool.find(key) if tool.find else None

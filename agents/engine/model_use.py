@@ -1,4 +1,4 @@
-"""Sum what models were asked: days that are over once, by the sweep, and the rest when asked."""
+"""Sum the use of models: the sweep sums each past day once, pages sum the rest."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from agents.engine.case_days import runs_ended_since
 from agents.models import ModelUse, Run, Step
 from agents.models.step import IsAsk
 
-GRACE = timedelta(hours=1)  # after midnight, in which runs that have ended are still written
+GRACE = timedelta(hours=1)  # after midnight, while the day's last runs are still written
 SUMS = {
     "calls": Sum("attempts"),
     "tokens_in": Sum("tokens_in"),
@@ -25,7 +25,7 @@ SUMS = {
 
 
 def sum_next_day(*, at: datetime) -> int:
-    """Sum the first day that is over and not summed yet. Return how many rows that made."""
+    """Sum the first past day that is not summed yet. Return the number of rows added."""
     since = _summed_until()
     ended = Run.objects.filter(ended_at__gte=since) if since else Run.objects.all()
     first = ended.aggregate(first=Min("ended_at"))["first"]
@@ -38,16 +38,16 @@ def sum_next_day(*, at: datetime) -> int:
     asked = Step.objects.filter(kind="ask", run__ended_at__gte=begin, run__ended_at__lt=end)
     sums = asked.order_by().values("model").annotate(**SUMS)
     rows = [ModelUse(day=begin.date(), **row) for row in sums]
-    # A day on which nothing was asked has a row too, or it would be looked at for ever. Another
-    # worker may have been quicker; it summed the same.
+    # A day without any use gets a row too, or it would be summed for ever. If another worker was
+    # quicker, its sums are the same.
     none = ModelUse(day=begin.date(), model="", **dict.fromkeys(SUMS, 0))
     return len(ModelUse.objects.bulk_create(rows or [none], ignore_conflicts=True))
 
 
 def uses() -> list[Json]:
-    """Return by model what was asked of it until now, as SUMS names it."""
+    """Return the use of each model until now, as named in SUMS."""
     columns, since = ("model", *SUMS), _summed_until()
-    # Up to the same day for both: another is perhaps summed between the two questions.
+    # The same day bounds both: another may be summed between the two queries.
     days = ModelUse.objects.filter(day__lt=since.date()) if since else ModelUse.objects.none()
     kept = days.values("model").annotate(**{name: Sum(name) for name in SUMS})
     rest = _questions_since(since).values("model").annotate(**SUMS)
@@ -59,11 +59,11 @@ def uses() -> list[Json]:
 
 
 def _questions_since(since: datetime | None) -> QuerySet[Step]:
-    """Return the questions of runs that ended since then, or have not ended."""
+    """Return the model calls of runs that ended since then or have not ended."""
     asked = Step.objects.filter(IsAsk(F("kind"))).order_by()
     if since is None:
         return asked
-    # Not as one condition, for which SQLite read every run.
+    # Not as one condition, for which SQLite would read every run.
     going = Run.objects.filter(state__in=set(RunState) - ENDED).values("pk")
     return asked.filter(run__in=going.union(runs_ended_since(since).values("pk")))
 
