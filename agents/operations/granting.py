@@ -27,7 +27,7 @@ from agents.operations.refusal import Refused, require_member
 from agents.policies import judge, review
 from agents.sdk.adjustments import label_of
 from agents.sdk.arguments import BadArguments
-from agents.sdk.open_fields import BadPatch, OpenField, open_fields
+from agents.sdk.open_fields import AmountTooHigh, BadPatch, OpenField, open_fields
 from agents.sdk.patches import apply_patch
 from agents.sdk.rule_case import Case
 from agents.systems import SYSTEMS
@@ -101,8 +101,9 @@ def grant(
         return None
     run, args = escalation.run, escalation.action["args"]
     check_demand(escalation, person, demand_for(escalation))
+    too_high = None
     if patch is not None:
-        args = _changed_arguments(tool, args, patch, case_of(run, at))
+        args, too_high = _changed_arguments(tool, args, patch, case_of(run, at))
         _check_masked(run, patch)
     action = {**escalation.action, "args": args}
     asked = (run, action, run.limits, steps)
@@ -112,6 +113,7 @@ def grant(
     if judged.decision == "block":
         raise Refused("policy", f"The policy stops this. {judged.deciding.sentence}")
     terms = SYSTEMS[run.desk].terms_of(run, action)._replace(resource=resource)
+    exceeded = [Bound(too_high.most_minor, "bad_patch", str(too_high))] if too_high else []
     if terms.amount_minor is not None:
         first_round = partial(judge, action, facts, run.limits, consent=consent)
         bounds = [
@@ -121,23 +123,27 @@ def grant(
             if ruling.verdict is RulingKind.REVISE and type(ruling.limit) is int
         ]
         bounds += own_bounds(escalation, person, terms, at=at)
-        exceeded = [bound for bound in bounds if terms.amount_minor > bound.most_minor]
-        if exceeded:
-            # The policy's bound, which applies to everybody, is named first.
-            tightest = min(exceeded, key=lambda bound: (bound.code != "policy", bound.most_minor))
-            raise Refused(tightest.code, tightest.sentence)
+        exceeded += [bound for bound in bounds if terms.amount_minor > bound.most_minor]
+    if exceeded:
+        # Of equal bounds the first, which holds for everybody: their own come last.
+        tightest = min(exceeded, key=lambda bound: bound.most_minor)
+        raise Refused(tightest.code, tightest.sentence, field=too_high.name if too_high else "")
     # A new reason to ask does not refuse the decision: the run asks again for it.
     if judged.action != action:
         raise Refused("policy", f"The policy stops this. {judged.deciding.sentence}")
     return Grant(args, terms)
 
 
-def _changed_arguments(tool: Tool, args: Json, patch: Patch, case: Case) -> dict[str, Json]:
-    """Return the arguments as a person leaves them. Raises Refused."""
+def _changed_arguments(
+    tool: Tool, args: Json, patch: Patch, case: Case
+) -> tuple[dict[str, Json], AmountTooHigh | None]:
+    """Return the arguments as a person leaves them, and what is too high. Raises Refused."""
     if tool.typed is None:
         raise Refused("bad_patch", "Nothing of this can be changed.")
     try:
-        return apply_patch(tool.typed, tool.may_change, args, patch, case)
+        return apply_patch(tool.typed, tool.may_change, args, patch, case), None
+    except AmountTooHigh as no:
+        return no.left, no
     except BadPatch as error:
         raise Refused("bad_patch", str(error), field=error.name) from None
 

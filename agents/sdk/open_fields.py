@@ -42,6 +42,17 @@ class BadPatch(ValueError):
         self.name = name
 
 
+class AmountTooHigh(BadPatch):
+    """An amount above its range; all else is allowed. `left` are the arguments with it.
+
+    Another bound may be tighter, which these arguments tell.
+    """
+
+    def __init__(self, field: OpenField, value: Json, left: dict[str, Json]) -> None:
+        super().__init__(field.name, field.refusal(value))
+        self.most_minor, self.left = field.most_minor, left
+
+
 @dataclass(frozen=True)
 class OpenField:
     """An argument, or a field of one, that a person may change; values as JSON.
@@ -75,6 +86,11 @@ class OpenField:
     def currency(self) -> str:
         """Return what an amount is paid in, "" where it is none."""
         return self.unit if is_currency(self.unit) else ""
+
+    @property
+    def most_minor(self) -> int:
+        """Return the most of an amount."""
+        return self.most.minor if isinstance(self.most, Money) else int(self.most)
 
     @property
     def unit(self) -> str:
@@ -136,6 +152,13 @@ class OpenField:
         kept = (any(one == had for had in ahead) for one in value)  # each after the one before
         is_of = all(kept) if self.is_part else all(one in self.choices for one in value)
         return is_within and is_of and (self.is_part or len(set(value)) == len(value))
+
+    def is_above(self, typed: Any) -> bool:
+        """Tell whether an amount is of its currency and above its range."""
+        try:
+            return bool(self.currency) and bool(typed > self.most)
+        except TypeError:  # of another currency, or left out
+            return False
 
     def line(self, one: Json) -> str:
         """Return an item or a choice as people read and type it: in a line."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from agents.core.requests import Json
 from agents.sdk.adjustments import Change, label_of
 from agents.sdk.arguments import Arguments, BadArguments
-from agents.sdk.open_fields import BadPatch, OpenField, open_fields
+from agents.sdk.open_fields import AmountTooHigh, BadPatch, OpenField, open_fields
 from agents.sdk.rule_case import Case
 
 
@@ -36,7 +36,7 @@ def apply_patch(
     patch: Mapping[str, Json],
     case: Case,
 ) -> dict[str, Json]:
-    """Return the arguments as a person leaves them. Raises BadPatch."""
+    """Return the arguments as a person leaves them. Raises BadPatch, AmountTooHigh."""
     fields = open_fields(arguments, may_change, given, case)
     may = {field.name.partition(".")[0] for field in fields}
     for name in patch:
@@ -55,6 +55,7 @@ def apply_patch(
             value = left[argument]
             sentence = known[name].refusal(value[part] if part else value)
         raise BadPatch(name if is_known else "", sentence) from None
+    too_high = None
     rest = {name: left[name] for name in patch}
     for field in fields:
         name, _, part = field.name.partition(".")
@@ -64,10 +65,14 @@ def apply_patch(
         if part and typed is not None:
             value, typed = value[part], getattr(typed, part)
         if value is None or not field.allows(value, typed):
-            raise BadPatch(field.name, field.refusal(value))
+            if not field.is_above(typed):
+                raise BadPatch(field.name, field.refusal(value))
+            too_high = too_high or AmountTooHigh(field, value, left)
         if part:
             rest[name] = {**rest[name], part: field.value}
     for name, value in rest.items():
         if isinstance(may_change[name], Mapping) and value != given[name]:
             raise BadPatch(name, f"{label_of(name)} can be changed in part only.")
+    if too_high:
+        raise too_high
     return left

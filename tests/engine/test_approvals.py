@@ -297,6 +297,27 @@ def test_a_refusal_names_the_tightest_bound(scene: Scene, ada: User) -> None:
     assert "USD 900.00 is more than the USD 100.00 that is left of the charge" in str(no)
 
 
+@pytest.mark.parametrize(
+    ("refunded", "name", "amount", "says"),
+    [
+        (0, "rita", 130000, "USD 1,300.00 is above your own limit of USD 800.00"),
+        (30000, "rita", 95000, "USD 950.00 is above your own limit of USD 800.00"),
+        (40000, "rita", 95000, "more than the USD 800.00 that is left of the charge"),
+        (110000, "ada", 130000, "more than the USD 100.00 that is left of the charge"),
+        (0, "ada", 130000, "From USD 0.01 to USD 1,200.00"),
+    ],
+    ids=["own limit, range", "own limit, charge", "charge, own limit", "charge, range", "range"],
+)
+def test_of_two_bounds_a_refusal_names_the_tighter(
+    scene: Scene, ada: User, refunded: int, name: str, amount: int, says: str
+) -> None:
+    run = go(scene.launch())
+    if refunded:
+        refund_by_phone(run, refunded)
+
+    assert says in str(refusal_of(run, User.objects.get(username=name), amount))
+
+
 def under(scene: Scene, **limits: Any) -> None:
     operations.publish_policy(
         workspace=scene.workspace,
