@@ -14,7 +14,7 @@ from agents.core.states import EscalationState
 from agents.models import DECIDES, Escalation, Membership, Role, Run
 from agents.models.belonging import launchers_of, request_belongs
 from agents.operations.escalation_lock import MISPLACED
-from agents.operations.refusal import Refused, require_member
+from agents.operations.refusal import Refused, require_member, time_here
 
 CLAIM = timedelta(minutes=15)
 
@@ -25,7 +25,7 @@ class Claimed(Exception):
     def __init__(self, escalation: Escalation) -> None:
         who, until = escalation.claimed_by, escalation.claimed_until
         kept = f"{who.get_username()} has claimed it" if who else "Someone has claimed it"
-        super().__init__(f"{kept} until {until:%H:%M} UTC." if until else f"{kept}.")
+        super().__init__(f"{kept} until {time_here(until)}." if until else f"{kept}.")
         self.escalation = escalation
 
 

@@ -43,7 +43,7 @@ from agents.operations.approving import (
 from agents.operations.claiming import OWN, Claimed, is_kept_from, is_own
 from agents.operations.escalation_lock import lock_escalation
 from agents.operations.granting import Grant, Patch, grant, look_ahead, obstacle
-from agents.operations.refusal import Refused, check_text, require_role
+from agents.operations.refusal import Refused, check_text, require_role, time_here
 from agents.operations.sending_back import check_send_back
 from agents.policies.answers import outdated_sentences
 from agents.sdk.desk import DESKS
@@ -58,7 +58,7 @@ class KillSwitchStands(Refused):
         super().__init__(
             "kill_switch",
             f"The kill switch “{switch.name}” is on: {switch.pressed_by} pressed it at "
-            f"{switch.pressed_at:%H:%M} UTC. Nothing it stops can be approved until it is "
+            f"{time_here(switch.pressed_at)}. Nothing it stops can be approved until it is "
             "released; you can reject.",
         )
 
@@ -70,8 +70,8 @@ class AlreadyDecided(Exception):
         by, at = escalation.decided_by, escalation.decided_at
         late = "The request has expired and can no longer be decided."
         first = (
-            f"{by} decided at {at:%H:%M} UTC: it is {EscalationState(escalation.state).word}."
-            if by
+            f"{by} decided at {time_here(at)}: it is {EscalationState(escalation.state).word}."
+            if by and at
             else late
         )
         super().__init__(first)

@@ -13,7 +13,7 @@ from agents.engine.kill_switch import freeze
 from agents.engine.redaction import redact_in
 from agents.models import KillSwitch, Role, Scope, SwitchStage, Workspace
 from agents.models.event import Entry, append_events
-from agents.operations.refusal import Refused, check_text, require_member
+from agents.operations.refusal import Refused, check_text, require_member, time_here
 from agents.patterns import PATTERNS
 from agents.tools import TOOLS
 
@@ -54,7 +54,7 @@ def kill(
             raise Refused(
                 "on",
                 f"{standing.pressed_by} turned this switch on already, at "
-                f"{standing.pressed_at:%H:%M:%S} UTC. Nothing was changed.",
+                f"{time_here(standing.pressed_at)}. Nothing was changed.",
             )
         else:
             standing.trial_at = None

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from django.contrib.auth.models import User
 from django.db.models import QuerySet
+from django.utils import timezone
 
 from agents.core.actions import has_hidden
 from agents.core.homoglyphs import invisible_characters
@@ -48,6 +51,16 @@ def require_role(
             f"{user.get_username()} {has} in {workspace.name}; this needs the role {wanted}.",
         )
     return found
+
+
+def time_here(at: datetime) -> str:
+    """Write a time as pages do: in the reader's zone, with the date where it is not today's.
+
+    UTC is named: to whoever reads it elsewhere, no page does.
+    """
+    here = timezone.localtime(at)
+    words = "%H:%M" if here.date() == timezone.localdate() else "%-d %b %H:%M"
+    return here.strftime(f"{words} UTC" if timezone.get_current_timezone_name() == "UTC" else words)
 
 
 def check_text(text: str, *, most: int, what: str = "reason") -> None:

@@ -9,7 +9,7 @@ from django.db import transaction
 
 from agents.models import Escalation, Snooze
 from agents.operations.claiming import lock_open, tell_of
-from agents.operations.refusal import Refused
+from agents.operations.refusal import Refused, time_here
 
 
 def deadline_of(escalation: Escalation, *, at: datetime) -> datetime:
@@ -29,7 +29,7 @@ def snooze(*, escalation_id: int, by: User, until: datetime, at: datetime) -> Sn
         if not at < until < deadline:
             raise Refused(
                 "bad_snooze",
-                f"Choose a time from now on and before the deadline, {deadline:%d %B, %H:%M} UTC.",
+                f"Choose a time from now on and before the deadline, {time_here(deadline)}.",
             )
         made, _ = Snooze.objects.update_or_create(
             escalation=found, user=by, defaults={"until": until}

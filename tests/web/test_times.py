@@ -10,12 +10,16 @@ from django.urls import reverse
 from django.utils import timezone
 from playwright.sync_api import expect
 
+from agents import operations
 from agents.models import Role, Run
+from agents.operations.refusal import time_here
 from agents.web.formats import moment
 from tests.engine.scene import Scene, go
 from tests.web.serving import chromium, serve, sign_in
+from tests.web.test_card import waiting
 from tests.web.test_journeys import advance_run
 from tests.web.test_pages import client_of
+from tests.web.words import words
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -71,6 +75,45 @@ def test_the_record_is_in_utc_for_everybody(scene: Scene) -> None:
     assert 'data-zone="UTC"' in page
     written = {f"<time>{event.at:%Y-%m-%d %H:%M:%SZ}</time>" for event in run.events.all()}
     assert any(time in page for time in written)
+
+
+@pytest.mark.parametrize(
+    ("refusal", "says"),
+    [
+        ("claimed", "rita has claimed it until {}."),
+        ("decided", "rita decided at {}: it is rejected."),
+        ("switch", "ada pressed it at {}. Nothing it stops"),
+        ("switch again", "ada turned this switch on already, at {}. Nothing was changed."),
+        ("snooze", "before the deadline, {}."),
+    ],
+)
+def test_a_refusal_tells_times_of_the_viewer_too(scene: Scene, refusal: str, says: str) -> None:
+    ada, escalation = scene.add("ada", Role.ADMIN), waiting(scene)
+    one, pk = in_zone(client_of(ada), "Asia/Kathmandu"), escalation.pk
+    at = timezone.now()
+    place, form, named = reverse("decide", args=[pk]), {"verdict": "approve"}, at
+    if refusal == "claimed":
+        named = operations.claim(escalation_id=pk, by=scene.rita, at=at).claimed_until or at
+    elif refusal == "decided":
+        operations.decide(escalation_id=pk, by=scene.rita, approve=False, comment="no", at=at)
+    elif refusal == "snooze":
+        place = reverse("snooze", args=[pk])
+        form, named = {"minutes": "240"}, escalation.expires_at
+    else:
+        operations.kill(workspace=scene.workspace, by=ada, reason="A test of times", at=at)
+    if refusal == "switch again":
+        place = reverse("kill-press")
+        form = {"workspace": str(scene.workspace.pk), "scope": "workspace:", "reason": "again"}
+
+    refused = one.post(place, form)
+
+    with timezone.override("Asia/Kathmandu"):
+        assert says.format(time_here(named)) in words(refused.text)
+    assert refused.status_code in (409, 422)
+
+
+def test_a_refusal_names_utc_where_no_page_does(scene: Scene) -> None:
+    assert time_here(SUMMER) == "4 Jul 03:30 UTC"
 
 
 @pytest.mark.slow
