@@ -9,7 +9,8 @@ from django.test import Client
 from django.urls import reverse
 
 from agents.core.states import EscalationState, RunState
-from agents.models import Escalation
+from agents.models import Escalation, Role
+from agents.web.outputs import split_output
 from tests.engine.scene import Scene, fresh, go
 from tests.web.words import words
 
@@ -49,6 +50,43 @@ def test_the_person_sees_the_output_and_what_it_is_held_against(scene: Scene) ->
     assert "Recommendation: keep to the terms." in page
     assert "No deviations found." in page
     assert "Send back to the agent" in page
+
+
+def test_json_that_ends_an_output_is_shown_as_its_fields(scene: Scene) -> None:
+    escalation = open_request(scene)
+    ada = client_of(scene.add("ada", Role.ADMIN))
+
+    card = ada.get(reverse("approval", args=[escalation.pk])).text
+    run = ada.get(reverse("run", args=[escalation.run_id])).text
+    case = ada.get(reverse("case", args=[escalation.run_id])).text
+
+    assert "<dt>Recommendation</dt><dd>keep to the terms</dd>" in card
+    for page in (card, run, case):
+        assert "&quot;recommendation&quot;" not in page
+        assert "keep to the terms" in page
+
+
+@pytest.mark.parametrize(
+    ("text", "prose", "fields"),
+    [
+        ("Keep to it.", "Keep to it.", {}),
+        (
+            'Pay.\n\n{"sum_minor": 500, "why": "too_late"}',
+            "Pay.",
+            {"Sum": "USD 5.00", "Why": "too late"},
+        ),
+        (
+            'Pay.\n```json\n{"fee": null,\n "to": ["a", "b"]}\n```',
+            "Pay.",
+            {"Fee": "none", "To": "a, b"},
+        ),
+        ('{"is_final": true}', "", {"Is final": "yes"}),
+        ('Pay.\n{"a": 1, "a": 2}', 'Pay.\n{"a": 1, "a": 2}', {}),
+        ("Say {hello}\n{to} him", "Say {hello}\n{to} him", {}),
+    ],
+)
+def test_an_output_is_words_and_fields(text: str, prose: str, fields: dict[str, str]) -> None:
+    assert split_output(text) == (prose, fields)
 
 
 def test_what_the_judge_asks_is_in_the_inbox(scene: Scene) -> None:

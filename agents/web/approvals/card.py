@@ -44,6 +44,7 @@ from agents.web.approvals.wording import (
 )
 from agents.web.changes import ActionStage, stages
 from agents.web.kill import switches
+from agents.web.outputs import Output, split_output
 
 LOOKALIKES = 5  # sentences
 EARLIER = 5  # decisions about the same subject
@@ -84,6 +85,7 @@ class Card:
     shown: Sequence[Json]  # evidence that a desk gave with the review, as data
     ruler: Ruler | None
     published: int | None  # the number of the policy now, where the run keeps an older one
+    produced: Output | None  # what a step put out; None: it is something else
     letter: str | None  # the text that somebody outside would read; None: it is something else
     too_long: str  # why a later step cannot email this result, or ""
     lookalikes: Sequence[str]  # what to look at twice, a sentence each
@@ -187,6 +189,7 @@ def card(escalation: Escalation, user: User, around: Around, *, at: datetime) ->
             most if is_open and not refusal and stands.may_say_yes else None,
         ),
         published=_published_version(escalation),
+        produced=split_output(_actual_output(escalation)) if kind.change == INSTRUCTIONS else None,
         letter=_letter(escalation, kind),
         too_long=_too_long(escalation, kind),
         lookalikes=_lookalikes(escalation, name),
@@ -267,8 +270,12 @@ def _letter(escalation: Escalation, kind: RequestKind) -> str | None:
     return str(escalation.action.get("args", {}).get(name, ""))
 
 
+def _actual_output(escalation: Escalation) -> str:
+    return str(escalation.action.get("post", {}).get("actual_output", ""))
+
+
 def _too_long(escalation: Escalation, kind: RequestKind) -> str:
-    length = len(str(escalation.action.get("post", {}).get("actual_output", "")))
+    length = len(_actual_output(escalation))
     if kind.change != INSTRUCTIONS or length <= MAX_TEXT:
         return ""
     return (

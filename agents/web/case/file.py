@@ -21,6 +21,7 @@ from agents.sdk.adjustments import label_of
 from agents.tools import call_in_words
 from agents.web.changes import reply_of
 from agents.web.notifications.pages import LogLine, log_line
+from agents.web.outputs import in_prose
 from agents.web.policy.desk_sections import DeskPart, desk_parts
 from agents.web.policy.differences import LimitLine
 from agents.web.policy.differences import lines as limit_lines
@@ -160,8 +161,8 @@ def _review(step: Step) -> ReviewEntry:
             (label_of(name), words, left[name] if left.get(name, words) != words else "")
             for name, words in proposed.items()
         ],
-        text=text[:LONGEST],
-        result=result[:LONGEST] if result != text else "",
+        text=in_prose(text)[:LONGEST],
+        result=in_prose(result)[:LONGEST] if result != text else "",
         is_cut=len(text) > LONGEST,
         rulings=reply["rulings"],
         revisions=() if is_kept else reply["revisions"],

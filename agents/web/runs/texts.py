@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 
+from agents.core.former import CURRENCY
 from agents.core.kinds import HAND_OVER
-from agents.core.money import format_money
 from agents.core.requests import Json
 from agents.models import Step
 from agents.policies.ends import end_sentence
 from agents.web.changes import reply_of
+from agents.web.outputs import field_in_words, in_prose
 from agents.web.step_words import is_answer_of_run
 
 
@@ -64,12 +65,12 @@ def summary_of(steps: Sequence[Step], action: Json, *, is_output: bool) -> str:
         return _fields(uses[-1].reply)
     if action and action.get("kind") in ("final", "brief"):
         stands = _reviewed_action(steps) or action
-        return str(stands.get("note", stands["answer"]) if is_output else stands["answer"])
+        return in_prose(stands.get("note", stands["answer"])) if is_output else stands["answer"]
     held = [s.asked["review"]["deciding"]["sentence"] for s in steps if s.kind == "escalate"]
     if held and not action:  # put to a person without a review
         return str(held[-1])
     asks = [s for s in steps if s.kind == "ask" and s.reply]
-    return str(reply_of(asks[-1]).get("text", "")) if asks and not action else ""
+    return in_prose(reply_of(asks[-1]).get("text", "")) if asks and not action else ""
 
 
 def _fields(reply: Json) -> str:
@@ -79,15 +80,10 @@ def _fields(reply: Json) -> str:
     flat = {key: value for key, value in reply.items() if not isinstance(value, dict)}
     for part in reply.values():
         flat |= part if isinstance(part, dict) else {}
-    said = {key: _value(key, value, str(flat.get("currency", ""))) for key, value in flat.items()}
+    currency = str(flat.get("currency") or CURRENCY)
+    said = {key: field_in_words(key, value, currency) for key, value in flat.items()}
     words = {key: key.removesuffix("_minor").replace("_", " ") for key in said}
     return " · ".join(f"{words[key]} {text}" for key, text in said.items() if len(text) <= 60)
-
-
-def _value(key: str, value: Json, currency: str) -> str:
-    if key.endswith("_minor") and isinstance(value, int):
-        return format_money(value, currency) if currency else format_money(value)
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def raw_of(steps: Sequence[Step]) -> Iterable[str]:
