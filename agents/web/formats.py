@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any, Protocol
 
 from django import template
@@ -157,8 +159,13 @@ def rule_of_desk(rule: str, desk: str) -> str:
 def rule_in_full(rule: str) -> str:
     """Return what people call a rule; where another desk has one of that title, with its desk."""
     title = rule_title(rule)
-    is_shared = any(rule_title(other) == title for other in RULES if other != rule)
-    return rule_of_desk(rule, rule.partition(".")[0]) if is_shared else title
+    others = _count_titles(frozenset(RULES))[title] - (rule in RULES)
+    return rule_of_desk(rule, rule.partition(".")[0]) if others else title
+
+
+@lru_cache(maxsize=1)
+def _count_titles(rules: frozenset[str]) -> Counter[str]:
+    return Counter(map(rule_title, rules))
 
 
 def tool_title(name: str) -> str:

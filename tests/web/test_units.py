@@ -6,8 +6,11 @@ from typing import Any
 
 import pytest
 
+from agents.policies import RULES
+from agents.policies.rule_words import words_of
+from agents.web import formats
 from agents.web.approvals.ruler import ruler
-from agents.web.formats import compare_measure
+from agents.web.formats import compare_measure, rule_in_full
 
 USD = "USD 1,200.00 vs USD 1,000.00"
 
@@ -65,3 +68,20 @@ def test_what_a_reviewer_may_grant_stands_on_a_scale_of_money_only() -> None:
 
         assert found is not None
         assert found.yours == yours
+
+
+def test_the_titles_of_all_rules_are_compared_in_one_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def count(rule: str) -> tuple[str, str]:
+        asked.append(rule)
+        return words_of(rule)
+
+    monkeypatch.setattr(formats, "words_of", count)
+
+    titles = {rule: rule_in_full(rule) for rule in RULES}
+
+    assert len(set(titles.values())) == len(RULES)
+    assert titles["refunds.auto_limit"] == "Automatic approval limit (Refunds)"
+    assert titles["refunds.window"] == "Refund window"
+    assert len(asked) <= 3 * len(RULES)
