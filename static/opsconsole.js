@@ -7,7 +7,7 @@ const live = document.getElementById("live");
 const HELD = "#queue, #runs"; // lists whose rows must not move under the pointer
 const POLL = 5000; // milliseconds between looks while there is no stream
 
-const PARTS = ["#waiting", "#run", "#card", ".queuepage > #strip", "#overview", "#views", "#queue", "#runs"];
+const PARTS = ["#waiting", "#run", "#card", ".queuepage > #strip", "#overview", "#views", "#queue", "#runs", "#boards"];
 let known = new Date(); // when what the page shows was last known to be so
 
 function showLive(isLive) {
@@ -181,9 +181,10 @@ if (live) {
   live.addEventListener("activity", () => {
     later ??= setTimeout(() => {
       later = null;
-      const runs = document.querySelector("#runs");
-      if (runs && isInUse(runs)) hold("#runs");
-      refresh(["#overview", ...(runs && !isInUse(runs) ? ["#runs"] : [])]);
+      const parts = ["#overview", "#runs", "#boards"].filter((part) => document.querySelector(part));
+      const busy = parts.filter((part) => part !== "#overview" && isInUse(document.querySelector(part)));
+      busy.forEach((part) => hold(part));
+      refresh(parts.filter((part) => !busy.includes(part)));
     }, 500);
   });
   // Access has ended: the page itself knows what to say about it.

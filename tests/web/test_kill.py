@@ -10,12 +10,14 @@ from django.db import connection, transaction
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
+from playwright.sync_api import expect
 
 from agents import operations
 from agents.core.states import EffectState
 from agents.models import Effect, KillSwitch, Role, SwitchStage, Workspace
 from agents.web.kill.switches import in_flight
 from tests.engine.scene import REFUND_500, Scene, go
+from tests.web.serving import chromium, serve, sign_in
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -202,3 +204,24 @@ def test_the_page_takes_as_many_queries_for_many_workspaces(
         assert (
             admin.get(reverse("kill")).text.count("Stopped: all payments, emails and changes") == 5
         )
+
+
+@pytest.mark.slow
+def test_a_switch_that_somebody_turns_on_comes_live(scene: Scene) -> None:
+    ada = scene.add("ada", Role.ADMIN)
+    with chromium() as browser, serve() as site:
+        page = browser.new_page()
+        sign_in(page, site, "ada")
+        page.goto(f"{site}/kill/")
+        expect(page.locator("#live")).to_have_text("Live")
+        page.get_by_label("Reason").fill("because")
+        page.get_by_label("Reason").blur()
+        at = timezone.now()
+        operations.kill(workspace=scene.workspace, by=ada, reason="it misbehaves", at=at)
+        banner = page.locator("#stopped")
+        expect(banner).to_contain_text("it misbehaves")  # which came live
+        expect(page.get_by_role("heading", name="Demo: what is stopped")).to_be_visible()
+        expect(page.get_by_label("Reason", exact=True)).to_have_value("because")
+        expect(banner.get_by_role("link", name="Kill switches")).to_be_hidden()
+        page.goto(f"{site}/runs/")
+        expect(banner.get_by_role("link", name="Kill switches")).to_be_visible()
