@@ -1,7 +1,7 @@
-"""Who may see and do what. A getter returns the thing or raises; no view asks for itself.
+"""Who may see and do what. A getter returns the object or raises; no view checks for itself.
 
-What is in another workspace is not found, as if it were not there. Within a workspace, what a
-role may not do is denied. One list, so that whoever checks access reads one file.
+Objects of another workspace are not found (404); within a workspace, what a role may not do is
+denied (403). One file, so that access can be reviewed in one place.
 """
 
 from __future__ import annotations
@@ -42,23 +42,23 @@ LAUNCHES = (Role.OPERATOR, Role.ADMIN)
 
 
 def person(request: HttpRequest) -> User:
-    """Return the signed-in user; the view has made sure that there is one."""
+    """Return the signed-in user; the view has checked that there is one."""
     return cast(User, request.user)
 
 
 def membership(user: User, workspace_id: int) -> Membership:
-    """Return a person's part in a workspace. Raises Http404 where they have none."""
+    """Return a person's membership of a workspace. Raises Http404 if they have none."""
     found = next((one for one in parts_of(user) if one.workspace_id == workspace_id), None)
     if found is None:
         raise Http404
     return found
 
 
-PARTS = "parts"  # the attribute of a request's user that keeps them
+PARTS = "parts"  # the attribute of a request's user that caches their memberships
 
 
 class MembersBackend(ModelBackend):
-    """Sign-in by password. Who comes back with a session is read together with their parts."""
+    """Sign-in by password. The user of a session is read together with their memberships."""
 
     def get_user(self, user_id: int) -> User | None:
         """Return the user with their memberships; None if they may not use the console."""
@@ -71,10 +71,10 @@ class MembersBackend(ModelBackend):
 
 
 def parts_of(user: User) -> list[Membership]:
-    """Return a person's memberships with workspace and policy; read once a request.
+    """Return a person's memberships with workspace and policy; read once per request.
 
-    Each says whether a kill switch stands there, so that nobody has to ask where none does, and
-    whether the person leads a team there.
+    Each says whether a kill switch is in force there, which saves a query if none is, and whether
+    the person leads a team there.
     """
     if not hasattr(user, PARTS):
         setattr(user, PARTS, _parts(user.pk))
@@ -90,14 +90,14 @@ def _parts(user_id: int) -> list[Membership]:
 
 
 def stopped_workspaces(user: User) -> list[int]:
-    """Return the workspaces of a person where a kill switch stands."""
+    """Return a person's workspaces in which a kill switch is in force."""
     return [part.workspace_id for part in parts_of(user) if getattr(part, "has_stops", True)]
 
 
 def workspaces_of(user: User) -> list[int]:
-    """Return the workspaces that a person is a member of.
+    """Return the ids of the workspaces that a person is a member of.
 
-    As numbers: both databases find rows by an index for these, and read all for a subquery.
+    As numbers: with a subquery, both databases would read every row instead of using an index.
     """
     return sorted(part.workspace_id for part in parts_of(user))
 
@@ -108,7 +108,7 @@ def decides_in(user: User) -> list[int]:
 
 
 def escalations_of(user: User) -> QuerySet[Escalation]:
-    """Return the escalations of the person's workspaces; none whose run is elsewhere."""
+    """Return the escalations of the person's workspaces, if their run is there too."""
     return Escalation.objects.filter(belongs(Escalation), workspace_id__in=workspaces_of(user))
 
 
@@ -120,7 +120,7 @@ def runs_of(user: User) -> QuerySet[Run]:
 def escalation_for(user: User, pk: int) -> Escalation:
     """Return an escalation that a person may read. Raises Http404.
 
-    It says until when they snoozed it, and whether anything was sent back in its run before.
+    It says until when they snoozed it, and whether its run had a request sent back before.
     """
     of_run = Escalation.objects.filter(run=OuterRef("run"), pk__lt=OuterRef("pk"))
     sent_back = of_run.filter(state=EscalationState.SENT_BACK)
@@ -149,7 +149,7 @@ def escalation_to_decide(user: User, pk: int) -> Escalation:
 
 
 def views_of(user: User) -> QuerySet[SavedView]:
-    """Return a person's saved views, and those that are shared in their workspaces."""
+    """Return a person's saved views, and those shared in their workspaces."""
     shared = Q(workspace__in=workspaces_of(user))
     return SavedView.objects.filter(shared | Q(owner=user)).order_by("name", "pk")
 
@@ -179,7 +179,7 @@ def run_to_audit(user: User, pk: UUID) -> Run:
 
 
 def run_to_launch_again(user: User, pk: UUID) -> Run:
-    """Return a run that a person may launch anew. Raises Http404, PermissionDenied."""
+    """Return a run that a person may launch again. Raises Http404, PermissionDenied."""
     found = run_for(user, pk)
     if membership(user, found.workspace_id).role not in LAUNCHES:
         raise PermissionDenied("Only operators and admins can launch runs.")
@@ -195,7 +195,7 @@ def workspace_to_launch_in(user: User) -> Workspace:
 
 
 def policies_to_launch_under(workspace: Workspace) -> QuerySet[PolicyVersion]:
-    """Return the versions an admin may have a run pin, newest first; none of recorded cases."""
+    """Return the versions an admin may pin for a run, newest first, without recorded cases'."""
     found = PolicyVersion.objects.filter(workspace=workspace, is_replay=False)
     return found.order_by("-number")
 
@@ -203,7 +203,7 @@ def policies_to_launch_under(workspace: Workspace) -> QuerySet[PolicyVersion]:
 def workspace_to_stop(user: User, pk: str) -> Workspace:
     """Return a workspace whose kill switches a person may press. Raises Http404, PermissionDenied.
 
-    `pk` is as the form sent it. Who may press none is told so whatever it names.
+    `pk` is as the form sent it. A person who may press none is denied, whatever it names.
     """
     parts = {str(part.workspace_id): part for part in parts_of(user)}
     part = parts.get(pk)
@@ -218,7 +218,7 @@ def workspace_to_stop(user: User, pk: str) -> Workspace:
 def workspaces_to_audit(user: User, what: str = "the audit log") -> QuerySet[Workspace]:
     """Return the workspaces whose record a person may read. Raises PermissionDenied.
 
-    `what` is what they wanted to read there.
+    `what` names what they wanted to read, for the message.
     """
     mine = [part.workspace_id for part in parts_of(user) if part.role in AUDITS]
     if not mine:
@@ -255,7 +255,7 @@ def member_for(user: User, pk: int) -> Membership:
 
 
 def member_to_change(user: User, pk: int) -> Membership:
-    """Return a member whose part a person may change. Raises Http404, PermissionDenied."""
+    """Return a member whose role and limits a person may change. Raises 404 or PermissionDenied."""
     found = member_for(user, pk)
     if membership(user, found.workspace_id).role != Role.ADMIN:
         raise PermissionDenied(_STAFF)
@@ -266,7 +266,7 @@ _STAFF = "Only admins can change members and teams."
 
 
 def _to_staff(user: User) -> list[Workspace]:
-    """Return the workspaces whose people one may change. Raises PermissionDenied for none."""
+    """Return the workspaces whose members a person may change. Raises PermissionDenied for none."""
     mine = [part.workspace for part in parts_of(user) if part.role == Role.ADMIN]
     if not mine:
         raise PermissionDenied(_STAFF)
@@ -274,12 +274,12 @@ def _to_staff(user: User) -> list[Workspace]:
 
 
 def workspace_to_staff(user: User, slug: str) -> Workspace:
-    """Return a workspace whose people one may change. Raises Http404, PermissionDenied."""
+    """Return a workspace whose members a person may change. Raises Http404, PermissionDenied."""
     return choose_workspace(_to_staff(user), slug)
 
 
 def invitation_to_revoke(user: User, pk: int) -> Invitation:
-    """Return an invitation that a person may take back. Raises Http404, PermissionDenied."""
+    """Return an invitation that a person may revoke. Raises Http404, PermissionDenied."""
     ours = Invitation.objects.select_related("workspace").filter(workspace__in=_to_staff(user))
     if (found := ours.filter(pk=pk).first()) is None:
         raise Http404
@@ -292,7 +292,7 @@ def workspace_of(user: User, slug: str) -> Workspace:
 
 
 def choose_workspace(workspaces: Sequence[Workspace], slug: str) -> Workspace:
-    """Return the workspace that an address names; without a name the first. Raises Http404."""
+    """Return the workspace that an address names, by default the first. Raises Http404."""
     found = next((one for one in workspaces if slug in ("", one.slug)), None)
     if found is None:
         raise Http404

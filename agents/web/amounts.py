@@ -1,4 +1,4 @@
-"""Amounts as a filter's address holds them: in words of people, of one currency or of any."""
+"""Amounts in the address of a filter: as people write them, in one currency or any."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from agents.core.money import (
 
 _ENDS = {"amount_from": "0", "amount_to": str(MAX_MINOR)}
 AMOUNTS = (*_ENDS, "currency")
-_UNUSUAL = (0, 3, 4)  # digits of an amount that are minor; nearly every currency has two
-_MOST_DIGITS = "CLF"  # the currency of which most digits are minor: any amount is read by it
+_UNUSUAL = (0, 3, 4)  # numbers of minor digits; nearly every currency has two
+_MOST_DIGITS = "CLF"  # the currency with the most minor digits: it can read any amount
 
 
 def of_amount(given: Mapping[str, str]) -> Q:
@@ -40,7 +40,7 @@ def of_amount(given: Mapping[str, str]) -> Q:
 
 
 def read_amount(text: str) -> int | None:
-    """Return an amount's minor units at the most digits, or None if it cannot be read."""
+    """Return an amount in minor units of _MOST_DIGITS, or None if it cannot be read."""
     try:
         return minor_of_text(text, _MOST_DIGITS)
     except BadAmount:
@@ -48,7 +48,7 @@ def read_amount(text: str) -> int | None:
 
 
 def read_currency(text: str) -> int | None:
-    """Return how many digits of a currency are minor, else None."""
+    """Return a currency's number of minor digits; None if it is not a currency."""
     try:
         return exponent(text.upper())
     except BadAmount:

@@ -18,7 +18,7 @@ from agents.web.formats import ESCALATION_ROLES, rule_title
 
 @dataclass(frozen=True)
 class ActionStage:
-    """What a call is about at one moment, and whose word it was."""
+    """A call's main argument at one stage, and who set it."""
 
     name: str
     role: str
@@ -32,7 +32,7 @@ class ActionStage:
 
 @dataclass(frozen=True)
 class Cell:
-    """A value at one stage; `by` is who changed it, "" where it is the same."""
+    """A value at one stage; `by` is who changed it, "" if unchanged."""
 
     text: str
     role: str = ""
@@ -42,14 +42,14 @@ class Cell:
 
 @dataclass(frozen=True)
 class ChangedArgument:
-    """One argument through the four stages."""
+    """One argument at the four stages."""
 
     name: str
     cells: Sequence[Cell]
 
 
 def lead_of(action: Json) -> str:
-    """Return the main argument: money, or else the first that people may change; or ""."""
+    """Return the main argument: money, else the first that people may change, or ""."""
     args = _args(action)
     if "amount_minor" in args:
         return "amount_minor"
@@ -71,13 +71,13 @@ def lead_in_words(action: Json, left: Mapping[str, Json] | None = None) -> str:
 
 
 def is_write(action: Json) -> bool:
-    """Tell whether an action is a call that changes something, other than a letter."""
+    """Tell whether an action is a call that changes something and is not a letter."""
     tool = TOOLS.get(str((action or {}).get("name", "")))
     return bool(tool and tool.writes and not tool.letter)
 
 
 def amount_of(action: Json) -> tuple[str, int] | None:
-    """Return currency and minor units of what a call would pay, None where it pays nothing."""
+    """Return the currency and minor units that a call would pay, or None."""
     if not is_write(action):
         return None
     args = _args(action)
@@ -96,7 +96,7 @@ def stages(
 ) -> list[ActionStage]:
     """Return a call's main argument at its four stages; [] if it has none.
 
-    `is_over` of the run: then nothing is executed any more.
+    `is_over`: the run has ended and executes nothing more.
     """
     if not reviews:
         return []
@@ -127,7 +127,7 @@ def _approved_stage(verdict: str, text: str, escalation: Escalation | None) -> A
         by = "blocked by the policy"
         return ActionStage("Allowed", "block", "block", "nothing", by, None, is_ahead=True)
     if escalation.state == EscalationState.OPEN:
-        # While a kill switch holds it, its deadline moves on.
+        # While a kill switch holds it, its deadline moves.
         held = escalation.frozen_at is not None
         by, due = ("deadline paused", None) if held else ("due", escalation.expires_at)
         if first := escalation.approval:
@@ -141,7 +141,7 @@ def _approved_stage(verdict: str, text: str, escalation: Escalation | None) -> A
 
 
 def patch_of(escalation: Escalation | None) -> Mapping[str, Json]:
-    """Return what a person changed; before changes were kept as such, that was an amount."""
+    """Return a person's changes; old decisions store only an amount."""
     if escalation is None:
         return {}
     granted, args = escalation.granted_minor, escalation.action.get("args") or {}
@@ -173,9 +173,9 @@ def changes(
     *,
     is_over: bool = False,
 ) -> list[ChangedArgument]:
-    """Return every argument at its stages, where any changed or a person decided; else [].
+    """Return every argument at its stages, if any changed or a person decided; else [].
 
-    `is_over` of the run: what did not happen never will.
+    `is_over`: the run has ended, so what has not happened never will.
     """
     if not reviews or reviews[0].asked["action"].get("kind") == "final":
         return []
@@ -202,7 +202,7 @@ def changes(
 
 
 def _who(review: Step, escalation: Escalation | None) -> list[tuple[str, str]]:
-    """Return role and name of whoever could change something at each stage."""
+    """Return the role and name of those who could change something, stage by stage."""
     rules = _changing_rules(review)
     person = escalation.decided_by if escalation else None
     decided = ("human", person.get_username()) if person else ("approve", "the policy")
@@ -239,7 +239,7 @@ def _cells(
 
 
 def reply_of(step: Step) -> Json:
-    """Return the reply of a step that has one."""
+    """Return a step's reply, or an empty one."""
     return step.reply
 
 

@@ -26,9 +26,9 @@ GetResponse: TypeAlias = Callable[[HttpRequest], HttpResponse]
 
 
 def page_frame(request: HttpRequest) -> dict[str, Json]:
-    """Return theme, person, waiting requests and kill switches, for the base template.
+    """Return theme, person, waiting requests and kill switches for the base template.
 
-    `base` is what a page extends: where htmx asks, it is the page's content without its frame.
+    `base` is what a page extends: for htmx requests, a template without the frame.
     """
     chosen = request.COOKIES.get("theme", "")
     around: dict[str, Json] = {
@@ -46,7 +46,7 @@ def page_frame(request: HttpRequest) -> dict[str, Json]:
     return {
         **around,
         "parts": parts,
-        "waiting": cache(lambda: waiting_in(mine)),  # a page that knows gives its own
+        "waiting": cache(lambda: waiting_in(mine)),  # a page may pass its own count
         "stops": cache(lambda: switches.standing(*stopped_workspaces(user))),
         "administers": [part.workspace_id for part in parts if part.role == Role.ADMIN],
         "may_launch": any(part.role in LAUNCHES for part in parts),

@@ -1,4 +1,4 @@
-"""What the audit log's filter calls each kind of event."""
+"""The label of each kind of event in the audit log's filter."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from agents.policies import desk_words
 
-# Those of LEDGER, which are shown by default; an index has them.
+# The kinds of LEDGER, which are shown by default and have an index.
 LABELS: Mapping[str, str] = {
     "escalation.opened": "Approval requested",
     "approval.given": "Approved by the first of two",

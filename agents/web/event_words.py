@@ -1,6 +1,6 @@
-"""The words for each kind of event. `sentences` reads events and fills these in.
+"""The words for each kind of event, which `sentences` fills in.
 
-One table, to be looked up rather than read.
+One long table, for looking up.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ EventFacts: TypeAlias = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class EventContext:
-    """What other events tell that a sentence needs: by effect key, and by request."""
+    """Facts from other events that a sentence needs, by effect key and by request."""
 
     actions: Mapping[str, EventFacts] = field(default_factory=dict)
     requests: Mapping[int, EventFacts] = field(default_factory=dict)
@@ -55,7 +55,7 @@ class EventSentence:
     kind: str
     facts: EventFacts
     actor: str
-    whom: str  # what the run is about; "" for nobody
+    whom: str  # the run's subject; "" for none
     context: EventContext
 
     @property
@@ -134,7 +134,7 @@ def _step_halted(told: EventSentence) -> str:
 
 
 def _effect(told: EventSentence) -> str:
-    """Say what became of a call, in the words of its tool; any other goes by its title or name."""
+    """Return a call's outcome in the words of its tool, or else by its title or name."""
     action, state = told.action, str(told.kind.rpartition(".")[2])
     tool = str(action.get("tool", ""))
     kind = TOOLS[tool].request if tool in TOOLS else ACTION
@@ -165,7 +165,7 @@ _ASKS = {
 }
 
 
-# Why a person is asked, by the code of the ruling.
+# Why a person is asked, by the ruling's code.
 ASK_REASONS = {
     **desk_words.ASKS,
     "letter_out_of_date": "it states what no longer holds",
@@ -178,7 +178,7 @@ ASK_REASONS = {
 
 
 def _kind(facts: EventFacts) -> str:
-    """Return what a request is worded as: an email is stored as the output that it is."""
+    """Return the kind by which a request is worded: an email is stored as an output."""
     is_letter = str(facts.get("reason", "")).startswith("letter_")
     return "letter" if is_letter else str(facts.get("kind", ""))
 
@@ -248,7 +248,7 @@ def _escalation_assigned(told: EventSentence) -> str:
         what = f"Handed the request over to {to}" if told.actor else f"Passed on to {to}"
         if minutes := facts.get("silent_minutes"):
             what += f", because nobody decided within {minutes} minutes"
-    elif minutes := facts.get("silent_minutes"):  # whose team is everybody, or is gone
+    elif minutes := facts.get("silent_minutes"):  # a tier of everybody, or of a team that is gone
         what = f"Asked the next tier, because nobody decided within {minutes} minutes"
     else:
         what = "Returned the request to everybody"
@@ -262,7 +262,7 @@ def _time(text: str) -> str:
 
 
 def _changes(facts: EventFacts, request: EventFacts) -> str:
-    """Say what a person changed: until 6 December 2026; nothing where it was erased."""
+    """Return what a person changed, such as "until 6 December 2026"; "" if it was erased."""
     patch, tool = facts.get("patch"), str(request.get("tool", ""))
     told = [
         f"{label_of(name).lower()} {_value(tool, name, value)}"
@@ -272,7 +272,7 @@ def _changes(facts: EventFacts, request: EventFacts) -> str:
 
 
 def _value(tool: str, name: str, value: Any) -> str:
-    """Return an argument in its tool's words; by its JSON type if the tool is gone or unknown."""
+    """Return an argument in its tool's words, or by its JSON type if the tool is unknown."""
     if tool in TOOLS:
         return argument_in_words(tool, name, value)
     return in_words(value, {"format": "date"})
@@ -301,7 +301,7 @@ REFUSALS = {
 
 
 def _approval_given(told: EventSentence) -> str:
-    """Say what the first of two approved; why, their colleague reads once they have decided."""
+    """Return what the first of two approved; the reason is shown after the second decision."""
     facts, request = told.facts, told.context.requests.get(told.facts["escalation"], {})
     granted, asked = _amount(facts, "granted_minor"), _amount(request, "requested_minor")
     is_of_amount = granted and len(facts.get("patch") or ()) < 2 and granted != asked
@@ -397,7 +397,7 @@ def _erasure_text(told: EventSentence) -> str:
 
 
 def _teller_of(form: str, *, quote: str = "") -> Callable[[EventSentence], str]:
-    """Return a function that fills facts into a sentence and appends one of them as a quote."""
+    """Return a function that fills facts into a sentence and appends one as a quotation."""
 
     def tell(told: EventSentence) -> str:
         given = {

@@ -26,12 +26,12 @@ register = template.Library()
 
 
 class StopRow(Protocol):
-    """A switch in force, as the page of the kill switches makes it."""
+    """A kill switch in force, as built by the kill page."""
 
     switch: KillSwitch
 
 
-# State is always icon, word and colour: the role gives icon and colour, the word says it.
+# A state is always shown by icon, word and colour; its role gives icon and colour.
 RUN_ROLES = {
     "queued": ("waiting", "Queued"),
     "running": ("running", "Running"),
@@ -89,7 +89,7 @@ def escalation_chip(state: str) -> SafeString:
 
 @register.simple_tag
 def stop_chip(stops: Sequence[StopRow]) -> SafeString:
-    """Say whether kill switches stop all that agents do, or a part of it."""
+    """Return whether kill switches stop agents altogether or in part, as a chip."""
     stopped = {row.switch.scope for row in stops if row.switch.stage is SwitchStage.ON}
     if Scope.WORKSPACE in stopped:
         return _chip("block", "Agents stopped")
@@ -98,7 +98,7 @@ def stop_chip(stops: Sequence[StopRow]) -> SafeString:
 
 @register.simple_tag
 def compare_measure(ruling: dict[str, Any]) -> str:
-    """Write what a rule saw against what it allows: EUR 1,200.00 vs EUR 1,000.00."""
+    """Return what a rule saw and what it allows: EUR 1,200.00 vs EUR 1,000.00."""
     observed, limit = ruling.get("observed"), ruling.get("limit")
     if observed is None:
         return ""
@@ -122,42 +122,42 @@ def role_of(verdict: str) -> str:
 
 @register.filter
 def rule_title(rule: str) -> str:
-    """Return what people call a rule: Automatic approval limit."""
+    """Return the title of a rule: Automatic approval limit."""
     return words_of(rule)[0]
 
 
 @register.filter
 def spell_out(name: str) -> str:
-    """Return a pattern's name as people write it: Two readers."""
+    """Return a pattern's name in words: Two readers."""
     return name.replace("_", " ").capitalize()
 
 
 @register.filter
 def money(minor: int | None, currency: str = CURRENCY) -> str:
-    """Write minor units as EUR 1,200.00; "none" where there is no amount."""
+    """Write minor units as EUR 1,200.00; "none" without an amount."""
     return "none" if minor is None else format_money(minor, currency)
 
 
 def up_to(own: Mapping[str, int] | None) -> str:
-    """Say what a person may approve at a desk, by their own limits in each currency."""
+    """Return what a person may approve at a desk, by their own limit in each currency."""
     if not own:
         return "any amount"
     return f"up to {format_sums(own.items())}"
 
 
 def desk_title(name: str) -> str:
-    """Return what people call a desk, also one that this process has not."""
+    """Return the title of a desk, even one that this process lacks."""
     return DESKS[name].title if name in DESKS else name.capitalize()
 
 
 def rule_of_desk(rule: str, desk: str) -> str:
-    """Return what people call a rule of one desk, which stands behind it in brackets."""
+    """Return the title of a desk's rule, followed by the desk in brackets."""
     return f"{rule_title(rule)} ({desk_title(desk)})"
 
 
 @register.filter
 def rule_in_full(rule: str) -> str:
-    """Return what people call a rule; where another desk has one of that title, with its desk."""
+    """Return the title of a rule, with its desk if another desk has the same title."""
     title = rule_title(rule)
     others = _count_titles(frozenset(RULES))[title] - (rule in RULES)
     return rule_of_desk(rule, rule.partition(".")[0]) if others else title
@@ -169,7 +169,7 @@ def _count_titles(rules: frozenset[str]) -> Counter[str]:
 
 
 def tool_title(name: str) -> str:
-    """Return what people call a tool: the title that its desk declares, else its name in words."""
+    """Return a tool's declared title, or else its name in words."""
     declared = (desk.tools[name].title for desk in DESKS.values() if name in desk.tools)
     return next(declared, "") or spell_out(name)
 
@@ -181,7 +181,7 @@ def with_article(noun: str) -> str:
 
 @register.filter
 def within_sentence(title: str) -> str:
-    """Return a title as it stands within a sentence: bank transfers, SIM swaps."""
+    """Return a title for use within a sentence: bank transfers, SIM swaps."""
     return title if title[1:2].isupper() else title[:1].lower() + title[1:]
 
 
@@ -193,7 +193,7 @@ def thousands(number: int) -> str:
 
 @register.filter
 def cost(micro_usd: int) -> str:
-    """Write a model's cost, in dollars, which is small."""
+    """Write a model's cost, a small amount of dollars."""
     return f"{PRICED_IN} {micro_usd / 1_000_000:.3f}"
 
 
@@ -205,7 +205,7 @@ def time_left(at: datetime) -> str:
 
 @register.filter
 def left_when_frozen(escalation: Escalation) -> str:
-    """Write how long a person has to decide, once the clock runs again."""
+    """Write how long a person will have to decide once the clock runs again."""
     return _clock(escalation.expires_at - (escalation.frozen_at or timezone.now()))
 
 
@@ -228,9 +228,9 @@ def urgency(at: datetime) -> str:
 
 @register.simple_tag
 def moment(at: datetime | None) -> SafeString:
-    """Write a time of day, with the date where it is not today's and the exact time in the markup.
+    """Write a time of day, with the date unless it is today, and the exact time in the markup.
 
-    It is in the zone that the page names; `localise` in opsconsole.js writes the same.
+    It is in the page's zone; `localise` in opsconsole.js writes the same.
     """
     if at is None:
         return format_html("<span>{}</span>", "not yet")
@@ -246,8 +246,8 @@ def moment(at: datetime | None) -> SafeString:
 
 @register.simple_tag
 def moment_utc(at: datetime) -> SafeString:
-    """Write a whole time in UTC for everybody, as the audit log has it."""
-    # Without `datetime` in the markup, which pages would write in the viewer's zone.
+    """Write date and time in UTC for every viewer, as in the audit log."""
+    # Without `datetime` in the markup, which the script would convert to the viewer's zone.
     return format_html("<time>{}</time>", f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%SZ}")
 
 
@@ -261,7 +261,7 @@ def past(verdict: str) -> str:
 
 @register.filter
 def duration(seconds: float) -> str:
-    """Write a length of time: 8 s, 26 min, 2 h, 2 h 14."""
+    """Write a duration: 8 s, 26 min, 2 h, 2 h 14."""
     if seconds < 60:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)

@@ -1,7 +1,7 @@
-"""The newest rows of several workspaces, in one question that reads no more than a page of each.
+"""The newest rows of several workspaces, in one query that reads at most a page of each.
 
-An order by time over `workspace IN (...)` has no index: a database reads and sorts all rows of all
-of them. With one workspace at a time, each part ends after a page, by the index of its own.
+Ordering by time over `workspace IN (...)` can use no index: a database would read and sort all
+rows. In a union by workspace, each part ends after a page, by its index.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def newest(found: QuerySet[M], workspaces: Iterable[int], column: str, most: int
     homes = list(workspaces)
     if len(homes) < 2:
         return ordered.filter(workspace__in=homes)[:most]
-    # Two are made by Django, which takes as long for each; the others differ where these do.
+    # Django builds only two, as each takes it long; the others differ from these in one place.
     parts = [ordered.filter(workspace=one).values_list(column, "pk")[:most] for one in homes[:2]]
     (part, params), (_, others) = (one.query.sql_with_params() for one in parts)
     (at,) = (n for n, pair in enumerate(zip(params, others, strict=True)) if pair[0] != pair[1])
@@ -38,7 +38,7 @@ def newest(found: QuerySet[M], workspaces: Iterable[int], column: str, most: int
 
 
 def older(found: QuerySet[M], column: str, when: datetime, pk: object) -> QuerySet[M]:
-    """Return the rows behind a place in that order."""
-    # A database begins there in its index only where a condition by itself says so.
+    """Return the rows after a place in that order."""
+    # A database begins there in its index only if a separate condition says so.
     behind = Q(**{f"{column}__lt": when}) | Q(**{column: when}, pk__lt=pk)
     return found.filter(behind, **{f"{column}__lte": when})

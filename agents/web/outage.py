@@ -1,4 +1,4 @@
-"""What pages say about a model's server that runs wait for."""
+"""What pages say about model servers that runs wait for."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from agents.operations.trying import TRIES
 
 @dataclass(frozen=True)
 class Outage:
-    """The servers that do not answer, and who waits for them."""
+    """The servers that do not answer, and the runs that wait for them."""
 
     endpoints: Sequence[Endpoint]
     waiting: int  # runs of the person's workspaces
@@ -23,9 +23,9 @@ class Outage:
 
 
 def outage_for(parts: Sequence[Membership], failing: Sequence[Endpoint]) -> Outage | None:
-    """Return the failing servers to show: all if runs wait, or else those that are resting.
+    """Return the failing servers to show: all if runs wait, else only those resting.
 
-    None where nobody waits and no rest goes on.
+    None if no run waits and no server rests.
     """
     mine = [part.workspace_id for part in parts]
     queued = Run.objects.filter(workspace__in=mine, state=RunState.QUEUED, wake_at__gt=Now())
@@ -38,6 +38,6 @@ def outage_for(parts: Sequence[Membership], failing: Sequence[Endpoint]) -> Outa
 
 
 def outage_of_run() -> Outage | None:
-    """Return what a run may wait for that waits for a time, for whoever reads its page."""
+    """Return the outage that a run waiting for a time may be waiting for, for its page."""
     endpoints = list(Endpoint.objects.failing())
     return Outage(endpoints, waiting=1, may_try=False) if endpoints else None

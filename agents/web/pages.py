@@ -1,4 +1,4 @@
-"""How a view of people's pages answers: signed in, by its method, kept by no cache."""
+"""Decorators for the views of people's pages: signed in, by one method, never cached."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ _ACTIONS: set[Callable[..., HttpResponseBase]] = set()
 
 
 class HtmxRequest(HttpRequest):
-    """What django-htmx makes of a request."""
+    """A request as extended by django-htmx."""
 
     htmx: HtmxDetails
 
 
 def page(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponseBase]:
-    """Have a view show something, for whoever is signed in."""
+    """Decorate a view that shows something to a signed-in person."""
     return require_safe(never_cache(login_required(view)))
 
 
 def action(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponseBase]:
-    """Have a view change something, by POST, for whoever is signed in.
+    """Decorate a view that changes something by POST for a signed-in person.
 
-    Whoever is not signs in first, is told that nothing was sent, and is led to the page that has
-    the form; with a script it has kept what was typed. Nothing is sent by signing in.
+    Anyone else signs in first, is told that nothing was sent, and returns to the page with the
+    form; a script has kept what was typed. Signing in sends nothing.
     """
 
     @never_cache
@@ -47,7 +47,7 @@ def action(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponseB
             is_sent = request.method == "POST"
             login = reverse("sign-in") + ("?unsent=1" if is_sent else "")
             return redirect_to_login(shown_at, login)
-        if request.method != "POST":  # a refused form's address, typed or sent to a colleague
+        if request.method != "POST":  # a form's address, typed or sent to a colleague
             told = render_to_string("405.html", {"request": request, "shown_at": shown_at})
             return HttpResponseNotAllowed(["POST"], told)
         return view(request, *args, **kwargs)
@@ -57,14 +57,14 @@ def action(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponseB
 
 
 def lead(request: HttpRequest, address: str) -> HttpResponse:
-    """Lead the whole page to an address, also where a part of it asked."""
+    """Redirect the whole page, even from a partial request."""
     if getattr(request, "htmx", False):
         return HttpResponseClientRedirect(address)
     return redirect(address)
 
 
 def page_of(address: str) -> str:
-    """Return the page that an address shows; of an action the nearest above it, with its form."""
+    """Return the page at an address; for an action, the nearest page above it, with its form."""
     path, _, query = address.partition("?")
     if not is_valid_path(path) or resolve(path).func not in _ACTIONS:
         return address

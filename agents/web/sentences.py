@@ -1,4 +1,4 @@
-"""What an event tells, as a sentence: audit log, run page and exports are drawn from here."""
+"""Events as sentences, for the audit log, the run's page and exports."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from agents.web.event_words import TELLS, EventContext, EventFacts, EventSentenc
 
 @dataclass(frozen=True)
 class EventLine:
-    """An event as a person reads it, with the numbers that its links lead to."""
+    """An event in words, with the numbers for its links."""
 
     pk: int
     event: Event | None  # None: the row cannot be read
@@ -30,13 +30,13 @@ class EventLine:
     request: int | None = None  # an escalation's number
     policy: int | None = None  # a version's number
     desk: str = ""
-    money: Money | None = None  # what a request asks for, or a call moves
+    money: Money | None = None  # requested, or moved by a call
 
 
 def tell_events(events: Iterable[Event | int]) -> list[EventLine]:
-    """Return the lines of some events, in their order; an int is an event that cannot be read.
+    """Return the lines of events, in order; an int is the key of an unreadable event.
 
-    One query for what other events tell of the same runs. Nothing that a row holds raises.
+    One query reads related events of the same runs. No content of a row makes this raise.
     """
     rows = list(events)
     context = _context([row for row in rows if isinstance(row, Event)])
@@ -44,9 +44,9 @@ def tell_events(events: Iterable[Event | int]) -> list[EventLine]:
 
 
 def read_events(found: Any, most: int) -> list[Event | int]:
-    """Return the first rows of a query; for one that cannot be read, its key.
+    """Return the first rows of a query, or the keys of unreadable ones.
 
-    A row can hold what no program of ours wrote: a time beyond the calendar, facts of another form.
+    A row may have been written elsewhere: a time beyond the calendar, facts of another shape.
     """
     try:
         return list(found[:most])
@@ -68,7 +68,7 @@ def _line(row: Event | int, context: EventContext) -> EventLine:
     if isinstance(row, int):
         return EventLine(row, None, _UNREADABLE)
     at: datetime | None = row.at
-    if at is None:  # SQLite gives this for what is no time
+    if at is None:  # SQLite gives this for an invalid time
         return EventLine(row.pk, None, _UNREADABLE)
     try:
         return _readable(row, context)
@@ -97,7 +97,7 @@ def _readable(event: Event, context: EventContext) -> EventLine:
 
 
 def _money(kind: str, facts: EventFacts, context: EventContext) -> Money | None:
-    """Return the money of a request or a call; a letter about money moves none."""
+    """Return the money of a request or a call; letters move none."""
     is_call = kind.startswith("effect.")
     told = context.actions.get(str(facts.get("key")), facts) if is_call else facts
     minor = told.get("amount_minor", told.get("requested_minor"))
@@ -109,14 +109,14 @@ def _money(kind: str, facts: EventFacts, context: EventContext) -> Money | None:
 
 
 def subject_of(run: Run) -> str:
-    """Return the name that the record gives a run's subject; "" without one."""
+    """Return the recorded name of a run's subject; "" without one."""
     if not run.subject_key or run.desk not in SYSTEMS:
         return run.subject_label
-    # Of some the log has had numbers, and no names, from its beginning.
+    # For some desks the log has always used numbers instead of names.
     name = "" if run.desk == FIRST_DESK else run.subject_label
     try:
         return SYSTEMS[run.desk].label_of(run.subject_key, name)
-    except UnknownSubject:  # a row that was altered; verifying names it
+    except UnknownSubject:  # an altered row, which verification names
         return run.subject_label
 
 
@@ -126,7 +126,7 @@ def _number(value: object) -> int | None:
 
 
 def _context(events: Sequence[Event]) -> EventContext:
-    """Read the requests and intended effects in the runs of some events."""
+    """Read the requests and intended effects in the events' runs."""
     about = ("effect.", "escalation.", "approval.")
     wanted = {event.run_id for event in events if event.run_id and event.kind.startswith(about)}
     kinds = ("effect.intended", "escalation.opened")
@@ -139,12 +139,12 @@ def _context(events: Sequence[Event]) -> EventContext:
                 part: dict[Any, EventFacts] = actions if kind == "effect.intended" else requests
                 part[facts.get("key" if kind == "effect.intended" else "escalation")] = facts
     except UNREADABLE:
-        pass  # sentences then go without amounts; verifying names the row
+        pass  # then sentences lack amounts; verification names the row
     return EventContext(actions, requests)
 
 
 def _list_facts(facts: EventFacts) -> str:
-    """Return facts of a kind that has no words yet."""
+    """Return the facts of an event whose kind has no words."""
     parts = []
     for key, value in facts.items():
         if value in (None, "", False):
@@ -156,7 +156,7 @@ def _list_facts(facts: EventFacts) -> str:
 
 
 def known_kinds() -> Collection[str]:
-    """Return every kind that has a sentence of its own."""
+    """Return every kind with a sentence of its own."""
     return TELLS.keys()
 
 
@@ -166,6 +166,6 @@ def _label(kind: str) -> str:
 
 
 def kind_labels() -> list[tuple[str, str]]:
-    """Return each kind with what the filter calls it, those of decisions and money first."""
+    """Return each kind with its label in the filter, those of decisions and money first."""
     others = sorted(known_kinds() - LABELS.keys() - OTHERS.keys())
     return [(kind, _label(kind)) for kind in (*LABELS, *OTHERS, *others)]

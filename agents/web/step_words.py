@@ -1,4 +1,4 @@
-"""What an event calls a step: the words for its key, such as `memo/agents/against/task/execute`."""
+"""The words for a step's key, such as `memo/agents/against/task/execute`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def is_answer_of_run(name: str) -> bool:
 
 
 def step_in_words(name: str) -> str:
-    """Return what a step is called: "step 2", "step “memo”, agent “against”", "task t1"."""
+    """Return a step's name: "step 2", "step “memo”, agent “against”", "task t1"."""
     first, *rest = name.split("/")
     if first == "dispatch" and rest:
         return f"task {rest[0]}"
@@ -51,7 +51,7 @@ def step_in_words(name: str) -> str:
 
 
 def phase_in_words(key: str) -> str:
-    """Return what a key names, as an object: "the execution of step 2 (no. 2)"."""
+    """Return a key's phase and step as an object: "the execution of step 2 (no. 2)"."""
     path, _, nth = key.partition("#")
     name, _, phase = path.rpartition("/")
     words = _PHASES.get(phase, "{}").format(step_in_words(name or phase))
@@ -63,5 +63,5 @@ def verdict_in_words(verdict: str) -> str:
 
 
 def halt_in_words(why: str) -> str:
-    """Return the sentence for a reason that is a code; "" for one in a model's words."""
+    """Return the sentence for a reason code; "" for a reason in a model's words."""
     return _HALTS.get(why, "")

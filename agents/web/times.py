@@ -1,4 +1,4 @@
-"""In which zone a person reads and types times: their own, from a cookie; UTC in the record."""
+"""The zone in which a person reads and types times: their own, from a cookie; UTC in the record."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from django.http.response import HttpResponseBase
 from django.utils import timezone
 from django.utils.dateparse import parse_date, parse_datetime
 
-COOKIE = "zone"  # set by opsconsole.js; the name of a zone, such as Europe/Berlin
+COOKIE = "zone"  # the name of a zone, such as Europe/Berlin, set by opsconsole.js
 P = ParamSpec("P")
 GetResponse: TypeAlias = Callable[[HttpRequest], HttpResponse]
 R = TypeVar("R", bound=HttpResponseBase)
@@ -21,7 +21,7 @@ View: TypeAlias = Callable[Concatenate[HttpRequest, P], R]
 
 
 def viewer_zone(get_response: GetResponse) -> GetResponse:
-    """Answer each request in the zone of who asks; UTC where none is known."""
+    """Answer each request in the viewer's zone, or UTC if it is unknown."""
 
     def answer(request: HttpRequest) -> HttpResponse:
         name = request.COOKIES.get(COOKIE, "")
@@ -32,7 +32,7 @@ def viewer_zone(get_response: GetResponse) -> GetResponse:
 
 
 def in_utc(view: View[P, R]) -> View[P, R]:
-    """Show and read the times of a page in UTC, whoever asks: they are evidence."""
+    """Show and read a page's times in UTC for every viewer: they are evidence."""
 
     @wraps(view)
     def answer(request: HttpRequest, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -44,14 +44,14 @@ def in_utc(view: View[P, R]) -> View[P, R]:
 
 
 def is_in_utc(request: HttpRequest) -> bool:
-    """Tell whether a page's times are UTC for everybody."""
+    """Tell whether a page's times are in UTC for every viewer."""
     return "opsconsole.in_utc" in request.META
 
 
 def read_time(text: str) -> datetime | None:
-    """Return the time in UTC; a date is its first moment. None: no time, or beyond the calendar.
+    """Return a time in UTC, for a date its beginning; None if invalid or beyond the calendar.
 
-    Without an offset it is a time of the viewer's zone.
+    Without an offset it is read in the viewer's zone.
     """
     try:
         found = parse_datetime(text)
@@ -67,5 +67,5 @@ def read_time(text: str) -> datetime | None:
 
 @cache
 def _zones() -> frozenset[str]:
-    """Return the names that may be looked up: a cookie's other text is never a path."""
+    """Return the names that may be looked up, so that a cookie's text is never used as a path."""
     return frozenset(available_timezones())

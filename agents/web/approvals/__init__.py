@@ -1,1 +1,1 @@
-"""The inbox, the card and what was decided: what waits for a person, and their answer."""
+"""The inbox, the card and the decided requests: what waits for a person, and their answer."""

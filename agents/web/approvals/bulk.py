@@ -1,4 +1,4 @@
-"""Many requests of one rule and one shape, to be rejected for one reason, some at a time."""
+"""Reject many requests of one rule and one shape for one reason, a page at a time."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from agents.web.approvals.wording import act, kind_of_request
 from agents.web.event_words import REFUSALS
 from agents.web.formats import rule_of_desk
 
-FAR = 3  # times the median, or a part of it: then an amount is far from the others
-COUNT = "requests"  # what is typed where there is no amount
+FAR = 3  # an amount above FAR times the median, or below 1/FAR of it, is unlike the others
+COUNT = "requests"  # the unit of the typed total if there is no amount
 
 
 @dataclass(frozen=True)
@@ -38,23 +38,23 @@ class Candidate:
     """A request that can be ticked."""
 
     row: InboxRow
-    is_far: bool  # its amount is unlike the others: it is shown first, and not ticked
-    is_kept: bool  # somebody else has claimed it: it would be left, and is not ticked
+    is_far: bool  # its amount is unlike the others: shown first, and not ticked
+    is_kept: bool  # claimed by someone else: it would be left, and is not ticked
 
     @property
     def is_ticked(self) -> bool:
-        """Tell whether a form that is new has it ticked."""
+        """Tell whether a new form has it ticked."""
         return not (self.is_far or self.is_kept)
 
     @property
     def item(self) -> str:
-        """Return it as a form sends it: its key, and the hash of what is shown of it."""
+        """Return its form value: its key, and the hash of the action shown."""
         held = self.row.escalation
         return f"{held.pk}.{held.action_sha256}"
 
     @property
     def measure(self) -> str:
-        """Return what it is counted in: a currency, or COUNT."""
+        """Return its unit: a currency, or COUNT."""
         return measure_of(self.row.escalation)[0]
 
     @property
@@ -68,25 +68,25 @@ class Candidate:
 
 @dataclass(frozen=True)
 class BulkPage:
-    """What one turn of a bulk rejection shows, of all that its filter holds."""
+    """One page of a bulk rejection."""
 
     candidates: Sequence[Candidate]
-    count: int  # of all
+    count: int  # of all requests that fit the filter
     sums: str
     least: str
     most: str
     refusals: Sequence[str]  # ready-made reasons
     obstacle: str  # why nothing can be rejected in bulk here, or ""
-    narrower: Sequence[tuple[str, str]] = ()  # by which to narrow it down: a query and its words
+    narrower: Sequence[tuple[str, str]] = ()  # narrower filters: query and words
 
     @property
     def measures(self) -> list[str]:
-        """Return what the total is typed in: each currency, or the number of requests."""
+        """Return the units of the typed total: each currency, or COUNT."""
         return sorted(totals(one.row.escalation for one in self.candidates))
 
 
 def who_rejects(user: User) -> Reviewer:
-    """Return a person with what they may decide alone. Raises PermissionDenied for nothing."""
+    """Return a person as reviewer. Raises PermissionDenied if they may decide nothing."""
     here = set(access.decides_in(user))
     if not here:
         raise PermissionDenied("Only reviewers and admins can decide requests.")
@@ -95,7 +95,7 @@ def who_rejects(user: User) -> Reviewer:
 
 
 def turn_of(queue: QueueAddress, who: Reviewer) -> BulkPage:
-    """Return the first requests of a filtered view, those unlike the others first."""
+    """Return the first requests of a filtered view, beginning with unusual amounts."""
     held = requests_in(queue, who).order_by()
     nobody = "No request matches this filter."
     if "rule" not in queue.given:
@@ -139,7 +139,7 @@ def _nothing(obstacle: str, narrower: Sequence[tuple[str, str]] = ()) -> BulkPag
 
 
 def _far_first(rows: Sequence[InboxRow], who: Reviewer) -> list[Candidate]:
-    """Return requests, those first whose amount is farthest from the median of its currency."""
+    """Return requests, beginning with amounts far from the median of their currency."""
     amounts: dict[str, list[int]] = {}
     for row in rows:
         measure, size = measure_of(row.escalation)
@@ -156,18 +156,18 @@ def _far_first(rows: Sequence[InboxRow], who: Reviewer) -> list[Candidate]:
 
 
 def _is_anothers(row: InboxRow, user_id: int) -> bool:
-    """Tell whether somebody else has claimed a request for now."""
+    """Tell whether someone else currently claims a request."""
     return bool(row.claimed_by) and row.escalation.claimed_by_id != user_id
 
 
 def measure_of(held: Escalation) -> tuple[str, int]:
-    """Return what a request asks for: currency and minor units; where for no money, one COUNT."""
+    """Return a request's currency and minor units; without an amount, COUNT and 1."""
     is_of_money = held.kind == ACTION.stored and held.amount_minor is not None
     return (held.currency, held.amount_minor or 0) if is_of_money else (COUNT, 1)
 
 
 def totals(held: Iterable[Escalation]) -> dict[str, int]:
-    """Return what requests ask for, minor units by currency; where for no money, their number."""
+    """Return the sum of requests by unit: minor units by currency, and COUNT."""
     found: dict[str, int] = {}
     for measure, size in map(measure_of, held):
         found[measure] = found.get(measure, 0) + size
@@ -183,15 +183,15 @@ def in_words(found: Mapping[str, int]) -> str:
 
 @dataclass(frozen=True)
 class BulkOutcome:
-    """What became of one request of a bulk."""
+    """What happened to one request of a bulk rejection."""
 
     escalation: Escalation
     act: str
-    why: str  # it was left, or "" where it was rejected
+    why: str  # why it was left; "" if it was rejected
 
 
 def outcomes_of(user: User, bulk: str, keys: Sequence[int]) -> list[BulkOutcome]:
-    """Return what became of the requests that a person may see, those that were left first."""
+    """Return what happened to the requests that a person may see, beginning with those left."""
     held = access.escalations_of(user).filter(pk__in=keys[: operations.MOST_AT_ONCE])
     rows = list(held.select_related("run", "decided_by", "claimed_by").order_by("pk"))
     told = operations.told_in_bulk(bulk, [one.run_id for one in rows])
@@ -200,7 +200,7 @@ def outcomes_of(user: User, bulk: str, keys: Sequence[int]) -> list[BulkOutcome]
 
 
 def _why(held: Escalation, told: Event | None) -> str:
-    """Return why a request was left, with who was first where somebody was."""
+    """Return why a request was left, naming the person who was faster, if any."""
     if told is None:
         return "It was not reached"
     if told.kind == "escalation.decided":

@@ -1,4 +1,4 @@
-"""Reject many requests at once: the page, its form, and what became of each."""
+"""Reject many requests at once: the page, its form and the result of each."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def bulk(request: HttpRequest) -> HttpResponse:
 
 @action
 def bulk_reject(request: HttpRequest) -> HttpResponse:
-    """Reject what is ticked, each by itself; 422 for a form that cannot be acted on."""
+    """Reject the ticked requests one by one; 422 for a form that cannot be acted on."""
     user, queue = access.person(request), read_queue(request.GET)
     bulks.who_rejects(user)
     try:
         token, comment, items = _read_form(request)
         held = _requests_of(request, queue, [pk for pk, _ in items])
         _check_totals(request, held)
-        # Sent twice, the second continues with what the first has not reached yet.
+        # If it is sent twice, the second call continues with what the first has not reached.
         told = operations.told_in_bulk(token, [one.run_id for one in held])
         if left := [item for item in items if item[0] not in told]:
             operations.reject_many(
@@ -55,7 +55,7 @@ def bulk_reject(request: HttpRequest) -> HttpResponse:
 
 @page
 def bulk_result(request: HttpRequest, token: UUID) -> HttpResponse:
-    """Say what became of each request of a bulk rejection."""
+    """Show what happened to each request of a bulk rejection."""
     listed = (whole_number(key) for key in request.GET.get("of", "").split(","))
     keys = [key for key in listed if key is not None]
     found = bulks.outcomes_of(access.person(request), str(token), keys)
@@ -97,7 +97,7 @@ def _show(
 
 
 def _read_form(request: HttpRequest) -> tuple[str, str, list[tuple[int, str]]]:
-    """Return token, reason and what is ticked. Raises BadForm."""
+    """Return token, reason and ticked requests. Raises BadForm."""
     posted = request.POST
     names = {name for name in posted if not name.startswith(TOTAL)}
     twice = [name for name in posted if name != "item" and len(posted.getlist(name)) > 1]
@@ -125,7 +125,7 @@ def _read_form(request: HttpRequest) -> tuple[str, str, list[tuple[int, str]]]:
 
 
 def _requests_of(request: HttpRequest, queue: QueueAddress, keys: list[int]) -> list[Escalation]:
-    """Return what is ticked, whether or not it still waits; all of one rule and shape."""
+    """Return the ticked requests, open or not, all of one rule and shape."""
     user = access.person(request)
     mine = access.escalations_of(user).filter(workspace__in=access.decides_in(user))
     held = list(mine.filter(pk__in=keys[: operations.MOST_AT_ONCE + 1]))
@@ -137,7 +137,7 @@ def _requests_of(request: HttpRequest, queue: QueueAddress, keys: list[int]) -> 
 
 
 def _check_totals(request: HttpRequest, held: list[Escalation]) -> None:
-    """Refuse a total that is not the sum of what is ticked; typing it shows that it was seen."""
+    """Refuse a wrong total of the ticked requests; typing it shows that the person saw it."""
     wanted = bulks.totals(held)
     for name, total in wanted.items():
         typed = request.POST.get(f"{TOTAL}{name}", "").strip()

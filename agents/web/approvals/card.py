@@ -59,22 +59,22 @@ class Card:
     escalation: Escalation
     kind: RequestKind
     act: str
-    asks: SafeString  # the act as markup
-    outcome: SafeString  # what became of it; "" while it waits
+    asks: SafeString  # the action, as markup
+    outcome: SafeString  # "" while it waits
     choices: Sequence[Choice]  # what this person may answer here and now
-    fields: Sequence[FormField]  # what they may change of the call
-    withheld: str  # why there is no full form: ended, claim, role, yes; "" where there is one
+    fields: Sequence[FormField]  # arguments that they may change
+    withheld: str  # why there is no full form: ended, claim, role, yes; "" if there is one
     subject: str
-    number: str  # the key of whom it is about, where it is not in their name
-    note: str  # what the desk says of them, under the headline
-    sections: Sequence[Section]  # what its books say now
+    number: str  # the subject's key, if their name does not contain it
+    note: str  # the desk's note on the subject, below the headline
+    sections: Sequence[Section]  # the desk's books now
     rulings: Sequence[Json]
-    most_minor: int | None  # what this person may grant at most; None: there is no amount
+    most_minor: int | None  # the most that this person may grant; None: there is no amount
     may_grant_all: bool
-    others: Sequence[str]  # who may grant what this person may not
-    standing: Entitlement  # towards tiers, and the first of two
+    others: Sequence[str]  # people who may grant what this person may not
+    standing: Entitlement  # as to tiers and the first of two approvals
     refusal: str  # why this person cannot decide, or ""
-    effect: Effect | None  # what really happened afterwards
+    effect: Effect | None  # what was then carried out
     limit_minor: int | None
     claimed_by: str
     is_mine: bool
@@ -82,31 +82,31 @@ class Card:
     decisions: Sequence[Escalation]  # about the same subject, newest first
     stages: Sequence[ActionStage]
     sources: Sequence[Source]
-    shown: Sequence[Json]  # evidence that a desk gave with the review, as data
+    shown: Sequence[Json]  # the evidence that the desk gave with the review, as data
     ruler: Ruler | None
-    published: int | None  # the number of the policy now, where the run keeps an older one
-    produced: Output | None  # what a step put out; None: it is something else
-    letter: str | None  # the text that somebody outside would read; None: it is something else
+    published: int | None  # the published policy version, if the run keeps an older one
+    produced: Output | None  # a step's output; None: the request is about something else
+    letter: str | None  # the text for someone outside; None: the request is about something else
     too_long: str  # why a later step cannot email this result, or ""
-    lookalikes: Sequence[str]  # what to look at twice, a sentence each
-    switch: KillSwitch | None  # stands in the way of an approval
-    obstacle: str  # so does this, as a sentence; "" for nothing
-    asked_again: int | None  # the request that took its place
-    sent_back: Sequence[SentBack]  # what the run proposed before, newest first
-    kept: str  # why it cannot be sent back once more, where it was before
-    followed_by: int | None  # of one that was sent back: what the run asked then
+    lookalikes: Sequence[str]  # warnings about deceptive characters, a sentence each
+    switch: KillSwitch | None  # prevents an approval
+    obstacle: str  # also prevents it, as a sentence; "" if nothing does
+    asked_again: int | None  # the request that replaced it
+    sent_back: Sequence[SentBack]  # earlier proposals of the run, newest first
+    kept: str  # why it cannot be sent back again, if it was before
+    followed_by: int | None  # the request that followed one that was sent back
 
 
 @dataclass(frozen=True)
 class Around:
-    """What a card and the rest of its page both need: it is read once."""
+    """What a card and the rest of its page share, read once."""
 
     roster: Callable[[], Roster]
     stops: Callable[[], Sequence[switches.SwitchInForce]]  # in the person's workspaces
 
 
 def card(escalation: Escalation, user: User, around: Around, *, at: datetime) -> Card:
-    """Gather what a person needs to decide, and what became of it once it is decided."""
+    """Gather what a person needs to decide and, after the decision, what followed."""
     run, kind = escalation.run, kind_of_request(escalation)
     steps = _steps(escalation)
     effect = _effect(escalation, kind, steps)
@@ -129,7 +129,7 @@ def card(escalation: Escalation, user: User, around: Around, *, at: datetime) ->
     is_mine_to_grant = most != 0 and stands.may_say_yes
     fields = _fields(escalation, kind, called, most, at=at) if is_mine_to_grant else []
     if not may_grant_all and not any(field.open.currency for field in fields):
-        fields = []  # whatever else they change, the amount stays above their limit
+        fields = []  # changing other arguments leaves the amount above their limit
     claimed_by, switch = claimant(escalation, at=at), _switch(escalation, kind, around)
     is_mine = bool(claimed_by) and escalation.claimed_by_id == user.pk
     hindered = obstacle(escalation) if is_open else None
@@ -205,14 +205,14 @@ def card(escalation: Escalation, user: User, around: Around, *, at: datetime) ->
 
 
 def _background(escalation: Escalation, effect: Effect | None, *, at: datetime) -> Background:
-    """Return what its desk says beside a request; nothing where this server has none."""
+    """Return the desk's background to a request; empty if this server lacks the desk."""
     system = SYSTEMS.get(escalation.run.desk)
     key = effect.key if effect else ""
     return system.background(escalation, at=at, effect=key) if system else Background()
 
 
 def _withheld(escalation: Escalation, refusal: str, *, is_free: bool, is_possible: bool) -> str:
-    """Return why this person gets no form; "yes" where they may only reject."""
+    """Return why this person gets no form; "yes" if they may only reject."""
     if escalation.state != EscalationState.OPEN:
         return "ended"
     if not is_free:
@@ -223,12 +223,12 @@ def _withheld(escalation: Escalation, refusal: str, *, is_free: bool, is_possibl
 
 
 def _others(escalation: Escalation, roster: Roster) -> list[str]:
-    """Return who may grant what is asked for, by their own limit; the lowest comes first."""
+    """Return the people who may grant the request, lowest own limit first."""
     return [one.user.get_username() for _, one in people_who_may(escalation, roster)][:OTHERS]
 
 
 def _switch(escalation: Escalation, kind: RequestKind, around: Around) -> KillSwitch | None:
-    """Return what stands in the way of approving it, while it waits."""
+    """Return the kill switch that prevents its approval while it waits."""
     if escalation.state != EscalationState.OPEN or kind.settles_call:
         return None
     run, tool = escalation.run, escalation.action.get("name", "")
@@ -238,7 +238,7 @@ def _switch(escalation: Escalation, kind: RequestKind, around: Around) -> KillSw
 
 
 def _why_kept(escalation: Escalation, kind: RequestKind, before: int) -> Refused | None:
-    """Return why a request cannot be sent back; None where it can."""
+    """Return why a request cannot be sent back; None if it can."""
     try:
         check_send_back(escalation, before)
     except Refused as no:
@@ -247,7 +247,7 @@ def _why_kept(escalation: Escalation, kind: RequestKind, before: int) -> Refused
 
 
 def _asked_again(escalation: Escalation) -> int | None:
-    """Return the request by which the same action was asked about anew."""
+    """Return the later request about the same action."""
     if escalation.not_carried_out != ASKED_AGAIN:
         return None
     later = Escalation.objects.filter(run=escalation.run_id, pk__gt=escalation.pk)
@@ -265,7 +265,7 @@ def _published_version(escalation: Escalation) -> int | None:
 def _letter(escalation: Escalation, kind: RequestKind) -> str | None:
     if kind.change != TEXT:
         return None
-    # Of a run that was erased the arguments are gone.
+    # The arguments of an erased run are gone.
     name = escalation.review.get("facts", {}).get("letter")
     return str(escalation.action.get("args", {}).get(name, ""))
 
@@ -300,7 +300,7 @@ def _most(
     *,
     at: datetime,
 ) -> int | None:
-    """Return the most that the person can grant: what is asked, left and within their limits."""
+    """Return the most that the person can grant: requested, available and within their limits."""
     asked = escalation.amount_minor
     if asked is None or not kind.runs_tool or kind.change == TEXT:
         return None
@@ -313,7 +313,7 @@ def _most(
 def _fields(
     escalation: Escalation, kind: RequestKind, called: str, most: int | None, *, at: datetime
 ) -> list[FormField]:
-    """Return the fields of the form; none for a request that waits no longer."""
+    """Return the fields of the form; none if the request no longer waits."""
     if escalation.state != EscalationState.OPEN:
         return []
     return [
@@ -335,7 +335,7 @@ def _refusal(escalation: Escalation, user: User, role: str) -> str:
 
 
 def _decisions(escalation: Escalation) -> list[Escalation]:
-    """Return what people decided about the same subject before, newest first."""
+    """Return earlier decisions about the same subject, newest first."""
     if not escalation.subject_key:
         return []
     same = Escalation.objects.filter(
@@ -348,9 +348,9 @@ def _decisions(escalation: Escalation) -> list[Escalation]:
 
 
 def _steps(escalation: Escalation) -> list[Step]:
-    """Return the steps of the request's turn, its executed call, and earlier successful calls.
+    """Return the steps of the request's turn, its executed call and earlier successful calls.
 
-    In their order, each with its effect.
+    In order, each with its effect.
     """
     of_turn = Q(key__startswith=turn_of(escalation.step.key))
     before = Q(kind="use", failed="", position__lt=escalation.step.position)
@@ -359,7 +359,7 @@ def _steps(escalation: Escalation) -> list[Step]:
 
 
 def _answered_before(escalation: Escalation) -> Callable[[Step], bool]:
-    """Return what tells the calls of tools that were answered before a request."""
+    """Return the condition for tool calls that were answered before a request."""
     before = escalation.step.position
     return lambda step: step.kind == "use" and not step.failed and step.position < before
 

@@ -1,4 +1,4 @@
-"""What the fields of the queue's filter offer: names that this server and its policies know."""
+"""The choices in the queue's filter: names known to this server and its policies."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from agents.web.formats import desk_title, rule_in_full, spell_out, tool_title
 
 @dataclass(frozen=True)
 class FilterChoice:
-    """A field of the filter with the values that it offers, as an address has them and in words."""
+    """A field of the filter and its choices, each as a value and in words."""
 
     name: str
     label: str
@@ -24,7 +24,7 @@ class FilterChoice:
 
 
 def filter_choices(queue: QueueAddress) -> list[FilterChoice]:
-    """Return the filter's choices; the address's current values are always included."""
+    """Return the filter's choices, always including the current values."""
     offered: dict[str, tuple[str, Iterable[tuple[str, str]]]] = {
         "tool": ("Tool", ((name, tool_title(name)) for name in sorted(TOOLS, key=tool_title))),
         "rule": (

@@ -1,4 +1,4 @@
-"""The fields of a card's form: what the tool opens to a person, with this person's bounds."""
+"""The fields of a card's form: arguments that the tool lets people change, within their bounds."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from agents.sdk.adjustments import label_of
 from agents.sdk.open_fields import OpenField
 from agents.sdk.values import Money
 
-SET = "set."  # before the name of an argument, in a form and in an address
-PLACES = {"money": "amount", "lines": "list"}  # what a sentence calls it; else as its kind
+SET = "set."  # prefix of an argument's name in a form and in an address
+PLACES = {"money": "amount", "lines": "list"}  # what a sentence calls a kind; else its own name
 
 
 @dataclass(frozen=True)
 class FormField:
-    """One field: what stands in it, what was asked for, and within which bounds."""
+    """One field: its value, the requested value and its bounds."""
 
     open: OpenField
     label: SafeString | str
-    asked: str  # as the field holds it; "" where this person may not grant it
+    asked: str  # the requested value as text; "" if this person may not grant it
     asked_words: str
-    least: str  # as the field holds them
+    least: str  # bounds as text
     most: str
     hint: str
-    value: str = ""  # what was typed, else what was asked for
-    sentence: str = ""  # what is wrong with it
+    value: str = ""  # typed or else requested
+    sentence: str = ""  # its error
 
     @property
     def name(self) -> str:
@@ -41,12 +41,12 @@ class FormField:
 
     @property
     def argument(self) -> str:
-        """Return the name of the argument that it is, or is a part of."""
+        """Return the name of the argument that it is or belongs to."""
         return self.open.name.partition(".")[0]
 
     @property
     def options(self) -> list[str]:
-        """Return the choices, with the requested value: without it a browser would show another."""
+        """Return the choices with the requested value, or a browser would show another."""
         choices = [self.open.text(one) for one in self.open.choices]
         return choices if self.asked in choices else [self.asked, *choices]
 
@@ -55,7 +55,7 @@ class FormField:
         return exponent(self.open.currency)
 
     def place(self, where: str) -> SafeString:
-        """Return where a sentence repeats it: the script fills in what is typed."""
+        """Return the markup that repeats it in a sentence; the script fills in what is typed."""
         if self.argument != self.open.name:
             return format_html("<b>the {} {}</b>", label_of(self.argument).lower(), where)
         word = f"the {PLACES.get(self.open.kind, self.open.kind)} {where}"
@@ -63,10 +63,10 @@ class FormField:
 
 
 def form_field(field: OpenField, *, label: SafeString | str, most_minor: int | None) -> FormField:
-    """Return a field of the form. `most_minor`: what this person may grant of an amount.
+    """Return a field of the form. `most_minor` is the most of an amount that the person may grant.
 
-    It begins with what was asked for, so that what is left alone stays as it is. An amount that
-    this person may not grant is left empty instead: the most that they may would invite to it.
+    It begins with the requested value, so that an untouched field changes nothing. An amount above
+    the person's limit is left empty: filling in their limit would suggest granting it.
     """
     asked, words, hint = field.text(field.typed), field.show(field.typed), field.help
     if field.kind in ("choice", "text", "lines"):
@@ -84,7 +84,7 @@ def form_field(field: OpenField, *, label: SafeString | str, most_minor: int | N
 def fill_fields(
     fields: Sequence[FormField], typed: Mapping[str, str], *, wrong: str = "", sentence: str = ""
 ) -> list[FormField]:
-    """Return the fields with what was typed, and what is `wrong` with the one of that name."""
+    """Return the fields with what was typed, and `sentence` at the field named `wrong`."""
     return [
         replace(
             field,

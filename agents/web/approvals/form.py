@@ -19,8 +19,8 @@ FIELDS = {
     "verdict",
     "action_sha256",
     "approval",
-    # What rejects or sends back has fields of its own: a reason that was begun for an adjustment
-    # must not explain a rejection.
+    # Rejecting and sending back have their own fields: a reason begun for an adjustment must not
+    # explain a rejection.
     *("comment", "ready", "refusal", "ready_refusal", "advice"),
     "correction",
 }
@@ -34,15 +34,17 @@ class Wanted:
     send_back: bool
     comment: str
     action_sha256: str
-    approval: int = 0  # the first yes of two that was shown; 0: none
-    patch: Mapping[str, Json] | None = None  # arguments that are changed; None: none is
-    correction: str = ""  # with which a step is to run again, or which is sent in place of a letter
+    approval: int = 0  # the first of two approvals, if one was shown; 0: none
+    patch: Mapping[str, Json] | None = None  # changed arguments; None: no change
+    correction: str = (
+        ""  # instruction for running a step again, or text to send instead of a letter
+    )
 
 
 def read_decision(
     posted: QueryDict, kind: RequestKind, fields: Sequence[OpenField], asked: Mapping[str, Json]
 ) -> Wanted:
-    """Return what the decision form asks for; `fields` of `asked` are open. Raises BadForm."""
+    """Return the decision in the form; `fields` of `asked` may be changed. Raises BadForm."""
     only(posted, FIELDS | {f"{SET}{field.name}" for field in fields})
     verdict = posted.get("verdict", "")
     if verdict not in (ADJUST, APPROVE, SEND_BACK, REJECT):
@@ -66,7 +68,7 @@ def read_decision(
 
 
 def _reason(field: str, ready: str, posted: QueryDict, allowed: Sequence[str]) -> str:
-    """Return a ready reason and what was typed, as one text. Raises BadForm."""
+    """Return the ready-made reason and what was typed as one text. Raises BadForm."""
     if ready and ready not in allowed:
         raise BadForm(field, "That reason is not on the list. Reload the page and choose again.")
     return ". ".join(filter(None, (ready, posted.get(field, "").strip())))
@@ -83,7 +85,7 @@ def _correction(posted: QueryDict, kind: RequestKind) -> str:
 def read_patch(
     posted: QueryDict, fields: Sequence[OpenField], asked: Mapping[str, Json]
 ) -> dict[str, Json]:
-    """Return what differs from what was asked for. Raises BadForm."""
+    """Return the arguments that differ from the requested ones. Raises BadForm."""
     typed = {
         field.name: str(posted[name])
         for field in fields

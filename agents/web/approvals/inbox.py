@@ -1,4 +1,4 @@
-"""The inbox: what waits for a person, page by page, and what was decided."""
+"""The inbox: open requests page by page, and decided ones."""
 
 from __future__ import annotations
 
@@ -27,51 +27,51 @@ from agents.web.newest import newest, older
 from agents.web.times import read_time
 
 INBOX = 100  # requests on one page
-BESIDE = 40  # beside an open card, of which so many at most stand before it:
+BESIDE = 40  # beside an open card; at most so many of them before it:
 BEFORE = 8
 DECIDED_PAGE = 50
 
 
 @dataclass(frozen=True)
 class InboxRow:
-    """One line of the inbox, or of what was decided."""
+    """One line of the inbox or of the decided requests."""
 
     escalation: Escalation
     act: str
-    asked: str  # how much, and where it is about no money, what
+    asked: str  # the amount or, without one, the action
     granted: str
     why: str
     risk: int  # 0 none to 100
     subject: str
-    number: str  # the key of whom it is about, where it is not in their name
+    number: str  # the subject's key, if their name does not contain it
     claimed_by: str
     assigned_to: str  # a person or a team
 
 
 @dataclass(frozen=True)
 class Inbox:
-    """A part of what waits: a page of it, or what stands beside an open card."""
+    """A part of the open requests: a page, or the list beside an open card."""
 
     rows: Sequence[InboxRow]
-    count: int  # of all that the queue holds
-    newest: int  # the key of what came last
-    arrived: int  # how many came since the newest that a page knows
+    count: int  # of all requests in the queue
+    newest: int  # the key of the latest request
+    arrived: int  # requests since the newest one that the page knows
     line: QueuePosition
-    next: int | None  # of a page the request behind which the next begins; of a card the next one
+    next: int | None  # the last request of this page; for a card, the next request
 
 
 def inbox(who: Reviewer, queue: QueueAddress = WHOLE, after: str = "", *, since: str = "") -> Inbox:
-    """Return a page of a queue, behind the request `after`."""
+    """Return the page of a queue that follows the request `after`."""
     line = line_of(queue, who, whole_number(after), views=VIEWS)
     keys = line.behind[:INBOX]
     return _inbox(line, keys, who, since, keys[-1] if len(line.behind) > INBOX else None)
 
 
 def soonest(workspaces: Iterable[int], most: int, *, at: datetime) -> list[InboxRow]:
-    """Return what expires first, in one question; what is frozen comes last."""
+    """Return the requests that expire first, in one query; frozen ones come last."""
     order = (ExpressionWrapper(Q(frozen_at__isnull=False), BooleanField()), "expires_at", "pk")
     waiting = Escalation.objects.filter(state=EscalationState.OPEN, workspace__in=list(workspaces))
-    # Keys of some more than are shown: of all that waits nothing wide is read, and no run.
+    # First a few more keys than are shown, so that whole rows and runs are read only of few.
     keys = waiting.order_by(*order).values("pk")[: 4 * most]
     shown = open_in(workspaces).filter(pk__in=keys).order_by(*order).values("pk")[:most]
     found = Escalation.objects.filter(pk__in=shown).select_related("run", *_HOLDERS)
@@ -81,7 +81,7 @@ def soonest(workspaces: Iterable[int], most: int, *, at: datetime) -> list[Inbox
 def inbox_beside(
     who: Reviewer, queue: QueueAddress, escalation: Escalation, since: str = ""
 ) -> Inbox:
-    """Return the lines around a request, whether or not the queue holds it any more."""
+    """Return the lines around a request, even if it has left the queue."""
     line = line_of(queue, who, escalation.pk, escalation)
     keys = line.keys[max(0, line.at - BEFORE) : line.at + BESIDE]
     return _inbox(line, keys, who, since, line.following)
@@ -97,7 +97,7 @@ def _inbox(
 
 
 def open_rows(keys: Sequence[int], who: Reviewer) -> list[InboxRow]:
-    """Return the lines of some requests: only these rows, which are wide, are read."""
+    """Return the lines of some requests; only their rows, which are wide, are read."""
     found = Escalation.objects.filter(pk__in=keys, state=EscalationState.OPEN)
     found = found.select_related("run__launched_by", *_HOLDERS)
     at = {key: number for number, key in enumerate(keys)}
@@ -116,9 +116,9 @@ OUTCOMES = (
 def decided_page(
     user: User, before: str, outcome: str = "", *, by_me: bool = False
 ) -> tuple[list[InboxRow], str]:
-    """Return a page of what was decided, newest first, and where the next one begins.
+    """Return a page of decided requests, newest first, and where the next one begins.
 
-    `outcome` is one of OUTCOMES; anything else leaves out nothing.
+    `outcome` is one of OUTCOMES; anything else shows all.
     """
     found = Escalation.objects.filter(decided_at__isnull=False, run__workspace=F("workspace"))
     if outcome in OUTCOMES:
@@ -159,7 +159,7 @@ def _rows(found: Iterable[Escalation], *, at: datetime) -> list[InboxRow]:
 
 
 def subject_names(held: Iterable[Escalation]) -> dict[int, str]:
-    """Return what people call the subjects of requests now, where their desk tells it."""
+    """Return the current names of requests' subjects, if their desk knows them."""
     found: dict[int, str] = {}
     for desk, of_desk in groupby(sorted(held, key=_desk), key=_desk):
         requests = list(of_desk)
@@ -180,7 +180,7 @@ def _request_text(escalation: Escalation) -> str:
 
 
 def _grant_text(escalation: Escalation) -> str:
-    """Say what a person granted: an amount, or what they changed."""
+    """Return what a person granted: an amount, or their changes."""
     is_other = escalation.granted_minor != escalation.amount_minor
     if escalation.granted and (is_other or not escalation.patch):
         return escalation.granted
@@ -192,6 +192,6 @@ def _grant_text(escalation: Escalation) -> str:
 
 
 def claimant(escalation: Escalation, *, at: datetime) -> str:
-    """Return who keeps an escalation now; "" where nobody does."""
+    """Return the person who claims an escalation now; "" if nobody does."""
     until, who = escalation.claimed_until, escalation.claimed_by
     return who.get_username() if who and until and until > at else ""

@@ -1,4 +1,4 @@
-"""The queue's lists: what waits, view by view, and what was decided."""
+"""The queue's lists: open requests by view, and decided ones."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from agents.web.pages import action, page
 
 @page
 def approvals(request: HttpRequest) -> HttpResponse:
-    """List what waits in a view of the queue."""
+    """List the open requests in a view of the queue."""
     return _list(request, read_queue(request.GET))
 
 
 @page
 def decided(request: HttpRequest) -> HttpResponse:
-    """List what was decided, newest first."""
+    """List decided requests, newest first."""
     outcome, before = request.GET.get("outcome", ""), request.GET.get("before", "")
     by_me = request.GET.get("by", "") == "me"
     user = access.person(request)
@@ -73,7 +73,7 @@ def _list(
 
 @action
 def save_view(request: HttpRequest) -> HttpResponse:
-    """Save the address that the form names; 422 with the list where it cannot be."""
+    """Save the form's address as a view; 422 with the list if it cannot be saved."""
     user, queue = access.person(request), read_queue(QueryDict(request.POST.get("query", "")))
     try:
         slug = request.POST.get("workspace", "")
@@ -94,7 +94,7 @@ def save_view(request: HttpRequest) -> HttpResponse:
 
 @action
 def delete_view(request: HttpRequest, pk: int) -> HttpResponse:
-    """Delete a saved view; 409 where it is not the person's to delete."""
+    """Delete a saved view; 409 if the person may not delete it."""
     user = access.person(request)
     view = get_object_or_404(access.views_of(user).select_related("workspace"), pk=pk)
     queue = read_queue(QueryDict(view.query))
@@ -106,7 +106,7 @@ def delete_view(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 def _views(line: QueuePosition) -> dict[str, Json]:
-    """Return each view with what it holds, and what waits altogether."""
+    """Return each view with its counts, and the number of all open requests."""
     return {
         "views": [(name, title, line.views[name]) for name, title in queues.VIEWS.items()],
         "waiting": line.waiting,

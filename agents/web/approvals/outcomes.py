@@ -1,4 +1,4 @@
-"""What became of a request that was decided, or waits no longer, in words."""
+"""The outcome of a request that was decided or no longer waits, in words."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from agents.web.approvals.wording import fill_sentence, kind_of_request
 
 
 def came_to_nothing(escalation: Escalation, effect: Effect | None) -> str:
-    """Return why what was allowed was not done, or "" where it was, or still may be.
+    """Return why an approved action was not carried out; "" if it was or still may be.
 
-    A run that is over pays nothing any more, also where nobody kept the reason.
+    A run that is over will pay nothing, even if no reason was recorded.
     """
     if escalation.state not in GRANTED or escalation.kind not in CARRIED_OUT:
         return ""
@@ -29,9 +29,9 @@ def came_to_nothing(escalation: Escalation, effect: Effect | None) -> str:
 
 
 def outcome(escalation: Escalation, effect: Effect | None, name: str, *, why: str) -> SafeString:
-    """Say what became of a request that waits no longer, as the ledger has it.
+    """Return the outcome of a request that no longer waits, by the ledger.
 
-    `why` is why what was allowed was not done, or "".
+    `why` says why an approved action was not carried out, or is "".
     """
     kind, state = kind_of_request(escalation), escalation.state
     granted = escalation.granted_minor
@@ -71,7 +71,7 @@ def outcome(escalation: Escalation, effect: Effect | None, name: str, *, why: st
 
 
 def _settle(answer: str, effect: Effect | None, *, is_yes: bool) -> str:
-    """Return a person's word about a call, and the ledger's where that says otherwise."""
+    """Return what a person said about a call, and what the ledger says if that differs."""
     if effect and is_yes and effect.state == EffectState.REFUSED:
         return f"{answer} The record shows that it did not."
     if effect and not is_yes and effect.state == EffectState.DONE:
@@ -80,5 +80,5 @@ def _settle(answer: str, effect: Effect | None, *, is_yes: bool) -> str:
 
 
 def _no_braces(text: str) -> str:
-    """Return a text that a sentence may hold: what it quotes is no place to fill in."""
+    """Return a text for use in a sentence, whose braces are not places to fill in."""
     return text.replace("{", "{{").replace("}", "}}")

@@ -1,4 +1,4 @@
-"""Where a request stands in a queue: its order, what is beside it, and how many there are."""
+"""A request's position in a queue: the order, its neighbours and the counts."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from agents.web.approvals import queue as queues
 from agents.web.approvals.queue import QueueAddress
 from agents.web.approvals.selection import Reviewer, WaitingCount, in_queue, in_view, open_in
 
-Place: TypeAlias = tuple[Any, ...]  # orders upwards, and ends in the request's key
+Place: TypeAlias = tuple[Any, ...]  # sorts in ascending order, and ends in the request's key
 
 
 @dataclass(frozen=True)
 class Tally:
-    """How many requests a view holds, and what they ask for in each currency."""
+    """The number of requests in a view, and their sum in each currency."""
 
     count: int
     sums: str
@@ -34,7 +34,7 @@ _ASKED = ("kind", "currency", "amount_minor")
 
 
 def _tally(rows: Iterable[Sequence[Any]]) -> Tally:
-    """Count requests, of which each is a row that begins with _ASKED."""
+    """Count requests, given as rows that begin with the columns _ASKED."""
     held = list(rows)
     asked = [
         (currency or CURRENCY, minor)
@@ -45,11 +45,11 @@ def _tally(rows: Iterable[Sequence[Any]]) -> Tally:
 
 
 def _by_deadline(frozen: datetime | None, expires: datetime, key: int) -> Place:
-    return (frozen is not None, expires, key)  # the time of what is frozen stands still
+    return (frozen is not None, expires, key)  # a frozen request's time stands still
 
 
 def _by_amount(amount: int | None, currency: str, *rest: Any) -> Place:
-    """Order the most of each currency first; currencies are never compared."""
+    """Sort by currency, largest amount first; amounts of different currencies are not compared."""
     return (amount is None, currency, -(amount or 0), *_by_deadline(*rest))
 
 
@@ -68,17 +68,17 @@ _ORDERS: Mapping[str, tuple[Callable[..., Place], Sequence[Any]]] = {
 
 @dataclass(frozen=True)
 class QueuePosition:
-    """The keys of a queue in their order, and the place of one of them, or of one that left it.
+    """The keys of a queue in order, and the place of one of them, or of one that has left it.
 
-    All that is open is in memory for a moment, as numbers: it is hundreds, where runs are many.
+    Open requests are in memory for a moment as numbers: unlike runs, they are only hundreds.
     """
 
     keys: Sequence[int]
     at: int  # the number of requests before the place
     is_in: bool  # whether the request of the place is still in the queue
-    waiting: WaitingCount  # whatever the queue leaves out of it
+    waiting: WaitingCount  # of all open requests, regardless of filters
     tally: Tally
-    views: Mapping[str, Tally]  # of each view, whatever the filters; empty where none was wanted
+    views: Mapping[str, Tally]  # by view, regardless of filters; empty if not requested
 
     @property
     def behind(self) -> Sequence[int]:
@@ -86,7 +86,7 @@ class QueuePosition:
 
     @property
     def following(self) -> int | None:
-        """Return what comes behind the place, else what stands first; None: there is no other."""
+        """Return the next request after the place, or else the first; None: there is no other."""
         others = [*self.behind[:1], *self.keys[: min(self.at, 1)]]
         return others[0] if others else None
 
@@ -98,10 +98,10 @@ def line_of(
     left: Escalation | None = None,
     views: Collection[str] = (),
 ) -> QueuePosition:
-    """Return a queue in its order, with the place of a request; without one, that of the first.
+    """Return a queue in order, with the place of a request, by default the first.
 
-    One question reads what is open and nothing else. `left` is the request itself, where it was
-    read already: it may have left the queue. `views` are those to count.
+    One query reads only the open requests. `left` is the request itself if it was read already,
+    as it may have left the queue. `views` are those to count.
     """
     place_of, columns = _ORDERS[queue.order]
     held = {"": in_queue(queue, who)} | {view: in_view(view, who) for view in views}

@@ -1,4 +1,4 @@
-"""What an agent proposed before in the same run, and a person sent back."""
+"""Earlier proposals of the same run that a person sent back."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from agents.web.approvals.wording import act
 
 @dataclass(frozen=True)
 class Change:
-    """One argument that is another now."""
+    """One changed argument."""
 
     label: str
-    before: str  # "" where it was not there
+    before: str  # "" if it was missing
     after: str
 
 
@@ -28,11 +28,11 @@ class SentBack:
     escalation: Escalation
     act: str
     is_other: bool  # another tool is proposed now
-    changes: Sequence[Change]  # since then, where the tool is the same
+    changes: Sequence[Change]  # since then, if the tool is the same
 
 
 def sent_back_before(escalation: Escalation) -> list[SentBack]:
-    """Return what was sent back in the run before this request, the newest first."""
+    """Return the requests of the run sent back before this one, newest first."""
     earlier = sent_back_in(escalation.run).filter(pk__lt=escalation.pk)
     found = earlier.select_related("decided_by", "run").order_by("-pk")
     return [_since(one, escalation) for one in found]
@@ -54,6 +54,6 @@ def _words(tool: str, args: dict[str, object], name: str) -> str:
 
 
 def following(escalation: Escalation) -> int | None:
-    """Return the request that the run asked after this one; None where there is none."""
+    """Return the run's next request after this one, or None."""
     later = Escalation.objects.filter(run=escalation.run_id, pk__gt=escalation.pk).order_by("pk")
     return later.values_list("pk", flat=True).first()

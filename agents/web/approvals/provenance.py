@@ -1,8 +1,7 @@
-"""Where each argument of an action came from: everybody who can be shown to have said it.
+"""Where each argument of an action came from: every source that demonstrably named it.
 
-A value that nobody else can be shown to have said was chosen by the agent, and is marked so. What
-stands in a field that a tool answered with is the system's of record; what only occurs within a
-longer text that a tool returned may have been written by anybody.
+A value without such a source was chosen by the agent, and is marked so. A field in a tool's reply
+counts as the system of record; words within a longer text of a tool may be anybody's.
 """
 
 from __future__ import annotations
@@ -36,12 +35,12 @@ OF_REVIEW = {
     Origin.NOBODY.value: "agent",
 }
 _NUMBER = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d{1,2})?|\d+(?:\.\d{1,2})?", re.ASCII)
-_LONGEST = 20_000  # characters of tool texts that are searched
+_LONGEST = 20_000  # characters of tools' texts that are searched
 
 
 @dataclass(frozen=True)
 class Source:
-    """An argument, as people read it, and its origins: keys of ORIGINS."""
+    """An argument as people read it, with its origins (keys of ORIGINS)."""
 
     name: str
     value: str
@@ -59,10 +58,10 @@ def sources(
     reviews: Sequence[Step],
     earlier: Iterable[Step] = (),
 ) -> list[Source]:
-    """Return the arguments of a held action, each with where it came from.
+    """Return the arguments of a held action with their origins.
 
-    `recorded` are amounts of the desk's books; `reviews` are of its turn, the first with what the
-    agent proposed; `earlier` are the calls of tools that were answered before.
+    `recorded` are amounts from the desk's books; `reviews` are those of its turn, beginning with
+    the agent's proposal; `earlier` are tool calls that were answered before.
     """
     args: Mapping[str, Json] = escalation.action.get("args") or {}
     proposed = (reviews[0].asked["action"].get("args") or {}) if reviews else args
@@ -74,7 +73,7 @@ def sources(
         if proposed.get(name) != value:
             origins: tuple[str, ...] = ("policy",)
         else:
-            # As the rules of a declared desk saw it, so that card and ruling agree.
+            # As the rules of a declared desk see it, so that card and ruling agree.
             known = OF_REVIEW.get(named_by.get(name, ""))
             origins = (
                 (known,) if known else _origins(name, value, escalation, recorded, fields, texts)
@@ -116,7 +115,7 @@ def _origins(
 
 
 def _holds(text: str, said: str) -> bool:
-    """Tell whether a text has these words, not within a longer number or word."""
+    """Tell whether a text contains these words as whole words or numbers."""
     folded = text.casefold()
     at = folded.find(said)
     while at >= 0:
@@ -128,7 +127,7 @@ def _holds(text: str, said: str) -> bool:
 
 
 def _read_replies(replies: Iterable[Json]) -> tuple[list[Json], str]:
-    """Return what tools answered before: the values of fields, and the longer texts as one."""
+    """Return the tools' earlier answers: the values of fields, and the longer texts as one."""
     values = [
         value for reply in replies for value in _leaves(reply) if value is not None and value != ""
     ]
@@ -148,7 +147,7 @@ def _leaves(reply: Json) -> Iterator[Json]:
 
 
 def _amounts(text: str) -> set[int]:
-    """Return the numbers in a text that can be amounts, in minor units."""
+    """Return the numbers in a text that may be amounts, in minor units."""
     found = set()
     for number in _NUMBER.findall(text)[:50]:
         with suppress(BadAmount):

@@ -1,4 +1,4 @@
-"""What an address of the queue asks for: which requests, in which order. Pure."""
+"""The queue's address: which requests it selects, in which order. Pure."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ DEADLINE, AMOUNT, RISK = "deadline", "amount", "risk"
 ORDERS: Mapping[str, str] = {DEADLINE: "Soonest to expire", AMOUNT: "Amount", RISK: "Risk"}
 MINUTES: Mapping[str, str] = {"10": "10 min", "60": "1 h", "240": "4 h", "1440": "1 day"}
 LONGEST = 200  # characters of a filter
-MOST_MINUTES = 100_000  # which leads to no time before all times
+MOST_MINUTES = 100_000  # keeps the computed time within the calendar
 
 
 def _text(text: str) -> str | None:
-    """Return a text that a row may hold; PostgreSQL refuses to look for NUL."""
+    """Return a text that a row may hold; PostgreSQL rejects NUL."""
     return None if "\0" in text or len(text) > LONGEST else text
 
 
@@ -36,7 +36,7 @@ def _minutes(text: str) -> int | None:
     return found if found is not None and found < MOST_MINUTES else None
 
 
-# A filter's name in the address, and what reads it: None where it makes no sense.
+# A filter's name in the address, and its reader, which returns None for an invalid value.
 FILTERS: Mapping[str, Callable[[str], object]] = {
     "desk": _text,
     "tool": _text,
@@ -47,14 +47,14 @@ FILTERS: Mapping[str, Callable[[str], object]] = {
     "amount_from": read_amount,
     "amount_to": read_amount,
     "currency": read_currency,
-    "age": _minutes,  # has waited at least so many minutes
-    "due": _minutes,  # expires within so many minutes
+    "age": _minutes,  # waiting for at least so many minutes
+    "due": _minutes,  # expiring within so many minutes
 }
 
 
 @dataclass(frozen=True)
 class QueueAddress:
-    """Which of the open requests somebody wants to see, and in which order."""
+    """The open requests that someone wants to see, and their order."""
 
     view: str
     order: str
@@ -66,34 +66,34 @@ class QueueAddress:
 
     @property
     def unreadable(self) -> str:
-        """Return the filter that makes no sense, or "": then no request fits."""
+        """Return the name of an invalid filter, with which no request fits, or ""."""
         return next((name for name, text in self.given.items() if FILTERS[name](text) is None), "")
 
     @property
     def query(self) -> str:
-        """Return it as an address holds it; "" for all requests, soonest to expire first."""
+        """Return the address's query; "" for all requests, soonest to expire first."""
         return self.other()
 
     @property
     def suffix(self) -> str:
-        """Return what leads from any page of a request back into this queue."""
+        """Return the suffix that links a request's pages back to this queue."""
         return f"?{self.query}" if self.query else ""
 
     def address(self, key: int | None = None, **more: str) -> str:
-        """Return the address of a request's card in this queue; without one, of its list."""
+        """Return the address of a request's card in this queue or, without a key, of its list."""
         page = reverse("approvals") if key is None else reverse("approval", args=[key])
         query = self.other(**more)
         return f"{page}?{query}" if query else page
 
     def other(self, **changed: str) -> str:
-        """Return the address with some parts replaced; "" removes one."""
+        """Return the address with some parts replaced, or removed by ""."""
         parts = {"view": self.view, "order": self.order, **self.given, **changed}
         usual = {"view": ALL, "order": DEADLINE}
         return urlencode({k: text for k, text in parts.items() if text and usual.get(k) != text})
 
 
 def read_queue(asked: Mapping[str, str]) -> QueueAddress:
-    """Return what an address asks for; of an unknown view or order the usual one."""
+    """Read a queue's address; an unknown view or order becomes the default."""
     view, order = asked.get("view", ""), asked.get("order", "")
     texts = {name: asked.get(name, "").strip() for name in FILTERS}
     return QueueAddress(
@@ -104,9 +104,9 @@ def read_queue(asked: Mapping[str, str]) -> QueueAddress:
 
 
 def view_addresses() -> list[str]:
-    """Return where the keys 1 to 6 lead, without filters: the views, and what one decided."""
+    """Return the addresses for the keys 1 to 6: the unfiltered views, and one's own decisions."""
     waiting = [read_queue({"view": name}).address() for name in VIEWS]
     return [*waiting[:-1], f"{reverse('decided')}?by=me", waiting[-1]]
 
 
-WHOLE = QueueAddress(ALL, DEADLINE, {})  # all that waits, soonest to expire first
+WHOLE = QueueAddress(ALL, DEADLINE, {})  # all open requests, soonest to expire first

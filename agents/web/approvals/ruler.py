@@ -1,4 +1,4 @@
-"""How far a measured value is from its limit, as a picture."""
+"""A picture of how far a measured value is from its limit."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ ROOM = 1.25  # the scale ends this much beyond what was asked for
 
 @dataclass(frozen=True)
 class Ruler:
-    """Places on a scale of 0 to 100 percent."""
+    """Marks on a scale of 0 to 100 percent."""
 
     observed: float
     limit: float
-    yours: float | None  # what the reviewer may grant at most; None: nothing
+    yours: float | None  # the most that the reviewer may grant; None: nothing
     observed_label: str
     limit_label: str
     yours_label: str
@@ -29,7 +29,7 @@ class Ruler:
 
 
 def ruler(deciding: Json, yours_minor: int | None) -> Ruler | None:
-    """Return the ruler of a ruling that measures something in a unit, else None."""
+    """Return the ruler of a ruling with a measurement in a unit, or None."""
     observed, limit, unit = deciding.get("observed"), deciding.get("limit"), unit_of(deciding)
     if not unit or type(observed) is not int or type(limit) is not int or limit < 1:
         return None

@@ -1,4 +1,4 @@
-"""Which open requests a view of the queue holds for a person."""
+"""The open requests in each view of a person's queue."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from agents.web.approvals.queue import QueueAddress
 
 @dataclass(frozen=True)
 class Reviewer:
-    """Who looks at the queue, and when: what the views of it depend on."""
+    """The person who looks at the queue, and when: the views depend on both."""
 
     user_id: int
     parts: Sequence[Membership]
@@ -37,20 +37,20 @@ class Reviewer:
 
     @property
     def teams(self) -> QuerySet[Team, int]:
-        """Return their teams, as a part of another question."""
+        """Return their teams, as a subquery."""
         return Team.objects.filter(members__user=self.user_id).values_list("pk", flat=True)
 
     @property
     def snoozed_ids(self) -> QuerySet[Snooze, int]:
-        """Return the requests that they do not want to see yet, as a part of another question."""
+        """Return the requests that they have snoozed, as a subquery."""
         own = Snooze.objects.filter(user=self.user_id, until__gt=self.at)
         return own.values_list("escalation_id", flat=True)
 
     @cached_property
     def above_tiers(self) -> Q:
-        """Return the condition of requests to which the tiers of their policy let them say no yes.
+        """Return the condition for requests that tiers keep them from approving.
 
-        Only who looks at it asks for it: a question, and a second where a request has tiers.
+        Lazy: it takes a query, and a second one if any request has tiers.
         """
         here = [part.workspace_id for part in self.parts if part.role in access.DECIDES]
         used = PolicyVersion.objects.filter(
@@ -62,7 +62,7 @@ class Reviewer:
 
 
 def reviewer(user: User, *, at: datetime) -> Reviewer:
-    """Return who looks at the queue, and when."""
+    """Return a user as the queue's reader at a time."""
     return Reviewer(user.pk, access.parts_of(user), at)
 
 
@@ -70,7 +70,7 @@ _NOTHING = Q(pk__in=[])
 
 
 def _above_tiers(tiered: Iterable[tuple[int, int, Json]], own: Collection[tuple[int, str]]) -> Q:
-    """Return the condition that the tiers of a request's policy take a yes from others.
+    """Return the condition for requests whose tiers require other teams' approval.
 
     `tiered` are policies with their workspaces and tiers; `own` are the person's teams, by
     workspace and slug.
@@ -79,7 +79,7 @@ def _above_tiers(tiered: Iterable[tuple[int, int, Json]], own: Collection[tuple[
     for policy, home, document in tiered:
         teams = [slug for where, slug in own if where == home]
         for desk, held in read_tiers(document).items():
-            above = ~Q(currency__in=list(held))  # for which there is no tier
+            above = ~Q(currency__in=list(held))  # currencies without tiers
             for currency, tiers in held.items():
                 least = 0
                 for tier in tiers:
@@ -94,13 +94,13 @@ def _above_tiers(tiered: Iterable[tuple[int, int, Json]], own: Collection[tuple[
 
 
 def open_in(workspaces: Iterable[int]) -> QuerySet[Escalation]:
-    """Return what waits for a person in some workspaces; none whose run is elsewhere."""
+    """Return the open requests of some workspaces, if their run is there too."""
     waiting = Escalation.objects.filter(state=EscalationState.OPEN, workspace__in=list(workspaces))
     return waiting.filter(belongs(Escalation))
 
 
 class WaitingCount(int):
-    """How many requests wait; `soonest` is when the first of them expires, None for no time."""
+    """The number of open requests; `soonest` is when the first expires, None for never."""
 
     soonest: datetime | None = None
 
@@ -115,12 +115,12 @@ _SOONEST = Min("expires_at", filter=Q(frozen_at=None))
 
 
 def waiting_in(workspaces: Iterable[int]) -> WaitingCount:
-    """Count what waits in some workspaces, in one query."""
+    """Count the open requests of some workspaces in one query."""
     return WaitingCount.of(**open_in(workspaces).aggregate(count=Count("pk"), soonest=_SOONEST))
 
 
 def requests_in(queue: QueueAddress, who: Reviewer) -> QuerySet[Escalation]:
-    """Return what the queue holds, in no order."""
+    """Return the requests in the queue, unordered."""
     return open_in(who.workspaces).filter(in_queue(queue, who))
 
 
@@ -131,7 +131,7 @@ def in_queue(queue: QueueAddress, who: Reviewer) -> Q:
 
 
 def in_view(view: str, who: Reviewer) -> Q:
-    """Return the condition of a view. What a person has snoozed is in the view of that alone."""
+    """Return the condition of a view. Snoozed requests are only in the view *snoozed*."""
     snoozed = Q(pk__in=who.snoozed_ids)
     if view == queues.SNOOZED:
         return snoozed
@@ -149,9 +149,9 @@ def in_view(view: str, who: Reviewer) -> Q:
 
 
 def above_limit(who: Reviewer) -> Q:
-    """Return the filter for requests that ask for more than the person may approve.
+    """Return the condition for requests above the person's own limit.
 
-    As `Membership.limit_minor` says: once one currency of a desk is limited, any other is too.
+    As in `Membership.limit_minor`, a limit in one currency of a desk excludes all its others.
     """
     found = who.above_tiers
     for part in who.parts:
@@ -163,12 +163,12 @@ def above_limit(who: Reviewer) -> Q:
     return found & _ASKS_MONEY & Q(amount_minor__isnull=False)
 
 
-# A letter names an amount too, and a lost call was asked about before.
+# Letters name an amount too, and a lost call was counted when first asked about.
 _ASKS_MONEY = Q(kind=ACTION.stored)
 
 
 def _fits(given: Mapping[str, str], at: datetime) -> Q:
-    """Return the condition of the filters, all of which can be read."""
+    """Return the condition of the filters, which are all valid."""
     columns = {
         "desk": "run__desk",
         "tool": "action__name",

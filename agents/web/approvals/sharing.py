@@ -1,4 +1,4 @@
-"""Who has a request, what was said about it, and to whom this person may hand it."""
+"""A request's holder and comments, and the people to whom this person may hand it."""
 
 from __future__ import annotations
 
@@ -29,35 +29,35 @@ class Said:
 
     event: Event
     is_handed: bool
-    to: str  # whom it was handed to; "" for everybody
+    to: str  # the receiver; "" for everybody
     is_team: bool
     text: str
 
 
 @dataclass(frozen=True)
 class Holder:
-    """With whom a request is while it waits."""
+    """The holder of a waiting request."""
 
     claimed_by: str
-    to: str  # the person or the team that it is assigned to; "" for nobody
+    to: str  # the assigned person or team; "" for nobody
     is_team: bool
-    is_reader: bool  # it is assigned to who reads this, or to a team of theirs
-    is_able: bool  # whom it is assigned to may still decide it
+    is_reader: bool  # it is assigned to the reader or to their team
+    is_able: bool  # the assigned person or team may still decide it
 
 
 @dataclass(frozen=True)
 class Sharing:
-    """What a card says of working together, for one person."""
+    """The part of a card about working together, for one person."""
 
     holder: Holder
     said: Sequence[Said]
-    is_cut: bool  # more was said than is shown
-    entry: int  # the newest of who reads this; 0: none
+    is_cut: bool  # there are more entries than are shown
+    entry: int  # the reader's newest entry; 0: none
     may_comment: bool
-    people: Sequence[str]  # whom this person may hand it to; none where they may not
+    people: Sequence[str]  # possible receivers; empty if this person may not hand it over
     teams: Sequence[Team]
-    snoozed_until: datetime | None  # by who reads this
-    periods: Sequence[tuple[int, str]]  # for which they may leave it, minutes and words
+    snoozed_until: datetime | None  # by the reader
+    periods: Sequence[tuple[int, str]]  # offered for snoozing, in minutes and in words
 
     @property
     def may_hand_over(self) -> bool:
@@ -67,7 +67,7 @@ class Sharing:
 def sharing(
     escalation: Escalation, user: User, roster: Callable[[], Roster], *, at: datetime
 ) -> Sharing:
-    """Read who has a request and what was said, and what this person may do about it."""
+    """Read a request's holder and comments, and what this person may do about it."""
     part = access.membership(user, escalation.workspace_id)
     waits = escalation.state == EscalationState.OPEN and deadline_of(escalation, at=at) > at
     acts = waits and part.role in access.DECIDES
@@ -110,7 +110,7 @@ def _holder(
 
 
 def _comments(escalation: Escalation) -> list[Said]:
-    """Return what people said about it, oldest first: one more than is shown, where there is."""
+    """Return its comments, oldest first, at most one more than is shown."""
     kinds = (COMMENTED, "escalation.assigned")
     found = Event.objects.filter(run=escalation.run_id, kind__in=kinds)
     mine = found.filter(facts__escalation=escalation.pk).annotate(

@@ -1,4 +1,4 @@
-"""Work on a request with others: hand it over, leave it for later, say something about it."""
+"""Work on a request with others: hand it over, snooze it, comment on it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def hand_over(request: HttpRequest, pk: int) -> HttpResponse:
     def change(one: Escalation, by: User, at: datetime) -> None:
         only(request.POST, {TOKEN, "to", "note"})
         kind, _, name = request.POST.get("to", "").partition(":")
-        kind = "" if "\0" in name else kind  # PostgreSQL refuses to look for it
+        kind = "" if "\0" in name else kind  # PostgreSQL rejects NUL
         user = User.objects.filter(username=name).first() if kind == "person" else None
         ours = Team.objects.filter(workspace=one.workspace_id, slug=name)
         team = ours.first() if kind == "team" else None
@@ -43,7 +43,7 @@ def hand_over(request: HttpRequest, pk: int) -> HttpResponse:
 
 @action
 def snooze(request: HttpRequest, pk: int) -> HttpResponse:
-    """Leave a request for some minutes."""
+    """Snooze a request for some minutes."""
 
     def change(one: Escalation, by: User, at: datetime) -> None:
         only(request.POST, {TOKEN, "minutes"})
@@ -58,7 +58,7 @@ def snooze(request: HttpRequest, pk: int) -> HttpResponse:
 
 @action
 def wake(request: HttpRequest, pk: int) -> HttpResponse:
-    """Have a request back before its snooze is over."""
+    """End the snooze of a request early."""
 
     def change(one: Escalation, by: User, at: datetime) -> None:
         only(request.POST, {TOKEN})
@@ -69,7 +69,7 @@ def wake(request: HttpRequest, pk: int) -> HttpResponse:
 
 @action
 def comment(request: HttpRequest, pk: int) -> HttpResponse:
-    """Say something about a request, on record."""
+    """Comment on a request, on record."""
 
     def change(one: Escalation, by: User, at: datetime) -> None:
         only(request.POST, {TOKEN, "text"})
@@ -82,7 +82,7 @@ def comment(request: HttpRequest, pk: int) -> HttpResponse:
 def _change(
     request: HttpRequest, pk: int, change: Callable[[Escalation, User, datetime], None]
 ) -> HttpResponse:
-    """Change something of a request: 422 for a bad form, 409 where it may not be (any more)."""
+    """Make a change to a request: 422 for a bad form, 409 if it is not allowed (any more)."""
     user = access.person(request)
     escalation = access.escalation_to_decide(user, pk)
     try:

@@ -1,4 +1,4 @@
-"""What tiers and two people mean for one person's card; nothing where a request meets neither."""
+"""What tiers and two-person approval mean for one person's card, if a request falls under them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from agents.operations.refusal import Refused
 
 @dataclass(frozen=True)
 class Receiver:
-    """Somebody to pass a request to: as a form sends it, and in words."""
+    """A person or team to hand a request to: as a form value, and in words."""
 
     value: str
     label: str
@@ -28,16 +28,16 @@ class Receiver:
 
 @dataclass(frozen=True)
 class Entitlement:
-    """Where a person stands towards a request that waits."""
+    """What a person may do about a waiting request."""
 
     demand: Demand
-    first: Approval | None = None  # the first yes, where it counts
-    lapsed: str = ""  # why one counts no more
+    first: Approval | None = None  # the first approval, if it counts
+    lapsed: str = ""  # why it no longer counts
     is_first: bool = False  # the person gave it
-    is_launcher: bool = False  # of a request for two people
-    below: str = ""  # why a yes is not theirs to give
-    receivers: Sequence[Receiver] = ()  # who may, lowest limit first
-    lacks_second: bool = False  # of two there is nobody left to be the second
+    is_launcher: bool = False  # the person launched a run that takes two approvals
+    below: str = ""  # why the person may not approve
+    receivers: Sequence[Receiver] = ()  # those who may, lowest limit first
+    lacks_second: bool = False  # nobody is left to give the second approval
 
     @property
     def takes_two(self) -> bool:
@@ -45,7 +45,7 @@ class Entitlement:
 
     @property
     def shown(self) -> int:
-        """Return what a form says of the first yes that its reader saw."""
+        """Return the form value for the first approval that its reader saw."""
         return self.first.pk if self.first else SAW_NONE
 
     @property
@@ -54,7 +54,7 @@ class Entitlement:
 
 
 def standing(escalation: Escalation, user: User, roster: Callable[[], Roster]) -> Entitlement:
-    """Return where a person stands towards an open request."""
+    """Return what a person may do about an open request."""
     demand = demand_for(escalation)
     if demand == OPEN_TO_ALL:
         return Entitlement(demand)
@@ -82,7 +82,7 @@ def standing(escalation: Escalation, user: User, roster: Callable[[], Roster]) -
 
 
 def _still_may(first: Approval, escalation: Escalation, demand: Demand, people: Roster) -> bool:
-    """Tell whether a first approval surely counts; if not, `membership_of` says why."""
+    """Tell whether a first approval certainly counts; if not, `membership_of` says why."""
     by = first.by_id
     is_able = any(one.user_id == by for one in people.reviewers) and by not in people.launchers
     is_same = first.action_sha256 == escalation.action_sha256
@@ -95,9 +95,9 @@ def _receivers(
     may: Sequence[tuple[float, Membership]],
     people: Roster,
 ) -> list[Receiver]:
-    """Return the teams that may decide and then each person, by name and limit.
+    """Return the teams that may decide, then each person, by name and limit.
 
-    With whom it is already, it stays without being handed over.
+    The present holder is left out.
     """
     mine, theirs = escalation.assigned_to_id, escalation.assigned_team_id
     ours = {team for _, one in may for team in people.teams[one.user_id] if team.pk != theirs}

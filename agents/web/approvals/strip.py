@@ -1,4 +1,4 @@
-"""What was just decided: a line above the next request, by which it stays within reach."""
+"""The line above the next request that shows and links the one just decided."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _EFFECT: str = "carried"  # an annotation, which the types of select_related do 
 
 @dataclass(frozen=True)
 class Strip:
-    """A request that was just decided, and what became of it so far."""
+    """A request that was just decided, and its outcome so far."""
 
     escalation: Escalation
     act: str
@@ -28,7 +28,7 @@ class Strip:
 
 
 def strip_of(user: User, key: str) -> Strip | None:
-    """Return the line about what an address names as just decided; None where it names nothing."""
+    """Return the line about the request that an address names as just decided, or None."""
     pk = whole_number(key)
     if pk is None:
         return None

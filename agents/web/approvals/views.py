@@ -1,4 +1,4 @@
-"""The card: what one request is about, and a person's decision."""
+"""The card: one request, and a person's decision on it."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ REASONS = ("no_reason", "long_reason", "bad_reason")
 
 @page
 def approval(request: HtmxRequest, pk: int) -> HttpResponse:
-    """Show one escalation with its evidence and, where it is open, the form.
+    """Show one escalation with its evidence and, if it is open, the form.
 
-    What is live asks for the queue beside it alone.
+    A live update requests only the queue beside it.
     """
     escalation = access.escalation_for(access.person(request), pk)
     if request.htmx.target == "queue":
@@ -50,7 +50,7 @@ def approval(request: HtmxRequest, pk: int) -> HttpResponse:
 
 @page
 def judge(request: HttpRequest, pk: int) -> HttpResponse:
-    """Say what policy and limits would answer to changes that are being typed."""
+    """Show how policy and limits would judge changes that are being typed."""
     user, at = access.person(request), timezone.now()
     escalation = access.escalation_to_decide(user, pk)
     allowed, judged = True, ""
@@ -67,7 +67,7 @@ def judge(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 def _in_words(tool: str, patch: Mapping[str, Json]) -> str:
-    """Return changes as people read them: an amount by itself, all else by its label."""
+    """Return changes in words: an amount without a label, anything else with one."""
     found = []
     for name, value in patch.items():
         is_money = name.endswith("_minor") or money_of(value)
@@ -78,13 +78,13 @@ def _in_words(tool: str, patch: Mapping[str, Json]) -> str:
 
 @action
 def claim(request: HttpRequest, pk: int) -> HttpResponse:
-    """Keep an escalation for oneself; 409 where somebody else has it or it waits no longer."""
+    """Claim an escalation; 409 if someone else has it or it no longer waits."""
     return _claiming(request, pk, operations.claim)
 
 
 @action
 def release_claim(request: HttpRequest, pk: int) -> HttpResponse:
-    """Give an escalation back to everybody."""
+    """Release one's claim on an escalation."""
     return _claiming(request, pk, operations.release_claim)
 
 
@@ -100,9 +100,9 @@ def _claiming(request: HttpRequest, pk: int, change: Callable[..., Escalation]) 
 
 @action
 def decide(request: HttpRequest, pk: int) -> HttpResponse:
-    """Decide, and go on to the next request of the view, or to its list once that is empty.
+    """Decide, and continue with the next request of the view, or its list if none is left.
 
-    422 for a bad form, 409 where somebody was first.
+    422 for a bad form, 409 if someone was faster.
     """
     user, queue = access.person(request), read_queue(request.GET)
     escalation = access.escalation_to_decide(user, pk)
@@ -139,14 +139,14 @@ def decide(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 def _patch(wanted: Wanted, escalation: Escalation) -> Mapping[str, Json] | None:
-    """Return the changed arguments; a plain second approval repeats the first one's."""
+    """Return the changed arguments; a plain second approval repeats those of the first."""
     first = escalation.approval
     is_second = wanted.approve and first is not None and first.pk == wanted.approval
     return first.patch if first and is_second and wanted.patch is None else wanted.patch
 
 
 def _read_decision(request: HttpRequest, escalation: Escalation) -> Wanted:
-    """Return what was filled in. A form that is none of ours goes on record. Raises BadForm."""
+    """Read the decision form. A foreign form goes on record. Raises BadForm."""
     fields = operations.fields_of(escalation, at=timezone.now())
     try:
         asked = escalation.action.get("args") or {}
@@ -172,7 +172,7 @@ def show_card(
 ) -> HttpResponse:
     """Render the card; after a refusal with what was typed and the sentence at its field.
 
-    A `notice` is of no field: it stands above the card until it is dismissed.
+    A `notice` concerns no field: it is shown above the card until dismissed.
     """
     user = access.person(request)
     at = timezone.now()
@@ -205,7 +205,7 @@ def show_card(
 
 
 def _beside(request: HttpRequest, escalation: Escalation) -> dict[str, Json]:
-    """Return the part of the queue that stands beside a card, and the card's place in it."""
+    """Return the part of the queue shown beside a card, and the card's place in it."""
     queue = read_queue(request.GET)
     who = reviewer(access.person(request), at=timezone.now())
     inbox = inboxes.inbox_beside(who, queue, escalation, request.GET.get("since", ""))
@@ -221,13 +221,13 @@ def _beside(request: HttpRequest, escalation: Escalation) -> dict[str, Json]:
 
 
 def _typed_in(posted: QueryDict) -> str:
-    """Return what somebody filled in, for a page that has no field for it any more."""
+    """Return what a person typed, for a page that no longer has a field for it."""
     names = (name for name in posted if name.startswith(SET) or name in TYPED)
     return "\n".join(text for name in names if (text := posted.get(name, "").strip()))
 
 
 def _opening_answer(wanted: str, card: cards.Card) -> str:
-    """Return the answer to preselect: the one that was sent, or else the plainest approval."""
+    """Return the answer to preselect: the one sent, or else the plainest approval."""
     offered = [choice.verdict for choice in card.choices]
     return next(
         (verdict for verdict in (wanted, APPROVE, ADJUST, SEND_BACK, REJECT) if verdict in offered),
@@ -236,7 +236,7 @@ def _opening_answer(wanted: str, card: cards.Card) -> str:
 
 
 def _fields(card: cards.Card) -> list[str]:
-    """Return the fields of the form that show what is wrong with them."""
+    """Return the names of the fields that show their own errors."""
     changes = [field.name for field in card.fields]
     is_text = card.kind.change in (TEXT, INSTRUCTIONS)
     return ["comment", "refusal", "advice", *changes, *(["correction"] if is_text else [])]

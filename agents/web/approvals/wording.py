@@ -1,7 +1,7 @@
 """The sentences of the table of kinds, filled in for one request, as text and as markup.
 
-In markup every name and amount is an island of its own: whatever letters it holds, it reorders
-nothing around it, and it breaks where it must instead of pushing a button aside.
+In markup every name and amount is isolated: its letters cannot reorder the text around it, and it
+may break over lines instead of pushing a button aside.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def kind_of_request(escalation: Escalation) -> RequestKind:
 
 
 def act(escalation: Escalation, name: str = "") -> str:
-    """Say in a line of text what is asked. `name` is the subject's, or ""."""
+    """Return the request in a line of text. `name` is the subject's, or ""."""
     return ask_in_words(
         escalation.kind,
         escalation.action,
@@ -61,8 +61,8 @@ def fill_sentence(
 ) -> SafeString:
     """Return a sentence of the table as markup.
 
-    `amount` is minor units, `ran` the arguments that were carried out in place of what was asked.
-    `places` stand for arguments that are still open.
+    `amount` is in minor units; `ran` are the arguments carried out instead of the requested ones;
+    `places` are markup for arguments that are still open.
     """
     by = escalation.decided_by
     asked = escalation.amount_minor
@@ -85,14 +85,14 @@ def fill_sentence(
 
 
 def _with_islands(sentence: str, values: Mapping[str, SafeString]) -> SafeString:
-    """Return a tool's sentence with its places filled; what surrounds them is text."""
+    """Return a tool's sentence with its places filled; everything else is escaped."""
     parts = _PLACE.split(sentence)
     texts = (values.get(p, f"{{{p}}}") if n % 2 else p for n, p in enumerate(parts))
     return mark_safe("".join(conditional_escape(text) for text in texts))  # noqa: S308 - each is escaped
 
 
 def island(text: str) -> SafeString:
-    """Return a name as markup that reorders nothing beside it."""
+    """Return a name as markup, isolated from the direction of the text around it."""
     return format_html("<bdi>{}</bdi>", text)
 
 
@@ -103,13 +103,13 @@ def _money(minor: int | None, currency: str) -> SafeString:
 
 @dataclass(frozen=True)
 class Choice:
-    """An answer that somebody may give here and now."""
+    """An answer that a person may give here and now."""
 
     verdict: str
     label: str
     consequence: SafeString
     button: SafeString
-    key: str  # which selects it
+    key: str  # that selects it
 
     @property
     def shown_if(self) -> str:
@@ -126,10 +126,10 @@ def choices(
     may_send_back: bool,
     standing: Entitlement,
 ) -> list[Choice]:
-    """Return the answers that are open to a person, in the order of the form.
+    """Return the answers open to a person, in the order of the form.
 
-    `fields` are what they may change of a call. Where a yes takes two people, all but the yes to
-    what the first approved is a first one.
+    `fields` are the arguments they may change. If two people must approve, every approval is a
+    first one except that of what the first person approved.
     """
     kind, first = kind_of_request(escalation), standing.first
     may_say_yes = may_say_yes and standing.may_say_yes
@@ -165,7 +165,7 @@ def choices(
 
 
 def _as_first(consequence: SafeString, before: Approval | None) -> SafeString:
-    """Return what a first yes comes to, in place of another one where there was."""
+    """Return the consequence of a first approval, which may replace an earlier one."""
     later = format_html("{}, once a second person has approved the same", consequence)
     if before is None:
         return later
@@ -174,7 +174,7 @@ def _as_first(consequence: SafeString, before: Approval | None) -> SafeString:
 
 
 def _second(escalation: Escalation, name: str, first: Approval) -> Choice:
-    """Return the answer that carries out what a first person approved."""
+    """Return the answer that carries out what the first person approved."""
     kind = kind_of_request(escalation)
     said = _answer_of(kind, first)
     return Choice(
@@ -187,7 +187,7 @@ def _second(escalation: Escalation, name: str, first: Approval) -> Choice:
 
 
 def what_awaits(escalation: Escalation, name: str, first: Approval | None) -> SafeString:
-    """Say what waits for a yes: what is asked, or what a first person approved of it."""
+    """Return what waits for approval: the request, or what the first person approved of it."""
     kind = kind_of_request(escalation)
     if first is None or not first.patch:
         return fill_sentence(kind.asks, escalation, name)
@@ -199,6 +199,6 @@ def _answer_of(kind: RequestKind, first: Approval) -> Answer:
 
 
 def _as_approved(sentence: str, escalation: Escalation, name: str, first: Approval) -> SafeString:
-    """Return a sentence of the table with the terms that a first person approved."""
+    """Return a sentence of the table with the terms that the first person approved."""
     args = {**escalation.action["args"], **(first.patch or {})}
     return fill_sentence(sentence, escalation, name, amount=first.granted_minor, ran=args)

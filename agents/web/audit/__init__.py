@@ -1,1 +1,1 @@
-"""The audit log: browse it, have it checked, take a copy."""
+"""The audit log: browse it, verify it, take a copy."""

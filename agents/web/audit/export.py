@@ -1,4 +1,4 @@
-"""Give the audit log as a table that no spreadsheet takes for formulas."""
+"""Export the audit log as a table without cells that a spreadsheet would run as formulas."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from agents.models.event import facts_of
 from agents.web.sentences import EventLine, read_events, tell_events
 
 EXPORTED = 10_000  # rows of one export
-TOGETHER = 500  # of them are in memory at once
-PART = 128 * 1024  # characters that are sent at once
+TOGETHER = 500  # rows in memory at once
+PART = 128 * 1024  # characters sent at once
 COLUMNS = (
     "time_utc",
     "run",
@@ -38,7 +38,7 @@ COLUMNS = (
     "amount",
 )
 WITHHELD = "(not shown to those who may decide, until a second person has)"
-# Also as they are typed in Japanese, and what a cell may be pasted with.
+# Their full-width forms too, and characters that pasting may put before a cell.
 _FORMULA = tuple("=+-@＝＋－＠\t\r\n")
 CUT = (
     "CUT: older entries that match are not in this file. Narrow the filter, or download the "
@@ -56,10 +56,9 @@ def csv_lines(
     archived: int = 0,
     withheld: Collection[int] = (),
 ) -> Iterator[str]:
-    """Yield the events with some keys as CSV. A cell that a spreadsheet would reckon with begins
-    with '.
+    """Yield the events with these keys as CSV; a cell that would be a formula begins with '.
 
-    The last rows say that a file was cut, how many runs are archived, and that it is whole.
+    The last rows say that the file was cut, how many runs are archived, and that it is complete.
     `withheld` are approvals whose reason is left out.
     """
     yield _as_line(COLUMNS)
@@ -74,7 +73,7 @@ def csv_lines(
 
 
 def _lines_of(found: QuerySet[Event], keys: Sequence[int]) -> list[EventLine]:
-    with timezone.override(UTC):  # the view has ended, and times are evidence
+    with timezone.override(UTC):  # the view has returned, and times are evidence
         return tell_events(read_events(found.filter(pk__in=keys), len(keys)))
 
 
@@ -101,8 +100,8 @@ def _cells(line: EventLine, withheld: Collection[int]) -> list[object]:
 
 
 def download(request: HttpRequest, lines: Iterator[str], name: str) -> StreamingHttpResponse:
-    """Give a file that is made while it is sent. Its last line says that it is whole."""
-    # An ASGI server would take a plain iterator whole into memory first.
+    """Stream a file that is made while it is sent; its last line says that it is complete."""
+    # An ASGI server would first read a plain iterator into memory whole.
     content = _draw_parts(lines) if isinstance(request, ASGIRequest) else lines
     kind = "text/csv" if name.endswith(".csv") else "application/jsonl"
     response = StreamingHttpResponse(content, content_type=f"{kind}; charset=utf-8")
@@ -111,7 +110,7 @@ def download(request: HttpRequest, lines: Iterator[str], name: str) -> Streaming
 
 
 async def _draw_parts(lines: Iterator[str]) -> AsyncIterator[str]:
-    """Yield some lines at a time, read in the request's thread; between two nothing is held."""
+    """Yield parts of some lines, read in the request's thread; nothing is held in between."""
 
     def draw() -> str:
         part, size = list[str](), 0
@@ -126,6 +125,6 @@ async def _draw_parts(lines: Iterator[str]) -> AsyncIterator[str]:
 
 
 def safe_cell(cell: object) -> str:
-    """Return a cell that no spreadsheet reckons with."""
+    """Return a cell that no spreadsheet takes for a formula."""
     text = str(cell)
     return f"'{text}" if text.startswith(_FORMULA) else text

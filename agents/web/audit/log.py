@@ -21,19 +21,19 @@ from agents.web.sentences import EventLine, read_events, tell_events
 from agents.web.times import read_time
 
 PAGE = 50
-ENTRY_BYTES = 500  # of a verifiable copy, with its share of the heads
-FEW = 4000  # requests or calls of an amount that are looked up by their keys
-RUNS = 500  # of a subject or an amount: the newest
+ENTRY_BYTES = 500  # per entry of a verifiable copy, with its share of the heads
+FEW = 4000  # requests or calls of one amount that are looked up by their keys
+RUNS = 500  # the newest of a subject or an amount
 ABOUT = ("run__desk", "run__subject_key", "run__subject_label")
 FILTERS = ("event", "person", "subject", *AMOUNTS, "run", "since", "until", "all", "workspace")
-# Events of a moment may be written in another order than their times are.
+# Events of one moment may be written out of the order of their times.
 DISORDER = timedelta(hours=1)
 
 
 class IsLedger(Func):
-    """True for the kinds of LEDGER, in the very words of the index that has them.
+    """True for the kinds of LEDGER, in the exact words of their index.
 
-    SQLite takes a partial index only where a query repeats its condition without parameters.
+    SQLite uses a partial index only if a query repeats its condition without parameters.
     """
 
     template = f"%(expressions)s IN ({', '.join(map(repr, LEDGER))})"
@@ -41,7 +41,7 @@ class IsLedger(Func):
 
 
 class HasActor(Func):
-    """True for what a person did, in the words of the index of people."""
+    """True for what a person did, in the exact words of the index of actors."""
 
     template = "NOT (%(expressions)s = '')"
     output_field = BooleanField()
@@ -49,10 +49,10 @@ class HasActor(Func):
 
 @dataclass(frozen=True)
 class Filter:
-    """What is asked for; what cannot be read is named and matches nothing."""
+    """A filter of the log; if a field is invalid, it is named and nothing matches."""
 
     given: dict[str, str]
-    unreadable: str  # the field that makes no sense, or ""
+    unreadable: str  # the invalid field, or ""
 
     @property
     def query(self) -> str:
@@ -60,11 +60,11 @@ class Filter:
 
     @property
     def is_narrowed(self) -> bool:
-        """True where something is left out besides what the switch leaves out."""
+        """Tell whether it leaves out events, apart from those of minor kinds."""
         return bool(self.given.keys() - {"all", "workspace"})
 
     def other(self, **changed: str) -> str:
-        """Return the address with some fields replaced; "" removes one."""
+        """Return the address with some fields replaced, or removed by ""."""
         return urlencode({key: text for key, text in {**self.given, **changed}.items() if text})
 
     @property
@@ -78,7 +78,7 @@ class Filter:
 
 
 def read_filter(asked: QueryDict) -> Filter:
-    """Return the filter that a page's address holds."""
+    """Read the filter of a page's address."""
     texts = {name: asked.get(name, "").strip() for name in FILTERS}
     given = {name: text for name, text in texts.items() if text}
     bad = [name for name, text in given.items() if _READERS[name](text) is None]
@@ -87,21 +87,21 @@ def read_filter(asked: QueryDict) -> Filter:
 
 @dataclass(frozen=True)
 class Found:
-    """The events that a filter lets through, newest first."""
+    """The events that match a filter, newest first."""
 
     events: QuerySet[Event]
-    is_cut: bool = False  # only those of the newest RUNS runs are among them
+    is_cut: bool = False  # limited to the newest RUNS runs
 
 
 def events_of(workspace: Workspace) -> QuerySet[Event]:
-    """Return all events of a workspace, newest first, with what a line tells of each."""
+    """Return all events of a workspace, newest first, with the columns of a line."""
     found = Event.objects.filter(workspace=workspace).order_by("-pk")
-    # Only the subject of its run is read: a broken row must not hide its events.
+    # Of its run only the subject is read: a broken row must not hide its events.
     return found.select_related("run").only(*_COLUMNS, *ABOUT).prefetch_related("texts")
 
 
 def find_events(workspace: Workspace, wanted: Filter) -> Found:
-    """Return the events that a filter lets through."""
+    """Return the events that match a filter."""
     found = events_of(workspace)
     given = wanted.given
     if wanted.unreadable:
@@ -122,7 +122,7 @@ def find_events(workspace: Workspace, wanted: Filter) -> Found:
 
 
 def archived_runs(workspace: Workspace, wanted: Filter) -> int:
-    """Return how many runs are archived whose entries a filter could let through."""
+    """Return the number of archived runs whose entries a filter might match."""
     gone = Archive.objects.filter(workspace=workspace, let_go_at__isnull=False)
     if since := read_time(wanted.given.get("since", "")):
         gone = gone.filter(before__gt=since)
@@ -130,7 +130,7 @@ def archived_runs(workspace: Workspace, wanted: Filter) -> int:
 
 
 def copy_size(workspaces: Sequence[Workspace]) -> tuple[int, int] | None:
-    """Return about how many entries a verifiable copy has, and its bytes; None: not counted yet."""
+    """Estimate the entries and bytes of a verifiable copy; None: not counted yet."""
     newest = DatabaseSize.objects.order_by("-day").values_list("entries", flat=True).first()
     count = sum((newest or {}).get(str(workspace.pk), 0) for workspace in workspaces)
     return (count, count * ENTRY_BYTES) if count else None
@@ -142,7 +142,7 @@ _COLUMNS = [field.name for field in Event._meta.concrete_fields]
 def _within(
     found: QuerySet[Event], workspace: Workspace, since: datetime | None, given: dict[str, str]
 ) -> QuerySet[Event]:
-    """Keep the events of a time; where they begin and end in the log an index of times says."""
+    """Keep the events of a period, whose ends in the log are found by an index of times."""
     of_workspace, until = (
         Event.objects.filter(workspace=workspace),
         read_time(given.get("until", "")),
@@ -159,9 +159,9 @@ def _within(
 def _runs(
     workspace: Workspace, given: dict[str, str]
 ) -> tuple[Sequence[UUID] | QuerySet[Run, Any], bool]:
-    """Return the newest RUNS about a subject, or with an amount asked for, granted or paid.
+    """Return the newest RUNS runs about a subject, or with an amount requested, granted or paid.
 
-    Also whether there are more, which are left out.
+    Also return whether more were left out.
     """
     found = Run.objects.filter(workspace=workspace).order_by("-created_at", "-pk")
     if "subject" in given:
@@ -170,9 +170,9 @@ def _runs(
         wanted = of_amount(given)
         held, moved = Escalation.objects.filter(wanted), Effect.objects.filter(wanted)
         if "subject" not in given:
-            # An amount of few is found by its index; of one that many have, the newest are soon.
-            # Adding 0 hides the column from its index: SQLite would read all runs of the workspace,
-            # and PostgreSQL would without it read those of all workspaces.
+            # A rare amount is found by its index; of a common one, the newest are found soon.
+            # On SQLite adding 0 hides the column from its index, by which it would read all runs of
+            # the workspace; without the index PostgreSQL would read those of all workspaces.
             of = F("run__workspace") + 0 if connection.vendor == "sqlite" else F("run__workspace")
             ours = moved.alias(of=of).filter(of=workspace.pk)
             both = (held.filter(workspace=workspace), ours)
@@ -197,9 +197,9 @@ def _runs(
 def _with(
     runs: QuerySet[Run], held: QuerySet[Escalation], moved: QuerySet[Effect]
 ) -> QuerySet[Run]:
-    """Keep the runs that have a matching escalation or effect, by their indexes on run."""
+    """Keep the runs with a matching escalation or effect, by the indexes on their run."""
     key = OuterRef("pk")
-    # As a range: for an equality PostgreSQL would read every row into a hash.
+    # As a range: for an equality PostgreSQL would hash every row.
     of_run = {"run": key} if connection.vendor == "sqlite" else {"run__gte": key, "run__lte": key}
     return runs.filter(Exists(held.filter(**of_run)) | Exists(moved.filter(**of_run)))
 
@@ -209,11 +209,11 @@ class Page:
     """A page of the log, and where the next one begins."""
 
     lines: Sequence[EventLine]
-    older: int | None  # the id to go on before; None: there is nothing older
+    older: int | None  # the next page is older than this id; None: there is none
 
 
 def page_of(found: QuerySet[Event], before: str) -> Page:
-    """Return one page by keyset: it costs the same however long the log is."""
+    """Return one page by keyset, whose cost does not depend on the log's length."""
     if whole_number(before) is not None:
         found = found.filter(pk__lt=int(before))
     rows = read_events(found, PAGE + 1)
@@ -222,7 +222,7 @@ def page_of(found: QuerySet[Event], before: str) -> Page:
 
 
 def _storable(text: str) -> str | None:
-    """Return a text that a row may hold; PostgreSQL refuses to look for NUL."""
+    """Return a text that a row may hold; PostgreSQL rejects NUL."""
     return None if "\0" in text else text
 
 

@@ -1,4 +1,4 @@
-"""Whether the log is whole, as far as is known without reading it: last check, last seal."""
+"""What is known of the log's integrity without reading it: the last check and seal."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from agents.models import Event, Head, Workspace
 
 @dataclass(frozen=True)
 class AuditState:
-    """What the panel above the log shows."""
+    """The panel above the log."""
 
     checked_at: datetime | None  # None: nobody has verified this workspace's log yet
     checked_by: str
     chains: int  # that the last check read
-    unread: int  # in which it saw nothing new, and which it did not read
-    faults: Sequence[str]  # that it found, the first of them
-    count: int  # of all that it found
-    full_at: datetime | None  # when all was last read, as far as it is told; None: by the check
+    unread: int  # that it skipped as unchanged
+    faults: Sequence[str]  # the first that it found
+    count: int  # of all faults found
+    full_at: datetime | None  # when all was last read, if recorded; None: in this check
     head: int | None  # the number of the newest seal
     sealed_at: datetime | None
     seal: str
-    file: str  # the name of the file that has the seals too; "" where it is not there
+    file: str  # the name of the heads file; "" if it is missing
 
 
 def state_of(workspace: Workspace, *, file: Path) -> AuditState:
-    """Return what is known of a log, in two queries. What cannot be read counts as a fault."""
+    """Return what is known of a log, in two queries. Unreadable rows count as faults."""
     checks = Event.objects.filter(workspace=workspace, run=None, kind="audit.verified")
     try:
         last = checks.order_by("-pk").first()
@@ -58,7 +58,7 @@ def state_of(workspace: Workspace, *, file: Path) -> AuditState:
 
 
 def check_notes(found: Json) -> list[str]:
-    """Say what a check compared, and what it could not, to readers who know a seal and a copy.
+    """Return sentences on what a check compared and what it could not.
 
     `found` is the outcome of a Verification.
     """
@@ -85,7 +85,7 @@ def check_notes(found: Json) -> list[str]:
 
 
 def _time(at: datetime | None) -> datetime:
-    """Return a time that was read. Raises ValueError for None, as SQLite gives an invalid one."""
+    """Return a stored time. Raises ValueError for None, which SQLite gives for an invalid one."""
     if at is None:
         raise ValueError
     return at

@@ -36,7 +36,7 @@ def audit(request: HttpRequest) -> HttpResponse:
 @action
 @in_utc
 def verify(request: HttpRequest) -> HttpResponse:
-    """Have a worker check every chain of the person's workspaces, and say which do not hold."""
+    """Have a worker verify every chain of the person's workspaces."""
     by = access.person(request)
     workspaces = access.workspaces_to_audit(by)
     is_full = request.POST.get("all") == "1"
@@ -46,7 +46,7 @@ def verify(request: HttpRequest) -> HttpResponse:
 
 @action
 def verify_cancel(request: HttpRequest) -> HttpResponse:
-    """End the check that the person waits for."""
+    """Cancel the check that the person is waiting for."""
     by = access.person(request)
     access.workspaces_to_audit(by)
     operations.cancel_verification(by=by, at=timezone.now())
@@ -56,7 +56,7 @@ def verify_cancel(request: HttpRequest) -> HttpResponse:
 def _check_state(
     request: HttpRequest, state: AuditState, workspaces: Sequence[Workspace]
 ) -> dict[str, object]:
-    """Return the progress or result of the person's check, if nobody has checked since."""
+    """Return the progress or result of the person's check, unless there is a newer one."""
     newest = Verification.objects.filter(by=access.person(request)).order_by("-pk").first()
     if newest is None or newest.cancelled_at:
         return {}
@@ -69,7 +69,7 @@ def _check_state(
         return {}
     if "failed" in outcome:
         return {"check_failed": outcome["failed"]}
-    # Its row is under no seal: what the log's entry of it says comes first.
+    # No seal covers its row, so the log's entry about it takes precedence.
     told_at = state.checked_at
     if told_at is None or abs(told_at - at) > timedelta(seconds=10):
         return {}
@@ -85,7 +85,7 @@ def _check_state(
 @action
 @in_utc
 def export(request: HttpRequest) -> StreamingHttpResponse:
-    """Give the filtered log as CSV; the file says where it was cut, the log that it was taken."""
+    """Export the filtered log as CSV; the file says where it was cut, the log that it was taken."""
     wanted = log.read_filter(request.POST)
     workspace = access.choose_workspace(_workspaces(request), wanted.given.get("workspace", ""))
     at = timezone.now()
@@ -97,7 +97,7 @@ def export(request: HttpRequest) -> StreamingHttpResponse:
     operations.record_export(workspace=workspace, by=access.person(request), facts=facts, at=at)
     withheld = withheld_reasons(access.decides_in(access.person(request)))
     archived = log.archived_runs(workspace, wanted)
-    # By their keys alone: what the filter lets through may be others while the file is sent.
+    # Fixed keys, as the filter may match other events while the file is sent.
     lines = exports.csv_lines(
         log.events_of(workspace), keys, is_cut=is_cut, archived=archived, withheld=withheld
     )
@@ -107,7 +107,7 @@ def export(request: HttpRequest) -> StreamingHttpResponse:
 
 @action
 def bundle(request: HttpRequest) -> StreamingHttpResponse:
-    """Give the whole record as JSON lines for the standalone check; that it was taken is in it."""
+    """Export the whole record as JSON lines for the standalone verifier, and record that."""
     workspaces = access.workspaces_to_audit(access.person(request))
     at = timezone.now()
     for workspace in workspaces:

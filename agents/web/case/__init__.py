@@ -1,1 +1,1 @@
-"""The case file: one run from what was asked to its seal, in sentences, to be printed."""
+"""The case file: one run from its goal to its seal, in sentences, for printing."""

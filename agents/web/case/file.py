@@ -1,8 +1,7 @@
-"""A run as an auditor reads it: the entries of its record in order, with what they refer to.
+"""A run for an auditor: the entries of its record in order, with what they refer to.
 
-The sentences are the log's. Rules with their values and what was proposed lie in the run's steps,
-which the record does not cover; the page says so. A page of entries costs the same however long
-the run was.
+The sentences are the log's. Proposals and rules with their values come from the run's steps, which
+the record does not cover, as the page says. The cost of a page does not depend on the run's length.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from agents.web.sentences import EventLine, read_events, tell_events
 
 PAGE = 40  # entries
 MESSAGES = 100
-LONGEST = 1200  # characters of a text that an agent wrote
+LONGEST = 1200  # characters shown of an agent's text
 # Events that only say that a worker or step began or continued. Reviews, launches and timed
 # waits are shown.
 MACHINERY = ("run.claimed", "run.waiting", "step.begun")
@@ -41,12 +40,12 @@ MACHINERY = ("run.claimed", "run.waiting", "step.begun")
 
 @dataclass(frozen=True)
 class ReviewEntry:
-    """What was proposed, as it was and as the policy left it, and what each rule said of it."""
+    """A proposal, as made and as the policy left it, with each rule's ruling."""
 
     title: str
     arguments: Sequence[tuple[str, str, str]]  # label, as proposed, as the policy left it or ""
-    text: str  # what an agent wanted to say or plan; "" for a call
-    result: str  # the text as it stands after the review; "" where it is the same
+    text: str  # the proposed answer or plan; "" for a call
+    result: str  # the text after the review; "" if unchanged
     is_cut: bool
     rulings: Sequence[Json]
     revisions: Sequence[Json]
@@ -54,17 +53,17 @@ class ReviewEntry:
 
 @dataclass(frozen=True)
 class FileEntry:
-    """One entry of the record, with what it refers to."""
+    """One entry of the record, with the rows it refers to."""
 
     line: EventLine
     review: ReviewEntry | None
     seconds: int | None  # since its request was made
-    reason: str  # of the first of two approvals, once the second person has decided
+    reason: str  # of the first of two approvals, shown once the second person has decided
 
 
 @dataclass(frozen=True)
 class Seen:
-    """Who is known to have had to do with the run's requests, and who was told of them."""
+    """The people who acted on the run's requests or were notified of them."""
 
     acted: Sequence[str]
     messages: Sequence[LogLine]
@@ -73,7 +72,7 @@ class Seen:
 
 @dataclass(frozen=True)
 class Policy:
-    """The version that the run is held to, in words."""
+    """The run's policy version, in words."""
 
     topics: Sequence[tuple[str, Sequence[LimitLine]]]
     desks: Sequence[DeskPart]
@@ -81,17 +80,17 @@ class Policy:
 
 @dataclass(frozen=True)
 class CaseFile:
-    """A page of a case file; the parts beside the entries are on the first one."""
+    """A page of a case file; only the first has more than entries."""
 
     run: Run
     is_closed: bool
     outcome: str
-    moved: str  # of the ledger; "" for nothing
+    moved: str  # sums in the ledger; "" for nothing
     entries: Sequence[FileEntry]
-    after: int  # the entry that this page follows; 0: it is the first
-    next: int | None  # the entry that the next page follows; None: there is none
+    after: int  # the entry before this page; 0: it is the first page
+    next: int | None  # the last entry of this page; None: there is no next one
     first_hash: str
-    is_gone: bool  # the first entries of the record are not in this database
+    is_gone: bool  # the record's first entries are not in this database
     seen: Seen | None
     policy: Policy | None  # None: this release cannot read it
     seal: RunSeal | None
@@ -127,7 +126,7 @@ def _machinery() -> Q:
 
 
 def _steps(run: Run, lines: Sequence[EventLine]) -> Mapping[str, Step]:
-    """Return the steps that entries refer to, and all that changed something, by their keys."""
+    """Return the steps that entries refer to, and all that changed something, by key."""
     keys = {str(line.event.facts.get("key")) for line in lines if line.event}
     found = run.steps.filter(Q(key__in=keys) | Q(effect__isnull=False))
     found = found.select_related("escalation__approval", "effect")

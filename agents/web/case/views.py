@@ -22,7 +22,7 @@ from agents.web.times import in_utc
 @page
 @in_utc
 def case(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Show a run as its record tells it, to be read and printed."""
+    """Show a run's record for reading and printing."""
     found = access.run_to_audit(access.person(request), pk)
     shown = {
         "nav": "runs",
@@ -37,7 +37,7 @@ def case(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 @action
 def case_proof(request: HttpRequest, pk: UUID) -> StreamingHttpResponse:
-    """Give the record of a run with the heads that seal it; that it was taken is on record."""
+    """Export the record of a run with the heads that seal it, and record that."""
     found = access.run_to_audit(access.person(request), pk)
     at = timezone.now()
     facts = {"bundle": bundle.FORMAT, "run": str(found.pk)}

@@ -1,1 +1,1 @@
-"""Health probes, and the figures that a monitoring system scrapes."""
+"""Health probes, and the metrics that a monitoring system scrapes."""

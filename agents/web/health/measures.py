@@ -1,4 +1,4 @@
-"""What a monitoring system asks: counted from the rows at each scrape, over all workspaces."""
+"""Metrics for a monitoring system: counted from rows at each scrape, over all workspaces."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from agents.engine.model_use import uses
 from agents.engine.untold import notices, untold_effects
 from agents.models import CaseDay, Effect, Endpoint, Escalation, Event, Run, Worker
 
-MISSED = 2  # lengths of a lease without a sign of life: then a worker does not count
+MISSED = 2  # lease lengths without a sign of life, after which a worker does not count
 
 
 class Measures(Collector):
-    """Every family of numbers, read when they are asked for."""
+    """Every family of metrics, read at the scrape."""
 
     def __init__(self, *, at: datetime) -> None:
         self.at = at
@@ -77,7 +77,7 @@ class Measures(Collector):
 
 
 def workers() -> QuerySet[Worker]:
-    """Return the workers that are at work."""
+    """Return the live workers."""
     length = timedelta(seconds=MISSED * settings.OPSCONSOLE_LEASE_SECONDS)
     return Worker.objects.seen_within(length)
 
@@ -87,9 +87,9 @@ def _gauge(name: str, text: str, value: float) -> Metric:
 
 
 def _runs() -> Iterator[Metric]:
-    """Count the runs by state, and those that stopped for want of an answer, time or money.
+    """Count the runs by state, and those that stopped for lack of an answer, time or money.
 
-    Also the states that no run is in, so that an alert has a row. Days that are over were counted.
+    Empty states are included, so that alerts have a series. Past days come from stored counts.
     """
     since, none = last_counted_end(), Value("")
     ended = runs_ended_since(since) if since else Run.objects.exclude(ended_at=None)
@@ -121,7 +121,7 @@ def _runs() -> Iterator[Metric]:
 
 
 def _queued_at() -> datetime | None:
-    """Return since when the longest-waiting due run is queued; None if none is."""
+    """Return since when the longest-waiting due run has been queued, or None."""
     newest = Event.objects.filter(run=OuterRef("pk"), seq=OuterRef("event_count"))
     due = Run.objects.filter(state=RunState.QUEUED).exclude(wake_at__gt=Now())
     since = Coalesce("wake_at", Subquery(newest.values("at")[:1]), "created_at")
@@ -130,7 +130,7 @@ def _queued_at() -> datetime | None:
 
 
 def _models() -> Iterator[Metric]:
-    """Sum what models were asked, by the model that answered; "" where none has."""
+    """Sum the use of models, by the model that answered; "" if none did."""
     calls = CounterMetricFamily("opsconsole_model_calls", "Calls of models.", labels=["model"])
     tokens = CounterMetricFamily(
         "opsconsole_model_tokens",
@@ -150,7 +150,7 @@ def _models() -> Iterator[Metric]:
 
 
 def _endpoints() -> Iterator[Metric]:
-    """Tell of servers of models that have ever failed; those that never did have no row."""
+    """Yield the state of model servers that have ever failed; others have no row."""
     failures = GaugeMetricFamily(
         "opsconsole_endpoint_failures",
         "Failures of a model's server in a row.",

@@ -1,4 +1,4 @@
-"""What machines ask: is the process up, can it serve, and how are things going?"""
+"""Probes and metrics for machines: is the process up, can it serve, and how is it doing?"""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from agents.web.health.measures import Measures, workers
 
 OK = "ok"
 OPEN = [state for state in RunState if state not in ENDED]
-# What a proxy adds: then the address is the proxy's, and on one machine that is loopback.
+# Headers that a proxy adds: then the address is the proxy's, on one machine loopback.
 FORWARDED = ("X-Forwarded-For", "X-Forwarded-Host", "X-Real-IP", "Forwarded", "Via")
 
 
 @require_safe
 @never_cache
 def healthz(request: HttpRequest) -> HttpResponse:
-    """Say that the process answers; restart it when this fails, and for nothing else."""
+    """Answer if the process is alive; restart it when this fails, and only then."""
     return HttpResponse("ok\n", content_type="text/plain")
 
 
 @require_safe
 @never_cache
 def readyz(request: HttpRequest) -> HttpResponse:
-    """Say whether the process can do its part; 503 takes it out of the proxy's turn."""
+    """Tell whether the process can serve; with 503 a proxy leaves it out."""
     found = _readiness()
-    # A desk that is gone while its runs wait is reported, but pages are served all the same.
+    # A desk that is gone while its runs wait is reported, but pages are still served.
     ready = all(word == OK for name, word in found.items() if name != "desks")
     return JsonResponse(found, status=200 if ready else 503)
 
@@ -45,7 +45,7 @@ def readyz(request: HttpRequest) -> HttpResponse:
 @require_safe
 @never_cache
 def metrics(request: HttpRequest) -> HttpResponse:
-    """Print the measures as Prometheus reads them, to this machine or for the token."""
+    """Return the metrics in Prometheus's format, to this machine or with the token."""
     if not (_has_token(request) or _is_local(request)):
         return HttpResponse("Give OPSCONSOLE_METRICS_TOKEN as a bearer token.\n", status=403)
     registry = CollectorRegistry()
@@ -72,7 +72,7 @@ def _readiness() -> dict[str, str]:
 
 
 def _missing_desks() -> dict[str, str]:
-    """Name the desks of runs under way that this process lacks; where it has all, nothing."""
+    """Return the desks of open runs that this process lacks."""
     open_runs = Run.objects.filter(state__in=OPEN).exclude(desk__in=known_desks())
     missing = sorted(open_runs.values_list("desk", flat=True).distinct()[:10])
     return {"desks": f"missing: {', '.join(missing)}"} if missing else {}
@@ -90,5 +90,5 @@ def _is_local(request: HttpRequest) -> bool:
         return False
     try:
         return ipaddress.ip_address(request.META.get("REMOTE_ADDR", "")).is_loopback
-    except ValueError:  # a Unix socket has none: what is behind it is a proxy
+    except ValueError:  # a Unix socket has none, and only a proxy uses one
         return False

@@ -1,4 +1,4 @@
-"""What the page of the kill switches shows, and what its forms ask for."""
+"""The data of the kill switch page, and its forms."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ PRESS_FIELDS = frozenset({"csrfmiddlewaretoken", "workspace", "scope", "reason"}
 
 @dataclass(frozen=True)
 class SwitchInForce:
-    """A switch that stops something, and the stage that comes next."""
+    """A switch in force, and its next stage."""
 
     switch: KillSwitch
     name: str
-    address: str  # what the form sends: the scope and its target
+    address: str  # form value: the scope and its target
     next: SwitchStage
     stops: str
     leaves: str
@@ -51,13 +51,13 @@ class SwitchBoard:
     workspace: Workspace
     may_press: bool
     standing: Sequence[SwitchInForce]
-    in_flight: Sequence[Effect]  # begun, and nobody knows yet what became of them
-    frozen: int  # requests whose deadline stands still
-    choices: Sequence[tuple[str, str]]  # what else could be pressed
+    in_flight: Sequence[Effect]  # begun, with an outcome that is still unknown
+    frozen: int  # requests whose deadline is paused
+    choices: Sequence[tuple[str, str]]  # further switches that can be pressed
 
 
 def boards(user: User) -> list[SwitchBoard]:
-    """Return the switches of each of the person's workspaces, in four queries for them all."""
+    """Return the switches of each of the person's workspaces, in four queries in all."""
     rows = Membership.objects.filter(user=user).select_related("workspace").order_by("pk")
     parts = list(rows)
     ids = [part.workspace_id for part in parts]
@@ -78,7 +78,7 @@ def boards(user: User) -> list[SwitchBoard]:
 
 
 def standing(*workspace_ids: int) -> list[SwitchInForce]:
-    """Return the switches in force or on trial in some workspaces, oldest first."""
+    """Return the switches in force or on trial in these workspaces, oldest first."""
     switches = (
         KillSwitch.objects.standing()
         .filter(workspace__in=workspace_ids)
@@ -88,7 +88,7 @@ def standing(*workspace_ids: int) -> list[SwitchInForce]:
 
 
 def in_flight(workspaces: Iterable[int]) -> QuerySet[Effect]:
-    """Return the writes that began and are not resolved, the longest under way first."""
+    """Return the writes without a known outcome, oldest first."""
     found = Effect.objects.unsettled().in_workspaces(workspaces)
     return found.select_related("run").order_by("intended_at", "pk")
 
@@ -113,7 +113,7 @@ def _standing(switch: KillSwitch) -> SwitchInForce:
 
 
 def _reach(switch: KillSwitch) -> tuple[str, str]:
-    """Return what a switch stops, and what it leaves alone."""
+    """Return what a switch stops, and what it does not."""
     rest = "Runs may still read and draft, and requests can be rejected or sent back."
     if switch.scope == Scope.PATTERN:
         name = spell_out(switch.target)
@@ -133,7 +133,7 @@ def _choices() -> list[tuple[str, str]]:
 
 
 def read_release(posted: QueryDict) -> dict[str, Any]:
-    """Return what the form releases, and to which stage. Raises BadForm."""
+    """Return the switch that the form releases, and the stage. Raises BadForm."""
     asked, to = read_press(posted, fields=PRESS_FIELDS | {"to"}), posted.get("to", "")
     if to not in NEXT.values():
         raise BadForm("", "There is no such stage. Load the page again.")
@@ -141,7 +141,10 @@ def read_release(posted: QueryDict) -> dict[str, Any]:
 
 
 def read_press(posted: QueryDict, *, fields: Set[str] = PRESS_FIELDS) -> dict[str, Any]:
-    """Return what the form presses, and why, as operations take it. Raises BadForm."""
+    """Return the switch that the form presses, and the reason, as operations take them.
+
+    Raises BadForm.
+    """
     only(posted, fields)
     scope, _, target = posted.get("scope", "").partition(":")
     if scope not in list(Scope):

@@ -1,4 +1,4 @@
-"""The kill switches: see what stands still, press one, release one in stages."""
+"""The kill switches: see what is stopped, press one, release one in stages."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from agents.web.forms import BadForm
 from agents.web.kill import switches
 from agents.web.pages import action, page
 
-LATE = ("on", "stage")  # somebody was first
+LATE = ("on", "stage")  # someone was faster
 
 
 @page
 def kill(request: HttpRequest) -> HttpResponse:
-    """Show every switch in force, and what is still under way."""
+    """Show every switch in force, and writes still under way."""
     return _page(request)
 
 
 @action
 def press(request: HttpRequest) -> HttpResponse:
-    """Press a switch; 409 where somebody was first."""
+    """Press a switch; 409 if someone was faster."""
     return _move(request, switches.read_press, operations.kill)
 
 
 @action
 def release(request: HttpRequest) -> HttpResponse:
-    """Release a switch by one stage; 409 where it is not where the form saw it."""
+    """Release a switch by one stage; 409 if it is no longer at the form's stage."""
     return _move(request, switches.read_release, operations.release)
 
 

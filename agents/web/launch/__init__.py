@@ -1,1 +1,1 @@
-"""Launching a run: from the gallery, or with a goal of one's own."""
+"""Launch a run from the gallery or with one's own goal."""

@@ -1,4 +1,4 @@
-"""Read what a launcher has filled in."""
+"""Read the launch form."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agents.systems import SYSTEMS, Example, UnknownSubject
 from agents.web.forms import BadForm, only, whole_number
 
 LONGEST_NAME = 120  # characters
-MOST = 5  # subjects that are named where several fit
+MOST = 5  # subjects named when several match
 LAUNCH_FIELDS = {
     "csrfmiddlewaretoken",
     "scenario",
@@ -28,21 +28,21 @@ LAUNCH_FIELDS = {
 
 @dataclass(frozen=True)
 class Launch:
-    """What a launch form asks for."""
+    """A filled-in launch form."""
 
     pattern: str
     goal: str
-    subject: str  # a key or a name, as it was typed; "" for a run that is about nobody
-    token: str  # of the form: sent twice, it is still one run
+    subject: str  # a key or a name, as typed; "" for a run without a subject
+    token: str  # of the form: sent twice, it still launches one run
     policy: int | None = None  # a version's number; None: the published one
     model: str = ""
-    workflow: str = ""  # that ships and is followed, by name
+    workflow: str = ""  # name of a shipped workflow
     off: tuple[str, ...] = ()  # tools that the scenario switches off
     desk: str = FIRST_DESK
 
 
 def read_launch(posted: QueryDict) -> Launch:
-    """Return what the launch form asks for: a scenario, or a goal of one's own. Raises BadForm."""
+    """Read the launch form: a scenario, or one's own goal. Raises BadForm."""
     only(posted, LAUNCH_FIELDS)
     token = posted.get("token", "")
     if not (token.isascii() and token.isalnum()) or len(token) > 64:
@@ -73,7 +73,7 @@ def read_launch(posted: QueryDict) -> Launch:
 
 
 def examples() -> dict[str, tuple[str, Example]]:
-    """Return the cases that desks come with, each with its desk, by the key of their form."""
+    """Return the desks' own scenarios by form key, each with its desk."""
     return {
         example.key: (desk, example)
         for desk, system in SYSTEMS.items()
@@ -83,9 +83,9 @@ def examples() -> dict[str, tuple[str, Example]]:
 
 
 def find_subject(text: str, *, desk: str, book_id: int) -> str | None:
-    """Return the key of the subject that is named, by name or key; None for no text.
+    """Return the key of the subject with this name or key; None for no text.
 
-    Raises BadForm where nobody or several fit.
+    Raises BadForm if none or several match.
     """
     system = SYSTEMS.get(desk)
     if system is None:

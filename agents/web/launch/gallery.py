@@ -1,4 +1,4 @@
-"""The gallery as a page shows it: each scenario with its newest run."""
+"""The gallery on the page: each scenario with its newest run."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ class Offer:
 
     key: str
     title: str
-    watch: str  # what will be seen
-    ends: str  # how it ends with the demo model; "" where `watch` says so
+    watch: str  # what to watch for
+    ends: str  # how it ends with the demo model; "" if `watch` says so
     goal: str
-    token: str  # of its form: sent twice, it is still one run
-    last: Run | None  # launched from it, or with the same goal
+    token: str  # of its form: sent twice, it still launches one run
+    last: Run | None  # the newest launched from it or with the same goal
 
 
 @dataclass(frozen=True)
 class GallerySection:
-    """What a desk has to show of one kind."""
+    """A desk's scenarios of one kind."""
 
     key: str
     title: str
@@ -36,13 +36,13 @@ class GallerySection:
 
 
 def desks_of(workspace: Workspace) -> dict[str, System]:
-    """Return the desks that a run can be launched for: the policy has rules for them."""
+    """Return the desks that a run can be launched for: those with rules in the policy."""
     limits = workspace.policy.limits() if workspace.policy else None
     return {name: system for name, system in SYSTEMS.items() if limits and limits.covers(name)}
 
 
 def gallery(workspace: Workspace) -> list[GallerySection]:
-    """Return what a demo workspace offers; nothing elsewhere, because its goals are invented."""
+    """Return a demo workspace's gallery; empty elsewhere, because its goals are invented."""
     if not workspace.is_demo:
         return []
     newest = Run.objects.filter(workspace=workspace).order_by("-created_at", "-pk")

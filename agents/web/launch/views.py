@@ -1,4 +1,4 @@
-"""Launch a run: from the gallery, or in one's own words."""
+"""Launch a run from the gallery or in one's own words."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ GIVEN = ("goal", *AT_FIELD)
 @never_cache
 @login_required
 def launch(request: HttpRequest) -> HttpResponse:
-    """Show the gallery, or launch what was chosen; a second submit of a form is the same run."""
+    """Show the gallery, or launch a run; submitting a form twice launches only one."""
     workspace = access.workspace_to_launch_in(access.person(request))
     if request.method != "POST":
         return _page(request, workspace)

@@ -1,4 +1,4 @@
-"""The stream itself, as raw ASGI: behind Django's middleware each viewer would hold a thread."""
+"""The stream as raw ASGI: behind Django's middleware each viewer would occupy a thread."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 
 PATH = "/live/"
-PING = 15.0  # seconds of silence after which a proxy might think nobody is there
-AWAY = 503  # nobody can say who may watch
-PATIENCE = 60.0  # seconds for a page to take a message: who reads nothing holds no memory
+PING = 15.0  # seconds of silence, before a proxy takes the connection for dead
+AWAY = 503  # the database cannot say who may watch
+PATIENCE = 60.0  # seconds for a page to take a message, so that idle readers free their memory
 MOST = 30  # streams of one person in this process
-COMING_BACK = 100  # streams a second, once this process ends
+COMING_BACK = 100  # streams a second that reconnect after this process ends
 HEADERS = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-store"),
@@ -38,7 +38,7 @@ HEADERS = [
 
 @dataclass(eq=False)
 class Stream:
-    """An open page's stream, and what it is sent last once it has to end."""
+    """An open page's stream, and the last message it is sent when it has to end."""
 
     visitor: Visitor
     over: asyncio.Future[bytes] = field(
@@ -83,7 +83,7 @@ class Live:
     async def _serve(
         self, stream: Stream, cookie: str, seen: str, receive: Receive, send: Send
     ) -> None:
-        """Send what is new until the viewer leaves or loses access, or the process ends."""
+        """Send updates until the viewer leaves or loses access, or the process ends."""
         hub = self._hub = self._hub or Hub()
         viewer, user = Viewer(stream.visitor.topics, seen), stream.visitor.user_id
         self._open[user] += 1
@@ -113,12 +113,12 @@ class Live:
             self._guards.pop(cookie).cancel()
 
     async def _pump(self, hub: Hub, viewer: Viewer, send: Send) -> None:
-        """Send messages as they come; one that is not taken within PATIENCE ends the stream."""
+        """Send messages as they come; one not taken within PATIENCE ends the stream."""
         await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
         hub.join(viewer)
         body = b""
         while True:
-            # A browser heeds `retry` beside data only; how many there are changes.
+            # Browsers heed `retry` only beside data, and the number of streams changes.
             body = b"retry: %d\n" % self._retry() + (body or b"\n")
             async with asyncio.timeout(PATIENCE):
                 await send({"type": "http.response.body", "body": body, "more_body": True})
@@ -129,26 +129,26 @@ class Live:
                 body = b": still here\n\n"
 
     def _retry(self) -> int:
-        """Return the milliseconds until a page reconnects, spread so that not all do at once."""
+        """Return the milliseconds until a page reconnects, spread over time."""
         window = max(1.0, sum(self._open.values()) / COMING_BACK)
         return int(1000 * random.uniform(0.5, 0.5 + window))  # noqa: S311 - no secret
 
     async def _guard(self, cookie: str) -> None:
-        """End the streams of a session that may no longer watch what they came for."""
+        """End the streams of a session that may no longer watch their topics."""
         while True:
             await asyncio.sleep(settings.OPSCONSOLE_LIVE_RECHECK_SECONDS)
             visitors = {stream.visitor for stream in self._streams[cookie]}
             last = b"event: ended\ndata: sign in again\n\n"
             try:
                 gone = await self._doors.run(partial(lost_visitors, cookie, visitors))
-            except DatabaseError:  # nobody knows: they come back once it can be asked
+            except DatabaseError:  # unknown: they reconnect once the database answers
                 gone, last = visitors, b""
             for stream in self._streams[cookie]:
                 if stream.visitor in gone:
                     stream.end(last)
 
     def _end_all(self) -> None:
-        """End all streams as the process ends: pages come back by themselves and go on."""
+        """End all streams as the process ends: pages reconnect by themselves."""
         for streams in self._streams.values():
             for stream in streams:
                 stream.end()

@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 
 class NotAdmitted(Exception):
-    """The stream is not for this visitor; `status` says it in HTTP."""
+    """This visitor may not have the stream; `status` is the HTTP status."""
 
     def __init__(self, status: int) -> None:
         super().__init__(status)
@@ -41,7 +41,7 @@ class Visitor:
 
 
 def admit(cookie: str, asked: Mapping[str, str]) -> Visitor:
-    """Return who asks and what they may watch. Raises NotAdmitted: 401, 404, 400, 503."""
+    """Return the visitor and the topics they may watch. Raises NotAdmitted: 401, 404, 400, 503."""
     try:
         user = _user_of(cookie)
         if user is None:
@@ -65,7 +65,7 @@ def lost_visitors(cookie: str, visitors: Collection[Visitor]) -> set[Visitor]:
     user = _user_of(cookie)
     if user is None:
         return set(visitors)
-    around = InboxTopic(tuple(access.workspaces_of(user)))  # of every page, as it would be now
+    around = InboxTopic(tuple(access.workspaces_of(user)))  # every page's, as of now
     hidden = _hidden_topics(user, {topic for visitor in visitors for topic in visitor.topics})
     return {
         one
@@ -75,7 +75,7 @@ def lost_visitors(cookie: str, visitors: Collection[Visitor]) -> set[Visitor]:
 
 
 def _topics(workspaces: tuple[int, ...], asked: Mapping[str, str]) -> Iterator[Topic]:
-    """Yield what an address asks to watch. Raises ValueError where it names no such thing."""
+    """Yield the topics in an address. Raises ValueError for an invalid one."""
     yield InboxTopic(workspaces)
     if "run" in asked:
         yield RunTopic(UUID(asked["run"]))
@@ -88,7 +88,7 @@ def _topics(workspaces: tuple[int, ...], asked: Mapping[str, str]) -> Iterator[T
 
 
 def _hidden_topics(user: User, topics: Collection[Topic]) -> set[Topic]:
-    """Return the runs and requests among some topics that a person may not read."""
+    """Return the topics of runs and requests that a person may not read."""
     runs = {topic.pk for topic in topics if isinstance(topic, RunTopic)}
     cards = {topic.pk for topic in topics if isinstance(topic, CardTopic)}
     seen = access.runs_of(user).filter(pk__in=runs).values_list("pk", flat=True)
@@ -100,7 +100,7 @@ def _hidden_topics(user: User, topics: Collection[Topic]) -> set[Topic]:
 
 
 def _user_of(cookie: str) -> User | None:
-    """Return who a session belongs to, by the rules that a page's request goes through."""
+    """Return the user of a session, by the same rules as for a page's request."""
     try:
         found = SimpleCookie(cookie).get(settings.SESSION_COOKIE_NAME)
     except CookieError:

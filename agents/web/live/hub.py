@@ -1,4 +1,4 @@
-"""The hub: one task that looks for what changed and hands it to everybody who watches."""
+"""The hub: one task that looks for changes and passes them to all viewers."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from agents.web.live.topics import Topic, Update, changed_topics, read_update
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 
-REST = 0.02  # seconds between looks at least: changes that come together are one update
-KEPT = 16 * 2**20  # bytes of drawn pages: one that nobody comes to any more is drawn once
+REST = 0.02  # least seconds between looks, so that changes close together are one update
+KEPT = 16 * 2**20  # bytes of rendered updates kept for new viewers
 
 
 def _draw_update(topic: Topic, version: str) -> Update:
-    """Return a topic's update, or a comment if it cannot be drawn.
+    """Return a topic's update, or an SSE comment if it cannot be rendered.
 
-    It is logged and not tried again before its topic changes; everybody else's pages go on.
+    The error is logged, and the topic retried only when it changes; other pages go on.
     """
     try:
         return read_update(topic, version)
@@ -36,9 +36,9 @@ def _draw_update(topic: Topic, version: str) -> Update:
 
 
 class Viewer:
-    """One open page: the newest update of each of its topics, until it has been sent.
+    """One open page: the newest unsent update of each of its topics.
 
-    It holds at most one update a topic, so that a slow reader costs no memory and sees no backlog.
+    At most one update per topic, so that a slow reader takes no memory and gets no backlog.
     """
 
     def __init__(self, topics: Collection[Topic], seen: str) -> None:
@@ -48,18 +48,18 @@ class Viewer:
         self._ready = asyncio.Event()
 
     def has(self, topic: Topic, version: str) -> bool:
-        """Tell whether the page shows this state of a topic, or is about to be sent it."""
+        """Tell whether the page shows this state of a topic or is about to get it."""
         pending = self._pending.get(topic)
         return version in (self._sent.get(topic), pending.version if pending else None)
 
     def offer(self, update: Update) -> None:
-        """Take an update to send, in place of an older one of the same topic."""
+        """Queue an update, replacing an older one of the same topic."""
         if not self.has(update.topic, update.version):
             self._pending[update.topic] = update
             self._ready.set()
 
     async def message(self) -> bytes:
-        """Wait for something new, and return it as one event with the place to resume at."""
+        """Wait for updates, and return them as one event with the id to resume from."""
         while not self._pending:
             self._ready.clear()
             await self._ready.wait()
@@ -68,7 +68,7 @@ class Viewer:
         return b"id: " + self._place().encode() + b"\n" + update.lines + b"\n"
 
     def _place(self) -> str:
-        """Return what this viewer has, for Last-Event-ID: r12.iab34."""
+        """Return the versions this viewer has, for Last-Event-ID: r12.iab34."""
         return ".".join(t.letter + self._sent[t] for t in self.topics if t in self._sent)
 
     def _read(self, seen: str) -> Iterable[tuple[Topic, str]]:
@@ -79,22 +79,22 @@ class Viewer:
 
 
 class Hub:
-    """Who watches what. It works while somebody watches, in the loop that serves them."""
+    """The viewers by topic. Its task runs while there are any, in the loop that serves them."""
 
     def __init__(self) -> None:
         self._viewers: dict[Topic, set[Viewer]] = {}
         self._versions: dict[Topic, str] = {}
-        self._updates: dict[Topic, Update] = {}  # of KEPT bytes, for who comes; newest last
+        self._updates: dict[Topic, Update] = {}  # KEPT bytes, for new viewers; newest last
         self._kept = 0  # bytes
-        self._wanted: set[Topic] = set()  # by somebody who has come, whether it changes or not
+        self._wanted: set[Topic] = set()  # by new viewers, changed or not
         self._wake = asyncio.Event()
-        self._told = False  # that somebody committed, where the database tells
+        self._told = False  # the database has announced a commit
         self._task: asyncio.Task[None] | None = None
-        # A thread of its own keeps one connection, whose change number can be compared.
+        # Its own thread keeps one connection, whose change numbers can be compared.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="live")
 
     def join(self, viewer: Viewer) -> None:
-        """Begin to hand a viewer its updates, the newest ones at once."""
+        """Begin to send a viewer its updates, the newest ones at once."""
         for topic in viewer.topics:
             self._viewers.setdefault(topic, set()).add(viewer)
             if topic in self._updates:
@@ -107,7 +107,7 @@ class Hub:
             self._task = asyncio.create_task(self._watch())
 
     def leave(self, viewer: Viewer) -> None:
-        """Forget a viewer, and the topics that nobody else watches."""
+        """Forget a viewer, and topics without other viewers."""
         for topic in viewer.topics:
             watching = self._viewers.get(topic, set())
             watching.discard(viewer)
@@ -118,7 +118,7 @@ class Hub:
                 self._drop(topic)
 
     async def _watch(self) -> None:
-        # A viewer may join while the connection is closed: the task then looks again.
+        # A viewer may join while the connection is being closed: then the task goes on.
         while self._viewers:
             await self._watch_while_watched()
 
@@ -131,7 +131,7 @@ class Hub:
                 try:
                     before, number = number, await self._read(wake.change_number)
                     is_due = number != before if number is not None else is_due
-                    # A look that takes long is followed by as long a rest.
+                    # A long look is followed by an equally long rest.
                     rest = max(REST, await self._look(self._viewers if is_due else self._wanted))
                 except DatabaseError as error:
                     log.warning("Live updates could not be read (%s); trying again", error)
@@ -144,7 +144,7 @@ class Hub:
         self._wake.set()
 
     async def _pause(self, rest: float) -> bool:
-        """Wait for a commit, a newcomer or the tick. Return whether it was not for a newcomer."""
+        """Wait for a commit, a new viewer or the tick. Return False for a new viewer alone."""
         await asyncio.sleep(rest)
         try:
             async with asyncio.timeout(wake.tick()):
@@ -156,19 +156,19 @@ class Hub:
         return told
 
     async def _look(self, topics: Collection[Topic]) -> float:
-        """Draw what changed among some topics and is lacked. Return the seconds of finding it."""
+        """Send the changed topics to viewers. Return the seconds it took to find them."""
         known = {t: "" if t in self._wanted else self._versions.get(t, "") for t in topics}
         began = asyncio.get_running_loop().time()
         found = await self._read(lambda: changed_topics(known)) if known else {}
         took = asyncio.get_running_loop().time() - began
         self._wanted -= known.keys()
         for topic, version in found.items():
-            # One by one: viewers of one topic do not wait for the others.
+            # One by one, so that viewers of one topic do not wait for the others.
             await self._draw(topic, version)
         return took
 
     async def _draw(self, topic: Topic, version: str) -> None:
-        """Draw a topic for the viewers that lack this version; after a restart none may."""
+        """Render a topic if a viewer lacks this version; after a restart perhaps none does."""
         self._drop(topic)
         if not all(viewer.has(topic, version) for viewer in self._viewers.get(topic, ())):
             update = await self._read(partial(_draw_update, topic, version))

@@ -1,7 +1,7 @@
 """Detect the order to stop while the server still waits for open streams.
 
-A server stops taking requests first and then waits for those under way, and a stream is under way
-for ever. ASGI tells an application only after that, so the signal itself is heard.
+A server first stops accepting requests and then waits for open ones, but streams stay open for
+ever. ASGI tells an application only afterwards, so this listens to the signal itself.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Ending:
-    """The order to stop, and the action that follows; created in the loop that serves."""
+    """The order to stop and its action; create it in the serving loop."""
 
     def __init__(self, act: Callable[[], None]) -> None:
         self._loop = asyncio.get_running_loop()
@@ -33,7 +33,7 @@ class Ending:
     def _listen(self, number: signal.Signals) -> None:
         """Handle a signal before the server, which restores earlier handlers when it ends."""
         served = signal.getsignal(number)
-        # Without a handler of the server's own the signal ends the process at once.
+        # Without a handler of the server the signal ends the process at once.
         if not callable(served):
             return
 

@@ -1,7 +1,7 @@
-"""What can be watched: its version, and the update that shows its newest state.
+"""The topics that pages can watch: their versions, and updates with their newest state.
 
-Everything here reads the database and runs in the hub's thread. A version is read before the
-content, so content is never older than its version says.
+Everything here reads the database, in the hub's thread. A version is read before the content, so
+content is never older than its version.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class RunTopic:
 
 @dataclass(frozen=True)
 class CardTopic:
-    """One escalation; it only says that it changed, since its form belongs to who reads it."""
+    """One escalation; the update only says that it changed, as its form depends on the reader."""
 
     pk: int
     letter = "c"
@@ -41,7 +41,7 @@ class CardTopic:
 
 @dataclass(frozen=True)
 class InboxTopic:
-    """The waiting requests and kill switches of some workspaces, shown around every page."""
+    """The open requests and kill switches of some workspaces, in every page's frame."""
 
     workspaces: tuple[int, ...]
     letter = "i"
@@ -49,7 +49,7 @@ class InboxTopic:
 
 @dataclass(frozen=True)
 class ActivityTopic:
-    """That anything happened in some workspaces."""
+    """Any event in some workspaces."""
 
     workspaces: tuple[int, ...]
     letter = "a"
@@ -60,7 +60,7 @@ Topic: TypeAlias = RunTopic | CardTopic | InboxTopic | ActivityTopic
 
 @dataclass(frozen=True)
 class Update:
-    """The newest state of a topic, as the lines of one message; each viewer's id is added later."""
+    """A topic's newest state as the lines of a message; each viewer's id is added later."""
 
     topic: Topic
     version: str
@@ -68,7 +68,7 @@ class Update:
 
 
 def changed_topics(known: Mapping[Topic, str]) -> dict[Topic, str]:
-    """Return the topics whose version is not the one that is known ("": none is)."""
+    """Return the topics whose version differs from the known one ("": none)."""
     return {topic: now for topic, now in _versions(known) if now != known[topic]}
 
 
@@ -78,7 +78,7 @@ def read_update(topic: Topic, version: str) -> Update:
 
 
 def _versions(topics: Collection[Topic]) -> Iterable[tuple[Topic, str]]:
-    """Read the versions of all topics, one query for each kind that is watched."""
+    """Read the versions of all topics, one query for each kind of topic."""
     yield from _run_versions([t for t in topics if isinstance(t, RunTopic)])
     yield from _card_versions([t for t in topics if isinstance(t, CardTopic)])
     yield from _inbox_versions([t for t in topics if isinstance(t, InboxTopic)])
@@ -97,7 +97,7 @@ def _run_versions(topics: Collection[RunTopic]) -> Iterable[tuple[Topic, str]]:
 def _card_versions(topics: Collection[CardTopic]) -> Iterable[tuple[Topic, str]]:
     if topics:
         rows = Escalation.objects.filter(pk__in=[t.pk for t in topics])
-        # A kill switch moves deadlines, with an event of the workspace, not of the run.
+        # A kill switch moves deadlines with an event of the workspace, not of the run.
         seen = rows.values_list("pk", "run__event_count", "expires_at", "frozen_at")
         yield from ((CardTopic(pk), _digest(rest)) for pk, *rest in seen)
 
@@ -123,7 +123,7 @@ def _inbox_versions(topics: Collection[InboxTopic]) -> Iterable[tuple[Topic, str
         rows[held[0]].append(held)
     for stop in stops:
         rows[stop[0]].append(stop)
-    # Each row is read once, however many people see its workspace among others.
+    # Each workspace's rows are digested once, however many topics include it.
     of = {pk: _digest(found) for pk, found in rows.items()}
     for topic in topics:
         yield topic, _digest([of[pk] for pk in topic.workspaces])
@@ -141,7 +141,7 @@ def _lines(topic: Topic, version: str) -> bytes:
         shown: dict[str, Json] = {"waiting": waiting_in(topic.workspaces)}
         shown["stops"] = switches.standing(*topic.workspaces)
         parts = {
-            # A page with a queue asks for its own view of it when this comes.
+            # On this update, a page with a queue requests its own view of it.
             "#waiting": "_waiting.html",
             "#may-act": "_may_act.html",
             "#stopped": "_stopped.html",
@@ -152,10 +152,10 @@ def _lines(topic: Topic, version: str) -> bytes:
 
 
 def _swap(target: str, html: str) -> bytes:
-    """Return a partial for the page to swap in, keeping what is being typed there."""
+    """Return a partial for the page to swap in, which keeps what is being typed."""
     return _data(f'<hx-partial hx-target="{target}" hx-swap="outerMorph">{html}</hx-partial>')
 
 
 def _data(text: str) -> bytes:
-    """Return text as data lines: every line break begins a new one, so none ends the message."""
+    """Return text as data lines, one for each of its lines, so that none ends the message."""
     return "".join(f"data: {line}\n" for line in text.splitlines()).encode()

@@ -1,4 +1,4 @@
-"""Know when to look: a commit by anybody wakes the hub. It never carries data."""
+"""Wake the hub after commits of any process; no data is passed."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from agents.audit.triggers import CHANNEL
 
 log = logging.getLogger(__name__)
 
-SQLITE_TICK = 0.05  # seconds between questions that cost microseconds
-POSTGRES_TICK = 2.0  # seconds; what a lost notification would cost
+SQLITE_TICK = 0.05  # seconds between queries that take microseconds
+POSTGRES_TICK = 2.0  # seconds of delay after a lost notification
 AGAIN = 1.0  # seconds before listening again after the connection broke
 
 
@@ -25,9 +25,9 @@ def tick() -> float:
 
 
 def change_number() -> int | None:
-    """Return a number that other connections' commits change; None: the database has none.
+    """Return a number that other connections' commits change, or None without SQLite.
 
-    It belongs to the connection that asks, which therefore has to stay the same one.
+    Numbers can be compared only if they are from the same connection.
     """
     if connection.vendor != "sqlite":
         return None
@@ -38,7 +38,7 @@ def change_number() -> int | None:
 
 @asynccontextmanager
 async def listening(hear: Callable[[], None]) -> AsyncIterator[None]:
-    """Call `hear` at each notification while the block runs; on SQLite there are none."""
+    """Call `hear` at each notification during the block; SQLite has none."""
     task = asyncio.create_task(_listen(hear)) if connection.vendor == "postgresql" else None
     try:
         yield

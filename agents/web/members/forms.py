@@ -1,4 +1,4 @@
-"""The forms of the members page: what an admin changes of a person or a team."""
+"""The forms of the members page, by which an admin changes people and teams."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ _OURS = {"csrfmiddlewaretoken", "change"}
 
 
 def read_role(posted: QueryDict, part: Membership) -> dict[str, Any]:
-    """Return the role that the form gives. Raises BadForm."""
+    """Return the role in the form. Raises BadForm."""
     only(posted, _OURS | {"role"})
     return {"role": _role(posted)}
 
 
 def read_limit(posted: QueryDict, part: Membership) -> dict[str, Any]:
-    """Return the limit that the form sets; without an amount none. Raises BadForm."""
+    """Return the limit in the form; None without an amount. Raises BadForm."""
     only(posted, _OURS | {"desk", "currency", "limit"})
     desk, text = posted.get("desk", ""), posted.get("limit", "").strip()
     currency = posted.get("currency", "").strip().upper()
     if desk not in SYSTEMS:
         raise BadForm("desk", "Choose a desk.")
     try:
-        # Also without an amount, so that the currency is one.
+        # Read even without an amount, to check the currency.
         minor = minor_of_text(text or "0", currency)
     except BadAmount as error:
         raise BadForm("limit", f"The limit: {error}.") from None
@@ -36,7 +36,7 @@ def read_limit(posted: QueryDict, part: Membership) -> dict[str, Any]:
 
 
 def read_team(posted: QueryDict, part: Membership) -> Team:
-    """Return the team that the form names, of the member's workspace. Raises BadForm."""
+    """Return the team in the form, of the member's workspace. Raises BadForm."""
     only(posted, _OURS | {"team"})
     found = Team.objects.filter(workspace=part.workspace_id, slug=_slug(posted, "team")).first()
     if found is None:
@@ -45,13 +45,13 @@ def read_team(posted: QueryDict, part: Membership) -> Team:
 
 
 def read_factor_roles(posted: QueryDict) -> list[Role]:
-    """Return the roles that are to have a second factor. Raises BadForm."""
+    """Return the roles that must have a second factor. Raises BadForm."""
     only(posted, {"csrfmiddlewaretoken", "workspace", *(f"role.{role}" for role in Role)})
     return [role for role in Role if posted.get(f"role.{role}") == "1"]
 
 
 def read_new_team(posted: QueryDict, workspace: Workspace) -> dict[str, Any]:
-    """Return name and short name of a team that is to be made. Raises BadForm."""
+    """Return the name and short name of a new team. Raises BadForm."""
     only(posted, {"csrfmiddlewaretoken", "workspace", "name", "slug"})
     slug = _slug(posted, "slug")
     if Team.objects.filter(workspace=workspace, slug=slug).exists():
@@ -70,7 +70,7 @@ def read_invitation(posted: QueryDict, workspace: Workspace) -> dict[str, Any]:
 
 
 def _slug(posted: QueryDict, field: str) -> str:
-    """Return a short name that can be looked up: PostgreSQL refuses a NUL."""
+    """Return a short name that can be looked up: PostgreSQL rejects NUL."""
     return posted.get(field, "").strip().replace("\0", "?")
 
 

@@ -1,4 +1,4 @@
-"""Invitations: an admin's form, and the page that a link of one leads to."""
+"""Invitations: an admin's form, and the page behind an invitation's link."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from agents.web.pages import action
 
 @action
 def invite(request: HttpRequest) -> HttpResponse:
-    """Have a link sent to an address; the answer is the same whoever has that address."""
+    """Send a link to an address; the answer does not reveal whether a user has it."""
     user = access.person(request)
     workspace = access.workspace_to_staff(user, request.POST.get("workspace", ""))
     try:
@@ -35,7 +35,7 @@ def invite(request: HttpRequest) -> HttpResponse:
 
 @action
 def invitation_revoke(request: HttpRequest, pk: int) -> HttpResponse:
-    """Take an invitation back."""
+    """Revoke an invitation."""
     user = access.person(request)
     made = access.invitation_to_revoke(user, pk)
     try:
@@ -49,7 +49,7 @@ def invitation_revoke(request: HttpRequest, pk: int) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 @never_cache
 def invitation(request: HttpRequest, token: str) -> HttpResponse:
-    """Let whoever has the link join: with a sign-in that is made here, or the one they are in."""
+    """Let the holder of the link join: with a new user or the one signed in."""
     made = operations.invitation_of(token, at=timezone.now())
     if made is None or request.method != "POST":
         return _invitation(request, made)

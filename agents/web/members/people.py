@@ -1,4 +1,4 @@
-"""What the members page shows: the people of a workspace, page by page, and one of them alone."""
+"""The members page: the people of a workspace page by page, and one of them alone."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from agents.web.formats import desk_title, up_to
 from agents.web.policy.versions import readable_limits
 
 PAGE = 50
-# What each role may do, for whoever has never seen another page.
+# What each role may do, for people who know no other page.
 ROLES: Mapping[Role, str] = {
     Role.VIEWER: "Reads runs and requests.",
     Role.OPERATOR: "Launches and stops runs. Decides nothing.",
@@ -38,11 +38,11 @@ class Member:
     """A person as the page lists them."""
 
     part: Membership
-    limits: Sequence[str]  # what they may approve now, in words: a line for each desk
+    limits: Sequence[str]  # what they may approve now: a line for each desk
     teams: Sequence[Team]
     has_factor: bool
     sessions: int
-    seen_at: datetime | None  # when one of the sessions was last used, to the minute
+    seen_at: datetime | None  # last use of any of the sessions, to the minute
 
     @property
     def name(self) -> str:
@@ -51,16 +51,16 @@ class Member:
 
 @dataclass(frozen=True)
 class MembersPage:
-    """Some people of a workspace in the order of their names, and its teams."""
+    """A page of a workspace's people, by name, and its teams."""
 
     members: Sequence[Member]
-    count: int  # of all people there
-    after: str  # the name that the next page comes after; "": there is none
-    teams: Sequence[tuple[Team, int]]  # with how many people
+    count: int  # of all people in it
+    after: str  # the last name of this page; "": there is no next one
+    teams: Sequence[tuple[Team, int]]  # with their numbers of people
 
 
 def members_page(workspace: Workspace, *, name: str, role: str, after: str) -> MembersPage:
-    """Return a page of people, narrowed by a part of a name and by role, in seven queries."""
+    """Return a page of people, filtered by part of a name and by role, in seven queries."""
     everybody = Membership.objects.filter(workspace=workspace)
     found = everybody.filter(user__username__icontains=name) if name else everybody
     found = found.filter(role=role) if role else found
@@ -77,7 +77,7 @@ def members_page(workspace: Workspace, *, name: str, role: str, after: str) -> M
 
 
 def read_members(workspace: Workspace, parts: Sequence[Membership]) -> list[Member]:
-    """Return what is to be shown of some people of a workspace, in three queries."""
+    """Return some people of a workspace for display, in three queries."""
     teams = _teams_of(parts)
     sessions = Session.objects.filter(user__in=[part.user_id for part in parts])
     live = sessions.filter(expire_date__gt=timezone.now()).values("user").order_by()
@@ -109,9 +109,9 @@ def _teams_of(parts: Sequence[Membership]) -> dict[int, list[Team]]:
 
 
 def _limits(row: Membership, limits: Limits | None, teams: Collection[str]) -> list[str]:
-    """Say what a person may approve, of each desk that the policy names.
+    """Return what a person may approve, a line for each desk in the policy.
 
-    That is the least of their own limit and of what tiers leave to their teams.
+    That is the lower of their own limit and that of their teams' tiers.
     """
     if row.role not in DECIDES:
         return ["decides nothing"]
@@ -139,7 +139,7 @@ def _has_amounts(desk: str) -> bool:
 def _within_tiers(
     row: Membership, desk: str, held: Mapping[str, Tiers], teams: Collection[str]
 ) -> str:
-    """Say what a person of these teams may approve in each currency that has tiers or a limit."""
+    """Return what a person of these teams may approve, by currency with tiers or a limit."""
     return "; ".join(
         _highest(held.get(currency, ()), currency, teams, row.limit_minor(desk, currency))
         for currency in {**held, **(row.desk_limits.get(desk) or {})}
@@ -147,9 +147,9 @@ def _within_tiers(
 
 
 def _highest(tiers: Tiers, currency: str, teams: Collection[str], own: int | None) -> str:
-    """Return the most that somebody of these teams and with this limit may approve.
+    """Return the most that a person of these teams and with this limit may approve.
 
-    A limit of their own that a tier undercuts is named too: an admin who set it looks for it.
+    Their own limit is named even if a tier is lower: the admin who set it will look for it.
     """
     within = [tier.up_to_minor for tier in tiers if not tier.team or tier.team in teams]
     highest = within[-1] if within else 0
@@ -161,9 +161,9 @@ def _highest(tiers: Tiers, currency: str, teams: Collection[str], own: int | Non
 
 
 def open_invitations(workspace: Workspace, before: int | None) -> tuple[list[Invitation], int]:
-    """Return a page of who was invited and has not answered, the newest first.
+    """Return a page of open invitations, newest first, and the key before which the next begins.
 
-    With it the key that the next page stands before; 0: there is none.
+    0: there is no next page.
     """
     found = Invitation.objects.filter(workspace=workspace, state=InvitationState.OPEN)
     found = found if before is None else found.filter(pk__lt=before)

@@ -1,4 +1,4 @@
-"""The members page: who may do what, and the forms by which an admin changes it."""
+"""The members page: who may do what, and the forms for changing it."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ Change: TypeAlias = Callable[[QueryDict, Membership, dict[str, Any]], object]
 
 @page
 def members(request: HttpRequest) -> HttpResponse:
-    """List the people of a workspace that the person may audit."""
+    """List the people of a workspace whose record the person may read."""
     return _members(request, _workspace(request))
 
 
 @page
 def member(request: HttpRequest, pk: int) -> HttpResponse:
-    """Show one person, and to an admin what can be changed."""
+    """Show one person and, to an admin, the forms for changes."""
     return _member(request, access.member_for(access.person(request), pk))
 
 
@@ -58,7 +58,7 @@ def member_change(request: HttpRequest, pk: int) -> HttpResponse:
 
 @action
 def team_add(request: HttpRequest) -> HttpResponse:
-    """Make a team; who is in it is changed on each person's page."""
+    """Create a team; its members are chosen on each person's page."""
     workspace = access.workspace_to_staff(access.person(request), _slug(request))
     try:
         operations.set_team(
@@ -74,7 +74,7 @@ def team_add(request: HttpRequest) -> HttpResponse:
 
 @action
 def require_factor(request: HttpRequest) -> HttpResponse:
-    """Say which roles have to have a second factor."""
+    """Set which roles must have a second factor."""
     user = access.person(request)
     workspace = access.workspace_to_staff(user, _slug(request))
     try:
@@ -113,7 +113,7 @@ CHANGES: Mapping[str, Change] = {
 def show_refusal(
     request: HttpRequest, workspace: Workspace, no: BadForm | operations.Refused
 ) -> HttpResponse:
-    """Show the list with why nothing was changed."""
+    """Show the list with the reason why nothing was changed."""
     return _members(request, workspace, sentence=str(no), status=_status(no))
 
 
@@ -128,7 +128,7 @@ def _slug(request: HttpRequest) -> str:
 
 def _workspace(request: HttpRequest) -> Workspace:
     user = access.person(request)
-    access.workspaces_to_audit(user, "the list of members")  # or it is denied
+    access.workspaces_to_audit(user, "the list of members")  # raises if denied
     return access.choose_workspace(_audited_workspaces(user), _slug(request))
 
 
@@ -141,7 +141,7 @@ def _members(
 ) -> HttpResponse:
     user, given = access.person(request), request.GET
     role = given.get("role", "")
-    # PostgreSQL refuses to look for a NUL.
+    # PostgreSQL rejects NUL.
     name, after = (given.get(key, "").replace("\0", "") for key in ("name", "after"))
     narrowed = {"name": name.strip(), "role": role if role in list(Role) else ""}
     found = people.members_page(workspace, **narrowed, after=after)
@@ -177,7 +177,7 @@ def _member(
     request: HttpRequest, part: Membership, *, sentence: str = "", status: int = 200
 ) -> HttpResponse:
     user = access.person(request)
-    part = access.member_for(user, part.pk)  # what a refused change has left
+    part = access.member_for(user, part.pk)  # reread, without a refused change
     [shown] = people.read_members(part.workspace, [part])
     limits = readable_limits(part.workspace.policy)
     desks = [name for name in SYSTEMS if limits is None or limits.covers(name)]

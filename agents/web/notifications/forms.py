@@ -20,7 +20,7 @@ _TIME = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])")
 
 
 def read_preference(posted: QueryDict) -> dict[str, Any]:
-    """Return what the form says, as operations take it. Raises BadForm."""
+    """Return the preferences in the form, as operations take them. Raises BadForm."""
     only(posted, FIELDS | TIMES | set(Kind))
     modes: Mapping[Kind, str] = {kind: posted.get(kind, "") for kind in Kind}
     if not all(mode in list(Mode) for mode in modes.values()):
@@ -43,7 +43,7 @@ def read_preference(posted: QueryDict) -> dict[str, Any]:
 
 
 def read_webhook(posted: QueryDict, teams: Sequence[Team]) -> dict[str, Any]:
-    """Return what the form adds, as operations take it. Raises BadForm."""
+    """Return the new webhook in the form, as operations take it. Raises BadForm."""
     only(posted, WEBHOOK | {f"kind.{kind}" for kind in Kind})
     shape = posted.get("shape", "")
     if shape not in list(Shape):

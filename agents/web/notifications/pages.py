@@ -1,4 +1,4 @@
-"""What the pages about notifications show."""
+"""The data of the pages about notifications."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class PreferenceBoard:
 
 
 def boards(user: User, parts: Sequence[Membership]) -> list[PreferenceBoard]:
-    """Return a person's choices by workspace, and for its admins those of the rest."""
+    """Return a person's preferences by workspace, followed for admins by its defaults."""
     mine = [part.workspace_id for part in parts]
     rows = NotificationPreference.objects.filter(Q(user=user) | Q(user=None), workspace__in=mine)
     said = {(row.workspace_id, row.user_id): row for row in rows}
@@ -98,7 +98,7 @@ class LogLine:
 
 
 def deliveries(workspace: Workspace, before: str) -> tuple[list[LogLine], str]:
-    """Return a page of the delivery log, newest first, and where the next one begins."""
+    """Return a page of the delivery log, newest first, and the beginning of the next."""
     found = Delivery.objects.filter(workspace=workspace)
     if (start := whole_number(before)) is not None:
         found = found.filter(pk__lt=start)
@@ -109,7 +109,7 @@ def deliveries(workspace: Workspace, before: str) -> tuple[list[LogLine], str]:
 
 
 def log_line(row: Delivery) -> LogLine:
-    """Return a row of the log in words; read with its user, webhook and notification."""
+    """Return a row of the log in words. Expects its user, webhook and notification loaded."""
     role, state = STATES[DeliveryState(row.state)]
     return LogLine(row, _title(row.notification), _recipient(row), role, state)
 

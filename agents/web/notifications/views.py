@@ -1,6 +1,6 @@
 """Notification preferences, a workspace's webhooks, and the delivery log.
 
-Nothing here decides a request, and no link of a message leads here with anything but its path.
+Nothing here decides a request, and links in messages lead here only by path.
 """
 
 from __future__ import annotations
@@ -65,13 +65,13 @@ def _preferences(request: HttpRequest, *, sentence: str = "", status: int = 200)
 
 @page
 def webhooks(request: HttpRequest) -> HttpResponse:
-    """List what the console calls, and offer to add another."""
+    """List a workspace's webhooks, with a form to add one."""
     return _webhooks(request, _workspace(request))
 
 
 @action
 def webhook_add(request: HttpRequest) -> HttpResponse:
-    """Add a webhook and show its secret, this once."""
+    """Add a webhook and show its secret, only this once."""
     user, workspace = access.person(request), _workspace(request)
     try:
         added = operations.add_webhook(
@@ -87,7 +87,7 @@ def webhook_add(request: HttpRequest) -> HttpResponse:
 
 @action
 def webhook_change(request: HttpRequest, pk: int) -> HttpResponse:
-    """Give a webhook another secret, try it, or remove it."""
+    """Replace a webhook's secret, test it, or remove it."""
     user = access.person(request)
     webhook = access.webhook_to_change(user, pk)
     try:
@@ -137,7 +137,7 @@ def _webhooks(
     fresh: Webhook | None = None,
     status: int = 200,
 ) -> HttpResponse:
-    # What was filled in comes back only with the sentence that refuses it.
+    # What was filled in is shown again only with the refusal.
     given = request.POST if sentence and "shape" in request.POST else {}
     found = Webhook.objects.filter(workspace=workspace, removed_at=None)
     rows = [

@@ -1,1 +1,1 @@
-"""The first page: what waits, how decisions go, and whether all is well."""
+"""The overview: what waits, how decisions go, and whether all is well."""

@@ -1,4 +1,4 @@
-"""Cases that need attention: approved and not done, paid and not told, failed, unknown."""
+"""Cases that need attention: approved and not carried out, paid without notice, failed, unknown."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ class Attention:
     at: datetime | None
     amount_minor: int | None
     currency: str
-    subject_label: str  # whom or what it is about; "": nobody knows
-    code: str  # why, as stored
-    person: str  # who had approved it
+    subject_label: str  # its subject; "": unknown
+    code: str  # the stored reason
+    person: str  # who approved it
 
     @property
     def subject(self) -> str:
-        """Name the case: its money and its subject."""
+        """Return the case's title: its money and its subject."""
         whose = f" for {self.subject_label}" if self.subject_label else ""
         if self.amount_minor is not None:
             return f"{format_money(self.amount_minor, self.currency)}{whose}"
@@ -45,7 +45,7 @@ class Attention:
 
     @property
     def matter(self) -> str:
-        """Return what is wrong, and what can be done about it."""
+        """Return what is wrong and what can be done."""
         if self.kind == "not_carried_out":
             return f"approved by {self.person}, not carried out: {why_not(self.code)}"
         if self.kind == "unknown":
@@ -61,9 +61,9 @@ class Attention:
 def attention(workspaces: Sequence[int], *, since: datetime) -> list[Attention]:
     """Return the newest cases of some workspaces, in two queries.
 
-    What nobody was told of counts where it was done after `since`.
+    Payments without notice count if they were made after `since`.
     """
-    # Neither a sum nor the later of two has an index: SQLite would begin with every run.
+    # No index covers a sum or the later of two times: SQLite would begin with every run.
     of = Run.objects.alias(of=F("workspace") + 0).filter(of__in=list(workspaces))
     of = of.annotate(over_at=Coalesce("ended_at", "created_at"))
     failed = of.filter(state=RunState.FAILED).values_list(
@@ -83,7 +83,7 @@ def attention(workspaces: Sequence[int], *, since: datetime) -> list[Attention]:
         *("run__subject_label", "not_carried_out", "decided_by__username"),
     )
     rows = list(failed.union(unknown, not_carried_out, all=True).order_by("-over_at")[:MOST])
-    # A query of its own, in its index's order: in the union PostgreSQL read every ended run.
+    # A separate query in its index's order: in the union PostgreSQL would read every ended run.
     untold = untold_effects(since=since).filter(run__workspace__in=workspaces)
     rows += untold.order_by("-settled_at").values_list(
         Value("untold", CharField()),

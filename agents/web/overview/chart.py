@@ -1,4 +1,4 @@
-"""A bar for each day, stacked by what became of something; the figures stand in a table below."""
+"""A chart with a bar for each day, stacked by outcome; a table below has the figures."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from agents.core.money import format_money
 
 @dataclass(frozen=True)
 class Layer:
-    """One colour of the stack, with its icon's name and its word."""
+    """One colour of the stack, with its icon and its word."""
 
     role: str
     word: str
@@ -21,7 +21,7 @@ class Layer:
 
 @dataclass(frozen=True)
 class Segment:
-    """A part of a bar: where it is drawn, in percent of the chart."""
+    """A part of a bar: its place in percent of the chart."""
 
     role: str
     told: str
@@ -33,7 +33,7 @@ class Segment:
 
 @dataclass(frozen=True)
 class Day:
-    """One bar, from its bottom to its top, and its figures as they are written."""
+    """One bar, from bottom to top, and its figures in words."""
 
     date: date
     segments: Sequence[Segment]
@@ -43,9 +43,9 @@ class Day:
 
 @dataclass(frozen=True)
 class Chart:
-    """Days in their order. `highest` is the whole height, "" where nothing was counted.
+    """Days in order. `highest` is the full height, "" if nothing was counted.
 
-    `currency` is that of its money, "" where it is none.
+    `currency` is that of an amount, "" for counts.
     """
 
     layers: Sequence[Layer]
@@ -62,9 +62,9 @@ def chart(
     *,
     currency: str = "",
 ) -> Chart:
-    """Draw counts, each a day, a word and a number; those of one day and word are added up.
+    """Chart counts, given as day, word and number; those of one day and word are added up.
 
-    With a currency the numbers are its minor units. What is of another day or word is left out.
+    With a currency the numbers are minor units. Other days and words are left out.
     """
     sums: Counter[tuple[date | None, str]] = Counter()
     for day, word, count in counted:
@@ -92,7 +92,7 @@ def _segments(
     layers: Sequence[Layer],
     texts: Sequence[str],
 ) -> list[Segment]:
-    """Place one day's bar: percent of the chart's width and height, from its top left."""
+    """Return one day's bar in percent of the chart's width and height, from its top left."""
     width, found, y = 100 / of, [], 100.0
     for layer, value, text in zip(layers, row, texts, strict=True):
         height = 100 * value / highest

@@ -1,6 +1,6 @@
-"""What the first page counts: requests and calls, by day, desk and currency.
+"""The overview's counts of requests and calls, by day, desk and currency.
 
-Nothing adds currencies. Days are those of the viewer's zone; sums read the last days by index.
+Currencies are never added up. Days are in the viewer's zone; sums read the last days by index.
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ DAYS = 14  # of the charts
 
 @dataclass(frozen=True)
 class Requests:
-    """How many requests of one day came to one state; no day for what waits."""
+    """The requests of one day in one state; no day for open ones."""
 
     day: date | None
     state: str
-    currency: str  # "": they are about no amount
+    currency: str  # "": without an amount
     count: int
     asked_minor: int
-    withheld_minor: int  # of that, what people rejected, or took off what was then done
+    withheld_minor: int  # of that, what people rejected or deducted
 
 
 @dataclass(frozen=True)
 class DayOfCalls:
-    """What was carried out on one day by one desk, by people's leave or without."""
+    """The calls of one desk carried out on one day, with a person's approval or without."""
 
     day: date | None
     is_automatic: bool
     workspace: int
     desk: str
-    currency: str  # "": they move no money
+    currency: str  # "": without money
     count: int
     moved_minor: int
     exposed_minor: int  # today (UTC) and without a person, also what may have been moved
@@ -58,17 +58,17 @@ class DayOfCalls:
 
 @dataclass(frozen=True)
 class CountedDays:
-    """What the days came to that are over and were counted, and when the next one begins."""
+    """The stored counts of past days, and the beginning of the next day."""
 
     requests: Sequence[Requests]
     calls: Sequence[DayOfCalls]
-    until: datetime | None  # None: no day was counted
+    until: datetime | None  # None: no day is counted
 
 
 def read_counted_days(workspaces: Sequence[int], *, since: datetime, at: datetime) -> CountedDays:
-    """Read the days since then that were counted, in one query; they are days of UTC.
+    """Read the counted days since then, which are UTC days, in one query.
 
-    Not those from the viewer's midnight on: their today, and the evening before, are read anew.
+    Leave out those that reach into the viewer's today, which is counted afresh.
     """
     today = utc_midnight(_midnight(at))
     days = CaseDay.objects.filter(day__gte=since.date(), day__lt=today.date())
@@ -87,7 +87,7 @@ def read_counted_days(workspaces: Sequence[int], *, since: datetime, at: datetim
 
 
 def count_requests(workspaces: Sequence[int], *, since: datetime) -> list[Requests]:
-    """Count what was decided or expired since then, and what waits, in one query."""
+    """Count the requests decided or expired since then, and the open ones, in one query."""
     ours = Escalation.objects.filter(workspace__in=workspaces).order_by()
     parts = (
         ours.filter(decided_at__gte=since).annotate(day=_day("decided_at", since)),
@@ -98,9 +98,9 @@ def count_requests(workspaces: Sequence[int], *, since: datetime) -> list[Reques
             day=Cast(Value(None), DateField())
         ),
     )
-    # Not the plain column: SQLite would group by its index, and read every request there is.
+    # Not the plain column: SQLite would group by its index and read every request.
     came_to = Coalesce("state", Value(""))
-    nothing = Value(0, BigIntegerField())  # of what waits nobody withheld anything
+    nothing = Value(0, BigIntegerField())  # nothing is withheld of open requests
     sums = [
         part.values_list("day", came_to, "currency").annotate(n=Count("pk"), a=ASKED, w=withheld)
         for part, withheld in zip(parts, (WITHHELD, WITHHELD, nothing), strict=True)
@@ -109,14 +109,14 @@ def count_requests(workspaces: Sequence[int], *, since: datetime) -> list[Reques
 
 
 def _midnight(at: datetime) -> datetime:
-    """Return where the day of a time begins in the viewer's zone."""
+    """Return the beginning of a time's day in the viewer's zone."""
     return timezone.localtime(at).replace(hour=0, minute=0, second=0, microsecond=0)
 
 
 def _day(column: str, since: datetime) -> Case:
-    """Return the day of a time, as `since` counts them: it is where the first of DAYS begins.
+    """Return the day of a time; `since` is the beginning of the first of DAYS.
 
-    By comparing: on SQLite a function of a date is Python, called for each row.
+    By comparisons: on SQLite a date function is Python, called for each row.
     """
     now = timezone.now()
     midnight = _midnight(since)
@@ -129,16 +129,16 @@ def _day(column: str, since: datetime) -> Case:
 def count_calls(
     workspaces: Sequence[int], *, named: Collection[str], since: datetime, today: datetime
 ) -> list[DayOfCalls]:
-    """Count the writes since then, other than letters, in one query.
+    """Count the writes since then, except letters, in one query.
 
-    `named` are the tools that policies name, also of desks that are not installed here.
+    `named` are the tools in the policies, including those of desks not installed here.
     """
     letters = letter_tools()
-    # A call that only looks has no effect: fewer tools, and SQLite takes their index gladly.
+    # Reads have no effect row; with fewer tools SQLite chooses their index.
     moving = {*TOOLS, *named} - {name for name, tool in TOOLS.items() if not tool.writes} - letters
     ours = Effect.objects.in_workspaces(workspaces)
     parts = (
-        # By its index of tool and time, for each tool that moves something.
+        # By the index of tool and time, for each tool that moves something.
         calls_between(since, None, moving).in_workspaces(workspaces),
         ours.filter(intended_at__gte=utc_midnight(today)).exclude(tool__in=letters).unsettled(),
     )

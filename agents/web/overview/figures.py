@@ -1,6 +1,6 @@
-"""What the first page tells: what waits, how decisions go, and what somebody has to look at.
+"""The overview's figures: what waits, how decisions go, and what needs attention.
 
-Sums go by day in the viewer's zone and read the last days only, by index.
+Sums are by day in the viewer's zone and read only the last days, by index.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from agents.web.overview.system_status import SystemStatus, system
 from agents.web.policy.versions import readable_limits
 
 SOONEST = 5  # requests shown
-NEWEST = 100  # decisions that the median is of
+NEWEST = 100  # decisions that the median covers
 AUTOMATIC, APPROVED, REJECTED, EXPIRED = (
     Layer("approve", "Automatic"),
     Layer("human", "Approved by a person"),
@@ -59,7 +59,7 @@ WORDS = {
 
 @dataclass(frozen=True)
 class Exposure:
-    """What went out today without a person, in a workspace, against a cap; minor units."""
+    """What a workspace paid today without a person, and the cap; minor units."""
 
     workspace: str
     desk: str
@@ -82,15 +82,15 @@ class Exposure:
 
 @dataclass(frozen=True)
 class Overview:
-    """The figures of the person's workspaces; sums in words, one for each currency."""
+    """The figures of the person's workspaces; sums are in words, one for each currency."""
 
     waiting: WaitingCount
     waiting_sums: str
     rows: Sequence[InboxRow]  # soonest to expire
     median_seconds: float | None  # from request to decision
-    decisions: int  # that it is the median of
-    automatic: int  # calls of the charts' days that needed nobody
-    decided: int  # requests that people decided or that expired, in the same days
+    decisions: int  # that the median covers
+    automatic: int  # calls without a person, in the charts' days
+    decided: int  # requests decided or expired in the same days
     expired: int
     expired_today: int
     moved_sums: str  # today
@@ -103,7 +103,7 @@ class Overview:
 
     @property
     def automatic_percent(self) -> int | None:
-        """Return the share of cases that no person saw; None where there was no case."""
+        """Return the share of cases without a person; None without cases."""
         cases = self.automatic + self.decided
         return round(100 * self.automatic / cases) if cases else None
 
@@ -123,7 +123,7 @@ def overview(user: User, *, at: datetime) -> Overview:
     calls = [*counted.calls, *count_calls(keys, named=named, since=rest, today=at)]
     outcomes = _by_outcome(requests, calls, dates)
     waiting = [s for s in requests if s.state == EscalationState.OPEN]
-    decided = [s for s in requests if s.state in WORDS]  # what was sent back goes on
+    decided = [s for s in requests if s.state in WORDS]  # a sent-back request goes on
     lengths = _seconds_to_decide(keys)
     today = dates[-1]
     rows = soonest(keys, SOONEST, at=at)
@@ -149,12 +149,12 @@ def overview(user: User, *, at: datetime) -> Overview:
 
 
 def _sums(amounts: Iterable[tuple[str, int]]) -> str:
-    """Return what there is of each currency, "" where there is nothing."""
+    """Return the sum of each currency in words, "" if there is none."""
     return format_sums((currency, minor) for currency, minor in amounts if minor)
 
 
 def _seconds_to_decide(workspaces: Sequence[int]) -> list[float]:
-    """Return how long the newest decisions took; deadlines that ran out are none."""
+    """Return how long the newest decisions took; expiries do not count."""
     decided = Escalation.objects.filter(decided_at__isnull=False)
     found = newest(decided, workspaces, "decided_at", NEWEST)
     lengths = found.annotate(taken=F("decided_at") - F("created_at"))
@@ -164,7 +164,7 @@ def _seconds_to_decide(workspaces: Sequence[int]) -> list[float]:
 def _by_outcome(
     requests: Sequence[Requests], calls: Sequence[DayOfCalls], dates: Sequence[date]
 ) -> Chart:
-    """Chart the cases of each day, by who or what ended them."""
+    """Chart the cases of each day by outcome."""
     counted = [(s.day, WORDS.get(EscalationState(s.state), ""), s.count) for s in requests]
     counted += [(s.day, AUTOMATIC.word, s.count) for s in calls if s.is_automatic]
     return chart([AUTOMATIC, APPROVED, REJECTED, EXPIRED], dates, counted)
@@ -173,9 +173,9 @@ def _by_outcome(
 def _by_amount(
     requests: Sequence[Requests], calls: Sequence[DayOfCalls], dates: Sequence[date]
 ) -> list[Chart]:
-    """Chart the money of each day, a currency at a time: what went out, and what people withheld.
+    """Chart the money of each day by currency: what was paid, and what people withheld.
 
-    One empty chart where there was none.
+    One empty chart if there was none.
     """
     counted = [(s.currency, s.day, WITHHELD.word, s.withheld_minor) for s in requests]
     for call in calls:
@@ -189,7 +189,7 @@ def _by_amount(
 
 
 def _exposures(workspaces: Sequence[Workspace], calls: Sequence[DayOfCalls]) -> list[Exposure]:
-    """Return what went out today without a person, where a cap is in force."""
+    """Return what was paid today without a person, where a cap is in force."""
     found = []
     for workspace in workspaces:
         for (desk, currency), cap in sorted(_caps(workspace).items()):
@@ -207,7 +207,7 @@ def _tools(workspaces: Sequence[Workspace]) -> set[str]:
 
 
 def _caps(workspace: Workspace) -> dict[tuple[str, str], int]:
-    """Return the caps a day of a workspace's policy, in minor units, by desk and currency."""
+    """Return a policy's daily caps in minor units, by desk and currency."""
     limits = readable_limits(workspace.policy)
     if limits is None:
         return {}

@@ -1,4 +1,4 @@
-"""The demo's first steps: launch a run, decide about it as its reviewer, check the record."""
+"""The demo's first steps: launch a run, decide its request as a reviewer, verify the record."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from agents.web import access
 
 @dataclass(frozen=True)
 class FirstStep:
-    """One thing to do, who may do it, and where."""
+    """One thing to do, by whom, and where."""
 
     text: str
     person: str
@@ -29,16 +29,16 @@ class FirstStep:
 
     @property
     def who(self) -> str:
-        """Return the person with their role, where the name does not say it."""
+        """Return the person, with their role unless the name says it."""
         return self.person if self.person == self.role else f"{self.person}, {self.role}"
 
 
 def first_steps(user: User) -> list[FirstStep]:
-    """Return the steps and which are done; none outside `manage.py demo`, or after the last."""
+    """Return the steps and which are done; none outside `manage.py demo` or after the last."""
     workspace = _demo_of(user)
     if workspace is None:
         return []
-    # A launch by form carries its token; the invented runs have none.
+    # A run launched by the form has its token; the invented runs have none.
     launched = Run.objects.filter(workspace=workspace, launch_token__isnull=False)
     asked = Escalation.objects.filter(run__in=launched)
     decided = asked.filter(decided_by__isnull=False)
@@ -52,7 +52,7 @@ def first_steps(user: User) -> list[FirstStep]:
     launch, queue, audit = (
         (name.title(), reverse(name)) for name in ("launch", "approvals", "audit")
     )
-    # The request itself: in the queue it comes last, behind those that were invented.
+    # The request itself: in the queue it comes last, after the invented ones.
     card = ("the request", reverse("approval", args=[request])) if request else queue
     given = (
         ("Launch a run that needs approval", "omar", "operator", launch, is_asked),

@@ -1,4 +1,4 @@
-"""Whether all is well: who works, which model servers answer, how far the record is sealed."""
+"""System status: live workers, answering model servers, and how far the record is sealed."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from agents.web.outage import Outage, outage_for
 
 @dataclass(frozen=True)
 class SystemStatus:
-    """The state of what the runs need; shared by all workspaces."""
+    """The state of what runs need; all workspaces share it."""
 
-    workers: int  # that gave a sign of life lately
-    sealed_at: datetime | None  # when the record was sealed last
+    workers: int  # that gave a recent sign of life
+    sealed_at: datetime | None  # when the record was last sealed
     failing: int  # model servers whose newest call failed
-    outage: Outage | None  # that runs of the person's wait for
-    database: DatabaseSize | None  # as of its newest look; None: there was none
+    outage: Outage | None  # that the person's runs wait for
+    database: DatabaseSize | None  # newest measurement; None: there is none
 
     @property
     def days_left(self) -> int | None:
-        """Return in how many days the database will be full; None: not soon, or unknown."""
+        """Return in how many days the database will be full; None: not soon or unknown."""
         full_at = self.database.full_at if self.database else None
         return max(0, (full_at - timezone.now()).days) if full_at else None
 
 
 def system(parts: Sequence[Membership]) -> SystemStatus:
-    """Read four small tables in one query; where a model server fails, also who waits for it."""
+    """Read four small tables in one query and, if a model server fails, the waiting runs."""
     newest = Head.objects.order_by("-number").values("number")[:1]
     working = workers().values_list(
         Value("worker", CharField()), "owner", Value("", CharField()), "seen_at"

@@ -1,4 +1,4 @@
-"""The first page."""
+"""The overview."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from agents.web.pages import action, page
 
 @page
 def home(request: HttpRequest) -> HttpResponse:
-    """Show what waits, how decisions go and what somebody has to look at."""
+    """Show what waits, how decisions go and what needs attention."""
     user = access.person(request)
     found = overview(user, at=timezone.now())
     shown = {"o": found, "waiting": found.waiting, "first_steps": first_steps(user)}
@@ -25,7 +25,7 @@ def home(request: HttpRequest) -> HttpResponse:
 
 @action
 def try_now(request: HttpRequest) -> HttpResponse:
-    """Have the models' servers called now that runs wait for."""
+    """Call the model servers now that runs wait for."""
     try:
         operations.try_models(by=access.person(request), at=timezone.now())
     except operations.Refused as no:

@@ -1,1 +1,1 @@
-"""The policy page: what new runs follow, and what each version changed."""
+"""The policy page: the version for new runs, and what each version changed."""

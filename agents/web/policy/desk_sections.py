@@ -1,4 +1,4 @@
-"""What a policy holds of each declared desk, in the words of the desk."""
+"""A policy's section for each declared desk, in the desk's words."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ class DeskPart:
 
     name: str
     title: str
-    brief: str  # what its agents are told, or that there is no such desk here
+    brief: str  # the brief of its agents, or that the desk is not installed here
     tools: Sequence[str]
     limits: Sequence[DeskLimit]
     rules: Sequence[RuleLine]
-    missing: Sequence[str]  # rules and tools that the desk has and this version does not name
+    missing: Sequence[str]  # rules and tools of the desk that this version does not name
 
 
 def desk_parts(limits: Limits) -> list[DeskPart]:
-    """Return the desks that a version names, those included that this installation lacks."""
+    """Return the desks in a version, including those not installed here."""
     return [_part(name, part) for name, part in sorted((limits.desks or {}).items())]
 
 
@@ -63,13 +63,13 @@ def _brief(desk: Desk | None) -> str:
 
 
 def _about(desk: Desk | None) -> list[DeskLimit]:
-    """Return what a run of the desk is about, in the words of the first desk's line."""
+    """Return what a run of the desk is about, worded as for the first desk."""
     word = PATTERNS["about"]
     return [DeskLimit(word.name, word.means, with_article(desk.subject.kind))] if desk else []
 
 
 def _caps(part: Mapping[str, Json]) -> list[DeskLimit]:
-    """Return the caps of a day, of each currency."""
+    """Return the daily cap of each currency."""
     return [
         DeskLimit(CAPS.get(key, key), "Per day (UTC) and currency.", format_money(minor, currency))
         for currency, caps in sorted(part.get("caps", {}).items())
@@ -86,7 +86,7 @@ CAPS = {
 
 
 def desk_limits(name: str, part: Mapping[str, Json]) -> list[DeskLimit]:
-    """Return a desk's limits in its own words; one that the document leaves out has its default."""
+    """Return a desk's limits in its own words, with defaults for those not in the document."""
     held, desk = part.get("limits", {}), DESKS.get(name)
     if desk is None:
         return [DeskLimit(key, "", in_words(value)) for key, value in held.items()]

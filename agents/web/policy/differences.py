@@ -15,20 +15,20 @@ from agents.web.policy.limits import OF_FIRST, WORDS, Told
 
 @dataclass(frozen=True)
 class LimitLine:
-    """One limit: what it is called and does, and its value for each pattern."""
+    """One limit: its name, what it does, and its value for each pattern."""
 
     name: str
     means: str
-    values: tuple[tuple[str, str], ...]  # pattern and value; one with "" where all have the same
+    values: tuple[tuple[str, str], ...]  # pattern and value; one with "" if all are equal
 
 
 def lines(
     limits: Limits, *, patterns: Iterable[str], desk: str = ""
 ) -> list[tuple[str, list[LimitLine]]]:
-    """Return the limits of some patterns by topic. The rules are told by themselves.
+    """Return the limits of some patterns by topic, except rules, which are shown separately.
 
-    Without rules of the first desk those that hold for any desk are left, and of a run of `desk`
-    nothing of another one is.
+    Without rules of the first desk, only limits that apply to any desk remain; for a run of
+    `desk`, those of other desks are left out.
     """
     is_first = desk == FIRST_DESK if desk else limits.covers(FIRST_DESK)
     limits = _of_one(limits, desk) if desk else limits
@@ -48,7 +48,7 @@ def lines(
 
 
 def _of_one(limits: Limits, desk: str) -> Limits:
-    """Return the limits without the tiers of other desks, and without counts of their tools."""
+    """Return the limits without the tiers and tool counts of other desks."""
     tiers, own = limits.tiers or {}, limits.of("", desk).executable
     calls, repeats = (
         counts if desk == FIRST_DESK else {k: n for k, n in (counts or {}).items() if k in own}
@@ -68,13 +68,13 @@ class LimitDifference:
     """A limit that changed from one version to the next."""
 
     name: str
-    where: str  # the patterns or the desk it changed for; "" where that is all of them
+    where: str  # its patterns or desk; "" for all
     before: str
     after: str
 
 
 def differences(old: Limits, new: Limits, *, patterns: Iterable[str]) -> list[LimitDifference]:
-    """Return what changed between two versions, in the order of the page."""
+    """Return the changes between two versions, in the order of the page."""
     names = list(patterns)
     pairs = {name: (old.of(name), new.of(name)) for name in names}
     is_gone_or_new = old.covers(FIRST_DESK) != new.covers(FIRST_DESK)
@@ -94,7 +94,7 @@ def differences(old: Limits, new: Limits, *, patterns: Iterable[str]) -> list[Li
 
 
 def _of_desks(old: Limits, new: Limits) -> list[LimitDifference]:
-    """Return what changed of declared desks: a desk that is new or gone, and each limit."""
+    """Return the changes of declared desks: new or removed desks, and each limit."""
     before, after = old.desks or {}, new.desks or {}
     found = []
     if (was := old.covers(FIRST_DESK)) != new.covers(FIRST_DESK):
@@ -119,7 +119,7 @@ def _of_desks(old: Limits, new: Limits) -> list[LimitDifference]:
 
 
 def _apart(was: str, now: str) -> tuple[str, str]:
-    """Return two values, and of two lists only what one has and the other has not."""
+    """Return two values; of two lists, only the items that the other lacks."""
     before, after = was.split(", "), now.split(", ")
     gone = [item for item in before if item not in after]
     new = [item for item in after if item not in before]

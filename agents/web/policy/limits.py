@@ -1,6 +1,6 @@
-"""Each limit of a policy in words: page, history of versions and docs draw from this table.
+"""Each limit of a policy in words, for the policy page, its history and the docs.
 
-One table, to be looked up rather than read.
+One long table, for looking up.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from agents.sdk.argument_words import in_words
 from agents.web.formats import cost, desk_title, duration, thousands, with_article
 
 Told: TypeAlias = Callable[[Limits], str]
-ANY_TOOL = ""  # stands for a tool that the document does not name
+ANY_TOOL = ""  # any tool that the document does not name
 _OFTEN = {1: "once", 2: "twice"}
 MASKED = {CARDS: "card numbers", IBANS: "IBANs", EMAILS: "email addresses"}
 
 
 @dataclass(frozen=True)
 class Words:
-    """What a limit is called, how its value is written, what it does and what happens beyond it."""
+    """A limit's name, how its value is written, what it does and what happens beyond it."""
 
     name: str
     told: Told
@@ -33,13 +33,13 @@ class Words:
 
     @classmethod
     def of_desk(cls, limit: str, told: Told) -> Words:
-        """Return what the desk that has this limit says of it."""
+        """Return the words of the desk that declares this limit."""
         name, means = LIMITS[limit]
         return cls(name, told, means)
 
     @classmethod
     def of_first(cls, limit: str) -> Words:
-        """Return what the first desk declares of a limit of its own."""
+        """Return the words of the first desk for a limit of its own."""
         one = FIRST_LIMITS[limit]
         unit = {"unit": one.unit}
         return cls(one.label, lambda p: in_words(p.first_limit(limit), unit), one.help)
@@ -58,7 +58,7 @@ def _count_of(count: int, noun: str) -> str:
 
 
 def _counts(counts: Mapping[str, int] | None, *, others: int) -> str:
-    """Say how often each tool may be called: read_account 3 times, any other once."""
+    """Return how often each tool may be called: read_account 3 times, any other once."""
     named = {**dict(sorted((counts or {}).items())), "any other" if counts else "any tool": others}
     return ", ".join(
         f"{tool} {_OFTEN.get(count, f'{count} times')}" for tool, count in named.items()
@@ -79,7 +79,7 @@ def _most(count: int | None) -> str:
 
 
 def _tiers(limits: Limits) -> str:
-    """Say who approves what: up to EUR 1,000.00, any reviewer; above that, two members of Leads."""
+    """Return who approves what: up to EUR 1,000.00, any reviewer; above that, two of Leads."""
     told = [
         f"{desk_title(desk)}: {'; '.join(_tier(tier, currency, tiers) for tier in tiers)}"
         for desk, held in read_tiers(limits.tiers or {}).items()
@@ -307,7 +307,7 @@ PATTERNS = {
         "decides. What the agent rewrites by itself does not count.",
     ),
 }
-# What only replays of recorded cases turn on; in the strict profile all of them are off.
+# Flags for replaying recorded cases only; all are off in the strict profile.
 REPLAYS = {
     "forget_refusals": Words(
         "Only the latest refusal counts",
@@ -343,10 +343,10 @@ PRIVACY = {
         "are masked under every policy; docs/operations.md lists the forms that are found.",
     ),
 }
-# What holds for the first desk alone: a page of a policy without its rules leaves it out.
+# Limits of the first desk alone: left out for a policy without its rules.
 OF_FIRST = {*MONEY, *PATTERNS, *REPLAYS, "hand_over", "tells_subject"}
 OF_FIRST |= {"rules", "proposable", "executable"}  # of other desks, each says its own
-# By topic, and each limit by its name in the document.
+# By topic; each limit by its name in the document.
 WORDS: dict[str, dict[str, Words]] = {
     "Money": MONEY,
     "People": PEOPLE,

@@ -25,7 +25,7 @@ block before a change, a change before approval by a person.
 
 
 def policy_reference() -> str:
-    """Return the page as Markdown. Values are those of the profile strict."""
+    """Return the page as Markdown, with the values of the profile strict."""
     strict = SYSTEMS[FIRST_DESK].profiles["strict"]
     rules = [_row(name, *words_of(name)) for name in sorted(RULES)]
     parts = [_BEGIN + "\n".join(rules) + "\n"]

@@ -1,4 +1,4 @@
-"""What the policy page shows: a version in words, and what each publication changed."""
+"""The policy page: a version in words, and what each publication changed."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ PUBLISHED = 30  # publications shown of one workspace
 
 @dataclass(frozen=True)
 class Publication:
-    """A version that came into force."""
+    """The publication of a version."""
 
-    version: PolicyVersion | None  # None: there is no such version any more
+    version: PolicyVersion | None  # None: the version is gone
     number: int
-    by: str  # "" is the making of the workspace
+    by: str  # "": the workspace was created with it
     at: datetime
     changes: Sequence[LimitDifference]
     note: str  # why there are no changes to show, or ""
@@ -34,14 +34,14 @@ class Publication:
 
 @dataclass(frozen=True)
 class VersionPage:
-    """One version in words, and how the workspace came to its published one, newest first."""
+    """One version in words, and the workspace's publications, newest first."""
 
     workspace: Workspace
     version: PolicyVersion | None  # None: the workspace has no policy
-    is_published: bool  # what new runs follow
-    topics: Sequence[tuple[str, Sequence[LimitLine]]]  # [] where the version cannot be read
+    is_published: bool  # new runs follow it
+    topics: Sequence[tuple[str, Sequence[LimitLine]]]  # [] if the version cannot be read
     rules: Sequence[RuleLine]
-    desks: Sequence[DeskPart]  # declared ones; the rest of the version is of the first
+    desks: Sequence[DeskPart]  # declared ones; the rest of the version is the first desk's
     history: Sequence[Publication]
     has_older: bool
 
@@ -51,7 +51,7 @@ class VersionPage:
 
 
 def show(workspace: Workspace, version: PolicyVersion | None) -> VersionPage:
-    """Return a version of a workspace's policy as the page shows it, in four queries."""
+    """Return a version of a workspace's policy for the page, in four queries."""
     events = _publications(workspace)
     numbers = {event.facts["number"] for event in events[: PUBLISHED + 1]}
     found = PolicyVersion.objects.filter(workspace=workspace, number__in=numbers)
@@ -75,9 +75,9 @@ def show(workspace: Workspace, version: PolicyVersion | None) -> VersionPage:
 
 
 def _publications(workspace: Workspace) -> list[Event]:
-    """Return the events that put a version into force, newest first; those that can be read.
+    """Return the readable events that published a version, newest first.
 
-    A workspace begins with a version that nobody published: it is made together with it.
+    A workspace is created with its first version, which nobody published.
     """
     own = Event.objects.filter(workspace=workspace, run=None)
     published = read_events(own.filter(kind="policy.published").order_by("-pk"), PUBLISHED + 2)
@@ -113,16 +113,16 @@ def _publication(
 
 
 def team_names(workspace: int) -> dict[str, str]:
-    """Return what the teams of a workspace are called, by their short names."""
+    """Return the names of a workspace's teams by short name."""
     return dict(Team.objects.filter(workspace=workspace).values_list("slug", "name"))
 
 
 def readable_limits(
     version: PolicyVersion | None, teams: Mapping[str, str] = NOT_NAMED
 ) -> Limits | None:
-    """Return the limits of a version, or None for one that cannot be read.
+    """Return a version's limits for display, or None if they cannot be read.
 
-    To be shown: tiers then have the names of their `teams`, in place of the short ones.
+    Tiers then have the full names of `teams` in place of short ones.
     """
     try:
         limits = version.limits() if version else None

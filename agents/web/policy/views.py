@@ -1,4 +1,4 @@
-"""The policy: what runs follow, in words, and who published it."""
+"""The policy that runs follow, in words, and who published it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from agents.web.policy import versions
 
 @page
 def policy(request: HttpRequest) -> HttpResponse:
-    """Show the published version, or the one that is asked for; publishing is a command."""
+    """Show the published or the requested version; publishing is a command."""
     found = access.workspaces_to_audit(access.person(request), "the policy")
     workspaces = sorted(found.select_related("policy"), key=lambda workspace: workspace.pk)
     workspace = access.choose_workspace(workspaces, request.GET.get("workspace", ""))
@@ -28,7 +28,7 @@ def policy(request: HttpRequest) -> HttpResponse:
 
 
 def _version(workspace: Workspace, number: str) -> PolicyVersion | None:
-    """Return the version that an address asks for, else the published one. Raises Http404."""
+    """Return the version in an address, by default the published one. Raises Http404."""
     if not number or (workspace.policy and number == str(workspace.policy.number)):
         return workspace.policy
     wanted = whole_number(number)

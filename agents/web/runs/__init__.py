@@ -1,1 +1,1 @@
-"""The runs: their list, and the page of one."""
+"""The list of runs, and the page of one run."""

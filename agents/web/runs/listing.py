@@ -1,4 +1,4 @@
-"""Find runs: filters in the address, pages by keyset, and rows that tell cases apart."""
+"""The list of runs: filters in the address, pages by keyset, and rows that tell cases apart."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from agents.web.newest import newest, older
 from agents.web.times import read_time
 
 PAGE = 50
-FEW = 5000  # runs with some words, or in a state: so many keys are sorted without more ado
+FEW = 5000  # runs with some words or in a state whose keys can simply be sorted
 FILTERS = (
     "state",
     "pattern",
@@ -43,22 +43,22 @@ FILTERS = (
 
 @dataclass(frozen=True)
 class RunRow:
-    """A run as the list shows it: who, how much, what came of it, whose, how long."""
+    """A run in the list: subject, amounts, outcome, launcher and duration."""
 
     run: Run
-    asked: str  # the most that was put to a person; "" for no amount
-    paid: str  # of each currency; "" for nothing
+    asked: str  # the highest amount put to a person; "" for none
+    paid: str  # in each currency; "" for nothing
     outcome: str
-    seconds: float  # from its launch to its end, or until now
+    seconds: float  # from its launch to its end or until now
 
 
 @dataclass(frozen=True)
 class Runs:
-    """A page of runs, the filter that led to it, and where the next one begins."""
+    """A page of runs, its filter, and where the next page begins."""
 
     rows: Sequence[RunRow]
     given: dict[str, str]
-    older: str  # what to ask for after this page; "" where nothing is older
+    older: str  # mark of the next page; "" if nothing is older
 
     @property
     def query(self) -> str:
@@ -79,7 +79,7 @@ def find_runs(user: User, asked: QueryDict) -> Runs:
 
 
 def _rows(runs: Sequence[Run], now: datetime) -> list[RunRow]:
-    """Return runs with what they asked for and paid, in two queries for a page."""
+    """Return runs with requested and paid amounts, in two queries for a page."""
     paid, asked = dict[UUID, list[tuple[str, int]]](), dict[UUID, tuple[int, str]]()
     letters = letter_tools()
     effects = Effect.objects.filter(run__in=runs, state=EffectState.DONE).exclude(tool__in=letters)
@@ -102,7 +102,7 @@ def _rows(runs: Sequence[Run], now: datetime) -> list[RunRow]:
 
 
 def outcome_of(run: Run) -> str:
-    """Return what became of a run in a line: the sentence of its end, or what it waits for."""
+    """Return a run's outcome in a line: the sentence of its end, or what it waits for."""
     if run.state == RunState.DONE:
         answer = run.outcome.get("answer", "") if isinstance(run.outcome, dict) else ""
         return str(answer) or end_sentence(run.stop_reason)
@@ -113,12 +113,12 @@ def outcome_of(run: Run) -> str:
 
 def _filter_runs(found: QuerySet[Run], given: dict[str, str]) -> QuerySet[Run]:
     if any("\0" in text for text in given.values()):
-        return found.none()  # no stored text holds it, and PostgreSQL refuses to look
+        return found.none()  # no stored text contains it, and PostgreSQL rejects it
     exact = {"state": "state", "pattern": "pattern"}
     for name, column in exact.items():
         if name in given:
             found = found.filter(**{column: given[name]})
-    if "launcher" in given:  # by number: of somebody unknown nothing is read
+    if "launcher" in given:  # by id, so that nothing is read for an unknown person
         known = User.objects.filter(username=given["launcher"]).values_list("pk", flat=True).first()
         found = found.none() if known is None else found.filter(launched_by=known)
     if "policy" in given:
@@ -138,10 +138,10 @@ def _filter_runs(found: QuerySet[Run], given: dict[str, str]) -> QuerySet[Run]:
 def _search_runs(
     found: QuerySet[Run], given: dict[str, str], workspaces: Sequence[int], *, after: UUID | None
 ) -> QuerySet[Run]:
-    """Return a page of the runs that have the words asked for, newest first.
+    """Return a page of the runs that contain the given words, newest first.
 
-    PostgreSQL's index of words knows no order: those of few runs come from it and are sorted,
-    words of many are looked for run by run in the list's order, where a page is full soon.
+    PostgreSQL's index of words has no order: rare words are found by it and sorted, common ones
+    are looked for in the list's order, where a page is soon full.
     """
     words = [
         WordBeginnings.of(given[name], of_reason=name == "stop_reason")
@@ -153,7 +153,7 @@ def _search_runs(
     if not all(one.begin for one in words):
         return found.none()
     if not words:
-        # In the list's order, a state that few runs are in is looked for in all of them.
+        # In the list's order, a rare state would be looked for in all runs.
         if not _is_rare(given.get("state")):
             return newest(found, workspaces, "created_at", PAGE + 1)
     elif connection.vendor == "sqlite":
@@ -166,13 +166,13 @@ def _search_runs(
         if len(keys) > FEW:
             return newest(found, workspaces, "created_at", PAGE + 1)
         found = Run.objects.filter(pk__in=keys)
-    # Adding 0 hides the column from its index: SQLite would read every run of the workspaces.
+    # Adding 0 hides the column from its index, by which SQLite would read every run.
     page = found.alias(of=F("workspace") + 0).filter(of__in=workspaces)
     return page.order_by("-created_at", "-pk")[: PAGE + 1]
 
 
 def _is_rare(state: str | None) -> bool:
-    """Tell whether no more than FEW runs of all workspaces are in a state; None is every state."""
+    """Tell whether at most FEW runs of all workspaces are in a state; None is every state."""
     return state is not None and Run.objects.filter(state=state)[: FEW + 1].count() <= FEW
 
 
@@ -181,14 +181,14 @@ def _mark(run: Run) -> str:
 
 
 def _after(found: QuerySet[Run], place: tuple[datetime, UUID] | None) -> QuerySet[Run]:
-    """Go on behind a run."""
+    """Keep the runs after a place in the list."""
     if place is None:
         return found
     return older(found, "created_at", *place)
 
 
 def _place(mark: str) -> tuple[datetime, UUID] | None:
-    """Read a page's mark; an invalid one stands for the first page."""
+    """Read a page's mark; an invalid one means the first page."""
     at, _, key = mark.partition("_")
     when = read_time(at)
     try:

@@ -1,4 +1,4 @@
-"""The words of a turn: what it proposed, what came of it, and all of it as JSON."""
+"""The words of a turn: its proposal, its outcome, and all of it as JSON."""
 
 from __future__ import annotations
 
@@ -33,30 +33,30 @@ def title_of(name: str, steps: Sequence[Step], action: Json) -> str:
 
 
 def _reviewed_action(steps: Sequence[Step]) -> Json:
-    """Return a turn's action as the policy left it; None where nothing was reviewed."""
+    """Return a turn's action as the policy left it; None if nothing was reviewed."""
     reviews = [reply_of(step) for step in steps if step.kind == "review" and step.reply]
     return reviews[-1]["action"] if reviews else None
 
 
 def note_of(steps: Sequence[Step]) -> str:
-    """Return what an agent wrote where the console answered in its own words."""
+    """Return the agent's own words when the console answered in its sentences."""
     action = _reviewed_action(steps)
     return str(action.get("note", "")) if action else ""
 
 
 def ignored_calls(steps: Sequence[Step]) -> list[str]:
-    """Return the tool calls that a model sent beside its answer, which nobody heeds."""
+    """Return the tool calls that a model sent beside its answer, which are ignored."""
     calls = (reply_of(s).get("tool_calls", ()) for s in steps if s.kind == "ask" and s.reply)
     return [str(call) for told_of in calls for call in told_of]
 
 
 def is_output_of_step(name: str, action: Json) -> bool:
-    """Tell whether a turn is what one step of a workflow put out, not what a run answers."""
+    """Tell whether a turn is the output of a workflow's step, not the answer of a run."""
     return action.get("kind") == "final" and not is_answer_of_run(name)
 
 
 def summary_of(steps: Sequence[Step], action: Json, *, is_output: bool) -> str:
-    """Say in a line what came of a turn: the outcome of its call, or what is answered."""
+    """Return a turn's outcome in a line: that of its call, or the answer."""
     calls = [step for step in steps if step.kind in ("ask", "use")]
     if calls and calls[-1].failed:
         return end_sentence(calls[-1].failed)
@@ -74,7 +74,7 @@ def summary_of(steps: Sequence[Step], action: Json, *, is_output: bool) -> str:
 
 
 def _fields(reply: Json) -> str:
-    """Write what a tool answered with on one level, the longer texts left out."""
+    """Return a tool's reply flattened, without its longer texts."""
     if not isinstance(reply, dict):
         return str(reply)
     flat = {key: value for key, value in reply.items() if not isinstance(value, dict)}

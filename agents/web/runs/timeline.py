@@ -1,4 +1,4 @@
-"""One time axis for a run: what took how long, with long silences folded."""
+"""A run's time axis, with long gaps folded."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 LONGEST_GAP = 10.0  # seconds; a longer one is folded
-FOLDED = 0.12  # of the active time: how wide a folded gap is drawn
-LEAST = 0.8  # percent: what is shorter could not be seen
+FOLDED = 0.12  # width of a folded gap, as a share of the active time
+LEAST = 0.8  # percent; anything narrower could not be seen
 
 
 @dataclass(frozen=True)
 class Bar:
-    """Where something is drawn: percent from the left, and of the width."""
+    """A place on the axis: percent from the left, and percent of the width."""
 
     x: float
     width: float
@@ -20,21 +20,21 @@ class Bar:
 
 @dataclass(frozen=True)
 class Axis:
-    """Places moments on a scale of 0 to 100."""
+    """A scale of 0 to 100 for times."""
 
     spans: Sequence[tuple[float, float]]  # (from, to) in seconds: busy, or a gap short enough
     fold: float  # seconds that a folded gap is drawn as
     length: float  # of the whole axis, in drawn seconds
 
     def bar(self, begin: float, end: float) -> Bar:
-        """Return where [begin, end) is drawn."""
+        """Return the place of [begin, end)."""
         x, until = self._place(begin), self._place(end)
         width = max(until - x, LEAST)
         return Bar(round(min(x, 100 - width), 2), round(width, 2))
 
     @property
     def quarters(self) -> list[tuple[int, str]]:
-        """Return percent and time of four marks; none where something is folded."""
+        """Return percent and time of four marks; none if a gap is folded."""
         if len(self.spans) != 1:
             return []
         return [(x, f"{self.length * x / 100:.1f} s") for x in (0, 25, 50, 75)]
@@ -44,7 +44,7 @@ class Axis:
         for number, (begin, end) in enumerate(self.spans):
             drawn += self.fold if number else 0.0
             if at <= begin:
-                # Within the gap before this span: half of it stands for any moment in it.
+                # Any time in the gap before this span is drawn at its middle.
                 drawn -= self.fold / 2 if number and at < begin else 0.0
                 break
             drawn += min(at, end) - begin
@@ -54,7 +54,7 @@ class Axis:
 
 
 def axis(busy: Sequence[tuple[float, float]]) -> Axis:
-    """Return the axis for some busy spans: (begin, end) in seconds, in any order."""
+    """Return the axis for busy spans (begin, end) in seconds, in any order."""
     spans: list[tuple[float, float]] = []
     for begin, end in sorted(busy):
         if spans and begin - spans[-1][1] <= LONGEST_GAP:

@@ -1,7 +1,7 @@
-"""A run as a page shows it: its steps as proposal, ruling, person and execution.
+"""The trace of a run: its steps as proposal, ruling, person and execution.
 
-Everything is derived from the rows of the run; nothing here knows who reads it, so that one
-rendering serves everybody who watches.
+Everything is derived from the run's rows and independent of the reader, so that one rendering
+serves every viewer.
 """
 
 from __future__ import annotations
@@ -47,30 +47,30 @@ class Meter:
 
 @dataclass(frozen=True)
 class Trace:
-    """A run with everything it wrote down."""
+    """A run with everything it recorded."""
 
     run: Run
-    steps: Sequence[Step]  # in their order
+    steps: Sequence[Step]  # in order
     turns: Sequence[RunTurn]
     shown: Sequence[RunTurn]  # TURNS of them
     meters: Sequence[Meter]
-    end: str  # why it ended, as a sentence; "" while it has not, or where it ended well
-    counts: Sequence[tuple[str, str, int]]  # role, word and number of the turns shown that stand so
+    end: str  # why it ended badly, as a sentence, or ""
+    counts: Sequence[tuple[str, str, int]]  # role, word and number of turns shown, by state
     result: Json
     waiting: Escalation | None
     moved: str  # "" for nothing
-    is_untold: bool  # the run is over, has paid, and wrote to nobody
-    asked: str  # what was proposed, also a second time; "" for nothing
+    is_untold: bool  # the run is over and has paid without writing to anyone
+    asked: str  # the proposed payment; "" for none
     tokens: int
     cost: str
     seconds: float
-    waited: float  # seconds for people
+    waited: float  # seconds spent waiting for people
 
 
 def trace(run: Run, *, at: datetime | None = None, before: int | None = None) -> Trace:
     """Return a run with its steps, escalations and effects, in three queries.
 
-    Its newest turns are shown, or those before the turn of this number.
+    Shows its newest turns, or those before the turn number `before`.
     """
     now = at or timezone.now()
     steps = list(run.steps.order_by("position"))
@@ -121,7 +121,7 @@ def trace(run: Run, *, at: datetime | None = None, before: int | None = None) ->
 
 
 def _wait_seconds(escalation: Escalation, now: datetime) -> float:
-    """Return the seconds that a request waited, at most until it expired or its run ended."""
+    """Return how many seconds a request waited: at most until it expired or its run ended."""
     end = escalation.decided_at or now
     if end == now and escalation.state != EscalationState.OPEN:
         end = min(escalation.expires_at, escalation.run.ended_at or now)
@@ -129,7 +129,7 @@ def _wait_seconds(escalation: Escalation, now: datetime) -> float:
 
 
 def _proposed_text(asked: Sequence[tuple[str, int]]) -> str:
-    """Return the proposed payment in words; of several the largest, as each may repeat another."""
+    """Return the largest proposed payment in words, as proposals may repeat each other."""
     if not asked:
         return "no payment or change proposed"
     most = max(asked, key=lambda money: money[1])
@@ -140,7 +140,7 @@ def _proposed_text(asked: Sequence[tuple[str, int]]) -> str:
 
 
 def moved_sums(effects: Iterable[Effect]) -> str:
-    """Return the sums paid by the ledger, or else how many calls changed something; or ""."""
+    """Return the sums paid by the ledger, else the number of calls that changed something."""
     done = _done_effects(effects)
     sums = format_sums((e.currency, e.amount_minor) for e in done if e.amount_minor)
     return sums or _calls(len(done))
@@ -165,7 +165,7 @@ def _is_letter(effect: Effect) -> bool:
 
 
 def _end(stop_reason: str, turns: Sequence[RunTurn]) -> str:
-    """Say why a run ended badly, in the words of the rule that blocked where there are no ours."""
+    """Return why a run ended badly, in our words or else those of the blocking rule."""
     code = stop_reason.partition(":")[2]
     rulings = [ruling for turn in turns for ruling in (turn.ruling, turn.again) if ruling]
     said = [str(ruling["sentence"]) for ruling in rulings if ruling["reason"] == code]
@@ -210,7 +210,7 @@ def _counts(turns: Sequence[RunTurn]) -> list[tuple[str, str, int]]:
 
 
 def run_page(run: Run, *, before: int | None = None) -> dict[str, Json]:
-    """Return what the live part of a run's page is rendered from, as `trace` does."""
+    """Return the template context for the live part of a run's page; `before` as in `trace`."""
     found = trace(run, before=before)
     part, read = ("", None) if run.is_emptied else ABOVE.get(run.pattern, ("", None))
     waits = run.state == RunState.QUEUED and run.wake_at

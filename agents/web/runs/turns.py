@@ -1,4 +1,4 @@
-"""The turns of a run: what was proposed at once, and everything that came of it.
+"""The turns of a run: each proposal with everything that followed from it.
 
 One file: each function adds one part of a turn, in the order of the page.
 """
@@ -39,24 +39,24 @@ from agents.web.runs.timeline import Bar, axis
 
 @dataclass(frozen=True)
 class RunTurn:
-    """What was proposed at once, and everything that came of it."""
+    """One proposal with everything that followed from it."""
 
     number: int  # from 1, as people count them
     name: str  # 2, dispatch/sales, finalize
     title: str
-    asked: str  # what is watched of a call, as proposed: an amount, else a date or a choice
+    asked: str  # the main argument as proposed: an amount, else a date or a choice
     final: str  # the same as it ran or may run
-    money: tuple[str, int] | None  # currency and minor units of what was proposed to pay
+    money: tuple[str, int] | None  # currency and minor units of the proposed payment
     writes: bool  # it proposes a call that changes something
     said: str
-    note: str  # the agent's own words beside an answer; "" where there are none
+    note: str  # the agent's own words beside an answer, or ""
     ignored: Sequence[str]  # tool calls that a model sent unasked
-    role: str  # a ruling's, or the step's own: running, failed, waiting
+    role: str  # a ruling's or the step's own: running, failed, waiting
     word: str
     steps: Sequence[Step]
     ruling: Json  # the first review's deciding ruling; None: nothing was reviewed
     rulings: Sequence[Json]
-    again: Json  # the ruling after a person had decided
+    again: Json  # the ruling after a person's decision
     escalation: Escalation | None
     effect: Effect | None
     stages: Sequence[ActionStage]
@@ -68,7 +68,7 @@ class RunTurn:
 
     @property
     def calls_in_words(self) -> str:
-        """Say which models were asked how often and with how many tokens: to them + from them."""
+        """Return the models asked, how often, and with how many tokens: to them + from them."""
         asked: dict[str, list[Step]] = {}
         for step in self.steps:
             if step.model:
@@ -77,13 +77,13 @@ class RunTurn:
 
     @property
     def expires(self) -> str:
-        """Return what happens to the turn's request if nobody answers in time; "" without one."""
+        """Return what happens if nobody answers the turn's request in time; "" without one."""
         held = self.escalation
         return request_of(held.kind, held.action).expires if held else ""
 
     @property
     def opens(self) -> bool:
-        """True where there is more to it than a line."""
+        """Tell whether there is more to show than a line."""
         return bool(self.escalation or self.changes or len(self.rulings) > 1)
 
 
@@ -96,7 +96,7 @@ def _calls_in_words(model: str, calls: Sequence[Step]) -> str:
 
 
 def cost_of(steps: Sequence[Step]) -> str:
-    """Say what the models cost; one call of unknown price makes the sum unknown."""
+    """Return the models' cost; one call of unknown price makes the sum unknown."""
     asked = [step for step in steps if step.kind == "ask" and step.ended_at and not step.failed]
     if not asked:
         return ""
@@ -106,13 +106,13 @@ def cost_of(steps: Sequence[Step]) -> str:
 
 
 def steps_of_turn(steps: Sequence[Step], number: int) -> list[Step]:
-    """Return the steps of a turn by its number; none where there is no such turn."""
+    """Return the steps of a turn by its number; none if there is no such turn."""
     groups = list(_groups(steps).values())
     return groups[number - 1] if 0 < number <= len(groups) else []
 
 
 def _groups(steps: Sequence[Step]) -> dict[str, list[Step]]:
-    """Return the steps of each turn, in their order."""
+    """Return the steps of each turn, in order."""
     groups: dict[str, list[Step]] = {}
     for step in steps:
         if step.kind != "say":
@@ -136,7 +136,7 @@ def turns_of(
     is_over: bool,
     errors_fail: bool,
 ) -> list[RunTurn]:
-    """Return the turns of a run; `blocks` are those that it ended with."""
+    """Return the turns of a run; `blocks` are the blocked proposals it ended with."""
     spans = {step.pk: _span(step, now) for step in steps if step.kind in ("ask", "use")}
     waits = {pk: (_clock(e.created_at), _clock(e.decided_at or now)) for pk, e in held.items()}
     scale = axis(list(spans.values()))
@@ -147,7 +147,7 @@ def turns_of(
             name,
             own,
             unusable=unusable.get(name, ""),
-            # The newest: an earlier one may have been asked again.
+            # The newest: an earlier one may have been replaced.
             escalation=next((held[s.pk] for s in reversed(own) if s.pk in held), None),
             effect=next((effects[s.pk] for s in own if s.pk in effects), None),
             bars=[scale.bar(*spans[s.pk]) for s in own if s.pk in spans],
@@ -160,14 +160,14 @@ def turns_of(
 
 
 def _unusable_replies(steps: Sequence[Step], blocks: Sequence[Json]) -> dict[str, str]:
-    """Return why replies of the agent could not be used, as it was told, by the turn's name."""
+    """Return by turn why the agent's replies could not be used, as told to it."""
     inputs = [step.asked.get("inputs") or {} for step in steps if step.kind == "ask"]
     told = [*blocks, *(block for asked in inputs for block in asked.get("blocked", ()))]
     return {str(b["step"]): b["sentence"] for b in told if b["rule"] == UNREADABLE}
 
 
 def _span(step: Step, now: datetime) -> tuple[float, float]:
-    """Return when a step was busy, by its measured seconds and not by the times of its row."""
+    """Return when a step was busy, by its measured seconds instead of the times of its row."""
     begin = _clock(step.begun_at)
     return begin, begin + step.seconds if step.ended_at else max(_clock(now), begin)
 
@@ -229,7 +229,7 @@ def _turn(
 
 
 def _decision(review: Step) -> str:
-    """Return what a review decided; an output of a step that is kept, as its note, is approved."""
+    """Return a review's decision; a step's output that is kept as its note is approved."""
     reply, asked = reply_of(review), review.asked["action"]
     is_kept = "note" in (reply["action"] or {})
     is_approved = is_kept and reply["allows"] and is_output_of_step(_group(review.key), asked)
@@ -239,13 +239,13 @@ def _decision(review: Step) -> str:
 def _standing(
     steps: Sequence[Step], decision: str, escalation: Escalation | None, *, errors_fail: bool
 ) -> tuple[str, str]:
-    """Return role and word of where a turn stands: what went wrong counts before what was allowed.
+    """Return role and word of a turn's state: what went wrong counts before what was allowed.
 
-    An earlier call that failed was made again.
+    An earlier call that failed was repeated.
     """
     calls = [step for step in steps if step.kind in ("ask", "use")]
     if calls and calls[-1].failed == "killed":
-        return "block", "Stopped"  # a person said no; nothing broke
+        return "block", "Stopped"  # a person said no; nothing failed
     if calls and (calls[-1].failed or (errors_fail and _reports_error(calls[-1]))):
         return "failed", "Failed"
     if escalation and escalation.state in ESCALATION_ROLES:

@@ -1,4 +1,4 @@
-"""Runs: find them, read one with all its steps, stop it."""
+"""Runs: find them, read one with all its steps, stop one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LINES = 30  # of the audit log, on a run's page
 
 @page
 def runs(request: HttpRequest) -> HttpResponse:
-    """List the runs that fit the filter, newest first."""
+    """List the runs that match the filter, newest first."""
     found = listing.find_runs(access.person(request), request.GET)
     shown = {"found": found, "given": found.given, "nav": "runs"}
     return render(
@@ -35,20 +35,20 @@ def runs(request: HttpRequest) -> HttpResponse:
 
 @page
 def run(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Show a run: what it was to do, each step, and what came of it."""
+    """Show a run: its goal, each step, and its outcome."""
     return _page(request, access.run_for(access.person(request), pk))
 
 
 @page
 def run_json(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Give a run's result, as the command line prints it, for programs and for the files."""
+    """Return a run's result as JSON, as the command line prints it."""
     found = access.run_for(access.person(request), pk)
     return JsonResponse(results.result(found), json_dumps_params={"ensure_ascii": False})
 
 
 @page
 def run_turn(request: HttpRequest, pk: UUID, number: int) -> HttpResponse:
-    """Give what the steps of a turn asked and were answered, as text: it can be long."""
+    """Return the requests and replies of a turn's steps as text, which can be long."""
     found = access.run_for(access.person(request), pk)
     steps = (
         [] if found.is_emptied else steps_of_turn(list(found.steps.order_by("position")), number)
@@ -60,7 +60,7 @@ def run_turn(request: HttpRequest, pk: UUID, number: int) -> HttpResponse:
 
 @action
 def cancel(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Stop a run for good; 409 where it has ended or moved on meanwhile."""
+    """Stop a run for good; 409 if it has ended or moved meanwhile."""
     user = access.person(request)
     found = access.run_to_cancel(user, pk)
     reason = request.POST.get("reason", "").strip()
@@ -101,7 +101,7 @@ def _page(
         "lines": tell_events(newest),
         "most_lines": LINES,
         "may_cancel": part.role in access.CANCELS and found.state not in ENDED,
-        # It grows while one looks: nothing that would be pushed down stands below its steps.
+        # The page grows while one reads: nothing below its steps may be pushed down.
         "is_watched": found.state in (RunState.QUEUED, RunState.RUNNING),
         "may_run_again": part.role in access.LAUNCHES and _can_run_again(found),
         "sentence": sentence,
@@ -111,7 +111,7 @@ def _page(
 
 
 def _can_run_again(found: Run) -> bool:
-    """Tell whether a run came to no good end, and nobody has launched it anew."""
+    """Tell whether a run ended badly and has not been launched again."""
     ended_badly = found.state in (RunState.STOPPED, RunState.FAILED)
     is_real = not (found.erased_at or found.simulation)
     return ended_badly and is_real and not found.launched_again.exists()

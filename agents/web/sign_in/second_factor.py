@@ -1,4 +1,4 @@
-"""One's own second factor: set up, recovery codes, removal; and who has to set one up first."""
+"""One's own second factor: setting up, recovery codes, removal; and who must set one up first."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from agents.web.forms import BadForm, only
 from agents.web.pages import action, lead, page
 
 GetResponse: TypeAlias = Callable[[HttpRequest], HttpResponse]
-# What remains to somebody who has to enrol first.
+# The pages open to a person who has to enrol first.
 REMAIN = ("second-factor", "second-factor-change", "sign-out", "theme", "keys", "invitation")
 
 
 class EnrolFirst:
-    """Lead whoever lacks a factor that a role of theirs needs to set it up, from every page."""
+    """Redirect people who lack a required second factor from every page to its setup."""
 
     def __init__(self, get_response: GetResponse) -> None:
         self.get_response = get_response
@@ -36,7 +36,7 @@ class EnrolFirst:
         return self.get_response(request)
 
     def process_view(self, request: HttpRequest, *view: Any) -> HttpResponse | None:
-        """Answer in place of the view, or leave it to it (None)."""
+        """Answer in place of the view, or return None to let it answer."""
         match = request.resolver_match
         if not request.user.is_authenticated or match is None or match.url_name in REMAIN:
             return None
@@ -48,17 +48,17 @@ class EnrolFirst:
 
 @page
 def second_factor(request: HttpRequest) -> HttpResponse:
-    """Show whether one has a second factor, or the secret of one that is being set up."""
+    """Show whether a person has a second factor, or the secret of one being set up."""
     return _page(request)
 
 
 @action
 @sensitive_post_parameters("password", "code")
 def second_factor_change(request: HttpRequest) -> HttpResponse:
-    """Begin, confirm or remove one's factor, or have new recovery codes; those are shown once.
+    """Begin, confirm or remove one's factor, or get new recovery codes, which are shown once.
 
-    All but a code of a secret that was just shown needs the password too, or whoever has a stolen
-    session could make it outlast the theft. Once the factor counts, the session has another key.
+    Everything except confirming needs the password too, or a thief could make a stolen session
+    last. Once the factor is active, the session gets another key.
     """
     user, posted, at = access.person(request), request.POST, timezone.now()
     code, codes = posted.get("code", ""), list[str]()
@@ -85,7 +85,7 @@ def second_factor_change(request: HttpRequest) -> HttpResponse:
 
 
 def _check_password(request: HttpRequest) -> None:
-    """Refuse who does not know the password; wrong ones count as at the sign-in. Raises BadForm."""
+    """Check the password; wrong ones count as at the sign-in. Raises BadForm."""
     name, password = access.person(request).get_username(), request.POST.get("password", "")
     if authenticate(request, username=name, password=password) is None:
         raise BadForm("password", "That is not your password.")
@@ -116,6 +116,6 @@ def _in_fours(text: str) -> str:
 
 
 def _draw_code(url: str) -> SafeString:
-    """Return a QR code as markup without styles or scripts, which the CSP would refuse."""
+    """Return a QR code as markup without styles or scripts, which the CSP would block."""
     drawn = segno.make(url, error="m", micro=False).svg_inline(light="#fff", omitsize=True)
     return mark_safe(drawn)  # noqa: S308 - shapes and numbers that segno writes, no text of anybody's

@@ -32,7 +32,7 @@ BACKEND = "agents.web.access.MembersBackend"
 
 
 class SignIn(auth.LoginView):
-    """Django's, which asks whoever has a second factor for its code before they are in."""
+    """Django's sign-in, which also asks for the code of a second factor if there is one."""
 
     template_name = "sign_in/page.html"
     redirect_authenticated_user = True
@@ -42,7 +42,7 @@ class SignIn(auth.LoginView):
         user = form.get_user()
         if operations.factor_of(user) is None:
             return super().form_valid(form)
-        self.request.session.cycle_key()  # whoever planted the cookie does not share this
+        self.request.session.cycle_key()  # not shared with someone who planted the cookie
         self.request.session[PENDING] = {
             "user": user.pk,
             "proof": user.get_session_auth_hash(),  # another password ends it
@@ -77,7 +77,7 @@ def sign_in_code(request: HttpRequest) -> HttpResponse:
 
 
 def _password_passed(request: HttpRequest) -> User | None:
-    """Return who typed the right password here a moment ago."""
+    """Return the user whose password was just entered correctly, or None."""
     passed = request.session.get(PENDING, {})
     user = User.objects.filter(pk=passed.get("user"), is_active=True).first()
     is_so = user is not None and secrets.compare_digest(
@@ -90,7 +90,7 @@ sign_out = auth.LogoutView.as_view()
 
 
 def too_many(request: HttpRequest, response: HttpResponse | None, tried: Json) -> HttpResponse:
-    """Say that a name has to wait, whether or not there is such a person."""
+    """Answer that a name has to wait, whether or not such a user exists."""
     seconds = int(settings.AXES_COOLOFF_TIME.total_seconds())
     said = render(request, "429.html", {"minutes": seconds // 60}, status=429)
     said["Retry-After"] = str(seconds)
@@ -99,7 +99,7 @@ def too_many(request: HttpRequest, response: HttpResponse | None, tried: Json) -
 
 @action
 def become(request: HttpRequest, name: str) -> HttpResponse:
-    """Go on as another of the demo's people; 404 anywhere but under `manage.py demo`."""
+    """Continue as another of the demo's people; 404 outside `manage.py demo`."""
     user = start_here.person_to_become(access.person(request), name)
     login(request, user, backend=BACKEND)
     return redirect(_ours(request))
@@ -107,13 +107,13 @@ def become(request: HttpRequest, name: str) -> HttpResponse:
 
 @require_POST
 def theme(request: HttpRequest) -> HttpResponse:
-    """Remember light or dark, and go back to the page."""
+    """Store the choice of light or dark, and go back to the page."""
     return _remember(request, "theme", THEMES)
 
 
 @require_POST
 def keys(request: HttpRequest) -> HttpResponse:
-    """Remember whether single keys do anything (WCAG 2.1.4), and go back to the page."""
+    """Store whether single keys are enabled (WCAG 2.1.4), and go back to the page."""
     return _remember(request, "keys", ("on", "off"))
 
 
@@ -133,7 +133,7 @@ def _remember(request: HttpRequest, name: str, allowed: tuple[str, ...]) -> Http
 
 
 def _ours(request: HttpRequest) -> str:
-    """Return the page that a form leads to, or the first one where that is not ours."""
+    """Return the form's target page, or the overview if that is elsewhere."""
     back = request.POST.get("back", "/")
     is_ours = url_has_allowed_host_and_scheme(back, allowed_hosts={request.get_host()})
     return back if is_ours else "/"

@@ -1,1 +1,1 @@
-"""How requests are decided: by rule, by reviewer and by hour, for whoever leads and for oneself."""
+"""How requests are decided, by rule, reviewer and hour: for leads, and for oneself."""

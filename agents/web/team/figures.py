@@ -1,7 +1,6 @@
-"""What the team page shows, and to whom: closed days from their sums, the newest by an index.
+"""The team page's figures: past days from stored sums, the newest by an index.
 
-A lead is an admin, who sees everybody, or whom a team names, for its members. An auditor sees the
-rules; who decides sees themselves.
+An admin sees everyone, a team's lead its members, an auditor the rules, a reviewer themselves.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from agents.models import Membership, ReviewDay, Role, Team, Workspace
 from agents.web import access
 
 USUAL, LONGEST = 28, 92  # days of a range
-FRESH = 2 * DAY  # that may be read without sums
+FRESH = 2 * DAY  # read without stored sums
 
 
 @dataclass(frozen=True)
@@ -33,12 +32,12 @@ class Sight:
 
     workspace: Workspace
     has_rules: bool
-    people: frozenset[int] | None  # whose figures; None: everybody's
+    people: frozenset[int] | None  # whose figures; None: everyone's
 
 
 @dataclass(frozen=True)
 class DayRange:
-    """Days (UTC) from the first to the last, and from when on they are read without sums."""
+    """Days (UTC) from first to last, and the time from which stored sums are not used."""
 
     first: date
     last: date
@@ -51,7 +50,7 @@ class DayRange:
 
 @dataclass(frozen=True)
 class FigureLine:
-    """The figures of a rule or a person, as they are read."""
+    """The figures of a rule or a person, for display."""
 
     name: str
     figures: ReviewFigures
@@ -70,7 +69,7 @@ class FigureLine:
 
     @property
     def adjusted_by(self) -> str:
-        """Return what was taken off, "" where nothing was."""
+        """Return the deducted sums in words, "" for none."""
         return format_sums(sorted(self.figures.taken_off.items()))
 
     @property
@@ -96,18 +95,18 @@ class FigureLine:
 
 @dataclass(frozen=True)
 class TeamFigures:
-    """A range's figures, by rule and by person, and how many waited at each hour on average."""
+    """A range's figures by rule and person, and the average number waiting at each hour."""
 
     rules: Sequence[FigureLine]
     people: Sequence[FigureLine]
-    hours: Sequence[tuple[int, float]]  # of the day in the viewer's zone; none where none waited
-    is_behind: bool  # the sweep has yet to sum some of the days
+    hours: Sequence[tuple[int, float]]  # of the day in the viewer's zone; empty if none waited
+    is_behind: bool  # some days are not summed yet
 
 
 def sights_of(user: User, slug: str) -> list[Sight]:
-    """Return what a person may see per workspace, the named one first.
+    """Return what a person may see in each workspace, the named one first, in one query.
 
-    In one query. Raises Http404, PermissionDenied.
+    Raises Http404, PermissionDenied.
     """
     parts = access.parts_of(user)
     if slug:
@@ -126,7 +125,7 @@ def sights_of(user: User, slug: str) -> list[Sight]:
 
 
 def _sight(part: Membership, led: set[int] | None) -> Sight | None:
-    """Return what a member may see who leads these people; None: no team."""
+    """Return what a member who leads `led` may see; None: they lead no team."""
     if part.role == Role.ADMIN:
         return Sight(part.workspace, True, None)
     own = {part.user_id} if part.role == Role.REVIEWER else set()
@@ -137,7 +136,7 @@ def _sight(part: Membership, led: set[int] | None) -> Sight | None:
 
 
 def read_range(first: str, last: str, *, at: datetime) -> DayRange:
-    """Return the range that an address asks for; the last USUAL days for what cannot be one."""
+    """Read the range in an address; the last USUAL days if it is invalid."""
     today = at.astimezone(UTC).date()
     begin, end = _day(first), min(_day(last) or today, today)
     if begin is None or begin > end:
@@ -177,7 +176,7 @@ def team_figures(sight: Sight, chosen: DayRange, *, at: datetime) -> TeamFigures
 
 def _stored_figures(sight: Sight, chosen: DayRange) -> dict[tuple[str, int | None], ReviewFigures]:
     found: dict[tuple[str, int | None], ReviewFigures] = {}
-    # None that was summed since the range was read: its requests are read one by one.
+    # Not a day summed since the range was read, whose requests are read one by one.
     ours = ReviewDay.objects.filter(workspace=sight.workspace, day__lt=chosen.fresh_from)
     ours = ours.filter(day__gte=chosen.first, day__lte=chosen.last)
     if sight.people is not None:
@@ -189,7 +188,7 @@ def _stored_figures(sight: Sight, chosen: DayRange) -> dict[tuple[str, int | Non
 
 
 def _names(sight: Sight, users: set[int]) -> dict[int, str]:
-    """Return the names of those whose figures are seen."""
+    """Return the names of the people shown."""
     seen = users if sight.people is None else users & sight.people
     return dict(User.objects.filter(pk__in=seen).values_list("pk", "username"))
 
@@ -201,7 +200,7 @@ def _most(line: tuple[str, ReviewFigures]) -> tuple[int, str]:
 def _by_hour(
     rules: Sequence[tuple[str, ReviewFigures]], chosen: DayRange
 ) -> list[tuple[int, float]]:
-    """Return how many requests waited on average at each hour, by the clock of whoever looks."""
+    """Return the average number of requests waiting at each hour, in the viewer's zone."""
     offset = timezone.localtime().utcoffset() or timedelta()
     shift = round(offset.total_seconds() / 3600)
     waited = [sum(one.waited[(hour - shift) % 24] for _, one in rules) for hour in range(24)]

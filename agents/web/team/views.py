@@ -1,4 +1,4 @@
-"""The team page, and its figures as a table for a spreadsheet."""
+"""The team page, and its figures as CSV."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def team(request: HttpRequest) -> HttpResponse:
 
 @page
 def team_csv(request: HttpRequest) -> HttpResponse:
-    """Give the same figures as CSV: counts and seconds as numbers, amounts in words."""
+    """Export the same figures as CSV: counts and seconds as numbers, amounts in words."""
     (sight, *_), chosen, found = _read_figures(request)
     out = io.StringIO()
     table = csv.writer(out)
@@ -65,7 +65,7 @@ def _read_figures(request: HttpRequest) -> tuple[list[Sight], DayRange, TeamFigu
 
 
 def _chart_hours(hours: Sequence[tuple[int, float]]) -> dict[str, object]:
-    """Return a bar for each hour, in parts of a hundred of the chart, and the highest share."""
+    """Return a bar for each hour, in percent of the chart, and the highest share."""
     most = max((share for _, share in hours), default=0) or 1
     bars = [
         {

@@ -1,6 +1,6 @@
-"""What the page of one pattern shows above its steps, read from the same rows.
+"""What each pattern's page shows above its steps, read from the same rows.
 
-A pattern that has nothing of its own here shows its steps alone.
+A pattern without a module here shows only its steps.
 """
 
 from __future__ import annotations

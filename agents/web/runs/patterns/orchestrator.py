@@ -1,4 +1,4 @@
-"""Orchestrator: the tasks of a plan on one time axis, each attempt a bar."""
+"""Orchestrator: the tasks of a plan on one time axis, with a bar for each attempt."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agents.core.requests import Json
 from agents.models import Step
 from agents.web.runs.timeline import Axis, Bar, axis
 
-HEALTH = {  # role and word of what the aggregate found
+HEALTH = {  # role and word of the aggregate's finding
     "green": ("approve", "Green"),
     "yellow": ("waiting", "Yellow"),
     "red": ("block", "Red"),
@@ -39,7 +39,7 @@ class TaskAttempt:
 
 @dataclass(frozen=True)
 class Task:
-    """One task of the plan, and how it stands."""
+    """One task of the plan, and its state."""
 
     name: str
     worker: str
@@ -52,7 +52,7 @@ class Task:
 
 @dataclass(frozen=True)
 class WorkerPart:
-    """What one worker found of the day, in words; "" where nothing is known."""
+    """One worker's findings about the day, in words; "" if unknown."""
 
     name: str
     told: str
@@ -60,7 +60,7 @@ class WorkerPart:
 
 @dataclass(frozen=True)
 class Written:
-    """The report's brief, and whether it was accepted or held back."""
+    """The brief of the report, and whether it was accepted or held back."""
 
     text: str
     role: str
@@ -69,7 +69,7 @@ class Written:
 
 
 def tasks(steps: Sequence[Step], now: datetime) -> Json:
-    """Return the plan's tasks, what they found of the day, and what was written of it."""
+    """Return the plan's tasks, their findings about the day, and the brief."""
     review = next((s.reply for s in steps if s.key == "plan/review" and s.reply), None)
     plan = review["action"]["tasks"] if review else []
     spans = {step.pk: _span(step, now) for step in steps if step.kind == "use"}
@@ -127,7 +127,7 @@ def _aggregate(steps: Sequence[Step]) -> Json:
 
 
 def _health(steps: Sequence[Step]) -> tuple[str, str] | None:
-    """Return role and word of the day's health; None before the tasks were put together."""
+    """Return role and word of the day's health; None before the results are aggregated."""
     found = _aggregate(steps)
     return HEALTH.get(str(found["health"]), ("failed", str(found["health"]))) if found else None
 
@@ -140,7 +140,7 @@ def _missing(steps: Sequence[Step]) -> Sequence[str]:
 
 
 def _parts(found: Json) -> list[WorkerPart]:
-    """Return the facts of the day, part by part; none before they were put together."""
+    """Return the facts of the day by part; none before they are aggregated."""
     names = ("sales", "payments", "inventory") if found else ()
     return [
         WorkerPart(name, " · ".join(map(_fact, sorted(found.get(name, {}).items()))))

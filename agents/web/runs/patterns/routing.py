@@ -14,7 +14,7 @@ from agents.web.formats import spell_out
 
 @dataclass(frozen=True)
 class SpecialistAttempt:
-    """One specialist that was asked, and what they said."""
+    """One specialist's attempt, and their answer."""
 
     number: str
     target: str
@@ -25,7 +25,7 @@ class SpecialistAttempt:
 
 
 def way(steps: Sequence[Step], now: datetime) -> Json:
-    """Return who was asked, in order."""
+    """Return the specialists' attempts, in order."""
     found = []
     for step in steps:
         if step.kind != "use":

@@ -20,7 +20,7 @@ VERDICTS = {
 
 @dataclass(frozen=True)
 class Phase:
-    """One of the five."""
+    """One of the five phases."""
 
     name: str
     role: str
@@ -30,10 +30,10 @@ class Phase:
 
 @dataclass
 class Round:
-    """What was said of one round of a step."""
+    """One round of a step."""
 
     number: int
-    said: dict[str, Json] = field(default_factory=dict)  # facts by kind of line
+    said: dict[str, Json] = field(default_factory=dict)  # recorded facts by kind of line
     assessment: Assessment | None = None
 
     @property
@@ -61,7 +61,7 @@ class Round:
 
     @property
     def went_well(self) -> bool:
-        """Tell whether the round had no trigger and the judge said to continue."""
+        """Tell whether the round had no trigger and the judge's verdict was to continue."""
         return not self.triggers and self.verdict == VERDICTS["continue"]
 
     @property
@@ -79,7 +79,7 @@ class StepPart:
     """One step of the declared workflow."""
 
     name: str
-    told: Json = None  # the line that says how the commitment was given
+    told: Json = None  # the line on how the commitment was given
     commitment: Commitment | None = None
     rounds: list[Round] = field(default_factory=list)
     calls: int = 0
@@ -98,7 +98,7 @@ class StepPart:
 
     @property
     def standing(self) -> tuple[str, str, str]:
-        """Return role, icon and words of how the step stands."""
+        """Return role, icon and words of the step's state."""
         if not self.is_supervised:
             words = "running" if self.is_busy else "not supervised"
             return ("running", "running", words) if self.is_busy else ("waiting", "skip", words)
@@ -109,7 +109,7 @@ class StepPart:
 
 
 def rounds(steps: Sequence[Step], now: datetime) -> Json:
-    """Return the steps of the workflow in the order they were begun."""
+    """Return the steps of the workflow in the order in which they began."""
     parts: dict[str, StepPart] = {}
     for step in steps:
         name = step.key.partition("/")[0]
@@ -128,7 +128,7 @@ def rounds(steps: Sequence[Step], now: datetime) -> Json:
 
 
 def _one_model(steps: Sequence[Step]) -> str:
-    """Return the model that judged its own work; "" where judge and executor differ."""
+    """Return the model that judged its own work; "" if judge and executor differ."""
     by_role: dict[str, set[str]] = {}
     for step in steps:
         if step.kind == "ask" and step.model:
@@ -137,7 +137,7 @@ def _one_model(steps: Sequence[Step]) -> str:
 
 
 def _take_text(part: StepPart, key: str, text: str) -> None:
-    """Take down what the agent promised, and after each round what it says of its work."""
+    """Store the agent's commitment or, after a round, its own account of the work."""
     if key == f"{part.name}/commit":
         part.commitment = read_commitment(text)
     elif key == f"{part.name}/post":
