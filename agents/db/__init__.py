@@ -1,5 +1,5 @@
-"""The fast layer: statements that go to the driver, compiled once, several in a round trip.
+"""The fast layer: statements compiled once and sent to the driver, several in a round trip.
 
-For what a drive asks many times a run (engine, record, ledger). Pages, commands and whatever a
-person triggers read and write by Django's ORM. docs/fast-layer.md says when which.
+For queries that a run makes many times (engine, record, ledger). Pages, commands and people's
+operations use Django's ORM; docs/fast-layer.md says when to use which.
 """

@@ -1,7 +1,7 @@
-"""Values of columns, as the driver takes them and as they are read back.
+"""Convert column values for the driver and back.
 
-Django asks each value of each row what it is, through several functions. Here that is settled
-once a column or once a type, for what the hot path's rows hold; anything else is Django's.
+Django inspects each value of each row through several functions. Here the conversion is chosen
+once per column or type, for the values in the hot path's rows; any other is left to Django.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from psycopg.types.json import Jsonb
 
 Reading: TypeAlias = Callable[[Any], Any]
 
-# What every driver takes as it is, for any column but JSON.
+# Types that every driver takes unchanged, for any column except JSON.
 _AS_THEY_ARE = frozenset({str, int, bool, type(None)})
 
 
@@ -39,7 +39,7 @@ def to_driver(value: Any, vendor: str, *, is_json: bool = False) -> Any:
     return str(value) if isinstance(value, str) else value  # a state's name
 
 
-@lru_cache(64)  # what one transaction writes has one time
+@lru_cache(64)  # the rows of a transaction share one time
 def _time(value: datetime) -> str:
     return str(connection.ops.adapt_datetimefield_value(value))
 
@@ -52,7 +52,7 @@ _ON_SQLITE: dict[type, Callable[[Any], Any]] = {
 
 
 def readings(columns: Sequence[Any], compiler: Any) -> list[tuple[int, Reading]]:
-    """Return how the columns of a query are read back, by their place, where it takes anything."""
+    """Return the conversions for reading a query's columns, by position, if any are needed."""
     found: list[tuple[int, Reading]] = []
     for place, (converters, column) in compiler.get_converters(columns).items():
         target = column.target if isinstance(column, Col) else None

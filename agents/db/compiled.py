@@ -1,9 +1,8 @@
 """Queries of the hot path, compiled once.
 
-Django compiles a query each time it is made, which costs several times what a small database
-takes to answer it. A compiled query is written as any other, with Param where a value is to
-come, and afterwards is only its SQL. Everything that is not asked many times a run stays a
-plain query.
+Django compiles a query each time it is made, which takes several times as long as a small database
+needs to answer it. A compiled query is written like any other, with a Param for each value, and is
+then reused as SQL. Queries that a run does not repeat many times stay plain ones.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ M = TypeVar("M", bound=Model)
 
 
 class Param(Value):
-    """A value that is named when the query is made. JSON needs its field; not after `__in`."""
+    """A value that is given when the query is made. JSON needs its field; not for `__in`."""
 
     def __init__(self, name: str, field: Any = None) -> None:
         super().__init__(name, field)
@@ -38,7 +37,7 @@ class Param(Value):
 
 @dataclass(frozen=True)
 class Compiled:
-    """What is left of a query once it is compiled."""
+    """A compiled query: its SQL and the places of its parameters."""
 
     sql: str
     places: Sequence[Any]
@@ -47,7 +46,7 @@ class Compiled:
     readings: Sequence[tuple[int, Reading]]
 
     def rows(self, done: Any) -> Iterable[Sequence[Any]]:
-        """Return what the database answered."""
+        """Return the rows of the answer."""
         for row in require_answer(done).fetchall():
             values = list(row)
             for place, read in self.readings:
@@ -63,18 +62,18 @@ class CompiledSelect(Generic[M]):
         self._compiled: dict[str, Compiled] = {}
 
     def all(self, **given: object) -> list[M]:
-        """Return the rows in their order."""
+        """Return the rows in order."""
         return self.fetch(**given).get()
 
     def fetch(self, **given: object) -> Pending[list[M]]:
-        """Ask for the rows, maybe together with other things."""
+        """Fetch the rows, in an open pipeline if any."""
         found, done = self._send(given)
         return Pending(
             lambda: [_as_model(found.model, found.names, row) for row in found.rows(done)]
         )
 
     def get(self, **given: object) -> M:
-        """Return the only row. Raises the model's DoesNotExist where there is none."""
+        """Return the only row. Raises the model's DoesNotExist if there is none."""
         found = self.all(**given)
         if not found:
             missing: Any = self._build().model
@@ -87,7 +86,7 @@ class CompiledSelect(Generic[M]):
         return self.fetch_tuples(**given).get()
 
     def fetch_tuples(self, **given: object) -> Pending[list[tuple[Any, ...]]]:
-        """Ask for the rows as `tuples` returns them, maybe together with other things."""
+        """Fetch the rows as in `tuples`, in an open pipeline if any."""
         found, done = self._send(given)
         return Pending(lambda: [tuple(row) for row in found.rows(done)])
 
@@ -96,13 +95,13 @@ class CompiledSelect(Generic[M]):
         return next(iter(self.all(**given)), None)
 
     def _send(self, given: dict[str, object]) -> tuple[Compiled, Any]:
-        """Return the compiled query, and the cursor that it was sent by."""
+        """Send the query. Return it compiled, and its cursor."""
         database = connections[DEFAULT_DB_ALIAS]
         found = self.for_database(database)
         return found, send(database, found.sql, fill_params(found.places, given, database.vendor))
 
     def for_database(self, database: BaseDatabaseWrapper) -> Compiled:
-        """Return the query as a database of this kind is sent it."""
+        """Return the query as compiled for this kind of database."""
         return self._compiled.get(database.vendor) or self._compile()
 
     def _compile(self) -> Compiled:
@@ -110,7 +109,7 @@ class CompiledSelect(Generic[M]):
         compiler = queryset.query.get_compiler(connection=connection)
         sql, places = compiler.as_sql()
         columns = [column for column, _, _ in compiler.select]
-        # A sum is of no column: it comes as a tuple only.
+        # A sum belongs to no column, so it comes only as a tuple.
         names = [column.target.attname if isinstance(column, Col) else "" for column in columns]
         found = Compiled(sql, tuple(places), queryset.model, names, readings(columns, compiler))
         self._compiled[connection.vendor] = found
@@ -125,11 +124,11 @@ class CompiledUpdate:
         self._compiled: dict[str, tuple[str, Sequence[Any]]] = {}
 
     def __call__(self, **given: object) -> int:
-        """Change the rows. Return how many there were."""
+        """Update the rows. Return their number."""
         return self.send(**given).get()
 
     def send(self, **given: object) -> Pending[int]:
-        """Send the change, maybe together with other things; the answer is how many there were."""
+        """Send the update, in an open pipeline if any; the answer is the number of rows."""
         database = connections[DEFAULT_DB_ALIAS]
         sql, places = self._compiled.get(database.vendor) or self._compile()
         done = send(database, sql, fill_params(places, given, database.vendor))
@@ -153,7 +152,7 @@ def _as_model(model: type[M], names: Sequence[str], row: Sequence[Any]) -> M:
 
 
 def fill_params(places: Sequence[Any], given: Mapping[str, object], vendor: str) -> list[Any]:
-    """Return the parameters of a query, with what is given in its places."""
+    """Return the parameters of a query with the given values filled in."""
     return [
         to_driver(given[at.value], vendor, is_json=at.is_json) if type(at) is Param else at
         for at in places

@@ -1,8 +1,8 @@
 """Send compiled statements straight to the driver.
 
-Django's cursors look at each statement anew: they exchange its placeholders, on PostgreSQL they
-write its values into it, so the server has to plan it each time. What is compiled once is sent as
-it is, and on PostgreSQL prepared by the server (OPTIONS "prepare_threshold").
+Django's cursors process each statement again: they replace its placeholders and, on PostgreSQL,
+write its values into it, so that the server plans it each time. A compiled statement is sent as it
+is and, on PostgreSQL, prepared by the server (OPTIONS "prepare_threshold").
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Execute: TypeAlias = Callable[[BaseDatabaseWrapper, str, Sequence[Any]], Any]
 
 
 class Pending(Generic[T]):
-    """An answer that was asked for. Within `pipeline`, `get` it when the block has ended."""
+    """A pending answer. Within `pipeline`, call `get` after the block."""
 
     __slots__ = ("_read",)
 
@@ -36,7 +36,7 @@ class Pending(Generic[T]):
         self._read = read
 
     def get(self) -> T:
-        """Return the answer. Raises RuntimeError where it cannot have come yet."""
+        """Return the answer. Raises RuntimeError if it cannot have arrived yet."""
         return self._read()
 
 
@@ -50,10 +50,10 @@ _here = _Here()
 
 
 def send(database: BaseDatabaseWrapper, sql: str, params: Sequence[Any]) -> Any:
-    """Send a statement with %s in the places of `params`; return the driver's cursor.
+    """Send a statement with %s for each of `params`; return the driver's cursor.
 
-    Errors are Django's, and what watches statements (execute_wrapper, the debug cursor) sees it.
-    Within `pipeline` the cursor holds its answer only afterwards: see `require_answer`.
+    Errors are Django's, and its execute wrappers and debug cursor see the statement. Within
+    `pipeline` the cursor has its answer only afterwards: see `require_answer`.
     """
     if database.force_debug_cursor and not _here.is_open:
         cursor: Any = database.cursor()
@@ -77,32 +77,32 @@ def send(database: BaseDatabaseWrapper, sql: str, params: Sequence[Any]) -> Any:
 def _forget_plans(database: BaseDatabaseWrapper) -> None:
     """Close a connection after an error outside a transaction, because its plans may be wrong.
 
-    A table has changed since, or psycopg takes for prepared what the server skipped after the
-    error. With a ROLLBACK it forgets them all; without one the statement would fail for ever.
+    A table may have changed, or psycopg may consider statements prepared that the server skipped
+    after the error. A ROLLBACK would clear its plans; without one the statement would always fail.
     """
     if database.vendor == "postgresql" and not (_here.is_open or database.in_atomic_block):
         database.close()
 
 
 def _open(database: BaseDatabaseWrapper) -> None:
-    """Do what Django does before each cursor: a connection that was kept may be dead."""
+    """Prepare a connection as Django does before each cursor, as a kept one may be dead."""
     database.close_if_health_check_failed()
     database.ensure_connection()
 
 
 def require_answer(cursor: Any) -> Any:
-    """Return a cursor that holds its answer. Raises RuntimeError where it cannot have come yet."""
+    """Return a cursor with its answer. Raises RuntimeError if it cannot have arrived yet."""
     if _here.is_open:
         raise RuntimeError("what is sent together is answered when the block has ended")
     return cursor
 
 
 def pipeline() -> AbstractContextManager[None]:
-    """Send the block's statements in one go: on PostgreSQL in one round trip, not one each.
+    """Send the block's statements together: on PostgreSQL in one round trip.
 
-    Their errors come where the block ends, their answers afterwards. Only compiled statements
-    take part: a plain query would take "not answered yet" for an answer, so it is refused. SQLite
-    answers at once and is as strict, so that what passes there is right on PostgreSQL.
+    Errors are raised at the end of the block, and answers are available after it. Only compiled
+    statements may take part: a plain query would mistake a missing answer for an empty one and is
+    refused. SQLite answers at once and is as strict, so that its tests count for PostgreSQL.
     """
     database = connections[DEFAULT_DB_ALIAS]
     if database.force_debug_cursor or _here.is_open:
@@ -133,7 +133,7 @@ def _in_one_go(database: BaseDatabaseWrapper) -> AbstractContextManager[object]:
 
 
 def fetch_now(ask: Callable[P, Pending[T]], *args: P.args, **given: P.kwargs) -> T:
-    """Return the answer to what `ask` sends, in one go with the BEGIN before it."""
+    """Return the answer to what `ask` sends, in one round trip with a BEGIN before it."""
     with pipeline():
         answer = ask(*args, **given)
     return answer.get()
@@ -150,7 +150,7 @@ def _watch(
     sql: str,
     params: Sequence[Any],
 ) -> Any:
-    """Let a wrapper of Django's contract see a statement."""
+    """Show a statement to one of Django's execute wrappers."""
 
     def inner(sql: str, params: Sequence[Any], many: bool, context: dict[str, Any]) -> Any:
         return execute(database, sql, params)
@@ -159,7 +159,7 @@ def _watch(
 
 
 class _Fetched(NamedTuple):
-    """What SQLite answered. It is read at once: a cursor left open would see later changes."""
+    """SQLite's answer, read at once: an open cursor would see later changes."""
 
     rows: list[tuple[Any, ...]]
     rowcount: int
@@ -187,8 +187,8 @@ def _on_postgresql(database: BaseDatabaseWrapper, sql: str, params: Sequence[Any
 def _with_numbers(sql: str) -> bytes:
     """Return a statement with the server's own placeholders.
 
-    Psycopg would put them in, and with more than fifty each time anew, which takes longer than
-    to send the statement.
+    Psycopg would convert them, with more than fifty on each call, which takes longer than sending
+    the statement.
     """
     first, *others = sql.replace("%%", "\0").split("%s")
     numbered = (f"${number}{text}" for number, text in enumerate(others, 1))
@@ -196,7 +196,7 @@ def _with_numbers(sql: str) -> bytes:
 
 
 def on_new_connection(connection: BaseDatabaseWrapper, **kwargs: Any) -> None:
-    """Send PostgreSQL integers in one width: each size would prepare another statement."""
+    """Send integers to PostgreSQL in one width: each size would prepare another statement."""
     if connection.vendor == "postgresql":
         connection.connection.adapters.register_dumper(int, Int8Dumper)
         connection.connection.prepared_max = STATEMENTS

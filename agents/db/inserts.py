@@ -1,4 +1,4 @@
-"""Rows of the hot path, written by their columns: one statement, without Django's signals."""
+"""Write rows of the hot path by column: one statement, without Django's signals."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ NO_KEYS: Mapping[str, Any] = MappingProxyType({})
 
 
 def insert_rows(*rows: Model) -> None:
-    """Insert rows of one model in one statement, and give them their keys. Sends no signals."""
+    """Insert rows of one model in one statement and set their keys. Sends no signals."""
     send_rows(*rows).get()
 
 
 def send_rows(*rows: Model) -> Pending[None]:
-    """Insert rows, maybe together with other things; `get` gives them their keys."""
+    """Insert rows, in an open pipeline if any; `get` sets their keys."""
     model, is_numbered = type(rows[0]), rows[0].pk is None
     keys = send_columns(model, [vars(row) for row in rows], is_numbered)
 
@@ -38,7 +38,7 @@ def send_rows(*rows: Model) -> Pending[None]:
 
 
 def _mark_saved(row: Model, key: object) -> None:
-    """Note on a row that it is in the database, under this key."""
+    """Mark a row as saved under this key."""
     row.pk = key
     row._state.adding, row._state.db = False, DEFAULT_DB_ALIAS
 
@@ -49,10 +49,10 @@ def send_columns(
     is_numbered: bool = True,
     keys: Mapping[str, CompiledSelect[Any]] = NO_KEYS,
 ) -> Pending[list[Any]]:
-    """Insert rows that are no models yet, by their columns; the answer is their keys.
+    """Insert rows given as columns; the answer is their keys.
 
-    A column in `keys` holds the key that its query finds: a row has in it what that is given. So
-    rows can be sent together with those that they refer to.
+    A column in `keys` is set to the key that its query finds; the row holds the query's parameters.
+    So rows can be sent together with those that they refer to.
     """
     database = connections[DEFAULT_DB_ALIAS]
     found = {name: query.for_database(database) for name, query in keys.items()}
@@ -66,15 +66,14 @@ def send_columns(
 
 
 def insert_new(row: Model) -> bool:
-    """Insert a numbered row, unless one like it is there. Return False if so.
+    """Insert a numbered row unless an equal one exists. Return False if one does.
 
-    It is there if any unique column has the value: whoever names one of several still fails at
-    another, where two insert the same row at once. Waits for a transaction that has inserted it;
-    the own one goes on either way.
+    Rows are equal if any unique column is: naming one column would let concurrent inserts fail at
+    another. Waits for a transaction that has inserted the row; one's own goes on either way.
     """
     database = connections[DEFAULT_DB_ALIAS]
     sql, columns = _insert(type(row), True, 1, unless=" ON CONFLICT DO NOTHING")
-    with pipeline():  # with a BEGIN before it
+    with pipeline():  # together with a BEGIN
         done = send(database, sql, _values(vars(row), columns, database.vendor))
     keys = require_answer(done).fetchall()
     for (key,) in keys:
@@ -83,16 +82,16 @@ def insert_new(row: Model) -> bool:
 
 
 def update_row(row: Model, *names: str) -> None:
-    """Write the columns `names` of a row, or all of them where none is named."""
+    """Update the columns `names` of a row, by default all."""
     database = connections[DEFAULT_DB_ALIAS]
     sql, columns = _update(type(row), names)
     send(database, sql, _values(vars(row), columns, database.vendor))
 
 
 def new_row(model: type[M], **columns: object) -> M:
-    """Return a row to insert as `model(**columns)` does, without its signals.
+    """Return a new row as `model(**columns)` does, without its signals.
 
-    Columns have the names of their attributes: `run_id`.
+    Columns are named by attribute: `run_id`.
     """
     row = model.__new__(model)
     constant, made = _defaults(model)
@@ -106,7 +105,7 @@ def new_row(model: type[M], **columns: object) -> M:
 
 
 class _Column(NamedTuple):
-    """A column to write: the attribute that has its value."""
+    """A column to write, and the attribute with its value."""
 
     name: str
     is_json: bool
@@ -123,7 +122,7 @@ def _columns(fields: Iterable[Field[Any, Any]]) -> Columns:
 def _defaults(
     model: type[Model],
 ) -> tuple[dict[str, object], tuple[tuple[str, Callable[[], object]], ...]]:
-    """Return what columns of a new row hold: always the same, and what is made each time."""
+    """Return the columns' defaults: constants, and functions called for each row."""
     fields = model._meta.concrete_fields
     made = [field for field in fields if callable(field.default)]
     constant = {f.attname: f.get_default() for f in fields if f not in made}
@@ -138,7 +137,7 @@ def _insert(
     keys: tuple[tuple[str, str], ...] = (),
     unless: str = "",
 ) -> tuple[str, Columns]:
-    """Return an INSERT of so many rows, and the columns of each; keys come back if numbered."""
+    """Return an INSERT of `count` rows, and their columns; it returns keys if numbered."""
     fields = [f for f in model._meta.concrete_fields if not (is_numbered and f.primary_key)]
     names = ", ".join(_quote(field) for field in fields)
     start = f"INSERT INTO {connection.ops.quote_name(model._meta.db_table)} ({names}) VALUES"
@@ -151,7 +150,7 @@ def _insert(
 
 @cache
 def _update(model: type[Model], names: tuple[str, ...]) -> tuple[str, Columns]:
-    """Return an UPDATE of one row, and its columns with the key last."""
+    """Return an UPDATE of one row, and its columns followed by the key."""
     key = model._meta.pk
     changed = [f for f in model._meta.concrete_fields if not names or f.name in names]
     fields = tuple(field for field in changed if field is not key)
@@ -168,7 +167,7 @@ def _quote(field: Field[Any, Any]) -> str:
 def _values(
     row: Mapping[str, Any], columns: Columns, vendor: str, keys: Mapping[str, Compiled] = NO_KEYS
 ) -> list[Any]:
-    """Return what the driver takes for these columns of a row, and what `keys` are found by."""
+    """Return a row's values for the driver, and the parameters by which `keys` are found."""
     if keys:
         return [
             value

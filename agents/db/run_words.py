@@ -1,10 +1,9 @@
-"""Find runs by words: the database's own index of what a run is known by.
+"""Find runs by words, with the database's own index.
 
-A word matches where one of a run begins with it, whatever its case: in its goal, its subject's key
-and name, its stop reason and its own key, which is one word. Any sign but letters and digits parts
-words. PostgreSQL keeps them itself, in a generated column of the run that no model has. SQLite's
-index is a table of its own (FTS5), which triggers on the run keep, also where it is erased.
-Migration 0054 made both.
+A word matches the beginning of a word of the run in any case: in its goal, its subject's key and
+name, its stop reason and its own key, which is one word. Anything but letters and digits separates
+words. PostgreSQL has a generated column that no model declares; SQLite has a table (FTS5) that
+triggers on the run maintain, also on erasure. Migration 0054 created both.
 """
 
 from __future__ import annotations
@@ -18,10 +17,10 @@ from django.db import connection
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import BooleanField, F, Func, QuerySet
 
-FEW = 200  # runs that fit the other filters, whose words are looked up by their keys
+FEW = 200  # runs matching the other filters whose words are looked up by key
 TABLE = "agents_run_words"
 COLUMNS = ("goal", "subject_key", "subject_label", "stop_reason")
-# A run's key, or how it begins, as people copy it from an address.
+# A run's key or its beginning, as people copy it from an address.
 _KEY = re.compile(r"[0-9a-f]{8}(-[0-9a-f]*)+")
 _ROW = f"(SELECT rowid FROM {TABLE} WHERE {TABLE} MATCH 'run : \"' || OLD.id || '\"')"  # noqa: S608
 SQLITE_TRIGGERS = {
@@ -37,15 +36,15 @@ SQLITE_TRIGGERS = {
 
 
 class WordBeginnings(NamedTuple):
-    """Beginnings of words that a run must all have, anywhere or in its stop reason."""
+    """Word prefixes that a run must all contain, anywhere or in its stop reason."""
 
     begin: tuple[str, ...]
     of_reason: bool = False
 
     @classmethod
     def of(cls, text: str, *, of_reason: bool = False) -> WordBeginnings:
-        """Return the words of a text as people type it; a run's key is one."""
-        # Its case is left to the index: Python makes of İ two signs, which part a word.
+        """Return the words of a typed text; a run's key is one word."""
+        # Case is left to the index: Python turns İ into two characters, which split a word.
         parts = [
             part.replace("-", "") if _KEY.fullmatch(part.lower()) else part for part in text.split()
         ]
@@ -54,7 +53,7 @@ class WordBeginnings(NamedTuple):
 
 
 class HasWords(Func):
-    """True for a run with some words, on PostgreSQL; by the index, or cheaply row by row."""
+    """True for a run with these words, on PostgreSQL; by the index, or cheaply row by row."""
 
     output_field = BooleanField()
 
@@ -79,10 +78,10 @@ def newest_on_sqlite(
     after: UUID | None,
     most: int,
 ) -> list[UUID]:
-    """Return the keys of the newest of some runs that have these words.
+    """Return the keys of the newest of some runs that contain these words.
 
-    `after` is a run that all of them are older than. The index is read backwards, each run is
-    looked up, and that ends once there are enough; of few that could be, only those are.
+    All are older than the run `after`. The index is read backwards and each run looked up until
+    there are enough; if few runs match the other filters, only those are looked up.
     """
     few = list(found.order_by().values_list("pk", flat=True)[: FEW + 1])
     if not workspaces or not few:
@@ -114,7 +113,7 @@ def _beginning(word: str) -> str:
 
 
 def purge_words() -> None:
-    """Purge deleted words from SQLite's index: merging it leaves them out."""
+    """Purge deleted words from SQLite's index by merging it."""
     if connection.vendor == "sqlite":
         with connection.cursor() as cursor:
             cursor.execute(f"INSERT INTO {TABLE} ({TABLE}) VALUES ('optimize')")  # noqa: S608

@@ -1,4 +1,4 @@
-"""Empty SQLite's log (WAL): it has the pages as they were before something was erased."""
+"""Empty SQLite's log (WAL), which still has pages from before an erasure."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ log = logging.getLogger(__name__)
 
 
 def empty_log() -> None:
-    """Write what is committed into SQLite's database file and truncate its log.
+    """Move committed pages into SQLite's database file and truncate its log.
 
-    Waits for readers as long as any statement does; where one reads on, the log says so.
+    Waits for readers as long as any statement; if one reads on, a warning is logged.
     """
     if connection.vendor != "sqlite":
         return

@@ -1,4 +1,4 @@
-"""What commands are given by name: a person, a workspace, and who says so."""
+"""Arguments that commands share: a person, a workspace, and the actor."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from agents.management.exit_codes import BAD_USAGE, REFUSED
 from agents.models import Scope, Workspace
 from agents.models.event import by_command
 
-ACTOR = "command line"  # in the record; no user name has a blank
+ACTOR = "command line"  # in the record; user names have no spaces
 
 
 def user_named(name: str) -> User:
@@ -32,7 +32,7 @@ def user_named(name: str) -> User:
 
 
 def workspace_named(slug: str) -> Workspace:
-    """Return a workspace. Raises CommandError, with those there are."""
+    """Return a workspace. Raises CommandError, naming those that exist."""
     found = Workspace.objects.filter(slug=slug).first()
     if found is None:
         known = ", ".join(Workspace.objects.order_by("slug").values_list("slug", flat=True))
@@ -44,7 +44,7 @@ def workspace_named(slug: str) -> Workspace:
 
 
 def limit_of(text: str | None, currency: str = CURRENCY) -> int | None:
-    """Return a limit in minor units; None for "none", which is any amount. Raises CommandError."""
+    """Return a limit in minor units; None for "none" (any amount). Raises CommandError."""
     if text is None or text == "none":
         return None
     try:
@@ -54,12 +54,12 @@ def limit_of(text: str | None, currency: str = CURRENCY) -> int | None:
 
 
 def first_limit(minor: int | None) -> dict[str, dict[str, int]]:
-    """Return a person's limits with that of the first desk; None for any amount."""
+    """Return a person's limits with one for the first desk; None for any amount."""
     return {} if minor is None else {FIRST_DESK: {CURRENCY: minor}}
 
 
 def add_switch(parser: ArgumentParser) -> None:
-    """Add what names a kill switch, and who moves it and why."""
+    """Add the arguments for a kill switch, its actor and the reason."""
     parser.add_argument("--workspace", required=True, help="its short name")
     narrower = parser.add_mutually_exclusive_group()
     narrower.add_argument("--pattern", help="only this pattern")
@@ -69,7 +69,7 @@ def add_switch(parser: ArgumentParser) -> None:
 
 
 def switch_of(options: dict[str, Any]) -> dict[str, Any]:
-    """Return what `add_switch` asks for, as the operations take it. Raises CommandError."""
+    """Return the arguments of `add_switch` as operations take them. Raises CommandError."""
     scope, target = Scope.WORKSPACE, ""
     for narrower in (Scope.PATTERN, Scope.TOOL):
         if (named := options[narrower.value]) is not None:
@@ -85,18 +85,18 @@ def switch_of(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def account() -> str:
-    """Return the account of the operating system that runs this, as the system knows it."""
+    """Return the name of the operating system's account that runs this process."""
     try:
         return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:  # a container may run under a number alone
+    except KeyError:  # a container's account may have only a number
         return f"uid {os.getuid()}"
 
 
 @contextmanager
 def refusals() -> Iterator[None]:
-    """Turn what an operation refuses into the command's error, with its sentence.
+    """Turn an operation's refusal into a CommandError with its sentence.
 
-    What it does is on record as done by a command.
+    Events in the block are recorded as made by a command.
     """
     try:
         with by_command(account()):

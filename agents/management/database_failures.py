@@ -1,4 +1,4 @@
-"""What a command says where the database does not do what it needs: a sentence, an exit code."""
+"""What a command prints when the database fails it: a sentence and an exit code."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from agents.engine.database_state import database_time, pending_migrations
 from agents.management.exit_codes import BEHIND, REFUSED, UNUSABLE
 
 APART = timedelta(minutes=5)  # clocks; the record doubts a time that is ten minutes off
-# Commands that make the tables they need, or need none.
+# Commands that create their tables or need none.
 UPGRADE = ("migrate", "demo", "record_cases", "startdesk")
 
 
 def refusal(name: str, *options: str) -> tuple[str, int]:
-    """Return why a command that needs our tables may not begin, and its exit code; "": it may.
+    """Return why a command may not begin, and its exit code; "" if it may.
 
-    Its database lacks migrations, or its host's clock would put wrong times on record.
+    The database may lack migrations, or the host's clock would put wrong times on record.
     """
     is_check = name == "check" and any(option.startswith("--database") for option in options)
     if not is_check and (get_commands().get(name) != "agents" or name in UPGRADE):
         return "", 0
-    count = _pending()  # 0 also where the database is away: it may come back
+    count = _pending()  # 0 if the database is unreachable, as it may come back
     apart = _seconds_apart()
     connection.close()  # threads that work or serve have their own
     if count:
@@ -36,10 +36,10 @@ def refusal(name: str, *options: str) -> tuple[str, int]:
 
 
 def explanation(error: DatabaseError, name: str) -> tuple[str, int]:
-    """Return why the command of this name met this error, in a sentence, and its exit code.
+    """Explain a command's database error in a sentence; return it with an exit code.
 
-    The sentence holds no value of a statement, and no address. That migrations are lacking is no
-    reason for those commands that apply them.
+    The sentence has no values of a statement and no address. For commands that apply migrations,
+    missing ones are no explanation.
     """
     count = 0 if name in UPGRADE else _pending()
     if count:
@@ -61,7 +61,7 @@ def _is_of_a_lock(error: DatabaseError) -> bool:
 
 
 def _seconds_apart() -> float:
-    """Return how far this host's clock is ahead of the database's; 0 where that is away."""
+    """Return by how much this host's clock is ahead of the database's; 0 if unreachable."""
     try:
         return (timezone.now() - database_time()).total_seconds()
     except DatabaseError:

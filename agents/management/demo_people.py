@@ -1,4 +1,4 @@
-"""The demo's people: one sign-in a role, with random passwords in a file of their owner's."""
+"""The demo's people: a sign-in for each role, with random passwords in a private file."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ PEOPLE = (
 
 
 def ensure_sign_ins(*, workspace: Workspace, path: Path, at: datetime) -> dict[str, str]:
-    """Make the demo's people and their passwords where missing. Return the new passwords.
+    """Create missing people and passwords of the demo. Return the new passwords.
 
-    A person whose password is not in the file gets a new one: nobody else could know it.
+    A person whose password is not in the file gets a new one, as nobody knows the old one.
     """
     known = _read_passwords(path)
     new: dict[str, str] = {}
@@ -66,9 +66,9 @@ def ensure_sign_ins(*, workspace: Workspace, path: Path, at: datetime) -> dict[s
 
 
 def _hash(password: str) -> str:
-    """Return the hash of a password that nobody can guess: rounds would only cost the start.
+    """Return the hash of an unguessable password, with few rounds for a quick start.
 
-    Django makes it anew, with all its rounds, when the person signs in.
+    Django rehashes it with all its rounds when the person signs in.
     """
     hasher = PBKDF2PasswordHasher()
     return hasher.encode(password, hasher.salt(), iterations=ROUNDS)
@@ -83,7 +83,7 @@ def _read_passwords(path: Path) -> dict[str, str]:
 
 
 def _write(path: Path, passwords: dict[str, str]) -> None:
-    """Replace the file, readable by its owner only from its first byte."""
+    """Replace the file; it is never readable by anyone but its owner."""
     draft = path.with_suffix(".new")
     draft.unlink(missing_ok=True)
     handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

@@ -1,4 +1,4 @@
-"""What the demo's people have begun: a team, a tier, and requests that they share."""
+"""Work that the demo's people have begun: a team, a tier, and requests that they share."""
 
 from __future__ import annotations
 
@@ -29,9 +29,10 @@ TIERS = {DESK: {CURRENCY: [{"up_to_minor": 100_000}, {"team": TEAM, "people": 2}
 
 
 def begin_work(workspace: Workspace, *, at: datetime) -> bool:
-    """Share out what waits, and have one person approve what takes two. Return whether it did.
+    """Share the open requests, and have one person approve one that takes two.
 
-    Once, and only where the demo's model answers: another one would cost money, and wait.
+    Once, and only with the demo's own model: another would cost time and money. Return whether
+    this was done.
     """
     if not is_demo() or Team.objects.filter(workspace=workspace).exists():
         return False
@@ -40,12 +41,12 @@ def begin_work(workspace: Workspace, *, at: datetime) -> bool:
         workspace=workspace, slug=TEAM, name=NAME, add=[mara, admin], lead=mara, actor=ADMIN, at=at
     )
     _sign_in(workspace)
-    if not settings.EMAIL_HOST:  # mail is kept in files: nobody gets any
+    if not settings.EMAIL_HOST:  # mail is written to files, so nobody gets any
         for person in PEOPLE:
             user = User.objects.get(username=person.name)
             address = f"{person.name}@example.com"
             operations.set_email(workspace=workspace, user=user, email=address, at=at, actor=ADMIN)
-    # An earlier version's demo goes on here: its people may have other roles by now.
+    # The demo may be an earlier version's, whose people may have other roles by now.
     with suppress(operations.Refused, operations.Claimed):
         _share(workspace, rita, mara, at=at)
     if DESK in DESKS:
@@ -55,7 +56,7 @@ def begin_work(workspace: Workspace, *, at: datetime) -> bool:
 
 
 def _sign_in(workspace: Workspace) -> None:
-    """Have people who did something in the history have signed in for it."""
+    """Give the people who acted in the history a time of sign-in."""
     for person in PEOPLE:
         done = Event.objects.filter(workspace=workspace, actor=person.name).aggregate(at=Max("at"))
         User.objects.filter(username=person.name, last_login=None).update(last_login=done["at"])
@@ -64,7 +65,7 @@ def _sign_in(workspace: Workspace) -> None:
 def _share(workspace: Workspace, rita: User, mara: User, *, at: datetime) -> None:
     """Let one request be snoozed, and another handed over."""
     ours = Escalation.objects.filter(workspace=workspace, state=EscalationState.OPEN)
-    waiting = ours.filter(expires_at__gt=at + SNOOZED)  # of those before, time may be over
+    waiting = ours.filter(expires_at__gt=at + SNOOZED)  # others may expire before
     if waiting.count() > 1:
         *_, later, mine = waiting.order_by("expires_at", "pk").values_list("pk", flat=True)
         operations.snooze(escalation_id=later, by=rita, until=at + SNOOZED, at=at)
@@ -73,7 +74,7 @@ def _share(workspace: Workspace, rita: User, mara: User, *, at: datetime) -> Non
 
 
 def _approve_as_first(workspace: Workspace, first: User, admin: User, *, at: datetime) -> None:
-    """Let a request come to wait for a second person."""
+    """Bring a request to the point where it waits for a second person."""
     held = workspace.policy.document if workspace.policy else {}
     document = {**held, "tiers": TIERS | (held.get("tiers") or {})}
     operations.publish_policy(workspace=workspace, document=document, by=admin, at=at)

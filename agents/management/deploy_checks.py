@@ -1,4 +1,4 @@
-"""What `check` says of an installation that lacks what it needs."""
+"""Checks of an installation for `manage.py check`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from agents.models import PolicyVersion, Run, Workspace
 def check_desks(
     *, databases: Sequence[str] | None = None, **kwargs: Any
 ) -> list[checks.CheckMessage]:
-    """Name the desks that open runs or policies in force need and this installation has not."""
+    """Name the desks that open runs or published policies need and this installation lacks."""
     if not databases:
         return []
     published = PolicyVersion.objects.filter(pk__in=Workspace.objects.values("policy"))
@@ -26,7 +26,7 @@ def check_desks(
         needed = set(going.values_list("desk", flat=True).distinct())
         needed |= {desk for version in published for desk in version.document.get("desks") or {}}
     except DatabaseError:
-        return []  # no database yet, or one that is to be migrated
+        return []  # there is no database yet, or it is about to be migrated
     lacking = ", ".join(sorted(needed - set(known_desks())))
     if not lacking:
         return []
@@ -36,7 +36,7 @@ def check_desks(
 
 
 def check_given(**kwargs: Any) -> list[checks.CheckMessage]:
-    """Name the keys, the model's server and the mail server that were not given."""
+    """Name the keys, model server and mail server that are not configured."""
     lacking = [
         (f"{name} is not given: a key of this host's own lies in the data directory.", "W001")
         for name in settings.OPSCONSOLE_OWN_KEYS

@@ -1,4 +1,4 @@
-"""How every command ends; docs/operations.md has the table."""
+"""The exit codes of commands; docs/operations.md has the table."""
 
 BAD_USAGE = 2  # or a setting that cannot be used
 REFUSED = 3  # or not as it should be

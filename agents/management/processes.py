@@ -1,4 +1,4 @@
-"""Run a few programs as one: output together, one Ctrl-C, a program that dies is started again."""
+"""Run a few programs as one: joint output, one Ctrl-C, restart of a program that dies."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from typing import IO
 
 GRACE = 4.0  # seconds a program has to end by itself before it is killed
 POLL = 0.1  # seconds
-STEADY = 30.0  # seconds after which a program counts as well, and its next fall as the first
+STEADY = 30.0  # seconds after which a program counts as healthy, and its failures from 1 again
 LONGEST_PAUSE = 10.0  # seconds
 
 
 @dataclass(frozen=True)
 class Program:
-    """A command and the name that its lines carry."""
+    """A command, and the name that prefixes its lines."""
 
     name: str
     command: Sequence[str]
-    environment: Mapping[str, str] = field(default_factory=dict)  # where ours does not say
+    environment: Mapping[str, str] = field(default_factory=dict)  # defaults; ours takes precedence
 
 
 @dataclass
@@ -63,7 +63,7 @@ def backoff(falls: int) -> float:
 
 
 def _keep_up(child: _Child) -> None:
-    """Start the program if it does not run and its pause is over."""
+    """Start the program if it is not running and its pause is over."""
     now = time.monotonic()
     if child.process and child.process.poll() is not None:
         child.falls = 1 if now - child.started_at > STEADY else child.falls + 1
@@ -75,7 +75,7 @@ def _keep_up(child: _Child) -> None:
 
 
 def _start(program: Program) -> subprocess.Popen[bytes]:
-    # A session of its own: the terminal's Ctrl-C comes to us alone, and we pass it on once.
+    # In its own session: the terminal's Ctrl-C reaches only us, and we pass it on once.
     process = subprocess.Popen(  # noqa: S603 - the commands are our own
         program.command,
         stdin=subprocess.DEVNULL,
@@ -101,7 +101,7 @@ def _say(name: str, line: str) -> None:
 
 
 def _end(processes: Sequence[subprocess.Popen[bytes]]) -> None:
-    """Ask every program and its children to end; after GRACE, end them."""
+    """Ask every program and its children to end; kill them after GRACE."""
     for process in processes:
         _signal(process, signal.SIGTERM)
     deadline = time.monotonic() + GRACE

@@ -1,1 +1,1 @@
-"""Tell people and other systems what happened: shared out once, sent until it has arrived."""
+"""Notify people and other systems of events: addressed once, sent until delivered."""

@@ -1,4 +1,4 @@
-"""Run work that may hang for good in a thread that does not keep the process from ending."""
+"""Run work that may hang for ever in a thread that does not keep the process alive."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 async def in_daemon(work: Callable[..., T], *args: Any) -> T:
-    """Do it in a thread of its own; whoever stops waiting leaves the thread to itself."""
+    """Run `work` in its own thread; cancelling the wait abandons the thread."""
     done: Future[T] = Future()
 
     def run() -> None:

@@ -1,8 +1,8 @@
 """Address notifications: one row of the outbox for each person and webhook to notify.
 
-Every worker does it. The conditional update of a notification's row decides who did, in the same
-transaction as the rows it makes; a key for each recipient keeps one thing to one message.
-One file: who is to be told is worked out in the transaction that tells them.
+Every worker does this. A conditional update of the notification's row decides which one, in the
+transaction that adds the outbox rows; a key for each recipient prevents a second message.
+One file, as recipients are chosen in the transaction that addresses them.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ from agents.models.belonging import launchers_of
 
 log = logging.getLogger(__name__)
 
-BATCH = 100  # notifications shared out at a time
-KEPT = timedelta(days=30)  # how long the delivery log reaches back
-FORGOTTEN = 500  # rows a time
-PAUSED = timedelta(minutes=1)  # until a clock that stands still is looked at again
-MINUTE = 60.0  # seconds between two looks for what is not told by an event
+BATCH = 100  # notifications addressed at a time
+KEPT = timedelta(days=30)  # the reach of the delivery log
+FORGOTTEN = 500  # rows deleted at a time
+PAUSED = timedelta(minutes=1)  # between two looks at a stopped clock
+MINUTE = 60.0  # seconds between two searches for news without events
 LOOK_BACK = timedelta(days=1)
 
 _looked_at = -MINUTE
@@ -86,7 +86,7 @@ def _share_or_wait(notification: Notification, circles: _Circles, *, at: datetim
         return _share(notification, circles, at=at)
     except DatabaseError:
         raise
-    except Exception:  # one that cannot be read must not keep the others
+    except Exception:  # an unreadable one must not hold up the others
         log.exception("Notification %s could not be addressed", notification.pk)
         Notification.objects.filter(pk=notification.pk).update(due_at=at + PAUSED)
         return 1
@@ -101,7 +101,7 @@ def _look_around(*, at: datetime) -> None:
     told = Notification.objects.filter(kind=Kind.ATTENTION, detail=UNTOLD)
     known = told.filter(run=OuterRef("run_id"))
     untold = untold_effects(since=at - LOOK_BACK).filter(~Exists(known)).select_related("run")
-    # Two workers may both note it: its key keeps that to one message.
+    # Two workers may both create it: its key prevents a second message.
     Notification.objects.bulk_create(
         Notification(
             workspace_id=effect.run.workspace_id,
@@ -125,21 +125,21 @@ def _share(notification: Notification, circles: _Circles, *, at: datetime) -> in
     mine = Notification.objects.filter(pk=notification.pk, addressed_at=None)
     if (later := later_due(kind, request, at=at)) is not None:
         mine.update(due_at=later)
-        return 1  # seen to: a thousand clocks that stand still must not keep back what is behind
+        return 1  # done: a thousand stopped clocks must not hold up the others
     deliveries, following = [], []
     if request is None or kind not in WHILE_OPEN or still_concerns(kind, request, at=at):
         deliveries = list(_deliveries(notification, circles, at=at))
         following = list(_following(notification)) if kind is Kind.OPENED else []
     with transaction.atomic():
         if not mine.update(addressed_at=at):
-            return 0  # another worker has
+            return 0  # another worker did it
         Notification.objects.bulk_create(following)
         Delivery.objects.bulk_create(deliveries, ignore_conflicts=True)
     return 1
 
 
 def later_due(kind: Kind, request: Escalation | None, *, at: datetime) -> datetime | None:
-    """Return when to look again: a kill switch stops the clock, and moves the deadline."""
+    """Return when to look again at a request whose deadline a kill switch stops or moves."""
     due = _DUE.get(kind)
     if due is None or request is None or request.state != EscalationState.OPEN:
         return None
@@ -153,7 +153,7 @@ _DUE = {Kind.HALF_TIME: half_time, Kind.EXPIRING: last_call}
 
 
 def still_concerns(kind: Kind, request: Escalation, *, at: datetime) -> bool:
-    """Tell whether a request still waits: at its half time for whoever takes it, or a second."""
+    """Tell whether a request still waits for the notified people."""
     if request.state != EscalationState.OPEN:
         return False
     if kind is Kind.SECOND:
@@ -163,7 +163,7 @@ def still_concerns(kind: Kind, request: Escalation, *, at: datetime) -> bool:
 
 
 def still_matters(notification: Notification, *, at: datetime) -> bool:
-    """Tell whether somebody still has to look at a run, as far as others can have seen to it."""
+    """Tell whether a run still needs attention, or others have dealt with it."""
     ours = {"run": notification.run_id}
     if notification.detail == UNKNOWN:
         return Effect.objects.unsettled().filter(**ours, state=EffectState.UNKNOWN).exists()
@@ -173,7 +173,7 @@ def still_matters(notification: Notification, *, at: datetime) -> bool:
 
 
 def _following(opened: Notification) -> Iterator[Notification]:
-    """Return what will be due of a request that has just opened."""
+    """Return the later notifications of a request that has just opened."""
     request = opened.escalation
     if request is None:
         return
@@ -229,7 +229,7 @@ def _able(request: Escalation | None, run: Run | None) -> tuple[set[int], set[in
         roster = roster_of(request)
         able = {one.user_id for one in deciders(request, roster)}
         return able, {one.user_id for _, one in people_who_may(request, roster)}
-    except BadPolicy:  # nobody can decide it, and somebody has to see to that
+    except BadPolicy:  # nobody can decide it, which someone has to mend
         parts = Membership.objects.filter(workspace=request.workspace_id, role__in=DECIDES)
         able = set(parts.values_list("user", flat=True)) - launchers_of(run)
         return able, able
@@ -274,7 +274,7 @@ class _Circles:
 
 
 def preferences_of(workspace: int) -> Callable[[int], NotificationPreference]:
-    """Return a look-up of a member's preference: their own, or else the workspace's."""
+    """Return a function from a member to their preference, or else the workspace's."""
     rows = NotificationPreference.objects.filter(workspace=workspace)
     said = {row.user_id: row for row in rows}
     common = said.get(None) or NotificationPreference(workspace_id=workspace)

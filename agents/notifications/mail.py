@@ -1,4 +1,4 @@
-"""Send a mail, within a limit that holds for all of it: a server that drips ends there too."""
+"""Send a mail within a total time limit, which also stops a server that drips."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TOTAL = 20.0  # seconds
 
 
 class _Reader:
-    """Reads a server's lines until a deadline; otherwise each byte would restart the time limit."""
+    """Reads a server's lines until a deadline, as each byte would restart a socket's timeout."""
 
     def __init__(self, sock: socket, end: float) -> None:
         self._sock, self._end = sock, end
@@ -46,7 +46,7 @@ class _Reader:
         return line
 
     def close(self) -> None:
-        """Leave the socket to its owner."""
+        """Do nothing: the socket belongs to its owner."""
 
 
 class _Limited(smtplib.SMTP):
@@ -61,7 +61,7 @@ class _Limited(smtplib.SMTP):
 
 
 class LimitedBackend(EmailBackend):
-    """Django's, whose connection as a whole has TOTAL."""
+    """Django's backend, with TOTAL seconds for the whole connection."""
 
     connection_class = _Limited
 
@@ -73,13 +73,13 @@ async def send(address: str, subject: str, text: str, *, message: str) -> None:
     except ValidationError:
         raise NotDelivered("no usable address", is_final=True, is_server=False) from None
     try:
-        async with asyncio.timeout(2 * TOTAL):  # a name that is looked up has no limit of its own
+        async with asyncio.timeout(2 * TOTAL):  # name resolution has no timeout of its own
             await in_daemon(_send, address, subject, text, message)
     except SMTPRecipientsRefused as error:
         code = max((code for code, _ in error.recipients.values()), default=0)
         fault = f"the mail server refused the address ({code})"
         raise NotDelivered(fault, is_final=code >= 500, is_server=False) from None
-    except SMTPDataError as error:  # what this one says: no other has to wait for it
+    except SMTPDataError as error:  # concerns this message: others need not wait
         fault = f"the mail server refused the message ({error.smtp_code})"
         raise NotDelivered(fault, is_server=False) from None
     except SMTPResponseException as error:

@@ -1,8 +1,7 @@
-"""Word a message from the rows it is about, at the moment it is sent.
+"""Word a message from current rows at the moment it is sent.
 
-Amount, whose it is and the rule's sentence, masked as the policy says; nothing that an
-outsider or a model wrote, no secret, and no link that decides: it opens a page, which asks who
-one is.
+It has the amount, the subject and the rule's sentence, masked by the policy; no words of outsiders
+or models, no secret, and no link that decides: links open pages, which require a sign-in.
 """
 
 from __future__ import annotations
@@ -30,8 +29,8 @@ from agents.policies.ends import end_sentence, why_not
 from agents.tools import ask_in_words, request_of
 
 LONGEST = 200  # characters of a line
-TEST = "test"  # the kind of what an admin sends to try a webhook
-INVITATION = "invitation"  # and of what somebody gets who is no user yet
+TEST = "test"  # kind of an admin's test of a webhook
+INVITATION = "invitation"  # kind of a message to someone who is not a user yet
 _HAPPENED = {
     Kind.OPENED: "Approval needed",
     Kind.ASSIGNED: "Assigned to {}",
@@ -43,7 +42,7 @@ _HAPPENED = {
     Kind.ATTENTION: "A run needs attention",
 }
 _OF_QUESTION = {Kind.OPENED: "Decision needed"}  # of a draft, an email, a question or a case
-# Of a call whose answer was lost: nothing is approved or rejected.
+# For a call whose answer was lost: nothing is approved or rejected.
 _OF_LOST = {Kind.OPENED: "Answer needed", Kind.EXPIRED: "Expired without an answer"}
 _ATTENTION = {
     UNKNOWN: "Nobody can tell whether a call took effect: look it up.",
@@ -109,13 +108,13 @@ def note_of(notification: Notification) -> Note:
             told = request_of(request.kind, request.action).expiry_words
         if kind_of(request.kind, request.action).settles_call:
             told = _OF_LOST.get(Kind(kind), told)
-        # By name: others may read it too, and the request may have been handed on since.
+        # By name: others may read it, and the request may have been handed over since.
         whose: object = request.assigned_to or request.assigned_team
         first = request.approval
         if kind == Kind.SECOND and first:
             whose = first.by
             lines = [first.granted and f"Approved: {first.granted}", *lines]
-        if kind == Kind.NOT_CARRIED_OUT:  # and not why somebody was asked
+        if kind == Kind.NOT_CARRIED_OUT:  # instead of why a person was asked
             why = why_not(request.not_carried_out)
             why = f"{why[:1].upper()}{why[1:]}." if why else ""
             facts |= {"granted_minor": request.granted_minor}
@@ -139,7 +138,7 @@ def _deadline(request: Escalation) -> str:
 
 
 def _why_attention(notification: Notification, run: Run) -> str:
-    """Return why a run needs attention, by the event that says so."""
+    """Return why a run needs attention, by its event."""
     if notification.detail == "failed":
         return end_sentence(run.stop_reason)
     request = notification.escalation
@@ -159,9 +158,9 @@ def _invitation_note(notification: Notification, facts: Json) -> Note:
 
 
 def mail_of(notes: Sequence[Note], *, at: datetime) -> tuple[str, str]:
-    """Return subject and text of one mail about some notes, as of a time."""
-    # Only the newest note per request: it includes what the earlier ones said. In the order of the
-    # newest: a switch that was turned on, off and on again ends as on.
+    """Return subject and text of one mail about these notes, as of a time."""
+    # Only the newest note per request, which includes earlier ones, in the order of the newest:
+    # a switch that was turned on, off and on again ends as on.
     newest: dict[object, Note] = {}
     for note in notes:
         key = note.facts.get("request") or (note.headline, note.url)
@@ -181,7 +180,7 @@ def mail_of(notes: Sequence[Note], *, at: datetime) -> tuple[str, str]:
 
 
 def body_of(note: Note, shape: str, *, message: str, at: datetime) -> bytes:
-    """Return the body of a call about one thing, in the shape that its receiver takes."""
+    """Return the body of a webhook call about one item, in its receiver's format."""
     body: Json = {"id": message, "at": at.isoformat(), "headline": note.headline, **note.facts}
     if shape == Shape.SLACK:
         text = "\n".join([f"*{_slack(note.headline)}*", *map(_slack, note.lines)])
@@ -192,7 +191,7 @@ def body_of(note: Note, shape: str, *, message: str, at: datetime) -> bytes:
 
 
 def _card(note: Note) -> Json:
-    # Of rich text nothing is read as Markdown: a name may hold what would be a link.
+    # Plain text elements are not read as Markdown: a name might otherwise become a link.
     runs = [{"type": "TextRun", "text": note.headline, "weight": "bolder"}]
     runs += [{"type": "TextRun", "text": f"\n{line}"} for line in note.lines]
     return {
@@ -207,7 +206,7 @@ def _card(note: Note) -> Json:
 
 
 def _slack(text: str) -> str:
-    """Return text that Slack turns into neither a link nor a mention."""
+    """Escape text so that Slack makes neither a link nor a mention of it."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
@@ -218,13 +217,13 @@ def _mask(notification: Notification, text: str) -> str:
         return _plain(mask(text, KINDS))
 
 
-# Mail readers and chats make a link of what looks like an address: a scheme, or a name with a dot
-# in any of the forms that a browser takes for one.
+# Mail readers and chats turn anything like an address into a link: a scheme, or a name with a dot
+# in any form that a browser accepts.
 _ADDRESS = re.compile(r"(\w)([.。．｡:])(?=//|[^\W\d])")
 
 
 def _plain(text: str) -> str:
-    """Return a line that ends no header, reorders nothing around it and makes no link."""
+    """Return text as one line without links or characters that reorder the text around it."""
     hidden = set(invisible_characters(text))
     shown = "".join(
         " " if unicodedata.category(c)[0] in "CZ" else c for c in text if c not in hidden

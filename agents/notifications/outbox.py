@@ -1,6 +1,6 @@
-"""Send what waits in the outbox, outside of every transaction, until it has arrived.
+"""Send the outbox's messages, outside transactions, until they are delivered.
 
-At least once: a worker that dies between sending and noting it leaves a row that is sent again,
+At least once: a worker that dies between sending and recording leaves a row that is sent again
 under the same id. No run, decision or sweep waits for a server that is called here.
 """
 
@@ -36,15 +36,15 @@ log = logging.getLogger(__name__)
 
 PAUSE = 2.0  # seconds between two looks
 AT_ONCE = 8  # messages under way in one worker, one to each recipient
-IN_ONE_MAIL = 20  # things
-RECIPIENT = ("user_id", "webhook_id", "invitation_id")  # of which each message has one
+IN_ONE_MAIL = 20  # items
+RECIPIENT = ("user_id", "webhook_id", "invitation_id")  # each message has one of them
 LEASE = timedelta(seconds=90)  # longer than any message may take
 Clock: TypeAlias = Callable[[], datetime]
 
 
 @dataclass(frozen=True)
 class Message:
-    """One thing to send: a call, or a mail about everything that is due to a person."""
+    """One call, or one mail about everything that is due to a person."""
 
     id: UUID
     rows: Sequence[Delivery]
@@ -56,7 +56,7 @@ class Message:
 
 
 async def deliver_until(stop: asyncio.Event) -> None:
-    """Address and send notifications until told to stop. Failures are retried; runs go on."""
+    """Address and send notifications until told to stop; failures are retried."""
     while not stop.is_set():
         sent = 0
         try:
@@ -71,13 +71,13 @@ async def deliver_until(stop: asyncio.Event) -> None:
 
 
 async def deliver_all(stop: asyncio.Event, now: Clock = timezone.now) -> None:
-    """Share out and send until nothing is due."""
+    """Address and send notifications until nothing is due."""
     while not stop.is_set() and await deliver(now):
         pass
 
 
 async def deliver(now: Clock = timezone.now) -> int:
-    """Address notifications and send what is due, once. Return how much there was."""
+    """Address notifications and send due messages, once. Return how many there were."""
     shared = await in_database(lambda: share_out(at=now()))
     messages = await in_database(lambda: take(at=now()))
     await asyncio.gather(*(_deliver(message, now) for message in messages))
@@ -90,7 +90,7 @@ async def _deliver(message: Message, now: Clock) -> None:
         await _send(message, at=now())
     except NotDelivered as no:
         fault = no
-    except Exception:  # it is tried again with ever longer pauses, as any other
+    except Exception:  # retried with ever longer pauses, like any other
         log.exception("A notification could not be sent")
         fault = NotDelivered("a fault of the console", is_server=False)
     await in_database(lambda: record(message, fault, at=now()))
@@ -109,7 +109,7 @@ async def _send(message: Message, *, at: datetime) -> None:
 def take(*, at: datetime) -> list[Message]:
     """Take due messages for LEASE: one per recipient, the longest due first."""
     waiting = Delivery.objects.filter(state=DeliveryState.WAITING, next_at__lte=at)
-    # By recipient: however much waits for one, the others wait for none of it.
+    # By recipient, so that none waits behind another's messages.
     of_each = waiting.values(*RECIPIENT).annotate(first=Min("next_at"))
     due = list(of_each.order_by("first", *RECIPIENT)[:AT_ONCE])
     taken = [_take({name: one[name] for name in RECIPIENT}, at=at) for one in due]
@@ -117,7 +117,7 @@ def take(*, at: datetime) -> list[Message]:
 
 
 def _take(recipient: Mapping[str, int | None], *, at: datetime) -> Message | None:
-    """Take one message of a recipient; None where another worker has, or nothing is left to say."""
+    """Take one message of a recipient; None if another worker has it or it is out of date."""
     mine = Delivery.objects.filter(state=DeliveryState.WAITING, next_at__lte=at, **recipient)
     message = mine.order_by("next_at", "pk").values_list("message", flat=True).first()
     mine = mine.filter(message=message)
@@ -142,7 +142,7 @@ def _take(recipient: Mapping[str, int | None], *, at: datetime) -> Message | Non
 
 
 def _note(row: Delivery, *, at: datetime) -> Note | None:
-    """Return what a row says. A desk's own words may fail: it is given up then, and no other."""
+    """Return a row's note. If a desk's own words fail, only this row is given up."""
     try:
         return note_of(row.notification)
     except Exception:
@@ -154,7 +154,7 @@ def _note(row: Delivery, *, at: datetime) -> Note | None:
 
 
 def _drop(row: Delivery, *, at: datetime) -> bool:
-    """Drop a message that is out of date or no longer for its recipient. Return whether it was."""
+    """Drop a message that is out of date or no longer for its recipient. Return whether it did."""
     request, why = row.notification.escalation, ""
     if row.webhook is not None and row.webhook.removed_at:
         why = "the webhook was removed"
@@ -178,9 +178,9 @@ def _drop(row: Delivery, *, at: datetime) -> bool:
 
 
 def _put_off(row: Delivery, *, at: datetime) -> bool:
-    """Postpone a message whose deadline a kill switch has moved. Return whether it was.
+    """Postpone a message whose deadline a kill switch has moved. Return whether it did.
 
-    What was tried before may have arrived, and goes on under its id.
+    A message that was tried before may have arrived and keeps its id.
     """
     kind, request = row.notification.kind, row.notification.escalation
     is_first = request is not None and row.tries == 1
@@ -192,7 +192,7 @@ def _put_off(row: Delivery, *, at: datetime) -> bool:
 
 
 def record(message: Message, fault: NotDelivered | None, *, at: datetime) -> None:
-    """Note what became of a message; where it failed, when it is tried again."""
+    """Record the result of a message and, if it failed, when to try again."""
     rows = Delivery.objects.filter(message=message.id, state=DeliveryState.WAITING)
     if fault is None:
         rows.update(state=DeliveryState.SENT, ended_at=at, fault="")
@@ -200,7 +200,7 @@ def record(message: Message, fault: NotDelivered | None, *, at: datetime) -> Non
     first = message.first
     again = at + wait_after(first.tries)
     rows.update(next_at=again, fault=fault.fault)
-    if first.tries == 1:  # it is tried for a day from now on, however long no worker was there
+    if first.tries == 1:  # tries end a day from now, however long there was no worker
         rows.update(due_at=at)
     is_over = first.tries > 1 and first.due_at < at - GIVEN_UP
     over = rows if fault.is_final or is_over else rows.none()
@@ -208,11 +208,11 @@ def record(message: Message, fault: NotDelivered | None, *, at: datetime) -> Non
     if fault.is_server:
         to = Q(webhook=first.webhook_id or None)
         theirs = Delivery.objects.filter(to, state=DeliveryState.WAITING)
-        if is_over:  # what is as old; what somebody is sending now ends as that does
+        if is_over:  # messages as old; one being sent now has its own result
             idle = theirs.filter(Q(message=None) | Q(next_at__lte=at))
             gone = idle.filter(due_at__lt=at - GIVEN_UP)
             gone.update(state=DeliveryState.FAILED, fault=fault.fault, ended_at=at)
-        theirs.filter(next_at__lt=again).update(next_at=again)  # nothing else goes there before
+        theirs.filter(next_at__lt=again).update(next_at=again)  # nothing is sent there before
     log.warning(
         "A notification was not delivered (%s); %s",
         fault.fault,

@@ -1,7 +1,7 @@
-"""Call a webhook: https, to an address that was allowed and looked up once, signed, in a limit.
+"""Call a webhook: by https, at an allowed address resolved once, signed, within a time limit.
 
-Signed as Standard Webhooks says: HMAC-SHA256 over id, time and body, under a secret that is
-derived from the installation's secret key. The database holds only a salt of it.
+Signed by Standard Webhooks: HMAC-SHA256 over id, time and body, with a secret derived from the
+installation's secret key. The database holds only its salt.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from agents.models import Webhook
 from agents.models.notification import LONGEST_FAULT, check_of, secret_of
 from agents.notifications.daemons import in_daemon
 
-TOTAL = 10.0  # seconds from looking up its name to its answer
+TOTAL = 10.0  # seconds from resolving its name to its answer
 LARGEST = 32 * 1024  # bytes of a body
 OVERLAP = timedelta(hours=24)  # for which a former secret signs too
 PORT = 443
-# IPv6 that leads to an IPv4 address, which has to be allowed itself.
+# IPv6 prefixes for IPv4 addresses, which must be allowed themselves.
 _NAT64 = (ipaddress.ip_network("64:ff9b::/96"), ipaddress.ip_network("64:ff9b:1::/48"))
 
 
 class NotDelivered(Exception):
-    """It was not delivered. `is_final`: it never will be; `is_server`: the whole server fails."""
+    """Not delivered. `is_final`: it never will be; `is_server`: the whole server fails."""
 
     def __init__(self, fault: str, *, is_final: bool = False, is_server: bool = True) -> None:
         super().__init__(fault)
@@ -41,11 +41,11 @@ class NotDelivered(Exception):
 
 
 class BadAddress(ValueError):
-    """It may not be called; the message says why."""
+    """The address may not be called; the message says why."""
 
 
 def read_url(url: str) -> SplitResult:
-    """Return an address that may be called, as far as its text tells. Raises BadAddress."""
+    """Check an address's text and return it in parts. Raises BadAddress."""
     try:
         parts = urlsplit(url)
         host, port = parts.hostname or "", PORT if parts.port is None else parts.port
@@ -74,7 +74,7 @@ def _suffixes(allowed: Sequence[str]) -> list[str]:
 
 
 def is_public(text: str) -> bool:
-    """Tell whether an IP address is one of the open internet's, also where it stands for one."""
+    """Tell whether an IP address, and any IPv4 address within it, is public."""
     address = ipaddress.ip_address(text.partition("%")[0])
     if isinstance(address, ipaddress.IPv6Address):
         within = address.ipv4_mapped or address.sixtofour
@@ -82,14 +82,14 @@ def is_public(text: str) -> bool:
             return False
         if within is not None:
             return is_public(str(within))
-        # ::127.0.0.1 and fec0::1, as they were written once.
+        # Obsolete forms: ::127.0.0.1 and fec0::1.
         if int(address) >> 32 == 0 or address.is_site_local:
             return False
     return address.is_global and not address.is_multicast and not address.is_reserved
 
 
 async def resolve(host: str, port: int) -> str:
-    """Return the one address that is called. Raises NotDelivered where any may not be."""
+    """Return the address to call. Raises NotDelivered if any of the host's may not be called."""
     try:
         found = await in_daemon(socket.getaddrinfo, host, port, 0, socket.SOCK_STREAM)
     except (OSError, UnicodeError):
@@ -113,7 +113,7 @@ async def call(webhook: Webhook, body: bytes, *, message: str, at: datetime) -> 
     except TimeoutError:
         raise NotDelivered(f"no answer within {TOTAL:g} s") from None
     except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
-        # Not its text, which may quote the address and what stands in it.
+        # Not its text, which may quote the address and its secrets.
         raise NotDelivered(f"no answer ({type(error).__name__})") from None
     if 300 <= status < 400:
         raise NotDelivered(f"answered {status}, and redirects are not followed")
@@ -127,7 +127,7 @@ async def _post(parts: SplitResult, body: bytes, headers: dict[str, str]) -> int
     place = f"[{address}]" if ":" in address else address
     path = f"{parts.path or '/'}{'?' if parts.query else ''}{parts.query}"
     named = {**headers, "Host": parts.netloc}
-    # The name is not looked up again: it is called at this address, and has to prove its name.
+    # The name is not resolved again: the server at this address has to prove its name.
     async with (
         httpx2.AsyncClient(
             verify=_tls(), trust_env=False, follow_redirects=False, timeout=TOTAL
@@ -140,11 +140,11 @@ async def _post(parts: SplitResult, body: bytes, headers: dict[str, str]) -> int
             extensions={"sni_hostname": host},
         ) as response,
     ):
-        return response.status_code  # what it says beside that is not read
+        return response.status_code  # its body is not read
 
 
 def signed_headers(webhook: Webhook, body: bytes, *, message: str, at: datetime) -> dict[str, str]:
-    """Return the headers by which a receiver knows us. Raises NotDelivered."""
+    """Return the headers by which a receiver verifies the sender. Raises NotDelivered."""
     secrets = [webhook.secret]
     if check_of(secrets[0]) != webhook.check_sha256:
         raise NotDelivered("the installation's secret key has changed: make a new secret")

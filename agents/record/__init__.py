@@ -1,4 +1,4 @@
-"""What the audit record is made of: chains of events, seals, texts that can be erased.
+"""The format of the audit record: chains of events, seals, erasable texts.
 
-It only computes and knows no Django; `agents.audit` keeps and proves the record in the database.
+Pure computation without Django; `agents.audit` keeps and verifies the record in the database.
 """

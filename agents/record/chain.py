@@ -15,8 +15,8 @@ from agents.core.requests import Json
 def link(previous: str, event: dict[str, Json]) -> str:
     """Return the hash of `event` after `previous` ("" for the first), SHA-256 in hex.
 
-    `event` has workspace, run, seq, kind, facts, actor and at. Change one of them, or their
-    order in the chain, and every later hash is another.
+    `event` has workspace, run, seq, kind, facts, actor and at. Changing one of them or the order
+    of events changes every later hash.
     """
     if _has_fraction(event["facts"]):
         raise TypeError(f"{event['kind']}: an event holds no fractions; databases respell them")
@@ -31,19 +31,19 @@ def _has_fraction(value: Json) -> bool:
     return isinstance(value, float)
 
 
-@lru_cache(8)  # what one transaction writes has one time
+@lru_cache(8)  # the events of a transaction share one time
 def spell_time(at: datetime) -> str:
     """Return a time as the chain spells it: UTC, always with six digits of a second."""
     return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def name_of(*, workspace: int, run: object = None) -> str:
-    """Return how heads and copies name a chain: a run's, or a workspace's for run None."""
+    """Return the name of a chain in heads and copies: a run's, or the workspace's own."""
     return f"workspace/{workspace}" if run is None else f"run/{run}"
 
 
 def run_keys(names: Iterable[str]) -> list[UUID]:
-    """Return the runs whose chains are among these names."""
+    """Return the keys of the runs whose chains are among these names."""
     return [UUID(name[4:]) for name in names if _RUN.fullmatch(name)]
 
 

@@ -1,4 +1,4 @@
-"""Walk a chain of events and find the first that does not fit."""
+"""Find the first faulty event of a chain."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ UNTOLD_ERASURE = "its text was erased, and no erasure is on record"
 
 @dataclass(frozen=True)
 class Linked:
-    """An event as it is stored: what its hash covers, and the two hashes."""
+    """A stored event: the content that its hash covers, and the two hashes."""
 
     covered: dict[str, Json]  # workspace, run, seq, kind, facts, actor, at
     previous: str
@@ -24,7 +24,7 @@ class Linked:
 
 @dataclass(frozen=True)
 class Fault:
-    """The first event of a chain that does not fit. `seq` is where, from 1."""
+    """The first faulty event of a chain: its `seq`, from 1, and why."""
 
     seq: int
     why: str
@@ -33,10 +33,10 @@ class Fault:
 def first_fault(
     events: Iterable[Linked], *, count: int, head: str, after: tuple[int, str] = (0, "")
 ) -> Fault | None:
-    """Return the first fault of a chain in order of seq, or None if it holds.
+    """Return the first fault of a chain given in order of seq, or None.
 
-    `count` and `head` are what the chain's row says: without them a cut tail looks whole. `after`
-    are the number and the last hash of the events that are archived.
+    `count` and `head` are those in the chain's row; without them a missing tail would not show.
+    `after` is the count and the last hash of the archived events.
     """
     (seq, previous), blank = after, 0
     for event in events:
@@ -64,7 +64,7 @@ def first_fault(
 
 
 def _link(event: Linked) -> str:
-    """Return the hash an event should have; "" for content that no event could hold."""
+    """Return the hash that an event should have; "" for content that no event can have."""
     try:
         return link(event.previous, event.covered)
     except (TypeError, ValueError):

@@ -1,8 +1,8 @@
-"""What events say that rows hold. Pages read rows; the record proves events.
+"""Rows as events describe them. Pages read rows; the record proves events.
 
-A row is named as people would name it, and its columns are those that some event tells of. What
-an event does not tell, or what was erased, is compared with nothing.
-One table of the kinds of events, to be looked up rather than read.
+Rows are named as people would name them, with the columns that some event describes. Whatever no
+event describes, or was erased, is not compared. One long table of the kinds of events, for looking
+up.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Rows = dict[str, Row]
 
 _UNTOLD = {"workspace"}  # before its first policy is published
 
-# The parts of a person's answer as a run gets it, each with its default.
+# The parts of a person's answer to a run, each with its default.
 REPLY: Row = {
     "decision": None,
     "granted_minor": None,
@@ -36,7 +36,7 @@ REPLY: Row = {
     "simulated": None,
 }
 
-# An answer is awaited: what happened is not known, and no event says so.
+# Waiting for an answer: what happened is unknown, and no event records that.
 _SETTLED = (EffectState.DONE.value, EffectState.REFUSED.value)
 _MAY_BE = {EffectState.INTENDED.value: EffectState.UNKNOWN.value}
 
@@ -46,7 +46,7 @@ NO_OUTCOME = sha256(None)
 
 @dataclass(frozen=True)
 class Derived:
-    """A column of which no event tells, and what it should be by one that is compared."""
+    """A column that no event describes, and its value as derived from one that is compared."""
 
     stored: Json
     told: Json
@@ -54,7 +54,7 @@ class Derived:
 
 @dataclass(frozen=True)
 class Difference:
-    """A column that holds something else than the record tells; without one: the whole row."""
+    """A column that differs from the record; without a column, the whole row."""
 
     row: str
     column: str
@@ -75,7 +75,7 @@ class Told:
     rows: Rows = field(default_factory=dict)
 
     def take(self, event: Linked) -> None:
-        """Add what an event tells."""
+        """Apply an event."""
         subject, _, what = event.covered["kind"].partition(".")
         try:
             if tell := _TELLS.get(subject):
@@ -84,7 +84,7 @@ class Told:
             self.rows[f"event {event.covered['seq']}"] = {}
 
     def differences(self, stored: Mapping[str, Row]) -> Iterator[Difference]:
-        """Yield where stored rows differ from what events say, ordered by name."""
+        """Yield the differences between stored rows and events, ordered by name."""
         for name in sorted(self.rows.keys() | stored.keys()):
             told, row = self.rows.get(name), stored.get(name)
             if told is None and name in _UNTOLD:
@@ -102,7 +102,7 @@ class Told:
 
 
 def _facts(event: Linked) -> Row:
-    """Return the facts of an event with the texts that are still there."""
+    """Return the facts of an event with its texts that are not erased."""
     facts: Row = {name: value for name, value in event.covered["facts"].items() if name != TEXTS}
     there = {name: json.loads(text.text) for name, text in event.texts.items() if not text.erased}
     return {**facts, **there, "erased": {n for n, text in event.texts.items() if text.erased}}
@@ -121,7 +121,7 @@ def _run(rows: Rows, what: str, facts: Row, event: Row) -> None:
         row |= {"created_at": event["at"], "again_of": facts.get("again_of")}
         row["desk"] = facts.get("desk", FIRST_DESK)
         if "subject" in facts and "subject_key" not in facts.keys() | facts["erased"]:
-            number = facts["subject"]  # as runs of the first desk were told of
+            number = facts["subject"]  # as in early events of the first desk
             row["subject_key"] = "" if number is None else str(number)
     row["state"] = RunState.RUNNING.value if what == "claimed" else what
     if row["state"] not in ENDED:
@@ -160,7 +160,7 @@ def _escalation(rows: Rows, what: str, facts: Row, event: Row) -> None:
         is_claim = what == "claimed"
         row["claimed_by"] = event["actor"] if is_claim else ""
         row["claimed_until"] = facts.get("until")
-        if is_claim and not row["claimed_until"]:  # told before events said how long
+        if is_claim and not row["claimed_until"]:  # recorded before events said how long
             del row["claimed_until"]
     elif what == "decided":
         row |= {
@@ -195,7 +195,7 @@ def _approval(rows: Rows, what: str, facts: Row, event: Row) -> None:
     request["approval"] = facts["approval"] if what == "given" else None
     if what != "given":
         return
-    request |= _UNCLAIMED  # so that a second person can decide
+    request |= _UNCLAIMED  # for a second person to decide
     row = rows[f"approval {facts['approval']}"] = {
         "escalation": facts["escalation"],
         "by": event["actor"],
@@ -222,14 +222,14 @@ def _effect(rows: Rows, what: str, facts: Row, event: Row) -> None:
     row |= {"state": what, **_known_facts(facts, "tool", "amount_minor", "currency", "args_sha256")}
     if what in _SETTLED and not _is_by_word(rows, facts["key"]):
         row["took_place"] = what == EffectState.DONE.value
-    if what == "intended":  # what the desk and the mail did by its key, if they did
+    if what == "intended":  # rows of desk and mail under its key, if any
         row |= {"intended_at": event["at"], **_known_facts(facts, "escalation")}
         row |= {"paid_minor": facts["amount_minor"], "mailed_minor": facts["amount_minor"]}
         row |= {"mailed_sha256": row["args_sha256"]} if "args_sha256" in row else {}
 
 
 def _is_by_word(rows: Rows, key: str) -> bool:
-    """Tell whether a person was asked about a call's outcome: our books may not have it then."""
+    """Tell whether a person settled a call's outcome, which our books may then lack."""
     asked = (row for name, row in rows.items() if name.startswith("escalation "))
     unknown = (row["key"] for row in asked if row["kind"] == EFFECT_UNKNOWN.stored)
     return any(key.endswith(f":{step}") for step in unknown)
@@ -267,7 +267,7 @@ def _team(rows: Rows, what: str, facts: Row, event: Row) -> None:
 
 
 def _notifications(rows: Rows, what: str, facts: Row, event: Row) -> None:
-    if what == "set":  # an address is of the person, and told in one of their workspaces
+    if what == "set":  # an address belongs to the person and is recorded in one of their workspaces
         columns = ("modes", "hears_all", "quiet_from", "quiet_until", "digest_at", "zone")
         rows[f"notifications {facts['of']}".rstrip()] = _known_facts(facts, *columns)
 
@@ -289,7 +289,7 @@ def _invitation(rows: Rows, what: str, facts: Row, event: Row) -> None:
 
 
 def limits_told(facts: Row) -> Row:
-    """Return up to what a person may grant since an event: by desk and currency, minor units."""
+    """Return a person's limits as of an event: minor units by desk and currency."""
     limits, first = facts.get("desk_limits") or {}, facts.get(LIMIT)
     return limits if first is None else {**limits, FIRST_DESK: {CURRENCY: first}}
 

@@ -1,7 +1,7 @@
-"""Texts of an event that may be erased: the chain holds a salted digest, the text lies beside it.
+"""Erasable texts of an event: the chain holds a salted digest, the text is stored beside it.
 
-With its salt a text proves itself; once both are gone nobody can tell what it was, not even by
-trying every name there is, and the chain is what it was before.
+With its salt a text can be verified. Once both are gone, nobody can find out what it was, even by
+trying every name, and the chain is unchanged.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from agents.core.requests import Json
 
 TEXTS = "texts"  # the fact that holds the digests, by name
-ERASURE = "person.erased"  # the event that tells of an erasure in a chain
+ERASURE = "person.erased"  # the event that records an erasure in a chain
 
 
 @dataclass(frozen=True)
 class Text:
-    """A text as it is kept: JSON in its canonical form, and its salt; both "" once erased."""
+    """A stored text: JSON in canonical form, and its salt; both "" once erased."""
 
     salt: str
     text: str
@@ -27,12 +27,12 @@ class Text:
 
 
 def digest_of(salt: str, text: str) -> str:
-    """Return what an event's hash covers in place of a text: HMAC-SHA256 under its salt."""
+    """Return the digest that an event's hash covers in place of a text: HMAC-SHA256, by salt."""
     return hmac.new(salt.encode(), text.encode(), hashlib.sha256).hexdigest()
 
 
 def unfit(facts: Json, kept: Mapping[str, Text]) -> str:
-    """Return why the texts beside an event are not those it was written with, or ""."""
+    """Return why the texts beside an event are not its original ones, or ""."""
     digests = facts.get(TEXTS, {})
     for name in sorted(digests.keys() | kept.keys()):
         text = kept.get(name)
@@ -47,8 +47,8 @@ def unfit(facts: Json, kept: Mapping[str, Text]) -> str:
     return ""
 
 
-# Facts, by their names, that are words of people or models, what a tool returned, or a hash of such
-# words, which whoever can guess them can check.
+# Names of facts with words of people or models, results of tools, or hashes of such words, by which
+# a guess could be checked.
 _WORDS = {
     "comment",
     "correction",
@@ -68,13 +68,13 @@ _WORDS = {
     "outcome_sha256",
 }
 _OF_KIND = {("verdict.rendered", "reason")}  # elsewhere it is a code
-_REASONS = {"stop_reason", "failed"}  # a code, and behind a colon what it quotes
+_REASONS = {"stop_reason", "failed"}  # a code and, after a colon, a quotation
 
 
 def without_texts(kind: str, facts: dict[str, Json]) -> tuple[dict[str, Json], dict[str, Json]]:
-    """Return the facts of an event that stay for good, and those that may have to be erased.
+    """Return an event's permanent facts, and those that may have to be erased.
 
-    Of a reason that quotes somebody the code stays.
+    A reason's code is permanent, its quotation is not.
     """
     plain: dict[str, Json] = {}
     texts: dict[str, Json] = {}

@@ -1,11 +1,11 @@
-"""Seal all chains into one keyed head after another, and hold chains against what was sealed.
+"""Seal all chains into a series of keyed heads, and check chains against their seals.
 
-A head carries the hashes of the events that are new since the head before, which it names; so
-the newest head stands for every event of every chain. Only who holds the key can write one.
+A head holds the hashes of the events since the previous head, which it names, so the newest head
+covers every event of every chain. Only the holder of the key can make one.
 
-Since version 2 the hashes stand in parts, one for each workspace, and the seal covers a digest of
-each part under the workspace's name. Who is given one workspace has to be shown all its parts,
-and these name all its chains: none can be left out, added or taken for another workspace's.
+Since version 2 the hashes are in parts, one for each workspace, and the seal covers a digest of
+each part under the workspace's name. Someone who is shown one workspace must be shown all its
+parts, which name all its chains: none can be left out, added or moved to another workspace.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ Moved = Mapping[str, Sequence[str]]  # the name of a chain -> the hashes of its 
 
 @dataclass(frozen=True)
 class SealedHead:
-    """One line of the heads: what was sealed, when, with which key, after which head."""
+    """One head: what was sealed, when, with which key, after which head."""
 
     number: int  # from 1, without gaps
-    at: str  # as the chain spells a time
+    at: str  # spelled as in the chain
     key: str  # the id of the key
-    before: str  # the seal of the head before; "" for the first
+    before: str  # the seal of the previous head; "" for the first
     moved: Moved  # of version 1 only
     seal: str = ""
     # The id of a workspace -> its part: "moved", and once "earlier". None: version 1.
@@ -56,35 +56,35 @@ def part_of(moved: Moved, earlier: Iterable[str] | None = None) -> Json:
 
 
 def key_id(key: str) -> str:
-    """Return the name of a key, which does not give it away: 12 hex digits."""
+    """Return the id of a key, 12 hex digits that do not reveal it."""
     return _keyed_hash(key, "opsconsole audit key id")[:12]
 
 
 def seal_head(head: SealedHead, key: str) -> SealedHead:
-    """Return `head` under the seal of `key`, which also names itself in it."""
+    """Return `head` sealed with `key`, including the key's id."""
     named = replace(head, key=key_id(key))
     return replace(named, seal=_seal(named, key))
 
 
 def is_sealed(head: SealedHead, key: str) -> bool:
-    """Tell whether a head is under the seal of a key."""
+    """Tell whether a head was sealed with a key."""
     return hmac.compare_digest(_seal(head, key).encode(), head.seal.encode())
 
 
 def leaf(chain: str, hashes: Sequence[str]) -> str:
-    """Return what stands for a chain in a head; it says nothing of the chain to strangers."""
+    """Return the digest of a chain for a head, which reveals nothing about the chain."""
     return sha256([chain, list(hashes)])
 
 
 def as_line(head: SealedHead) -> str:
-    """Return a head as a line of the file, with its end."""
+    """Return a head as a line of the file, newline included."""
     line = asdict(head)
     del line["workspaces" if head.workspaces is None else "moved"]
     return canonical(line) + "\n"
 
 
 def from_line(found: Json) -> SealedHead:
-    """Return the head that a line's document holds. Raises ValueError."""
+    """Return the head in a line's JSON document. Raises ValueError."""
     names = {part.name for part in fields(SealedHead)}
     content = found.keys() & {"moved", "workspaces"} if isinstance(found, dict) else set()
     if len(content) != 1 or found.keys() != (names - {"moved", "workspaces"}) | content:
@@ -104,7 +104,7 @@ def from_line(found: Json) -> SealedHead:
 
 
 class _Line:
-    """Heads one after the other, and the first that is missing, not sealed or does not follow."""
+    """Follows a series of heads to the first that is missing, not sealed or out of order."""
 
     def __init__(self, keys: Mapping[str, str], after: tuple[int, str]) -> None:
         self.keys, (self.number, self.before) = keys, after
@@ -136,12 +136,12 @@ def judge_heads(
     faults: list[Fault],
     after: tuple[int, str] = (0, ""),
 ) -> Iterator[SealedHead]:
-    """Yield the heads to check events against; add what is wrong with them to `faults`.
+    """Yield the heads to check events against; add their faults to `faults`.
 
-    Where the database and the copy disagree, the copy counts, as far as its seals hold. It may
-    begin later than the database and end earlier, never the other way round. `keys` are by their
-    ids; without any the seals are not checked. One head of each is held at a time. `after` are
-    the number and the seal of the head before the first.
+    If the database and the copy disagree, the copy counts as long as its seals are valid. It may
+    begin later than the database and end earlier, but not the reverse. `keys` are by id; without
+    any, seals are not checked. Holds one head of each at a time. `after` is the number and the
+    seal of the head before the first.
     """
     ours, merged = _Line(keys, after), _Line(keys, after)
     gaps: list[Fault] = []
@@ -170,7 +170,7 @@ def _difference(here: SealedHead | None, there: SealedHead) -> Fault | None:
 
 
 def _in_order(kept: Iterable[SealedHead], gaps: list[Fault]) -> Iterator[SealedHead]:
-    """Yield the heads of a copy whose numbers grow; note the first that leaves a gap."""
+    """Yield the heads of a copy in ascending order; note the first gap."""
     before = None
     for head in kept:
         if before not in (None, head.number - 1) and not gaps:
@@ -183,7 +183,7 @@ def _in_order(kept: Iterable[SealedHead], gaps: list[Fault]) -> Iterator[SealedH
 def _side_by_side(
     stored: Iterable[SealedHead], kept: Iterable[SealedHead]
 ) -> Iterator[tuple[SealedHead | None, SealedHead | None]]:
-    """Yield the heads of two sources with one number together; both are in their order."""
+    """Yield the heads of two ordered sources in pairs by number."""
     ours, theirs = iter(stored), iter(kept)
     here, there = next(ours, None), next(theirs, None)
     while here or there:
@@ -197,11 +197,11 @@ def _side_by_side(
 def with_bounds(
     heads: Iterable[SealedHead], full: int, *, is_sure: Callable[[str], bool]
 ) -> Iterator[tuple[SealedHead, str]]:
-    """Yield each head with the time before which the events that it seals cannot be; "": unknown.
+    """Yield each head with the earliest possible time of its events; "" if unknown.
 
-    What a head seals happened after the head before it was made; but those that one seal makes
-    have one time, and one of `full` events or more left some to the next. A head whose time is
-    not sure bounds nothing.
+    Events in a head happened after the previous head was made, except that heads of one sealing
+    share its time, and one with `full` events or more left some to the next. A head with an
+    unreliable time bounds nothing.
     """
     bound = at = ""
     was_full = False
@@ -223,7 +223,7 @@ def _seal(head: SealedHead, key: str) -> str:
 
 
 def keyed_digest(key: str, value: Json) -> str:
-    """Return what only who holds the key can make of a value that is no head."""
+    """Return the keyed digest of a value that is not a head."""
     return _keyed_hash(key, canonical(value))
 
 

@@ -1,4 +1,4 @@
-"""Give somebody a role in a workspace, and a sign-in where they have none."""
+"""Give a person a role in a workspace, and a sign-in if they have none."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Command(BaseCommand):
 
 
 def _new_user(name: str, *, from_stdin: bool) -> User:
-    """Return somebody who can sign in, not yet saved. Raises CommandError."""
+    """Return a new user who can sign in, not yet saved. Raises CommandError."""
     user = User(username=name)
     try:
         user.clean_fields(exclude=["password"])

@@ -1,4 +1,4 @@
-"""Make a workspace: a book, a strict policy, and nobody in it yet."""
+"""Create a workspace with a book and a strict policy, without members."""
 
 from __future__ import annotations
 

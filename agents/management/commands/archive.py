@@ -1,4 +1,4 @@
-"""Move the events of runs that ended long ago into files, and prove that nothing was lost."""
+"""Move the events of runs that ended long ago into files, checking that nothing is lost."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ class Command(BaseCommand):
 
 
 def _first(options: dict[str, Any]) -> Approval | None:
-    """Return the first of two yeses, where one stands. Raises Escalation.DoesNotExist."""
+    """Return the first of two approvals, if there is one. Raises Escalation.DoesNotExist."""
     asked = Escalation.objects.select_related("approval__by").get(pk=options["escalation"])
     is_open = asked.state == EscalationState.OPEN
     return asked.approval if is_open else None
@@ -96,13 +96,13 @@ def _approval_line(first: Approval) -> str:
 
 
 def _patch(options: dict[str, Any]) -> dict[str, Json] | None:
-    """Return what is to be changed; None for nothing. Raises BadPatch, Escalation.DoesNotExist."""
+    """Return the changed arguments; None for none. Raises BadPatch, Escalation.DoesNotExist."""
     given = [pair.partition("=")[::2] for pair in options["set"]]
     if options["amount"] is None and not given:
         return None
     asked = Escalation.objects.select_related("run__policy").get(pk=options["escalation"])
     fields = {field.name: field for field in operations.fields_of(asked, at=timezone.now())}
-    if options["amount"] is not None:  # an empty one is no amount, and not the whole of it
+    if options["amount"] is not None:  # an empty amount is invalid, not the whole amount
         of_money = [name for name, field in fields.items() if field.currency]
         given.append((of_money[0] if of_money else "amount", options["amount"]))
     unknown = [name for name, _ in given if name not in fields]
@@ -117,7 +117,7 @@ def _patch(options: dict[str, Any]) -> dict[str, Json] | None:
 
 
 def _what(decided: Escalation) -> str:
-    """Say in the words of its card what was asked and answered."""
+    """Return the request and its answer in the words of its card."""
     asked = ask_in_words(
         decided.kind,
         decided.action,
@@ -142,7 +142,7 @@ def _state(escalation: Escalation) -> str:
 
 
 def _who(escalation: Escalation) -> str:
-    """Say who was first, when, and what they decided."""
+    """Return who decided first, when, and what."""
     if escalation.decided_by is None:
         return f"Escalation {escalation.pk} is {_state(escalation)}; nothing was changed."
     granted = f": {escalation.granted}" if escalation.granted else ""

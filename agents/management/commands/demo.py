@@ -48,11 +48,11 @@ class Command(BaseCommand):
             _must_be_free(host, port)
         pasts = [] if prepare else [past for one in SYSTEMS.values() if (past := one.history)]
         begun = [past.start_history() for past in pasts]
-        gc.disable()  # migrations and copies make much that stays: all of it goes at once, after
+        gc.disable()  # migrations and copies make many lasting objects: collect once, afterwards
         call_command("migrate", interactive=False, verbosity=0)
         call_command("collectstatic", interactive=False, verbosity=0)
         at = timezone.now()
-        # What is about to be written of the past happened under this policy, to these people.
+        # The history about to be written happened under this policy, with these people.
         before = max((past.BEFORE_HISTORY for past in pasts), default=timedelta(0))
         workspace = ensure_demo_workspace(at=at - before)
         self._prepare(workspace, Path(settings.DATA_DIR) / "demo-sign-ins.json")
@@ -71,7 +71,7 @@ class Command(BaseCommand):
         self.stdout.write("Stopped. The data stays; the same command goes on with it.")
 
     def _fill(self, workspace: Workspace, past: History, *, until: datetime, begun: Any) -> None:
-        """Write the demo's history and what is to wait; say so."""
+        """Write the demo's history and its open requests, and print that."""
         try:
             runs, waiting = past.write_history(workspace, until=until, begun=begun)
         except Refused as no:
@@ -83,7 +83,7 @@ class Command(BaseCommand):
             self.stdout.write(f"Demo data: {waiting} requests wait for approval.")
 
     def _prepare(self, workspace: Workspace, path: Path) -> None:
-        """Make the workspace's people; show the passwords that are new."""
+        """Create the workspace's people; print new passwords."""
         new = ensure_sign_ins(workspace=workspace, path=path, at=workspace.created_at)
         where = f"The passwords are in {path}, readable by you alone."
         if not new:
@@ -97,7 +97,7 @@ class Command(BaseCommand):
 
 
 def _put_in_force(workspace: Workspace, *, at: datetime) -> None:
-    """Publish of each desk with something to show what no version of the policy has had."""
+    """Publish the parts of each desk with a gallery that no policy version has had."""
     if workspace.policy is None:
         return
     document, admin = workspace.policy.document, User.objects.get(username=ADMIN)
@@ -118,14 +118,14 @@ def programs(*, host: str, port: int) -> list[Program]:
     """Return the demo's processes."""
     manage = settings.OPSCONSOLE_MANAGE
     web = [*manage, "serve", "--host", host, "--port", str(port)]
-    # At a model's own pace a run can be watched.
+    # At a model's pace, so that a run can be watched.
     pace = {"OPSCONSOLE_DEMO_PACE": str(settings.OPSCONSOLE_DEMO_PACE or 1)}
     worker = [*manage, "work"]
     return [Program("web", web, {"OPSCONSOLE_DEMO": "1"}), Program("worker", worker, pace)]
 
 
 def _must_be_free(host: str, port: int) -> None:
-    """Refuse what other machines could reach, and a port that somebody listens on."""
+    """Refuse an address that other machines can reach, and a port already in use."""
     try:
         is_loopback = host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:

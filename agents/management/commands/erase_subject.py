@@ -1,4 +1,4 @@
-"""Forget whom or what a desk knows, where the law or they ask for it."""
+"""Erase a desk's subject, as the law or the person demands."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Command(BaseCommand):
 
 
 def _leftover_lines(beyond: ErasureLeftovers) -> Iterator[str]:
-    """Yield a line for each kind of place, with what identifies it."""
+    """Yield a line for each kind of leftover, naming the places."""
     if beyond.books:
         yield "the desk's own books: it does not say how it forgets, so its texts are as they were"
     if beyond.archives:

@@ -1,4 +1,4 @@
-"""Write the provable copy of the record that scripts/verify_bundle.py checks."""
+"""Write a verifiable copy of the record for scripts/verify_bundle.py."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Command(BaseCommand):
 
 
 def _open_new(path: Path | None) -> AbstractContextManager[TextIO | None]:
-    """Open a new file for its owner only; never over another copy. Raises CommandError."""
+    """Open a new file that only its owner can read. Raises CommandError if it exists."""
     if path is None:
         return nullcontext()
     try:

@@ -1,7 +1,7 @@
-"""Bring the database to this version, also where the triggers of the record are missing.
+"""Migrate the database to this version, even if the record's triggers are missing.
 
-They are lifted before the first migration and made again after the last. Where one fails they are
-made again as well, and the check that says they are missing does not stop what makes them.
+Triggers are dropped before the first migration and created after the last or a failed one. The
+check for missing triggers does not stop this command, which creates them.
 """
 
 from __future__ import annotations

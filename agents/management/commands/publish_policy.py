@@ -1,4 +1,4 @@
-"""Publish a policy version for a workspace, from a file or as additions to the one it has."""
+"""Publish a policy version for a workspace, from a file or by changing the present one."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Command(BaseCommand):
 
 
 def _document(workspace: Workspace, file: Path | None) -> Json:
-    """Return the document of the file, or the one that is published. Raises CommandError."""
+    """Return the document of the file, by default the published one. Raises CommandError."""
     if file is None:
         return dict(workspace.policy.document) if workspace.policy else {}
     try:
@@ -105,7 +105,7 @@ def _add(document: Json, options: dict[str, Any]) -> None:
 
 
 def _add_desk(document: Json, name: str) -> None:
-    """Add what a desk begins with, or what is new in it. Raises CommandError."""
+    """Add a desk's defaults, or what is new in it. Raises CommandError."""
     if name not in DESKS:
         known = ", ".join(DESKS) or "none"
         raise CommandError(

@@ -1,4 +1,4 @@
-"""Say where a person's mail goes."""
+"""Set a person's email address."""
 
 from __future__ import annotations
 

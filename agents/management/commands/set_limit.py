@@ -1,4 +1,4 @@
-"""Set up to what amount a reviewer may grant what a desk asks."""
+"""Set the highest amount that a reviewer may grant at a desk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Give a member of a workspace another role."""
+"""Change a member's role in a workspace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Make a team of a workspace, or change its name and who is in it."""
+"""Create a team of a workspace, or change its name and members."""
 
 from __future__ import annotations
 

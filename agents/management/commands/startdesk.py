@@ -1,4 +1,4 @@
-"""Write the beginnings of a desk: a package of a company's own that runs at once."""
+"""Write the skeleton of a desk: a package of a company's own that runs at once."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Command(BaseCommand):
         for path, text in texts.items():
             file = place / path
             file.parent.mkdir(parents=True, exist_ok=True)
-            if not file.exists():  # a pytest.ini that is there is of another desk
+            if not file.exists():  # an existing pytest.ini belongs to another desk
                 file.write_text(text, encoding="utf-8")
         python, app = shlex.quote(sys.executable), shlex.quote(str(place / name))
         manage = shlex.join(settings.OPSCONSOLE_MANAGE)
@@ -67,7 +67,7 @@ class Command(BaseCommand):
 
 
 def _refusal(name: str, place: Path) -> str:
-    """Return why nothing can be written there under this name, or ""."""
+    """Return why a desk of this name cannot be written there, or ""."""
     if not NAME.fullmatch(name) or iskeyword(name):
         return (
             f"{name!r} is no name for a desk: up to 30 lower-case letters, digits and underscores."
@@ -86,5 +86,5 @@ def _refusal(name: str, place: Path) -> str:
 
 
 def fill(template: str, words: dict[str, str]) -> str:
-    """Return a file of the skeleton with its places filled."""
+    """Return a file of the skeleton with its placeholders filled."""
     return Template((SKELETON / template).read_text(encoding="utf-8")).substitute(words)

@@ -1,4 +1,4 @@
-"""Try the models' servers now, through the same operation as the browser."""
+"""Try the model servers now, through the same operation as the browser."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prove the record: walk every chain and head, and name the first event that does not fit."""
+"""Verify the record: read every chain and head, and name the first faulty event."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Command(BaseCommand):
 
 
 def _notes_on_own_key() -> list[str]:
-    """Say where the key comes from that fits no seal: a restore elsewhere looks like a forgery."""
+    """Name the origin of a key that fits no seal: a restore elsewhere looks like a forgery."""
     is_own = "OPSCONSOLE_AUDIT_KEY" in settings.OPSCONSOLE_OWN_KEYS
     if not (is_own and Head.objects.exclude(key__in=sealing.keys()).exists()):
         return []

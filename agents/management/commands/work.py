@@ -37,12 +37,12 @@ class Command(BaseCommand):
         import agents.llm.call  # noqa: F401 - before the first run, whose time counts
 
         gc.collect()
-        gc.freeze()  # what was imported stays; to look through it again takes 90 ms a time
+        gc.freeze()  # keep imported objects out of collections, which would take 90 ms
         runner = asyncio.Runner()
         if runner.run(work(once=once, beside=_all if once else _until)):
             runner.close()
             return
-        # Runner and interpreter would wait for tasks and threads that hang. The intent of a call is
-        # on record: the worker that takes the run looks up its outcome by key.
+        # Runner and interpreter would wait for tasks and threads that hang. A call's intent is on
+        # record: the worker that takes over the run looks up the outcome by key.
         logging.shutdown()
         os._exit(0)
