@@ -148,5 +148,6 @@ def _who(escalation: Escalation) -> str:
     granted = f": {escalation.granted}" if escalation.granted else ""
     return (
         f"{escalation.decided_by.get_username()} decided this at "
-        f"{escalation.decided_at:%H:%M:%S} UTC: {_state(escalation)}{granted}. Nothing was changed."
+        f"{escalation.decided_at:%Y-%m-%d %H:%M:%S} UTC: {_state(escalation)}{granted}. "
+        "Nothing was changed."
     )

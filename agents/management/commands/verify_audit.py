@@ -76,7 +76,8 @@ def _document(proof: verify.Proof, notes: list[str]) -> str:
 
 
 def _sentences(proof: verify.Proof, notes: list[str]) -> str:
-    holds = f"{proof.chains} chains hold, sealed by {proof.heads} heads."
+    heads = "1 head" if proof.heads == 1 else f"{proof.heads} heads"
+    holds = f"{proof.chains} chains hold, sealed by {heads}."
     return "\n".join([*(map(str, proof.faults) if proof.faults else [holds]), *notes])
 
 
