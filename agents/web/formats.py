@@ -102,8 +102,10 @@ def compare_measure(ruling: dict[str, Any]) -> str:
     observed, limit = ruling.get("observed"), ruling.get("limit")
     if observed is None:
         return ""
-    if isinstance(limit, list):
-        limit = ", ".join(map(str, limit)) or "nothing"
+    is_list = isinstance(observed, list)
+    observed, limit = _without_brackets(observed), _without_brackets(limit)
+    if is_list and limit is not None:
+        return f"found {observed}, needed {limit}"
     if str(ruling.get("rule")).endswith(".bound") and limit is not None:
         return f"proposed {observed}, allowed {limit}"
     unit = unit_of(ruling)
@@ -113,6 +115,10 @@ def compare_measure(ruling: dict[str, Any]) -> str:
         return with_unit(observed, unit)
     saw = with_unit(observed, unit if is_currency(unit) else "")  # 60 vs 7 days: the unit once
     return f"{saw} vs {with_unit(limit, unit)}"
+
+
+def _without_brackets(value: Any) -> Any:
+    return ", ".join(map(str, value)) or "nothing" if isinstance(value, list) else value
 
 
 @register.filter

@@ -34,6 +34,11 @@ def ruling(rule: str, observed: Any, limit: Any, unit: str = "") -> dict[str, An
         (ruling("answers.matches_ledger", 25, 0, "words"), "25 words, 0 allowed"),
         (ruling("access.systems", "hr", ["billing", "crm"]), "hr vs billing, crm"),
         (ruling("access.systems", None, ["billing"]), ""),
+        (ruling("subject.context_before_money", [], 42), "found nothing, needed 42"),
+        (
+            ruling("reports.complete", ["sales"], ["sales", "stock"]),
+            "found sales, needed sales, stock",
+        ),
         # Stored before rulings had units.
         (ruling("refunds.auto_limit", 120_000, 100_000), USD),
         (ruling("mail.from_ledger", 120_000, 100_000), USD),
