@@ -1,4 +1,4 @@
-"""The first of two yeses, where a request takes two people."""
+"""The first approval of a request that takes two people."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from agents.models.event import Event
 
 
 class Approval(models.Model):
-    """What somebody said yes to, while the request goes on waiting for a second person.
+    """A person's approval while the request waits for a second person.
 
-    It is never changed or removed: `Escalation.approval` names the one that counts.
+    It is never changed or removed: `Escalation.approval` names the valid one.
     """
 
     run = models.ForeignKey("agents.Run", models.CASCADE, related_name="+", db_index=False)
@@ -24,15 +24,15 @@ class Approval(models.Model):
     by = models.ForeignKey(
         settings.AUTH_USER_MODEL, models.PROTECT, related_name="+", db_index=False
     )
-    account = models.CharField(max_length=150, blank=True)  # of whom a command acted for them
+    account = models.CharField(max_length=150, blank=True)  # that ran the command for them
     at = models.DateTimeField()
-    # The terms: what a second person has to say yes to as well.
-    action_sha256 = models.CharField(max_length=64)  # of what was asked
-    patch = models.JSONField(null=True)  # the arguments that they set
+    # The terms, which a second person has to approve as well.
+    action_sha256 = models.CharField(max_length=64)  # of the requested action
+    patch = models.JSONField(null=True)  # the arguments they set
     resource = models.CharField(max_length=200, blank=True)
     granted_minor = models.BigIntegerField(null=True)
     currency = models.CharField(max_length=3, blank=True)
-    comment = models.TextField(blank=True)  # not shown before the second person has decided
+    comment = models.TextField(blank=True)  # hidden until the second person has decided
     is_simulated = models.BooleanField(default=False)
 
     class Meta:
@@ -52,7 +52,7 @@ class Approval(models.Model):
 
     @property
     def granted(self) -> str:
-        """Return the amount as people read it; "" for none."""
+        """Return the amount in words; "" for none."""
         return "" if self.granted_minor is None else format_money(self.granted_minor, self.currency)
 
 
@@ -65,5 +65,5 @@ def withheld_reasons(workspaces: Collection[int]) -> set[int]:
 
 
 def is_withheld(event: Event, withheld: Collection[int]) -> bool:
-    """Tell whether an event has one of these reasons."""
+    """Tell whether an event contains one of these hidden reasons."""
     return event.kind == "approval.given" and event.facts.get("approval") in withheld

@@ -1,4 +1,4 @@
-"""What was archived: the file that has the events of runs, and what stands for each run here."""
+"""Archives: the files with the events of runs, and a tombstone for each run."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from django.db import models
 class Archive(models.Model):
     """The chains of some runs of a workspace, in a file outside the database.
 
-    An event of the workspace tells of it. Once that event is sealed the database may let go of the
-    runs' events: the triggers let pass exactly that.
+    An event of the workspace records it. Once that event is sealed, the triggers allow deleting the
+    runs' events.
     """
 
     workspace = models.ForeignKey("agents.Workspace", models.PROTECT, related_name="archives")
@@ -20,7 +20,7 @@ class Archive(models.Model):
     sha256 = models.CharField(max_length=64)  # of the file with the record
     tombstones = models.CharField(max_length=64)  # the digest over those of its runs
     seq = models.PositiveBigIntegerField()  # of the event, in the workspace's chain
-    let_go_at = models.DateTimeField(null=True)  # since then the file alone has the events
+    let_go_at = models.DateTimeField(null=True)  # since then only the file has the events
 
     class Meta:
         constraints = [
@@ -32,13 +32,13 @@ class Archive(models.Model):
 
 
 class Tombstone(models.Model):
-    """What stands for the chain of a run that was archived. It never changes."""
+    """The remains of an archived run's chain. It never changes."""
 
     run = models.OneToOneField("agents.Run", models.PROTECT, primary_key=True, related_name="+")
     archive = models.ForeignKey(Archive, models.PROTECT, related_name="+")
-    event_count = models.PositiveBigIntegerField()  # that are in the file
+    event_count = models.PositiveBigIntegerField()  # in the file
     head_hash = models.CharField(max_length=64)  # of the last of them
-    sha256 = models.CharField(max_length=64)  # of what stays of the run's rows
+    sha256 = models.CharField(max_length=64)  # of the run's remaining rows
 
     def __str__(self) -> str:
         return f"tombstone of run {self.run_id}"

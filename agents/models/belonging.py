@@ -1,7 +1,7 @@
-"""Where the references of a row have to lead: to rows of its own run, and of its own workspace.
+"""The references of a row must lead to rows of its own run and workspace.
 
-A foreign key holds that there is such a row, and not whose it is. Who drives a run or decides in
-it asks by these conditions, and so does who proves the record.
+A foreign key ensures that the row exists, not whose it is. Driving a run, deciding and verifying
+the record use these conditions.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ HOMES = ("run", "workspace")
 
 
 def references(model: type[Model]) -> Iterator[tuple[str, str]]:
-    """Yield what a reference leads to, and what that has to equal: policy__workspace, workspace."""
+    """Yield each reference's path and what it must equal: policy__workspace, workspace."""
     fields = [field for field in model._meta.concrete_fields if isinstance(field, ForeignKey)]
     own = {field.name: field.name for field in fields} | {model._meta.model_name or "": "pk"}
     for field in fields:
@@ -28,9 +28,9 @@ def references(model: type[Model]) -> Iterator[tuple[str, str]]:
 
 
 def belongs(model: type[Model], at: str = "") -> Q:
-    """Return the condition that every reference of a row leads where it has to.
+    """Return the condition that every reference of a row leads where it must.
 
-    `at` leads to the row, such as "run__", from that which is asked.
+    `at` is the path to the row from the queried model, such as "run__".
     """
     found = Q()
     for leads, home in references(model):
@@ -59,7 +59,7 @@ def request_belongs() -> Q:
 
 
 def launchers_of(run: Run) -> set[int]:
-    """Return who launched a run or one that it repeats, as all of them pursue one goal."""
+    """Return the launchers of a run and of those it repeats, as all pursue one goal."""
     chain = {run.pk: run.launched_by_id}
     before = run.again_of_id
     while before and before not in chain:

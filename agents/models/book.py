@@ -1,4 +1,4 @@
-"""A book: whose business a workspace's runs act on, or a copy of it for a demo."""
+"""A book: the business data that a workspace's runs act on, or a copy for a demo."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from django.db import models
 
 
 class Book(models.Model):
-    """Nothing in one book is seen from another; desks keep its key beside their own rows."""
+    """Books are separate from each other; desks store the book's key in their own rows."""
 
     name = models.CharField(max_length=80)
     is_demo = models.BooleanField(default=False)  # invented people; nobody is really paid
-    is_isolated = models.BooleanField(default=False)  # a copy that nothing else reads
+    is_isolated = models.BooleanField(default=False)  # a copy for one run
     created_at = models.DateTimeField()
 
     class Meta:

@@ -1,4 +1,4 @@
-"""What became of runs, requests and calls on days that are over, counted once."""
+"""Outcomes of runs, requests and calls on past days, counted once."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from django.db import models
 
 
 class CaseDay(models.Model):
-    """How many cases of a workspace came to one outcome on one day (UTC), in one currency."""
+    """The cases of a workspace with one outcome on one day (UTC) in one currency."""
 
     workspace = models.ForeignKey(
         "agents.Workspace", models.CASCADE, related_name="+", db_index=False
@@ -15,13 +15,13 @@ class CaseDay(models.Model):
     # run.STATE and stop.REASON, of all workspaces, stand under the first; request.STATE,
     # call.automatic and call.permitted under each; "" under the first, of every day
     outcome = models.CharField(max_length=220, blank=True)
-    currency = models.CharField(max_length=3, blank=True)  # "" of what has no amount
+    currency = models.CharField(max_length=3, blank=True)  # "" without an amount
     count = models.PositiveBigIntegerField()
     minor = models.BigIntegerField(default=0)  # moved by calls, withheld from requests
 
     class Meta:
         constraints = [
-            # The overview's range of days, and up to which day was counted.
+            # The overview's range of days, and the last counted day.
             models.UniqueConstraint(
                 fields=["day", "workspace", "outcome", "currency"], name="case_day_once"
             ),

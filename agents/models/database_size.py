@@ -1,4 +1,4 @@
-"""How large the database is, looked at once a day."""
+"""The size of the database, measured once a day."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from django.db.models import Value
 
 
 class DatabaseSize(models.Model):
-    """What one day's look came to. Nothing rests on it but the overview's forecast."""
+    """One day's measurement, used only for the overview's forecast."""
 
     day = models.DateField(primary_key=True)  # UTC
     bytes = models.PositiveBigIntegerField()  # of what is in use, with indexes
     run_bytes = models.PositiveBigIntegerField(null=True)  # for each run; null: too few to tell
-    day_runs = models.PositiveBigIntegerField()  # launched in a day, lately
-    # In the log of each workspace, by its id: how long a copy will be.
+    day_runs = models.PositiveBigIntegerField()  # launched per day lately
+    # By workspace id, to estimate the length of a copy.
     entries = models.JSONField(db_default=Value({}, models.JSONField()), default=dict)
     full_at = models.DateTimeField(null=True)  # null: never, or nobody can tell
 

@@ -16,7 +16,7 @@ UNSETTLED = (EffectState.INTENDED.value, EffectState.UNKNOWN.value)
 
 
 class IsUnsettled(Func):
-    """True where nobody knows yet what became of a write, in the words of the index of those."""
+    """True for a write without a known outcome, in the exact words of its index."""
 
     template = f"%(expressions)s IN ({', '.join(map(repr, UNSETTLED))})"
     output_field = BooleanField()
@@ -24,14 +24,14 @@ class IsUnsettled(Func):
 
 class EffectQuerySet(models.QuerySet["Effect"]):
     def unsettled(self) -> EffectQuerySet:
-        """Return what began and is not known to have happened or not, by an index of its own."""
+        """Return the writes without a known outcome, by their own index."""
         return self.filter(IsUnsettled(F("state")))
 
     def in_workspaces(self, workspaces: Iterable[int]) -> EffectQuerySet:
-        """Keep what belongs to some workspaces, without reading their runs to find it."""
-        if connection.vendor == "postgresql":  # which knows how many rows a workspace has
+        """Keep the effects of some workspaces, without starting from their runs."""
+        if connection.vendor == "postgresql":  # which has statistics on rows per workspace
             return self.filter(run__workspace__in=list(workspaces))
-        # Adding 0 hides the column from its index, with which SQLite would begin.
+        # Adding 0 hides the column from its index, from which SQLite would start.
         return self.alias(of=F("run__workspace") + 0).filter(of__in=list(workspaces))
 
 
@@ -46,8 +46,8 @@ class Effect(models.Model):
     args_sha256 = models.CharField(max_length=64)  # of the action that was allowed
     review = models.ForeignKey("agents.Step", models.PROTECT, related_name="+")
     escalation = models.ForeignKey("agents.Escalation", models.PROTECT, null=True)
-    # What its arguments name: the subject, and the resource that is locked and counted. Both are
-    # the desk's own keys; "" if there is none.
+    # From its arguments: the subject, and the resource that is locked and counted. Both are the
+    # desk's own keys; "" if there is none.
     subject_key = models.CharField(max_length=200, blank=True, default="", db_default="")
     resource = models.CharField(max_length=200, blank=True, default="", db_default="")
     amount_minor = models.BigIntegerField(null=True)
@@ -77,12 +77,12 @@ class Effect(models.Model):
         indexes = [
             # The audit log's filter by amount.
             models.Index(fields=["amount_minor", "run"], name="effect_amount"),
-            # What a tool did to a subject, and on a resource, since some time, over all runs.
+            # A tool's calls for a subject, and on a resource, since some time, over all runs.
             models.Index(fields=["tool", "subject_key", "intended_at"], name="effect_of_subject"),
             models.Index(fields=["tool", "resource", "intended_at"], name="effect_of_resource"),
-            # What was done lately, to find subjects who were not told.
+            # Recent calls, to find subjects who were not notified.
             models.Index(fields=["tool", "settled_at"], name="effect_settled"),
-            # What went out today without a person.
+            # Payments made today without a person.
             models.Index(
                 fields=["intended_at"],
                 condition=Q(escalation__isnull=True, amount_minor__isnull=False),

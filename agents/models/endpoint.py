@@ -1,4 +1,4 @@
-"""An endpoint: a server of models, and whether it has been answering."""
+"""An endpoint: a model server, and whether it has been answering."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from django.db import models
 from django.db.models import F
 from django.db.models.functions import Now
 
-LONGEST_FAULT = 300  # characters of what went wrong last
+LONGEST_FAULT = 300  # characters kept of the newest error
 
 
 class EndpointQuerySet(models.QuerySet["Endpoint"]):
     def resting(self) -> EndpointQuerySet:
-        """Return those that are left alone now; a rest that is over ends with the next call."""
+        """Return those at rest now; a rest that is over ends with the next call."""
         return self.failing().filter(rests_until__gt=Now())
 
     def failing(self) -> EndpointQuerySet:
-        """Return those whose newest call failed, whether or not they are left alone."""
+        """Return those whose newest call failed, at rest or not."""
         return self.filter(failures__gt=0).order_by("rests_until", "address")
 
 
 class Endpoint(models.Model):
     """One row for each address that has ever failed, shared by all workers.
 
-    Without `rests_until` calls are made as usual. With it none is made before that time, and
-    then one: its outcome speaks for all. Times are the database's, because workers' clocks differ.
+    While `rests_until` is set, no call is made before that time, and then a single probe for all.
+    Times are the database's, because workers' clocks differ.
     """
 
     address = models.CharField(max_length=500, primary_key=True)
@@ -41,7 +41,7 @@ class Endpoint(models.Model):
 
     @classmethod
     def probe(cls, address: str, *, within: timedelta) -> bool:
-        """Win the one call that is made after a rest; the others rest on, `within` at most."""
+        """Try to get the probe after a rest; the others rest on, for `within` at most."""
         rested = cls.objects.filter(address=address, rests_until__lte=Now())
         return bool(rested.update(rests_until=_after(within)))
 
@@ -49,9 +49,9 @@ class Endpoint(models.Model):
     def count_failure(
         cls, address: str, *, fault: str, most: int, rest: timedelta, probe: bool
     ) -> bool:
-        """Count a failure; after `most` in a row, or a failed probe, rest. Return whether it does.
+        """Count a failure; after `most` in a row or a failed probe, begin a rest.
 
-        Calls that were under way when the rest began end in their time and do not prolong it.
+        Calls already open when a rest begins do not prolong it. Return whether a rest began.
         """
         cls.objects.get_or_create(address=address)
         mine = cls.objects.filter(address=address)
@@ -61,7 +61,7 @@ class Endpoint(models.Model):
 
     @classmethod
     def record_recovery(cls, address: str) -> bool:
-        """Forget the failures: it has answered. Return whether it was left alone."""
+        """Reset the failures after an answer. Return whether it was at rest."""
         mine = cls.objects.filter(address=address, failures__gt=0)
         well = {"failures": 0, "fault": "", "rests_until": None, "recovered_at": Now()}
         if mine.filter(rests_until__isnull=False).update(**well):
@@ -71,12 +71,12 @@ class Endpoint(models.Model):
 
     @classmethod
     def end_rests(cls) -> int:
-        """Let the next call be made at once, wherever a rest goes on. Return how many did."""
+        """End all rests, so that the next call is made at once. Return their number."""
         return cls.objects.filter(rests_until__gt=Now()).update(rests_until=Now())
 
     @classmethod
     def has_answered_since(cls, address: str, since: datetime) -> bool:
-        """Tell whether it has answered anybody after a failure since then."""
+        """Tell whether it has recovered since then."""
         return cls.objects.filter(address=address, recovered_at__gt=since).exists()
 
 

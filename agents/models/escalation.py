@@ -11,7 +11,7 @@ from agents.core.states import DECIDED, EscalationState
 
 
 class Escalation(models.Model):
-    """Its decision is the reply of the step that asked for it."""
+    """The decision becomes the reply of its step."""
 
     workspace = models.ForeignKey(
         "agents.Workspace", models.PROTECT, related_name="escalations", db_index=False
@@ -23,16 +23,16 @@ class Escalation(models.Model):
     action = models.JSONField()
     action_sha256 = models.CharField(max_length=64)  # what a decision is bound to
     review = models.JSONField()  # the review that escalated, with the facts it saw
-    # As in the ledger: its subject, the resource that is locked and counted, and the amount.
+    # As in the ledger: the subject, the resource that is locked and counted, and the amount.
     subject_key = models.CharField(max_length=200, blank=True, default="", db_default="")
     resource = models.CharField(max_length=200, blank=True, default="", db_default="")
     amount_minor = models.BigIntegerField(null=True)
     currency = models.CharField(max_length=3, blank=True, default="", db_default="")
     created_at = models.DateTimeField()
     expires_at = models.DateTimeField()
-    frozen_at = models.DateTimeField(null=True)  # a kill switch stops the clock since then
+    frozen_at = models.DateTimeField(null=True)  # since then a kill switch stops the clock
 
-    # The tier that is asked, from 0, and when the next one will be; null: there are no tiers.
+    # The tier asked, from 0, and when the next one will be; null: there are no tiers.
     tier = models.PositiveSmallIntegerField(null=True)
     climbs_at = models.DateTimeField(null=True)
     # The first approval, where two are needed.
@@ -57,14 +57,14 @@ class Escalation(models.Model):
     decided_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, models.PROTECT, null=True, related_name="+"
     )
-    # The account of the operating system, where a command decided in the person's name.
+    # The operating system's account, if a command decided in the person's name.
     decided_from = models.CharField(max_length=150, blank=True, default="", db_default="")
     decided_at = models.DateTimeField(null=True)
     granted_minor = models.BigIntegerField(null=True)  # of its amount
     patch = models.JSONField(null=True)  # the arguments that the person set
     comment = models.TextField(blank=True)
     is_simulated = models.BooleanField(default=False)  # decided by a program that plays a person
-    # Why an approval came to nothing, as a code; "" where it took effect or still may.
+    # Why an approval was not carried out, as a code; "" if it was or still may be.
     not_carried_out = models.CharField(max_length=120, blank=True, default="", db_default="")
 
     class Meta:
@@ -93,9 +93,9 @@ class Escalation(models.Model):
             ),
         ]
         indexes = [
-            # The inbox: what is open here, soonest to expire first.
+            # The inbox: open requests, soonest to expire first.
             models.Index(fields=["workspace", "state", "expires_at"], name="escalation_inbox"),
-            # The sweep: what does a run wait for, and what expired?
+            # The sweep: what runs wait for, and what has expired.
             models.Index(
                 fields=["run", "state"],
                 condition=Q(state=EscalationState.OPEN),
@@ -106,7 +106,7 @@ class Escalation(models.Model):
                 condition=Q(state=EscalationState.OPEN),
                 name="escalation_due",
             ),
-            # What waits for a person, and for their teams, soonest to expire first.
+            # Requests assigned to a person, and to their teams, soonest to expire first.
             models.Index(
                 fields=["assigned_to", "expires_at"],
                 condition=Q(state=EscalationState.OPEN, assigned_to__isnull=False),
@@ -117,7 +117,7 @@ class Escalation(models.Model):
                 condition=Q(state=EscalationState.OPEN, assigned_team__isnull=False),
                 name="escalation_of_team",
             ),
-            # The sweep: which tier was silent for too long?
+            # The sweep: tiers that did not answer in time.
             models.Index(
                 fields=["climbs_at"],
                 condition=Q(state=EscalationState.OPEN, climbs_at__isnull=False),
@@ -125,15 +125,15 @@ class Escalation(models.Model):
             ),
             # The audit log's filter by amount.
             models.Index(fields=["workspace", "amount_minor"], name="escalation_amount"),
-            # The tab of what was decided, newest first.
+            # The tab of decided requests, newest first.
             models.Index(fields=["workspace", "-decided_at", "-id"], name="escalation_decided"),
-            # And of what one person decided.
+            # And of one person's decisions.
             models.Index(
                 fields=["decided_by", "workspace", "-decided_at", "-id"],
                 condition=Q(decided_by__isnull=False),
                 name="escalation_decided_by",
             ),
-            # The overview: what was allowed and not done, newest first.
+            # The overview: approvals that were not carried out, newest first.
             models.Index(
                 fields=["workspace", "-decided_at", "-id"],
                 condition=~Q(not_carried_out=""),
@@ -152,12 +152,12 @@ class Escalation(models.Model):
 
     @property
     def asked(self) -> str:
-        """Return the amount that is asked for as people read it; "" for none."""
+        """Return the requested amount in words; "" for none."""
         minor = self.amount_minor
         return "" if minor is None else format_money(minor, self.currency)
 
     @property
     def granted(self) -> str:
-        """Return the amount that was granted as people read it; "" for none."""
+        """Return the granted amount in words; "" for none."""
         minor = self.granted_minor
         return "" if minor is None else format_money(minor, self.currency)

@@ -1,7 +1,7 @@
-"""The record: events are only ever added, each bound to the one before it by its hash.
+"""The record: events are only ever added, each bound to the previous one by its hash.
 
-What a person could be known by lies beside the event, and only its salted digest in the chain: so
-it can be erased, and the chain holds as before. See record.erasable_texts and decision 11.
+Personal data is stored beside the event, with only a salted digest in the chain, so that it can be
+erased without breaking the chain (record.erasable_texts, decision 11).
 Both tables are in one file, because they are written together.
 """
 
@@ -33,7 +33,7 @@ from agents.record.erasable_texts import TEXTS, Text, digest_of, without_texts
 
 
 class Event(models.Model):
-    """One line of the trace and of the audit, written with the change it tells of."""
+    """One line of the record, written in the transaction of the change it describes."""
 
     workspace = models.ForeignKey("agents.Workspace", models.PROTECT, related_name="events")
     # No index of its own where a constraint has one that begins with it.
@@ -104,13 +104,13 @@ class Entry:
     actor: str = ""
 
 
-# The account of the operating system whose command acts for people in this context; "": none.
+# The operating system's account whose command acts for people in this context; "": none.
 _ACCOUNT: ContextVar[str] = ContextVar("account", default="")
 
 
 @contextmanager
 def by_command(account: str) -> Iterator[None]:
-    """Have every event with an actor say that it came by a command, and from which account."""
+    """Mark every event with an actor in this block as made by a command of this account."""
     token = _ACCOUNT.set(account)
     try:
         yield
@@ -119,17 +119,17 @@ def by_command(account: str) -> Iterator[None]:
 
 
 def commanding_account() -> str:
-    """Return the account whose command acts here, or "" where none does."""
+    """Return the account whose command acts here, or ""."""
     return _ACCOUNT.get()
 
 
 def append_events(
     entries: Sequence[Entry], *, workspace_id: int, at: datetime, run_id: UUID | None = None
 ) -> None:
-    """Add events to the chain of a run, or of the workspace where they belong to no run.
+    """Add events to the chain of a run or, without one, of the workspace.
 
-    Call inside the transaction of the change. The row that ends the chain is locked first:
-    two writers cannot take the same place, nor read a head about to move.
+    Call inside the transaction of the change. The row with the chain's end is locked first, so
+    that two writers cannot take the same place.
     """
     head, move_head = _CHAINS["agents.Run" if run_id else "agents.Workspace"]
     pk = run_id or workspace_id
@@ -151,7 +151,7 @@ class Lines:
     end: tuple[int, str]  # of the chain, once they are written: its count and hash
 
     def send(self) -> None:
-        """Insert them, within `pipeline`, by whoever holds the lock of the row that ends it."""
+        """Insert them, within `pipeline`; the caller holds the lock on the chain's end."""
         if self.events:
             send_columns(Event, self.events)
         if self.texts:
@@ -175,8 +175,8 @@ def chain_events(
     account = commanding_account()
     via = {"via": "command", "account": account} if account else {}
     for place, entry in enumerate(entries, 1):
-        # Texts about outsiders stand in chains of runs. Those of a workspace tell of its own
-        # people; an erasure there holds whose texts went, as a key that has to stay.
+        # Texts about outsiders are in chains of runs. A workspace's chain is about its own people,
+        # and its erasure events name the erased subject by a key that has to stay.
         plain, words = without_texts(entry.kind, entry.facts) if run_id else (entry.facts, {})
         seq = count + place
         beside = [_text(name, value, {"run": run_id, "seq": seq}) for name, value in words.items()]
@@ -239,13 +239,13 @@ _EVENT = CompiledSelect(lambda: Event.objects.filter(run=Param("run"), seq=Param
 
 
 def _text(name: str, value: Json, event: dict[str, Any]) -> dict[str, Any]:
-    """Return the columns of a text; `event` is what its event is found by."""
+    """Return the columns of a text; `event` is the parameter by which its event is found."""
     text, salt = canonical(value), secrets.token_hex(16)
     return {"event_id": event, "name": name, "text": text, "salt": salt, "erased_at": None}
 
 
 def texts_of(event: Event) -> dict[str, Text]:
-    """Return the texts beside an event; prefetch "texts" where there are many events."""
+    """Return the texts beside an event; prefetch "texts" for many events."""
     return {
         beside.name: Text(beside.salt, beside.text, beside.erased_at is not None)
         for beside in event.texts.all()
@@ -253,9 +253,9 @@ def texts_of(event: Event) -> dict[str, Text]:
 
 
 def facts_of(event: Event, texts: Iterable[EventText] | None = None) -> dict[str, Json]:
-    """Return an event's facts together with its texts; for an erased text, when it was erased.
+    """Return an event's facts and texts; an erased text is replaced by the time of erasure.
 
-    `texts` are those beside it, where they were read with it.
+    `texts` are those beside it, if they were read with it.
     """
     told = {name: value for name, value in event.facts.items() if name != TEXTS}
     for beside in event.texts.all() if texts is None else texts:

@@ -9,7 +9,7 @@ from agents.record.chain import spell_time
 
 
 class Head(models.Model):
-    """One seal over what was new in all chains; the newest stands for the whole record."""
+    """One seal over the new events of all chains; the newest covers the whole record."""
 
     number = models.PositiveBigIntegerField(primary_key=True)  # from 1; two sealers collide here
     at = models.DateTimeField()
@@ -17,15 +17,15 @@ class Head(models.Model):
     before = models.CharField(max_length=64, blank=True)
     moved = models.JSONField()  # version 1: chain -> hashes since the head before
     workspaces = models.JSONField(null=True)  # version 2: workspace -> its part, see record.seals
-    # Every event up to this key is sealed: the next seal begins here.
+    # Every event up to this key is sealed, so the next seal starts here.
     upto = models.PositiveBigIntegerField(null=True)
-    # That we wrote `upto`, under the key. Null of older heads, so that SQLite need not copy them.
+    # Proves `upto` with the key. Null for older heads, so that SQLite need not copy them.
     proof = models.CharField(max_length=64, null=True)  # noqa: DJ001
     seal = models.CharField(max_length=64)
 
     class Meta:
         indexes = [
-            # The proof of a run: which head seals up to its last event?
+            # The proof of a run: the head that seals its last event.
             models.Index(fields=["upto", "number"], name="head_upto"),
         ]
 
@@ -48,7 +48,7 @@ class Head(models.Model):
 class Sealed(models.Model):
     """How far the heads reach in one chain, so that the next seal need not read them all.
 
-    It proves nothing and is under no seal: sealing and verify_audit hold it against the heads.
+    No seal covers it: sealing and verify_audit check it against the heads.
     """
 
     chain = models.CharField(max_length=60, primary_key=True)

@@ -1,4 +1,4 @@
-"""An invitation to a workspace: a link that works once, until it ends."""
+"""An invitation to a workspace: a link that works once, for a limited time."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ class InvitationState(StrEnum):
 
 
 class Invitation(models.Model):
-    """Who may join, as what. Its token is signed by the server's key: no row is enough to make it.
+    """Who may join, and in which role.
 
-    The address goes when it is over; the record never has it.
+    Its token is signed with the server's key, so that writing rows makes no link. The address is
+    deleted at its end and is never in the record.
     """
 
     workspace = models.ForeignKey(
@@ -39,7 +40,7 @@ class Invitation(models.Model):
     )
     salt = models.CharField(max_length=32)
     token_sha256 = models.CharField(max_length=64, unique=True)
-    tries = models.PositiveSmallIntegerField(default=0)  # forms that were refused
+    tries = models.PositiveSmallIntegerField(default=0)  # refused forms
     created_at = models.DateTimeField()
     expires_at = models.DateTimeField()
 
@@ -60,7 +61,7 @@ class Invitation(models.Model):
             ),
         ]
         indexes = [
-            # The page's list, and how many there were in a day.
+            # The page's list, and the number of a day.
             models.Index(fields=["workspace", "created_at"], name="invitation_newest"),
             models.Index(
                 fields=["expires_at"],
@@ -74,7 +75,7 @@ class Invitation(models.Model):
 
     @property
     def token(self) -> str:
-        """Return what its link ends in, under this installation's secret key."""
+        """Return the token in its link, signed with this installation's secret key."""
         return token_of(self.salt)
 
 
@@ -84,5 +85,5 @@ def token_of(salt: str) -> str:
 
 
 def hash_of(token: str) -> str:
-    """Return what is stored of a token."""
+    """Return the stored hash of a token."""
     return sha256(token.encode()).hexdigest()

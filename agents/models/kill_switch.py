@@ -1,4 +1,4 @@
-"""Kill switches: what no write may start for, and since when."""
+"""Kill switches: which writes may not start, and since when."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class KillSwitches(models.QuerySet["KillSwitch"]):
 
 
 class KillSwitch(models.Model):
-    """It is pressed once, tried out, then released for good; the next press is another row."""
+    """Pressed once, put on trial, then released for good; the next press is another row."""
 
     workspace = models.ForeignKey("agents.Workspace", models.PROTECT, related_name="kill_switches")
     scope = models.CharField(max_length=10)
@@ -66,7 +66,7 @@ class KillSwitch(models.Model):
 
     @property
     def name(self) -> str:
-        """Return what people call it: everything that changes something, or a pattern or tool."""
+        """Return its name: everything that changes something, or a pattern or tool."""
         if self.scope == Scope.WORKSPACE:
             return "all payments, emails and changes"
         return f"{self.scope} {self.target}"
@@ -85,7 +85,7 @@ class KillSwitch(models.Model):
         return self.target == named[Scope(self.scope)]
 
     def holds(self) -> Q:
-        """Return which escalations wait for an action that this stops: `stops`, as a filter."""
+        """Return the condition for escalations whose action it stops: `stops` as a filter."""
         held = Q(workspace=self.workspace_id)
         if self.scope == Scope.PATTERN:
             held &= Q(run__pattern=self.target)

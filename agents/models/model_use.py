@@ -1,4 +1,4 @@
-"""What models were asked on days that are over, summed once: steps are too many to sum again."""
+"""The use of models on past days, summed once, as steps are too many to sum again."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from django.db import models
 
 
 class ModelUse(models.Model):
-    """The steps of the runs that ended on one day (UTC) and asked one model; see Step."""
+    """The model calls of runs that ended on one day (UTC), by model; columns as in Step."""
 
     day = models.DateField()
     model = models.CharField(max_length=100, blank=True)  # that answered; "": none did

@@ -1,7 +1,7 @@
-"""Notifications: what happened, who is to be told, and how far each message has come.
+"""Notifications: what happened, the recipients, and the state of each message.
 
-Rows hold no text of anybody's: a message is worded from the request when it is sent, so an
-erasure has nothing to look for here.
+Rows hold no personal texts: a message is worded when it is sent, so an erasure has nothing to do
+here.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ LONGEST_FAULT = 120  # characters
 
 
 class Notification(models.Model):
-    """What happened, from its event's own transaction on; `addressed_at` is when it was shared out.
+    """An occurrence, created in its event's transaction; `addressed_at` is when it was addressed.
 
-    Of a request that opened, two more rows follow for later: its half time and its last minutes.
+    For an opened request two more rows follow: its half time and its last minutes.
     """
 
     workspace = models.ForeignKey("agents.Workspace", models.CASCADE, related_name="+")
     kind = models.CharField(max_length=20)
-    about = models.CharField(max_length=60)  # request:12; with the kind what messages are one by
-    # Of a kill switch "on tool:pay", of what needs attention "failed", UNKNOWN or UNTOLD.
+    about = models.CharField(max_length=60)  # request:12; with the kind, the key of a message
+    # For a kill switch "on tool:pay"; for a run that needs attention "failed", UNKNOWN or UNTOLD.
     detail = models.CharField(max_length=120, blank=True)
     run = models.ForeignKey("agents.Run", models.CASCADE, null=True, db_index=False)
     escalation = models.ForeignKey("agents.Escalation", models.CASCADE, null=True, db_index=False)
@@ -43,12 +43,12 @@ class Notification(models.Model):
 
     class Meta:
         indexes = [
-            # What is to be shared out; and what is old enough to go.
+            # Notifications to address, and those old enough to delete.
             models.Index(
                 fields=["due_at"], condition=Q(addressed_at=None), name="notification_due"
             ),
             models.Index(fields=["addressed_at"], name="notification_addressed"),
-            # A case file: who was told of a run.
+            # A case file: who was notified about a run.
             models.Index(fields=["run"], name="notification_of_run"),
         ]
 
@@ -57,12 +57,12 @@ class Notification(models.Model):
 
 
 def notifications_of(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the columns of what is to be told of events that are about to be written."""
+    """Return the columns of the notifications for events about to be written."""
     return [_columns(event, kind) for event in events for kind in _kinds(event)]
 
 
 def _kinds(event: dict[str, Any]) -> Iterator[Kind]:
-    """Yield the notifications of an event, also that a tier assigned a request to a team."""
+    """Yield the notifications of an event, including a tier's assignment to a team."""
     kind, has_receiver = OF_EVENTS.get(event["kind"]), {"to", "team"} & set(event["facts"])
     if kind and (kind is not Kind.ASSIGNED or has_receiver):
         yield kind
@@ -78,7 +78,7 @@ def _columns(event: dict[str, Any], kind: Kind) -> dict[str, Any]:
     what = event["kind"].rpartition(".")[2]
     detail = f"{what} {scope}" if scope else ""
     thing = about(facts, run=event["run_id"], event=f"{event['workspace_id']}:{event['seq']}")
-    # A request handed over and back is news again; so is a run that fails after a lost answer.
+    # A request handed over and back is notified again; so is a run that fails after a lost answer.
     if kind in (Kind.ASSIGNED, Kind.SECOND, Kind.ATTENTION):
         thing += f":{event['seq']}"
     if kind is Kind.ATTENTION:
@@ -97,7 +97,7 @@ def _columns(event: dict[str, Any], kind: Kind) -> dict[str, Any]:
 
 
 class NotificationPreference(models.Model):
-    """How a person wants to be told; without one, what holds for a workspace's members."""
+    """How a person wants to be notified or, without a person, the workspace's default."""
 
     workspace = models.ForeignKey("agents.Workspace", models.CASCADE, related_name="+")
     user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, null=True, related_name="+")
@@ -135,19 +135,19 @@ class Shape(StrEnum):
 
 
 class Webhook(models.Model):
-    """An address that is called. Its secret is derived, so that the database alone cannot sign."""
+    """An address to call. Its secret is derived, so that the database alone cannot sign."""
 
     workspace = models.ForeignKey("agents.Workspace", models.CASCADE, related_name="+")
     name = models.CharField(max_length=80)
     url = models.CharField(max_length=1000)  # pages, log and record show its host only
     shape = models.CharField(max_length=10)
     kinds = models.JSONField()
-    # Called of requests that are assigned to it only; without one of everything.
+    # Called only for requests assigned to this team; null: for everything.
     team = models.ForeignKey("agents.Team", models.CASCADE, null=True, related_name="+")
     salt = models.CharField(max_length=32)
     former_salt = models.CharField(max_length=32, blank=True)  # signs beside it for a day
     salted_at = models.DateTimeField()
-    check_sha256 = models.CharField(max_length=64)  # of the secret: tells a changed server key
+    check_sha256 = models.CharField(max_length=64)  # of the secret: reveals a changed server key
     removed_at = models.DateTimeField(null=True)
 
     class Meta:
@@ -162,7 +162,7 @@ class Webhook(models.Model):
 
     @property
     def secret(self) -> str:
-        """Return what the receiver checks signatures with, in the form of Standard Webhooks."""
+        """Return the receiver's secret for checking signatures, as in Standard Webhooks."""
         return secret_of(self.salt)
 
 
@@ -173,7 +173,7 @@ def secret_of(salt: str) -> str:
 
 
 def check_of(secret: str) -> str:
-    """Return what tells a secret again."""
+    """Return the hash by which a secret is recognised."""
     return sha256(secret.encode()).hexdigest()
 
 
@@ -181,14 +181,14 @@ class DeliveryState(StrEnum):
     WAITING = "waiting"
     SENT = "sent"
     FAILED = "failed"  # given up
-    DROPPED = "dropped"  # it was no longer true, or nobody's
+    DROPPED = "dropped"  # out of date, or without a recipient
 
 
 class Delivery(models.Model):
-    """One person, webhook or invited address to be told of one thing: a row of the outbox.
+    """A row of the outbox: one item for one person, webhook or invited address.
 
-    Rows of one mail have one `message`. Who sends it takes it by moving `next_at`: where that
-    worker dies, it is sent again then, under the same id.
+    The rows of one mail share one `message`. A worker takes it by moving `next_at`: if the worker
+    dies, it is sent again then, under the same id.
     """
 
     workspace = models.ForeignKey(
@@ -207,7 +207,7 @@ class Delivery(models.Model):
     )
     key = models.CharField(max_length=90)  # kind and what it is about
     state = models.CharField(max_length=10, default=DeliveryState.WAITING.value)
-    message = models.UUIDField(null=True)  # by which a receiver tells it again
+    message = models.UUIDField(null=True)  # by which a receiver recognises it
     due_at = models.DateTimeField()  # when it should have been sent
     next_at = models.DateTimeField()
     tries = models.PositiveSmallIntegerField(default=0)

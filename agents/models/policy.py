@@ -13,7 +13,7 @@ from agents.core.requests import Json
 
 @dataclass(frozen=True)
 class _Read:
-    """A document as it was read, and its limits for each pattern and desk that were asked for."""
+    """A parsed document, and its limits for each pattern and desk so far."""
 
     document: Json
     limits: Limits
@@ -55,7 +55,7 @@ class PolicyVersion(models.Model):
         return known
 
     def _read(self) -> _Read:
-        # Asked at every turn of a run. The document is compared, as it may be changed in place.
+        # Called at every turn of a run. The document is compared, as it may be changed in place.
         known = _READ.get(self.sha256)
         if known is None or known.document != self.document:
             limits = read_limits(self.document)

@@ -1,4 +1,4 @@
-"""Recovery codes: what stands in for a second factor that was lost, each once."""
+"""Recovery codes: single-use replacements for a lost second factor."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from django.db import models
 
 
 class RecoveryCode(models.Model):
-    """A code that was not used yet, by its hash: it has 80 random bits, so that one round does."""
+    """The hash of an unused code, which has 80 random bits, so that one round is enough."""
 
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL, models.CASCADE, related_name="recovery_codes", db_index=False
@@ -26,6 +26,6 @@ class RecoveryCode(models.Model):
 
 
 def hash_of_code(user_id: int, code: str) -> str:
-    """Return what is stored of a person's code, however it was typed."""
+    """Return the stored hash of a person's code, in whatever form it was typed."""
     plain = "".join(code.split()).replace("-", "").lower()
     return sha256(f"{user_id}:{plain}".encode()).hexdigest()

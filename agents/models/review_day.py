@@ -11,13 +11,15 @@ from django.db.models import Q
 
 
 class ReviewDay(models.Model):
-    """The requests that were closed on one day (UTC): by the rule that asked, or by who decided."""
+    """The requests closed on one day (UTC), by escalating rule or by the person who decided."""
 
     workspace = models.ForeignKey(
         "agents.Workspace", models.CASCADE, related_name="+", db_index=False
     )
     day = models.DateField()
-    rule = models.CharField(max_length=100, blank=True)  # "" of a person, and of a day without any
+    rule = models.CharField(
+        max_length=100, blank=True
+    )  # "" for a person, and for a day without requests
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL, models.CASCADE, null=True, related_name="+", db_index=False
     )
@@ -37,7 +39,7 @@ class ReviewDay(models.Model):
             ),
         ]
         indexes = [
-            # The page's range; and up to which day was it summed?
+            # The page's range, and the last summed day.
             models.Index(fields=["workspace", "day"], name="review_day_range"),
             models.Index(fields=["day"], name="review_day_newest"),
         ]

@@ -1,4 +1,4 @@
-"""A run: one goal, carried through one pattern to one outcome."""
+"""A run: one goal, pursued by one pattern to one outcome."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from agents.models.event import Entry, append_events
 
 
 class LostRun(Exception):
-    """Another worker, or a person, moved the run first."""
+    """Another worker or a person moved the run first."""
 
 
 def _after(lease: timedelta | Param) -> models.ExpressionWrapper:
@@ -31,7 +31,7 @@ def _after(lease: timedelta | Param) -> models.ExpressionWrapper:
 
 
 class Run(models.Model):
-    """The steps are its state; this row says whose turn it is."""
+    """Its steps are its state; this row says who may continue it."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     workspace = models.ForeignKey(
@@ -42,25 +42,27 @@ class Run(models.Model):
     pattern = models.CharField(max_length=40)
     goal = models.TextField()
     desk = models.CharField(max_length=40, default=FIRST_DESK, db_default=FIRST_DESK)
-    # Whom or what it may act on: the desk's own key, and what people called it at the launch.
+    # Whom or what it may act on: the desk's own key, and the name at the launch.
     subject_key = models.CharField(max_length=200, blank=True, default="", db_default="")
     subject_label = models.CharField(max_length=200, blank=True, default="", db_default="")
     model = models.CharField(max_length=100, blank=True)  # chosen at launch; "" is OPENAI_MODEL
-    # The version of its pattern's questions; a worker of an older release does not claim it.
+    # The version of its pattern's requests; a worker of an older release does not claim it.
     question_version = models.PositiveSmallIntegerField(db_default=1)
     scope = models.JSONField(null=True)  # of a report: its {"report_date", "region"}
     simulation = models.JSONField(default=dict)  # faults and people of a recorded case
     workflow = models.JSONField(default=dict)  # the declared document it follows, and its inputs
     launched_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="+")
-    # The ended run that this one repeats; a unique index of its own finds the newer of two.
+    # The ended run that this one repeats; its unique index finds the newer of two.
     again_of = models.ForeignKey(
         "self", models.PROTECT, null=True, related_name="launched_again", db_index=False
     )
-    # Makes a double submit one run; null where there was no form, as nulls are never equal.
+    # Makes a double submit one run; null without a form, as nulls are never equal.
     launch_token = models.CharField(max_length=64, null=True)  # noqa: DJ001 - see above
 
     state = models.CharField(max_length=10, default=RunState.QUEUED)
-    fence = models.PositiveBigIntegerField(default=0)  # grows with each claim: late workers lose
+    fence = models.PositiveBigIntegerField(
+        default=0
+    )  # rises with each claim, so that late workers lose
     lease_owner = models.CharField(max_length=32, blank=True)  # the process that holds the claim
     lease_ends_at = models.DateTimeField(null=True)
     wake_at = models.DateTimeField(null=True)  # queued, but not before this
@@ -95,11 +97,11 @@ class Run(models.Model):
         ]
         indexes = [
             models.Index(fields=["workspace", "-created_at", "-id"], name="run_list"),
-            # The list's filter for those who ask what became of one subject.
+            # The list's filter by subject.
             models.Index(fields=["workspace", "subject_key", "-created_at"], name="run_of_subject"),
-            # For the worker: what is claimable, and whose lease ran out.
+            # For the worker: claimable runs, and expired leases.
             models.Index(fields=["state", "wake_at", "created_at"], name="run_claimable"),
-            # What ended on a day, and what has not: the sums of what models were asked.
+            # Runs that ended on a day, and open ones: for the sums of models' use.
             models.Index(fields=["ended_at"], name="run_ended"),
             # For the sweep: waiting runs without an open escalation, from this index and
             # escalation_open alone, as the rows themselves are wide.
@@ -114,22 +116,22 @@ class Run(models.Model):
 
     @property
     def limits(self) -> Limits:
-        """Return what the run is held to, for its pattern and desk. Raises BadPolicy."""
+        """Return the limits of the run's pattern and desk. Raises BadPolicy."""
         return self.policy.limits_of(self.pattern, self.desk)
 
     @property
     def is_emptied(self) -> bool:
-        """True where what its steps asked and were answered is no longer here."""
+        """Tell whether its steps' requests and replies are no longer here."""
         return bool(self.erased_at or self.archived_at)
 
     @property
     def title(self) -> str:
-        """Return what people know a run by: its goal, or when that was erased."""
+        """Return the run's goal, or when it was erased."""
         return f"Erased on {self.erased_at:%Y-%m-%d}" if self.erased_at else self.goal
 
     @classmethod
     def renew(cls, owner: str, lease: timedelta, runs: Collection[uuid.UUID]) -> int:
-        """Lengthen the leases that `owner` holds on these runs. Return how many."""
+        """Renew the leases that `owner` holds on these runs. Return their number."""
         held = cls.objects.filter(pk__in=runs, lease_owner=owner, state=RunState.RUNNING)
         return held.update(lease_ends_at=_after(lease))
 
@@ -152,9 +154,9 @@ class Run(models.Model):
         actor: str = "",
         **columns: object,
     ) -> None:
-        """Go to `to` and say so in the record. Raises LostRun if the run has moved before.
+        """Move to `to` and record that. Raises LostRun if the run has moved before.
 
-        Call inside a transaction. Whoever takes a run away from its worker raises the fence.
+        Call inside a transaction. Taking a run away from its worker raises the fence.
         """
         changed = columns_of_move(self, to, at=at, **columns)
         send_change(self.pk, self.state, self.fence, changed).get()
@@ -163,11 +165,11 @@ class Run(models.Model):
         self.say(f"run.{to}", at=at, facts=facts or {}, actor=actor)
 
     def say(self, kind: str, *, at: datetime, facts: Json, actor: str = "") -> None:
-        """Add an event to the run's chain, in the transaction of the change it tells of."""
+        """Add an event to the run's chain, in the transaction of the change it describes."""
         self.tell([Entry(kind, facts, actor)], at=at)
 
     def tell(self, entries: Sequence[Entry], *, at: datetime) -> None:
-        """Add events to the run's chain, in the transaction of the change they tell of."""
+        """Add events to the run's chain, in the transaction of the change they describe."""
         if entries:
             append_events(entries, run_id=self.pk, workspace_id=self.workspace_id, at=at)
 
@@ -175,7 +177,7 @@ class Run(models.Model):
 def columns_of_move(
     run: Run, to: RunState, *, at: datetime, **columns: object
 ) -> dict[str, object]:
-    """Return what changes of a run that goes to `to`. Raises LostRun where no way leads there."""
+    """Return the columns that a move to `to` changes. Raises LostRun if it is not allowed."""
     if to not in MOVES[RunState(run.state)]:
         raise LostRun(f"{run.pk}: {run.state} -> {to}")
     ends = {"ended_at": at} if to in ENDED else {}
@@ -186,7 +188,7 @@ def columns_of_move(
 def send_change(pk: uuid.UUID, state: str, fence: int, columns: dict[str, object]) -> Pending[None]:
     """Change a run that is still in this state, under this fence; `get` raises LostRun if not.
 
-    `lease` among the columns is a length of time, from now on by the database's clock.
+    The column `lease` is a duration from now by the database's clock.
     """
     count = _updating(frozenset(columns)).send(pk=pk, was=state, fenced=fence, **columns)
 
@@ -199,7 +201,7 @@ def send_change(pk: uuid.UUID, state: str, fence: int, columns: dict[str, object
 
 @cache
 def _updating(names: frozenset[str]) -> CompiledUpdate:
-    """Return the UPDATE of these columns if state and fence are unchanged; `lease` is a length."""
+    """Return the UPDATE of these columns if state and fence are unchanged; `lease` as above."""
     # Sorted: one statement for every process, and one plan.
     columns = {name: Param(name, Run._meta.get_field(name)) for name in sorted(names - {"lease"})}
     lease = Param("lease", models.DurationField())

@@ -7,16 +7,16 @@ from django.db import models
 
 
 class SavedView(models.Model):
-    """It changes nothing and is on no record: it only names what to look at."""
+    """A view changes nothing and is not recorded: it only names what to look at."""
 
     owner = models.ForeignKey(
         settings.AUTH_USER_MODEL, models.CASCADE, related_name="saved_views", db_index=False
     )
     workspace = models.ForeignKey(
         "agents.Workspace", models.CASCADE, null=True, related_name="saved_views"
-    )  # whose members see it too; null: nobody else
+    )  # its members see it too; null: private
     name = models.CharField(max_length=40)
-    query = models.CharField(max_length=1000)  # as an address of the queue has it
+    query = models.CharField(max_length=1000)  # of the queue's address
     created_at = models.DateTimeField()
 
     class Meta:

@@ -1,4 +1,4 @@
-"""Sessions that know whose they are, so that an admin can see and end them. SESSION_ENGINE."""
+"""Sessions with their user, so that an admin can see and end them (SESSION_ENGINE)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from django.db import models
 
 
 class Session(AbstractBaseSession):
-    """A browser that is signed in, or is about to be. Deleted, it is out at its next request."""
+    """A browser that is or is about to be signed in; deleting the row signs it out."""
 
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL, models.CASCADE, null=True, related_name="sessions"
@@ -24,7 +24,7 @@ class Session(AbstractBaseSession):
 
 
 class SessionStore(DatabaseStore):
-    """Django's own, which notes who is signed in beside what it stores."""
+    """Django's own store, which also stores the user of a session."""
 
     @classmethod
     def get_model_class(cls) -> type[Session]:

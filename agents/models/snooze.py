@@ -1,4 +1,4 @@
-"""A snooze: a request is out of one person's views for a while; everybody else still sees it."""
+"""A snooze: a request is hidden from one person's views for a while."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from agents.models.escalation import Escalation
 
 
 class Snooze(models.Model):
-    """One person's snooze. It stops no clock and changes no claim; once over, it has no effect."""
+    """One person's snooze. It stops no clock and, once over, has no effect."""
 
     escalation = models.ForeignKey(Escalation, models.CASCADE, related_name="snoozes")
     user = models.ForeignKey(
@@ -19,7 +19,7 @@ class Snooze(models.Model):
 
     class Meta:
         constraints = [
-            # It begins with the person: a queue's views ask what they have snoozed.
+            # Begins with the person, as the queue's views select by their snoozes.
             models.UniqueConstraint(fields=["user", "escalation"], name="snooze_once"),
         ]
 

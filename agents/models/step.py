@@ -7,7 +7,7 @@ from django.db.models import BooleanField, Func, Q
 
 
 class IsAsk(Func):
-    """True for a question to a model, in the words of the index of those."""
+    """True for a request to a model, in the exact words of its index."""
 
     template = "%(expressions)s = 'ask'"
     output_field = BooleanField()
@@ -21,7 +21,7 @@ class Step(models.Model):
     position = models.PositiveIntegerField()  # order in which steps were begun, from 1
     key = models.CharField(max_length=200)  # 2/execute, dispatch/sales/work#2
     kind = models.CharField(max_length=10)  # ask, review, escalate, use
-    fingerprint = models.CharField(max_length=64)  # of what was asked; a replay must agree
+    fingerprint = models.CharField(max_length=64)  # of the request; a replay must equal it
     asked = models.JSONField()
     reply = models.JSONField(null=True)
     failed = models.CharField(max_length=200, blank=True)
@@ -41,7 +41,7 @@ class Step(models.Model):
             models.UniqueConstraint(fields=["run", "position"], name="step_position_once"),
         ]
         indexes = [
-            # What models were asked by runs that have not ended, or did today.
+            # The use of models by runs that have not ended or ended today.
             models.Index(
                 fields=[
                     *("run", "model", "attempts", "tokens_in", "tokens_out", "tokens_lost"),
@@ -57,6 +57,6 @@ class Step(models.Model):
 
     @property
     def span(self) -> tuple[float, float]:
-        """Return when the step was busy, in seconds, as if it had been in one go."""
+        """Return the start and end of its busy time in seconds, as if uninterrupted."""
         begun = self.begun_at.timestamp()
         return begun, begun + self.seconds

@@ -1,4 +1,4 @@
-"""A team: members of a workspace whom a request can be assigned to together."""
+"""A team: members of a workspace to whom a request can be assigned together."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from agents.models.workspace import Membership, Workspace
 
 
 class Team(models.Model):
-    """A named group of members of one workspace. Commands change it, each change is an event."""
+    """A named group of members of one workspace. Each change to it is an event."""
 
     workspace = models.ForeignKey(Workspace, models.PROTECT, related_name="teams", db_index=False)
     slug = models.SlugField(max_length=40, db_index=False)  # in policies and addresses
     name = models.CharField(max_length=80)
     members = models.ManyToManyField(Membership, related_name="teams")
-    # Who sees how the team's reviewers decide, as an admin does of all; null: admins alone.
+    # Sees how the team's reviewers decide, as admins see for all; null: only admins.
     lead = models.ForeignKey(
         Membership, models.SET_NULL, null=True, related_name="leads", db_index=False
     )

@@ -1,4 +1,4 @@
-"""A check of the record that a person asked for: a worker does it, the page shows how far it is."""
+"""A verification of the record on request: a worker runs it, the page shows its progress."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from django.db.models import Q
 
 
 class Verification(models.Model):
-    """A row that a worker serves. What came of it is an event too, unless it was cancelled."""
+    """A job for a worker. Its result becomes an event too, unless it was cancelled."""
 
     by = models.ForeignKey(
         settings.AUTH_USER_MODEL, models.CASCADE, related_name="+", db_index=False
     )
     workspaces = models.JSONField()  # their ids
     asked_at = models.DateTimeField()
-    seen_at = models.DateTimeField(null=True)  # its worker gave a sign of life; null: nobody's
+    seen_at = models.DateTimeField(null=True)  # last sign of life of its worker; null: not started
     tries = models.PositiveSmallIntegerField(default=0)
     done = models.PositiveBigIntegerField(default=0)  # chains
     total = models.PositiveBigIntegerField(default=0)
@@ -37,14 +37,14 @@ class Verification(models.Model):
 
 
 class VerifiedHead(models.Model):
-    """Up to which head a workspace's record was found to hold. See agents.audit.verified."""
+    """The head up to which a workspace's record was valid; see agents.audit.verified."""
 
     workspace = models.OneToOneField("agents.Workspace", models.CASCADE, primary_key=True)
     head = models.PositiveBigIntegerField()
     seal = models.CharField(max_length=64)
     upto = models.PositiveBigIntegerField()
     full_at = models.DateTimeField()  # when all of it was last read
-    proof = models.CharField(max_length=64)  # under the record's key
+    proof = models.CharField(max_length=64)  # made with the audit key
 
     def __str__(self) -> str:
         return f"workspace {self.workspace_id}: verified up to head {self.head}"

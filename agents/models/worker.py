@@ -8,17 +8,17 @@ from typing import Self
 from django.db import models
 from django.db.models.functions import Now
 
-FORGOTTEN = timedelta(hours=1)  # after the last sign of life of one that ended without a word
+FORGOTTEN = timedelta(hours=1)  # after the last sign of life of a worker that crashed
 
 
 class WorkerQuerySet(models.QuerySet["Worker"]):
     def seen_within(self, length: timedelta) -> Self:
-        """Return the workers that gave a sign of life lately, by the database's clock."""
+        """Return the workers with a sign of life within `length`, by the database's clock."""
         return self.filter(seen_at__gte=Now() - length)
 
 
 class Worker(models.Model):
-    """For whoever asks whether anybody works at all. No lease depends on it."""
+    """Shows whether there are live workers; leases do not depend on it."""
 
     owner = models.CharField(primary_key=True, max_length=32)  # as in a run's lease
     seen_at = models.DateTimeField()
@@ -30,11 +30,11 @@ class Worker(models.Model):
 
     @classmethod
     def give_sign(cls, owner: str) -> None:
-        """Write down that `owner` is at work."""
+        """Record a sign of life of `owner`."""
         cls.objects.update_or_create(owner=owner, defaults={"seen_at": Now()})
         cls.objects.filter(seen_at__lt=Now() - FORGOTTEN).delete()
 
     @classmethod
     def leave(cls, owner: str) -> None:
-        """Forget a worker that ends."""
+        """Delete the row of an ending worker."""
         cls.objects.filter(owner=owner).delete()

@@ -1,6 +1,6 @@
-"""What people and programs may change. One verb is one transaction: change and event.
+"""The operations of people and programs, each one transaction with its change and event.
 
-The clock comes in as `at`. What is refused is refused with a sentence for the person.
+The time is passed as `at`. A refusal has a sentence for the person.
 """
 
 from agents.operations.approving import ApprovalLapsed

@@ -1,4 +1,4 @@
-"""The first of two yeses: it is kept, and the request goes on waiting for a second person."""
+"""The first of two approvals: it is kept while the request waits for a second person."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from agents.operations.demand_checks import check_demand
 from agents.operations.granting import Grant, grant
 from agents.operations.refusal import Refused, require_member
 
-# Its time is not over, or stands still.
+# Not expired, or its clock is stopped.
 WAITS = Q(expires_at__gt=Now()) | Q(frozen_at__isnull=False)
-SAW_NONE = 0  # what a page showed: that nobody has approved yet
+SAW_NONE = 0  # the page showed no approval yet
 
 
-# Why a first yes counts no more, where that is about its giver: the refusal speaks to them.
+# Reasons for a lapse that concern its giver, whom the refusals address.
 LAPSES = {
     "above_tier": "they are in no team that may approve it",
     "above_own_limit": "the amount is above their own limit now",
@@ -38,13 +38,13 @@ LAPSES = {
 
 
 def lapse_in_words(approval: Approval, why: Refused) -> str:
-    """Say to anybody but its giver that a first yes counts no more, and why."""
+    """Return a sentence for others on why a first approval has lapsed."""
     said = f"{LAPSES[why.code]}." if why.code in LAPSES else str(why)
     return f"{approval.by.get_username()}’s approval no longer counts: {said}"
 
 
 class ApprovalLapsed(Refused):
-    """What a first person approved counts no more. Said to the second, once it is on record."""
+    """The first approval has lapsed. Raised to the second person once it is on record."""
 
     def __init__(self, approval: Approval, why: Refused) -> None:
         super().__init__(
@@ -57,7 +57,7 @@ class ApprovalLapsed(Refused):
 
 @dataclass(frozen=True)
 class First:
-    """A first yes that counts, and what it grants by the facts of now."""
+    """A valid first approval, and what it grants by present facts."""
 
     approval: Approval
     grant: Grant | None
@@ -73,9 +73,9 @@ def standing_approval(
 ) -> First | ApprovalLapsed | None:
     """Return the first approval, checked as if it were given now; None if there is none.
 
-    One that counts no more falls away, on record: whoever counted on it is told, and a page that
-    had shown as much goes on. `shown` is what the person was shown: the number of an approval,
-    SAW_NONE, or None where nothing is known of it. Raises Refused where it was another.
+    A lapsed one is removed, on record: ApprovalLapsed tells a person who relied on it; a page that
+    showed none goes on. `shown` is what the person saw: an approval's number, SAW_NONE, or None if
+    unknown. Raises Refused if it was another approval.
     """
     found = first_of(escalation)
     judged = judge_first(found, escalation, steps, at=at, ahead=ahead) if found else None
@@ -90,14 +90,14 @@ def standing_approval(
 
 
 def first_of(escalation: Escalation) -> Approval | None:
-    """Return the first approval of a request that counts; without one no query is made."""
+    """Return a request's valid first approval, without a query if there is none."""
     if escalation.approval_id is None:
         return None
     return escalation.approvals.select_related("by").get(pk=escalation.approval_id)
 
 
 def membership_of(approval: Approval, escalation: Escalation) -> Membership:
-    """Return what the first person is now, where they might still approve this. Raises Refused."""
+    """Return the first person's membership if they might still approve this. Raises Refused."""
     person = require_member(escalation.workspace, approval.by, Role.REVIEWER, Role.ADMIN)
     if approval.action_sha256 != escalation.action_sha256:
         raise Refused("stale", "The request has changed since.")
@@ -114,7 +114,7 @@ def judge_first(
     ahead: LookedUp | None,
     lock: bool = True,
 ) -> First | ApprovalLapsed:
-    """Judge a first yes as if it were said now."""
+    """Judge a first approval as if it were given now."""
     try:
         person = membership_of(approval, escalation)
         given = approval.patch
@@ -155,7 +155,7 @@ def keep_first(
 ) -> bool:
     """Keep a first approval, replacing one of other terms. False: the request no longer waits.
 
-    Whoever gave it has no claim any more, so that a second person can decide.
+    Its giver's claim ends, so that a second person can decide.
     """
     by, terms = person.user, granted.terms
     approval = Approval(

@@ -1,6 +1,6 @@
-"""Say who should decide a request: a person, a team, or whoever comes first.
+"""Assign a request to a person, to a team or to nobody.
 
-An assignment keeps nobody from deciding; a claim does, for a while.
+An assignment keeps nobody else from deciding; a claim does, for a while.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ def assign(
     to_team: Team | None = None,
     note: str = "",
 ) -> Escalation:
-    """Hand a request over, with a note; to neither, it is anybody's. Raises Refused, Claimed.
+    """Hand a request over with a note, to everybody if no receiver is given.
 
-    A claim of anybody but the receiver ends with it, and so do the receivers' snoozes. What
-    somebody else has claimed only an admin may hand over. `by` None is the engine, which leaves
-    claims alone.
+    This ends the claim of anyone but the receiver, and the receivers' snoozes. Only an admin may
+    hand over a request that someone else has claimed. `by` None is the engine, which leaves claims
+    alone. Raises Refused, Claimed.
     """
     if to_user and to_team:
         raise Refused("two_receivers", "Choose a person or a team.")
@@ -60,7 +60,7 @@ def assign(
 
 
 def _check_giver(found: Escalation, by: User | None, *, at: datetime) -> None:
-    """Refuse to give away what somebody else has claimed; admins may. Raises Claimed."""
+    """Refuse to hand over a request that someone else has claimed; admins may. Raises Claimed."""
     if by is None or not is_kept_from(found, by, at=at):
         return
     if require_member(found.workspace, by, *DECIDES).role != Role.ADMIN:

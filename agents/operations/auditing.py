@@ -1,4 +1,4 @@
-"""Reading the record is on record too."""
+"""Record who read the record."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from agents.operations.refusal import require_member
 
 
 def record_export(*, workspace: Workspace, by: User, facts: Json, at: datetime) -> None:
-    """Write down that somebody took a copy of the record, and by which filter. Raises Refused."""
+    """Record that a person exported the record, and the filter. Raises Refused."""
     _record(workspace, by, "audit.exported", redact_in(workspace, facts), at)
 
 
 def record_command_export(*, workspace: Workspace, facts: Json, at: datetime) -> None:
-    """Write down that a copy was taken on the command line, where nobody is signed in."""
+    """Record an export on the command line, where nobody is signed in."""
     with transaction.atomic():
         append_events([Entry("audit.exported", facts)], workspace_id=workspace.pk, at=at)
 
 
 def record_verification(*, workspace: Workspace, by: User, facts: Json, at: datetime) -> None:
-    """Write down that somebody had the chains checked, and what came of it. Raises Refused."""
+    """Record that a person verified the chains, and the result. Raises Refused."""
     _record(workspace, by, "audit.verified", facts, at)
 
 

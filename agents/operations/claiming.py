@@ -20,7 +20,7 @@ CLAIM = timedelta(minutes=15)
 
 
 class Claimed(Exception):
-    """Somebody else has claimed this escalation and may decide it alone for now."""
+    """Someone else has claimed this escalation and alone may decide it for now."""
 
     def __init__(self, escalation: Escalation) -> None:
         who, until = escalation.claimed_by, escalation.claimed_until
@@ -33,14 +33,14 @@ OWN = "You launched this run, or the one it repeats, so someone else has to deci
 
 
 def is_own(run: Run, user_id: int) -> bool:
-    """Tell whether the policy keeps a person from deciding about a run because it is their own."""
+    """Tell whether the policy keeps a person from deciding about their own run."""
     return run.limits.four_eyes and user_id in launchers_of(run)
 
 
 def claim(*, escalation_id: int, by: User, at: datetime) -> Escalation:
     """Claim an escalation for CLAIM; claiming again renews it. Raises Claimed, Refused.
 
-    A claim that ran out can be taken by anybody.
+    Anyone can claim it once a claim has expired.
     """
     with transaction.atomic():
         found = lock_open(escalation_id, by, at=at)
@@ -76,21 +76,21 @@ def release_claim(*, escalation_id: int, by: User, at: datetime) -> Escalation:
 
 
 def wait_for_part(found: Escalation, user: User) -> None:
-    """Wait for whoever is just taking a person's part away, and keep others from it meanwhile."""
+    """Lock a person's membership against removal, waiting for one under way."""
     part = Membership.objects.filter(workspace=found.workspace_id, user=user)
     list(part.select_for_update(no_key=True))
 
 
 def is_kept_from(escalation: Escalation, user: User, *, at: datetime) -> bool:
-    """Tell whether somebody else has claimed it."""
+    """Tell whether someone else has claimed it."""
     until = escalation.claimed_until
     return until is not None and until > at and escalation.claimed_by_id != user.pk
 
 
 def lock_open(pk: int, by: User | None, *, at: datetime) -> Escalation:
-    """Lock an escalation that still waits, its run first as everybody does. Raises Refused.
+    """Lock an open escalation, after its run as everywhere. Raises Refused.
 
-    `by` has to be somebody who decides; None is the engine.
+    `by` must be a person who may decide; None is the engine.
     """
     run_id = Escalation.objects.values_list("run_id", flat=True).get(pk=pk)
     run = Run.objects.select_related("policy").select_for_update(of=("self",)).get(pk=run_id)
@@ -111,6 +111,6 @@ def lock_open(pk: int, by: User | None, *, at: datetime) -> Escalation:
 def tell_of(
     escalation: Escalation, kind: str, by: User | None, at: datetime, **facts: Json
 ) -> None:
-    """Put on record what somebody did with a request; None is the engine."""
+    """Record what a person did with a request; None is the engine."""
     about = {"escalation": escalation.pk, "key": escalation.step.key, **facts}
     escalation.run.say(kind, at=at, facts=about, actor=by.get_username() if by else "")

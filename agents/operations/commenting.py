@@ -1,4 +1,4 @@
-"""Comment on a request, for whoever decides it. Comments stay, on record."""
+"""Comment on a request for those who decide it. Comments are permanent."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ COMMENTED = "escalation.commented"
 
 
 def comment(*, escalation_id: int, by: User, text: str, at: datetime) -> None:
-    """Add a comment to a request that waits. Raises Refused.
+    """Add a comment to an open request. Raises Refused.
 
-    It is the event, and a text beside it that can be erased. What the person said last is not
-    said twice: a form that is sent again adds nothing.
+    It is an event with an erasable text. A repetition of the person's latest comment, as by sending
+    a form twice, is ignored.
     """
     if not text.strip():
         raise Refused("no_comment", "Write a comment first.")

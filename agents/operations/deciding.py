@@ -1,4 +1,4 @@
-"""Decide an escalation. One file, to be read beside the list of what refuses a decision."""
+"""Decide an escalation. One file, with everything that may refuse a decision."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ MAX_COMMENT = 2000  # characters
 
 
 class KillSwitchStands(Refused):
-    """Nothing is approved while a kill switch stops what it would start."""
+    """A kill switch stops what the approval would start."""
 
     def __init__(self, switch: KillSwitch) -> None:
         super().__init__(
@@ -64,7 +64,7 @@ class KillSwitchStands(Refused):
 
 
 class AlreadyDecided(Exception):
-    """Somebody answered this escalation first, or its time is over."""
+    """Someone answered this escalation first, or it has expired."""
 
     def __init__(self, escalation: Escalation) -> None:
         by, at = escalation.decided_by, escalation.decided_at
@@ -83,7 +83,7 @@ _CODES: dict[type[Exception], str] = {AlreadyDecided: "already_decided", Claimed
 
 @dataclass(frozen=True)
 class _Answer:
-    """What the person wants."""
+    """The answer as requested."""
 
     approve: bool
     send_back: bool
@@ -109,18 +109,17 @@ def decide(
 ) -> Escalation:
     """Answer an escalation and queue its run. Raises Refused, AlreadyDecided, Claimed.
 
-    Raises KillSwitchStands for an approval that a kill switch holds up: that too is a Refused, as
-    is ApprovalLapsed. Where a yes takes two people, the first is kept and the request stays open.
+    KillSwitchStands, for an approval that a kill switch prevents, and ApprovalLapsed are kinds of
+    Refused. If two people must approve, the first approval is kept and the request stays open.
 
     `send_back` instead of an approval lets the agent propose something else, with the comment as
-    the reason; as often in a run as its policy says.
+    the reason, as often in a run as its policy allows.
 
-    `patch` are the arguments that a person sets, of those that the tool opens to them, as JSON:
-    {"amount_minor": 80000}. `correction` has a workflow's step run once more with these words,
-    instead of letting its output stand; of a letter it is the text that is sent in its place.
-    `action_sha256`, if given, is of the action the person saw: a decision about anything else
-    is refused. So is one about another first yes than `approval`, which they saw; 0: none.
-    `bulk` names the act that it is one of many of; the record keeps it.
+    `patch` holds the changed arguments as JSON, of those that the tool lets people change:
+    {"amount_minor": 80000}. `correction` is the instruction for running a workflow's step again, or
+    the text to send instead of a letter. `action_sha256`, if given, is the hash of the action that
+    the person saw, and `approval` the first approval that they saw (0: none): a decision about
+    anything else is refused. `bulk` names the bulk rejection it is part of, for the record.
     """
     changes = dict(patch) if patch is not None and approve else None
     back = send_back and not approve
@@ -129,7 +128,7 @@ def decide(
         ahead = _look_ahead(escalation_id) if approve else None
         with transaction.atomic():
             decided = _decide(escalation_id, by, wanted, (action_sha256, approval), at, ahead)
-        if isinstance(decided, ApprovalLapsed):  # on record, unlike what else refuses
+        if isinstance(decided, ApprovalLapsed):  # committed, unlike other refusals
             raise decided
     except (Refused, AlreadyDecided, Claimed) as no:
         why = no.code if isinstance(no, Refused) else _CODES[type(no)]
@@ -143,7 +142,7 @@ def decide(
 
 
 def _look_ahead(pk: int) -> LookedUp | None:
-    """Ask other machines where a desk here needs any. Raises Refused."""
+    """Run the look-up of the request's desk, if it has one. Raises Refused."""
     if not any(desk.ahead for desk in DESKS.values()):
         return None
     return look_ahead(Run.objects.get(escalations=pk))
@@ -157,7 +156,7 @@ def _decide(
     at: datetime,
     ahead: LookedUp | None,
 ) -> Escalation | ApprovalLapsed:
-    # The run's row first, as everyone else takes it: then decisions and the engine queue up.
+    # The run's row first, as everywhere: then decisions and the engine queue up.
     escalation, steps, memberships = lock_escalation(pk, by)
     person = require_role(memberships, escalation.workspace, by, Role.REVIEWER, Role.ADMIN)
     if escalation.state != EscalationState.OPEN:
@@ -220,7 +219,7 @@ def _check_person(escalation: Escalation, person: Membership, wanted: _Answer) -
 def _check_letter(
     escalation: Escalation, steps: list[Step], correction: str, *, at: datetime
 ) -> None:
-    """Refuse a letter with a mask in it, or with a fact that has changed since. Raises Refused.
+    """Refuse a letter with masked text, or with a fact that has since changed. Raises Refused.
 
     Call with the run locked.
     """
@@ -253,7 +252,7 @@ def _take(
     terms = granted.terms if granted else Terms()
     state = _state(escalation, wanted, granted)
     facts: dict[str, Json] = {"escalation": escalation.pk, "key": escalation.step.key}
-    if terms.resource not in ("", escalation.resource):  # which the request does not name
+    if terms.resource not in ("", escalation.resource):  # another than the request's
         facts["resource"] = terms.resource
     columns = {
         "state": state,
@@ -283,7 +282,7 @@ def _take(
     facts |= reply
     facts |= {"currency": terms.currency} if terms.currency else {}
     facts |= {"bulk": wanted.bulk} if wanted.bulk else {}
-    if first:  # without whom this would not have been enough, or who wanted something else
+    if first:  # needed for this decision, or overruled by it
         facts |= {"approval": first.approval.pk, "first": first.approval.by.get_username()}
     if wanted.patch:
         facts["changed"] = sorted(wanted.patch)
@@ -317,5 +316,5 @@ def record_refusal(*, escalation_id: int, by: User, why: str, at: datetime, bulk
     escalation = Escalation.objects.select_related("run").get(pk=escalation_id)
     facts = {"escalation": escalation_id, "why": why, **({"bulk": bulk} if bulk else {})}
     said = Entry("decision.refused", facts, by.get_username())
-    run = escalation.run  # whose chain it is: the request itself may have been moved elsewhere
+    run = escalation.run  # for its chain, as the request itself may have been moved elsewhere
     append_events([said], run_id=run.pk, workspace_id=run.workspace_id, at=at)

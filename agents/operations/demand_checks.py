@@ -1,4 +1,4 @@
-"""Who may say yes to a request: by the tiers of the policy that its run pins, and by its tool."""
+"""Who may approve a request, by the tiers of its run's pinned policy and by its tool."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from agents.operations.refusal import Refused
 
 
 def check_demand(escalation: Escalation, person: Membership, demand: Demand) -> None:
-    """Refuse a yes of somebody who may not give it. Raises Refused.
+    """Refuse an approval by a person who may not give it. Raises Refused.
 
-    Where two people have to say yes, who launched the run is neither, whatever the policy says of
-    four eyes.
+    If two people must approve, neither may have launched the run, even if the policy does not ask
+    for four eyes.
     """
     if demand.people > 1 and person.user_id in launchers_of(escalation.run):
         raise Refused("four_eyes", OWN)
@@ -31,7 +31,7 @@ def teams_of(person: Membership) -> set[str]:
 
 
 def above_tier(escalation: Escalation, demand: Demand, is_anyone_able: bool, roster: Roster) -> str:
-    """Return who may approve instead of somebody outside the tier, or that nobody can."""
+    """Return a sentence on who may approve instead of a person outside the tier."""
     number = f"policy v{escalation.run.policy.number}"
     if not demand.teams:
         return (
@@ -39,7 +39,7 @@ def above_tier(escalation: Escalation, demand: Demand, is_anyone_able: bool, ros
             "this. Reject it."
         )
     names = {team.slug: team.name for teams in roster.teams.values() for team in teams}
-    if not names.keys() >= set(demand.teams):  # the team of nobody who may decide
+    if not names.keys() >= set(demand.teams):  # a team without anyone who may decide
         ours = Team.objects.filter(workspace=escalation.workspace_id, slug__in=demand.teams)
         names = dict(ours.values_list("slug", "name"))
     called = " or ".join(names.get(slug, slug) for slug in dict.fromkeys(demand.teams))

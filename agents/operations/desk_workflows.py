@@ -1,4 +1,4 @@
-"""The workflows that desks bring as documents, and the check before one is launched."""
+"""The workflows that desks ship as documents, and the check before a launch."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from agents.systems import SYSTEMS
 
 
 def shipped_workflows() -> tuple[str, ...]:
-    """Return the names of the workflows that ship."""
+    """Return the names of the shipped workflows."""
     return tuple(sorted(name for system in SYSTEMS.values() for name in system.workflows))
 
 
 def shipped_workflow(name: str) -> Json:
-    """Return the document of a workflow that ships. Raises Refused."""
+    """Return the document of a shipped workflow. Raises Refused."""
     for system in SYSTEMS.values():
         if name in system.workflows:
             return deepcopy(system.workflows[name])
@@ -33,10 +33,10 @@ def shipped_workflow(name: str) -> Json:
 def checked_workflow(
     document: Json, inputs: Mapping[str, str] | None, *, goal: str, limits: Limits
 ) -> dict[str, Json]:
-    """Return a document and the values of its parameters, to be pinned by a run. Raises Refused.
+    """Return a document and its parameters' values for a run to pin. Raises Refused.
 
-    A name is of a workflow that ships. A parameter named ``goal`` is the run's goal. Every
-    problem is named, one a line.
+    A name refers to a shipped workflow. The parameter ``goal`` is the run's goal. The refusal names
+    every problem, one per line.
     """
     if document and isinstance(document, str):
         document = shipped_workflow(document)

@@ -1,4 +1,4 @@
-"""Forget a subject: every text about it goes, every number, key and the chain stay."""
+"""Erase a subject: every text about it goes; numbers, keys and chains stay."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _UNSETTLED = (EffectState.INTENDED, EffectState.UNKNOWN)
 
 @dataclass(frozen=True)
 class Erasure:
-    """What an erasure came to."""
+    """The result of an erasure."""
 
-    subject: str  # as people call it now
-    runs: int  # whose texts are gone now
-    before: int  # that were erased earlier
-    beyond: ErasureLeftovers = field(default_factory=ErasureLeftovers)  # what it could not reach
+    subject: str  # its name from now on
+    runs: int  # erased now
+    before: int  # erased earlier
+    beyond: ErasureLeftovers = field(default_factory=ErasureLeftovers)
 
 
 def erase_subject(
@@ -46,11 +46,10 @@ def erase_subject(
     actor: str,
     desk: str = FIRST_DESK,
 ) -> Erasure:
-    """Forget one subject of a workspace's desk, in its books and in all its runs. Raises Refused.
+    """Erase one subject of a workspace's desk from its books and all its runs. Raises Refused.
 
-    `reason` stays in the record for good, so it names nobody. Doing it again erases what has come
-    since. Texts of other subjects' runs that mention this one are not found; what else stays is
-    in the answer.
+    `reason` is recorded for good and must name nobody. Repeating it erases later texts. Other
+    subjects' texts that mention this one are not found; the result names what remains.
     """
     if not reason.strip() or has_hidden(reason):
         raise Refused(
@@ -66,10 +65,10 @@ def erase_subject(
     except UnknownSubject as no:
         raise Refused("unknown_subject", str(no)) from None
     with transaction.atomic():
-        # Runs before the workspace, in everyone's order: who holds a run writes to its record.
+        # Runs before the workspace, in the usual order: the holder of a run writes its record.
         runs = _runs_about(workspace, desk, key)
         list(runs.select_for_update().order_by("pk").values_list("pk"))
-        # A run launched meanwhile commits after us: its foreign key waits for this row.
+        # A concurrent launch commits after us, as its foreign key waits for this row.
         Workspace.objects.select_for_update().get(pk=workspace.pk)
         books = {workspace.book_id, *runs.values_list("book_id", flat=True)}
         _check_at_rest(runs, called)
@@ -87,12 +86,12 @@ def erase_subject(
         append_events([Entry(ERASURE, facts, actor)], workspace_id=workspace.pk, at=at)
         purge_words()
         transaction.on_commit(empty_log)
-    beyond = find_leftovers(workspace, runs, names=names)  # reads on, and holds nobody up
+    beyond = find_leftovers(workspace, runs, names=names)  # only reads, holding nobody up
     return Erasure(called, len(still), before, replace(beyond, books=known is None))
 
 
 def _runs_about(workspace: Workspace, desk: str, key: str) -> QuerySet[Run]:
-    """Return the runs about a subject, and those bound to nobody that acted on it."""
+    """Return the runs about a subject, and runs without a subject that acted on it."""
     acted = Effect.objects.filter(subject_key=key).values("run")
     asked = Escalation.objects.filter(subject_key=key).values("run")
     unbound = Q(subject_key="") & (Q(pk__in=acted) | Q(pk__in=asked))
@@ -101,7 +100,7 @@ def _runs_about(workspace: Workspace, desk: str, key: str) -> QuerySet[Run]:
 
 
 def _check_at_rest(runs: QuerySet[Run], called: str) -> None:
-    """Refuse while a run or write about the subject is under way. Raises Refused."""
+    """Refuse while a run or a write about the subject is open. Raises Refused."""
     going = runs.exclude(state__in=ENDED).count()
     if going:
         raise Refused(
@@ -127,8 +126,8 @@ def _is(count: int) -> str:
 
 
 def _erase_run(run: Run, *, actor: str, at: datetime) -> None:
-    """Empty every text of a run that has ended. States, amounts, times and counts stay."""
-    # The row first, as everyone else takes it; then the trigger lets the rest pass.
+    """Empty every text of an ended run; states, amounts, times and counts stay."""
+    # The row first, as everywhere; then the triggers let the rest pass.
     reason = run.stop_reason.partition(":")[0]
     Run.objects.filter(pk=run.pk).update(
         goal="",
@@ -165,7 +164,7 @@ def _erase_step(step: Step) -> None:
 
 
 def _numbers(action: Json) -> Json:
-    """Return an action with what kind it was, its tool and its amounts."""
+    """Return an action reduced to its kind, tool and amounts."""
     kept = {name: action[name] for name in ("kind", "name") if name in action}
     return {**kept, "args": _amounts(action.get("args", {}))}
 
@@ -175,7 +174,7 @@ def _amounts(args: Json) -> Json:
 
 
 def _ruling(review: Json) -> Json:
-    """Return a review with the rule that decided; its sentences and facts quote people."""
+    """Return a review reduced to the deciding rule, as its sentences and facts quote people."""
     deciding = review["deciding"]
     kept = {name: deciding[name] for name in ("verdict", "rule", "reason", "risk")}
     gone = {"sentence": "", "observed": None, "limit": None, "flip": ""}

@@ -1,4 +1,4 @@
-"""What an erasure cannot reach, named so that somebody can look there."""
+"""What an erasure cannot reach, named so that a person can look there."""
 
 from __future__ import annotations
 
@@ -27,16 +27,18 @@ from agents.record.erasable_texts import without_texts
 
 @dataclass(frozen=True)
 class ErasureLeftovers:
-    """Places that an erasure leaves as they are; events by their numbers in their chain."""
+    """Places that an erasure leaves as they are; events by their numbers in the chain."""
 
-    chains: tuple[tuple[UUID, tuple[int, ...]], ...] = ()  # words from before texts lay beside
-    policies: tuple[int, ...] = ()  # versions that mask nothing, with runs of others under them
+    chains: tuple[
+        tuple[UUID, tuple[int, ...]], ...
+    ] = ()  # old events with words in the chain itself
+    policies: tuple[int, ...] = ()  # versions that mask nothing and have runs of other subjects
     switches: tuple[int, ...] = ()  # kill switches whose reason may name the subject
-    switch_events: tuple[int, ...] = ()  # and such events in the workspace's chain
-    views: tuple[tuple[int, str], ...] = ()  # saved ones that may name them, and their owners
-    archives: tuple[int, ...] = ()  # whose file of texts has theirs
+    switch_events: tuple[int, ...] = ()  # their events in the workspace's chain
+    views: tuple[tuple[int, str], ...] = ()  # saved views that may name them, with their owners
+    archives: tuple[int, ...] = ()  # that have texts of erased runs in a file
     mentions: tuple[UUID, ...] = ()  # runs of others whose goal may name the subject
-    books: bool = False  # the desk's own: it does not say how it forgets a subject
+    books: bool = False  # the desk's own, if it does not say how to erase a subject
 
     def __bool__(self) -> bool:
         found = (self.chains, self.policies, self.switches, self.switch_events)
@@ -46,12 +48,12 @@ class ErasureLeftovers:
 def find_leftovers(
     workspace: Workspace, runs: QuerySet[Run], *, names: Collection[str]
 ) -> ErasureLeftovers:
-    """Return what stays of a subject in a workspace once their runs are erased."""
+    """Return what remains of a subject in a workspace after the erasure of its runs."""
     spoken_of = re.compile(
         rf"(?<!\w)(?:{'|'.join(map(re.escape, sorted(names)))})(?!\w)", re.IGNORECASE
     )
     switches = KillSwitch.objects.filter(workspace=workspace).order_by("pk")
-    # A private view is of no workspace: whoever may have saved it, it is named.
+    # A private view belongs to no workspace: all that could concern this one are named.
     views = SavedView.objects.filter(Q(workspace=workspace) | Q(workspace=None)).order_by("pk")
     said = Event.objects.filter(workspace=workspace, run=None, kind__startswith="kill_switch.")
     others = Run.objects.filter(workspace=workspace).exclude(pk__in=runs).order_by("created_at")
@@ -84,7 +86,7 @@ def find_leftovers(
 
 
 def _runs_with_words(runs: QuerySet[Run]) -> Iterable[tuple[UUID, tuple[int, ...]]]:
-    """Yield the runs whose chain itself holds words, with the events that do."""
+    """Yield the runs with words in the chain itself, and those events."""
     found = Event.objects.filter(run__in=runs).order_by("run_id", "seq")
     rows = found.values_list("run_id", "seq", "kind", "facts")
     for run_id, events in groupby(rows.iterator(), key=lambda row: row[0]):
@@ -94,7 +96,7 @@ def _runs_with_words(runs: QuerySet[Run]) -> Iterable[tuple[UUID, tuple[int, ...
 
 
 def _unmasked_versions(workspace: Workspace) -> tuple[int, ...]:
-    """Return the numbers of the versions under which texts were kept as they came."""
+    """Return the numbers of the versions under which texts were stored unmasked."""
     kept = Run.objects.filter(workspace=workspace, erased_at=None).order_by()
     pairs = set(kept.values_list("policy", "pattern"))
     versions = PolicyVersion.objects.in_bulk([policy for policy, _ in pairs])

@@ -1,7 +1,6 @@
-"""What a decision reads under its locks, the run's and the workspace's: one round trip.
+"""Lock and read what a decision needs in one round trip.
 
-Plain queries would take ten times as long, which a run with a decision notices: see
-docs/fast-layer.md.
+Plain queries would take ten times as long, which slows a run with a decision (docs/fast-layer.md).
 """
 
 from __future__ import annotations
@@ -24,15 +23,15 @@ MISPLACED = (
 
 
 def lock_escalation(pk: int, by: User) -> tuple[Escalation, list[Step], list[Membership]]:
-    """Lock an escalation's run, then its workspace. Return it, the run's steps, and who `by` is.
+    """Lock an escalation's run, then its workspace. Return it, the run's steps, by's membership.
 
-    The escalation's `run`, its policy, `step` and `workspace` are read too. Raises DoesNotExist,
-    and Refused where one of them is not its own.
+    The escalation's `run` with its policy, `step` and `workspace` are loaded too. Raises
+    DoesNotExist, and Refused if one of them belongs elsewhere.
     """
     with pipeline():
         run, policy = _RUN.fetch(pk=pk), _POLICY.fetch(pk=pk)
         escalations, steps = _ESCALATION.fetch(pk=pk), _STEPS.fetch(pk=pk)
-        # Behind the lock that whoever changes a role holds: a decision made after sees the change.
+        # After the lock that role changes take too: a later decision sees the change.
         workspace, memberships = _WORKSPACE.fetch(pk=pk), _MEMBER.fetch(pk=pk, user=by.pk)
     escalation = next(iter(escalations.get()), None)
     if escalation is None:
@@ -47,7 +46,7 @@ def lock_escalation(pk: int, by: User) -> tuple[Escalation, list[Step], list[Mem
 
 
 def _own(column: str) -> QuerySet[Escalation, Any]:
-    """Return what a column of the escalation names, for a query that is sent beside its own."""
+    """Return a reference of the escalation as a subquery, for a query sent with its own."""
     return Escalation.objects.filter(pk=Param("pk")).values(column)
 
 

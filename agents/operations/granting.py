@@ -1,4 +1,4 @@
-"""What a person may grant: never more than the policy and their own limits allow."""
+"""What a person may grant: at most what the policy and their own limits allow."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ from agents.sdk.rule_case import Case
 from agents.systems import SYSTEMS
 from agents.tools import TOOLS, Tool, accepts
 
-Patch: TypeAlias = Mapping[str, Json]  # arguments that a person sets, by name
+Patch: TypeAlias = Mapping[str, Json]  # arguments set by a person, by name
 
 
 @dataclass(frozen=True)
 class Grant:
-    """What a person allows: the arguments as they leave them."""
+    """What a person grants: the arguments with their changes."""
 
     args: Json
     terms: Terms
 
 
 def fields_of(escalation: Escalation, *, at: datetime) -> list[OpenField]:
-    """Return the fields of a request that a person may change, with bounds; values as JSON.
+    """Return the fields of a request that a person may change, with bounds and JSON values.
 
-    The one table for form, API and command line.
+    Used by form, API and command line alike.
     """
     tool = held_tool(escalation)
     if tool is None or tool.typed is None:
@@ -55,12 +55,12 @@ def fields_of(escalation: Escalation, *, at: datetime) -> list[OpenField]:
     try:
         args = escalation.action["args"]
         return open_fields(tool.typed, tool.may_change, args, case_of(escalation.run, at))
-    except BadArguments:  # the tool has changed since: only a no is possible
+    except BadArguments:  # the tool has changed since: it can only be rejected
         return []
 
 
 def obstacle(escalation: Escalation) -> Refused | None:
-    """Return why this server could not carry out a yes; None where it could. A no is possible."""
+    """Return why this server could not carry out an approval; None if it could."""
     asked, action = kind_of(escalation.kind, escalation.action), escalation.action
     desk, name = escalation.run.desk, action.get("name", "")
     if desk not in SYSTEMS:
@@ -70,7 +70,7 @@ def obstacle(escalation: Escalation) -> Refused | None:
     if name not in TOOLS:
         sentence = f"This server has no tool {name!r}: reject this, or approve on one that has."
         return Refused("unknown_tool", sentence)
-    if not accepts(TOOLS[name], action["args"]):  # nobody can say any more what a yes would do
+    if not accepts(TOOLS[name], action["args"]):  # what an approval would do is unknown by now
         return Refused(
             "tool_changed", "The tool has changed since. This request can only be rejected."
         )
@@ -87,12 +87,11 @@ def grant(
     ahead: LookedUp | None,
     lock: bool = True,
 ) -> Grant | None:
-    """Return what the person allows, None where no call of a tool is held. Raises Refused.
+    """Return what the person grants; None if no tool call is held. Raises Refused.
 
-    Call with the run and the workspace locked, so that what people granted does not grow
-    meanwhile; to ask before anything is decided nothing is locked. Whoever wants too much is told
-    the tightest bound. Ask for an `obstacle` before. `ahead` is what the desk was told by another
-    machine before.
+    To decide, call with the run and the workspace locked, so that granted sums cannot grow; a
+    preview needs no lock. The refusal of an excessive amount names the tightest bound. Check for an
+    `obstacle` before. `ahead` is the answer to the desk's look-up.
     """
     tool = held_tool(escalation)
     if patch is not None and (tool is None or not patch):
@@ -118,7 +117,7 @@ def grant(
         first_round = partial(judge, action, facts, run.limits, consent=consent)
         bounds = [
             Bound(ruling.limit, "policy", f"The policy stops this. {ruling.sentence}")
-            # If nothing was revised, no rule of the first round asked for a revision.
+            # Without revisions, no rule of the first round asked for one.
             for ruling in (first_round() if judged.revisions else ())
             if ruling.verdict is RulingKind.REVISE and type(ruling.limit) is int
         ]
@@ -128,7 +127,7 @@ def grant(
         # Of equal bounds the first, which holds for everybody: their own come last.
         tightest = min(exceeded, key=lambda bound: bound.most_minor)
         raise Refused(tightest.code, tightest.sentence, field=too_high.name if too_high else "")
-    # A new reason to ask does not refuse the decision: the run asks again for it.
+    # A new reason to escalate does not refuse the decision: the run will ask again.
     if judged.action != action:
         raise Refused("policy", f"The policy stops this. {judged.deciding.sentence}")
     return Grant(args, terms)
@@ -137,7 +136,10 @@ def grant(
 def _changed_arguments(
     tool: Tool, args: Json, patch: Patch, case: Case
 ) -> tuple[dict[str, Json], AmountTooHigh | None]:
-    """Return the arguments as a person leaves them, and what is too high. Raises Refused."""
+    """Return the arguments with a person's changes, and the amount above its range, if any.
+
+    Raises Refused.
+    """
     if tool.typed is None:
         raise Refused("bad_patch", "Nothing of this can be changed.")
     try:
@@ -158,7 +160,7 @@ def _check_masked(run: Run, patch: Patch) -> None:
 
 
 def judge_change(*, escalation_id: int, by: User, patch: Patch, at: datetime) -> Grant | None:
-    """Return what a person might grant now, with these changes. Changes nothing. Raises Refused."""
+    """Return what a person could grant now with these changes, without deciding. Raises Refused."""
     found = Escalation.objects.select_related("run__policy", "workspace").get(pk=escalation_id)
     person = require_member(found.workspace, by, Role.REVIEWER, Role.ADMIN)
     if no := obstacle(found):
@@ -169,7 +171,7 @@ def judge_change(*, escalation_id: int, by: User, patch: Patch, at: datetime) ->
 
 
 def look_ahead(run: Run) -> LookedUp | None:
-    """Ask what the desk needs of other machines, before anything is locked. Raises Refused."""
+    """Run the desk's look-up before anything is locked. Raises Refused."""
     try:
         return look_up_now(run)
     except LookupFailed:

@@ -1,4 +1,4 @@
-"""What somebody holds who decides here no more: requests assigned to them, and their claims."""
+"""Requests assigned to or claimed by a person who may no longer decide here."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from agents.operations.refusal import Refused
 
 
 def lock_held(workspace: Workspace, user: User) -> set[UUID]:
-    """Lock the runs whose requests a person holds: before the workspace, in everyone's order."""
+    """Lock the runs of a person's held requests: before the workspace, in the usual order."""
     held = _requests_of(workspace, user).values_list("run", flat=True)
     runs = Run.objects.filter(pk__in=list(held))
     return set(runs.select_for_update().order_by("pk").values_list("pk", flat=True))
@@ -26,9 +26,9 @@ def lock_held(workspace: Workspace, user: User) -> set[UUID]:
 def release_held(
     workspace: Workspace, user: User, locked: Collection[UUID], *, at: datetime, actor: str
 ) -> int:
-    """Give back what a person holds, once they decide no more; return how many requests.
+    """Release a person's held requests once they may no longer decide. Return their number.
 
-    `locked` are the runs of `lock_held`. Raises Refused where more was assigned since.
+    `locked` are the runs of `lock_held`. Raises Refused if more were assigned since.
     """
     requests = list(_requests_of(workspace, user).select_related("run", "step", "claimed_by"))
     if any(one.run_id not in locked for one in requests):
@@ -44,13 +44,13 @@ def _requests_of(workspace: Workspace, user: User) -> QuerySet[Escalation]:
 
 
 def _release(one: Escalation, user: User, *, at: datetime, actor: str) -> None:
-    """Give a request back: to another person who has claimed it, or else to everybody."""
+    """Release a request to another person who has claimed it, or else to everybody."""
     facts: Json = {"escalation": one.pk, "key": one.step.key, "left": user.get_username()}
     kind, others = "escalation.released", one.claimed_by if is_kept_from(one, user, at=at) else None
     if one.assigned_to == user:
         kind, one.assigned_to = "escalation.assigned", others
         facts |= {"to": others.get_username()} if others else {}
-    if others is None:  # its claim, if any, is of who left, or ran out
+    if others is None:  # any claim is the leaving person's or has expired
         one.claimed_by = one.claimed_until = None
     one.save(update_fields=["assigned_to", "claimed_by", "claimed_until"])
     one.run.say(kind, at=at, facts=facts, actor=actor)

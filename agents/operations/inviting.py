@@ -1,4 +1,4 @@
-"""Invitations: an admin names address and role, who gets the link chooses name and password."""
+"""Invitations: an admin chooses address and role, the receiver name and password."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ from agents.operations.teams import set_team
 
 LASTS = timedelta(days=7)
 LONGEST = 254  # characters of an address, as of a path in SMTP
-MOST_A_DAY = 100  # of a workspace: whoever got hold of an admin's session sends no more mail
-MOST_TRIES = 20  # forms of one link that are refused
-# Whoever is invited chooses it themselves, so that no name looks like another one.
+MOST_A_DAY = 100  # of a workspace, so that a stolen admin session cannot send more mail
+MOST_TRIES = 20  # refused forms of one link
+# Invited people choose their names themselves, so these must not look like other names.
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{1,39}")
-SIMULATED = "simulated"  # programs that play a person are called so
+SIMULATED = "simulated"  # the name of programs that play a person
 
 
 def invite(
@@ -50,9 +50,9 @@ def invite(
     at: datetime,
     team: Team | None = None,
 ) -> Invitation:
-    """Have a link sent to an address; an older one to it ends. Raises Refused.
+    """Send a link to an address; an older invitation of it ends. Raises Refused.
 
-    Whether somebody with this address has a sign-in makes no difference.
+    It makes no difference whether a user has this address.
     """
     email = email.strip().lower()
     try:
@@ -101,7 +101,7 @@ def invite(
 
 
 def revoke_invitation(*, invitation: Invitation, by: User, at: datetime) -> None:
-    """Take an invitation back; its link works no more. Raises Refused."""
+    """Revoke an invitation; its link stops working. Raises Refused."""
     with transaction.atomic():
         name = lock_people(invitation.workspace, by)
         if not end_invitation(invitation, InvitationState.REVOKED, at=at, actor=name):
@@ -109,29 +109,29 @@ def revoke_invitation(*, invitation: Invitation, by: User, at: datetime) -> None
 
 
 def invitation_of(token: str, *, at: datetime) -> Invitation | None:
-    """Return the invitation that a link is for; None where it works no more, or never did."""
+    """Return the invitation of a link, or None if the link does not work (any more)."""
     found = (
         Invitation.objects.filter(token_sha256=hash_of(token), state=InvitationState.OPEN)
         .filter(expires_at__gt=at)
         .select_related("workspace", "team", "by")
         .first()
     )
-    # The row alone makes no link work: whoever can write rows cannot sign.
+    # A row alone makes no link work: writing rows is not enough to sign one.
     return found if found and secrets.compare_digest(found.token, token) else None
 
 
 def accept_as(*, invitation: Invitation, user: User, at: datetime) -> Membership:
-    """Let somebody who has a sign-in join. Raises Refused."""
+    """Let an existing user join. Raises Refused."""
     with transaction.atomic():
         return _join(invitation, user, at)
 
 
 def accept_anew(*, invitation: Invitation, name: str, password: str, at: datetime) -> Membership:
-    """Make a sign-in and let it join. Raises Refused; after MOST_TRIES of these it is over."""
+    """Create a user and let them join. Raises Refused; after MOST_TRIES it has ended."""
     left = Invitation.objects.filter(
         pk=invitation.pk, state=InvitationState.OPEN, tries__lt=MOST_TRIES
     )
-    if not left.update(tries=F("tries") + 1):  # counted before it is tried: many may come at once
+    if not left.update(tries=F("tries") + 1):  # counted first, as many forms may come at once
         raise Refused("over", _OVER)
     try:
         with transaction.atomic():
@@ -144,7 +144,7 @@ def accept_anew(*, invitation: Invitation, name: str, password: str, at: datetim
 
 
 def _new_user(name: str, password: str, email: str) -> User:
-    # Whether a name is taken and whether it would do are one answer.
+    # One answer, whether a name is taken or not allowed.
     if not NAME.fullmatch(name) or name.startswith(SIMULATED):
         raise Refused("bad_name", _NAME, field="name")
     if User.objects.filter(username__iexact=name).exists():
@@ -172,10 +172,10 @@ _NAME = (
 
 
 def _join(invitation: Invitation, user: User, at: datetime) -> Membership:
-    """Make somebody who has the link a member, within a transaction. Raises Refused."""
+    """Make the holder of the link a member, within a transaction. Raises Refused."""
     workspace, by = invitation.workspace, invitation.by
     try:
-        # As if the admin did it now: an invitation of a former admin is void.
+        # As if the admin did it now: a former admin's invitation is void.
         actor = lock_people(workspace, by)
     except Refused:
         raise Refused(

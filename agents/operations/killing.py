@@ -35,7 +35,7 @@ def kill(
 ) -> KillSwitch:
     """Press a switch: no write of its scope starts after this commits. Raises Refused.
 
-    A switch that is being tried out is thrown again, for new runs too.
+    A switch on trial is pressed again, for new runs too.
     """
     _check_scope(scope, target)
     with transaction.atomic():
@@ -73,9 +73,9 @@ def release(
     scope: Scope = Scope.WORKSPACE,
     target: str = "",
 ) -> KillSwitch:
-    """Let new runs write again (TRIAL), and after that all runs (OFF). Raises Refused.
+    """Let new runs write again (TRIAL), then all runs (OFF). Raises Refused.
 
-    It starts nothing by itself: runs that were stopped stay stopped.
+    This starts nothing by itself: stopped runs stay stopped.
     """
     with transaction.atomic():
         reason = _lock_workspace(workspace, by, reason)
@@ -107,9 +107,9 @@ def _check_scope(scope: Scope, target: str) -> None:
 
 
 def _lock_workspace(workspace: Workspace, by: User, reason: str) -> str:
-    """Lock the workspace's row, where every write looks for a switch. Raises Refused.
+    """Lock the workspace's row, which every write checks for switches. Raises Refused.
 
-    Return the reason as it may be kept, by the policy that is published at this moment.
+    Return the reason as masked by the published policy.
     """
     if not reason.strip():
         raise Refused("no_reason", "Enter a reason. Everyone in the workspace can see it.")

@@ -1,4 +1,4 @@
-"""What no run can be launched with: a goal, a subject, a desk or a policy that cannot be."""
+"""Refuse launches with an invalid goal, subject, desk or policy."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAX_GOAL = 8000  # characters
 def check_version(
     workspace: Workspace, version: PolicyVersion, published: PolicyVersion | None, role: str
 ) -> None:
-    """Refuse a policy version that is not this person's to launch under. Raises Refused."""
+    """Refuse a policy version that this person may not launch under. Raises Refused."""
     if version == published:
         return
     is_here = version.workspace_id == workspace.pk
@@ -32,7 +32,7 @@ def check_version(
 
 
 def check_desk(desk: str, pattern: str, version: PolicyVersion) -> None:
-    """Refuse a launch for a desk that cannot be. Raises Refused."""
+    """Refuse a launch for an unsuitable desk. Raises Refused."""
     if desk not in SYSTEMS:
         raise Refused("unknown_desk", f"There is no desk {desk!r} here.")
     if not version.limits().covers(desk):
@@ -54,7 +54,7 @@ def check_launch(
     desk: str,
     simulation: Json,
 ) -> None:
-    """Refuse what no run can be made of. Raises Refused."""
+    """Refuse an invalid launch. Raises Refused."""
     if not goal.strip():
         raise Refused("no_goal", "Describe in a sentence what the run should achieve.")
     if len(goal) > MAX_GOAL or has_hidden(goal) or invisible_characters(goal):

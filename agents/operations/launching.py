@@ -32,15 +32,14 @@ from agents.systems import SYSTEMS, System, UnknownSubject
 
 @dataclass(frozen=True)
 class LaunchOptions:
-    """What a launch may ask for besides its goal.
+    """Options of a launch besides its goal.
 
-    Another `policy` than the published one is an admin's to choose, and is on record; those of
-    recorded cases and of a demo's scenarios are for a demo workspace only. `simulation` is what a
-    recorded case wants of its tools, and `off` are tools that a demo switches off: the run may
-    plan with them and not call them. `token` makes a second submit of the same form return the
-    first run. `workflow` is what a run of that pattern follows, the name of one that ships or a
-    document, and `inputs` are its parameters. `again_of` is a run that ended and is launched
-    anew, on the same books.
+    Only an admin may choose another `policy` than the published one, which is recorded; those of
+    recorded cases and demo scenarios are for demo workspaces only. `simulation` is a recorded
+    case's tool behaviour. `off` are tools that a demo switches off: the run may plan with them but
+    not call them. With a `token`, a second submit of the same form returns the first run.
+    `workflow`, for that pattern, is a shipped workflow's name or a document, and `inputs` are its
+    parameters. `again_of` is an ended run to repeat on the same books.
     """
 
     policy: PolicyVersion | None = None
@@ -67,12 +66,14 @@ def launch(
     desk: str = FIRST_DESK,
     options: LaunchOptions = PLAIN,
 ) -> Run:
-    """Record a goal as a run and queue it. `subject` is the desk's own key. Raises Refused.
+    """Create and queue a run for a goal. `subject` is the desk's own key. Raises Refused.
 
-    It follows the published policy. A demo launch gets its own copy of the books of the demo.
+    It follows the published policy. A demo launch gets its own copy of the demo's books.
     """
     role = require_member(workspace, by, Role.OPERATOR, Role.ADMIN).role
-    published = _PUBLISHED.first(workspace=workspace.pk)  # now: a page may have been open for long
+    published = _PUBLISHED.first(
+        workspace=workspace.pk
+    )  # read now, as a page may have been open for long
     version = options.policy or published
     if version is None:
         raise Refused("no_policy", f"{workspace.name} has no published policy to run under.")
@@ -134,7 +135,7 @@ _PUBLISHED = CompiledSelect(
 
 
 def _launch_facts(run: Run, published: PolicyVersion | None) -> dict[str, Json]:
-    """Return what the record says of a launch: what was launched, and under which policy."""
+    """Return the facts of the launch event: what was launched, and under which policy."""
     is_other = published is not None and run.policy_id != published.pk
     return {
         "pattern": run.pattern,
@@ -153,7 +154,7 @@ def _launch_facts(run: Run, published: PolicyVersion | None) -> dict[str, Json]:
 
 
 def _full(full: str, run: Run, limits: Limits) -> str:
-    """Say whose requests fill the inbox, and what to do."""
+    """Return a sentence on whose requests fill the inbox, and what to do."""
     of = {
         LAUNCHER: f"{limits.open_per_launcher} requests from {run.launched_by.get_username()}",
         SUBJECT: f"{limits.open_per_subject} requests about {run.subject_label}",
@@ -162,7 +163,7 @@ def _full(full: str, run: Run, limits: Limits) -> str:
 
 
 def _already_launched(workspace: Workspace, token: str | None) -> Run:
-    """Return the run that a first submit of the same form has made."""
+    """Return the run created by a first submit of the same form, or None."""
     first = Run.objects.filter(workspace=workspace, launch_token=token).first() if token else None
     if first is None:
         raise Refused("not_recorded", "The run could not be recorded; try again.")
@@ -172,7 +173,7 @@ def _already_launched(workspace: Workspace, token: str | None) -> Run:
 def _without(
     workspace: Workspace, version: PolicyVersion, pattern: str, off: Collection[str], at: datetime
 ) -> PolicyVersion:
-    """Return a policy version that executes all but these tools; `proposable` is unchanged."""
+    """Return a policy version without executing these tools; `proposable` is unchanged."""
     if not workspace.is_demo:
         raise Refused("off_elsewhere", "Tools are switched off for one run only in a demo.")
     limits = version.limits()
@@ -185,7 +186,7 @@ def _without(
 def _scope(system: System, book_id: int, limits: Limits) -> Json:
     """Return the day and region of a report, fixed at launch, or None for any other run.
 
-    It is the newest day that the book has numbers of. Raises Refused where there is none.
+    It is the newest day with numbers in the book. Raises Refused if there is none.
     """
     if limits.about != "day":
         return None

@@ -70,7 +70,7 @@ def set_preference(
 
 
 def set_email(*, workspace: Workspace, user: User, email: str, at: datetime, actor: str) -> None:
-    """Say where mail for a person goes; "": nowhere. The address itself is not on record."""
+    """Set a person's email address; "": none. The address itself is not recorded."""
     try:
         if email:
             validate_email(email)
@@ -96,7 +96,7 @@ def add_webhook(
     at: datetime,
     team: Team | None = None,
 ) -> Webhook:
-    """Have an address called. Its secret is shown once, by whoever calls this. Raises Refused."""
+    """Add a webhook. The caller shows its secret, once. Raises Refused."""
     require_member(workspace, by, Role.ADMIN)
     name = name.strip()
     if not name or len(name) > LONGEST_NAME or has_hidden(name):
@@ -112,7 +112,7 @@ def add_webhook(
     except BadAddress as no:
         raise Refused("bad_url", str(no), field="url") from None
     with transaction.atomic():
-        Workspace.objects.select_for_update().get(pk=workspace.pk)  # two may be added at once
+        Workspace.objects.select_for_update().get(pk=workspace.pk)  # two may be added concurrently
         there = Webhook.objects.filter(workspace=workspace, removed_at=None)
         if there.filter(name=name).exists():
             raise Refused("taken", f"There is a webhook {name} already.", field="name")
@@ -131,14 +131,14 @@ def add_webhook(
             check_sha256=check_of(secret_of(salt)),
         )
         facts: Json = {"name": name, "host": host, "shape": shape.value, "kinds": webhook.kinds}
-        facts["url_sha256"] = sha256(url)  # whose path may be what authorises a call
+        facts["url_sha256"] = sha256(url)  # hashed, as its path may be a secret
         facts |= {"team": team.slug} if team else {}
         _say(workspace, "webhook.added", facts, by, at)
     return webhook
 
 
 def rotate_webhook(*, webhook: Webhook, by: User, at: datetime) -> Webhook:
-    """Give a webhook another secret; the one before signs beside it for a day. Raises Refused."""
+    """Replace a webhook's secret; the old one signs beside it for a day. Raises Refused."""
     with transaction.atomic():
         found, workspace = _lock_webhook(webhook, by)
         is_known = check_of(found.secret) == found.check_sha256
@@ -151,7 +151,7 @@ def rotate_webhook(*, webhook: Webhook, by: User, at: datetime) -> Webhook:
 
 
 def remove_webhook(*, webhook: Webhook, by: User, at: datetime) -> Webhook:
-    """Call an address no more, and forget it. Raises Refused."""
+    """Remove a webhook and its address. Raises Refused."""
     with transaction.atomic():
         found, workspace = _lock_webhook(webhook, by)
         found.removed_at, found.url = at, ""
@@ -161,7 +161,7 @@ def remove_webhook(*, webhook: Webhook, by: User, at: datetime) -> Webhook:
 
 
 def try_webhook(*, webhook: Webhook, by: User, at: datetime) -> Webhook:
-    """Have a test sent. Raises Refused."""
+    """Send a test to a webhook. Raises Refused."""
     with transaction.atomic():
         found, workspace = _lock_webhook(webhook, by)
         about = uuid4().hex

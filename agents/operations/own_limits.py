@@ -1,4 +1,4 @@
-"""What one person may grant: up to their limit on a resource, and up to the cap of a day."""
+"""What one person may grant: up to their limit on a resource, and up to their daily cap."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HIGHER, ANOTHER = "a reviewer with a higher limit", "another reviewer"
 
 @dataclass(frozen=True)
 class Bound:
-    """The most that something allows, and the sentence for whoever wants more."""
+    """An upper bound, and the sentence that refuses more."""
 
     most_minor: int
     code: str
@@ -30,7 +30,7 @@ class Bound:
 
 @dataclass(frozen=True)
 class _Sum:
-    """Which grants of a person one sum counts: all since then, or on one thing in one book."""
+    """The grants of a person in one sum: all since a time, or on one resource in one book."""
 
     since: datetime
     book: int | None = None
@@ -43,7 +43,7 @@ class _Sum:
         if self.book is None:
             return found
         found &= Q(run__book=self.book, resource=self.resource)
-        # Where its tool names no resource, grants to others are none of it.
+        # If its tool names no resource, grants to other subjects do not count.
         return found if self.resource else found & Q(**{f"{request}subject_key": self.subject_key})
 
 
@@ -52,8 +52,8 @@ def own_bounds(
 ) -> list[Bound]:
     """Return what the person's own limits leave of an amount: on its resource, and today.
 
-    Of a tool that names no resource it is the subject. An approval that came to nothing does not
-    count. Call with the workspace locked to decide.
+    The subject stands in for a resource that the tool does not name. Approvals that were not
+    carried out do not count. To decide, call with the workspace locked.
     """
     run, limits, currency = escalation.run, escalation.run.limits, terms.currency
     wanted, bounds = format_money(terms.amount_minor or 0, currency), []
@@ -88,7 +88,7 @@ def _granted_sums(
 ) -> dict[str, int]:
     """Return what else the person granted at this desk in this currency, by kind of sum.
 
-    A first yes of two counts while it stands, and where a second one followed it.
+    A first approval counts while it is valid, and after a second one followed.
     """
     same = {"run__desk": escalation.run.desk, "workspace": escalation.workspace_id}
     same |= {"currency": currency, "not_carried_out": ""}
@@ -112,7 +112,7 @@ def _granted_sums(
 def _sums(
     found: QuerySet[Any], asked: Mapping[str, _Sum], time: str, request: str = ""
 ) -> QuerySet[Any, Any]:
-    """Return what rows grant, as one row with a column for each sum."""
+    """Return a row with a column for each sum over these grants."""
     columns = {
         name: Sum("granted_minor", filter=one.counts(time, request)) for name, one in asked.items()
     }

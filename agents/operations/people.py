@@ -28,7 +28,7 @@ SLUG = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?")
 
 
 def check_slug(slug: str) -> None:
-    """Refuse what does not fit into an address. Raises Refused."""
+    """Refuse a short name that is unfit for an address. Raises Refused."""
     if not SLUG.fullmatch(slug):
         raise Refused(
             "bad_slug",
@@ -51,12 +51,12 @@ def find_part(workspace: Workspace, user: User) -> Membership:
 
 
 def lock_people(workspace: Workspace, by: User | None, *users: User) -> str:
-    """Queue up changes of what these may do, and return the name of who makes this one.
+    """Serialise changes to a workspace's people. Return the actor's name, "" for None, a command.
 
-    None is a command, "" its name. A person has to be an admin, and changes nothing of what they
-    may do themselves: not even the only one. Raises Refused.
+    A person must be an admin and may not change their own rights, even as the only admin. Raises
+    Refused.
     """
-    # No key: whoever claims a request holds a membership, and its event names the workspace.
+    # No key lock: claiming a request locks a membership, and its event refers to the workspace.
     Workspace.objects.select_for_update(no_key=True).get(pk=workspace.pk)
     if by is None:
         return ""
@@ -70,8 +70,8 @@ def lock_people(workspace: Workspace, by: User | None, *users: User) -> str:
 
 
 def lock_workspaces_of(user: User) -> list[Workspace]:
-    """Queue up what happens to a person wherever they are; return their workspaces, in order."""
-    # No key: who locked a workspace first may still write rows that name this person.
+    """Serialise changes to a person in all workspaces. Return these workspaces, in order."""
+    # No key lock: the holder of a workspace's lock may still write rows that refer to this person.
     User.objects.select_for_update(no_key=True).get(pk=user.pk)
     own = Workspace.objects.filter(memberships__user=user, memberships__is_simulated=False)
     keys = list(own.values_list("pk", flat=True))
@@ -80,7 +80,7 @@ def lock_workspaces_of(user: User) -> list[Workspace]:
 
 
 def ensure_demo_workspace(*, at: datetime) -> Workspace:
-    """Return the demo workspace with its book and its strict policy; make what is missing."""
+    """Return the demo workspace with its book and strict policy, creating what is missing."""
     with transaction.atomic():
         found = Workspace.objects.filter(slug=DEMO).first()
         return found or add_workspace(slug=DEMO, name="Demo", is_demo=True, at=at)
@@ -89,7 +89,7 @@ def ensure_demo_workspace(*, at: datetime) -> Workspace:
 def add_workspace(
     *, slug: str, name: str, at: datetime, is_demo: bool = False, actor: str = ""
 ) -> Workspace:
-    """Make a workspace with a book and a strict policy, and nobody in it yet. Raises Refused."""
+    """Create a workspace with a book and a strict policy, without members. Raises Refused."""
     check_slug(slug)
     check_name(name)
     with transaction.atomic():
@@ -112,7 +112,7 @@ def _strict() -> Limits:
 
 
 def _demo_policy() -> Limits:
-    """Return the strict policy as a demo has it: with every desk that has something to show."""
+    """Return the demo's strict policy, with every desk that has a gallery."""
     desks = {name: desk.document() for name, desk in DESKS.items() if desk.fill_demo}
     return replace(_strict(), escalation_seconds=DEMO_EXPIRY, desks=desks or None)
 
@@ -120,7 +120,7 @@ def _demo_policy() -> Limits:
 def policy_version(
     workspace: Workspace, limits: Limits, *, at: datetime, is_replay: bool = False
 ) -> PolicyVersion:
-    """Return the workspace's version with exactly these limits; make it if there is none."""
+    """Return the workspace's version with exactly these limits, creating it if missing."""
     document = limits.as_json()
     digest = sha256(document)
     with transaction.atomic():
@@ -156,7 +156,7 @@ def add_member(
     """Give a person a role in a workspace, or change the one they have.
 
     `desk_limits` are in minor units, by desk and currency; `is_simulated` says that a program
-    plays the person. None leaves either as it is.
+    plays the person. None leaves them unchanged.
     """
     with transaction.atomic():
         membership, _ = Membership.objects.update_or_create(
@@ -178,7 +178,7 @@ def add_member(
 
 
 def ensure_simulated_person(*, workspace: Workspace, role: Role, at: datetime) -> User:
-    """Return the program that plays a person in a demo workspace; nobody can sign in as it."""
+    """Return the simulated person of a demo workspace; nobody can sign in as them."""
     name = SIMULATED if role is Role.REVIEWER else f"simulated-{role.value}"
     user = User.objects.filter(username=name).first()
     if user is None:

@@ -1,4 +1,4 @@
-"""Publish a policy version: new runs are held to it, runs under way keep their own."""
+"""Publish a policy version: new runs follow it, open runs keep theirs."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def publish_policy(
 ) -> PolicyVersion:
     """Make a document the policy that new runs pin. Raises Refused.
 
-    Every rule, tool and pattern it names is there: a name that nothing answers to would block
-    every action, and nobody would see why before the first run.
+    Every rule, tool and pattern that it names must exist: an unknown name would block every action,
+    and only the first run would show it.
     """
     limits = _check_document(document)
     with transaction.atomic():

@@ -1,4 +1,4 @@
-"""How an operation says no."""
+"""How an operation refuses."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from agents.models import Membership, Role, Workspace
 
 
 def members(user: Param) -> QuerySet[Membership]:
-    """Return the query for what a person is, in any workspace: nothing while not active."""
+    """Return the query for a person's memberships; none for an inactive user."""
     return Membership.objects.filter(user=user, user__is_active=True)
 
 
@@ -25,7 +25,7 @@ _MEMBER = CompiledSelect(lambda: members(Param("user")).filter(workspace=Param("
 class Refused(Exception):
     """The operation was refused; the message is a sentence that says why and what to do.
 
-    `field` is what of the answer it is about, where that is known.
+    `field` names the form field that it concerns, if known.
     """
 
     def __init__(self, code: str, sentence: str, *, field: str = "") -> None:
@@ -41,7 +41,7 @@ def require_member(workspace: Workspace, user: User, *roles: Role) -> Membership
 def require_role(
     memberships: list[Membership], workspace: Workspace, user: User, *roles: Role
 ) -> Membership:
-    """Return a membership that was asked for, if it has one of `roles`. Raises Refused."""
+    """Return the membership if it has one of `roles`. Raises Refused."""
     found = next(iter(memberships), None)
     if found is None or found.role not in roles:
         wanted = " or ".join(role.value for role in roles)
@@ -64,7 +64,7 @@ def time_here(at: datetime) -> str:
 
 
 def check_text(text: str, *, most: int, what: str = "reason") -> None:
-    """Refuse a text that is too long, or that cannot be shown as it was written."""
+    """Refuse a text that is too long or cannot be shown as written. Raises Refused."""
     if len(text) > most:
         raise Refused("long_reason", f"A {what} has at most {most} characters.")
     if has_hidden(text) or invisible_characters(text):

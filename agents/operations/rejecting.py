@@ -1,4 +1,4 @@
-"""Reject many requests for one reason, each by itself."""
+"""Reject many requests for one reason, each separately."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from agents.operations.claiming import Claimed
 from agents.operations.deciding import MAX_COMMENT, AlreadyDecided, decide
 from agents.operations.refusal import Refused, check_text
 
-MOST_AT_ONCE = 40  # requests in one turn: a form has 50 fields at most (settings)
+MOST_AT_ONCE = 40  # requests in one form, which has at most 50 fields (settings)
 
 
 def reject_many(
@@ -24,10 +24,10 @@ def reject_many(
     bulk: str,
     now: Callable[[], datetime],
 ) -> None:
-    """Reject requests, each in its own commit and as if it were the only one. Raises Refused.
+    """Reject requests, each in its own commit as if it were the only one. Raises Refused.
 
-    `items` are keys, each with the hash of the action that was shown. What cannot be rejected is
-    left, with an event that says why; all events carry `bulk`, by which they are found again.
+    `items` are keys with the hash of the action shown. Requests that cannot be rejected are left,
+    with an event that says why. All events carry `bulk`, by which they are found again.
     """
     if not comment.strip():
         raise Refused("no_reason", "Enter a reason for the rejection.")
@@ -46,13 +46,13 @@ def reject_many(
                 at=now(),
             )
         except (Refused, Claimed, AlreadyDecided):
-            continue  # which is on record
+            continue  # the refusal is on record
 
 
 def told_in_bulk(bulk: str, runs: Sequence[UUID]) -> dict[int, Event]:
-    """Return what the record says became of each request of a bulk, in some runs, by its key.
+    """Return the recorded result of each request of a bulk rejection in these runs, by key.
 
-    A form that was sent twice at once leaves two events of a request: what was done counts.
+    A form sent twice at once leaves two events of a request: the rejection counts.
     """
     kinds = ("decision.refused", "escalation.decided")
     told = Event.objects.filter(run__in=runs, kind__in=kinds, facts__bulk=bulk)

@@ -17,8 +17,8 @@ from agents.operations.refusal import Refused, require_member
 def launch_again(*, run_id: UUID, by: User, at: datetime) -> Run:
     """Launch a stopped or failed run again, under the policy that is published now.
 
-    What it did counts as done by the new one, so nothing is paid twice. Each run is launched
-    anew once: a second press returns the first one's run. Raises Refused.
+    What it did counts as done by the new run, so nothing is paid twice. Each run is repeated only
+    once: a second call returns the first one's run. Raises Refused.
     """
     ended = Run.objects.select_related("workspace__policy", "policy").get(pk=run_id)
     require_member(ended.workspace, by, Role.OPERATOR, Role.ADMIN)

@@ -1,4 +1,4 @@
-"""Who may do what in a workspace: somebody joins, gets another role or limit, or leaves."""
+"""Who may do what in a workspace: people join, get another role or limit, or leave."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def join(
     desk_limits: Json = None,
     actor: str = "",
 ) -> Membership:
-    """Give somebody their first role in a workspace. Raises Refused."""
+    """Give a person their first role in a workspace. Raises Refused."""
     with transaction.atomic():
         lock_people(workspace, None)
         found = Membership.objects.filter(workspace=workspace, user=user).first()
@@ -49,9 +49,9 @@ def set_role(
     by: User | None = None,
     actor: str = "",
 ) -> Membership:
-    """Give a member another role; limits and held requests need one that decides. Raises Refused.
+    """Change a member's role; limits and held requests need one that decides. Raises Refused.
 
-    `by` is the admin who does; without one it is a command's `actor`.
+    `by` is the acting admin; without one, a command's `actor` is recorded.
     """
     decides = role in DECIDES
     with transaction.atomic():
@@ -69,10 +69,10 @@ def set_role(
 def remove_member(
     *, workspace: Workspace, user: User, at: datetime, by: User | None = None, actor: str = ""
 ) -> int:
-    """Take somebody out of a workspace; return how many requests they held. Raises Refused.
+    """Remove a person from a workspace. Return how many requests they held. Raises Refused.
 
-    Those are anybody's again, teams lose the person, and their sessions end. Their decisions, runs
-    and saved views stay. `by` is the admin who does; without one it is a command's `actor`.
+    These are released, teams lose the person, and their sessions end. Their decisions, runs and
+    saved views stay. `by` is the acting admin; without one, a command's `actor` is recorded.
     """
     with transaction.atomic():
         held = lock_held(workspace, user)
@@ -92,7 +92,7 @@ def remove_member(
 
 
 def _keep_an_admin(part: Membership) -> None:
-    """Refuse to do without the last admin who can sign in. Raises Refused."""
+    """Refuse to remove the last admin who can sign in. Raises Refused."""
     admins = Membership.objects.filter(workspace=part.workspace, role=Role.ADMIN)
     others = admins.filter(user__is_active=True, is_simulated=False).exclude(pk=part.pk)
     if part.role == Role.ADMIN and not others:
@@ -114,10 +114,10 @@ def set_limit(
     by: User | None = None,
     actor: str = "",
 ) -> Membership:
-    """Let a reviewer grant a desk's calls up to an amount of a currency. Raises Refused.
+    """Set a reviewer's limit at a desk in a currency, in minor units. Raises Refused.
 
-    None takes the limit away: then they grant any amount, but nothing in this currency while
-    another one stays limited at the desk.
+    None removes the limit: then they may grant any amount or, while another currency is limited at
+    the desk, nothing in this one.
     """
     with transaction.atomic():
         actor = lock_people(workspace, by, user) or actor

@@ -1,4 +1,4 @@
-"""Keep an address of the queue under a name, for oneself or for a workspace."""
+"""Save an address of the queue under a name, for oneself or for a workspace."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ MOST = 30  # of one person
 def save_view(
     *, by: User, name: str, query: str, at: datetime, workspace: Workspace | None = None
 ) -> SavedView:
-    """Save a view, or change the own one of that name. Raises Refused.
+    """Save a view, replacing one's own of that name. Raises Refused.
 
-    With a workspace its members see it too: who shares one there is one who decides.
+    With a workspace its members see it too; only a person who may decide there can share one.
     """
     name = " ".join(name.split())
     if not name or len(name) > MAX_NAME:
@@ -40,7 +40,7 @@ def save_view(
 
 
 def delete_view(*, view: SavedView, by: User) -> None:
-    """Delete one's own view; a shared one an admin of its workspace may delete. Raises Refused."""
+    """Delete one's own view or, as an admin, a shared one. Raises Refused."""
     is_admin = Membership.objects.filter(
         workspace=view.workspace, user=by, role=Role.ADMIN
     ).exists()

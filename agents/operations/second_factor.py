@@ -1,7 +1,7 @@
-"""The second factor: a code of an app (TOTP) after the password, or a recovery code.
+"""The second factor: an app's code (TOTP) after the password, or a recovery code.
 
-django-otp keeps the secret, checks a code, takes none twice and makes whoever guesses wait ever
-longer, from wherever they try. A person is one in all workspaces, so each of theirs is told.
+django-otp keeps the secret, checks codes, accepts none twice and delays repeated guesses from
+anywhere. A user is the same person in all workspaces, so each of theirs records changes.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _TOTP = re.compile(r"[0-9]{6}")
 
 
 def factor_of(user: User) -> TOTPDevice | None:
-    """Return what a person's codes are checked with; None where they have no second factor."""
+    """Return the device that checks a person's codes; None without a second factor."""
     return TOTPDevice.objects.filter(user=user, confirmed=True).first()
 
 
 def lacks_factor(user: User, parts: Collection[Membership]) -> bool:
-    """Tell whether a person has to enrol first: a role of theirs needs a factor they have not."""
+    """Tell whether a person must enrol first, because a role of theirs needs a factor."""
     is_needed = any(
         part.role in part.workspace.second_factor_roles and not part.is_simulated for part in parts
     )
@@ -42,7 +42,7 @@ def lacks_factor(user: User, parts: Collection[Membership]) -> bool:
 
 
 def begin_factor(*, user: User) -> TOTPDevice:
-    """Make a secret that counts once a code of it was typed. Raises Refused."""
+    """Create a secret, which becomes active once a code is confirmed. Raises Refused."""
     with transaction.atomic():
         lock_workspaces_of(user)
         if factor_of(user) is not None:
@@ -53,15 +53,15 @@ def begin_factor(*, user: User) -> TOTPDevice:
 
 
 def begun_factor(user: User, *, at: datetime) -> TOTPDevice | None:
-    """Return the secret that a person began with a moment ago and has not typed a code of yet."""
+    """Return the recent secret that a person has not confirmed yet, or None."""
     begun = TOTPDevice.objects.filter(user=user, confirmed=False)
     return begun.filter(created_at__gt=at - TO_CONFIRM).first()
 
 
 def confirm_factor(*, user: User, code: str, session: str, at: datetime) -> list[str]:
-    """Have the secret count, end the person's other sessions, return recovery codes: shown once.
+    """Activate the secret, end the person's other sessions, and return recovery codes.
 
-    Raises Refused.
+    The codes are shown once. Raises Refused.
     """
     refused = Refused("bad_code", WRONG, field="code")
     with transaction.atomic():
@@ -72,7 +72,7 @@ def confirm_factor(*, user: User, code: str, session: str, at: datetime) -> list
             Session.objects.filter(user=user).exclude(session_key=session).delete()
             codes = _new_codes(user)
             _tell(workspaces, "factor.set", {"user": user.get_username()}, user, at)
-    if not is_right:  # after the commit, which keeps the failed try
+    if not is_right:  # after the commit, which counts the failed try
         raise refused
     return codes
 
@@ -81,7 +81,7 @@ WRONG = "That code is wrong, was used, or came too soon after a wrong one. Wait 
 
 
 def check_factor(*, user: User, code: str, at: datetime) -> bool:
-    """Tell whether a code from the app or a recovery code is right; neither is so a second time."""
+    """Tell whether an app's code or a recovery code is right; each is so only once."""
     with transaction.atomic():
         workspaces = lock_workspaces_of(user)
         device = factor_of(user)
@@ -98,7 +98,7 @@ def check_factor(*, user: User, code: str, at: datetime) -> bool:
 
 
 def renew_codes(*, user: User, code: str, at: datetime) -> list[str]:
-    """Return new recovery codes in place of those there were. Raises Refused."""
+    """Replace the recovery codes, and return the new ones. Raises Refused."""
     _check(user, code, at)
     with transaction.atomic():
         workspaces = lock_workspaces_of(user)
@@ -108,7 +108,7 @@ def renew_codes(*, user: User, code: str, at: datetime) -> list[str]:
 
 
 def remove_factor(*, user: User, code: str, at: datetime) -> None:
-    """Take one's own factor away, unless a role needs it. Raises Refused."""
+    """Remove one's own factor, unless a role needs it. Raises Refused."""
     parts = Membership.objects.filter(user=user, is_simulated=False).select_related("workspace")
     if any(part.role in part.workspace.second_factor_roles for part in parts):
         raise Refused("required", "Your role needs a second factor. An admin can reset it.")
@@ -127,10 +127,10 @@ def reset_factor(
     by: User | None,
     actor: str = "",
 ) -> None:
-    """Take another's factor away and end their sessions. Raises Refused.
+    """Remove another person's factor and end their sessions. Raises Refused.
 
-    `by` is an admin of every workspace that the person is in: elsewhere they may do more. None is
-    a command's `actor`.
+    `by` must be an admin of every workspace that the person is in, as it protects them all. None:
+    a command's `actor` is recorded.
     """
     with transaction.atomic():
         workspaces = lock_workspaces_of(user)
@@ -154,7 +154,7 @@ def reset_factor(
 def require_factor(
     *, workspace: Workspace, by: User, roles: Collection[Role], at: datetime
 ) -> None:
-    """Say which roles have to have a second factor; who lacks it enrols first. Raises Refused."""
+    """Set which roles must have a second factor; people without one enrol first. Raises Refused."""
     with transaction.atomic():
         name = lock_people(workspace, by)
         kept = [role.value for role in Role if role in roles]
@@ -169,7 +169,7 @@ def _check(user: User, code: str, at: datetime) -> None:
 
 
 def _is_right(device: TOTPDevice, code: str) -> bool:
-    """Tell whether the app shows this code now, and note that it was used."""
+    """Tell whether the app shows this code now, and record its use."""
     return bool(_TOTP.fullmatch(code.strip()) and device.verify_token(code.strip()))
 
 

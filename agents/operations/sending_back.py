@@ -15,15 +15,15 @@ UNHEARD = "This request cannot be sent back: its agent would propose nothing els
 
 
 def sent_back_in(run: Run) -> QuerySet[Escalation]:
-    """Return the requests of a run that went back to its agent."""
+    """Return the requests of a run that were sent back to its agent."""
     return Escalation.objects.filter(run=run.pk, state=EscalationState.SENT_BACK)
 
 
 def check_send_back(escalation: Escalation, before: int | None = None) -> None:
-    """Refuse what pattern or policy do not let go back. Raises Refused.
+    """Refuse to send back what pattern or policy do not allow. Raises Refused.
 
-    Call with the run locked, so that nobody else sends back meanwhile. `before` is how many of the
-    run went back already, where that is known.
+    Call with the run locked, so that nobody else sends back meanwhile. `before` is the number sent
+    back in the run so far, if known.
     """
     run, kind = escalation.run, request_of(escalation.kind, escalation.action)
     if kind.answer(SEND_BACK) is None or run.pattern not in PROPOSE_AGAIN:

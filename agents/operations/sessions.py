@@ -1,4 +1,4 @@
-"""Sessions that an admin ends: each browser of a person is out at its next request."""
+"""End a person's sessions: each of their browsers is signed out at its next request."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from agents.operations.refusal import Refused, require_member
 def end_sessions(
     *, workspace: Workspace, user: User, by: User | None, at: datetime, actor: str = ""
 ) -> int:
-    """End every session of a member, and return how many there were. Raises Refused.
+    """End every session of a member, and return their number. Raises Refused.
 
-    `by` is an admin, maybe of themselves; None: a command's `actor`. A live stream looks for its
-    session every OPSCONSOLE_LIVE_RECHECK_SECONDS.
+    `by` is an admin, perhaps the member; None: a command's `actor` is recorded. Live streams check
+    their session every OPSCONSOLE_LIVE_RECHECK_SECONDS.
     """
     with transaction.atomic():
         workspaces = lock_workspaces_of(user)
@@ -36,7 +36,7 @@ def end_sessions(
 def forget_sessions(
     user: User, workspaces: Collection[Workspace], *, at: datetime, actor: str
 ) -> int:
-    """End a person's sessions, on record wherever they are a member: these are locked already."""
+    """End a person's sessions, and record that in their workspaces, which must be locked."""
     there = Session.objects.filter(user=user)
     count = there.filter(expire_date__gt=at).count()
     there.delete()

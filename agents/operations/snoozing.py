@@ -1,4 +1,4 @@
-"""Hide a request from one's own views for a while. Its clock runs on; others still see it."""
+"""Hide a request from one's own views for a while; its clock runs on, and others see it."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from agents.operations.refusal import Refused, time_here
 
 
 def deadline_of(escalation: Escalation, *, at: datetime) -> datetime:
-    """Return when a request expires; while a kill switch stops its clock, at the earliest."""
+    """Return when a request expires, at the earliest if a kill switch stops its clock."""
     left = escalation.expires_at - (escalation.frozen_at or at)
     return at + left
 
 
 def snooze(*, escalation_id: int, by: User, until: datetime, at: datetime) -> Snooze:
-    """Leave a request alone until a time before its deadline; again, it moves. Raises Refused.
+    """Snooze a request until a time before its deadline, or change that time. Raises Refused.
 
-    The person's own claim ends with it.
+    The person's own claim ends.
     """
     with transaction.atomic():
         found = lock_open(escalation_id, by, at=at)
@@ -42,7 +42,7 @@ def snooze(*, escalation_id: int, by: User, until: datetime, at: datetime) -> Sn
 
 
 def wake(*, escalation_id: int, by: User, at: datetime) -> None:
-    """Have a request back in one's own views. Raises Refused."""
+    """End one's own snooze of a request. Raises Refused."""
     with transaction.atomic():
         found = lock_open(escalation_id, by, at=at)
         if Snooze.objects.filter(escalation=found, user=by).delete()[0]:

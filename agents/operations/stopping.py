@@ -18,9 +18,9 @@ MAX_REASON = 500  # characters
 
 
 def cancel(*, run_id: UUID, by: User, reason: str, at: datetime) -> Run:
-    """Stop a run for good. What is under way is still recorded; nothing new begins.
+    """Stop a run for good. Open calls are still recorded; nothing new begins.
 
-    Raises Refused where the run has ended or the person may not.
+    Raises Refused if the run has ended or the person may not stop it.
     """
     check_text(reason, most=MAX_REASON)
     with transaction.atomic():

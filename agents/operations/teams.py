@@ -1,4 +1,4 @@
-"""Make and rename a workspace's teams, and set their members."""
+"""Create and rename a workspace's teams, and set their members."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def set_team(
     by: User | None = None,
     actor: str = "",
 ) -> Team:
-    """Make a team, or change its name and members. Raises Refused.
+    """Create a team, or change its name and members. Raises Refused.
 
-    A new one needs a name. Nothing is deleted: an empty team gets nothing. Its lead, a member of
-    the workspace, sees how its people decide, and ends as its lead when removed from it. `by` is
-    the admin who does; without one it is a command's `actor`.
+    A new one needs a name. Teams are not deleted: an empty one gets no requests. Its lead, a member
+    of the workspace, sees how its people decide; removing them from the team ends that. `by` is the
+    acting admin; without one, a command's `actor` is recorded.
     """
     changed = [*add, *remove, *([lead] if lead else [])]
     with transaction.atomic():

@@ -1,4 +1,4 @@
-"""Try a model's server now, in place of waiting for the end of its rest."""
+"""Try the model servers now instead of waiting for the end of their rests."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ TRIES = (Role.OPERATOR, Role.ADMIN)
 
 
 def try_models(*, by: User, at: datetime) -> int:
-    """End every rest, and wake the runs that wait where `by` operates. Return how many did.
+    """End every rest, and wake the waiting runs where `by` is an operator. Return their number.
 
-    The first of them makes the one call that speaks for all. Raises Refused.
+    The first run makes the probe for all. Raises Refused.
     """
     parts = Membership.objects.filter(user=by, role__in=TRIES, user__is_active=True)
     mine = list(parts.order_by("workspace_id").values_list("workspace_id", flat=True))

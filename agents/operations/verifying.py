@@ -1,4 +1,4 @@
-"""Have the record verified by a worker: asked for on the page, seen going on, cancelled there."""
+"""Verify the record in a worker: requested, followed and cancelled on the page."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ log = logging.getLogger(__name__)
 
 PAUSE = 2.0  # seconds between two looks
 BETWEEN = 1.0  # seconds between two signs of life
-SILENT = timedelta(minutes=1)  # after which its worker is taken for dead
-TRIES = 3  # workers that may die over one
-NAMED = 20  # faults that stay in the record
+SILENT = timedelta(minutes=1)  # after which its worker counts as dead
+TRIES = 3  # workers that may die over one verification
+NAMED = 20  # faults that are recorded
 
 
 class Ended(Exception):
-    """The check was cancelled, another worker has it, or this worker is stopping."""
+    """The verification was cancelled or taken over, or this worker is stopping."""
 
 
 def ask_verification(
     *, by: User, workspaces: QuerySet[Workspace], is_full: bool = False, at: datetime
 ) -> None:
-    """Have the record of these workspaces verified, unless the same person waits for one.
+    """Request a verification of these workspaces, unless the same person waits for one.
 
-    It goes on from what was last verified, unless all is to be read or was not for long.
+    It continues from the last one unless `is_full`, or if the last full one is long ago.
     """
     keys = sorted(workspaces.values_list("pk", flat=True))
     total = len(keys) + Run.objects.filter(workspace__in=keys).count()
@@ -62,7 +62,7 @@ def cancel_verification(*, by: User, at: datetime) -> None:
 
 
 def verify_next(is_stopping: Callable[[], bool] = lambda: False) -> bool:
-    """Run the oldest verification that is waiting. Return False if there is none."""
+    """Run the oldest waiting verification. Return False if there is none."""
     at = timezone.now()
     free = Verification.objects.filter(
         Q(seen_at=None) | Q(seen_at__lt=at - SILENT), ended_at=None
@@ -84,7 +84,7 @@ def _do(job: Verification, is_stopping: Callable[[], bool]) -> None:
 
     def step(done: int) -> None:
         nonlocal heard_at
-        if is_stopping():  # another worker begins it anew
+        if is_stopping():  # another worker starts it again
             _lock_job(job).update(seen_at=None, tries=F("tries") - 1)
             raise Ended
         if time.monotonic() - heard_at >= BETWEEN:
@@ -100,14 +100,14 @@ def _do(job: Verification, is_stopping: Callable[[], bool]) -> None:
             step=step,
             since=None if job.is_full else newest_verified(workspaces, at=timezone.now()),
         )
-        if found.faults:  # though nobody may be there any more who is told of them
+        if found.faults:  # recorded even if nobody may read the result any more
             keep_verified(workspaces, None)
         _tell(job, workspaces, found)
     except Ended:
         return
-    except Refused as no:  # who asked may no longer
+    except Refused as no:  # the person may no longer verify
         _end(job, {"failed": str(no)})
-    except DatabaseError:  # it is begun anew when SILENT is over
+    except DatabaseError:  # it starts again after SILENT
         raise
     except Exception:
         log.exception("A verification could not be done")
@@ -120,7 +120,7 @@ def _lock_job(job: Verification) -> QuerySet[Verification]:
 
 @transaction.atomic
 def _tell(job: Verification, workspaces: QuerySet[Workspace], found: Proof) -> None:
-    """Record the result of a check that is still wanted."""
+    """Record the result of a verification that is still requested."""
     faults = [str(chain) for chain in found.faults]
     outcome = {
         "chains": found.chains,
@@ -137,7 +137,7 @@ def _tell(job: Verification, workspaces: QuerySet[Workspace], found: Proof) -> N
         outcome |= {"since": found.since.head, "full_at": found.since.full_at.isoformat()}
     if not _end(job, outcome):
         return
-    if found.reached or found.faults:  # a process without the key knows no place to go on from
+    if found.reached or found.faults:  # without the key, no point to continue from is known
         keep_verified(workspaces, found.reached, found.since)
     homes = _homes(found.faults)
     for workspace in workspaces.order_by("pk"):
@@ -153,12 +153,12 @@ def _tell(job: Verification, workspaces: QuerySet[Workspace], found: Proof) -> N
 
 
 def _homes(faults: Sequence[Chain]) -> dict[str, set[int]]:
-    """Return whose each chain is: its faults tell what rows hold, and other logs have readers."""
+    """Return the workspace of each chain, as its faults may be shown only to its readers."""
     runs = run_keys(one.name.replace(" ", "/", 1) for one in faults)
     found = Run.objects.filter(pk__in=runs).values_list("pk", "workspace")
     homes = {f"run {pk}": {workspace} for pk, workspace in found}
     for slug, pk in Workspace.objects.values_list("slug", "pk"):
-        for name in (slug, pk):  # a chain whose count differs is named by its key
+        for name in (slug, pk):  # a miscounted chain is named by its key
             homes.setdefault(f"workspace {name}", set()).add(pk)
     return homes
 
@@ -168,7 +168,7 @@ def _end(job: Verification, outcome: Json) -> bool:
 
 
 async def verify_until(stop: asyncio.Event) -> None:
-    """Run verifications, one at a time, until told to stop. Runs go on beside them."""
+    """Run verifications, one at a time, until told to stop."""
     while not stop.is_set():
         try:
             did = await VERIFYING_THREADS.run(lambda: verify_next(stop.is_set))
@@ -181,6 +181,6 @@ async def verify_until(stop: asyncio.Event) -> None:
 
 
 async def verify_all(stop: asyncio.Event) -> None:
-    """Do all that people ask for."""
+    """Run all requested verifications."""
     while not stop.is_set() and await in_database(verify_next):
         pass
