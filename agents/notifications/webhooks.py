@@ -12,6 +12,7 @@ import hmac
 import ipaddress
 import socket
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import cache
 from ssl import SSLContext
@@ -88,8 +89,8 @@ def is_public(text: str) -> bool:
     return address.is_global and not address.is_multicast and not address.is_reserved
 
 
-async def resolve(host: str, port: int) -> str:
-    """Return the address to call. Raises NotDelivered if any of the host's may not be called."""
+async def resolve(host: str, port: int) -> list[str]:
+    """Return the addresses to call in turn. Raises NotDelivered if any may not be called."""
     try:
         found = await in_daemon(socket.getaddrinfo, host, port, 0, socket.SOCK_STREAM)
     except (OSError, UnicodeError):
@@ -97,7 +98,7 @@ async def resolve(host: str, port: int) -> str:
     addresses = [str(entry[4][0]) for entry in found]
     if not _is_listed(host) and not all(map(is_public, addresses)):
         raise NotDelivered("the host's address is not a public one, and the host is not listed")
-    return addresses[0]
+    return list(dict.fromkeys(addresses))
 
 
 async def call(webhook: Webhook, body: bytes, *, message: str, at: datetime) -> None:
@@ -122,8 +123,16 @@ async def call(webhook: Webhook, body: bytes, *, message: str, at: datetime) -> 
 
 
 async def _post(parts: SplitResult, body: bytes, headers: dict[str, str]) -> int:
+    *others, last = await resolve(parts.hostname or "", parts.port or PORT)
+    for address in others:
+        # A host may have an address at which nothing listens; nothing has been sent to it then.
+        with suppress(httpx2.ConnectError):
+            return await _post_to(address, parts, body, headers)
+    return await _post_to(last, parts, body, headers)
+
+
+async def _post_to(address: str, parts: SplitResult, body: bytes, headers: dict[str, str]) -> int:
     host, port = parts.hostname or "", parts.port or PORT
-    address = await resolve(host, port)
     place = f"[{address}]" if ":" in address else address
     path = f"{parts.path or '/'}{'?' if parts.query else ''}{parts.query}"
     named = {**headers, "Host": parts.netloc}

@@ -122,6 +122,24 @@ def test_a_call_looks_its_name_up_once_reads_no_answer_and_ends_where_nobody_is(
     assert len(sink.got) == 2
 
 
+def test_a_host_with_an_address_where_nobody_listens_is_called_at_its_next(
+    people: tuple[Scene, User], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `localhost` is where it has two, and a receiver that only speaks IPv4."""
+    scene, ada = people
+    found = [(0, 0, 0, "", (address, 0)) for address in ("::1", "127.0.0.1")]
+
+    with receiver() as sink:
+        hook(scene, ada, sink, [Kind.OPENED])
+        waiting(scene)
+        with monkeypatch.context() as patch:
+            patch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+            tell()
+
+    row = Delivery.objects.exclude(webhook=None).get()
+    assert (row.state, row.tries, row.fault) == (DeliveryState.SENT, 1, "")
+
+
 def test_a_receiver_that_hangs_holds_up_neither_decision_nor_mail(
     people: tuple[Scene, User], settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
