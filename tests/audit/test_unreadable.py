@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
@@ -115,6 +116,8 @@ DEEP = {
 }[connection.vendor]
 ANY = pytest.mark.skipif(ON_POSTGRES, reason="a column of PostgreSQL holds what it can be alone")
 HEAD, EVENT = "heads: 1.5 is no key of theirs", "missing; the next one is 500"
+# Newer Pythons read JSON as deep as either database keeps it.
+TOO_DEEP = ": event 500: it cannot be read" if sys.version_info < (3, 12) else EVENT
 NO_UTF8 = _more(Event, seq="500", actor="cast(x'ff41' as text)")
 
 
@@ -123,7 +126,7 @@ NO_UTF8 = _more(Event, seq="500", actor="cast(x'ff41' as text)")
     [
         (
             f"{_more(Event, seq='500', facts=DEEP)} agents_event WHERE seq = 3",
-            ": event 500: it cannot be read",
+            TOO_DEEP,
             3,
         ),
         pytest.param(f"{NO_UTF8} agents_event WHERE seq = 3", EVENT, 3, marks=ANY),
