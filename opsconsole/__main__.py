@@ -39,7 +39,8 @@ def is_help(arguments: list[str]) -> bool:
 def main() -> None:
     """Run the command that was asked for.
 
-    A wrong setting is one sentence and exit 2; a database that cannot be used 5, an old one 6.
+    A wrong setting is one sentence and exit 2; a database that cannot be used 5, an old one 6;
+    Ctrl-C, where the command does not end in its own way, 130.
     """
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "opsconsole.settings")
     import django
@@ -60,6 +61,9 @@ def main() -> None:
             print(no, file=sys.stderr)
             sys.exit(code)
         execute_from_command_line(sys.argv)
+    except KeyboardInterrupt:
+        print("Interrupted.", file=sys.stderr)
+        sys.exit(130)
     except ImproperlyConfigured as error:
         print(f"opsconsole cannot start: {error}", file=sys.stderr)
         sys.exit(2)

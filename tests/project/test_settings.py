@@ -94,6 +94,12 @@ def test_debug_is_off_unless_asked_for() -> None:
     assert done.stdout.strip() == "False"
 
 
+def test_a_command_that_is_interrupted_ends_without_a_traceback() -> None:
+    done = manage("shell", "-v", "0", "-c", "raise KeyboardInterrupt")
+
+    assert (done.returncode, done.stderr) == (130, "Interrupted.\n")
+
+
 def test_a_process_that_a_test_starts_shares_its_data_and_heeds_what_it_is_given() -> None:
     program = "from django.conf import settings as s; print(s.DATA_DIR, s.OPSCONSOLE_LEASE_SECONDS)"
 
