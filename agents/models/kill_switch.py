@@ -9,6 +9,7 @@ from django.db import models
 from django.db.models import Q
 
 from agents.models.run import Run
+from agents.sdk.desk import tool_title
 
 
 class Scope(StrEnum):
@@ -66,10 +67,8 @@ class KillSwitch(models.Model):
 
     @property
     def name(self) -> str:
-        """Return its name: everything that changes something, or a pattern or tool."""
-        if self.scope == Scope.WORKSPACE:
-            return "all payments, emails and changes"
-        return f"{self.scope} {self.target}"
+        """Return what it stops, as its name."""
+        return stopped_by(self.scope, self.target)
 
     @property
     def stage(self) -> SwitchStage:
@@ -92,3 +91,10 @@ class KillSwitch(models.Model):
         if self.scope == Scope.TOOL:
             held &= Q(action__name=self.target)
         return held & Q(run__created_at__lte=self.trial_at) if self.trial_at else held
+
+
+def stopped_by(scope: str, target: str) -> str:
+    """Return what a switch stops: everything that changes something, a pattern's runs or a tool."""
+    if scope == Scope.PATTERN:
+        return f"{target.replace('_', ' ').capitalize()} runs"
+    return tool_title(target) if target else "all payments, emails and changes"

@@ -267,3 +267,9 @@ def check_takes(function: Callable[..., Any]) -> tuple[str, ...]:
 
 
 DESKS: dict[str, Desk] = {}  # of this process, by name
+
+
+def tool_title(name: str) -> str:
+    """Return a tool's declared title, or else its name in words."""
+    declared = (desk.tools[name].title for desk in DESKS.values() if name in desk.tools)
+    return next(declared, "") or name.replace("_", " ").capitalize()

@@ -12,6 +12,7 @@ from agents.core.states import GRANTED, EffectState, EscalationState
 from agents.models import Effect, Escalation, Step
 from agents.sdk.adjustments import label_of
 from agents.sdk.argument_words import Called, money_of
+from agents.sdk.desk import tool_title
 from agents.tools import TOOLS, argument_in_words, names_in
 from agents.web.formats import ESCALATION_ROLES, rule_title
 
@@ -163,7 +164,9 @@ def _executed_stage(
         return ActionStage("Executed", "approve", "approve", text, "once", effect.settled_at)
     word = {EffectState.REFUSED: "refused", EffectState.UNKNOWN: "outcome unknown"}
     said = word.get(EffectState(effect.state), "under way")
-    return ActionStage("Executed", "waiting", "waiting", said, effect.tool, effect.settled_at)
+    return ActionStage(
+        "Executed", "waiting", "waiting", said, tool_title(effect.tool), effect.settled_at
+    )
 
 
 def changes(

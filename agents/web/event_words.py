@@ -14,6 +14,7 @@ from django.utils.dateparse import parse_datetime
 from agents.core.former import CURRENCY, ERASED_NUMBER, SUBJECT
 from agents.core.kinds import ACTION, KINDS
 from agents.core.money import format_money
+from agents.models.kill_switch import stopped_by
 from agents.operations.approving import LAPSES
 from agents.policies import desk_words
 from agents.policies.ends import end_sentence, why_not
@@ -355,8 +356,7 @@ def _team_set(told: EventSentence) -> str:
 
 def _switch(word: str, clocks: str) -> Callable[[EventSentence], str]:
     def tell(told: EventSentence) -> str:
-        scope, target = told.facts["scope"], told.facts["target"]
-        what = f"{scope} {target}" if target else "all payments, emails and changes"
+        what = stopped_by(told.facts["scope"], told.facts["target"])
         count = told.facts.get("deadlines") or 0
         deadlines = f" Deadlines {clocks}: {count}." if count else ""
         return f"{word.format(what)}.{_quote(told.facts.get('why'))}{deadlines}"

@@ -20,9 +20,10 @@ from agents.core.units import is_currency, unit_of, with_unit
 from agents.models import Escalation, KillSwitch, Scope, SwitchStage
 from agents.policies import RULES
 from agents.policies.rule_words import words_of
-from agents.sdk.desk import DESKS
+from agents.sdk.desk import DESKS, tool_title
 
 register = template.Library()
+register.filter(tool_title)
 
 
 class StopRow(Protocol):
@@ -172,12 +173,6 @@ def rule_in_full(rule: str) -> str:
 @lru_cache(maxsize=1)
 def _count_titles(rules: frozenset[str]) -> Counter[str]:
     return Counter(map(rule_title, rules))
-
-
-def tool_title(name: str) -> str:
-    """Return a tool's declared title, or else its name in words."""
-    declared = (desk.tools[name].title for desk in DESKS.values() if name in desk.tools)
-    return next(declared, "") or spell_out(name)
 
 
 @register.filter

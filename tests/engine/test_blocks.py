@@ -62,7 +62,7 @@ def test_an_agent_that_slipped_is_told_why_and_does_its_work(
     [block] = second["blocked"]
     assert block["rule"] == "subject.context_before_money"
     assert block["sentence"] == (
-        "The context of customer 42 has not been read in this run, so no money moves."
+        "The record of customer 42 has not been read in this run, so no money moves."
     )
     assert block["action"]["args"]["amount_usd"] == 500
     assert "flip" in block

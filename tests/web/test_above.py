@@ -38,11 +38,11 @@ def test_a_report_is_shown_with_what_is_missing() -> None:
 
     found: dict[str, Task] = {task.worker: task for task in above["tasks"]}
     assert above["health"] == ("failed", "Unknown")
-    assert above["failed"] == ["inventory_worker"]
-    assert found["inventory_worker"].word == "Failed"
-    assert "tool denied" in found["inventory_worker"].told
-    assert found["payments_worker"].word == "Answered"
-    assert [attempt.role for attempt in found["payments_worker"].attempts] == ["failed", "approve"]
+    assert above["failed"] == ["Inventory worker"]
+    assert found["Inventory worker"].word == "Failed"
+    assert "tool denied" in found["Inventory worker"].told
+    assert found["Payments worker"].word == "Answered"
+    assert [attempt.role for attempt in found["Payments worker"].attempts] == ["failed", "approve"]
 
 
 def test_a_report_is_shown_with_the_facts_of_the_day_and_its_brief() -> None:
@@ -121,9 +121,9 @@ def test_a_trace_adds_up() -> None:
     found = trace(run)
 
     assert [turn.title for turn in found.turns] == [
-        "get_refund_context",
-        "issue_refund",
-        "send_refund_email",
+        "Get refund context",
+        "Issue refund",
+        "Send refund email",
         "Answer",
     ]
     assert found.counts == [

@@ -87,8 +87,8 @@ def press(scene: Scene, ada: User, **scope: Any) -> None:
     ("scope", "name"),
     [
         ({}, "all payments, emails and changes"),
-        ({"scope": Scope.TOOL, "target": "issue_refund"}, "tool issue_refund"),
-        ({"scope": Scope.PATTERN, "target": "supervisor"}, "pattern supervisor"),
+        ({"scope": Scope.TOOL, "target": "issue_refund"}, "Issue refund"),
+        ({"scope": Scope.PATTERN, "target": "supervisor"}, "Supervisor runs"),
     ],
 )
 def test_while_a_switch_stands_nothing_is_approved(

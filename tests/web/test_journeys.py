@@ -128,7 +128,7 @@ def test_two_people_see_one_refund_to_its_end(
 
         # Nobody loads a page again from here on, but for what each of them clicks.
         expect(omar.locator("#run")).to_contain_text("Waiting for a person")
-        expect(omar.locator("#step-2")).to_contain_text("issue_refund")
+        expect(omar.locator("#step-2")).to_contain_text("Issue refund")
         expect(rita.locator("#waiting")).to_have_text(", waiting: 1")
         rita.locator(".qlist a").click()
         expect(rita.get_by_label("Pay Anna")).to_have_value("")  # it is more than she may grant

@@ -153,8 +153,8 @@ def test_of_a_list_only_what_came_or_went_is_said() -> None:
     found = differences(STRICT, changed, patterns=["supervisor"])
 
     assert [(one.before, one.after) for one in found] == [
-        ("answers.matches_ledger", "abroad.needs_person"),
-        ("get_refund_context", "gone"),
+        ("Statements about money come from the ledger", "Abroad: needs person"),
+        ("Get refund context", "gone"),
         ("card numbers, IBANs, email addresses", "none"),
     ]
 

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from agents.patterns import PATTERNS
 from agents.policies import RULES
+from agents.sdk.desk import tool_title
 from agents.systems import SYSTEMS
 from agents.tools import TOOLS
 from agents.web.approvals.queue import MINUTES, QueueAddress
-from agents.web.formats import desk_title, rule_in_full, spell_out, tool_title
+from agents.web.formats import desk_title, rule_in_full, spell_out
 
 
 @dataclass(frozen=True)

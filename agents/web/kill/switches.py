@@ -24,6 +24,7 @@ from agents.models import (
     Workspace,
 )
 from agents.patterns import PATTERNS
+from agents.sdk.desk import tool_title
 from agents.web.formats import spell_out
 from agents.web.forms import BadForm, only
 
@@ -122,13 +123,13 @@ def _reach(switch: KillSwitch) -> tuple[str, str]:
             f"Runs of other patterns go on. {rest}",
         )
     if switch.scope == Scope.TOOL:
-        return f"Every use of {switch.target}, in all runs.", f"Other tools go on. {rest}"
+        return f"Every use of “{switch.name}”, in all runs.", f"Other tools go on. {rest}"
     return "Every payment, email and other change, in all runs.", rest
 
 
 def _choices() -> list[tuple[str, str]]:
     patterns = [(f"pattern:{name}", f"{spell_out(name)} runs only") for name in sorted(PATTERNS)]
-    tools = [(f"tool:{name}", f"the tool {name} only") for name in operations.stoppable_tools()]
+    tools = [(f"tool:{name}", f"{tool_title(name)} only") for name in operations.stoppable_tools()]
     return [("workspace:", "all payments, emails and changes"), *patterns, *tools]
 
 

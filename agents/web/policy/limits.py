@@ -15,7 +15,15 @@ from agents.core.redact import CARDS, EMAILS, IBANS
 from agents.core.tiers import Tier, Tiers, read_tiers
 from agents.policies.desk_words import LIMITS
 from agents.sdk.argument_words import in_words
-from agents.web.formats import cost, desk_title, duration, thousands, with_article
+from agents.sdk.desk import tool_title
+from agents.web.formats import (
+    cost,
+    desk_title,
+    duration,
+    rule_in_full,
+    thousands,
+    with_article,
+)
 
 Told: TypeAlias = Callable[[Limits], str]
 ANY_TOOL = ""  # any tool that the document does not name
@@ -58,8 +66,9 @@ def _count_of(count: int, noun: str) -> str:
 
 
 def _counts(counts: Mapping[str, int] | None, *, others: int) -> str:
-    """Return how often each tool may be called: read_account 3 times, any other once."""
-    named = {**dict(sorted((counts or {}).items())), "any other" if counts else "any tool": others}
+    """Say how often each tool may be called: Read the account 3 times, any other once."""
+    named = {tool_title(name): count for name, count in sorted((counts or {}).items())}
+    named["any other" if named else "any tool"] = others
     return ", ".join(
         f"{tool} {_OFTEN.get(count, f'{count} times')}" for tool, count in named.items()
     )
@@ -144,8 +153,8 @@ PEOPLE = {
         "Requests sent back, per run",
         lambda p: f"at most {_count_of(p.max_send_backs, 'time')}" if p.max_send_backs else "never",
         "A reviewer may send a request back instead of rejecting it: the agent gets the reason and "
-        "may propose something else, which waits for a reviewer again. After that often, requests "
-        "of the run are only approved, changed or rejected.",
+        "may propose something else, which waits for a reviewer again. After that many, the "
+        "requests of the run can only be approved, changed or rejected.",
     ),
     "tiers": Words(
         "Who approves which amounts",
@@ -177,18 +186,18 @@ TOOL_LIMITS = {
     "profile": Words("Profile", lambda p: p.profile, "The name of this set of rules and limits."),
     "rules": Words(
         "Rules",
-        lambda p: _names(p.rules),
+        lambda p: _names(map(rule_in_full, p.rules)),
         "Each action is checked against all of these rules before it runs. The strictest answer "
         "counts.",
     ),
     "proposable": Words(
         "Tools the agent may propose",
-        lambda p: _names(p.proposable),
+        lambda p: _names(map(tool_title, p.proposable)),
         "Any other tool is refused before the rules are checked.",
     ),
     "executable": Words(
         "Tools that may run",
-        lambda p: _names(p.executable),
+        lambda p: _names(map(tool_title, p.executable)),
         "A second check when the tool is called: any other is refused.",
     ),
     "tool_calls": Words(
@@ -287,12 +296,12 @@ PATTERNS = {
     ),
     "required": Words(
         "Required sources",
-        lambda p: _names(p.required),
+        lambda p: _names(map(tool_title, p.required)),
         "A plan for a report that leaves one of them out is blocked.",
     ),
     "critical": Words(
         "Critical sources",
-        lambda p: _names(p.critical),
+        lambda p: _names(map(tool_title, p.critical)),
         "If one of them fails, no report is written.",
     ),
     "judge": Words(

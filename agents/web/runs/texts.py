@@ -10,7 +10,9 @@ from agents.core.kinds import HAND_OVER
 from agents.core.requests import Json
 from agents.models import Step
 from agents.policies.ends import end_sentence
+from agents.sdk.desk import tool_title
 from agents.web.changes import reply_of
+from agents.web.formats import within_sentence
 from agents.web.outputs import field_in_words, in_prose
 from agents.web.step_words import is_answer_of_run
 
@@ -21,15 +23,17 @@ def title_of(name: str, steps: Sequence[Step], action: Json) -> str:
         return "Handed over: a case that no specialist takes"
     if not action:
         held = (first.get("action") or {}).get("name")  # put to a person without a review
-        asked = f"model asked as {first['role']}" if first.get("role") else ""
-        word = str(asked or first.get("tool") or held or "step").replace("_", " ")
-        return f"{name}: {word}" if "/" in name else word.capitalize()  # one of several at once
+        asked = f"Model asked as {first['role']}" if first.get("role") else ""
+        word = asked or tool_title(str(first.get("tool") or held or "step"))
+        return f"{name}: {within_sentence(word)}" if "/" in name else word  # one of several at once
     kind = action.get("kind")
     if is_output_of_step(name, action):
         return f"{name}: output"
     if kind == "plan":
         return f"Plan: {len(action['tasks'])} tasks"
-    return str(action.get("name") or {"final": "Answer", "brief": "Brief"}.get(str(kind), kind))
+    if name := action.get("name"):
+        return tool_title(str(name))
+    return {"final": "Answer", "brief": "Brief"}.get(str(kind), str(kind))
 
 
 def _reviewed_action(steps: Sequence[Step]) -> Json:

@@ -15,12 +15,12 @@ def after_context(action: Action, facts: RefundFacts, limits: Limits) -> Ruling 
     if action.get("kind") != "final":
         return None
     if facts.context_of:
-        sentence = "The customer's context was read, so the run may answer."
+        sentence = "The customer's record was read, so the run may answer."
         return Ruling(RulingKind.APPROVE, "final_with_context", sentence, 5)
     return Ruling(
         RulingKind.BLOCK,
         "final_requires_context",
-        "The run answers without having read the customer's context.",
+        "The run answers without having read the customer's record.",
         risk=40,
-        flip="After get_refund_context the answer is reviewed on its merits.",
+        flip="Once it has been read, the answer is reviewed on its merits.",
     )

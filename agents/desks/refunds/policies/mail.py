@@ -44,7 +44,7 @@ def from_ledger(action: Action, facts: RefundFacts, limits: Limits) -> Ruling | 
     return Ruling(
         RulingKind.REVISE,
         "mail_from_ledger",
-        f"The mail says what the ledger says: {format_money(mail.amount_minor)} was refunded.",
+        f"The email says what the ledger says: {format_money(mail.amount_minor)} was refunded.",
         risk=30,
         observed=amount if amount != mail.amount_minor else None,
         limit=mail.amount_minor,

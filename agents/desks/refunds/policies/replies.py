@@ -25,14 +25,14 @@ def as_accepted(action: Action, facts: RefundFacts, limits: Limits) -> Ruling | 
     if action.get("name") != "send_reply":
         return None
     if sha256(action["args"]["message"]) in facts.accepted:
-        sentence = "This text was approved in an earlier step of the run."
+        sentence = "This text was accepted in an earlier step of the run."
         return Ruling(RulingKind.APPROVE, "reply_accepted", sentence, 20)
     return Ruling(
         RulingKind.BLOCK,
         "reply_not_accepted",
-        "This text differs from what was approved earlier in the run, so it is not sent.",
+        "This text differs from what was accepted earlier in the run, so it is not sent.",
         risk=80,
-        flip="A text that was approved in an earlier step may be sent unchanged.",
+        flip="A text that was accepted in an earlier step may be sent unchanged.",
     )
 
 

@@ -39,11 +39,11 @@ def context_before_money(action: Action, facts: RefundFacts, limits: Limits) -> 
     return Ruling(
         RulingKind.BLOCK,
         "context_required",
-        f"The context of customer {customer} has not been read in this run, so no money moves.",
+        f"The record of customer {customer} has not been read in this run, so no money moves.",
         risk=80,
         observed=list(facts.context_of),
         limit=customer,
-        flip="After get_refund_context for this customer the action is reviewed on its merits.",
+        flip="Once it has been read, the action is reviewed on its merits.",
     )
 
 
@@ -53,5 +53,5 @@ def reading(action: Action, facts: RefundFacts, limits: Limits) -> Ruling | None
     if action.get("name") != "get_refund_context":
         return None
     return Ruling(
-        RulingKind.APPROVE, "read_only_context", "Reading the context changes nothing.", 5
+        RulingKind.APPROVE, "read_only_context", "Reading the customer's record changes nothing.", 5
     )

@@ -9,6 +9,7 @@ from datetime import datetime
 from agents.core.former import CURRENCY
 from agents.core.requests import Json
 from agents.models import Step
+from agents.sdk.desk import tool_title
 from agents.web.runs.timeline import Axis, Bar, axis
 
 HEALTH = {  # role and word of the aggregate's finding
@@ -104,7 +105,9 @@ def _task(
     why = own[-1].failed.partition(":")[0].replace("_", " ") if own and own[-1].failed else ""
     earlier = [s.failed.partition(":")[0].replace("_", " ") for s in own[:-1] if s.failed]
     told = ", ".join(filter(None, (tried, why, f"first: {earlier[0]}" if earlier else "")))
-    return Task(task["id"], task["worker"], task["critical"], role, word, attempts, told)
+    return Task(
+        task["id"], tool_title(task["worker"]), task["critical"], role, word, attempts, told
+    )
 
 
 def _role(step: Step) -> str:
@@ -136,7 +139,7 @@ def _missing(steps: Sequence[Step]) -> Sequence[str]:
     """Return the tasks without an answer."""
     found = _aggregate(steps)
     failed = found.get("failed_tasks", []) if found else []
-    return [str(task["worker"] if isinstance(task, dict) else task) for task in failed]
+    return [tool_title(task["worker"] if isinstance(task, dict) else task) for task in failed]
 
 
 def _parts(found: Json) -> list[WorkerPart]:

@@ -9,7 +9,7 @@ from datetime import datetime
 from agents.core.requests import Json
 from agents.models import Step
 from agents.policies.ends import end_sentence
-from agents.web.formats import spell_out
+from agents.sdk.desk import tool_title
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ def way(steps: Sequence[Step], now: datetime) -> Json:
         found.append(
             SpecialistAttempt(
                 number=step.key.partition("/")[0],
-                target=spell_out(str(step.asked["tool"])),
+                target=tool_title(str(step.asked["tool"])),
                 role=role,
                 icon=icon,
                 word=word,

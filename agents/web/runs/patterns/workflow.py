@@ -165,13 +165,16 @@ def _phases(part: StepPart, found: Round) -> list[Phase]:
         unfinished = "not finished"
         commit = f"confidence {given['confidence']}" if given.get("given") else "none was given"
     return [
-        _phase("Commit", bool(given), commit, good=bool(given and given.get("given"))),
-        _phase("Execute", bool(assessed), _calls(part) if assessed else unfinished),
+        _phase("Plan", bool(given), commit, good=bool(given and given.get("given"))),
+        _phase("Work", bool(assessed), _calls(part) if assessed else unfinished),
         _phase(
-            "Post", bool(assessed), _assessment_text(assessed), good=_keeps_commitment(assessed)
+            "Self-check",
+            bool(assessed),
+            _assessment_text(assessed),
+            good=_keeps_commitment(assessed),
         ),
-        _phase("Reconcile", bool(drift), _drift(drift), good=not found.triggers),
-        Phase("Supervise", role, icon, words),
+        _phase("Comparison", bool(drift), _drift(drift), good=not found.triggers),
+        Phase("Verdict", role, icon, words),
     ]
 
 
