@@ -1,4 +1,4 @@
-"""Parse what a worker model said into an action, strictly.
+"""Parse a worker model's reply into an action, strictly.
 
 An action is {"kind": "tool", "name", "args"} or {"kind": "final", "answer"}. Inside it holds
 ``amount_minor``; the model writes ``amount_usd``. Reasons and their order are the reference's
@@ -20,13 +20,13 @@ from agents.core.strict_json import BadJson, parse
 
 
 class TypedArguments(Protocol):
-    """Arguments that read themselves, as a desk declares them (see `agents.sdk.arguments`)."""
+    """Arguments as a desk declares them (see `agents.sdk.arguments`)."""
 
     @property
     def schema(self) -> Json: ...
 
     def read(self, given: Json) -> Any:
-        """Return them typed. Raises ValueError where they are not the tool's."""
+        """Return them typed. Raises ValueError if they are not the tool's."""
         ...
 
 
@@ -40,7 +40,7 @@ _BIDI = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\
 
 
 class InvalidAction(Exception):
-    """The reply is no action that a worker may propose. The message is the reason code."""
+    """The reply is not an action that a worker may propose. The message is the reason code."""
 
 
 def read_action(text: str, *, specs: ArgSpecs, proposable: Collection[str]) -> Action:
@@ -54,7 +54,7 @@ def read_action(text: str, *, specs: ArgSpecs, proposable: Collection[str]) -> A
     except BadJson:
         raise _invalid("non_json", raw) from None
     with suppress(BadJson):
-        # What cannot be stored as JSON (NaN, 1e400) is kept as the text that was said.
+        # Values that JSON cannot store (NaN, 1e400) are kept as text.
         raw = parse(text or "{}")
     try:
         return check_action(said, specs=specs, proposable=proposable)
@@ -67,7 +67,7 @@ def action_schema(
 ) -> Json:
     """Return the JSON schema of an action: a branch for each tool, and one for the answer.
 
-    It guides a model; the checks here still decide. `bound` are arguments of one value only.
+    It guides a model; the checks here still decide. `bound` are arguments with a fixed value.
     """
     tools = [
         exact_object(
@@ -172,8 +172,8 @@ def _arg(name: str, arg: str, kind: str, value: Json) -> dict[str, Json]:
 def _amount(arg: str, value: int | float, bad: InvalidAction) -> dict[str, Json]:
     """Read an amount into ``…_minor``.
 
-    What is not above nought is not money: it stays under the model's own name, so that the
-    trace shows it, and no rule or tool that needs ``amount_minor`` takes it.
+    An amount that is not positive is not money: it stays under the model's own name, so that the
+    trace shows it and no rule or tool that needs ``amount_minor`` accepts it.
     """
     if value <= 0 and value != float("-inf"):
         return {arg: float(value)}
@@ -184,14 +184,14 @@ def _amount(arg: str, value: int | float, bad: InvalidAction) -> dict[str, Json]
 
 
 def is_text(value: Json) -> TypeGuard[str]:
-    """Tell whether `value` is text that a person may be shown: not blank, bounded, no tricks."""
+    """Tell whether `value` is text fit to show: not blank, not too long, nothing hidden."""
     if not isinstance(value, str) or not value.strip() or len(value) > MAX_TEXT:
         return False
     return not has_hidden(value)
 
 
 def has_hidden(text: str) -> bool:
-    """Tell whether a text holds characters that control the display."""
+    """Tell whether a text contains characters that control the display."""
     return not text.isprintable() and any(map(is_hidden, text))  # what is printable is not hidden
 
 

@@ -1,4 +1,4 @@
-"""How much a run may use, and what the gateway lets through."""
+"""A run's budgets, and the gateway's limits on calls."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ BUDGETS = frozenset({"max_seconds", "max_tokens", "max_cost"})
 class Spent:
     """What a run has used so far, from its steps."""
 
-    seconds: float = 0.0  # active time only; side by side counts once
-    tokens: int = 0  # with what was reserved for calls whose answer never came
-    cost_micro_usd: int = 0  # of the calls whose price is known
+    seconds: float = 0.0  # active time; parallel calls count once
+    tokens: int = 0  # including those reserved for calls without an answer
+    cost_micro_usd: int = 0  # of calls with a known price
 
 
 def active(spans: Iterable[tuple[float, float]]) -> float:
-    """Return the seconds in which something was under way; what overlaps counts once."""
+    """Return the seconds covered by these spans; overlaps count once."""
     total, covered = 0.0, float("-inf")
     for begin, end in sorted(spans):
         total += max(0.0, end - max(begin, covered))
@@ -34,9 +34,9 @@ def active(spans: Iterable[tuple[float, float]]) -> float:
 
 
 def exceeded_budget(spent: Spent, limits: Limits) -> str:
-    """Return the stop reason of the budget that is used up, or "" if the run may go on.
+    """Return the stop reason of an exhausted budget, or "".
 
-    A budget of 30 seconds is used up at 30.0; tokens and cost may be used to the last.
+    A budget of 30 seconds is exhausted at 30.0; tokens and cost may be used up to the limit.
     """
     if spent.seconds >= limits.max_seconds:
         return "max_seconds"

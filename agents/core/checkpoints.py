@@ -1,7 +1,7 @@
-"""Read what an agent commits to before a step, and what it says of itself afterwards.
+"""Read an agent's commitment before a step, and its own assessment afterwards.
 
-Both are claims of a model. What cannot be read is never taken as good news: a commitment that
-is missing and an assessment that is unreadable are triggers of their own (SVC-Q2, SVC-Q8).
+Both are claims of a model. Unreadable ones never count as good news: a missing commitment and an
+unreadable assessment are triggers of their own (SVC-Q2, SVC-Q8).
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ NOT_SHOWN = "�"  # in place of a character that would control the display
 
 
 class UnreadableReply(ValueError):
-    """The reply holds no object of the wanted kind. The message says why."""
+    """The reply has no object of the expected kind. The message says why."""
 
 
 @dataclass(frozen=True)
 class Commitment:
-    """What the agent means to do. `given` is False where it said nothing that can be read."""
+    """What the agent intends to do. `given` is False if its reply was unreadable."""
 
     interpretation: str = ""
     scope_in: tuple[str, ...] = ()
@@ -39,7 +39,7 @@ class Commitment:
 
 @dataclass(frozen=True)
 class Assessment:
-    """What the agent says of its own work. `readable` is False where nothing could be read."""
+    """The agent's assessment of its own work. `readable` is False if its reply was not."""
 
     met_commitment: bool = False
     deviations: tuple[str, ...] = ()
@@ -52,9 +52,9 @@ class Assessment:
 
 
 def read_commitment(text: str) -> Commitment:
-    """Return the commitment in a reply; one that is not there is empty and of low confidence.
+    """Return the commitment in a reply; a missing one is empty and of low confidence.
 
-    All or nothing: a value of the wrong kind drops the whole.
+    All or nothing: one value of the wrong kind discards the whole.
     """
     try:
         said = object_in(text)
@@ -73,12 +73,12 @@ def read_commitment(text: str) -> Commitment:
 
 
 def no_commitment(reason: str) -> Commitment:
-    """Return what stands in for a commitment that the model failed to give."""
+    """Return the substitute for a commitment that the model failed to give."""
     return Commitment(assumptions=(f"Failed to obtain commitment from agent: {reason}",))
 
 
 def read_assessment(text: str) -> Assessment:
-    """Return the assessment in a reply; an unreadable one has met nothing."""
+    """Return the assessment in a reply; an unreadable one has met no commitment."""
     try:
         said = object_in(text)
         return Assessment(
@@ -93,14 +93,14 @@ def read_assessment(text: str) -> Assessment:
 
 
 def no_assessment(reason: str) -> Assessment:
-    """Return what stands in for an assessment that the model failed to give."""
+    """Return the substitute for an assessment that the model failed to give."""
     return Assessment(concerns=(f"Failed to obtain self-assessment: {reason}",), readable=True)
 
 
 def object_in(text: str) -> dict[str, Json]:
     """Return the object between the first { and the last } of a reply. Raises Unreadable.
 
-    Prose and fences around it are let pass; keys count without regard to case.
+    Prose and fences around it are ignored, and so is the case of keys.
     """
     begin, end = text.find("{"), text.rfind("}")
     if begin < 0 or end < begin:

@@ -1,10 +1,10 @@
-"""What an agent may write to somebody outside without a person having read it.
+"""What an agent may write to someone outside without a person having read it.
 
-Turned round on purpose: no list of forbidden words is ever complete, so this is the list of allowed
-phrases. They greet, thank, apologise for trouble, point at what follows and ask for an answer. They
-are whole phrases, because single words make sentences ("We can, and we will"). None names an
-amount, a payment, a day, a place, a wish, a promise or a denial, each stands once in a letter, and
-the letter is laid out plainly: marks, blanks and repetitions can spell a number too.
+No list of forbidden words is ever complete, so this is a list of allowed phrases. They greet,
+thank, apologise for trouble, introduce what follows and ask for an answer. They are whole phrases,
+because single words make sentences ("We can, and we will"). None names an amount, a payment, a day,
+a place, a wish, a promise or a denial, each may occur once in a letter, and the letter's layout is
+plain: marks, blanks and repetitions can spell a number too.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ REPEATED = "(repeated)"
 
 
 def free_words(text: str, ours: Iterable[str], phrases_of_desk: tuple[str, ...] = ()) -> list[str]:
-    """Return the words of `text`, each once, that neither the console wrote nor courtesy covers.
+    """Return the words of `text`, each once, that are neither the console's nor courtesy phrases.
 
-    `ours` are the console's own sentences, `phrases_of_desk` patterns of more phrases. A phrase is
-    compared letter by letter: what merely looks like one is none. What words do not show, odd
-    layout or a repetition, is named in their place.
+    `ours` are the console's own sentences, `phrases_of_desk` patterns of more phrases. Phrases are
+    compared letter by letter, so lookalikes do not count. Odd layout or a repetition, which words
+    do not show, is named in their place.
     """
     found: list[str] = [UNUSUAL_LAYOUT] if _ODD_LAYOUT.search(text.strip()) else []
     phrases: list[str] = []

@@ -1,4 +1,4 @@
-"""The day that daily sums are of: it begins at midnight UTC, wherever people sit."""
+"""The day of daily sums: it begins at midnight UTC, wherever people are."""
 
 from __future__ import annotations
 

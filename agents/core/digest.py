@@ -1,4 +1,4 @@
-"""One spelling per value, so that equal things hash equal."""
+"""One spelling for each value, so that equal values have equal hashes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CANONICAL = json.JSONEncoder(
 
 
 def as_stored(value: Json) -> Json:
-    """Return `value` as it will look when read back, so that first time and replay agree."""
+    """Return `value` as it will look when read back, so that a replay sees the same."""
     return json.loads(canonical(value))
 
 
@@ -30,7 +30,7 @@ def sha256(value: Json) -> str:
 
 
 def fingerprint(request: Request) -> str:
-    """Return what a step asked for in one word; a replay that differs has diverged."""
+    """Return the hash of a step's request; a replay with another one has diverged."""
     return sha256(question(request_body(request)))
 
 
@@ -45,15 +45,15 @@ def digest_request(request: Request) -> tuple[str, Json]:
 
 
 def asks_the_same(recorded: Json, request: Request) -> bool:
-    """Tell whether a step that was stored in any version asked for what `request` asks for."""
+    """Tell whether a step stored by any version made the same request as `request`."""
     return canonical(question(recorded)) == canonical(question(request_body(request)))
 
 
 def args_hash(args: Json, *, fold_spaces: bool = True) -> str:
     """Return the 12 hex digits that the reference prints of arguments.
 
-    It serves loop detection and the trace. It folds white space and is cut to 48 bits, so it
-    never binds an approval: `sha256` does. The orchestrator's variant does not fold spaces.
+    For loop detection and the trace. It folds white space and has 48 bits, so it never binds an
+    approval: `sha256` does. The orchestrator's variant does not fold spaces.
     """
     value = _fold_spaces(args) if fold_spaces else args
     text = json.dumps(value, sort_keys=True, separators=(",", ":"))

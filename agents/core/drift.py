@@ -1,7 +1,7 @@
-"""Reconcile what was committed to with what is said to have been done.
+"""Compare a commitment with the work as reported and recorded.
 
-No model takes part. The first four kinds of trigger, their text and their order are those of
-the five-phase specification; what follows them is evidence that nobody had to admit.
+No model takes part. The first four kinds of trigger, their text and their order are those of the
+five-phase specification; the others are evidence that does not depend on the agent's admission.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ def reconcile(commitment: Commitment, assessment: Assessment) -> list[str]:
 
 
 def evidence(commitment: Commitment, *, used: Collection[str], claim: str) -> list[str]:
-    """Return the triggers that do not rest on the agent's word.
+    """Return the triggers that do not depend on the agent's word.
 
-    `used` are the tools that really ran, `claim` what the policy says against the output, or "".
+    `used` are the tools that really ran, `claim` is the policy's objection to the output, or "".
     """
     found = []
     if commitment.given and commitment.confidence == "low":
@@ -39,12 +39,12 @@ def evidence(commitment: Commitment, *, used: Collection[str], claim: str) -> li
 
 
 def is_of_policy(trigger: str) -> bool:
-    """Tell whether a trigger is the policy's own word against an output."""
+    """Tell whether a trigger is the policy's own objection to an output."""
     return trigger.startswith(_OF_POLICY)
 
 
 def _admissions(assessment: Assessment) -> Iterator[str]:
-    """Yield what the agent itself says went otherwise; a blank entry says nothing (SVC-Q12)."""
+    """Yield the deviations that the agent itself admits; blank entries are ignored (SVC-Q12)."""
     if not assessment.met_commitment:
         yield "commitment_not_met"
     yield from (f"deviation:{text}" for text in assessment.deviations if text.strip())
@@ -53,6 +53,6 @@ def _admissions(assessment: Assessment) -> Iterator[str]:
 
 
 def _is_declared(tool: str, commitment: Commitment) -> bool:
-    """Tell whether the agent named a tool as within its scope, and not also as outside it."""
+    """Tell whether the agent named a tool as in scope, and not also as out of scope."""
     inside = any(tool in entry for entry in commitment.scope_in)
     return inside and not any(tool in entry for entry in commitment.scope_out)

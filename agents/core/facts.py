@@ -1,4 +1,4 @@
-"""What a review may know. It comes from the ledger and the run, never from a model's text."""
+"""What a review may know, from the ledger and the run, never from a model's text."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from agents.core.statements import LEDGER, NO_MONEY
 class DeskFacts:
     """What a rule of a declared desk may look at; types are those of `agents.sdk`."""
 
-    own: Any  # as the desk gathered it
-    case: Any  # what the console itself knows
-    done: tuple[str, ...]  # what the run has done, in the sentences of its tools
-    stored: Json  # all of it, as it is kept with the ruling
-    record: Mapping[str, str] = field(default_factory=dict)  # what it found, in sentences by name
+    own: Any  # the desk's own facts
+    case: Any  # the console's own knowledge of the run
+    done: tuple[str, ...]  # what the run has done, in its tools' sentences
+    stored: Json  # all of it, as stored with the ruling
+    record: Mapping[str, str] = field(default_factory=dict)  # sentences on its findings, by name
 
 
 @dataclass(frozen=True)
 class Facts:
     """What the rules of every desk may look at; a desk that ships may add facts of its own."""
 
-    # Sentences that stand in no letter: a run that did nothing knows nothing of other runs.
+    # Sentences that no letter may contain: a run that did nothing knows nothing of other runs.
     FOR_STAFF: ClassVar[frozenset[str]] = frozenset({NO_MONEY})
     COURTESY: ClassVar[tuple[str, ...]] = ()  # phrases, as patterns, besides those of core.courtesy
 
@@ -33,23 +33,23 @@ class Facts:
     scope: Json = None  # the day and the region that a report is about; None: it is no report
     accepted: tuple[str, ...] = ()  # SHA-256 of each output that its supervision let stand
     ledger: tuple[str, ...] = ()  # what this run did, in the console's sentences
-    record: Mapping[str, str] = field(default_factory=dict)  # what it found, by name, likewise
-    # Of what it found, what no longer holds though it is about to be written to somebody.
+    record: Mapping[str, str] = field(default_factory=dict)  # sentences on its findings, by name
+    # Findings that no longer hold, but are about to be written to someone.
     outdated: Mapping[str, str] = field(default_factory=dict)
-    letter: str = ""  # the argument of this action that somebody outside will read; "": none
+    letter: str = ""  # the argument of this action that someone outside will read; "": none
     # Who sent back the run's last proposal, if this action changes something; or "".
     sent_back_by: str = ""
-    desk: DeskFacts | None = None  # of a declared desk; then nothing else is known
+    desk: DeskFacts | None = None  # of a declared desk, which has no other facts
 
     @property
     def sentences(self) -> dict[str, str]:
-        """Return the console's own sentences, by the names that a text refers to them by."""
+        """Return the console's own sentences, by the names used in references."""
         ledger = [said for said in self.ledger if not (self.letter and said in self.FOR_STAFF)]
         return {**self.record, **({LEDGER: " ".join(ledger)} if ledger else {})}
 
     @property
     def own_texts(self) -> list[str]:
-        """Return what a letter may say without a person having read it."""
+        """Return the sentences that a letter may contain without a person reading it."""
         return list(self.sentences.values())
 
     def as_json(self) -> Json:

@@ -1,6 +1,6 @@
-"""Names that rows, events and policy documents had before there was more than one desk.
+"""Names in rows, events and policy documents from before there was more than one desk.
 
-What was stored or sealed under them is read for ever; whatever is new names its desk itself.
+Anything stored or sealed under them stays readable; everything new names its desk.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Words that are not what they look like: letters of two scripts in one, or some that nobody sees.
+"""Find deceptive words: with letters of two scripts, or with invisible ones.
 
-A Cyrillic "а" in a Latin name passes for another person's, and no person can see it. A word that
-is foreign as a whole is left alone: that is how people are called.
+A name with a Cyrillic "а" among Latin letters looks like another person's. A word entirely in
+another script is left alone, as names are.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _WORD = re.compile(r"[^\s.,;:!?()\"“”„«»/]+")
 
 
 def homoglyph_warnings(text: str) -> Iterator[str]:
-    """Yield, a sentence each, the words of a text that a person should look at twice."""
+    """Yield a sentence on each deceptive word of a text."""
     for word in dict.fromkeys(_WORD.findall(text)):
         if word.isascii():
             continue
@@ -36,11 +36,11 @@ def homoglyph_warnings(text: str) -> Iterator[str]:
 
 
 def invisible_characters(text: str) -> list[str]:
-    """Return the characters of a text that nobody sees, in their order.
+    """Return the invisible characters of a text, in order.
 
-    A rule and no list: what only formats, selects a variant or fills a place, what is private or
-    not assigned. A joiner is seen where scripts and emoji need one: between letters without case
-    or signs.
+    By rule, not by list: characters that only format, select a variant or fill space, and private
+    or unassigned ones. A joiner counts as visible where scripts and emoji need it: between letters
+    without case or signs.
     """
     if text.isascii():
         return []

@@ -1,10 +1,10 @@
-"""What a person can be asked: each kind of request, its words and what an answer does.
+"""The kinds of requests to a person: their words, and what each answer does.
 
-Queue, card, form, trace, commands and docs are drawn from this table. A tool may bring words of
-its own for a request to run it: `Tool.request`, a copy of ACTION in its own terms.
+Queue, card, form, trace, commands and docs use this table. A tool may have its own words for a
+request to run it: `Tool.request`, a copy of ACTION.
 
-Sentences name in braces what a page fills in: {tool}, {step}, {subject}, {by}, the {amount} that
-is granted and the {asked} one, and what a tool says {before} and {after} a call.
+Pages fill in the braces of sentences: {tool}, {step}, {subject}, {by}, the granted {amount} and the
+{asked} one, and a tool's sentences {before} and {after} a call.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ARGUMENTS, TEXT, INSTRUCTIONS = "arguments", "text", "instructions"
 
 @dataclass(frozen=True)
 class Answer:
-    """One thing that a person may say."""
+    """One possible answer of a person."""
 
     verdict: str
     label: str  # of its tab
@@ -65,7 +65,7 @@ class RequestKind:
         return f"Expired and {self.expires}{' automatically' if self.expires == 'rejected' else ''}"
 
     def answer(self, verdict: str) -> Answer | None:
-        """Return what it offers for a verdict, or None."""
+        """Return the answer for a verdict, or None."""
         return next((one for one in self.answers if one.verdict == verdict), None)
 
 
@@ -262,10 +262,7 @@ _OTHERS = {kind.stored: kind for kind in (QUESTION, HAND_OVER, EFFECT_UNKNOWN)}
 
 
 def kind_of(stored: str, action: Mapping[str, Any]) -> RequestKind:
-    """Return the kind of a request by what is stored of it. A run that was erased keeps it.
-
-    Raises KeyError for a kind that is none of ours.
-    """
+    """Return the kind of a stored request, even of an erased run. Raises KeyError if unknown."""
     return _OTHERS.get(stored) or _BY_STORED[stored, action.get("kind") == "tool"]
 
 

@@ -1,7 +1,7 @@
-"""A policy version as data: what rules there are, and how far anyone may go.
+"""A policy version as data: its rules and limits.
 
 The document is plain JSON, checked here once, immutable once published, pinned by each run.
-One table of limits, each with what it means and what it may be.
+One table of limits, each with its meaning and range.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ class BadPolicy(ValueError):
     """The policy document cannot be used. The message says which key and why."""
 
 
-# Of a declared desk, by currency, in minor units: what goes out without a person in a day (UTC),
-# of one launcher and altogether, and what one person may grant in a day.
+# A declared desk's daily (UTC) caps by currency, in minor units: on what is paid without a person,
+# for one launcher and in all, and on what one person may grant.
 CAPS = BY_LAUNCHER, IN_WORKSPACE, BY_REVIEWER = (
     "launcher_daily_minor",
     "workspace_daily_minor",
@@ -51,7 +51,7 @@ FIRST_LIMITS: dict[str, LimitField] = {}
 class ReferenceQuirks:
     """Behaviour of the reference implementation that no policy of your own needs.
 
-    In a policy document they stand among the limits.
+    A policy document lists them among the limits.
     """
 
     told_limit_minor: int | None = None  # what the worker is told of it; None: the limit itself
@@ -67,7 +67,7 @@ class ReferenceQuirks:
 
 @dataclass(frozen=True)
 class Limits:
-    """Every number and name a policy version holds. Amounts in minor units, times in seconds."""
+    """All limits of a policy version. Amounts in minor units, times in seconds."""
 
     profile: str  # strict or reference: a label; what differs is the rules and this data
     rules: tuple[str, ...]
@@ -118,9 +118,9 @@ class Limits:
         return (self.tool_repeats or {}).get(tool, 1)
 
     def of(self, pattern: str, desk: str = FIRST_DESK) -> Limits:
-        """Return the limits that a run of one pattern is held to, at one desk.
+        """Return the limits of runs of one pattern at one desk.
 
-        A desk that the policy does not name has no rules, so that silence blocks all it proposes.
+        A desk that is not in the policy has no rules, so that all its proposals are blocked.
         """
         if desk != FIRST_DESK:
             part = (self.desks or {}).get(desk, {})
@@ -155,7 +155,7 @@ class Limits:
         return {CURRENCY: {name: most for name, most in own.items() if most is not None}}
 
     def tiers_of(self, desk: str, currency: str) -> Tiers | None:
-        """Return the tiers of a desk in a currency; None for none, () for no such currency."""
+        """Return a desk's tiers in a currency; None if it has none, () if only in others."""
         return tiers_of(self.tiers, desk, currency) if self.tiers else None
 
     def as_json(self) -> dict[str, Json]:
@@ -221,7 +221,7 @@ def read_limits(document: Json) -> Limits:
 
 
 def _rename_keys(document: dict[str, Json]) -> dict[str, Json]:
-    """Return a document with the names of now, in its patterns too."""
+    """Return a document with present names, in its patterns too."""
     found = {LIMITS.get(key, key): value for key, value in document.items()}
     if isinstance(own := found.get("patterns"), dict):
         found["patterns"] = {
@@ -236,7 +236,7 @@ def _freeze(value: Json) -> Json:
 
 
 def _value(key: str, kind: str, value: Json) -> Json:
-    """Check one value against the kind of its field, as the annotation names it."""
+    """Check one value against its field's annotation, and return it."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     is_whole = is_number and isinstance(value, int) and 0 <= value <= _MOST.get(key, MAX_MINOR)
     if kind == "int" and is_whole:

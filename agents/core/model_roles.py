@@ -1,6 +1,6 @@
-"""Roles of models: those that a desk that ships brings along, and those of a pattern's own file.
+"""Roles of models, registered by shipped desks and by files of patterns.
 
-A name is given once, so a pattern's role never takes the place of another.
+Names are unique, so a pattern's role never replaces another.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from agents.core.requests import Json
 
 @dataclass(frozen=True)
 class ModelRole:
-    """What a model of this role is told to do, and what the demo model says in its place."""
+    """A role's prompt, and the demo model's reply in it."""
 
     prompt: str
     demo: Callable[[Json], str]  # inputs -> the text of an answer; inputs hold a "goal"

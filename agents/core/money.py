@@ -1,7 +1,7 @@
-"""Money is integer minor units and a currency; numbers with a point exist only at the edge.
+"""Money is integer minor units and a currency; decimal numbers exist only at the edge.
 
-Inside, keys end in ``_minor``. What a model says and what the reference prints ends in
-``_usd``; `to_model_units` and `minor_of_number` are the two doors between them.
+Internal keys end in ``_minor``, those of models and of the reference in ``_usd``; `to_model_units`
+and `minor_of_number` convert between them.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from iso4217 import Currency
 from agents.core.former import CURRENCY
 from agents.core.requests import Json
 
-PRICED_IN = "USD"  # what models cost, whatever a desk pays in
-MAX_MINOR = 2**53 - 1  # beyond it a float, and so JSON elsewhere, loses cents
+PRICED_IN = "USD"  # the currency of models' prices
+MAX_MINOR = 2**53 - 1  # beyond it a float, and so other programs' JSON, loses cents
 _AMOUNT = re.compile(r"(0|[1-9][0-9]{0,8})(?:\.([0-9]{1,4}))?", re.ASCII)
 
 
 class BadAmount(ValueError):
-    """The text or number is no amount of money. The message says what would be."""
+    """The text or number is not an amount of money. The message says what would be."""
 
 
 def minor_of_text(text: str, currency: str = CURRENCY) -> int:
     """Read "800", "800.5" or "800.00" as minor units. Raises BadAmount for anything else.
 
-    The one parser for forms, filters, commands and imported tables: ASCII digits, a point, no
-    sign, no separator, no exponent. Blanks around it, as a pasted cell has, are no part of it.
+    The only parser for forms, filters, commands and imported tables: ASCII digits, a point, no
+    sign, no separator, no exponent. Surrounding blanks, as from a pasted cell, are ignored.
     """
     match, digits = _AMOUNT.fullmatch(text.strip()), exponent(currency)
     whole, part = match.groups() if match else ("", None)
@@ -43,7 +43,7 @@ def minor_of_text(text: str, currency: str = CURRENCY) -> int:
 def minor_of_number(number: int | float | Decimal) -> int:
     """Return the minor units of a JSON number, exact: 1e3 is 100000. Raises BadAmount.
 
-    A JSON float is read as the digits that were written, so 10.1 is 1010 and 10.005 is refused.
+    A JSON float is read by its decimal digits, so 10.1 is 1010 and 10.005 is refused.
     """
     value = Decimal(repr(number)) if isinstance(number, float) else Decimal(number)
     if not value.is_finite() or abs(value) > Decimal(MAX_MINOR) / 100:
@@ -56,11 +56,11 @@ def minor_of_number(number: int | float | Decimal) -> int:
 
 @cache
 def exponent(currency: str) -> int:
-    """Return how many digits of an amount are minor: 2 of EUR, 0 of JPY, 3 of BHD (ISO 4217).
+    """Return a currency's number of minor digits (ISO 4217): 2 for EUR, 0 for JPY, 3 for BHD.
 
-    Raises BadAmount for what is no currency, or has no minor unit, as gold has none.
+    Raises BadAmount for an unknown currency, or one without a minor unit, such as gold.
     """
-    known = currency.isupper() and currency in Currency.__members__  # it has EUR and eur
+    known = currency.isupper() and currency in Currency.__members__  # which has EUR and eur
     digits = Currency(currency).exponent if known else None
     if digits is None:
         raise BadAmount(f"{currency!r} is not a currency in which amounts are paid")
@@ -75,19 +75,19 @@ def currencies_with(digits: int) -> tuple[str, ...]:
 
 
 def format_money(minor: int, currency: str = CURRENCY) -> str:
-    """Return an amount for people: EUR 1,200.00, JPY 1,200, and −EUR 0.50 below nought."""
+    """Return an amount for people: EUR 1,200.00, JPY 1,200, −EUR 0.50."""
     sign = "−" if minor < 0 else ""
     try:
         digits = exponent(currency)
-    except BadAmount:  # stored long ago: it is shown all the same
+    except BadAmount:  # stored long ago, and still shown
         digits = 2
     return f"{sign}{currency} {Decimal(abs(minor)).scaleb(-digits):,.{digits}f}"
 
 
 def format_sums(amounts: Iterable[tuple[str, int]]) -> str:
-    """Return the sum of each currency, for currency and minor units: EUR 5.00, JPY 800.
+    """Return the sum of each currency of (currency, minor units) pairs: EUR 5.00, JPY 800.
 
-    Nothing adds currencies. "" where there is no amount.
+    "" if there is no amount.
     """
     sums: dict[str, int] = {}
     for currency, minor in amounts:
@@ -96,13 +96,13 @@ def format_sums(amounts: Iterable[tuple[str, int]]) -> str:
 
 
 def plain_amount(minor: int, currency: str = CURRENCY) -> str:
-    """Return an amount as a form field holds it: 1200.00, and of JPY 1200."""
+    """Return an amount for a form field: 1200.00, for JPY 1200."""
     digits = exponent(currency)
     return f"{Decimal(minor).scaleb(-digits):.{digits}f}"
 
 
 def to_model_units(value: Json) -> Json:
-    """Return `value` as models and the reference's results see it: 120000 minor as 1200.0."""
+    """Return `value` in the units of models and the reference: 120000 minor as 1200.0."""
     if isinstance(value, dict):
         said = {}
         for key, item in value.items():

@@ -1,7 +1,7 @@
-"""Names that come from elsewhere: which of them we may say to people, and which we take in.
+"""Names from outside: which may be written to people, and which may be stored.
 
-People choose their own names, and a link or a telephone number in it would leave under ours.
-What is said is the narrow rule and what is taken in the wide one: a company may be called 3M.
+People choose their own names, and a link or telephone number in one would be sent under ours. The
+rule for writing is narrow, that for storing wide: a company may be called 3M.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import unicodedata
 
 from agents.core.homoglyphs import invisible_characters
 
-LONGEST = 40  # characters of a name that is said
+LONGEST = 40  # characters of a name that may be written
 MOST_WORDS = 4
 MOST_DIGITS = 4
 _JOINTS = re.compile(r"(?<=\w)[-'’](?=\w)|(?<=\b\w)\.(?= |$)")  # Jean-Luc, O'Brien, J. Smith
@@ -20,12 +20,12 @@ _ADDRESS = re.compile(r"[@/\\:]|\w[.。]\w{2}|\bwww\b", re.I)
 
 
 def greeting(name: str) -> str:
-    """Return how a letter begins; a name that is more than one is left out."""
+    """Return a letter's greeting, without the name if it is not plain."""
     return f"Hello {name}," if is_plain_name(name) else "Hello,"
 
 
 def is_plain_name(name: str) -> bool:
-    """Tell whether a name is letters alone, as people are called, so that it may be said."""
+    """Tell whether a name consists of letters like a person's, so that it may be written."""
     letters = _JOINTS.sub("", name).replace(" ", "")
     return (
         len(name) <= LONGEST
@@ -37,7 +37,7 @@ def is_plain_name(name: str) -> bool:
 
 
 def is_plain_plan(plan: str) -> bool:
-    """Tell whether the name of a plan is a few plain words, so that it may be said."""
+    """Tell whether a plan's name is a few plain words, so that it may be written."""
     is_short = len(plan) <= LONGEST and _digits(plan) <= MOST_DIGITS
     return is_short and _PLAN.fullmatch(plan) is not None
 
@@ -48,7 +48,7 @@ def plan_in_words(plan: str) -> str:
 
 
 def holds_address(text: str) -> bool:
-    """Tell whether a text holds what a link, an address or a telephone number is made of."""
+    """Tell whether a text contains parts of a link, an address or a telephone number."""
     folded = unicodedata.normalize("NFKC", text)
     return (
         bool(_ADDRESS.search(folded) or invisible_characters(text)) or _digits(folded) > MOST_DIGITS

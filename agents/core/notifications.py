@@ -1,7 +1,7 @@
-"""Who is notified of what, and when: decided from rows and the time, without a database.
+"""Who is notified of what, and when: pure functions of rows and the time.
 
-A notification is one thing that happened to a request, a run or a kill switch. Each person and
-each webhook is told of it at most once, by mail or by a signed call; nobody decides by either.
+A notification is one event of a request, a run or a kill switch. Each person and each webhook gets
+it at most once, by mail or by a signed call; neither can be used to decide.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from agents.core.requests import Json
 DAY = 24 * 60  # minutes
 FIRST_WAIT, LONGEST_WAIT = 30.0, 3600.0  # seconds between two tries
 GIVEN_UP = timedelta(hours=24)  # after the first try
-SOON = timedelta(minutes=10)  # before the end, what is short or long
+SOON = timedelta(minutes=10)  # the least warning before the end
 ADMIN = "admin"
-# Why a run needs attention that did not fail: no event says the second.
+# Why a run that did not fail needs attention; no event records the second.
 UNKNOWN, UNTOLD = "unknown", "untold"
 
 
 class Kind(StrEnum):
-    """What a person or a webhook can be told of."""
+    """The kinds of notifications."""
 
     OPENED = "opened"
     ASSIGNED = "assigned"
@@ -59,7 +59,7 @@ DEFAULTS: Mapping[Kind, Mode] = dict.fromkeys(Kind, Mode.NOW) | {Kind.OPENED: Mo
 # Sent only while the request is open and the recipient is still asked.
 WHILE_OPEN = (Kind.OPENED, Kind.ASSIGNED, Kind.SECOND, Kind.HALF_TIME, Kind.EXPIRING)
 
-# By the event that is written in the same transaction.
+# By the event written in the same transaction.
 OF_EVENTS: Mapping[str, Kind] = {
     "escalation.opened": Kind.OPENED,
     "escalation.assigned": Kind.ASSIGNED,
@@ -76,7 +76,7 @@ OF_EVENTS: Mapping[str, Kind] = {
 
 @dataclass(frozen=True)
 class Hours:
-    """A person's quiet hours and the time of their digest, in minutes of their local day."""
+    """A person's quiet hours and time of digest, in minutes of their local day."""
 
     quiet_from: int | None = None
     quiet_until: int | None = None
@@ -86,33 +86,33 @@ class Hours:
 
 @dataclass(frozen=True)
 class Person:
-    """A member of the workspace, as far as it matters who is told."""
+    """A member of the workspace, as far as it matters for notifications."""
 
     user: int
     role: str
-    may_decide: bool = False  # the request that it is about, whatever their own limits
-    may_grant: bool = False  # all that it asks for
+    may_decide: bool = False  # the request, regardless of their own limits
+    may_grant: bool = False  # the full request
     teams: frozenset[int] = frozenset()
-    modes: Mapping[str, str] = field(default_factory=dict)  # where other than DEFAULTS
-    hears_all: bool = False  # asked to be told of what others decide too
+    modes: Mapping[str, str] = field(default_factory=dict)  # other than DEFAULTS
+    hears_all: bool = False  # wants to hear of others' decisions too
     hours: Hours = Hours()
 
 
 @dataclass(frozen=True)
 class Occurrence:
-    """What happened, and who has to do with it."""
+    """An occurrence, and the people involved."""
 
     kind: Kind
     launcher: int | None = None
     decided_by: int | None = None
     assigned_to: int | None = None
     assigned_team: int | None = None
-    done_by: int | None = None  # needs no telling
-    snoozed_by: frozenset[int] = frozenset()  # want to see it later
+    done_by: int | None = None  # the actor, who is not notified
+    snoozed_by: frozenset[int] = frozenset()  # people who want to see it later
 
 
 def recipients(case: Occurrence, people: Iterable[Person]) -> list[Person]:
-    """Return whom to notify: those who can act, whom it concerns, or who chose to hear of all."""
+    """Return the people to notify: those who can act, are concerned, or hear of everything."""
     known = list(people)
     able = {person.user for person in _able(case, known)}
     spared = {case.done_by} if case.kind in (Kind.ASSIGNED, Kind.SECOND) else set()
@@ -134,9 +134,9 @@ def _able(case: Occurrence, people: Collection[Person]) -> list[Person]:
     assigned = _assignees(case, people)
     if case.kind is Kind.ASSIGNED:
         return assigned
-    # Where nobody it is assigned to is left, it is everybody's.
+    # If none of the assigned people is left, it is everybody's.
     decide = assigned or [p for p in people if p.may_decide]
-    # Above everybody's limit it can still be lowered or rejected.
+    # Above everyone's limit it can still be lowered or rejected.
     decide = [p for p in decide if p.may_grant] or decide
     if case.kind is Kind.EXPIRED:
         decide += [p for p in people if p.user == case.launcher and p not in decide]
@@ -149,12 +149,12 @@ def _assignees(case: Occurrence, people: Collection[Person]) -> list[Person]:
 
 
 def mode_of(kind: Kind, modes: Mapping[str, str]) -> Mode:
-    """Return how somebody is told of a kind."""
+    """Return a person's mode for a kind of notification."""
     return Mode(modes.get(kind, DEFAULTS[kind]))
 
 
 def send_at(mode: Mode, hours: Hours, at: datetime) -> datetime:
-    """Return when a person is told of what happened now: at once, after the night, or together."""
+    """Return when to notify a person of an event now: at once, after quiet hours or in a digest."""
     local = at.astimezone(ZoneInfo(hours.zone))
     minute = local.hour * 60 + local.minute
     if mode is Mode.DIGEST:
@@ -167,7 +167,7 @@ def send_at(mode: Mode, hours: Hours, at: datetime) -> datetime:
 
 
 def _next(local: datetime, minute: int) -> datetime:
-    """Return the next moment at which a clock there shows a minute of its day."""
+    """Return the next time at which the local clock shows this minute of the day."""
     at = time(minute // 60, minute % 60)
     day = local.date()
     if (local.time().replace(tzinfo=None)) >= at:
@@ -188,13 +188,13 @@ def last_call(created_at: datetime, expires_at: datetime) -> datetime:
 
 
 def wait_after(tries: int) -> timedelta:
-    """Return the time to the next try, doubled each time up to LONGEST_WAIT, a tenth at random."""
+    """Return the time to the next try: doubled up to LONGEST_WAIT, plus a random tenth."""
     seconds = min(FIRST_WAIT * 2 ** min(tries - 1, 16), LONGEST_WAIT)
     return timedelta(seconds=seconds * random.uniform(0.9, 1.1))  # noqa: S311 - no secret
 
 
 def about(facts: Json, *, run: object, event: str) -> str:
-    """Return what an event is about, as the key that its messages are told apart by."""
+    """Return the key of what an event is about, by which its messages are distinguished."""
     if facts.get("escalation"):
         return f"request:{facts['escalation']}"
     return f"run:{run}" if run else f"event:{event}"

@@ -1,4 +1,4 @@
-"""Parse what a planner model said into a plan, strictly.
+"""Parse a planner model's reply into a plan, strictly.
 
 A plan is {"kind": "plan", "tasks": [{"id", "worker", "args", "critical"}]}; unknown keys are
 ignored. Reasons and their order are the reference's (conformance cases orc-064 to orc-104).
@@ -21,7 +21,7 @@ _KEYS = ("id", "worker", "args", "critical")
 
 
 class InvalidPlan(Exception):
-    """The reply is no plan that a planner may make. The message is the reason code."""
+    """The reply is not a plan that a planner may make. The message is the reason code."""
 
 
 def read_plan(
@@ -98,7 +98,7 @@ def _task(said: Json, taken: Collection[str], specs: ArgSpecs, allowed: Collecti
 
 
 def _args(worker: str, args: dict[str, Json], spec: Mapping[str, str]) -> dict[str, Json]:
-    """Return the arguments of a task, all of them text and none left out. Raises InvalidPlan."""
+    """Return a task's arguments, all of them present and texts. Raises InvalidPlan."""
     if set(args) - set(spec):
         raise InvalidPlan(f"extra_args:{worker}")
     for name in spec:

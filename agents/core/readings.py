@@ -1,8 +1,8 @@
-"""Read a text as it would be understood, and know where each letter of it was written.
+"""Read a text as it would be understood, keeping the position of each letter.
 
-Wide letters, digits of other scripts and in circles, other dashes, accents and letters that nobody
-sees are read as what they stand for. A second reading does so with what programs write instead of
-letters too: escapes of JSON, entities of HTML and signs of an address, also within one another.
+Wide letters, digits of other scripts or in circles, other dashes, accents and invisible letters are
+read as what they stand for. A second reading also decodes JSON escapes, HTML entities and URL
+escapes, even within one another.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from urllib.parse import unquote
 
-_ROUNDS = 5  # how deep spellings are read within one another
+_ROUNDS = 5  # levels of nested escapes that are decoded
 _BLANK_LETTERS = "\u115f\u1160\u2800\u3164\uffa0"
 _SPELLED = re.compile(r"[\\&%\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _SPELLING = re.compile(
@@ -30,7 +30,7 @@ _SPELLING = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A text as it reads. Letter n of it was written from `begins[n]` to before `ends[n]`."""
+    """A text as read. Its letter n was written from `begins[n]` to before `ends[n]`."""
 
     text: str
     begins: Sequence[int]
@@ -38,20 +38,20 @@ class Reading:
 
 
 def ways_to_read(text: str) -> tuple[Callable[[str], Reading], ...]:
-    """Return the ways to read a text: first with escapes undone, if it has any, then as it stands.
+    """Return the readings of a text: with escapes decoded, if it has any, then as it stands.
 
-    It is read as it stands too, since what only looks like a spelling would break what it is in.
+    The latter too, since decoding what only looks like an escape would break its surroundings.
     """
     return (read_undone, read_plainly) if _SPELLED.search(text) else (read_plainly,)
 
 
 def read_plainly(text: str) -> Reading:
-    """Return a text with each letter as what it stands for."""
+    """Return a text with each letter read as what it stands for."""
     return _fold(_as_written(text))
 
 
 def read_undone(text: str) -> Reading:
-    """Return it so with the spellings of programs undone."""
+    """Return a text read plainly, with escapes decoded."""
     reading = _as_written(text)
     for _ in range(_ROUNDS):
         undone = _undo_once(reading)
@@ -84,7 +84,7 @@ def _undo_once(reading: Reading) -> Reading:
 
 
 def _letters_of(spelling: re.Match[str]) -> str:
-    """Return what a spelling stands for, "" where nobody would see it."""
+    """Return what an escape stands for, "" if invisible."""
     kind, written = spelling.lastgroup, spelling[spelling.lastgroup or 0]
     if kind == "entity":
         return html.unescape(written)
@@ -100,7 +100,7 @@ def _letters_of(spelling: re.Match[str]) -> str:
 
 
 def _fold(reading: Reading) -> Reading:
-    """Return a reading with each letter as what it stands for."""
+    """Return a reading with each letter read as what it stands for."""
     if reading.text.isascii():
         return reading
     letters: list[str] = []
@@ -116,7 +116,7 @@ def _fold(reading: Reading) -> Reading:
 
 @lru_cache(maxsize=4096)
 def _plain(char: str) -> str:
-    """Return what a letter stands for, "" where nobody sees it."""
+    """Return what a letter stands for, "" if invisible."""
     category = unicodedata.category(char)
     if category in ("Cf", "Mn", "Me", "Cs", "Cc") or char in _BLANK_LETTERS:
         return ""

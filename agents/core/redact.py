@@ -1,8 +1,8 @@
-"""Mask what must not be kept: card numbers, IBANs, addresses of mail, and secrets in any case.
+"""Mask card numbers, IBANs and email addresses by policy, and secrets always.
 
-It works on text before it is stored, logged or sent anywhere, and takes time in proportion to its
-length, whatever somebody sends: every repetition is bounded. `core.readings` says what a text is
-read as; a model writes JSON, whose escapes its reader would undo after the masking.
+Text is masked before it is stored, logged or sent, in time proportional to its length whatever it
+contains: every repetition is bounded. It is searched as in `core.readings`, since a reader would
+decode the escapes of a model's JSON after the masking.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ CARDS, IBANS, EMAILS = KINDS = ("card_numbers", "ibans", "emails")
 KEY_MASK = "[secret]"  # of keys and tokens, which no policy lets pass
 MASKS = {CARDS: "[card number]", IBANS: "[IBAN]", EMAILS: "[e-mail]"}
 
-_DIGITS = re.compile(r"[0-9]+(?:[^0-9A-Za-z@]{1,3}[0-9]+)*")  # groups, and what is between them
+_DIGITS = re.compile(r"[0-9]+(?:[^0-9A-Za-z@]{1,3}[0-9]+)*")  # groups and their separators
 _USUAL = re.compile(r"[ .\-]?")  # between groups; other marks need the shape of a card
 _SHAPES = {(4, 4, 4, 4), (4, 6, 5), (4, 6, 4), (4, 4, 4, 4, 3), (4, 4, 5)}
 _MOST_GROUPS = max(map(len, _SHAPES))
 _GROUP = re.compile(r"[0-9]+")
-# Who issues cards: other numbers that happen to pass the check, dates above all, are left alone.
+# Issuers' prefixes: other numbers that happen to pass the check, above all dates, are left alone.
 _ISSUED = re.compile(r"[3-6]|2(?:22[1-9]|2[3-9]|[3-6]|7[01]|720)")
 _SHORTEST, _LONGEST = 13, 19
 _GROUP_OF_CARD = 4  # digits of its first group, where it begins within what passes the check too
@@ -42,12 +42,12 @@ _LENGTH = {said[:2]: int(said[2:]) for said in _LENGTHS.split()}
 _LETTER = re.compile(r"[A-Za-z0-9]")
 _NUMBER = re.compile(r"-?[0-9][0-9.eE+-]*")
 _LONGEST_NUMBER = 80  # characters
-# What may stand before a number in JSON and behind it; in an array only where one has begun.
+# What may precede and follow a number in JSON; in an array only after its beginning.
 _BEFORE, _NEXT = re.compile(r"(?:\"\s{0,9}:|[\[,])\s{0,40}\Z"), re.compile(r"\s{0,40}[,}\]]")
 _DOMAIN = re.compile(r"@(?:[^\W_][\w-]{0,62}\.){1,8}[^\W\d_]{2,24}")
 _LOCAL = re.compile(r"[\w.!#$%&'*+/=?^`{|}~-]{1,64}\Z")
 _LOCAL_LENGTH = 64
-_TELLING = re.compile(r"[^\W_A-Za-z]|@")  # no kind is found in a text that has neither
+_TELLING = re.compile(r"[^\W_A-Za-z]|@")  # a text without either has nothing to mask
 _LEAST = 6  # characters of the shortest that is masked: a@b.cd
 _Place: TypeAlias = tuple[int, int]
 _Find: TypeAlias = Callable[[str], Iterable[_Place]]
@@ -57,9 +57,9 @@ _Finders: TypeAlias = Sequence[tuple[_Find, str]]
 def mask(
     text: str, kinds: Collection[str], *, kept: Collection[str] = (), ours: Collection[str] = ()
 ) -> str:
-    """Return `text` without secrets, and without what `kinds` name.
+    """Return `text` with secrets and personal data of these kinds masked.
 
-    Addresses in `kept`, in lower case, stay. `ours` are secrets of our own, by their values.
+    Addresses in `kept`, in lower case, stay. `ours` are the values of our own secrets.
     """
     return _mask(text, _finders(kinds, kept, ours))
 
@@ -67,14 +67,14 @@ def mask(
 def mask_json(
     value: Json, kinds: Collection[str], *, kept: Collection[str] = (), ours: Collection[str] = ()
 ) -> Json:
-    """Do the same with every text in a JSON value, names of members included."""
+    """Mask every text in a JSON value, keys included."""
     return _mask_json(value, _finders(kinds, kept, ours))
 
 
 def _finders(kinds: Collection[str], kept: Collection[str], ours: Collection[str]) -> _Finders:
-    """Return what finds secrets and the personal data of these kinds, each with its mask."""
+    """Return the finders of secrets and these kinds of personal data, with their masks."""
     personal: dict[str, _Find] = {
-        IBANS: _ibans,  # before card numbers, which its digits may look like
+        IBANS: _ibans,  # before card numbers, which their digits may look like
         CARDS: _cards,
         EMAILS: lambda read: _addresses(read, kept),
     }
@@ -107,7 +107,7 @@ def _mask_json(value: Json, finders: _Finders) -> Json:
 
 
 def _replace_spans(text: str, reading: Reading, spans: Iterable[_Place], mask: str) -> str:
-    """Return `text` with a mask for each span of what it reads as."""
+    """Return `text` with a mask for each span of its reading."""
     found = join_overlaps(spans)
     if not found:
         return text
@@ -124,7 +124,7 @@ def _replace_spans(text: str, reading: Reading, spans: Iterable[_Place], mask: s
 
 
 def _json_number(text: str, begin: int, end: int, *, is_in_array: bool) -> _Place | None:
-    """Return where the number stands that is all of a value: a mask without quotes is no JSON."""
+    """Return the span of a number that is a whole JSON value, whose mask needs quotes."""
     while begin > 0 and end - begin < _LONGEST_NUMBER and text[begin - 1] in "-.0123456789":
         begin -= 1
     number = _NUMBER.match(text, begin, begin + _LONGEST_NUMBER)
@@ -137,10 +137,10 @@ def _json_number(text: str, begin: int, end: int, *, is_in_array: bool) -> _Plac
 
 
 def _cards(text: str) -> Iterator[_Place]:
-    """Yield where card numbers stand, also within one another.
+    """Yield the spans of card numbers, which may overlap.
 
-    One begins and ends where a group of digits does. What follows one or stands before it, as its
-    date of expiry, may pass the check along with it: the longest that people write so counts.
+    Each begins and ends with a group of digits. Neighbouring digits such as an expiry date may pass
+    the check with it: the longest in the form of a card counts.
     """
     for run in _DIGITS.finditer(text):
         groups = [found.span() for found in _GROUP.finditer(text, *run.span())]
@@ -161,9 +161,9 @@ def _cards(text: str) -> Iterator[_Place]:
 
 
 def _is_written_so(text: str, groups: Sequence[_Place], first: int, last: int) -> bool:
-    """Tell whether people write a card so: usual marks between groups, or a card's shape.
+    """Tell whether digits have the form of a card: usual separators, or a card's grouping.
 
-    A list of numbers, one a line or with commas, is none: its marks go on before or behind.
+    A list of numbers, by line or with commas, has none: its separators continue on either side.
     """
     if last - first > _MOST_GROUPS and not _USUAL.fullmatch(text, *_between(groups, first)):
         return False  # what follows would say the same, slowly
@@ -181,7 +181,7 @@ def _between(groups: Sequence[_Place], first: int) -> _Place:
 
 
 def _ends_of_cards(digits: str, ends: list[int], first: int, sums: _Sums) -> list[int]:
-    """Return behind which groups a number that begins at `first` may end, the longest first."""
+    """Return the groups with which a number beginning at `first` may end, the longest first."""
     begin, found = ends[first], list[int]()
     if not _ISSUED.match(digits, begin):
         return found
@@ -208,7 +208,7 @@ def _sums(digits: str) -> _Sums:
 
 
 def _ibans(text: str) -> Iterator[tuple[int, int]]:
-    """Yield where IBANs stand; its country says how long one is, so words may follow it."""
+    """Yield the spans of IBANs; the country gives the length, so words may follow."""
     for found in _IBAN.finditer(text):
         length = _LENGTH.get(found.group(1).upper(), 0)
         places = [found.start() + m.end() for m in _LETTER.finditer(found.group())]
@@ -221,7 +221,7 @@ def _ibans(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _passes_97(written: str) -> bool:
-    """Tell whether the check digits fit: letters count from A = 10, the first four go last."""
+    """Tell whether the check digits are right: letters count from A = 10, the first four last."""
     return int("".join(str(int(c, 36)) for c in written[4:] + written[:4])) % 97 == 1
 
 

@@ -1,4 +1,4 @@
-"""A flow being driven, the address of its next step, and the replay over what is recorded."""
+"""A flow being driven, the key of its next step, and the replay over recorded replies."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from agents.core.requests import Failed, Flow, FlowOutcome, Json, Request, Stop,
 
 @dataclass(frozen=True)
 class Reply:
-    """What a step came to: a value, or the reason it failed."""
+    """A step's result: a value, or the reason it failed."""
 
     value: Json = None
     failed: str = ""
 
 
 class Diverged(Exception):
-    """The code no longer asks for what was recorded under this key."""
+    """The code's request differs from the one recorded under this key."""
 
 
 @dataclass(eq=False)
 class Strand:
-    """One flow, and where its next step is written. Only one reply is ever outstanding."""
+    """One flow and its path in step keys. Only one reply is ever outstanding."""
 
     flow: Flow
     path: str = ""
@@ -68,9 +68,9 @@ class Strand:
 
 
 def replay(flow: Flow, replies: Mapping[str, Reply]) -> Strand:
-    """Run `flow` as far as the recorded replies go; nothing is asked of anyone.
+    """Run `flow` as far as the recorded replies go, without any effect.
 
-    The strand that comes back has no outcome where a reply is still missing.
+    The returned strand has no outcome if a reply is missing.
     """
     root = Strand(flow)
     ready: deque[tuple[Strand, Reply | Json]] = deque([(root, None)])

@@ -1,7 +1,7 @@
-"""Put together what report workers found, and judge how the day went.
+"""Aggregate the report workers' findings, and rate the day's health.
 
-Health is read from facts alone: red for an incident of the gateway, unknown where anything is
-missing, yellow for many failed payments or something out of stock, and only then green.
+Health depends on facts alone: red for a gateway incident, unknown if anything is missing, yellow
+for many failed payments or an item out of stock, otherwise green.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from agents.core.requests import Json
 
 Aggregate: TypeAlias = dict[str, Json]
 
-FAILED_RATE = 0.03  # from this share of failed payments on a day is yellow
+FAILED_RATE = 0.03  # share of failed payments from which a day is yellow
 _NOT_REPEATED = "reported, in words that are not repeated here"
 _SKU = re.compile(r"[\w-]{1,40}", re.ASCII)
 _PART = {"sales_worker": "sales", "payments_worker": "payments", "inventory_worker": "inventory"}
@@ -38,9 +38,9 @@ def aggregate(
 ) -> Aggregate:
     """Return the facts of the day, its health, and what failed or is missing.
 
-    `lines` are the tasks in the order of the plan, as the history holds them; `expected` are
-    the workers without whose facts the picture is not whole. `null_is_none` reads a field that
-    a source leaves empty as the reference does: as good news.
+    `lines` are the tasks as in the history, in the order of the plan; without the facts of the
+    workers `expected` the picture is incomplete. `null_is_none` reads a field that a source leaves
+    empty as the reference does: as good news.
     """
     parts: dict[str, dict[str, Json]] = {"sales": {}, "payments": {}, "inventory": {}}
     for line in lines:
@@ -58,7 +58,7 @@ def aggregate(
 
 
 def health(parts: Mapping[str, Mapping[str, Json]], missing: Collection[str]) -> str:
-    """Return red, unknown, yellow or green. What is not known is never green."""
+    """Return red, unknown, yellow or green; unknown facts are never green."""
     incident = parts["payments"].get("gateway_incident")
     if incident is not None and str(incident).strip().lower() not in ("none", ""):
         return "red"
@@ -118,7 +118,7 @@ def _has(facts: Mapping[str, Json], names: str, null_is_none: bool) -> bool:
 
 
 def _is_known(value: Json) -> bool:
-    """Tell whether a source gave a value: an empty list is one, an empty text is not."""
+    """Tell whether a source gave a value; an empty list is one, an empty text is not."""
     if isinstance(value, float):
         return math.isfinite(value)
     return bool(value.strip()) if isinstance(value, str) else value is not None

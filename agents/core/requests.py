@@ -1,9 +1,9 @@
-"""What a pattern may ask for.
+"""The requests that a pattern can make.
 
-A pattern is a generator: each ``yield`` hands the engine one request and gets the recorded
-reply back. Requests are plain data, so running a pattern again over the same replies always
-reaches the same place. Whatever could answer differently tomorrow is a request: a model, a
-tool, a person, and also the policy, because the facts it reads change while a run waits.
+A pattern is a generator: each ``yield`` passes the engine one request and returns the recorded
+reply. Requests are plain data, so running a pattern again over the same replies always reaches the
+same place. Anything that could answer differently tomorrow is a request: a model, a tool, a person,
+and also the policy, because the facts it reads change while a run waits.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class Ask:
     role: str
     inputs: Json
     as_json: bool = True
-    # What only helps a model to answer well, kept and not compared, so that it may be improved
-    # while runs wait: "schema" of the JSON answer, "more_tools" that its prompt does not know.
+    # Guidance for the model, stored but not compared, so that it may be improved while runs wait:
+    # "schema" of the JSON answer, "more_tools" that its prompt does not know.
     guide: Json = None
 
 
@@ -54,7 +54,7 @@ class Escalate:
 
 @dataclass(frozen=True)
 class Use:
-    """Call a tool through the gateway. Reply: what the tool returned.
+    """Call a tool through the gateway. Reply: the tool's result.
 
     `allowed_by` names the step that allowed these very arguments: a review or an escalation.
     """
@@ -76,11 +76,11 @@ class Say:
 
 @dataclass(frozen=True)
 class Together:
-    """Run flows side by side. Reply: {name: FlowOutcome} once every flow has ended."""
+    """Run flows in parallel. Reply: {name: FlowOutcome} once every flow has ended."""
 
     label: str
     flows: Mapping[str, Flow]
-    at_once: int | None = None  # how many at a time, in their order; None: all of them
+    at_once: int | None = None  # the most at a time, in order; None: all
 
 
 Request: TypeAlias = Ask | Review | Escalate | Use | Say | Together
@@ -88,15 +88,15 @@ Flow: TypeAlias = Generator[Request, Any, Json]
 
 
 def request_body(request: Request) -> Json:
-    """Return what a request asks for, as it is stored with its step; the label is the key."""
+    """Return a request's content as stored with its step, without the label, which is the key."""
     body = {f.name: getattr(request, f.name) for f in fields(request) if f.name != "label"}
     return {"effect": type(request).__name__.lower(), **body}
 
 
 def question(asked: Json) -> Json:
-    """Return what a replay must ask again of what a step asked: all but what guides a model.
+    """Return the part of a step's request that a replay must repeat: all but the model's guidance.
 
-    Steps of version 0.1.0 kept the guidance among the rest, and it still does not count.
+    Steps of version 0.1.0 stored the guidance among the rest, and it still does not count.
     """
     if "schema" not in asked:
         return {name: part for name, part in asked.items() if name != "guide"}
@@ -124,7 +124,7 @@ class Stop(Exception):
 
 
 class Failed(Exception):
-    """A step came to nothing. Raised inside the pattern, which may catch it."""
+    """A step failed. Raised inside the pattern, which may catch it."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)

@@ -1,4 +1,4 @@
-"""How people decided requests, as sums that add up again over days, rules and people."""
+"""How people decided requests, as sums that can be added over days, rules and people."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from math import floor, log2
 from agents.core.requests import Json
 from agents.core.states import EscalationState
 
-STEPS = 8  # classes of lengths of time in each doubling: a median is off by 4.4 % at most
+STEPS = 8  # classes of durations per doubling, so that a median is off by at most 4.4 %
 HOUR = timedelta(hours=1)
 
 
 @dataclass(frozen=True)
 class Closed:
-    """A request that somebody decided, or that expired: then nobody has."""
+    """A request that was decided or expired."""
 
     state: str
     rule: str  # that asked for a person
@@ -30,7 +30,7 @@ class Closed:
 
     @property
     def taken_off(self) -> int:
-        """Return what an adjusted request was lowered by, in minor units."""
+        """Return by how much an adjusted request was lowered, in minor units."""
         is_lowered = self.state == EscalationState.ADJUSTED and self.granted_minor is not None
         return (self.asked_minor or 0) - (self.granted_minor or 0) if is_lowered else 0
 
@@ -67,11 +67,11 @@ class ReviewFigures:
 
     @property
     def decided(self) -> int:
-        """Return how many people decided."""
+        """Return how many requests people decided."""
         return self.lengths.total()
 
     def seconds(self, share: float) -> float | None:
-        """Return within how many seconds this share of decisions was made; None: there are none."""
+        """Return the seconds within which this share of decisions was made; None without any."""
         rank, before = share * self.decided, 0
         for number, count in sorted(self.lengths.items()):
             before += count
@@ -81,7 +81,7 @@ class ReviewFigures:
 
 
 def figures_from(stored: Json) -> ReviewFigures:
-    """Return sums as they were stored."""
+    """Read stored sums."""
 
     def whole(name: str) -> Counter[int]:
         return Counter({int(key): n for key, n in stored[name].items()})
@@ -99,7 +99,7 @@ def _class_of(seconds: float) -> int:
 
 
 def _hours(begin: datetime, end: datetime) -> Iterator[tuple[int, int]]:
-    """Yield how many seconds of a time lie in each hour of the day."""
+    """Yield the seconds of a period in each hour of the day."""
     at, end = begin.astimezone(UTC), end.astimezone(UTC)
     while at < end:
         until = min(at.replace(minute=0, second=0, microsecond=0) + HOUR, end)

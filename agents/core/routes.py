@@ -1,4 +1,4 @@
-"""Parse what a router model said into a route, strictly.
+"""Parse a router model's reply into a route, strictly.
 
 A route is {"kind": "route", "target", "args": {"ticket"}}. Reasons and their order are the
 reference's (conformance cases rou-006 to rou-060).
@@ -18,7 +18,7 @@ Route: TypeAlias = dict[str, Json]
 
 
 class InvalidRoute(Exception):
-    """The reply is no route that a router may choose. The message is the reason code."""
+    """The reply is not a route that a router may choose. The message is the reason code."""
 
 
 def read_route(text: str, *, allowed: Collection[str], forbidden: Collection[str]) -> Route:
@@ -73,6 +73,6 @@ def _ticket(args: Json) -> str:
     if set(args) - {"ticket"}:
         raise InvalidRoute("extra_args")
     ticket = " ".join(ticket.split())
-    if not is_text(ticket):  # too long to go into a prompt, or not what a person would see
+    if not is_text(ticket):  # too long for a prompt, or deceptive to a person
         raise InvalidRoute("bad_ticket")
     return ticket

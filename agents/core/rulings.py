@@ -1,4 +1,4 @@
-"""What the policy may say of an action: one ruling a rule, and a review of them all."""
+"""The policy's judgement of an action: a ruling from each rule, and a review of them all."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from agents.core.requests import Json
 
 
 class RulingKind(IntEnum):
-    """What a ruling says. The greatest is heeded: what is cut down is asked about afterwards."""
+    """The kinds of rulings. The greatest counts; a revised action may then be escalated."""
 
     APPROVE = 0
     ESCALATE = 1
@@ -26,15 +26,15 @@ class RulingKind(IntEnum):
 
 @dataclass(frozen=True)
 class Ruling:
-    """What one rule says, and why, in a code for programs and a sentence for people."""
+    """One rule's judgement and its reason: a code for programs, a sentence for people."""
 
     verdict: RulingKind
     reason: str  # a stable code such as unattended_cap_of_the_day
     sentence: str
     risk: int = 0  # 0 none to 100
-    observed: Json = None  # the value that was judged: minor units, days, a count, a name
-    limit: Json = None  # what it was held against, in the same unit
-    unit: str = ""  # of both: days, calls, a currency (then they are minor units); "": a name
+    observed: Json = None  # the judged value: minor units, days, a count, a name
+    limit: Json = None  # its limit, in the same unit
+    unit: str = ""  # of both: days, calls, a currency (for minor units); "": a name
     flip: str = ""  # the nearest change that would have been approved, as a sentence
     action: Json = None  # for revise: the action as it should be
     rule: str = ""  # module and function; set by the registry
@@ -46,20 +46,19 @@ class Ruling:
         return said
 
 
-BY_PERSON = "approved_by_person"  # the reason of a ruling that a person has answered
+BY_PERSON = "approved_by_person"  # the reason of a ruling that a person has approved
 
 
-ANY_NUMBER = math.inf  # a consent to every number, but to no words
+ANY_NUMBER = math.inf  # a consent to any number, but to no words
 
-# Rules that a person has agreed to, each with the value they were shown; None: with any value.
+# Rules that a person has consented to, each with the value shown to them; None: any value.
 Consent: TypeAlias = Mapping[str, Json]
 
 
 def consent_of(review: Json, answer: Json = None) -> Consent:
-    """Return what a yes to a stored review agrees to: the rules that asked, now and before.
+    """Return the consent given by approving a stored review: to rules that asked now or before.
 
-    Where the person's `answer` has a text in their own words, what was counted of the agent's
-    text does not bound theirs.
+    If the person's `answer` has a text of their own, counts of the agent's text do not limit it.
     """
     corrected = bool((answer or {}).get("correction"))
     return {
@@ -70,7 +69,7 @@ def consent_of(review: Json, answer: Json = None) -> Consent:
 
 
 def covers(consent: Consent, ruling: Ruling) -> bool:
-    """Tell whether a person has agreed to what a ruling asks about: a number, up to theirs."""
+    """Tell whether a consent covers a ruling; for a number, up to the number shown."""
     if ruling.rule not in consent:
         return False
     shown, observed = consent[ruling.rule], ruling.observed
@@ -91,7 +90,7 @@ def _is_number(value: Json) -> bool:
 
 @dataclass(frozen=True)
 class ReviewResult:
-    """What came of putting an action to every rule until nothing changed."""
+    """The result of applying every rule to an action until nothing changes."""
 
     decision: str  # approve, revise, escalate, block: the word for the trace
     deciding: Ruling
@@ -101,12 +100,12 @@ class ReviewResult:
 
     @property
     def allows(self) -> bool:
-        """True where the action may run now, without a person."""
+        """Tell whether the action may run now without a person."""
         return self.decision in ("approve", "revise")
 
     @property
     def escalating(self) -> list[str]:
-        """The rules that want a person; a person's decision covers these and no others."""
+        """Return the rules that ask for a person, whose decision covers only these."""
         return [r.rule for r in self.rulings if r.verdict is RulingKind.ESCALATE]
 
     def as_json(self) -> dict[str, Json]:

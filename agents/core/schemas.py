@@ -1,7 +1,7 @@
-"""JSON schemas that leave a model no room: every property required, and no others.
+"""Exact JSON schemas: every property is required, and no others are allowed.
 
-They keep to what strict structured output takes: of numbers their bounds, of lists their length,
-of texts neither. What a schema cannot say our own parsers check, as they do all the rest.
+They use only what strict structured output accepts: bounds of numbers and lengths of lists, but
+nothing for texts. Our own parsers check the rest, and everything else again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _KINDS: Mapping[str, Json] = {  # of arguments, see core.actions
 
 
 def word(*words: str) -> Json:
-    """Return the schema of one of these words."""
+    """Return the schema of a choice among words."""
     return {"type": "string", "enum": list(words)}
 
 
@@ -37,15 +37,15 @@ def exact_object(**properties: Json) -> Json:
 
 
 def one_of(branches: Iterable[Json]) -> Json:
-    """Return the schema of whatever fits one of these."""
+    """Return the schema of a choice among schemas."""
     found = list(branches)
     return found[0] if len(found) == 1 else {"anyOf": found}
 
 
 def arguments(spec: Mapping[str, str], *, only: Mapping[str, int] | None = None) -> Json:
-    """Return the schema of a tool's arguments; null stands for one that is left out.
+    """Return the schema of a tool's arguments; null stands for an omitted one.
 
-    `only` are arguments that have but one value.
+    `only` are arguments with a single allowed value.
     """
     properties = {name: _argument(kind) for name, kind in spec.items()}
     for name in spec.keys() & (only or {}).keys():

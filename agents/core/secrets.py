@@ -1,6 +1,6 @@
-"""Find keys and tokens in a text: what opens something, and therefore is never kept.
+"""Find keys and tokens in a text, which are never stored.
 
-Every repetition is bounded or reads on from where it ended, so the time grows with the length.
+Every repetition is bounded or continues where it ended, so the time is linear in the length.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator
 from functools import lru_cache
 from itertools import pairwise
 
-SHORTEST = 8  # characters of a value of our own that is looked for; a shorter one is a word
+SHORTEST = 8  # characters of our own secrets that are looked for; shorter ones may be words
 Span = tuple[int, int]  # from where to before where
 
 _BLOCK = re.compile(
@@ -19,7 +19,7 @@ _BLOCK = re.compile(
     re.S,
 )
 _TOKEN = re.compile(r"[A-Za-z0-9_.~+/=-]{16,}")
-_PREFIX = re.compile(  # of keys that say whose they are: sk-…, ghp_…, xoxb-…
+_PREFIX = re.compile(  # of keys with an issuer's prefix: sk-…, ghp_…, xoxb-…
     r"(?:^|[^A-Za-z0-9])(?=(?:(?:[spr]k|gh[a-z]|github_pat|gl(?:pat|sa|[a-z]{1,3}t)|xox[a-z]|xapp"
     r"|xai|npm|pypi|rubygems|hf|gsk|r8|nvapi|pplx|shp[a-z]{2}|whsec|gocspx|dckr_[a-z]{2,4}"
     r"|do[opr]_v1|lin_api|sbp|figd|ntn|tskey|sntry[a-z]|pmak|nrak|sq0[a-z]{3}|age-secret-key"
@@ -47,25 +47,25 @@ _NAMED = re.compile(
     r"(?:(?P<quote>[\"'])(?P<quoted>[^\"'\n]{4,500})(?P=quote)|[\"']?(?P<bare>[^\s\"']{4,}+))",
     re.I,
 )
-# What a text must hold, in lower case, for a search in it to be worth its time.
+# Lower-case words, one of which a text must contain to be worth searching.
 _NAMES = re.compile("key|pass|pwd|token|secret|credential|wor|woor|contrase|senha")
 _BEARER, _AUTHORIZATION = re.compile("bearer|basic"), re.compile("authorization")
-_LAST_MARKS = ".,;:!?)]}>'\""  # behind a value, not of it
+_LAST_MARKS = ".,;:!?)]}>'\""  # after a value, not part of it
 _DIGIT, _LETTER = re.compile(r"[0-9]"), re.compile(r"[A-Za-z]")
-_STRONG = re.compile(r"[0-9A-Z]")  # no word of a language is written so
+_STRONG = re.compile(r"[0-9A-Z]")  # not in ordinary words
 _OBJECT = "eyJ"  # how the base64 of a JSON object begins
-_TELLING = re.compile(r"[0-9A-Z:=>]")  # no key is found in a text without any of these
+_TELLING = re.compile(r"[0-9A-Z:=>]")  # a text without any of these has no key
 
 
 def secret_spans(text: str, ours: Collection[str]) -> list[Span]:
-    """Return where secrets stand in a text. `ours` are values of our own."""
+    """Return the spans of secrets in a text. `ours` are the values of our own."""
     if len(text) < SHORTEST:
         return []
     return [*_spans(text), *_own(ours, text)]
 
 
 def join_overlaps(spans: Iterable[Span]) -> list[Span]:
-    """Return spans in order and apart."""
+    """Return spans in order, with overlapping ones joined."""
     apart: list[Span] = []
     for begin, end in sorted(spans):
         if apart and begin < apart[-1][1]:
@@ -94,10 +94,10 @@ def _spans(text: str) -> Iterator[Span]:
 
 
 def _named_value(named: re.Match[str]) -> Iterator[Span]:
-    """Yield where the value stands that a name announces, unless it reads as a word.
+    """Yield the span of a value after a telling name, unless it reads as a word.
 
-    A password may be short or a word, behind an equals sign above all; in a sentence, and of
-    another name, only what no word looks like is one.
+    A password may be short or a word, above all after an equals sign; in a sentence, or after
+    another name, only a value unlike any word counts.
     """
     group = "bare" if named["quoted"] is None else "quoted"
     value = named[group].rstrip(_LAST_MARKS if group == "bare" else "")
@@ -117,7 +117,7 @@ def _named_value(named: re.Match[str]) -> Iterator[Span]:
 
 
 def _key_in(token: str) -> int:
-    """Return where a key begins in an unbroken run of characters; −1 where there is none."""
+    """Return where a key begins in an unbroken run of characters, or −1."""
     prefix = _PREFIX.search(token)
     if prefix and len(token) - prefix.end() >= 15 and _STRONG.search(token, prefix.end()):
         return prefix.end()
@@ -141,5 +141,5 @@ def _own(values: Collection[str], text: str) -> Iterator[Span]:
 
 @lru_cache(maxsize=16)
 def _pattern_of(value: str) -> re.Pattern[str]:
-    """Return what finds a value in any case of letters, also broken by blanks and line ends."""
+    """Return a pattern for a value in any case, also broken by blanks and line ends."""
     return re.compile(r"\s{0,3}".join(map(re.escape, value)), re.I)

@@ -1,7 +1,7 @@
-"""What the console itself says of a run: sentences made from ledger and record, never by a model.
+"""The console's own sentences about a run, made from ledger and record, never by a model.
 
-A tool brings its sentences along, of what it did (`after`) and of what it found (`may_say`). A
-model names one as ``[[name]]``, and the console puts the sentence there.
+A tool supplies its sentences on what it did (`after`) and what it found (`may_say`). A model refers
+to one as ``[[name]]``, and the console inserts the sentence.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Deed:
     amount_minor: int | None
     currency: str
     moves_money: bool
-    settled: bool  # the system of record confirmed it
+    settled: bool  # confirmed by the system of record
 
     def __str__(self) -> str:
         amount = format_money(self.amount_minor, self.currency) if self.amount_minor else "nothing"
@@ -36,17 +36,17 @@ class Deed:
 
 
 def ledger_sentences(deeds: Sequence[Deed]) -> tuple[str, ...]:
-    """Return what a run has done, a sentence a row, oldest first; no money moved comes first."""
+    """Return what a run has done, a sentence per row, oldest first, or that it moved no money."""
     nothing = () if any(deed.moves_money for deed in deeds) else (NO_MONEY,)
     return (*nothing, *map(str, deeds))
 
 
 def fill_references(text: str, sentences: Mapping[str, str]) -> str:
-    """Return `text` with its references replaced; one that names nothing stays as it is."""
+    """Return `text` with its references replaced; unknown ones stay."""
     return _REFERENCE.sub(lambda found: sentences.get(found[1], found[0]), text)
 
 
 def referenced_sentences(text: str, sentences: Mapping[str, str]) -> list[str]:
-    """Return the sentences that a text refers to, each once, in its order."""
+    """Return the sentences that a text refers to, each once, in order."""
     names = dict.fromkeys(found[1] for found in _REFERENCE.finditer(text))
     return [sentences[name] for name in names if name in sentences]

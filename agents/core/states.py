@@ -1,4 +1,4 @@
-"""Where a run, an escalation and an effect may go from where they are."""
+"""The states of runs, escalations and effects, and the allowed moves."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ DECIDED = frozenset({*GRANTED, EscalationState.REJECTED, EscalationState.SENT_BA
 
 
 class EffectState(StrEnum):
-    INTENDED = "intended"  # committed before the call; whether it happened is not known yet
+    INTENDED = "intended"  # committed before the call; its outcome is not known yet
     DONE = "done"
     REFUSED = "refused"  # the system of record said no, or never did it
-    UNKNOWN = "unknown"  # nobody can tell by key: a person is asked
+    UNKNOWN = "unknown"  # the key does not tell: a person is asked

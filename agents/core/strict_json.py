@@ -1,7 +1,7 @@
-"""Read JSON that somebody untrusted wrote, without surprises.
+"""Read untrusted JSON without surprises.
 
-Refused beyond what the grammar refuses: text over a size, nesting over a depth, a key twice
-in one object, NaN and Infinity, numbers that no machine keeps exactly, half a surrogate pair.
+Beyond invalid syntax, it refuses too large texts, too deep nesting, a duplicate key in an object,
+NaN and Infinity, numbers that cannot be stored exactly, and half a surrogate pair.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ MAX_DIGITS = 1000  # of one integer
 
 
 class BadJson(ValueError):
-    """The text is not JSON that we accept. The message says why."""
+    """The text is not acceptable JSON. The message says why."""
 
 
 def parse(text: str, *, keep_non_finite: bool = False) -> Json:
-    """Return the value that `text` spells. Raises BadJson.
+    """Return the value of `text`. Raises BadJson.
 
-    `keep_non_finite` lets NaN, Infinity and 1e400 through as floats, for a caller that names
-    the very argument that held one.
+    `keep_non_finite` lets NaN, Infinity and 1e400 through as floats, for a caller that can then
+    name the argument.
     """
     if len(text) > MAX_CHARS:
         raise BadJson(f"longer than {MAX_CHARS} characters")
@@ -47,7 +47,7 @@ def parse(text: str, *, keep_non_finite: bool = False) -> Json:
 
 
 def is_storable(value: object) -> bool:
-    """Tell whether a value of ours can be kept: as JSON within the bounds above, without NUL."""
+    """Tell whether a value can be stored: as JSON within the bounds above, without NUL."""
     try:
         text = json.dumps(value, ensure_ascii=False)
         parse(text)
@@ -58,7 +58,7 @@ def is_storable(value: object) -> bool:
 
 
 def _depth(text: str) -> int:
-    """Return how deep brackets nest outside strings, or at most, where that is within bounds."""
+    """Return the depth of brackets outside strings, or an upper bound if that is acceptable."""
     brackets = text.count("[") + text.count("{")
     if brackets <= MAX_DEPTH:
         return brackets

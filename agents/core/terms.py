@@ -1,4 +1,4 @@
-"""What a call means to ledger and inbox, whatever its tool calls its arguments."""
+"""What a call means to ledger and inbox, whatever its arguments are named."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Terms(NamedTuple):
-    """Whom or what it is about, what is locked and counted for it, and how much of it it moves.
+    """A call's subject, the resource that is locked and counted, and the amount it moves.
 
     Keys are the desk's own, the amount is in minor units.
     """

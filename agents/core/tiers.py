@@ -1,4 +1,4 @@
-"""Tiers: who may say yes to an amount, and how many people that takes.
+"""Tiers: who may approve an amount, and how many people that takes.
 
 A policy document holds them by desk and currency, lowest amounts first:
 
@@ -6,7 +6,7 @@ A policy document holds them by desk and currency, lowest amounts first:
                       {"up_to_minor": 500000, "team": "leads", "answer_within": 30},
                       {"team": "finance", "people": 2}]}}
 
-The amount that is asked for picks the tier: who grants a part of it decides about all of it.
+The requested amount picks the tier, even for an approval of only a part of it.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ class BadTiers(ValueError):
 
 @dataclass(frozen=True)
 class Tier:
-    """One band of amounts. Members of its team may decide, and of the team of a higher one."""
+    """One band of amounts. Its team may decide, and so may the teams of higher tiers."""
 
     up_to_minor: int | None = None  # in minor units; None: any amount
     team: str = ""  # its slug; "": every reviewer
-    people: int = 1  # how many have to say yes
+    people: int = 1  # approvals needed
     answer_within: int | None = None  # minutes, after which the next tier is asked
 
 
@@ -44,23 +44,23 @@ _KEYS = tuple(field.name for field in fields(Tier))
 
 @dataclass(frozen=True)
 class Demand:
-    """What an approval takes: `people` from one of `teams`; None is any reviewer, () nobody."""
+    """What approval requires: `people` from one of `teams`; None is any reviewer, () nobody."""
 
     people: int = 1
     teams: tuple[str, ...] | None = None
     place: int | None = None  # of the tier; None: there is none
 
     def admits(self, teams: Collection[str]) -> bool:
-        """Tell whether a person of these teams may say yes."""
+        """Tell whether a person of these teams may approve."""
         return self.teams is None or any(team in self.teams for team in teams)
 
 
 class Yes(Enum):
-    """What one person's yes does."""
+    """The effect of one person's approval."""
 
     DECIDES = "decides"
     IS_FIRST = "is_first"  # the request keeps waiting for a second person
-    IS_REPEATED = "is_repeated"  # the same person again: it counts for nothing
+    IS_REPEATED = "is_repeated"  # the same person again: it does not count
 
 
 def read_tiers(document: Json) -> dict[str, dict[str, Tiers]]:
@@ -134,10 +134,10 @@ def _is_whole(value: Json, least: int, most: int) -> bool:
 def tiers_of(
     document: Mapping[str, Mapping[str, Json]] | None, desk: str, currency: str
 ) -> Tiers | None:
-    """Return the tiers of a desk and currency; None where the desk has none.
+    """Return the tiers of a desk and currency; None if the desk has none.
 
-    () where it has some for other currencies alone: of this one nobody may grant anything, as
-    with a person's own limits.
+    () if it has some only for other currencies: then nobody may grant anything in this one, as with
+    a person's own limits.
     """
     held = (document or {}).get(desk)
     if held is None:
@@ -146,7 +146,7 @@ def tiers_of(
 
 
 def demand_of(tiers: Tiers | None, amount_minor: int | None, *, people: int = 1) -> Demand:
-    """Return what a yes takes to a request of an amount; `people` is what its tool declares."""
+    """Return what approving an amount requires; `people` is the number its tool declares."""
     if tiers is None or amount_minor is None:
         return Demand(people)
     for place, tier in enumerate(tiers):
@@ -157,9 +157,9 @@ def demand_of(tiers: Tiers | None, amount_minor: int | None, *, people: int = 1)
 
 
 def what_yes_does(demand: Demand, *, by: int, first_by: int | None, is_same: bool) -> Yes:
-    """Return what a yes of somebody does who may say it.
+    """Return the effect of an approval by a person who may give it.
 
-    `first_by` said yes before them, maybe to other terms: then theirs begins anew.
+    `first_by` approved before, perhaps other terms: then this is a first approval again.
     """
     if demand.people < MOST_PEOPLE:
         return Yes.DECIDES
@@ -169,6 +169,6 @@ def what_yes_does(demand: Demand, *, by: int, first_by: int | None, is_same: boo
 
 
 def tier_after(tiers: Sequence[Tier], place: int) -> int | None:
-    """Return which tier is asked where one was silent; None: no other, and it expires as a no."""
+    """Return the tier to ask after a silent one; None: there is none, and the request expires."""
     has_time = 0 <= place < len(tiers) - 1 and tiers[place].answer_within is not None
     return place + 1 if has_time else None

@@ -1,4 +1,4 @@
-"""What a call of a tool does to the world, and what cannot be told of it."""
+"""What a tool's call does to the world, and unknown outcomes."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from enum import StrEnum
 
 
 class Touch(StrEnum):
-    READ = "read"  # changes nothing: may be called again freely
-    SAFE = "safe"  # changes the world once per key: may be called again with the same key
-    ONCE = "once"  # changes the world each time: where it is unsure whether it ran, ask a person
+    READ = "read"  # changes nothing: may be repeated freely
+    SAFE = "safe"  # changes the world once per key: may be repeated with the same key
+    ONCE = "once"  # changes the world each time: if the outcome is unknown, a person is asked
 
 
 class OutcomeUnknown(Exception):
-    """Nobody can tell by key whether the effect took place."""
+    """The key does not tell whether the call took effect."""

@@ -1,4 +1,4 @@
-"""What a measured value is counted in, and how people read it."""
+"""The units of measured values, and their display."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from agents.core.requests import Json
 
 
 def is_currency(unit: str) -> bool:
-    """Tell whether values in a unit are minor units of a currency, as its code says."""
+    """Tell whether a unit is a currency, whose values are minor units."""
     try:
         return exponent(unit) >= 0
     except BadAmount:
@@ -16,7 +16,7 @@ def is_currency(unit: str) -> bool:
 
 
 def with_unit(value: Json, unit: str) -> str:
-    """Return a value with its unit: EUR 5,000.00, 35 days, 1 call. What is not a count has none."""
+    """Return a value with its unit, if any: EUR 5,000.00, 35 days, 1 call."""
     if not isinstance(value, int) or isinstance(value, bool):
         return str(value)
     if is_currency(unit):
@@ -25,9 +25,9 @@ def with_unit(value: Json, unit: str) -> str:
 
 
 def unit_of(ruling: Json) -> str:
-    """Return the unit that a stored ruling names.
+    """Return the unit of a stored ruling.
 
-    Rulings stored before they named one were of the first desk: there the rule's name tells.
+    Old rulings name none and belong to the first desk, where the rule's name tells.
     """
     if "unit" in ruling:
         return str(ruling["unit"])

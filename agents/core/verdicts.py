@@ -1,6 +1,6 @@
-"""Read what the judge of a step says: continue, reorient, ask_human or halt.
+"""Read the judge's verdict on a step: continue, reorient, ask_human or halt.
 
-Whatever cannot be read, is not known or lacks what it needs asks a person (SVC-Q6, SVC-Q11).
+An unreadable, unknown or incomplete verdict becomes a question to a person (SVC-Q6, SVC-Q11).
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from agents.core.requests import Json
 
 CONTINUE, REORIENT, ASK_HUMAN, HALT = "continue", "reorient", "ask_human", "halt"
 WORDS = (CONTINUE, REORIENT, ASK_HUMAN, HALT)
-QUOTED = 500  # characters of an unreadable reply that a person is shown
+QUOTED = 500  # characters of an unreadable reply shown to a person
 _WHAT_NEXT = "What should happen next?"
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is to become of a step. `question` is for a person, `correction` for the agent."""
+    """The judgement of a step. `question` is for a person, `correction` for the agent."""
 
     word: str
     correction: str = ""
@@ -32,7 +32,7 @@ class Verdict:
 
 
 def read_verdict(text: str) -> Verdict:
-    """Return the verdict in a judge's reply; it never fails, it asks."""
+    """Return the verdict in a judge's reply; instead of failing it asks a person."""
     try:
         said = object_in(text)
         word = text_of(said, "verdict").strip().lower()
@@ -52,7 +52,7 @@ def read_verdict(text: str) -> Verdict:
 
 
 def question_of(verdict: Verdict, triggers: Sequence[str]) -> str:
-    """Return the question for a person: the judge's or, without one, what it knew (SVC-Q9)."""
+    """Return the question for a person: the judge's own or else the triggers (SVC-Q9)."""
     if verdict.question.strip():
         return verdict.question
     correction = f"Suggested correction: {verdict.correction}" if verdict.correction else ""

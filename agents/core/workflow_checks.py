@@ -1,4 +1,4 @@
-"""Check a declared workflow and bind its values before anything runs."""
+"""Check a declared workflow and bind its parameters before anything runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from agents.core.workflows import BadWorkflow, Workflow, WorkflowStep
 
 Values = Mapping[str, str]
 
-NAME = re.compile(r"[\w .-]{1,60}")  # a step's name is a part of its steps' keys
+NAME = re.compile(r"[\w .-]{1,60}")  # a step's name is part of its keys
 MOST_ITERATIONS = 20
 _VARIABLE = re.compile(r"\$([A-Za-z_]\w*)")
 _NO_JUDGE = "Runtime.Supervisor is required when any node sets Supervise() or SuperviseByHuman()"
@@ -23,9 +23,9 @@ _NO_PERSON = "Runtime.HumanCh is required when any node sets SuperviseByHuman()"
 
 
 def check_workflow(workflow: Workflow, limits: Limits, *, tools: Collection[str]) -> None:
-    """Raise BadWorkflow with every problem, one a line, or return.
+    """Raise BadWorkflow with every problem, one per line, if there are any.
 
-    `tools` are those that exist; a workflow may use the ones that its policy lets be proposed.
+    `tools` are those that exist; a workflow may use those that its policy lets it propose.
     """
     found = [*_of_whole(workflow, limits), *_of_steps(workflow)]
     found += _of_tools(workflow, [tool for tool in tools if tool in limits.proposable])
@@ -48,12 +48,12 @@ def bind_parameters(workflow: Workflow, inputs: Mapping[str, str]) -> dict[str, 
 
 
 def fill_variables(text: str, values: Values) -> str:
-    """Return a text with its $names filled in; a value is not looked into again."""
+    """Return a text with its $names filled in; names within values are not."""
     return _VARIABLE.sub(lambda found: values.get(found[1], found[0]), text)
 
 
 def fields_in(output: str, names: Collection[str]) -> dict[str, str]:
-    """Return the declared fields that JSON in an output holds; one that is missing drops all."""
+    """Return the declared fields from JSON in an output; none if one is missing."""
     if not names:
         return {}
     try:
@@ -98,7 +98,7 @@ def _of_whole(workflow: Workflow, limits: Limits) -> Iterator[str]:
 
 
 def _of_steps(workflow: Workflow) -> Iterator[str]:
-    """Yield what is wrong with the steps, in their order."""
+    """Yield the problems of the steps, in order."""
     steps = [step for step, _ in workflow.steps]
     known = {parameter.name for parameter in workflow.parameters}
     yield from _twice("step", (step.name for step in steps))

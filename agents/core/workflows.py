@@ -1,4 +1,4 @@
-"""A workflow as it is declared: sequences of goals and convergences, checked before they run."""
+"""A declared workflow: sequences of goals and convergences, checked before they run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from agents.core.requests import Json
 
 
 class Supervision(IntEnum):
-    """Who looks at a step. The greater is the stricter, and the stricter wins (SVC-Q7)."""
+    """Who supervises a step. The greater is the stricter, and the stricter counts (SVC-Q7)."""
 
     UNSUPERVISED = 0
     BY_MODEL = 1
@@ -23,7 +23,7 @@ class Supervision(IntEnum):
 
 @dataclass(frozen=True)
 class Parameter:
-    """What a workflow is given at launch; without a default it must be given."""
+    """A parameter of a workflow; without a default it must be given at launch."""
 
     name: str
     default: str | None = None
@@ -39,7 +39,7 @@ class Agent:
 
 @dataclass(frozen=True)
 class WorkflowStep:
-    """A goal, or a convergence: the unit that is supervised."""
+    """A goal or a convergence: the unit of supervision."""
 
     kind: str  # goal, convergence
     name: str
@@ -49,15 +49,15 @@ class WorkflowStep:
     tools: tuple[str, ...] = ()  # that the agent of a goal may propose
     agents: tuple[Agent, ...] = ()
     synthesis: str = ""
-    within: int = 0  # iterations of a convergence at most
-    within_var: str = ""  # or the name of the value that says how many
+    within: int = 0  # the most iterations of a convergence
+    within_var: str = ""  # or the name of the parameter with that number
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name}"
 
     @property
     def texts(self) -> Iterator[str]:
-        """Yield every text that may hold a $name."""
+        """Yield every text that may contain a $name."""
         yield self.description
         yield self.synthesis
         yield from (agent.task for agent in self.agents)
@@ -84,20 +84,20 @@ class Workflow:
 
     @property
     def steps(self) -> Iterator[tuple[WorkflowStep, Supervision]]:
-        """Yield the steps in order, each with the mode that holds for it."""
+        """Yield the steps in order, each with its mode of supervision."""
         for sequence in self.sequences:
             for step in sequence.steps:
                 yield step, max(self.mode, sequence.mode, step.mode)
 
 
 class BadWorkflow(ValueError):
-    """The document cannot be run. The message names every problem, one a line."""
+    """The document cannot be run. The message names every problem, one per line."""
 
 
 def read_workflow(document: Json) -> Workflow:
     """Return the workflow that a document declares. Raises BadWorkflow for a wrong shape.
 
-    What it means is checked by `core.workflow_checks`.
+    `core.workflow_checks` checks its meaning.
     """
     said = _object(document, "The workflow", _WORKFLOW)
     return Workflow(
