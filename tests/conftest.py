@@ -20,6 +20,7 @@ from pytest_django import DjangoDbBlocker
 from servestatic.middleware import ServeStaticMiddleware
 from xdist.scheduler.loadscope import LoadScopeScheduling
 
+from agents.desks.refunds import metrics
 from agents.engine import journal
 from agents.models import Role
 from tests import checker, database, postgres
@@ -149,6 +150,12 @@ def ada(scene: Scene) -> User:
 def tiered() -> Tiered:
     """Return a workspace where an amount may take two people."""
     return set_tiered()
+
+
+@pytest.fixture
+def sources_answer_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    for source in metrics.DEMO_SECONDS:
+        monkeypatch.setitem(metrics.DEMO_SECONDS, source, (0.0, 0.0))
 
 
 @pytest.fixture(scope="module")

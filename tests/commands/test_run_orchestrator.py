@@ -11,15 +11,12 @@ from agents.desks.refunds import metrics
 from agents.models import Run
 from tests.commands.test_run_pattern import Ended, command
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.usefixtures("sources_answer_at_once"),
+]
 
 GOAL = "Prepare the morning operations report."
-
-
-@pytest.fixture(autouse=True)
-def _sources_answer_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    for source in metrics.DEMO_SECONDS:
-        monkeypatch.setitem(metrics.DEMO_SECONDS, source, (0.0, 0.0))
 
 
 def report(goal: str, *more: str) -> Ended:

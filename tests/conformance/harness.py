@@ -53,6 +53,16 @@ def decode_value(value: Any) -> Any:
     return value
 
 
+def tool(name: str, **args: Any) -> str:
+    """Return a model's reply that proposes a call."""
+    return json.dumps({"kind": "tool", "name": name, "args": args})
+
+
+def final(answer: str) -> str:
+    """Return a model's reply that ends its run."""
+    return json.dumps({"kind": "final", "answer": answer})
+
+
 @contextmanager
 def replaying() -> Iterator[ReplayServer]:
     """Serve scripts on loopback while the block runs."""

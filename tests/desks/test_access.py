@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -14,6 +13,7 @@ from agents.desks.refunds.profiles import STRICT
 from agents.models import Escalation, Event, Role, Run
 from agents.sdk.desk import DESKS, Desk
 from agents.systems import SYSTEMS
+from tests.desks.bank import day
 from tests.engine.scene import Scene, claimable_runs, fresh, go, set_scene
 from tests.web.test_pages import client_of
 
@@ -42,10 +42,6 @@ def launch(scene: Scene, access: Desk, *, subject: str = "noor") -> Run:
         by=scene.omar,
         at=timezone.now(),
     )
-
-
-def day(ahead: int) -> str:
-    return (datetime.now(UTC).date() + timedelta(days=ahead)).isoformat()
 
 
 def decide(scene: Scene, run: Run, patch: dict[str, Any] | None) -> Escalation:

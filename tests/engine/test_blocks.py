@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -15,20 +14,17 @@ from agents import operations, results
 from agents.desks.refunds.profiles import STRICT
 from agents.models import Run
 from tests.conformance import harness
+from tests.conformance.harness import final, tool
 from tests.engine.scene import REFUND_500, Scene, go, mails, payments, refund_by_phone
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-def tool(name: str, **args: Any) -> str:
-    return json.dumps({"kind": "tool", "name": name, "args": args})
 
 
 CONTEXT = tool("get_refund_context", user_id=42)
 REFUND = tool("issue_refund", user_id=42, amount_usd=500, reason="as asked")
 STRANGER = tool("issue_refund", user_id=7, amount_usd=500, reason="as asked")
 MAIL = tool("send_refund_email", user_id=42, amount_usd=500, message="Done.")
-FINAL = json.dumps({"kind": "final", "answer": "Done."})
+FINAL = final("Done.")
 
 
 @pytest.fixture

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from agents import results
-from agents.desks.refunds import metrics
 from agents.models import Run, Step
 from agents.tools import TOOLS, Context
 from tests.engine.dying import (
@@ -25,15 +24,13 @@ from tests.engine.dying import (
 from tests.engine.memory import Crash
 from tests.engine.scene import Scene, fresh, set_scene
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.slow,
+    pytest.mark.usefixtures("sources_answer_at_once"),
+]
 
 GOAL = "Prepare the morning report."
-
-
-@pytest.fixture(autouse=True)
-def _sources_answer_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    for source in metrics.DEMO_SECONDS:
-        monkeypatch.setitem(metrics.DEMO_SECONDS, source, (0.0, 0.0))
 
 
 def launch_report(scene: Scene) -> Run:

@@ -16,7 +16,6 @@ from django.utils import timezone
 from agents import operations, results
 from agents.core.requests import Json
 from agents.core.states import RunState
-from agents.desks.refunds import metrics
 from agents.desks.refunds.profiles import STRICT
 from agents.engine.tool_call import LATE
 from agents.models import Event, Run
@@ -25,17 +24,15 @@ from agents.tools import TOOLS, Context
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import Scene, go, has_ended, set_scene
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.both,
+    pytest.mark.usefixtures("sources_answer_at_once"),
+]
 
 GOAL = "Prepare the morning report."
 SECONDS = 2.0  # that a run has: the two tasks that come to something take far less
 NOTHING_SHORT = {"status": "done", "result": {"out_of_stock_skus": [], "restock_eta_days": 1}}
-
-
-@pytest.fixture(autouse=True)
-def _sources_answer_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    for source in metrics.DEMO_SECONDS:
-        monkeypatch.setitem(metrics.DEMO_SECONDS, source, (0.0, 0.0))
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -18,16 +17,13 @@ from agents.engine.step_facts import sent_back_by
 from agents.models import Effect, Escalation, Event, Role, Run, Step
 from agents.policies.ends import end_sentence
 from tests.conformance import harness
+from tests.conformance.harness import final, tool
 from tests.conformance.replay_server import ReplayServer
 from tests.desks.bank import bank_scene, day, decide, postings
 from tests.engine.scene import REFUND_1200, Scene, go, mails, payments
 
 pytestmark = pytest.mark.django_db(transaction=True)
 WHY = "Only two months are unused."
-
-
-def tool(name: str, **args: Any) -> str:
-    return json.dumps({"kind": "tool", "name": name, "args": args})
 
 
 def refund(amount: int) -> str:
@@ -37,7 +33,7 @@ def refund(amount: int) -> str:
 OWN_WORDS = "Anna (user_id=42) asks about her last charge; the agent answers in its own words."
 CONTEXT = tool("get_refund_context", user_id=42)
 MAIL = tool("send_refund_email", user_id=42, amount_usd=300, message="[[ledger]]")
-FINAL = json.dumps({"kind": "final", "answer": "Done."})
+FINAL = final("Done.")
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from agents.desks.refunds.profiles import STRICT
 from agents.models import Event
 from agents.models.event import facts_of
 from tests.conformance import phases
+from tests.conformance.harness import final, tool
 from tests.conformance.replay_server import ReplayServer
 from tests.engine.scene import Scene, go
 
@@ -28,12 +29,7 @@ DRAFT = [COMMITTED, "Hello.", MET]
 
 
 def sending(message: str) -> str:
-    args = {"user_id": 42, "message": message}
-    return json.dumps({"kind": "tool", "name": "send_reply", "args": args})
-
-
-def final(answer: str) -> str:
-    return json.dumps({"kind": "final", "answer": answer})
+    return tool("send_reply", user_id=42, message=message)
 
 
 def reply(*sends: str, judge: list[str]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -14,3 +15,8 @@ from tests.conformance.replay_server import ReplayServer
 def replay() -> Iterator[ReplayServer]:
     with replaying() as server:
         yield server
+
+
+@pytest.fixture
+def nothing_is_configured(settings: Any) -> None:
+    settings.OPENAI_API_KEY = settings.OPENAI_BASE_URL = ""

@@ -18,7 +18,7 @@ from agents.desks.refunds.profiles import REFUND_TOOLS
 from agents.llm.prices import cost_micro_usd
 from tests.conformance.harness import cases
 
-pytestmark = pytest.mark.usefixtures("_nothing_is_configured")
+pytestmark = pytest.mark.usefixtures("nothing_is_configured")
 
 GOAL = "User Anna (user_id=42) requests a refund of 1200 USD for the annual plan."
 SPECS = {
@@ -36,11 +36,6 @@ CONTEXT = {
         "days_since_payment": 10,
     },
 }
-
-
-@pytest.fixture
-def _nothing_is_configured(settings: Json) -> None:
-    settings.OPENAI_API_KEY = settings.OPENAI_BASE_URL = ""
 
 
 def ask_model(role: str, inputs: Json) -> llm.ModelAnswer:

@@ -13,6 +13,8 @@ from agents.core.requests import Json
 from agents.desks.refunds.profiles import WORKERS
 from agents.tools import specs
 
+pytestmark = pytest.mark.usefixtures("nothing_is_configured")
+
 GOAL = "Prepare the morning report."
 INPUTS = {"report_date": "2026-02-26", "region": "US", "max_tasks": 4}
 DAY = {
@@ -24,11 +26,6 @@ DAY = {
     "inventory": {"out_of_stock_skus": ["SKU-9033"], "restock_eta_days": 2},
     "failed_tasks": [],
 }
-
-
-@pytest.fixture(autouse=True)
-def _nothing_is_configured(settings: Json) -> None:
-    settings.OPENAI_API_KEY = settings.OPENAI_BASE_URL = ""
 
 
 def ask_model(role: str, inputs: Json) -> str:

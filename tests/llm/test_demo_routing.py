@@ -12,14 +12,11 @@ from agents.core.requests import Json
 from agents.core.routes import check_route
 from agents.desks.refunds.profiles import SPECIALISTS
 
+pytestmark = pytest.mark.usefixtures("nothing_is_configured")
+
 BILLING, TECHNICAL, SALES = SPECIALISTS
 REFUND = "Can Anna (user_id=42) get a refund for the charge of 10 days ago?"
 REASON = "Pro monthly subscriptions are refundable within 14 days."
-
-
-@pytest.fixture(autouse=True)
-def _nothing_is_configured(settings: Json) -> None:
-    settings.OPENAI_API_KEY = settings.OPENAI_BASE_URL = ""
 
 
 def ask_model(role: str, inputs: Json) -> str:

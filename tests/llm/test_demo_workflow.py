@@ -12,6 +12,8 @@ from agents.core.checkpoints import read_assessment, read_commitment
 from agents.core.requests import Json
 from agents.core.verdicts import read_verdict
 
+pytestmark = pytest.mark.usefixtures("nothing_is_configured")
+
 ASKS = "Anna (user_id=42) asks which plan she has."
 CONTEXT = {
     "user": {"id": 42, "name": "Anna"},
@@ -19,11 +21,6 @@ CONTEXT = {
     "policy_hint": {"refund_window_days": 14},
 }
 STEP = {"goal": ASKS, "step": "draft", "instruction": "Draft it.", "earlier_outputs": {}}
-
-
-@pytest.fixture(autouse=True)
-def _nothing_is_configured(settings: Json) -> None:
-    settings.OPENAI_API_KEY = settings.OPENAI_BASE_URL = ""
 
 
 def ask_model(role: str, **inputs: Json) -> str:

@@ -21,7 +21,6 @@ from tests.engine.memory import MemoryWorld
 LIMITS = STRICT.of("workflow")
 COMMITTED = json.dumps({"scope_in": ["send_reply"], "confidence": "high"})
 MET = json.dumps({"met_commitment": True})
-DRIFTED = json.dumps({"met_commitment": True, "deviations": ["scope creep"]})
 CONTINUE = json.dumps({"verdict": "continue"})
 REORIENT = json.dumps({"verdict": "reorient", "correction": "say please", "reason": "rude"})
 SEND = {"kind": "tool", "name": "send_reply", "args": {"user_id": 42, "message": "hello"}}

@@ -11,7 +11,7 @@ from django.utils import timezone
 from agents import operations
 from agents.core.requests import Json
 from agents.desks.refunds.profiles import STRICT
-from agents.models import Role, Run, SwitchStage
+from agents.models import Run, SwitchStage
 from agents.models import event as record
 from tests.commands.test_run_pattern import Ended, command
 from tests.engine.scene import Scene, go
@@ -21,16 +21,11 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 REASON = "the worker loops"
 
 
-@pytest.fixture
-def admin(scene: Scene) -> User:
-    return scene.add("ada", Role.ADMIN)
-
-
-def press(scene: Scene, admin: User, reason: str) -> int:
+def press(scene: Scene, ada: User, reason: str) -> int:
     at, workspace = timezone.now(), scene.workspace
-    switch = operations.kill(workspace=workspace, by=admin, reason=reason, at=at)
+    switch = operations.kill(workspace=workspace, by=ada, reason=reason, at=at)
     for stage in (SwitchStage.TRIAL, SwitchStage.OFF):
-        operations.release(workspace=workspace, by=admin, reason=REASON, at=at, to=stage)
+        operations.release(workspace=workspace, by=ada, reason=REASON, at=at, to=stage)
     return switch.pk
 
 
@@ -45,8 +40,8 @@ def erase() -> Ended:
     return command("erase_subject", "demo", "42", "--reason", "asked for by letter 7")
 
 
-def test_nothing_is_said_where_everything_was_reached(scene: Scene, admin: User) -> None:
-    press(scene, admin, REASON)
+def test_nothing_is_said_where_everything_was_reached(scene: Scene, ada: User) -> None:
+    press(scene, ada, REASON)
     end_run(scene)
 
     ended = erase()
@@ -58,19 +53,19 @@ def test_nothing_is_said_where_everything_was_reached(scene: Scene, admin: User)
     "reason", ["Anna was paid twice", "case of ANNA@example.com", "customer 42 was paid twice"]
 )
 def test_a_kill_switch_or_saved_view_that_names_the_customer_is_listed(
-    scene: Scene, admin: User, reason: str
+    scene: Scene, ada: User, reason: str
 ) -> None:
     policy = {**STRICT.as_json(), "redaction": ["card_numbers"]}  # addresses stay
     at = timezone.now()
-    operations.publish_policy(workspace=scene.workspace, document=policy, by=admin, at=at)
-    press(scene, admin, "142 runs of Annabel's loop")
-    named = press(scene, admin, reason)
+    operations.publish_policy(workspace=scene.workspace, document=policy, by=ada, at=at)
+    press(scene, ada, "142 runs of Annabel's loop")
+    named = press(scene, ada, reason)
     views = [
         operations.save_view(by=who, name=name, query=query, at=at, workspace=shared)
         for who, name, query, shared in (
             (scene.rita, "142", "subject=Annabel", None),
             (scene.rita, reason, "state=open", None),
-            (admin, "mine", urlencode({"subject": reason}), scene.workspace),
+            (ada, "mine", urlencode({"subject": reason}), scene.workspace),
         )
     ]
     end_run(scene)
@@ -85,11 +80,11 @@ def test_a_kill_switch_or_saved_view_that_names_the_customer_is_listed(
 
 
 def test_a_policy_that_masks_nothing_is_listed_while_others_run_under_it(
-    scene: Scene, admin: User
+    scene: Scene, ada: User
 ) -> None:
     policy = {**STRICT.as_json(), "redaction": []}
     at, workspace = timezone.now(), scene.workspace
-    version = operations.publish_policy(workspace=workspace, document=policy, by=admin, at=at)
+    version = operations.publish_policy(workspace=workspace, document=policy, by=ada, at=at)
     end_run(scene)
     other = operations.launch(
         workspace=workspace,
@@ -128,7 +123,7 @@ def test_words_in_the_chain_itself_are_listed(
     assert str(stopped.seq) in line.partition(" events ")[2].partition(":")[0].split(", ")
 
 
-def test_a_run_of_another_customer_that_names_them_is_listed(scene: Scene, admin: User) -> None:
+def test_a_run_of_another_customer_that_names_them_is_listed(scene: Scene, ada: User) -> None:
     other = go(scene.launch("Customer 7 asks for what ANNA, her sister, was paid.", subject=7))
     go(scene.launch("Customer 7 asks for what Annabel was paid.", subject=7))
     end_run(scene)

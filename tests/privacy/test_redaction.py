@@ -20,7 +20,7 @@ from agents.core.states import EscalationState, RunState
 from agents.desks.refunds.models import Customer
 from agents.desks.refunds.profiles import REFERENCE, STRICT
 from agents.engine.sweep import settle_orphan
-from agents.models import Effect, Escalation, Event, PolicyVersion, Role, Run, Step, Workspace
+from agents.models import Effect, Escalation, Event, PolicyVersion, Run, Step, Workspace
 from agents.models import SwitchStage as KillStage
 from agents.results import result
 from tests.engine.scene import REFUND_1200, Scene, go
@@ -38,11 +38,6 @@ def completion(content: str, *, model: str = "stand-in", **more: Any) -> str:
     """Return the body of a model's answer."""
     choice = {"message": {"content": content, **more}, "finish_reason": "stop"}
     return json.dumps({"model": model, "choices": [choice]})
-
-
-@pytest.fixture
-def admin(scene: Scene) -> User:
-    return scene.add("ada", Role.ADMIN)
 
 
 def test_the_goal_is_masked(scene: Scene) -> None:
@@ -77,38 +72,38 @@ def test_the_reason_for_stopping_a_run_is_masked(scene: Scene) -> None:
     assert {secret: places_of(secret) for secret in SECRETS} == {secret: [] for secret in SECRETS}
 
 
-def test_the_reasons_at_a_kill_switch_are_masked(scene: Scene, admin: User) -> None:
+def test_the_reasons_at_a_kill_switch_are_masked(scene: Scene, ada: User) -> None:
     at = timezone.now()
 
-    switch = operations.kill(workspace=scene.workspace, by=admin, reason=ALL, at=at)
-    operations.release(workspace=scene.workspace, by=admin, reason=ALL, at=at, to=KillStage.TRIAL)
+    switch = operations.kill(workspace=scene.workspace, by=ada, reason=ALL, at=at)
+    operations.release(workspace=scene.workspace, by=ada, reason=ALL, at=at, to=KillStage.TRIAL)
 
     assert switch.reason == "card [card number], account [IBAN], write to [e-mail]"
     assert {secret: places_of(secret) for secret in SECRETS} == {secret: [] for secret in SECRETS}
 
 
-def test_a_kill_switch_works_under_a_policy_that_nobody_can_read(scene: Scene, admin: User) -> None:
+def test_a_kill_switch_works_under_a_policy_that_nobody_can_read(scene: Scene, ada: User) -> None:
     PolicyVersion.objects.update(document={"profile": "from another time"})
     workspace = Workspace.objects.get()
 
-    switch = operations.kill(workspace=workspace, by=admin, reason=ALL, at=timezone.now())
+    switch = operations.kill(workspace=workspace, by=ada, reason=ALL, at=timezone.now())
 
     assert switch.reason == "card [card number], account [IBAN], write to [e-mail]"
 
 
-def test_a_policy_that_masks_nothing_leaves_a_reason_as_it_is(scene: Scene, admin: User) -> None:
+def test_a_policy_that_masks_nothing_leaves_a_reason_as_it_is(scene: Scene, ada: User) -> None:
     document = {**STRICT.as_json(), "redaction": []}
     at, workspace = timezone.now(), scene.workspace
-    operations.publish_policy(workspace=workspace, document=document, by=admin, at=at)
+    operations.publish_policy(workspace=workspace, document=document, by=ada, at=at)
 
-    switch = operations.kill(workspace=workspace, by=admin, reason=ALL, at=at)
+    switch = operations.kill(workspace=workspace, by=ada, reason=ALL, at=at)
 
     assert switch.reason == ALL
 
 
-def test_what_was_looked_for_in_the_record_is_masked(scene: Scene, admin: User) -> None:
+def test_what_was_looked_for_in_the_record_is_masked(scene: Scene, ada: User) -> None:
     client = Client()
-    client.force_login(admin)
+    client.force_login(ada)
 
     answered = client.post(reverse("export"), {"person": MAIL, "event": CARD})
 
@@ -206,13 +201,13 @@ def test_a_policy_from_before_masks_nothing(scene: Scene) -> None:
 
 @pytest.mark.parametrize("redaction", [KINDS, ()])
 def test_the_key_of_the_model_is_kept_nowhere_whoever_writes_it(
-    scene: Scene, admin: User, monkeypatch: pytest.MonkeyPatch, redaction: Any
+    scene: Scene, ada: User, monkeypatch: pytest.MonkeyPatch, redaction: Any
 ) -> None:
     key = "opaque-value-of-the-key"
     monkeypatch.setattr("django.conf.settings.OPENAI_API_KEY", key)
     document = {**STRICT.as_json(), "redaction": list(redaction)}
     at = timezone.now()
-    operations.publish_policy(workspace=scene.workspace, document=document, by=admin, at=at)
+    operations.publish_policy(workspace=scene.workspace, document=document, by=ada, at=at)
     broken = "opaque-value-of-\nthe-key"
 
     run = scene.launch(f"{REFUND_1200} It is {key}, {broken} or {key.upper()}.")

@@ -18,6 +18,7 @@ from agents.models import Effect, KillSwitch, Role, SwitchStage, Workspace
 from agents.web.kill.switches import in_flight
 from tests.engine.scene import REFUND_500, Scene, go
 from tests.web.serving import chromium, serve, sign_in
+from tests.web.test_pages import client_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -26,14 +27,7 @@ MARKUP = "<img src=x onerror=alert(1)>"
 
 @pytest.fixture
 def admin(scene: Scene) -> Client:
-    user = scene.add("admin", Role.ADMIN)
-    return client_of(user)
-
-
-def client_of(user: User) -> Client:
-    client = Client()
-    client.force_login(user)
-    return client
+    return client_of(scene.add("admin", Role.ADMIN))
 
 
 def form(workspace: Workspace, **fields: str) -> dict[str, str]:

@@ -14,6 +14,7 @@ from agents import operations
 from agents.core.states import EscalationState
 from agents.models import Escalation, Role, Run
 from tests.engine.scene import Scene, go
+from tests.web.test_pages import client_of
 from tests.web.verifying import verify_log
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -24,12 +25,6 @@ def demo(settings: Any) -> None:
     settings.OPSCONSOLE_DEMO = True
 
 
-def as_(user: User) -> Client:
-    client = Client()
-    client.force_login(user)
-    return client
-
-
 def become(client: Client, name: str) -> int:
     return client.post(reverse("become", args=[name]), {"back": "/approvals/"}).status_code
 
@@ -37,7 +32,7 @@ def become(client: Client, name: str) -> int:
 @pytest.mark.slow
 def test_the_steps_are_led_through_and_then_gone(scene: Scene, demo: None) -> None:
     scene.add("auditor", Role.AUDITOR)
-    client = as_(scene.eve)
+    client = client_of(scene.eve)
 
     assert "Continue as omar, operator" in client.get("/").content.decode()
     assert become(client, "omar") == 302
@@ -65,7 +60,7 @@ def test_the_steps_are_led_through_and_then_gone(scene: Scene, demo: None) -> No
 def test_who_decides_after_the_button_is_who_they_became(scene: Scene, demo: None) -> None:
     run = go(scene.launch())
     card = Escalation.objects.get(run=run, state=EscalationState.OPEN)
-    client = as_(scene.omar)
+    client = client_of(scene.omar)
     become(client, "rita")
 
     form = {"verdict": "adjust", "set.amount_minor": "800.00", "comment": "partly used"}
@@ -81,8 +76,8 @@ def test_nobody_becomes_anybody_without_the_demo_command(scene: Scene, name: str
         workspace=scene.workspace, role=Role.REVIEWER, at=timezone.now()
     )
 
-    assert become(as_(scene.eve), name) == 404
-    assert "Start here" not in as_(scene.eve).get("/").content.decode()
+    assert become(client_of(scene.eve), name) == 404
+    assert "Start here" not in client_of(scene.eve).get("/").content.decode()
 
 
 def test_in_the_demo_nobody_becomes_anybody_but_its_own_people(scene: Scene, demo: None) -> None:
@@ -93,8 +88,8 @@ def test_in_the_demo_nobody_becomes_anybody_but_its_own_people(scene: Scene, dem
         workspace=scene.workspace, role=Role.REVIEWER, at=timezone.now()
     )
 
-    assert become(as_(scene.eve), "ada") == 404
-    assert become(as_(scene.eve), "simulated-reviewer") == 404
-    assert become(as_(ada), "rita") == 404
+    assert become(client_of(scene.eve), "ada") == 404
+    assert become(client_of(scene.eve), "simulated-reviewer") == 404
+    assert become(client_of(ada), "rita") == 404
     assert become(Client(), "rita") == 302  # to the sign-in page
     assert Run.objects.count() == 0

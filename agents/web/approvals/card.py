@@ -141,7 +141,7 @@ def card(escalation: Escalation, user: User, around: Around, *, at: datetime) ->
     )
     why = came_to_nothing(escalation, effect)
     earlier = sent_back_before(escalation) if getattr(escalation, "has_sent_back", True) else []
-    kept = _why_kept(escalation, kind, len(earlier)) if is_open else None
+    kept = _why_kept(escalation, len(earlier)) if is_open else None
     return Card(
         escalation=escalation,
         kind=kind,
@@ -237,7 +237,7 @@ def _switch(escalation: Escalation, kind: RequestKind, around: Around) -> KillSw
     return next((switch for switch in here if switch.stops(run, tool)), None)
 
 
-def _why_kept(escalation: Escalation, kind: RequestKind, before: int) -> Refused | None:
+def _why_kept(escalation: Escalation, before: int) -> Refused | None:
     """Return why a request cannot be sent back; None if it can."""
     try:
         check_send_back(escalation, before)

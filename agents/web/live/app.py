@@ -25,7 +25,6 @@ Send: TypeAlias = Callable[[Message], Awaitable[None]]
 
 PATH = "/live/"
 PING = 15.0  # seconds of silence, before a proxy takes the connection for dead
-AWAY = 503  # the database cannot say who may watch
 PATIENCE = 60.0  # seconds for a page to take a message, so that idle readers free their memory
 MOST = 30  # streams of one person in this process
 COMING_BACK = 100  # streams a second that reconnect after this process ends
