@@ -1,4 +1,4 @@
-"""The account, payees and invoices of a demo; three of the texts are attacks."""
+"""The demo's account, payees and invoices; three of the texts are attacks."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ Short = Annotated[str, longest(40)]
 Name = Annotated[str, longest(80)]
 Purpose = Annotated[str, longest(140)]
 TRANSFER = "transfer_money"
-LONGEST_MEMORY = 366  # days in which a duplicate is looked for, whatever the policy says
+LONGEST_MEMORY = 366  # days in which duplicates are looked for, regardless of the policy
 
 
 class Transfers(Count):
@@ -52,7 +52,7 @@ class BankLimits:
 
 @dataclass(frozen=True)
 class BankFacts:
-    """What a rule may know: from the bank's books and the ledger, never from a model's words."""
+    """The facts of a review, from the bank's books and the ledger, never from a model's words."""
 
     available: Euros
     is_on_file: bool = False  # the payee that a call names

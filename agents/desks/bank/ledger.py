@@ -1,6 +1,6 @@
-"""The bank's own books: what is read of an account, and the one way in which it pays.
+"""The bank's own books: reading an account, and the only way to pay from it.
 
-Whoever holds or pays locks the account first: of two that want its last cents one finds no room.
+Holding and paying lock the account first, so that two calls cannot use the same last cents.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def find_payee(key: str, book: int) -> Payee | None:
 
 
 def forget_account(key: str, book: int) -> bool:
-    """Empty what an account is called, its bills, and what its transfers say they are for."""
+    """Empty an account's name, its bills, and the purposes of its transfers."""
     mine = Account.objects.filter(book=book, key=key)
     Invoice.objects.filter(account__in=mine).update(text="")
     Transfer.objects.filter(account__in=mine).update(purpose="")
@@ -32,7 +32,7 @@ def forget_account(key: str, book: int) -> bool:
 
 
 def hold(call: Call, *, account: str, payee: str, amount: Money, **on_what: Any) -> Transfer:
-    """Hold what a transfer takes, once for a key. Call in a transaction. Raises CallRefused."""
+    """Hold a transfer's amount, once per key. Call in a transaction. Raises CallRefused."""
     payer = Account.objects.select_for_update().filter(book=call.book, key=account).first()
     paid = find_payee(payee, call.book)
     if payer is None or paid is None:
@@ -51,7 +51,7 @@ def hold(call: Call, *, account: str, payee: str, amount: Money, **on_what: Any)
 
 @transaction.atomic
 def transfer(call: Call, **asked: Any) -> Json:
-    """Post a transfer, once for a key; hold it first if nobody did. Raises CallRefused."""
+    """Post a transfer, once per key, holding its amount first if needed. Raises CallRefused."""
     held = hold(call, **asked)
     if held.state == TransferState.RELEASED:
         raise CallRefused("given_up_before")
@@ -61,14 +61,14 @@ def transfer(call: Call, **asked: Any) -> Json:
 
 @transaction.atomic
 def release(key: str, at: datetime) -> None:
-    """Give back what a transfer held that was never posted; from now on nothing posts it."""
+    """Release the amount of a transfer that was never posted; it cannot be posted any more."""
     of_key = Account.objects.filter(transfers__key=key).values("pk")
     if list(Account.objects.select_for_update().filter(pk__in=of_key)):  # as a transfer locks it
         _settle(Transfer.objects.get(key=key), TransferState.RELEASED)
 
 
 def _settle(held: Transfer, state: str) -> None:
-    """Take a transfer out of what its account holds, if it is held. The account is locked."""
+    """Take a held transfer out of the account's held amount. The account must be locked."""
     if held.state != TransferState.HELD:
         return
     account = Account.objects.get(pk=held.account_id)
@@ -80,20 +80,20 @@ def _settle(held: Transfer, state: str) -> None:
 
 
 def receipt(transfer: Transfer) -> Json:
-    """Return what a posted transfer is answered with."""
+    """Return the tool's result for a posted transfer."""
     reference = f"tr_{sha256(transfer.key.encode()).hexdigest()[:12]}"
     told = {"reference": reference, "amount": str(euros(transfer.amount_minor))}
     return {"status": "ok", "transfer": told}
 
 
 def find_transfer(key: str) -> Json:
-    """Return the receipt of a key, or None where nothing was posted under it."""
+    """Return the receipt of a key, or None if nothing was posted under it."""
     posted = Transfer.objects.filter(key=key, state=TransferState.POSTED).first()
     return receipt(posted) if posted else None
 
 
 def enter_payee(call: Call, *, payee: str, name: str) -> Json:
-    """Enter a payee, once for a key. Raises CallRefused."""
+    """Enter a payee, once per key. Raises CallRefused."""
     entered = {"name": name, "entered_on": call.at.date(), "entry": call.key}
     known, _ = Payee.objects.get_or_create(entered, book=call.book, key=payee)
     if known.entry != call.key:
@@ -102,7 +102,7 @@ def enter_payee(call: Call, *, payee: str, name: str) -> Json:
 
 
 def find_entry(key: str) -> Json:
-    """Return what entering a payee under a key was answered with, or None."""
+    """Return the tool's result for a payee entered under a key, or None."""
     entered = Payee.objects.filter(entry=key).first()
     return {"status": "ok", "payee": entered.key} if entered else None
 

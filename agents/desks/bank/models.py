@@ -1,4 +1,4 @@
-"""Accounts, whom they pay, what was paid, and what was sent to them as bills."""
+"""Accounts, their payees, transfers and invoices."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def euros(minor: int) -> Money:
 
 
 class Row(models.Model):
-    """What is known by a key of its own."""
+    """A row with the desk's own key."""
 
     key = models.CharField(max_length=40)
 
@@ -31,7 +31,7 @@ class Row(models.Model):
 
 
 class Account(Row):
-    """What the company has at its bank. Nothing in one book is seen from another."""
+    """An account of the company. Books are separate from each other."""
 
     book = models.BigIntegerField()
     name = models.CharField(max_length=80)
@@ -54,7 +54,7 @@ class Account(Row):
 
 
 class Payee(Row):
-    """Somebody who may be paid, by our own id: bank details stay with the bank."""
+    """A person or company who may be paid, by our own id; bank details stay with the bank."""
 
     book = models.BigIntegerField()
     name = models.CharField(max_length=80)
@@ -88,7 +88,7 @@ class Transfer(Row):
 
 
 class Invoice(Row):
-    """A bill as it came in. Its text is the sender's, and nothing in it was checked."""
+    """A bill as received. Its text is the sender's and unchecked."""
 
     account = models.ForeignKey(Account, models.PROTECT, related_name="invoices")
     received_on = models.DateField()

@@ -9,7 +9,7 @@ from agents.desks.bank.facts import ACCOUNT, PAYEE, BankFacts, Euros, Name, Purp
 from agents.desks.bank.models import Account, Invoice, Payee
 from opsconsole.desks import Args, Call, Evidence, Fact, Json, Lower, Range, Touch, days_ahead
 
-MOST_PAYEES = 100  # that a model is told of
+MOST_PAYEES = 100  # listed to a model
 
 
 def sentences(told: Json) -> dict[str, str]:
@@ -79,7 +79,7 @@ def add_payee(call: Call, *, account: str, payee: Short, name: Name) -> Json:
 
 @desk.evidence
 def evidence(args: Args, facts: BankFacts) -> list[Evidence]:
-    """What a person looks at before they say yes."""
+    """Return what a person checks before approving."""
     shown: list[Evidence] = [Fact("Free on the account", facts.available)]
     if facts.is_on_file:
         shown.append(Fact("Payee on file for", facts.payee_age))

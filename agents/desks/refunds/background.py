@@ -1,4 +1,4 @@
-"""What a card shows of a customer's account beside a request."""
+"""The customer's account, shown on a card beside a request."""
 
 from __future__ import annotations
 

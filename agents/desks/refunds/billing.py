@@ -1,4 +1,4 @@
-"""Read what a customer has paid."""
+"""Read customers and their charges."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BIGINT = 2**63
 
 
 def could_be(customer_number: int | None) -> TypeGuard[int]:
-    """Tell whether a customer number fits its column; one that does not is nobody's."""
+    """Tell whether a customer number fits its column, as it must to exist."""
     return customer_number is not None and abs(customer_number) < BIGINT
 
 
@@ -75,32 +75,32 @@ class CustomerAccount:
 
 
 def customer(*, book_id: int, customer_number: int) -> Customer | None:
-    """Return a customer, or None; a number that no column could hold is nobody's."""
+    """Return a customer, or None, also for a number that fits no column."""
     if not could_be(customer_number):
         return None
     return _CUSTOMER.first(book=book_id, number=customer_number)
 
 
 def customer_name(*, book_id: int, customer_number: int) -> str:
-    """Return what a customer is called, or "" for nobody."""
+    """Return a customer's name, "" if there is no such customer."""
     found = customer(book_id=book_id, customer_number=customer_number)
     return found.name if found else ""
 
 
 def label_of(number: int, name: str) -> str:
-    """Return a customer's label: Anna #42, or customer 42 without a name."""
+    """Return a customer's label: Anna #42 or, without a name, customer 42."""
     return f"{name} #{number}" if name else f"customer {number}"
 
 
 def customer_names(wanted: Collection[tuple[int, int]]) -> dict[tuple[int, int], str]:
-    """Return what customers are called, by (book, number), in one query."""
+    """Return the names of customers by (book, number), in one query."""
     books, numbers = {book for book, _ in wanted}, {number for _, number in wanted}
     found = Customer.objects.filter(book_id__in=books, number__in=numbers)
     return {(c.book_id, c.number): c.name for c in found}
 
 
 def customers_called(text: str, *, book_id: int, most: int) -> list[tuple[int, str]]:
-    """Return number and name of a book's customers of this name, or else whose name begins so."""
+    """Return number and name of a book's customers with this name or, if none, with this prefix."""
     within = Customer.objects.filter(book=book_id).order_by("name", "number")
     for fits in (within.filter(name__iexact=text), within.filter(name__istartswith=text)):
         if found := list(fits.values_list("number", "name")[:most]):
@@ -115,13 +115,13 @@ def first_customers(*, book_id: int, most: int) -> list[tuple[int, str]]:
 
 
 def customer_context(*, book_id: int, customer_number: int, at: datetime) -> dict[str, Any] | None:
-    """Return who a customer is and their latest charge, or None for nobody."""
+    """Return a customer with their latest charge as an agent sees it, or None."""
     found = account(book_id=book_id, customer_number=customer_number, at=at)
     return context_of(found, customer_number) if found else None
 
 
 def context_of(found: CustomerAccount, customer_number: int) -> dict[str, Any]:
-    """Return an account as an agent is told of it."""
+    """Return an account as an agent sees it."""
     charge = found.charge
     user = {
         "id": customer_number,
@@ -145,7 +145,7 @@ def context_of(found: CustomerAccount, customer_number: int) -> dict[str, Any]:
 def account(
     *, book_id: int, customer_number: int, at: datetime, lock: bool = False
 ) -> CustomerAccount | None:
-    """Return a customer with their newest charge, or None for nobody.
+    """Return a customer with their newest charge, or None.
 
     `lock` holds the charge until the transaction ends.
     """
@@ -155,7 +155,7 @@ def account(
 def fetch_account(
     *, book_id: int, customer_number: int | None, at: datetime, lock: bool = False
 ) -> Pending[CustomerAccount | None]:
-    """Ask for an account, maybe together with other things."""
+    """Fetch an account, in an open pipeline if any."""
     if not could_be(customer_number):
         return Pending(lambda: None)
     latest = _LATEST_LOCKED if lock else _LATEST
@@ -166,7 +166,7 @@ def fetch_account(
 def account_of(
     charges: list[tuple[Any, ...]], book_id: int, customer_number: int, at: datetime
 ) -> CustomerAccount | None:
-    """Return an account as the first of some charges has it: its columns, then its customer's."""
+    """Return the query for an account: the newest of some charges, with its customer."""
     for pk, _, plan, amount, currency, paid_at, refunded, held, _, *of_customer in charges:
         charge = ChargeFacts(
             charge_id=pk,

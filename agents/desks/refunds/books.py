@@ -33,8 +33,7 @@ _PEOPLE = (
 )
 
 
-# The one day that the demo's report is about. It has a date of its own, because the recorded
-# cases name it.
+# The day of the demo's report, fixed because the recorded cases name it.
 _DAY = {
     "day": date(2026, 2, 26),
     "region": "US",
@@ -50,14 +49,14 @@ _DAY = {
 
 
 def open_book(name: str, *, at: datetime) -> Book:
-    """Return an empty book, for customers and charges that come from elsewhere."""
+    """Return an empty book for imported customers and charges."""
     return Book.objects.create(name=name, created_at=at)
 
 
 def open_demo_book(*, at: datetime) -> Book:
     """Return a fresh, isolated copy of the demo customers, their charges dated from `at`.
 
-    So a demo works the tenth time, and next month.
+    So that a demo can be repeated, even next month.
     """
     with transaction.atomic():
         book = Book(name="Demo", is_demo=True, is_isolated=True, created_at=at)
@@ -68,7 +67,7 @@ def open_demo_book(*, at: datetime) -> Book:
 
 
 def _enter(book: Book, at: datetime) -> None:
-    """Enter the demo customers, with what each has paid and is subscribed to."""
+    """Enter the demo customers with their charges and subscriptions."""
     customers = [
         Customer(
             book=book,

@@ -1,4 +1,4 @@
-"""What the demo's customers wrote in the past fortnight, and how reviewers answered."""
+"""The requests of the demo's customers in the past fortnight, and the reviewers' answers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class CaseAnswer:
-    """A reviewer's decision about whatever a case puts to a person."""
+    """A reviewer's decision on a case's request."""
 
     by: str
     approve: bool
@@ -17,7 +17,7 @@ class CaseAnswer:
 
 @dataclass(frozen=True)
 class PastCase:
-    """One run of the past: what was asked, and how often in a thousand."""
+    """A case of the past, and its frequency per thousand."""
 
     goal: str
     weight: int
@@ -99,7 +99,7 @@ CASES = (
     ),
 )
 
-# What waits when the demo opens: one of each kind that a reviewer meets, and two over the limit.
+# Open requests when the demo starts: one of each kind, and two over the limit.
 WAITING = (
     PastCase("Anna asks for a refund of 1,200 USD: the team stays with its old tool.", 0),
     PastCase("Anna asks for a refund of 1,050 USD of the annual plan after a failed migration.", 0),
@@ -126,7 +126,7 @@ WAITING = (
     ),
 )
 
-# First names of customers; each copy of a case is about another one.
+# First names of customers; each copy of a case has another one.
 NAMES = (
     *("Ada", "Amir", "Bea", "Carlos", "Chidi", "Clara", "Dana", "Diego", "Elif", "Emma", "Farid"),
     *("Freya", "Hana", "Hugo", "Ines", "Ivan", "Jana", "Joris", "Kofi", "Lena", "Liam", "Lucia"),

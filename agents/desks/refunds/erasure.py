@@ -1,4 +1,4 @@
-"""Forget a customer as a person; what they paid and got back stays."""
+"""Erase a customer's personal data; their payments and refunds stay."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from agents.desks.refunds.models import Customer, Refund, SentMail
 
 
 def forget_customer(*, book_ids: Collection[int], customer_number: int) -> int:
-    """Empty a customer's name, address and country, and every text about them. Return how many.
+    """Empty a customer's name, address and country, and every text about them.
 
-    A customer of that number counts once in each book.
+    Return the number of customers, one per book with that number.
     """
     with transaction.atomic():
         found = Customer.objects.filter(book_id__in=book_ids, number=customer_number)

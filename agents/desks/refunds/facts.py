@@ -1,6 +1,6 @@
-"""Gather what a review of a refund may know, from the ledger, the run and the books.
+"""Gather the facts for reviewing a refund, from the ledger, the run and the books.
 
-One file: what is sent together is answered together.
+One file, as its queries are sent and answered together.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from agents.engine.step_facts import (
 from agents.models import Effect, Run, Step
 from agents.tools import Tool
 
-NOTHING: Pending[list[tuple[Any, ...]]] = Pending(list)  # the answer where nothing is asked
+NOTHING: Pending[list[tuple[Any, ...]]] = Pending(list)  # the answer without a query
 NO_EFFECTS: Pending[list[Effect]] = Pending(list)
 
 
 def _daily_sums() -> QuerySet[Any]:
-    """Sum what was refunded without a person, of a workspace and of one of its launchers.
+    """Sum a day's refunds without a person, in a workspace and by one of its launchers.
 
-    Grouped by the one tool that it is about: no row comes where nothing was refunded.
+    Grouped by the one tool, so that there is no row if nothing was refunded.
     """
     alone = Effect.objects.filter(
         tool="issue_refund",
@@ -85,19 +85,19 @@ def fetch_facts(
     done: Mapping[int, Json],
     ahead: object = None,
 ) -> Pending[tuple[Facts, str]]:
-    """Ask for the facts of a review; the resource is the charge that the action is about.
+    """Fetch the facts of a review; the resource is the charge that the action is about.
 
-    `lock` holds it until the transaction ends: two runs cannot both find room on it.
+    `lock` holds it until the transaction ends, so that two runs cannot use the same remainder.
     """
     tool, subject = action.get("name"), int(run.subject_key) if run.subject_key else None
     customer = action.get("args", {}).get("user_id", subject)
     is_final = action["kind"] == "final"
     named = billing.fetch_account(book_id=run.book_id, customer_number=customer, at=at, lock=lock)
-    # After the account: once its charge is held nobody else adds to what was refunded on it.
+    # After the account: once its charge is locked, no other refund is added to it.
     is_refund = tool == "issue_refund"
     unattended = _fetch_unattended(run.book_id, customer, limits, at) if is_refund else NOTHING
     daily = _fetch_daily(run, limits, at) if is_refund else NOTHING
-    # What a run has done in the world it has done in a step.
+    # A run's effects all come from its steps.
     registered = simulation.registry(run)
     letter = registered[tool].letter if tool and tool in registered else ""
     says = is_final or bool(letter)
@@ -145,7 +145,7 @@ def fetch_facts(
 
 
 def _customers_read(steps: Iterable[Step]) -> set[int]:
-    """Return the customers whose context was really read: the desk named them in its answer."""
+    """Return the customers whose context was read, as named in the desk's answer."""
     return {
         step.reply["user"]["id"]
         for step in steps
@@ -160,13 +160,13 @@ def _customers_read(steps: Iterable[Step]) -> set[int]:
 def _context_now(
     account: billing.CustomerAccount | None, customer: int | None, limits: Limits
 ) -> dict[str, Json]:
-    """Return what the tool that reads a customer's context would find now."""
+    """Return what the tool for reading a customer's context would find now."""
     found = billing.context_of(account, customer) if account and customer is not None else {}
     return {"get_refund_context": {**found, "policy_hint": policy_hint(limits)}}
 
 
 def _earlier_runs(run: Run) -> list[UUID]:
-    """Return the runs that this one was launched anew for, newest first; nearly always none."""
+    """Return the earlier runs that this one repeats, newest first; almost always none."""
     found: list[UUID] = []
     before = run.again_of_id
     while before:
@@ -176,7 +176,7 @@ def _earlier_runs(run: Run) -> list[UUID]:
 
 
 def _effects_of(runs: list[UUID]) -> list[Effect]:
-    """Return what these runs did or may have done, oldest first."""
+    """Return the effects of these runs that happened or may have, oldest first."""
     found = Effect.objects.filter(run__in=runs, state__in=MAYBE_DONE) if runs else []
     return sorted(found, key=lambda effect: effect.pk)
 
@@ -195,13 +195,13 @@ def _deed(effect: Effect, registered: Mapping[str, Tool]) -> Deed:
         subject=effect.subject_key,
         amount_minor=effect.amount_minor,
         currency=effect.currency,
-        moves_money=effect.amount_minor is not None and not known.letter,  # not written about
+        moves_money=effect.amount_minor is not None and not known.letter,  # letters only mention it
         settled=effect.state == EffectState.DONE,
     )
 
 
 def _completed_work(deeds: list[Deed], due: MailFact | None) -> tuple[str, ...]:
-    """Return what a run has done, and that its customer was not told of a payment, if so."""
+    """Return what a run has done and, if so, that its customer was not told of a payment."""
     return (*ledger_sentences(deeds), *((UNTOLD,) if due else ()))
 
 
@@ -223,7 +223,7 @@ def _customer(effect: Effect) -> int | None:
 
 
 def _reference(effect: Effect) -> str:
-    """Return what the desk calls a refund that it has paid; a letter about it quotes that."""
+    """Return the desk's reference for a paid refund, which its letter quotes."""
     refund = (effect.result or {}).get("refund") or {}
     return str(refund.get("transaction_id", "")) if effect.state == EffectState.DONE else ""
 
@@ -239,7 +239,7 @@ def _charge(charge: billing.ChargeFacts | None) -> ChargeFact | None:
 def _fetch_unattended(
     book_id: int, customer: int | None, limits: Limits, at: datetime
 ) -> Pending[list[tuple[Any, ...]]]:
-    """Ask for what was refunded to a customer without a person, by any run, in the window."""
+    """Fetch the refunds to a customer without a person, by any run, within the window."""
     if not billing.could_be(customer):
         return NOTHING
     since = at - timedelta(days=limits.rolling_days)
@@ -247,7 +247,7 @@ def _fetch_unattended(
 
 
 def _unattended_minor(charge: billing.ChargeFacts | None, refunded: list[tuple[Any, ...]]) -> int:
-    """Return how much of it was on this charge."""
+    """Return the sum of these refunds on this charge."""
     ours = str(charge.charge_id) if charge else ""
     return sum(
         amount
@@ -257,9 +257,9 @@ def _unattended_minor(charge: billing.ChargeFacts | None, refunded: list[tuple[A
 
 
 def _fetch_daily(run: Run, limits: Limits, at: datetime) -> Pending[list[tuple[Any, ...]]]:
-    """Ask for what was refunded without a person since midnight UTC: here, and by the launcher.
+    """Fetch the sums refunded without a person since midnight UTC: in all, and by the launcher.
 
-    An intent is committed with the workspace's row locked, so that no two find the same room.
+    Intents are committed with the workspace's row locked, so no two use the same allowance.
     """
     if limits.launcher_daily_minor is None and limits.workspace_daily_minor is None:
         return NOTHING
@@ -274,7 +274,7 @@ def _mail(
 ) -> MailFact | None:
     """Return the mail that is due: for the newest refund of the run not yet written about.
 
-    `names` are of customers that were looked up before.
+    `names` are those of customers looked up before.
     """
     for effect in reversed(refunds):
         reference = _reference(effect)

@@ -1,4 +1,4 @@
-"""Bring customers and charges into a workspace's book, from a table of theirs."""
+"""Import customers and charges into a workspace's book from a table."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from agents.record.erasable_texts import ERASURE
 COLUMNS = ("number", "name", "email", "country", "tier", "plan", "amount", "currency", "paid_on")
 LONGEST = {"name": 80, "email": 254, "country": 2, "tier": 20, "plan": 40}  # characters
 MOST = 100_000  # lines of one file
-SHOWN = 10  # faults that a refusal tells
+SHOWN = 10  # faults named in a refusal
 
 
 @dataclass(frozen=True)
 class Imported:
-    """What came of an import: new rows, lines that were there before, and lines left out."""
+    """The result of an import: new rows, existing ones, and lines left out."""
 
     customers: int
     charges: int
@@ -44,13 +44,12 @@ class Imported:
 def import_customers(
     *, workspace: Workspace, lines: Iterable[str], at: datetime, actor: str
 ) -> Imported:
-    """Enter customers and what they have paid, all of the table or nothing. Raises Refused.
+    """Import customers and charges, the whole table or nothing. Raises Refused.
 
-    `lines` are CSV with COLUMNS as its head, one line a charge; without plan, amount, currency
-    and day it is a customer alone. A charge that is there already is left as it is, so the same
-    table can be imported again; a customer's name, address, country and tier become the table's.
-    Lines of a number that was erased are left out, and `erased` names it: a table that is older
-    than the erasure would bring the person back.
+    `lines` are CSV with the header COLUMNS, one line per charge; without plan, amount, currency and
+    day it is only a customer. Existing charges are left as they are, so a table can be imported
+    again; a customer's name, address, country and tier are updated. Lines of erased numbers are
+    left out and named in `erased`: a table from before the erasure would bring the person back.
     """
     if workspace.is_demo or workspace.book_id is None:
         raise Refused("demo_book", "A demo run has customers of its own; import into another one.")
@@ -59,7 +58,7 @@ def import_customers(
         more = f" and {len(faults) - SHOWN} more" if len(faults) > SHOWN else ""
         raise Refused("bad_table", f"Nothing was imported: {'; '.join(faults[:SHOWN])}{more}.")
     with transaction.atomic():
-        # An erasure takes the workspace before its customers too; we see it, or it sees our rows.
+        # An erasure locks the workspace before its customers too: we see it, or it sees our rows.
         Workspace.objects.select_for_update().get(pk=workspace.pk)
         erased = _erased_numbers(workspace.book_id)
         kept = [row for row in rows if row["number"] not in erased]
@@ -76,7 +75,7 @@ def import_customers(
 
 
 def _read_rows(lines: Iterable[str], at: datetime) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the rows of a table, and what is wrong with it by its lines."""
+    """Return the rows of a table, and its faults by line."""
     table = csv.DictReader(lines, strict=True)
     rows: list[dict[str, Any]] = []
     faults: list[str] = []
@@ -96,7 +95,7 @@ def _read_rows(lines: Iterable[str], at: datetime) -> tuple[list[dict[str, Any]]
 
 
 def _row(given: dict[str, str], at: datetime) -> dict[str, Any]:
-    """Return one line as values. Raises ValueError with what is wrong."""
+    """Return one line as values. Raises ValueError with its faults."""
     if None in given or None in given.values():
         raise ValueError(f"it does not have {len(COLUMNS)} columns")
     read = {name: value.strip() for name, value in given.items()}
@@ -149,7 +148,7 @@ def _charge(read: dict[str, str], at: datetime) -> dict[str, Any] | None:
 
 
 def _erased_numbers(book_id: int) -> set[int]:
-    """Return the customers of a book who were erased, as the record has it."""
+    """Return the numbers of a book's erased customers, from the record."""
     told = Event.objects.filter(workspace__book=book_id, run=None, kind=ERASURE)
     return {facts["customer"] for facts in told.order_by().values_list("facts", flat=True)}
 

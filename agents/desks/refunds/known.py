@@ -1,4 +1,4 @@
-"""What a review of a refund may know, beyond what every desk does."""
+"""The facts for reviewing a refund, beyond those of every desk."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ UNTOLD = "The customer has not been told."
 
 @dataclass(frozen=True)
 class RefundFact:
-    """One refund that was executed, or may have been, by this run or one that it continues.
+    """One refund that was or may have been executed, by this run or one that it repeats.
 
     Amounts are in minor units.
     """
 
     customer: int
     amount_minor: int
-    reference: str  # "" while its outcome is not known
+    reference: str  # "" while its outcome is unknown
     by_person: bool
     mailed: bool
-    settled: bool  # the system of record confirmed it
-    earlier: bool = False  # by a run that ended and that this one is launched anew for
+    settled: bool  # confirmed by the system of record
+    earlier: bool = False  # by an ended run that this one repeats
 
 
 @dataclass(frozen=True)
@@ -33,14 +33,14 @@ class ChargeFact:
     """The latest charge of the customer that an action names."""
 
     amount_minor: int
-    refundable_minor: int  # charge less what was refunded and what is held
+    refundable_minor: int  # the charge less refunded and held amounts
     currency: str
     age_days: int
 
 
 @dataclass(frozen=True)
 class MailFact:
-    """The mail that the ledger calls for next: for the newest refund not yet mailed."""
+    """The next mail due by the ledger: for the newest refund not yet mailed."""
 
     customer: int
     amount_minor: int
@@ -49,7 +49,7 @@ class MailFact:
 
 @dataclass(frozen=True)
 class RefundFacts(Facts):
-    """Everything that the rules of refunds may look at."""
+    """All facts for the rules of refunds."""
 
     FOR_STAFF: ClassVar[frozenset[str]] = frozenset({NO_MONEY, UNTOLD})
     COURTESY: ClassVar[tuple[str, ...]] = (
@@ -60,13 +60,13 @@ class RefundFacts(Facts):
     subject: int | None = None  # the customer the run may act on; None: not bound
     context_of: tuple[int, ...] = ()  # customers whose context this run has read
     refunds: tuple[RefundFact, ...] = ()
-    country: str = ""  # where the customer lives that an action names, as US; "": not known
+    country: str = ""  # of the customer in the action, such as US; "": unknown
     charge: ChargeFact | None = None
     unattended_minor: int = 0  # refunded on this charge without a person, over the rolling window
     unattended_today_minor: int = 0  # refunded without a person today, in the whole workspace
-    unattended_by_launcher_minor: int = 0  # of that, by runs of who launched this one
+    unattended_by_launcher_minor: int = 0  # of that, by runs of the same launcher
     mail: MailFact | None = None
-    replies: int = 0  # to the customer, sent by this run or maybe sent
+    replies: int = 0  # to the customer that this run sent or may have sent
 
     @property
     def own_texts(self) -> list[str]:
@@ -74,11 +74,11 @@ class RefundFacts(Facts):
 
     @property
     def refunded_minor(self) -> int:
-        """Return what this run has refunded or has in flight."""
+        """Return the sum that this run has or may have refunded."""
         return sum(refund.amount_minor for refund in self.refunds)
 
     def as_json(self) -> Json:
-        # Not asdict, which copies all that it finds: the facts of every review are written down.
+        # Not asdict, whose deep copy is slow: the facts of every review are stored.
         return {
             **super().as_json(),
             "refunds": [{**vars(refund)} for refund in self.refunds],

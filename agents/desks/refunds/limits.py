@@ -1,4 +1,4 @@
-"""The limits of refunds: in a policy document they stand among those that hold for all."""
+"""The limits of refunds, which a policy document lists among those for all desks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from opsconsole.desks import Count, Days, limit
 
 
 class Cents(Count):
-    """Minor units, as the documents of the first policies hold them."""
+    """Minor units, as in the documents of the first policies."""
 
     unit = CURRENCY
 
@@ -44,5 +44,5 @@ FIRST_LIMITS |= {one.name: one for one in limit_fields(RefundLimits)}
 
 
 def refund_limits(limits: Limits) -> RefundLimits:
-    """Return the limits of refunds that a policy holds, as plain numbers: rulings name units."""
+    """Return a policy's limits of refunds as plain numbers, as rulings name the units."""
     return RefundLimits(**{name: limits.first_limit(name) for name in FIRST_LIMITS})

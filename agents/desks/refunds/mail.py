@@ -1,4 +1,4 @@
-"""Write to a customer, at most once a key."""
+"""Write to a customer, at most once per key."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ REPLY_TEMPLATE = "reply_v1"
 REPLY_SUBJECT = "Reply to your question"
 
 
-# After these errors nothing has left: no server was reached, or it refused the mail.
+# Errors after which nothing was sent: no server was reached, or it refused the mail.
 NOT_TAKEN = (
     *(ConnectionRefusedError, gaierror, SMTPConnectError, SMTPHeloError, SMTPNotSupportedError),
     *(SMTPAuthenticationError, SMTPSenderRefused, SMTPRecipientsRefused, SMTPDataError),
@@ -52,11 +52,11 @@ class MailRefused(Exception):
 
 
 class MailOutcomeUnknown(Exception):
-    """The mail was begun and never finished: nobody knows whether it left."""
+    """The mail was begun and never finished: it is unknown whether it was sent."""
 
 
 def refund_message(*, name: str, amount_minor: int, currency: str, reference: str) -> str:
-    """Return the letter about a refund, in words that nobody but us chose."""
+    """Return the letter about a refund, in our own words."""
     amount = format_money(amount_minor, currency)
     return (
         f"{greeting(name)}\n\nWe have refunded {amount} to the card you paid with. The "
@@ -93,7 +93,7 @@ def send_reply_mail(
 
 @dataclass(frozen=True)
 class _Letter:
-    """What a mail says; without an amount it is not about money."""
+    """The content of a mail; without an amount it is not about money."""
 
     template: str
     subject: str
@@ -107,13 +107,13 @@ def _post(
 ) -> SentMail:
     """Send a letter once.
 
-    The row is committed before the mail leaves. A crash in between leaves it "sending", and
-    then only a person can tell: it is never sent twice to find out.
+    The row is committed before the mail is sent. A crash in between leaves it "sending", and then
+    only a person can tell: it is never sent again to find out.
     """
     try:
         begun = _begin(_recipient(book_id, customer_number), letter, key, at)
     except MailRefused:
-        # What was begun keeps its receipt, also when the customer can be written to no more.
+        # A mail once begun keeps its receipt, even if the customer can no longer be written to.
         if find(key=key) is None:
             raise
         begun = None
@@ -128,12 +128,12 @@ def _post(
 
 
 def find(*, key: str) -> SentMail | None:
-    """Return the mail of a key, or None where none was begun."""
+    """Return the mail of a key, or None if none was begun."""
     return SentMail.objects.filter(key=key).first()
 
 
 def _recipient(book_id: int, customer_number: int) -> Customer:
-    """Return whom to write to, at exactly one address. Raises MailRefused."""
+    """Return the customer to write to, with exactly one address. Raises MailRefused."""
     customer = billing.customer(book_id=book_id, customer_number=customer_number)
     if customer is None:
         raise MailRefused(f"email_user_not_found:{customer_number}")
@@ -159,24 +159,24 @@ def _begin(customer: Customer, letter: _Letter, key: str, at: datetime) -> SentM
         reference=f"em_{customer.number}_{sha256(key.encode()).hexdigest()[:12]}",
         started_at=at,
     )
-    # Durable: within a caller's transaction the mail could leave and its row be rolled back.
+    # Durable: within a caller's transaction the mail could be sent and its row rolled back.
     with transaction.atomic(durable=True):
         return mail if insert_new(mail) else None
 
 
 def _hand_over(mail: SentMail, at: datetime) -> SentMail:
-    """Hand a mail over and note that it left. Raises MailRefused where nobody took it.
+    """Send a mail and record that. Raises MailRefused if no server accepted it.
 
-    What else is raised leaves it "sending".
+    Any other error leaves it "sending".
     """
     headers = {"Message-ID": message_id(mail.key)}
     message = EmailMessage(subject=mail.subject, body=mail.body, to=[mail.to], headers=headers)
     try:
         message.send()
     except NOT_TAKEN as error:
-        SentMail.objects.filter(pk=mail.pk).delete()  # it was never begun
+        SentMail.objects.filter(pk=mail.pk).delete()  # nothing was sent
         raise MailRefused(f"email_not_taken:{_code_of(error)}") from error
-    except Exception as error:  # whatever it was, a person may have to find out by it
+    except Exception as error:  # stored, as a person may need it to find out
         mail.fault = _words_of(error)
         update_row(mail, "fault")
         raise
@@ -191,14 +191,14 @@ def message_id(key: str) -> str:
 
 
 def _code_of(error: Exception) -> str:
-    """Return the mail server's code, or the name of what kept it from being reached."""
+    """Return the mail server's code, or the name of the error that prevented a connection."""
     if isinstance(error, SMTPRecipientsRefused):
         return str(next(iter(error.recipients.values()))[0])
     return str(getattr(error, "smtp_code", type(error).__name__))
 
 
 def _words_of(error: Exception) -> str:
-    """Return what a mail server or a connection said, with the name of the error."""
+    """Return the message of a mail server or connection, with the error's name."""
     if isinstance(error, SMTPResponseException):
         text = error.smtp_error
         said = text.decode(errors="replace") if isinstance(text, bytes) else str(text)

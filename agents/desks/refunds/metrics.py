@@ -1,4 +1,4 @@
-"""Read the day's numbers, each field from its own source, as a reporting system answers."""
+"""Read the day's numbers, each field from its own source, like a reporting system."""
 
 from __future__ import annotations
 
@@ -9,34 +9,34 @@ from typing import Any
 from agents.desks.refunds.models import DailyMetrics
 from agents.models import Book
 
-# Seconds that the demo's sources take: their first call in a run, and every later one. The
-# payments source is slower at first than a task may be, so that a retry is seen.
+# Seconds that the demo's sources take: for their first call in a run, and for later ones. The
+# payments source at first exceeds a task's timeout, to show a retry.
 DEMO_SECONDS = {"sales": (0.4, 0.4), "payments": (2.6, 0.3), "inventory": (0.5, 0.5)}
 
 
 @dataclass(frozen=True)
 class ReportScope:
-    """The one day and region that a report is about."""
+    """The day and region of a report."""
 
     day: date
     region: str
 
 
 def newest_day(*, book_id: int) -> ReportScope | None:
-    """Return the newest day that a book has numbers of, or None."""
+    """Return the newest day with numbers in a book, or None."""
     found = DailyMetrics.objects.filter(book=book_id).order_by("-day", "region").first()
     return ReportScope(found.day, found.region) if found else None
 
 
 def seconds_of(source: str, *, book_id: int, first: bool) -> float:
-    """Return how long a source takes to answer; only a demo's sources are slow."""
+    """Return the seconds a source takes to answer; only a demo's sources are slow."""
     if not Book.objects.filter(pk=book_id, is_demo=True).exists():
         return 0.0
     return DEMO_SECONDS[source][0 if first else 1]
 
 
 def sales(*, book_id: int, day: str, region: str) -> dict[str, Any] | None:
-    """Return what was sold, its average order in minor units rounded half up, or None."""
+    """Return the sales, with the average order in minor units rounded half up, or None."""
     found = _day(book_id, day, region)
     if found is None or found.gross_sales_minor is None or not found.orders:
         return None
@@ -48,7 +48,7 @@ def sales(*, book_id: int, day: str, region: str) -> dict[str, Any] | None:
 
 
 def payments(*, book_id: int, day: str, region: str) -> dict[str, Any] | None:
-    """Return how payments went, or None."""
+    """Return the figures on payments, or None."""
     found = _day(book_id, day, region)
     if found is None or found.failed_payments_per_mille is None:
         return None
@@ -60,7 +60,7 @@ def payments(*, book_id: int, day: str, region: str) -> dict[str, Any] | None:
 
 
 def inventory(*, book_id: int, day: str, region: str) -> dict[str, Any] | None:
-    """Return what is short in stock, or None."""
+    """Return the items short in stock, or None."""
     found = _day(book_id, day, region)
     if found is None or found.out_of_stock_skus is None:
         return None
@@ -72,7 +72,7 @@ def inventory(*, book_id: int, day: str, region: str) -> dict[str, Any] | None:
 
 
 def _day(book_id: int, day: str, region: str) -> DailyMetrics | None:
-    """Return a day's row; a day that is no date has none."""
+    """Return a day's row; an invalid date has none."""
     try:
         wanted = date.fromisoformat(day)
     except ValueError:

@@ -1,4 +1,4 @@
-"""The two profiles that ship, as policy documents: strict, and the reference's rules alone.
+"""The two shipped profiles as policy documents: strict, and the reference's rules alone.
 
 A profile is only a set of rules and limits. `reference` replays recorded cases on an isolated
 demo book; operations refuse it anywhere else.

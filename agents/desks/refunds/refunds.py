@@ -1,8 +1,7 @@
 """Pay part of a charge back. Everything is idempotent by key: one key pays once.
 
-Sums are guarded by conditional updates, never by reading first: of two that want the last
-cents of a charge, one finds no room. One file: every statement
-that moves money of a charge.
+Conditional updates guard the sums, never a read before: two calls cannot use the same last cents of
+a charge. One file with every statement that moves money of a charge.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ AMOUNT = Param("amount", BigIntegerField())
 
 
 class RefundRefused(Exception):
-    """The refund cannot be made; `code` says why, `max_minor` what could be, where it matters."""
+    """The refund cannot be made; `code` says why, `max_minor` how much could be, if known."""
 
     def __init__(self, code: str, max_minor: int | None = None) -> None:
         super().__init__(code)
@@ -41,7 +40,7 @@ class KeyReused(Exception):
 
 @dataclass(frozen=True)
 class _Order:
-    """The refund that a key asks for. One key must always ask for the same one."""
+    """The refund requested with a key, which must always be the same."""
 
     book_id: int
     customer_number: int
@@ -53,7 +52,7 @@ class _Order:
 
 @dataclass(frozen=True)
 class Receipt(_Order):
-    """What became of a key."""
+    """The state of a key's refund."""
 
     pk: int
     charge_id: int
@@ -84,7 +83,7 @@ def reserve(
 ) -> Receipt:
     """Hold an amount on the customer's latest charge. Raises RefundRefused, KeyReused.
 
-    A key that is known returns its receipt, whatever became of it since.
+    A known key returns its receipt in its present state.
     """
     order = _Order(book_id, customer_number, amount_minor, currency, reason.strip(), key)
     with pipeline():  # the account too, because a key that is to hold something is mostly new
@@ -104,8 +103,8 @@ def pay(
 ) -> Receipt:
     """Pay a refund, held before or not. Raises RefundRefused, KeyReused.
 
-    A key that has paid returns its receipt again. A key that was released pays no more: who
-    released it was told that nothing will happen, and a call that comes late must not undo that.
+    A key that has paid returns its receipt again. A released key never pays: its release promised
+    that nothing will happen, and a late call must not undo that.
     """
     order = _Order(book_id, customer_number, amount_minor, currency, reason.strip(), key)
     with transaction.atomic():
@@ -113,7 +112,7 @@ def pay(
         if _PAY(pk=refund.pk, at=at):
             _TAKE_OUT(pk=refund.charge_id, amount=amount_minor)
             return replace(refund, state=RefundState.PAID, paid_at=at)
-        # It was settled before, or since we looked: then see what became of it.
+        # It was settled before, or since we looked: then return its state.
         refund = find(key=key) or refund
         if refund.state == RefundState.RELEASED:
             raise RefundRefused("refund_released")
@@ -121,7 +120,7 @@ def pay(
 
 
 def release(*, key: str, at: datetime) -> bool:
-    """Give a held amount back to its charge. Return False where nothing is held."""
+    """Give a held amount back to its charge. Return False if nothing is held."""
     with transaction.atomic():
         refund = find(key=key)
         if refund is None or not _RELEASE(pk=refund.pk, at=at):
@@ -131,16 +130,16 @@ def release(*, key: str, at: datetime) -> bool:
 
 
 def find(*, key: str) -> Receipt | None:
-    """Return what became of a key, or None where it is not known."""
+    """Return the state of a key's refund, or None if the key is unknown."""
     return fetch_now(_fetch_key, key)
 
 
 def account_with_refunds(
     *, book_id: int, customer_number: int, at: datetime
 ) -> tuple[billing.CustomerAccount | None, list[Receipt]]:
-    """Return a customer with their newest charge, and what was paid back, newest first.
+    """Return a customer with their newest charge, and its refunds, newest first.
 
-    In one question, where there is a charge.
+    In one query, if there is a charge.
     """
     if not billing.could_be(customer_number):
         return None, []
@@ -156,7 +155,7 @@ def account_with_refunds(
 
 
 def _fetch_key(key: str) -> Pending[Receipt | None]:
-    """Ask for the refund of a key, maybe together with other things."""
+    """Fetch the refund of a key, in an open pipeline if any."""
     found = _BY_KEY.fetch_tuples(key=key)
     return Pending(lambda: next(starmap(Receipt, found.get()), None))
 
@@ -167,12 +166,12 @@ def _reserve_once(
     account: Callable[[], billing.CustomerAccount | None],
     at: datetime,
 ) -> Receipt:
-    """Return the refund of a key, held now if it is not known. Raises RefundRefused, KeyReused."""
+    """Return the refund of a key, held now if it is new. Raises RefundRefused, KeyReused."""
     if refund is None:
         try:
             refund = _hold_amount(order, account(), at)
         except RefundRefused:
-            # Somebody may have used the key since we looked, and taken the last cents with it.
+            # The key may have been used since we looked, for the last cents.
             refund = find(key=order.key)
             if refund is None:
                 raise
@@ -196,9 +195,9 @@ def _hold_amount(order: _Order, account: billing.CustomerAccount | None, at: dat
         raise RefundRefused("refund_amount_must_be_positive")
     if order.currency != charge.currency:
         raise RefundRefused("currency_mismatch")
-    # More than was ever paid is refused without arithmetic: the sum might leave the column.
+    # An amount above the charge is refused before adding, as the sum might overflow the column.
     is_possible = order.amount_minor <= charge.amount_minor
-    # No savepoint: nothing that is anticipated is raised in here, so nothing is rolled back.
+    # No savepoint: no expected error is raised in here, so nothing is rolled back.
     with transaction.atomic(savepoint=False):
         if is_possible and _HOLD(pk=charge.charge_id, amount=order.amount_minor):
             return _enter_refund(order, charge.charge_id, at)
@@ -208,7 +207,7 @@ def _hold_amount(order: _Order, account: billing.CustomerAccount | None, at: dat
 
 
 def _enter_refund(order: _Order, charge_id: int, at: datetime) -> Receipt:
-    """Enter a refund whose amount is held, or give that back and return the key's first one."""
+    """Enter a refund whose amount is held, or release that and return the key's existing one."""
     refund = Refund(
         charge_id=charge_id,
         key=order.key,
@@ -234,8 +233,7 @@ def _enter_refund(order: _Order, charge_id: int, at: datetime) -> Receipt:
 
 _BY_KEY = CompiledSelect(lambda: Refund.objects.filter(key=Param("key")).values_list(*COLUMNS))
 
-# The conditional updates: of two that want the same cents, or settle the same refund, one
-# finds nothing to change.
+# The conditional updates: of two calls for the same cents or the same refund, one changes nothing.
 _HOLD = CompiledUpdate(
     lambda: Charge.objects.filter(
         pk=Param("pk"), amount_minor__gte=F("refunded_minor") + F("held_minor") + AMOUNT

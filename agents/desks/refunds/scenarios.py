@@ -1,7 +1,7 @@
-"""The gallery: runs that show the interesting paths, each with what will be seen.
+"""The gallery: runs that show the interesting paths, each with what to watch for.
 
-They are data, in one list as the page shows them. With the demo model each goal comes to the end
-that is named; a real model may take another way, and the policy holds all the same.
+The page shows them in this order. With the demo model each goal comes to the stated end; a real
+model may take another way, but the policy still applies.
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class LaunchScenario:
-    """One launch that is worth a look."""
+    """One launch in the gallery."""
 
     key: str
     title: str
-    watch: str  # what will be seen, and why
+    watch: str  # what to watch for, and why
     ends: str  # how it ends with the demo model
-    goal: str  # as a customer or a colleague writes it
-    subject: int | None  # the demo customer it is about; None: it is about a day
+    goal: str  # as a customer or a colleague would write it
+    subject: int | None  # the demo customer; None: it is about a day
     pattern: str = "supervisor"
-    workflow: str = ""  # that it follows, by the name it ships under
-    off: tuple[str, ...] = ()  # tools that are switched off when the run comes to call them
+    workflow: str = ""  # the name of a shipped workflow
+    off: tuple[str, ...] = ()  # tools that are switched off when the run calls them
 
 
-# What a pattern does, in the order of the gallery.
+# What each pattern does, in the order of the gallery.
 PURPOSES = {
     "supervisor": "One agent. The policy checks every action before it runs.",
     "routing": "A router passes the case to one specialist, and to the next if that one declines.",

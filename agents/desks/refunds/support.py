@@ -1,4 +1,4 @@
-"""Read what the desk's specialists know: subscriptions, incidents, the team offer."""
+"""Read the specialists' data: subscriptions, incidents, the team offer."""
 
 from __future__ import annotations
 
@@ -12,23 +12,22 @@ from agents.desks.refunds.models import Subscription
 
 @dataclass(frozen=True)
 class PlanFacts:
-    """What a customer pays for, and what of that can go back. Amounts in minor units."""
+    """A customer's plan and its refundable part. Amounts in minor units."""
 
     customer_name: str
-    plan: str  # "" where nothing was ever paid
+    plan: str  # "" if nothing was ever paid
     price_minor: int
     currency: str
     age_days: int  # whole days since it was paid
-    refunded_minor: int  # of the latest charge, or held for a refund that is under way
-    refundable_minor: int  # of the price, as far as the latest charge has it left
+    refunded_minor: int  # of the latest charge, refunded or held
+    refundable_minor: int  # of the price, limited by what the latest charge has left
     is_subscription: bool
 
 
 def paid_plan(*, book_id: int, customer_number: int, at: datetime) -> PlanFacts | None:
-    """Return a customer's newest subscription, else their latest charge; None for nobody.
+    """Return a customer's newest subscription, else their latest charge; None without a customer.
 
-    What can go back is what the ledger has left: whatever was refunded on the latest charge
-    counts against the price.
+    Any refund on the latest charge counts against the refundable price.
     """
     found = billing.account(book_id=book_id, customer_number=customer_number, at=at)
     if found is None:
@@ -58,7 +57,7 @@ def paid_plan(*, book_id: int, customer_number: int, at: datetime) -> PlanFacts 
 
 
 def open_incident() -> dict[str, Any]:
-    """Return the incident that customers feel now."""
+    """Return the incident that now affects customers."""
     return {
         "incident_id": "INC-4021",
         "service": "public-api",
@@ -68,7 +67,7 @@ def open_incident() -> dict[str, Any]:
 
 
 def team_offer() -> dict[str, Any]:
-    """Return the plan that teams are offered, its price a month."""
+    """Return the plan offered to teams, with its monthly price."""
     return {
         "recommended_plan": "team_plus",
         "currency": "USD",

@@ -1,4 +1,4 @@
-"""What the console asks of the business behind refunds: see `agents.systems`."""
+"""The business behind refunds, as the protocol in `agents.systems` requires."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ CUSTOMER = "user_id"  # the argument that names one
 CHOICE = re.compile(r"\((\d+)\)\Z", re.ASCII)  # the number in "Anna (42)"
 NUMBER = re.compile(r"0|[1-9]\d{0,18}", re.ASCII)  # as keys write it: one number, one key
 DIGITS = 18  # of the longest number
-SHORTEST_NAME = 3  # letters: shorter parts of a name stand in every other sentence
+SHORTEST_NAME = 3  # letters; shorter parts of a name occur in too many sentences
 IN_BOOKS = {"issue_refund", "send_refund_email", "send_reply"}  # tools that write to them
 
 
 class RefundSystem:
-    """Books of customers, what they paid, got back and were written to."""
+    """Books of customers with their charges, refunds and mails."""
 
     title, kind, patterns = "Refunds", "customer", PATTERNS
     notice = Notice(
@@ -86,7 +86,7 @@ class RefundSystem:
         chosen = CHOICE.search(text)
         number = chosen[1] if chosen else text
         if number.isascii() and number.isdigit() and len(number) <= DIGITS:
-            return [KnownSubject(number, text)]  # the launch says whether it is one
+            return [KnownSubject(number, text)]  # the launch checks that it exists
         called = billing.customers_called(text, book_id=book_id, most=most)
         return [KnownSubject(str(number), name) for number, name in called]
 
@@ -163,7 +163,7 @@ class RefundSystem:
         for model, name in ((Refund, "refund"), (SentMail, "mail")):
             lost = model._default_manager.filter(~Exists(mine)).order_by("pk")
             for key in lost.values_list("key", flat=True).iterator():
-                if ":" in key:  # others are none of a run
+                if ":" in key:  # other keys belong to no run
                     yield f"{name} {key}"
 
 
@@ -190,7 +190,7 @@ def _trace(effect: Effect, refund: Refund | None, mail: SentMail | None, is_eras
 
 
 def _to(customer: Customer, effect: Effect) -> tuple[str, str]:
-    """Return who got money or a mail, and who should have, in words."""
+    """Return who received money or a mail, and who should have, in words."""
     word = "customer {} in book {}"
     there = word.format(customer.number, customer.book_id)
     return there, word.format(effect.subject_key, effect.run.book_id)

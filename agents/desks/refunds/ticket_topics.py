@@ -1,4 +1,4 @@
-"""Tell what a ticket is about, from its words."""
+"""Classify a ticket by its words."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _REACH = 3  # words that a negation before them denies
 
 
 def is_about(topic: str, ticket: str) -> bool:
-    """Tell whether a ticket is about one topic and more so than about any other.
+    """Tell whether a ticket is about one topic more than about any other.
 
-    Whole words count, not parts of words, and not what is denied: who is unsure says no, so
-    that somebody else, in the end a person, looks at it (ROU-Q2).
+    Only whole words count, and not negated ones: an unsure specialist says no, so that another one
+    or finally a person looks at it (ROU-Q2).
     """
     hits = {name: _hits(keywords, ticket) for name, keywords in TOPICS.items()}
     others = max(count for name, count in hits.items() if name != topic)
@@ -29,7 +29,7 @@ def is_about(topic: str, ticket: str) -> bool:
 
 
 def _hits(keywords: tuple[str, ...], ticket: str) -> int:
-    """Return how many words of the ticket are keywords and are not denied."""
+    """Return the number of keywords in the ticket that are not negated."""
     words = _WORD.findall(ticket.lower())
     known = {keyword + ending for keyword in keywords for ending in _ENDINGS}
     return sum(

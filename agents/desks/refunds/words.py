@@ -1,4 +1,4 @@
-"""What pages say of refunds: of rules, limits, what they stop, and why they ask."""
+"""The words of pages about refunds: rules, limits, why they block and why they ask."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the demo model says in each role of the refund desk, and how it fails where a goal asks."""
+"""The demo model's replies in each role of the refund desk, and its failures on demand."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _ACTORS: dict[str, Callable[[Json], str]] = {
 
 
 def unless_it_fails(actor: Callable[[Json], str]) -> Callable[[Json], str]:
-    """Return an actor that fails as a model's server does where its goal asks for that."""
+    """Return an actor that fails like a model server if its goal asks for that."""
 
     def answer(inputs: Json) -> str:
         match read_goal(inputs["goal"]).misfortune:

@@ -1,8 +1,8 @@
-"""What the demo model understands of a goal.
+"""The demo model's understanding of a goal.
 
-It is no language model: it looks for a customer (`user_id=7`, `customer 7`, or Anna and Max by
-name), an amount (`500 USD`, `USD 500`, `$500`) and whether a refund is asked for at all. The
-phrases of `Misfortune` in a goal make it misbehave, to show what the console does about it.
+It is not a language model: it looks for a customer (`user_id=7`, `customer 7`, or Anna and Max by
+name), an amount (`500 USD`, `USD 500`, `$500`) and a request for a refund. The phrases of
+`Misfortune` in a goal make it misbehave, to show how the console responds.
 """
 
 from __future__ import annotations
@@ -16,33 +16,33 @@ _NAMES = {"anna": ANNA, "max": MAX}
 
 
 class Misfortune(StrEnum):
-    """Each value is the phrase that brings it about, in any case of letters.
+    """Each value is the phrase that causes it, in any case.
 
-    They are phrases that nobody uses who simply wants a refund.
+    People who simply want a refund do not use these phrases.
     """
 
     NO_REASON = "without a reason"  # the refund is proposed without one
     NO_CONTEXT = "without checking first"  # the refund is the first thing proposed
     TWICE = "same refund twice"  # the refund is proposed again, in other words, once it is paid
     LOOP = "in a loop"  # the context is read again and again
-    STRANGER = "pay another customer"  # the refund goes to somebody else
+    STRANGER = "pay another customer"  # the refund goes to someone else
     FALSE_CLAIM = "falsely claim a refund"  # the answer speaks of a refund that was never made
     OWN_WORDS = "in its own words"  # a letter names an amount instead of referring to the fact
-    WRONG_DESK = "wrong desk first"  # the case is put to somebody else's specialist to begin with
-    NO_PAYMENTS = "leave out payments"  # the plan does without a worker that it needs
-    OTHER_REGION = "look at another region"  # the tasks ask about a region nobody wants
-    ROSY = "say all is well"  # the brief names a health that the facts do not show
+    WRONG_DESK = "wrong desk first"  # the case first goes to the wrong specialist
+    NO_PAYMENTS = "leave out payments"  # the plan lacks a required worker
+    OTHER_REGION = "look at another region"  # the tasks are about the wrong region
+    ROSY = "say all is well"  # the brief states a better health than the facts
     HALT = "on legal hold"  # the judge of a workflow halts it
-    UNSATISFIED = "never satisfied"  # its agent wants every version improved once more
+    UNSATISFIED = "never satisfied"  # its agent wants every version improved again
     UNSURE = "the judge is unsure"  # and asks a person, once
-    BABBLE = "the judge babbles"  # and says nothing that can be read
-    BROKEN_JSON = "broken json"  # the proposal breaks off in the middle
-    TIMEOUT = "model timeout"  # no answer ever comes
+    BABBLE = "the judge babbles"  # and its reply is unreadable
+    BROKEN_JSON = "broken json"  # the proposal is truncated
+    TIMEOUT = "model timeout"  # no answer comes
     RATE_LIMIT = "model rate limit"  # the model's server refuses every call
 
 
-# What the letters of the gallery say to the same end: a goal holds what its author wants, not what
-# the demo model shall do.
+# Phrases in the gallery's letters with the same effect, as a goal should hold what its author wants
+# and no instructions for the demo model.
 LETTERS = {
     Misfortune.NO_REASON: "rather not say why",
     Misfortune.NO_CONTEXT: "please skip the checks",
@@ -68,7 +68,7 @@ _PHRASE = re.compile(rf"\b(?:{'|'.join(_BY_PHRASE)})\b")
 
 @dataclass(frozen=True)
 class Goal:
-    """What is wanted, as far as it was understood."""
+    """A goal as understood."""
 
     customer: int
     amount_usd: float | None  # None: no amount is named
@@ -87,7 +87,7 @@ _REFUND = re.compile(r"\brefund|\breimburse|\bmoney back\b|\b(?:pay|give|send)\b
 
 
 def read_goal(text: str) -> Goal:
-    """Return what the demo model makes of a goal; without a customer it thinks of Anna."""
+    """Return a goal as the demo model understands it; without a customer it assumes Anna."""
     misfortunes = {_BY_PHRASE[phrase] for phrase in _PHRASE.findall(text.lower())}
     return Goal(
         customer=_customer(text),
@@ -106,6 +106,6 @@ def _customer(text: str) -> int:
 
 
 def _amount(text: str) -> float | None:
-    # The customer's number goes first: in "customer 7 USD 50" it is no amount.
+    # The customer's number is removed first: in "customer 7 USD 50" it is not an amount.
     found = _AMOUNT.search(_CUSTOMER.sub(" ", text))
     return float((found[1] or found[2]).replace(",", "")) if found else None

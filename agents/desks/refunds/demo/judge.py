@@ -1,4 +1,4 @@
-"""The judge that the demo model plays: it heeds triggers and output, and errs at times."""
+"""The demo model as judge: it considers triggers and output, and errs on demand."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def judge_reply(inputs: Json) -> str:
 
 
 def _claims(inputs: Json) -> bool:
-    """Tell whether an output speaks of a refund; a workflow that ships makes none."""
+    """Tell whether an output claims a refund; the shipped workflows make none."""
     return "refunded in full" in inputs.get("output", "")
 
 

@@ -1,4 +1,4 @@
-"""The planner that the demo model plays: every worker once, unless the goal leads it astray."""
+"""The demo model as planner: every worker once, unless the goal makes it err."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _WORKERS = (("sales_worker", True), ("payments_worker", True), ("inventory_worke
 
 
 def planner_reply(inputs: Json) -> str:
-    """Return the plan as it would arrive: JSON, or what should have been."""
+    """Return the plan as it would arrive: JSON, or broken JSON."""
     misfortune = read_goal(inputs["goal"]).misfortune
     args = {"report_date": inputs["report_date"], "region": inputs["region"]}
     if misfortune == Misfortune.OTHER_REGION:

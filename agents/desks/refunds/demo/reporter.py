@@ -1,4 +1,4 @@
-"""The reporter that the demo model plays: the facts of the day, and one thing to do."""
+"""The demo model as reporter: the facts of the day, and one recommendation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from agents.desks.refunds.demo.writer import usd
 
 
 def reporter_reply(inputs: Json) -> str:
-    """Return the brief that the aggregate bears out."""
+    """Return the brief that the aggregate supports."""
     if read_goal(inputs["goal"]).misfortune == Misfortune.ROSY:
         return "Health is green, there is nothing to do."
     return " ".join(_sentences(inputs["aggregate"]))

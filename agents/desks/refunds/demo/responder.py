@@ -1,4 +1,4 @@
-"""The responder that the demo model plays: what the specialist found, in a sentence or two."""
+"""The demo model as responder: the specialist's findings in a sentence or two."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from agents.desks.refunds.demo.writer import usd
 
 
 def responder_reply(inputs: Json) -> str:
-    """Return the answer that the last observation bears out."""
+    """Return the answer that the last observation supports."""
     seen = inputs["history"][-1]["observation"]
     found = seen["result"]
     if read_goal(inputs["goal"]).misfortune == Misfortune.FALSE_CLAIM:

@@ -1,4 +1,4 @@
-"""The router that the demo model plays: whoever's field the goal names, then the others."""
+"""The demo model as router: first the specialists whose field the goal names, then the others."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LONGEST = 300  # characters of a ticket
 
 
 def router_reply(inputs: Json) -> str:
-    """Return the next route as it would arrive: JSON, or what should have been."""
+    """Return the next route as it would arrive: JSON, or broken JSON."""
     goal = read_goal(inputs["goal"])
     wrong = goal.misfortune == Misfortune.WRONG_DESK
     target = _target(inputs["goal"], inputs["forbidden_targets"], wrong=wrong)
@@ -22,7 +22,7 @@ def router_reply(inputs: Json) -> str:
 
 
 def _target(goal: str, forbidden: list[str], *, wrong: bool) -> str:
-    """Return who is asked next: those whose field it is first, unless the wrong desk is wanted."""
+    """Return the next specialist: the goal's field first, unless the wrong desk is demanded."""
     by_fit = sorted(TOPICS, key=lambda topic: is_about(topic, goal) == wrong)
     left = [name for topic in by_fit if (name := f"{topic}_specialist") not in forbidden]
     return left[0] if left else f"{by_fit[0]}_specialist"

@@ -1,7 +1,7 @@
-"""The agent that carries out a workflow's steps, as the demo model plays it.
+"""The demo model as the agent of a workflow's steps.
 
 It commits to its instruction, reads the customer's context, writes what it read, and sends the
-text that was checked. It never admits a drift of its own: what catches it is the evidence.
+checked text. It never admits a deviation, so only the evidence reveals one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ NOT_KNOWN = "is not known."
 
 
 def commitment_reply(inputs: Json) -> str:
-    """Return what the agent means to do in a step."""
+    """Return the agent's commitment for a step."""
     tools = [f"call {tool}" for tool in inputs["tools"]]
     return json.dumps(
         {
@@ -35,7 +35,7 @@ def commitment_reply(inputs: Json) -> str:
 
 
 def execution_reply(inputs: Json) -> str:
-    """Return the next answer of the agent, in the form that is asked for."""
+    """Return the agent's next reply in the requested form."""
     match inputs["answer_as"]:
         case "action":
             return json.dumps(_action(inputs))
@@ -49,7 +49,7 @@ def execution_reply(inputs: Json) -> str:
 
 
 def assessment_reply(inputs: Json) -> str:
-    """Return how the agent finds that it did: as committed, whatever it did."""
+    """Return the agent's assessment: as committed, whatever it did."""
     return json.dumps({"met_commitment": True, "deviations": [], "concerns": [], "unexpected": []})
 
 
@@ -109,5 +109,5 @@ def _memo(facts: str, found: dict[str, str]) -> str:
 
 
 def _last(inputs: Json) -> str:
-    """Return the output of the step before."""
+    """Return the output of the previous step."""
     return str(list(inputs["earlier_outputs"].values())[-1])

@@ -1,4 +1,4 @@
-"""The worker that the demo model plays: context, refund, email, answer."""
+"""The demo model as worker: context, refund, email, answer."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from agents.desks.refunds.demo.goals import ANNA, MAX, Goal, Misfortune, read_go
 from agents.desks.refunds.demo.writer import told_of_refund, usd, who_is
 
 CONTEXT, REFUND, MAIL = "get_refund_context", "issue_refund", "send_refund_email"
-SENT_BACK = "person.sent_back"  # in place of a rule, where a person said so
-UNCHECKED_USD = 100.0  # what is proposed where neither the goal nor the context names an amount
+SENT_BACK = "person.sent_back"  # in place of a rule, if a person sent it back
+UNCHECKED_USD = 100.0  # proposed if neither the goal nor the context names an amount
 _REASONS = {
     "refund_exceeds_last_charge": "the amount is more than the last charge",
     "refund_amount_must_be_positive": "the amount is not above zero",
@@ -19,7 +19,7 @@ _REASONS = {
 
 
 def worker_reply(inputs: Json) -> str:
-    """Return the worker's next proposal as it would arrive: JSON, or what should have been."""
+    """Return the worker's next proposal as it would arrive: JSON, or broken JSON."""
     goal = read_goal(inputs["goal"])
     proposal = json.dumps(_proposal(goal, inputs))
     if goal.misfortune == Misfortune.BROKEN_JSON and '"issue_refund"' in proposal:
@@ -44,7 +44,7 @@ def _proposal(goal: Goal, inputs: Json) -> Json:
 
 
 def _heeding(block: Json) -> Json:
-    """Propose the amount that a person named when they sent a refund back; nothing without one."""
+    """Propose the amount that a person named when sending a refund back, if any."""
     args = block["action"].get("args", {})
     amount = read_goal(block["sentence"]).amount_usd
     if block["action"].get("name") != REFUND or amount in (None, args.get("amount_usd")):

@@ -1,4 +1,4 @@
-"""The writer that the demo model plays: the closing answer, from the history alone."""
+"""The demo model as writer: the closing answer, from the history alone."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from agents.core.requests import Json
 
 
 def writer_reply(inputs: Json) -> str:
-    """Return a few sentences that say what the history shows was done."""
+    """Return a few sentences on what was done according to the history."""
     done = [
         (past["executed_action"]["name"], past["observation"])
         for past in inputs["history"]
@@ -25,17 +25,17 @@ def writer_reply(inputs: Json) -> str:
 
 
 def told_of_refund(amount_usd: float, *, customer: int, mailed: bool) -> str:
-    """Return the sentence about a refund that was made."""
+    """Return the sentence about a refund."""
     mail = "the customer was told by email" if mailed else "no email was sent"
     return f"{usd(amount_usd)} was refunded to customer {customer}; {mail}."
 
 
 def who_is(customer: int, seen: Json) -> str:
-    """Return who a customer is, as a sentence begins; of one that was erased there is no name."""
+    """Return a customer as the beginning of a sentence; an erased one has no name."""
     name = seen["user"]["name"]
     return f"Customer {customer} is {name}" if name else f"Customer {customer} has no name on file"
 
 
 def usd(amount: float) -> str:
-    """Return an amount as an answer names it: 1,200.00 USD."""
+    """Return an amount for an answer: 1,200.00 USD."""
     return f"{amount:,.2f} USD"

@@ -1,1 +1,1 @@
-"""What a demo shows: fourteen days of history and requests that wait."""
+"""The demo's contents: fourteen days of history and open requests."""

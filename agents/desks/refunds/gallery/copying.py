@@ -1,8 +1,8 @@
 """Copy a run with all that belongs to it: new keys, another customer, another time.
 
-Models are copied by their own description, parents before children, so a column that is added
-comes along. Hashes are made again: the copy's chain holds, its effects match their arguments.
-Long, as each table that holds a copy of something else has its own function.
+Tables are copied by their models, parents before children, so that new columns are included. Hashes
+are recomputed: the copy's chain is valid and its effects match their arguments.
+Long, as each table with copies of other data has its own function.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ COPIED: tuple[type[Model], ...] = (
     *(Book, Customer, Charge, Subscription, DailyMetrics),
     *(Run, Step, Escalation, Effect, Refund, SentMail),
 )
-_NUMBERS = {"user_id", "customer", "subject", "number", "id"}  # keys of JSON that name the customer
-UNIQUE = ("reference", "launch_token")  # columns whose values must not come twice
-_BUSY = ("ask", "use")  # kinds of steps that take a run's time; a wait for a person takes none
+_NUMBERS = {"user_id", "customer", "subject", "number", "id"}  # JSON keys that name the customer
+UNIQUE = ("reference", "launch_token")  # columns with unique values
+_BUSY = ("ask", "use")  # kinds of steps that take the run's own time, unlike waits for a person
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)")
 
 Clock: TypeAlias = Callable[[datetime], datetime]
@@ -63,7 +63,7 @@ Rows: TypeAlias = dict[tuple[type[Model], Any], Any]  # of this database, by key
 
 @dataclass(frozen=True)
 class Original:
-    """A run that was driven, with everything that belongs to it."""
+    """A driven run with everything that belongs to it."""
 
     run: Run
     number: int  # of the customer it is about, or of the demo's first
@@ -73,12 +73,12 @@ class Original:
 
     @cached_property
     def hashed_bodies(self) -> Sequence[Mapping[str, Json]]:
-        """Return the value behind each hash in a row or the record, those within others first."""
+        """Return the value behind each hash in a row or the record, innermost first."""
         return dict(_hashed_texts(self)), dict(_hash_sources(self))
 
 
 def read_original(run_id: UUID) -> Original:
-    """Read a run whose book is its own, as every demo run's is."""
+    """Read a run with its own book, as every demo run has."""
     run = Run.objects.get(pk=run_id)
     of_run, of_book, of_charge = (
         {"run": run},
@@ -110,9 +110,9 @@ def read_original(run_id: UUID) -> Original:
 
 
 def _part_steps(steps: Sequence[Step]) -> None:
-    """End each step that was written together with the next one where the next begins.
+    """Let each step that was recorded together with the next end where that one begins.
 
-    A line said between two of them has its own time and parts nothing.
+    Recorded lines in between have their own time and are ignored.
     """
     for step, following in itertools.pairwise(s for s in steps if s.kind != "say"):
         if step.ended_at and step.ended_at == following.ended_at:
@@ -147,7 +147,7 @@ class Copy:
             self.pattern = _pattern(self.words)
 
     def rename(self, value: Json, key: str = "") -> Json:
-        """Return a value of a column or of JSON as the copy has it; `key` is what names it."""
+        """Return the copy's value for a column or in JSON; `key` is its name."""
         match value:
             case str() if _MOMENT.fullmatch(value):
                 return self.clock(datetime.fromisoformat(value)).isoformat()
@@ -166,7 +166,7 @@ class Copy:
         return value
 
     def rows(self, model: type[Model]) -> list[Any]:
-        """Return the new rows of a table whose parents are made."""
+        """Return the new rows of a table whose parents exist."""
         new = {(model, row.pk): self._row(model, row) for row in self.original.rows[model]}
         self.made.update(new)
         return list(new.values())
@@ -193,7 +193,7 @@ class Copy:
         return model(**columns)
 
     def chain(self) -> tuple[list[Event], list[EventText]]:
-        """Return the copy's events and their texts; its run gets the end of the chain."""
+        """Return the copy's events and texts, and set the end of the chain on its run."""
         run: Run = self.made[(Run, self.original.run.pk)]
         events, texts, end = [], [], (0, "")
         for old in self.original.events:
@@ -220,7 +220,7 @@ class Copy:
 
 
 def kept_rows(original: Original, workspace: Workspace) -> Rows:
-    """Return what stands in copies for the workspace, its policy and the people of originals."""
+    """Return the rows that replace the originals' workspace, policy and people in copies."""
     here = {user.username: user for user in User.objects.all()}
     people: Rows = {(User, pk): here[name] for pk, name in original.people.items() if name in here}
     run = original.run
@@ -232,14 +232,14 @@ def kept_rows(original: Original, workspace: Workspace) -> Rows:
 
 
 def write_copies(copies: Sequence[Copy]) -> None:
-    """Insert copies, table by table, in one transaction. Their chains are not sealed yet."""
+    """Insert copies, table by table, in one transaction; their chains are not sealed yet."""
     with transaction.atomic():
         for model in COPIED:
             rows = [row for copy in copies for row in copy.rows(model)]
             if model is not Run:  # whose chain has to end first; its key is known
                 model._default_manager.bulk_create(rows, batch_size=500)
         chains = [copy.chain() for copy in copies]
-        # As they would have been written, one after the other: the audit log reads by their keys.
+        # In the order of their times, as the audit log reads by key.
         events = sorted((e for chain, _ in chains for e in chain), key=lambda event: event.at)
         Event.objects.bulk_create(events, batch_size=500)
         EventText.objects.bulk_create((t for _, texts in chains for t in texts), batch_size=500)
@@ -249,14 +249,14 @@ def write_copies(copies: Sequence[Copy]) -> None:
 
 
 def _new_references(original: Original) -> dict[str, str]:
-    """Return a new value for each that may not come twice."""
+    """Return a new value for each unique one."""
     rows = [row for model in original.rows for row in original.rows[model]]
     references = [getattr(row, name, None) for row in rows for name in UNIQUE]
     return {old: f"{old.partition('_')[0]}_{secrets.token_hex(8)}" for old in references if old}
 
 
 def _hashed_texts(original: Original) -> Iterator[tuple[str, Json]]:
-    """Return each hash of an output that was accepted, with the text that an agent put out."""
+    """Return each hash of an accepted output, with the agent's text."""
     steps = original.rows[Step]
     accepted = {step.asked["facts"].get("sha256") for step in steps if step.kind == "say"}
     for text in {text for step in steps for text in _texts(step.reply)}:
@@ -265,7 +265,7 @@ def _hashed_texts(original: Original) -> Iterator[tuple[str, Json]]:
 
 
 def _texts(value: Json) -> Iterator[str]:
-    """Return the texts of a reply, also those in the JSON that a model wrote."""
+    """Return the texts of a reply, including those in a model's JSON."""
     match value:
         case str():
             yield value
@@ -279,7 +279,7 @@ def _texts(value: Json) -> Iterator[str]:
 
 
 def _hash_sources(original: Original) -> Iterator[tuple[str, Json]]:
-    """Yield each hash of JSON that a row or the record holds, with the value it is of."""
+    """Yield each hash of JSON in a row or the record, with its value."""
     yield sha256(original.run.goal), original.run.goal
     yield sha256(original.run.workflow), original.run.workflow
     yield sha256(original.run.outcome), original.run.outcome

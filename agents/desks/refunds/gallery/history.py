@@ -1,8 +1,8 @@
-"""Fill a demo workspace with a fortnight of runs, and with some requests that wait.
+"""Fill a demo workspace with a fortnight of runs and some open requests.
 
-Each case is driven once by the real engine with the demo model, elsewhere, and decided by the
-operation that the pages use. The copies differ in customer, number and time, and take as long as
-models and people do.
+Each case is driven once by the real engine with the demo model, in another process, and decided by
+the operation that pages use. Copies differ in customer, number and time, and take as long as models
+and people would.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from agents.llm import is_demo
 from agents.models import Escalation, Run, Step, Workspace
 
 DAYS = 14
-BEFORE_HISTORY = timedelta(days=DAYS + 1)  # when its workspace has to have begun
+BEFORE_HISTORY = timedelta(days=DAYS + 1)  # the least age of its workspace
 RUNS_A_DAY = 25
-NOW = timedelta(hours=1)  # what is newer is no past
-HOURS = (8, 19)  # UTC, of customers who write
+NOW = timedelta(hours=1)  # newer runs are not part of the past
+HOURS = (8, 19)  # UTC, in which customers write
 THINKS = (0.6, 2.0)  # seconds of a model's call
 DECIDES = (40, 25 * 60)  # seconds from a request to its decision
-WAITED = timedelta(minutes=2)  # between two requests that wait, the newest as old
+WAITED = timedelta(minutes=2)  # between open requests, and since the newest
 FIRST_NUMBER = 1000  # of an invented customer
 
 
 def start_history() -> Recording | None:
-    """Begin what `write_history` needs at a first start, while tables are made; else None."""
+    """Start recording for `write_history` while tables are made at a first start; else None."""
     is_first = not connection.introspection.table_names()
     return Recording([*CASES, *WAITING]) if is_first and is_demo() else None
 
@@ -42,10 +42,10 @@ def start_history() -> Recording | None:
 def write_history(
     workspace: Workspace, *, until: datetime, seed: int = 14, begun: Recording | None = None
 ) -> tuple[int, int]:
-    """Write fourteen days of runs that end before `until`, and what waits at that time.
+    """Write fourteen days of runs that end before `until`, and requests open at that time.
 
-    Return how many of both; 0 of what is there already. Raises Refused outside a demo workspace,
-    and where another model than the demo's answers.
+    Return both numbers, 0 for what already exists. Raises Refused outside a demo workspace, and
+    with another model than the demo's.
     """
     _check(workspace)
     runs, asked = (
@@ -82,7 +82,7 @@ def _past(
 
 
 def _with_waits(originals: Sequence[Original], until: datetime) -> Iterator[tuple[Original, Clock]]:
-    """Let each have come some minutes after the one before."""
+    """Space the requests some minutes apart."""
     chance = random.Random(0)  # noqa: S311 - nothing secret
     for place, original in enumerate(originals):
         began = until - WAITED * (len(originals) - place)
@@ -90,7 +90,7 @@ def _with_waits(originals: Sequence[Original], until: datetime) -> Iterator[tupl
 
 
 def _names(chance: random.Random) -> Iterator[str]:
-    """Return names of which no two that follow each other are the same."""
+    """Return names, never the same one twice in a row."""
     while True:
         yield from chance.sample(NAMES, len(NAMES))
 
@@ -103,7 +103,7 @@ def _check(workspace: Workspace) -> None:
 
 
 def _beginnings(until: datetime, chance: random.Random) -> Iterator[datetime]:
-    """Return when runs of the past begin: on working days more than on others."""
+    """Return when past runs begin: more on working days than on others."""
     for days in reversed(range(DAYS)):  # today is the last
         day = (until - timedelta(days=days)).replace(hour=0, minute=0, second=0, microsecond=0)
         many = RUNS_A_DAY if day.weekday() < 5 else RUNS_A_DAY // 4
@@ -113,9 +113,9 @@ def _beginnings(until: datetime, chance: random.Random) -> Iterator[datetime]:
 
 
 def _clock(original: Original, began: datetime, chance: random.Random) -> Clock:
-    """Return how a moment of the original becomes one of a copy that begins at `began`.
+    """Return the function from the original's times to those of a copy that begins at `began`.
 
-    Between two moments of the original a copy lets pass what a model or a person would take.
+    Between two times of the original, a copy takes as long as a model or a person would.
     """
     moments = _moments(original)
     answered = {s.ended_at for s in original.rows[Step] if s.kind == "ask"}
@@ -139,7 +139,7 @@ def _clock(original: Original, began: datetime, chance: random.Random) -> Clock:
 
 
 def _moments(original: Original) -> Sequence[datetime]:
-    """Return every moment of a run, in order; a deadline is none."""
+    """Return every time in a run, in order, except deadlines."""
     rows = [*original.rows[Step], *original.rows[Escalation], *original.events]
     values = [
         value

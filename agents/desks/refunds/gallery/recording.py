@@ -1,7 +1,7 @@
-"""Drive cases once by the real engine, in a database that is thrown away afterwards.
+"""Drive cases once with the real engine, in a temporary database.
 
-That is done by a process of its own (manage.py record_cases): what is copied from never stands
-among what people see, on whatever database the demo is.
+A separate process does this (manage.py record_cases), so that originals never appear among the rows
+that people see, whatever database the demo uses.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from agents.desks.refunds.gallery.copying import Original, read_original
 from agents.engine.advance import advance
 from agents.models import Escalation, Run, Workspace
 
-CASES, ORIGINALS = "cases", "originals"  # files of the folder that both processes know
+CASES, ORIGINALS = "cases", "originals"  # files in the folder that both processes share
 
 
 class Recording:
-    """Cases that are being driven, in a folder of their own."""
+    """Cases being driven, in their own folder."""
 
     def __init__(self, cases: Sequence[PastCase]) -> None:
-        """Start; meanwhile something else can be done."""
+        """Start the process, without waiting for it."""
         self._folder = TemporaryDirectory(prefix="opsconsole-recording-")
         folder = self._folder.name
         (Path(folder) / CASES).write_bytes(pickle.dumps(list(cases)))
@@ -47,7 +47,7 @@ class Recording:
         )
 
     def originals(self) -> list[Original]:
-        """Wait for a run for each case: ended, or waiting where the case has no answer."""
+        """Wait, and return a run for each case: ended or, if the case has no answer, waiting."""
         if self._process.wait():
             raise RuntimeError("The demo's cases could not be driven; its output says why.")
         with self._folder as folder:
@@ -56,7 +56,7 @@ class Recording:
 
 
 def record(folder: Path, workspace: Workspace) -> None:
-    """Drive the cases of a folder in a workspace, and write beside them what they came to."""
+    """Drive the cases in a folder in a workspace, and store the resulting runs there."""
     cases: list[PastCase] = pickle.loads((folder / CASES).read_bytes())  # noqa: S301 - our parent's
     originals = [_drive(case, workspace) for case in cases]
     (folder / ORIGINALS).write_bytes(pickle.dumps(originals))

@@ -1,4 +1,4 @@
-"""What the business keeps: one file per noun."""
+"""The tables of the business, one file per noun."""
 
 from agents.desks.refunds.models.charge import Charge
 from agents.desks.refunds.models.customer import Customer, Subscription

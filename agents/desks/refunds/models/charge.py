@@ -1,4 +1,4 @@
-"""A charge: money that a customer has paid, and how much of it went back."""
+"""A charge: a customer's payment, and how much of it was refunded."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from django.db.models import F, Q
 
 
 class Charge(models.Model):
-    """What is refunded and what is held for a refund never exceed what was paid."""
+    """Refunded and held amounts together never exceed the charge."""
 
     customer = models.ForeignKey("desk.Customer", models.CASCADE, related_name="charges")
     plan = models.CharField(max_length=40)
@@ -15,7 +15,7 @@ class Charge(models.Model):
     currency = models.CharField(max_length=3)
     paid_at = models.DateTimeField()
     refunded_minor = models.BigIntegerField(default=0)
-    held_minor = models.BigIntegerField(default=0)  # promised to refunds that are under way
+    held_minor = models.BigIntegerField(default=0)  # for refunds under way
 
     class Meta:
         constraints = [
@@ -24,7 +24,7 @@ class Charge(models.Model):
                 condition=Q(refunded_minor__gte=0, held_minor__gte=0),
                 name="charge_refunds_from_nought",
             ),
-            # The last guard of the cap, whatever the code above it does.
+            # The last guard of the cap, whatever the code does.
             models.CheckConstraint(
                 condition=Q(amount_minor__gte=F("refunded_minor") + F("held_minor")),
                 name="charge_refunds_within",

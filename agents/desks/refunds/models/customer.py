@@ -1,4 +1,4 @@
-"""A customer, and what they are subscribed to."""
+"""A customer, and their subscriptions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from django.db.models import Q
 
 
 class Customer(models.Model):
-    """Known by a number within its book."""
+    """A customer, identified by a number within a book."""
 
     book = models.ForeignKey("agents.Book", models.CASCADE, related_name="customers")
     number = models.BigIntegerField()

@@ -1,4 +1,4 @@
-"""A mail to a customer. Its row is there before it is sent."""
+"""A mail to a customer. Its row exists before it is sent."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LONGEST_FAULT = 300  # characters
 
 
 class MailState(StrEnum):
-    SENDING = "sending"  # after a crash nobody knows whether it left
+    SENDING = "sending"  # after a crash it is unknown whether it was sent
     SENT = "sent"
 
 
@@ -31,13 +31,13 @@ class SentMail(models.Model):
     reference = models.CharField(max_length=60, unique=True)
     started_at = models.DateTimeField()
     sent_at = models.DateTimeField(null=True)
-    # The error of server or connection that broke off the handover; "" if unknown.
+    # The error of server or connection that interrupted sending; "" if unknown.
     fault = models.CharField(max_length=LONGEST_FAULT, blank=True, default="", db_default="")
 
     class Meta:
         constraints = [
             models.CheckConstraint(condition=Q(amount_minor__gt=0), name="mail_above_nought"),
-            # Also the list of states: no other one fits.
+            # It also lists the states: no other fits.
             models.CheckConstraint(
                 condition=Q(state=MailState.SENDING, sent_at=None)
                 | Q(state=MailState.SENT, sent_at__isnull=False),

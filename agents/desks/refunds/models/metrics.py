@@ -1,4 +1,4 @@
-"""A day in numbers: what a region sold, how payments went, what is short in stock."""
+"""A day in numbers: a region's sales, payments and stock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A refund: part of a charge that is held to go back, went back, or was given up."""
+"""A refund: part of a charge that is held, paid back or released."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Refund(models.Model):
     currency = models.CharField(max_length=3)
     reason = models.TextField(blank=True)
     state = models.CharField(max_length=10, default=RefundState.HELD)
-    reference = models.CharField(max_length=60, unique=True)  # what the customer is told
+    reference = models.CharField(max_length=60, unique=True)  # for the customer
     held_at = models.DateTimeField()
     paid_at = models.DateTimeField(null=True)
     released_at = models.DateTimeField(null=True)
@@ -31,7 +31,7 @@ class Refund(models.Model):
     class Meta:
         constraints = [
             models.CheckConstraint(condition=Q(amount_minor__gt=0), name="refund_above_nought"),
-            # Paid or released, never both; and no other state than these fits.
+            # Paid or released, never both; no other state fits.
             models.CheckConstraint(
                 condition=Q(state=RefundState.HELD, paid_at=None, released_at=None)
                 | Q(state=RefundState.PAID, paid_at__isnull=False, released_at=None)

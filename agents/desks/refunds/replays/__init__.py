@@ -1,1 +1,1 @@
-"""What only replays recorded cases: no web process and no worker imports it."""
+"""Replays of recorded cases; no web process and no worker imports this."""

@@ -13,7 +13,7 @@ from agents.desks.refunds.profiles import REFERENCE
 from agents.operations.refusal import Refused
 
 _OWN_NAMES = {key: key for key in ("max_steps", "max_tool_calls", "max_seconds")}
-_BUDGETS = {  # what a pattern's budgets are called in a case, and in a policy
+_BUDGETS = {  # names of a pattern's budgets in a case, and in a policy
     "supervisor": _OWN_NAMES,
     "routing": {
         "max_route_attempts": "max_steps",
@@ -38,8 +38,8 @@ _POLICY = {
     "max_refund_per_run_usd": "run_limit_minor",
 }
 _SIMULATED = ("faults", "registry_remove", "registry_add", "tool_arg_types")
-_PAUSE = "aggregate_sleep_s"  # time that passes between the last task and the brief
-_SWITCHES = ("inbox", "judge")  # whether there is somebody to ask, and a judge at all
+_PAUSE = "aggregate_sleep_s"  # seconds between the last task and the brief
+_SWITCHES = ("inbox", "judge")  # whether there are people to ask, and a judge
 _FOLLOWED = ("workflow", "inputs")  # the document of a workflow and its parameters
 _KEYS = (
     *("budget", "policy", "human", "allowed_policy", "allowed_execution"),
@@ -48,7 +48,7 @@ _KEYS = (
 
 
 def read_config(config: Json, *, pattern: str) -> tuple[Limits, dict[str, Json]]:
-    """Return the limits and the simulation that a case's config asks for. Raises Refused."""
+    """Return the limits and the simulation of a case's config. Raises Refused."""
     if not isinstance(config, dict):
         raise _bad("The config is a JSON object.")
     for key in config:
@@ -120,7 +120,7 @@ def _part(
 
 
 def _cents(value: Json) -> int:
-    """Return a limit in minor units; a fraction of a cent is no money and is cut off."""
+    """Return a limit in minor units, without fractions of a cent."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise _bad(f"A limit in USD is a number, not {value!r}.")
     exact = Decimal(str(value)) * 100
@@ -136,7 +136,7 @@ def _faults(faults: Json) -> list[Json]:
 
 
 def _check_fault(fault: Json) -> None:
-    """Refuse a fault that the simulation would not understand. Raises Refused."""
+    """Refuse a fault that the simulation does not know. Raises Refused."""
     if not isinstance(fault, dict) or not isinstance(fault.get("target"), str):
         raise _bad('A fault names its "target", a tool.')
     if fault.get("do") not in (None, "raise", "return"):

@@ -1,4 +1,4 @@
-"""A program that plays the person, for demos and recorded cases; shown as such in the record."""
+"""A program that plays the person in demos and recorded cases; the record shows that."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from agents.operations.refusal import Refused
 
 @dataclass(frozen=True)
 class Human:
-    """What the simulated person does with every refund that is put to them."""
+    """The simulated person's behaviour for every escalated refund."""
 
     approve: bool
-    cap_minor: int | None = None  # grants at most this; None: the amount as it is
+    cap_minor: int | None = None  # grants at most this; None: the full amount
     revised_action: Json = None  # wants this action instead
     comment: str = ""
 
@@ -38,14 +38,14 @@ def read_human(said: Json) -> Human:
 
 
 def _cap(value: Json) -> int:
-    """Return a cap in minor units; a fraction of a cent is no money and is cut off (sup-005)."""
+    """Return a cap in minor units, without fractions of a cent (sup-005)."""
     if isinstance(value, float) and abs(value) < MAX_MINOR:
         return int((Decimal(repr(value)) * 100).to_integral_value(ROUND_DOWN))
     return _amount(value)
 
 
 def _amount(value: Json) -> int:
-    """Return an amount in USD as minor units. Raises Refused for what is none."""
+    """Return an amount in USD as minor units. Raises Refused if it is not one."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise Refused("bad_human", f"What a person grants is a number in USD, not {value!r}.")
     try:
@@ -55,7 +55,7 @@ def _amount(value: Json) -> int:
 
 
 def decide_simulated(escalation: Escalation, human: Human, *, at: datetime) -> Escalation:
-    """Decide as the simulated person would; what they may not do, they reject. Raises Refused."""
+    """Decide as the simulated person would, rejecting what they may not approve. Raises Refused."""
     if not escalation.workspace.is_demo:
         raise Refused("simulated", "A simulated person decides only in a demo workspace.")
     by = ensure_simulated_person(workspace=escalation.workspace, role=Role.REVIEWER, at=at)
@@ -75,7 +75,7 @@ def decide_simulated(escalation: Escalation, human: Human, *, at: datetime) -> E
 
 
 def _intends(escalation: Escalation, human: Human) -> tuple[bool, int | None, str]:
-    """Return approve, amount and comment, in the reference's words."""
+    """Return approval, amount and comment, in the reference's words."""
     requested = escalation.amount_minor
     if not human.approve:
         return False, None, human.comment or "rejected"
@@ -92,7 +92,7 @@ def _intends(escalation: Escalation, human: Human) -> tuple[bool, int | None, st
 
 
 def _revision(escalation: Escalation, human: Human) -> tuple[bool, int | None, str]:
-    """Take a revision for what a person may do: lower the amount. Anything else is refused."""
+    """Return a revision as a lowered amount, the only one a person may make. Raises Refused."""
     asked = to_model_units(escalation.action)
     wanted = human.revised_action
     amount = wanted.get("args", {}).get("amount_usd") if isinstance(wanted, dict) else None

@@ -1,4 +1,4 @@
-"""Letters to customers, as tools send them and find them by their key."""
+"""Letters to customers: sent by tools, and found by key."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agents.tools import Context, OutcomeUnknown
 
 
 def send(post: Callable[..., SentMail], context: Context, **letter: Json) -> Json:
-    """Return what came of a letter that `post` is to send. Raises OutcomeUnknown."""
+    """Send a letter with `post` and return the result. Raises OutcomeUnknown."""
     try:
         sent = post(book_id=context.book_id, key=context.key, at=context.at, **letter)
     except mail.MailRefused as error:
@@ -22,7 +22,7 @@ def send(post: Callable[..., SentMail], context: Context, **letter: Json) -> Jso
 
 
 def find(key: str) -> Json:
-    """Return what came of the letter of a key, None where there is none. Raises OutcomeUnknown."""
+    """Return the result of a key's letter, None if there is none. Raises OutcomeUnknown."""
     known = mail.find(key=key)
     if known and known.state != "sent":
         raise OutcomeUnknown(key)

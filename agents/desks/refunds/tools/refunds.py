@@ -50,7 +50,7 @@ REFUND = replace(
 
 
 def _context_sentences(found: Json) -> dict[str, str]:
-    """Return what may be said of a customer's context, by name."""
+    """Return sentences on a customer's context by name."""
     said = {"window": f"A charge can be refunded for {_window(found)} days."}
     name, charge = str(found["user"]["name"]), found["billing"]
     if is_plain_name(name):
@@ -79,7 +79,7 @@ def get_refund_context(context: Context, *, user_id: int) -> Json:
 
 
 def policy_hint(limits: Limits) -> dict[str, Json]:
-    """Return what a context says of the policy."""
+    """Return the part of a context about the policy."""
     own, told = refund_limits(limits), limits.reference.told_limit_minor
     return {
         "auto_refund_limit_minor": own.auto_limit_minor if told is None else told,
@@ -90,7 +90,7 @@ def policy_hint(limits: Limits) -> dict[str, Json]:
 def _hold(
     context: Context, *, user_id: int, amount_minor: Minor, reason: str | None = None
 ) -> None:
-    """Hold the amount on the charge; what cannot be held the refund itself will refuse."""
+    """Hold the amount on the charge; if that is impossible, the refund itself will refuse it."""
     with suppress(refunds.RefundRefused):
         refunds.reserve(**_pay_request(context, user_id, amount_minor, reason or ""))
 
@@ -105,7 +105,7 @@ def _find_refund(key: str) -> Json:
 
 
 def _valid_refund(result: Json, args: Json) -> bool:
-    """An "ok" names the amount that was asked for; anything else paid nothing (SUP-Q30)."""
+    """Tell whether an "ok" names the requested amount; any other result paid nothing (SUP-Q30)."""
     if result.get("status") != "ok":
         return True
     paid = result.get("refund")

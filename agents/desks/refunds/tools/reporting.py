@@ -1,4 +1,4 @@
-"""Report workers: each reads one source of a day's numbers, and says so where there are none."""
+"""Report workers: each reads one source of a day's numbers, or reports that there are none."""
 
 from __future__ import annotations
 
@@ -31,8 +31,7 @@ def _are_names(value: Json) -> bool:
     return isinstance(value, list) and all(isinstance(name, str) for name in value)
 
 
-# What a source may report. A part that is absent is missing data; one of another kind is a
-# broken reply.
+# What a source may report. An absent part is missing data; one of another type is a broken reply.
 _FIELDS: Mapping[str, _Check] = {
     "gross_sales_minor": _is_count,
     "gross_sales_usd": _is_count,
@@ -50,7 +49,7 @@ _FIELDS: Mapping[str, _Check] = {
 
 
 def in_contract(reply: Json, args: Json) -> bool:
-    """Tell whether a worker's reply is one: done, with facts of the kinds that are known."""
+    """Tell whether a worker's reply is valid: done, with facts of the known types."""
     facts = reply.get("result")
     if reply.get("status") != "done" or not isinstance(facts, dict):
         return False
@@ -76,8 +75,8 @@ def inventory_worker(context: Context, *, report_date: str, region: str) -> Json
 
 
 def _report(source: str, read: Callable[..., Json], context: Context, day: str, at: str) -> Json:
-    # A plain function in a thread of its own, as most clients of reporting systems are: past its
-    # deadline it goes on, and what it then says comes too late.
+    # A plain function in its own thread, like most clients of reporting systems: it runs on after
+    # its deadline, and its reply comes too late.
     first = context.nth == 1
     time.sleep(metrics.seconds_of(source, book_id=context.book_id, first=first))
     facts = read(book_id=context.book_id, day=day, region=at)

@@ -1,4 +1,4 @@
-"""Specialists: each reads one field of the desk and answers tickets about it, or sends them on."""
+"""Specialists: each answers tickets about one field of the desk, or passes them on."""
 
 from __future__ import annotations
 
@@ -102,9 +102,9 @@ def _reroute_to(domain: str) -> Json:
 
 
 def _customer(context: Context, ticket: str) -> int:
-    """Return whom the case is about: the run's subject, whatever the ticket says (ROU-Q1).
+    """Return the case's customer: the run's subject, whatever the ticket says (ROU-Q1).
 
-    Only a replay on an isolated book is bound to nobody; there it is who was recorded.
+    Only a replay on an isolated book has no subject; there it is the recorded customer.
     """
     if context.subject_key:
         return int(context.subject_key)

@@ -1,4 +1,4 @@
-"""Bring customers and charges into a workspace's book."""
+"""Import customers and charges into a workspace's book."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the demo starts to have its cases driven: not for people."""
+"""Drive the demo's cases; started by the demo, not by people."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Command(BaseCommand):
     def handle(self, *, folder: Path, **options: Any) -> None:
         if connection.introspection.table_names():
             raise CommandError("Cases are recorded in an empty database, and this one is not.")
-        # As the models describe the tables: migrations are for databases that stay.
+        # Tables straight from the models: migrations are for lasting databases.
         settings.MIGRATION_MODULES = dict.fromkeys(app.label for app in apps.get_app_configs())
         call_command("migrate", run_syncdb=True, interactive=False, verbosity=0)
         at = timezone.now()

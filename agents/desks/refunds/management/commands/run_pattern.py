@@ -1,4 +1,4 @@
-"""Launch a run and drive it to its end, or to the first person."""
+"""Launch a run and drive it to its end, or until a person must decide."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ class Command(BaseCommand):
 def _trace_line(line: dict[str, Json]) -> str:
     """Return a line of the trace for people: a step, an attempt, a task or a phase.
 
-    A line of a pattern that writes others is told as it is.
+    Lines of other patterns are printed as they are.
     """
     if "task_id" in line:
         tries = f"{line['attempts_used']} attempt{'' if line['attempts_used'] == 1 else 's'}"
@@ -141,14 +141,14 @@ def _trace_line(line: dict[str, Json]) -> str:
 
 
 def _of_phase(line: dict[str, Json]) -> str:
-    """Return a phase with what came of it, where there is more to say than that it was."""
+    """Return a phase with its outcome, if it has one."""
     said = line.get("verdict") or line.get("person") or ", ".join(line.get("triggers", ()))
     round_ = f" round {line['round']}" if line["round"] else ""
     return f"     {line['step']} {line['phase']}{round_}{': ' if said else ''}{said}"
 
 
 def _workflow_of(config: Json, options: dict[str, Any]) -> dict[str, Json]:
-    """Return the workflow to follow and its inputs, of the config or by name."""
+    """Return the workflow to follow and its inputs, from the config or by name."""
     if options["pattern"] != "workflow":
         return {}
     given = [pair.partition("=") for pair in options["input"]]
@@ -174,7 +174,7 @@ def _config(path: Path | None, profile: str) -> Json:
 def _policy(
     workspace: Workspace, config: Json, options: dict[str, Any]
 ) -> tuple[PolicyVersion | None, Json]:
-    """Return the policy version to run under, and what is simulated. Raises Refused."""
+    """Return the policy version to run under, and the simulation. Raises Refused."""
     if options["profile"] == "strict":
         return workspace.policy, {}
     limits, simulation = read_config({} if config is None else config, pattern=options["pattern"])
@@ -184,7 +184,7 @@ def _policy(
 
 
 def _human(said: str | None, config: Json) -> Human | None:
-    """Return the simulated person, or None where a real one is asked. Raises Refused."""
+    """Return the simulated person, or None to ask a real one. Raises Refused."""
     if said is None:
         return read_human(config.get("human")) if config is not None else None
     if said == "ask":
@@ -202,7 +202,7 @@ def _human(said: str | None, config: Json) -> Human | None:
 
 
 def _actor(workspace: Workspace, name: str) -> User:
-    """Return the person who launches; in the demo workspace an unknown one becomes an operator."""
+    """Return the launcher; in the demo workspace an unknown one is created as operator."""
     if not workspace.is_demo:
         return user_named(name)
     user = User.objects.filter(username=name).first()
@@ -228,7 +228,7 @@ async def _driven(run: Run, human: Human | None, say: Any) -> None:
 
 
 def _is_settled(run: Run, human: Human | None, say: Any) -> bool:
-    """Tell whether there is nothing more to do here; let the simulated person decide."""
+    """Let the simulated person decide. Return whether there is nothing more to do here."""
     run.refresh_from_db()
     if run.state in ENDED:
         return True
