@@ -1,4 +1,4 @@
-"""A run as the reference prints one."""
+"""A run's result in the reference's form."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from agents.systems import SYSTEMS
 
 
 def result(run: Run, steps: Sequence[Step] | None = None) -> dict[str, Json]:
-    """Return a run as the reference prints one, with our `run_id` and what it waits for.
+    """Return a run's result in the reference's form, with our `run_id` and what it waits for.
 
-    It is derived from the run's steps; where the engine ended the run, its reason counts. Of a
-    run that was erased or archived only that is left, and of a desk that has gone no more is
-    read. `steps` are all of the run in their order, where the caller has read them.
+    It is derived from the run's steps, but an end by the engine takes precedence. For an erased or
+    archived run, or a missing desk, only that is known. `steps` are all steps in order, if the
+    caller has read them.
     """
     if run.is_emptied:
         times = {"erased_at": run.erased_at, "archived_at": run.archived_at}

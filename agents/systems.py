@@ -1,7 +1,7 @@
-"""The business behind each desk: what launch, engine and record ask of it.
+"""The interface to the business behind each desk, for launch, engine and record.
 
-A declared desk is entered by an adapter over its declarations; a desk that ships may enter one of
-its own. Whoever asks knows a run's desk by its name only.
+A declared desk is registered with an adapter over its declarations; a shipped desk may have its own
+implementation. Callers know a run's desk only by name.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from agents.models import Effect, Escalation, Run, Step, Workspace
 
 
 class UnknownSubject(LookupError):
-    """The desk knows nobody and nothing of that key. The message says so."""
+    """The desk has no subject with that key. The message says so."""
 
 
 class KnownSubject(NamedTuple):
-    """Whom or what a run may act on: the desk's own key, and what people call it."""
+    """A possible subject of a run: the desk's own key, and its name."""
 
     key: str
     label: str
@@ -34,7 +34,7 @@ class KnownSubject(NamedTuple):
 
 @dataclass(frozen=True)
 class Section:
-    """A heading of a card and what stands below it, as `agents.sdk.evidence` writes it."""
+    """A section of a card, as written by `agents.sdk.evidence`."""
 
     title: str
     items: Sequence[Json]
@@ -43,7 +43,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Background:
-    """What a desk's own books say now, for the person who reads a request."""
+    """The present state of a desk's own books, for the reader of a request."""
 
     name: str = ""  # what people call whom it is about; "": nobody knows
     note: str = ""  # a line under the headline
@@ -54,7 +54,7 @@ class Background:
 
 
 class Notice(NamedTuple):
-    """What has to be written about once it is done: a tool, and the tool that writes."""
+    """A tool whose calls require a letter, and the tool that writes it."""
 
     tool: str
     letter: str
@@ -64,12 +64,12 @@ class Notice(NamedTuple):
 
 
 class Example(NamedTuple):
-    """A case that a demo offers to launch. `key` is of its form."""
+    """A scenario that a demo offers to launch. `key` is that of its form."""
 
     key: str
     title: str
-    watch: str  # what will be seen
-    ends: str  # how it ends with the demo model; "" where `watch` says so
+    watch: str  # what to watch for
+    ends: str  # how it ends with the demo model; "" if `watch` says so
     goal: str
     subject: str = ""
     pattern: str = "supervisor"
@@ -78,7 +78,7 @@ class Example(NamedTuple):
 
 
 class Shelf(NamedTuple):
-    """What a desk has to show of one kind."""
+    """A desk's scenarios of one kind."""
 
     key: str
     title: str
@@ -87,7 +87,7 @@ class Shelf(NamedTuple):
 
 
 class History(Protocol):
-    """What a desk writes of the past into a demo that begins. A module may be one."""
+    """A desk's writer of a new demo's history. A module may be one."""
 
     BEFORE_HISTORY: timedelta  # how long before that its workspace has to have begun
 
@@ -103,7 +103,7 @@ class History(Protocol):
 
 
 class System(Protocol):
-    """What a desk answers. Each method is asked of its own runs only."""
+    """The interface of a desk's business. Methods are called only for its own runs."""
 
     @property
     def title(self) -> str: ...

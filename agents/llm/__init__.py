@@ -1,7 +1,7 @@
-"""Ask a language model: any OpenAI-compatible server, or the demo model where none is set.
+"""Ask a language model: any OpenAI-compatible server or, if none is configured, the demo model.
 
-The client's package is read at the first question: that takes longer than everything else of a
-command that asks none, and the pages ask none.
+The client's package is imported at the first request: that takes longer than everything else in a
+command, and pages never ask.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = [
 
 
 async def ask(question: Question, *, timeout: float) -> ModelAnswer:
-    """Return a model's answer, had within `timeout` seconds in all. Raises ModelFailed."""
+    """Return a model's answer, within `timeout` seconds in all. Raises ModelFailed."""
     from agents.llm import call
 
     return await call.ask(question, timeout=timeout)

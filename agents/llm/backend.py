@@ -1,4 +1,4 @@
-"""Where questions go: a server of models, or the demo model. Settings are read at each call."""
+"""Where requests go: a model server, or the demo model. Settings are read at each call."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def is_demo() -> bool:
 
 
 def backend() -> Backend:
-    """Return where questions go now. Raises ModelFailed for an address that is not HTTP(S)."""
+    """Return the present backend. Raises ModelFailed for an address that is not HTTP(S)."""
     if is_demo():
         return Backend("https://demo.invalid/v1", NO_KEY, demo=True)
     url = settings.OPENAI_BASE_URL or OFFICIAL
@@ -40,7 +40,7 @@ def backend() -> Backend:
 
 
 def address() -> str:
-    """Return the address that questions go to, without who signs in; "" for the demo model."""
+    """Return the server's address without credentials; "" for the demo model."""
     if is_demo():
         return ""
     parts = urlsplit(settings.OPENAI_BASE_URL or OFFICIAL)

@@ -25,9 +25,9 @@ CHARACTERS_A_TOKEN = 4  # about, where a server does not count
 
 
 async def ask(question: Question, *, timeout: float) -> ModelAnswer:
-    """Return a model's answer, had within `timeout` seconds in all. Raises ModelFailed.
+    """Return a model's answer, within `timeout` seconds in all. Raises ModelFailed.
 
-    One attempt: who asks decides whether to try again.
+    One attempt: the caller decides whether to retry.
     """
     server = backend()
     request = request_for(question, server)
@@ -50,7 +50,7 @@ async def ask(question: Question, *, timeout: float) -> ModelAnswer:
 
 
 def request_for(question: Question, server: Backend) -> dict[str, Json]:
-    """Return the body of the call that puts a question to a server."""
+    """Return the request body for a question."""
     model = settings.OPENAI_MODELS.get(question.role, question.model or settings.OPENAI_MODEL)
     request: dict[str, Json] = {
         "model": "demo" if server.demo else model,
@@ -65,7 +65,7 @@ def request_for(question: Question, server: Backend) -> dict[str, Json]:
 
 
 def _format(question: Question) -> Json:
-    """Return the form of answer to ask for: a schema where the server is known to take one."""
+    """Return the response format: a schema if the server is known to accept one."""
     wanted = settings.OPENAI_STRUCTURED_OUTPUT
     if wanted == "auto":
         wanted = "json_object" if settings.OPENAI_BASE_URL else "json_schema"
@@ -76,7 +76,7 @@ def _format(question: Question) -> Json:
 
 
 async def _fetch(client: AsyncOpenAI, request: dict[str, Json], timeout: float) -> bytes:
-    """Return the body of a successful call, as it is: the package parses anything into anything."""
+    """Return the raw body of a successful call, as the package would parse anything."""
     completions = client.chat.completions.with_streaming_response
     body = bytearray()
     async with completions.create(**request, timeout=timeout) as response:
@@ -103,5 +103,5 @@ def _answer(body: bytes, request: dict[str, Json], *, demo: bool) -> ModelAnswer
 
 
 def tokens_in_text(characters: int) -> int:
-    """Return about how many tokens a text of so many characters has, at least 1."""
+    """Estimate the tokens in a text of so many characters, at least 1."""
     return max(1, -(-characters // CHARACTERS_A_TOKEN))

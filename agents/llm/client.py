@@ -1,7 +1,6 @@
-"""The open connections to servers of models.
+"""The open connections to model servers.
 
-The connections of an event loop are pooled for as long as it
-runs, one pool for each address and key, so that a key never travels to another address.
+Each event loop has a pool for each address and key, so that a key is never sent to another address.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ def _open_client(server: Backend) -> AsyncOpenAI:
     else:
         # aiohttp, because httpx's own pool walks all its connections for every call.
         http = DefaultAioHttpClient(verify=_tls(), event_hooks=hooks, follow_redirects=False)
-    # The engine retries, and writes down each attempt.
+    # The engine retries, and records each attempt.
     return AsyncOpenAI(
         api_key=server.key, base_url=server.base_url, max_retries=0, http_client=http
     )
@@ -65,7 +64,7 @@ def _tls() -> SSLContext:
 async def _closing_with_the_loop(place: Place, client: AsyncOpenAI) -> AsyncGenerator[None, None]:
     """Close a client at the latest when its event loop ends.
 
-    A loop that ends closes the generators that were begun on it; it knows nothing of clients.
+    An ending loop closes its generators; it knows nothing of clients.
     """
     try:
         yield

@@ -1,7 +1,7 @@
-"""The demo model: offline, deterministic, and in the place of a server, not of our client.
+"""The demo model: offline, deterministic, replacing a server, not our client.
 
-It is a transport of the HTTP client, so whatever it says comes in by the way of every real
-answer. What makes it misbehave is listed in `goals`.
+It is a transport of the HTTP client, so its answers take the same path as real ones. `goals` lists
+what makes it misbehave.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class DemoModel(httpx2.AsyncBaseTransport):
 
 
 def play_scenario(role: str, inputs: Json) -> str:
-    """Return what a desk has its model say at this step of its scenario, or ""."""
+    """Return a desk's scripted reply for this step of its scenario, or ""."""
     known = (one for desk in DESKS.values() for one in desk.scenarios)
     scenario = next((one for one in known if one.goal == inputs["goal"]), None)
     if role != "worker" or scenario is None:
@@ -57,7 +57,7 @@ def play_scenario(role: str, inputs: Json) -> str:
 
 
 def _seconds_to_write(text: str) -> float:
-    """Return what a small real model takes for a text: from 0.6 to 2 seconds."""
+    """Return how long a small real model takes for a text: from 0.6 to 2 seconds."""
     return min(2.0, 0.6 + len(text) / 400)
 
 

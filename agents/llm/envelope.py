@@ -1,7 +1,7 @@
-"""What strict structured output demands of a schema, put on and taken off again.
+"""Adapt schemas to strict structured output, and its replies back.
 
-Its root is an object and never a choice, so a choice is put into one. Nothing may be left out, so
-null stands for what is. Nobody else knows of either: what is recorded is what was meant.
+Its root must be an object, so a choice is wrapped in one. No property may be omitted, so null
+stands for an omission. Both are undone before the reply is recorded.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ ENVELOPE = "reply"
 
 
 def envelop(schema: Json) -> Json:
-    """Return a schema that strict output takes: its root is no choice."""
+    """Return a schema for strict output, with a choice at the root wrapped."""
     return exact_object(**{ENVELOPE: schema}) if "anyOf" in schema else schema
 
 
 def unpack(text: str) -> str:
-    """Return what is in the envelope, without what is null; any other text stays as it is."""
+    """Return the content of an envelope without nulls; any other text stays unchanged."""
     with suppress(BadJson):
         said = parse(text)
         inside = said[ENVELOPE] if isinstance(said, dict) and set(said) == {ENVELOPE} else said

@@ -1,4 +1,4 @@
-"""What goes to a model, what comes back, and what may come instead."""
+"""A request to a model, its answer, and its failures."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ RATE_LIMITED = "llm_rate_limited"
 
 @dataclass(frozen=True)
 class Question:
-    """One call of a model: the prompt of its role, then `inputs` as JSON, keys in their order."""
+    """One call of a model: the prompt of its role, then `inputs` as JSON, keys in order."""
 
     role: str  # names the prompt and, in the settings, the model
     inputs: Json
     as_json: bool
     schema: Json | None = None  # a JSON schema for the answer, used where the server takes one
-    model: str = ""  # in place of OPENAI_MODEL, for roles that have none of their own
+    model: str = ""  # instead of OPENAI_MODEL, for roles without their own model
 
 
 @dataclass(frozen=True)
 class ModelAnswer:
-    """What a model said. It is untrusted; only what no database could keep was replaced."""
+    """A model's answer. It is untrusted; only characters that no database stores are replaced."""
 
     text: str  # "" when the model said nothing
     model: str  # the one that answered, as the server names it
-    tokens_in: int  # counted by the server, else estimated, never 0 for want of a count
+    tokens_in: int  # counted by the server or else estimated, never 0
     tokens_out: int
     cost_micro_usd: int | None  # None: not known
     demo: bool
-    tool_calls: tuple[str, ...] = ()  # that it sent unasked; nobody heeds them
+    tool_calls: tuple[str, ...] = ()  # sent unasked, and ignored
 
 
 class ModelFailed(Exception):
-    """The model gave no answer that can be used.
+    """The model gave no usable answer.
 
-    `reason` is the code for the record, `retry` whether the same call may succeed in a moment,
-    and `retry_after` the seconds that the server asks us to wait. `outage` says that the fault is
-    the server's or our settings', whoever asks. The message is for operators: it holds neither
+    `reason` is the code for the record, `retry` whether the same call may succeed in a moment, and
+    `retry_after` the seconds that the server asks us to wait. `outage` means that the server or our
+    settings are at fault, whatever the request. The message is for operators: it contains neither
     the key nor anything that was sent.
     """
 
@@ -59,5 +59,5 @@ class ModelFailed(Exception):
 
     @property
     def is_suspect(self) -> bool:
-        """Tell whether the question may be at fault after all, where the server answers others."""
+        """Tell whether the question may be at fault after all, if the server answers others."""
         return self.outage and self.retry and self.reason != RATE_LIMITED

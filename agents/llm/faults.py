@@ -1,6 +1,6 @@
-"""What a refusal over HTTP means, read from its status and headers alone.
+"""The meaning of an HTTP refusal, from its status and headers alone.
 
-The body of a refusal is never read: it may have no end, and it may quote the key.
+Its body is never read: it may be endless, and it may quote the key.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import httpx2
 from agents.llm.exchange import RATE_LIMITED, ModelFailed
 
 _SECONDS = re.compile(r"\d+(?:\.\d+)?", re.ASCII)
-_RETRYABLE = (408, 409)  # and every 5xx, and what is no answer: 1xx
-_ADVICE = {  # what other settings mend, for every run at once
+_RETRYABLE = (408, 409)  # and every 5xx, and 1xx, which is no answer
+_ADVICE = {  # refusals that other settings would mend, for every run at once
     401: "refused the key (401). Set OPENAI_API_KEY to a valid one.",
     402: "wants to be paid first (402). Look at the account that OPENAI_API_KEY belongs to.",
     403: "does not let this key use the model (403). Check OPENAI_API_KEY and OPENAI_MODEL.",
@@ -31,7 +31,7 @@ async def refuse_faults(response: httpx2.Response) -> None:
 
 
 def fault(status: int, hint: str | None, *, at: datetime) -> ModelFailed:
-    """Return the failure that an HTTP status stands for; `hint` is its Retry-After header."""
+    """Return the failure for an HTTP status; `hint` is its Retry-After header."""
     wait = retry_after(hint, at=at)
     if status == 429:
         message = "The model's server is limiting our rate (429)."
@@ -40,7 +40,7 @@ def fault(status: int, hint: str | None, *, at: datetime) -> ModelFailed:
         message = f"The model's server is in trouble ({status})."
         return ModelFailed("llm_error", message, retry=True, retry_after=wait, outage=True)
     if 300 <= status < 400:
-        # Following a redirect would send people's words to an address that nobody configured.
+        # Following a redirect would send people's words to an unconfigured address.
         message = f"redirects ({status}), which is not followed. Set OPENAI_BASE_URL to its end."
         return ModelFailed("llm_error", f"The model's server {message}", outage=True)
     advice = _ADVICE.get(status, f"refused the request ({status}).")

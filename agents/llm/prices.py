@@ -13,7 +13,7 @@ _DATE = re.compile(r"-(?:\d{4}-\d{2}-\d{2}|\d{4})", re.ASCII)  # how a dated mod
 
 
 def cost_micro_usd(model: str, *, tokens_in: int, tokens_out: int) -> int | None:
-    """Return millionths of a dollar, rounded up; None for a model whose price is not known."""
+    """Return millionths of a dollar, rounded up; None for a model of unknown price."""
     price = _price(model)
     if price is None:
         return None
@@ -22,9 +22,9 @@ def cost_micro_usd(model: str, *, tokens_in: int, tokens_out: int) -> int | None
 
 
 def _price(model: str) -> tuple[int, int] | None:
-    """Return a model's price: of the longest name that it is, or is a dated version of.
+    """Return the price of a model, or of the model that it is a dated version of.
 
-    Only dates may follow the name: gpt-4.1-huge is not a kind of gpt-4.1 that we know.
+    Only dates may follow the name: gpt-4.1-huge is not a known kind of gpt-4.1.
     """
     fitting = [
         name

@@ -10,11 +10,11 @@ _FIRST_LINE = "Role: "
 
 
 def prompt(role: str) -> str:
-    """Return the system message of a role. Raises KeyError for one that nobody registered."""
+    """Return the system message of a role. Raises KeyError for an unregistered one."""
     return f"{_FIRST_LINE}{role}\n\n{ROLES[role].prompt}"
 
 
 def read_prompt(folder: Path, role: str) -> str:
-    """Return the instructions of a role, as a file of its own has them below the first line."""
+    """Return the instructions in a role's file, without its first line."""
     text = (folder / f"{role}.md").read_text(encoding="utf-8")
     return text.removeprefix(f"{_FIRST_LINE}{role}\n\n")

@@ -1,4 +1,4 @@
-"""Read the body of a chat completion. The server is trusted no more than the model behind it."""
+"""Read the body of a chat completion. The server is trusted no more than its model."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from dataclasses import dataclass
 from agents.core.requests import Json
 from agents.llm.exchange import ModelFailed
 
-MAX_TOKENS = 1_000_000_000  # a larger count is a slip, and would not fit its column
-MAX_CALLS = 5  # unasked calls of tools that are kept
+MAX_TOKENS = 1_000_000_000  # a larger count is an error and would not fit its column
+MAX_CALLS = 5  # unrequested tool calls that are kept
 
-# PostgreSQL refuses NUL in text, and neither database takes half a surrogate pair.
+# PostgreSQL rejects NUL in text, and both databases reject half a surrogate pair.
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 @dataclass(frozen=True)
 class Completion:
-    """What the body of a successful call says."""
+    """The content of a successful call's body."""
 
     text: str
     model: str  # "" if the server does not say
@@ -28,7 +28,7 @@ class Completion:
 
 
 def read_reply(body: bytes) -> Completion:
-    """Return what a completion says. Raises ModelFailed where it says nothing to act on."""
+    """Return the content of a completion. Raises ModelFailed if it is unusable."""
     completion = _parse(body)
     choice = _first(_of(completion, "choices"))
     message = _of(choice, "message")
@@ -48,7 +48,7 @@ def read_reply(body: bytes) -> Completion:
 
 
 def _calls(message: Json) -> Iterator[str]:
-    """Yield the native calls of tools in a message: none was offered, so they are only kept."""
+    """Yield the native tool calls in a message, which are only kept, as none was offered."""
     calls = message.get("tool_calls")
     found = [*(calls if isinstance(calls, list) else [calls]), message.get("function_call")]
     for call in [call for call in found if call][:MAX_CALLS]:
@@ -75,9 +75,9 @@ def _first(choices: Json) -> Json:
 
 
 def _check_finished(choice: Json, *, refused: bool) -> None:
-    """Raise ModelFailed if the model stopped for another reason than being done.
+    """Raise ModelFailed if the model stopped before it was done.
 
-    What a cut-off answer begins with may parse, and yet say the opposite of the whole.
+    The beginning of a truncated answer may parse and yet say the opposite of the whole.
     """
     finish = _of(choice, "finish_reason")
     if finish == "length":
@@ -101,5 +101,5 @@ def _storable(text: str) -> str:
 
 
 def bad_response(message: str) -> ModelFailed:
-    """Return the failure of a body that is none: torn, or not from a model at all."""
+    """Return the failure for an invalid body: torn, or not from a model."""
     return ModelFailed("llm_bad_response", message, retry=True, outage=True)

@@ -1,4 +1,4 @@
-"""Patterns: generators that say what they want next and do nothing themselves."""
+"""Patterns: generators that yield requests and do nothing themselves."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from agents.core.registry import enter, load
 from agents.core.replay import Reply, replay
 from agents.core.requests import Flow, Json
 
-# The version of what patterns ask. A run keeps the one that was current when it was launched, and
-# is asked as in that version to its end. 1 is of 0.1.0, 2 of programs between, 3 of 0.2.0.
+# The version of the patterns' requests. A run keeps the version of its launch to its end. 1 is of
+# 0.1.0, 2 of programs in between, 3 of 0.2.0.
 QUESTION_VERSION = 3
 
 
 @dataclass(frozen=True)
 class Brief:
-    """What a run was launched with; pinned, so that a replay reads the same."""
+    """The pinned inputs of a run, so that a replay reads the same."""
 
     goal: str
     limits: Limits
@@ -35,13 +35,13 @@ class Brief:
     in_model_units: bool = True  # in ``_usd``: at the first desk, and before version 2 at any
 
     def as_models_see(self, value: Json) -> Json:
-        """Return a value as the run's models and its result see it; a desk's keys are its own."""
+        """Return a value in the units of the run's models and its result."""
         return to_model_units(value) if self.in_model_units else value
 
 
 @dataclass
 class Notes:
-    """What a flow writes down of its own course, in the reference's words."""
+    """A flow's notes on its own course, in the reference's words."""
 
     trace: list[Json] = field(default_factory=list)
     history: list[Json] = field(default_factory=list)
@@ -60,16 +60,16 @@ def pattern(flow: PatternFlow) -> PatternFlow:
 
 
 def proposes_again(flow: PatternFlow) -> PatternFlow:
-    """Say of a pattern that it heeds the decision "sent_back": its agent is told why, and goes on.
+    """Mark a pattern as handling the decision "sent_back": its agent is told why, and goes on.
 
-    In any other pattern nobody can send a request back.
+    In other patterns requests cannot be sent back.
     """
     PROPOSE_AGAIN.add(flow.__name__)
     return flow
 
 
 def result(name: str, brief: Brief, replies: Mapping[str, Reply]) -> dict[str, Json]:
-    """Return what the reference prints of a run, derived from its recorded steps alone.
+    """Return a run's result in the reference's form, from its recorded steps alone.
 
     A run that has not ended has status "running".
     """

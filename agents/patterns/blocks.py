@@ -1,6 +1,6 @@
-"""A block is an answer: the agent is told why and may say something else, as often as policy says.
+"""A block is feedback: the agent is told why and may propose something else, as policy allows.
 
-So it is with what cannot be read. An agent that pays and then tears a reply still does its work.
+The same holds for unreadable replies, so that one broken reply does not end a run that has paid.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from agents.core.requests import Json, Stop
 from agents.patterns import Notes
 from agents.patterns.steps import NoReply, Steps, T
 
-UNREADABLE = "reply.unreadable"  # in place of a rule, of a reply that no rule has seen
-BY_PERSON = "person.sent_back"  # likewise, of what a person sent back
+UNREADABLE = "reply.unreadable"  # in place of a rule, for a reply that no rule has seen
+BY_PERSON = "person.sent_back"  # in place of a rule, for a proposal that a person sent back
 _FORM = (
     "Answer with exactly one JSON object of the form that was asked for, whole and with nothing "
     f"around it. A text has at most {MAX_TEXT:,} characters, all of which are shown."
@@ -40,10 +40,9 @@ _WHY = {
 
 
 class Blocked(Stop):
-    """What an agent said is not done. It may answer, as often as the policy says.
+    """An agent's proposal is blocked. It may propose something else, as often as policy allows.
 
-    An answer is something else to do. Where none follows, the run ends with the first block of
-    the row and with the list of all.
+    If no other proposal follows, the run ends with the first block of the row and the list of all.
     """
 
     def __init__(self, end: Stop, block: Json, *, is_final: bool = False) -> None:
@@ -52,7 +51,7 @@ class Blocked(Stop):
         self.is_final = is_final  # no agent is told: what a person had allowed ends the run
 
     def put_to_agent(self, notes: Notes, limits: Limits, *, row: Blocked | None = None) -> Blocked:
-        """Return what began the row, if the agent may propose again. Raises it where not."""
+        """Return the first block of the row if the agent may propose again; otherwise raise it."""
         notes.blocks.append(self.block)
         # How often a person may send something back is counted where they decide.
         counted = [block for block in notes.blocks if not is_by_person(block)]
@@ -68,7 +67,7 @@ class Blocked(Stop):
         return self
 
     def end_without(self, end: Stop) -> Stop:
-        """Return what ends the run where no other proposal came: the block, or a budget."""
+        """Return what ends the run without another proposal: the block, or a budget."""
         if end.reason in BUDGETS:
             return end
         self.details = {**self.details, "then": end.reason}
@@ -78,7 +77,7 @@ class Blocked(Stop):
 def block_for(
     end: Stop, step: Json, action: Json, review: Json, *, is_final: bool = False
 ) -> Blocked:
-    """Return the block of an action that a review does not allow; `end` is what it may end in."""
+    """Return the block of an action that a review does not allow; `end` may end the run."""
     deciding = review["deciding"]
     told_of = {name: deciding[name] for name in ("rule", "sentence", "flip")}
     block = {"step": step, "action": action, **told_of}
@@ -106,7 +105,7 @@ def is_by_person(block: Json) -> bool:
 
 @contextmanager
 def expect_readable(step: Json) -> Iterator[None]:
-    """Turn the Stop of a reply that cannot be read into a block, of a step of the run."""
+    """Turn the Stop for an unreadable reply into a block of a step."""
     try:
         yield
     except Blocked:
@@ -140,9 +139,6 @@ def say_until_usable(say: Callable[[], Steps[T]], notes: Notes, limits: Limits) 
 
 
 def blocks_of(notes: Notes, *, step: Json = None) -> Json:
-    """Return the part of a question that lists blocks, of all steps or one.
-
-    Where there are none there is no such part.
-    """
+    """Return the part of a question that lists blocks, of all steps or one; {} without any."""
     found = [block for block in notes.blocks if step in (None, block["step"])]
     return {"blocked": found} if found else {}

@@ -23,7 +23,7 @@ _MARKER = re.compile(r"\bCONVERGED\b")
 
 @dataclass
 class Work:
-    """A step being executed, once or again: what it is told and what it has done."""
+    """A step being executed, once or again: its inputs and its work so far."""
 
     brief: Brief
     step: WorkflowStep
@@ -44,7 +44,7 @@ class Work:
 
     @property
     def calls_made(self) -> list[Json]:
-        """Return the tool calls that were carried out, with what came of them."""
+        """Return the tool calls that were carried out, with their results."""
         return [
             {"name": past["executed_action"]["name"], "args": past["executed_action"]["args"]}
             | {"observation": past["observation"]}
@@ -52,7 +52,7 @@ class Work:
         ]
 
     def inputs(self, **more: Json) -> Json:
-        """Return what the agent is told in this phase: the corrected instruction, what it has."""
+        """Return the agent's inputs in this phase: the corrected instruction, and its material."""
         corrected = f"{self.instruction}\n\n{self.correction}"
         instruction = corrected if self.correction else self.instruction
         return {
@@ -70,7 +70,7 @@ class Work:
 
 
 def execute(work: Work) -> Steps[str]:
-    """Carry a step out once. Return its output."""
+    """Execute a step once. Return its output."""
     if work.step.kind == "convergence":
         return (yield from _converge(work))
     if work.step.agents:
@@ -88,7 +88,7 @@ def _agent_text(work: Work, label: str, inputs: Json, *, as_json: bool = False) 
 
 
 def text_by(work: Work, asked: Ask, *, phase: str, error: str = "") -> Steps[str]:
-    """Return a model's text, or stop the step; `error` begins the sentence that says so."""
+    """Return a model's text, or stop the step with a sentence that begins with `error`."""
     try:
         return (yield from answer_to(asked, phase=phase))
     except Stop as end:
@@ -96,7 +96,7 @@ def text_by(work: Work, asked: Ask, *, phase: str, error: str = "") -> Steps[str
 
 
 def _with_tools(work: Work) -> Steps[str]:
-    """Let the agent propose one action at a time, each past the policy, until its output."""
+    """Let the agent propose one action at a time, each reviewed by policy, until its output."""
     limits, allowed = work.brief.limits, work.step.tools
     schema = action_schema(work.brief.specs, proposable=allowed, bound=work.brief.bound)
     guide = {"schema": schema}
@@ -121,7 +121,7 @@ def _with_tools(work: Work) -> Steps[str]:
                 raise work.stop("loop_detected", "the same call again and again", phase=EXECUTE)
             asked_for.add(call)
             if call in work.done:
-                # It happened before the correction: it is recalled, and never made twice.
+                # It happened before the correction: it is recalled and never repeated.
                 recalled.append({**action, "observation": work.done[call], "recalled": True})
                 continue
             turn = ProposalTurn(step, action, work.tools)
@@ -135,7 +135,7 @@ def _with_tools(work: Work) -> Steps[str]:
 
 
 def _fan_out(work: Work) -> Steps[str]:
-    """Let every agent work on its task side by side, then bring their outputs together."""
+    """Let all agents work on their tasks in parallel, then combine their outputs."""
     flows = {agent.name: _task(work, agent) for agent in work.step.agents}
     ended: dict[str, FlowOutcome] = yield Together(f"{work.label}/agents", flows)
     for outcome in ended.values():
@@ -156,9 +156,9 @@ def _task(work: Work, agent: Agent) -> Flow:
 
 
 def _converge(work: Work) -> Steps[str]:
-    """Ask again and again until the agent is satisfied or the cap is reached.
+    """Iterate until the agent is satisfied or the cap is reached.
 
-    The last text of substance is the result; the cap is noted, and is no error.
+    The last non-empty text is the result; reaching the cap is noted, not an error.
     """
     try:
         cap = cap_of(work.step, work.values)
@@ -190,7 +190,7 @@ def _iteration(text: str) -> tuple[str, bool]:
 
 
 def _by_word(text: str, so_far: list[str]) -> tuple[str, bool]:
-    """Do the same where the agent ends its text with a word: what came before is the result."""
+    """Do the same for an agent that ends its text with a word: the text before is the result."""
     said = _MARKER.search(text)
     if said is None or text[: said.start()].rstrip().endswith("NOT"):
         return text, False

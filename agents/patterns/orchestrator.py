@@ -24,7 +24,7 @@ from agents.patterns.steps import (
 PLAN, FINALIZE = "plan", "finalize"
 OUT_OF_TIME, OUT_OF_DISPATCHES = "max_seconds", "max_dispatches"
 TOO_SLOW = "task_timeout"
-_REASONS = {  # the gateway's word for a call that came to nothing: what it is called of a task
+_REASONS = {  # the gateway's reason for a failed call: its name for a task
     "tool_denied": "worker_denied",
     "tool_missing": "worker_missing",
     "tool_bad_args": "worker_bad_args",
@@ -56,7 +56,7 @@ def orchestrator(brief: Brief, notes: Notes) -> Flow:
 
 
 def make_plan(brief: Brief, notes: Notes) -> Steps[list[Task]]:
-    """Have the work split into tasks, and the plan checked and reviewed before any begins."""
+    """Have the work split into tasks, and the plan checked and reviewed before any starts."""
     allowed, most = brief.limits.proposable, brief.limits.max_steps
     inputs = {"goal": brief.goal, **brief.scope, "max_tasks": most, **blocks_of(notes, step=PLAN)}
     guide = {"schema": plan_schema(brief.specs, allowed=allowed, max_tasks=most)}
@@ -72,7 +72,7 @@ def make_plan(brief: Brief, notes: Notes) -> Steps[list[Task]]:
 
 
 def dispatch(plan: Sequence[Task], limits: Limits) -> Steps[list[Json]]:
-    """Put each task to its worker, several at once. Return a line for each, as planned."""
+    """Give each task to its worker, several at once. Return a line for each, as planned."""
     allowed = allowances(len(plan), limits)
     flows = {
         task["id"]: work_on(task, attempts=limits.call_attempts, allowed=allowance)
@@ -85,8 +85,8 @@ def dispatch(plan: Sequence[Task], limits: Limits) -> Steps[list[Json]]:
 def allowances(tasks: int, limits: Limits) -> list[int]:
     """Return how many dispatches each task of a plan may use, in its order.
 
-    They are given out before anything begins, one for each task and then the retries, so that
-    no task loses its own to a race with another (ORC-Q10).
+    They are allotted before anything starts, one for each task and then the retries, so that no
+    task loses its own to a race (ORC-Q10).
     """
     left, given = limits.max_tool_calls, [0] * tasks
     for _ in range(max(limits.call_attempts, 1)):
@@ -98,7 +98,7 @@ def allowances(tasks: int, limits: Limits) -> list[int]:
 
 
 def work_on(task: Task, *, attempts: int, allowed: int) -> Flow:
-    """Put one task to its worker, once more where it took too long. Return its line."""
+    """Give one task to its worker, again if it took too long. Return its line."""
     action = {"kind": "tool", "name": task["worker"], "args": task["args"]}
     review = yield Review("review", action)
     if not review["allows"] or review["action"] != action:
@@ -130,7 +130,7 @@ def reason_of(refusal: str) -> str:
 
 
 def line(task: Task, *, attempts: int, failed: str = "", observation: Json = None) -> Json:
-    """Return what became of a task, as the history keeps it."""
+    """Return a task's outcome for the history."""
     return {
         "task_id": task["id"],
         "worker": task["worker"],
@@ -154,7 +154,7 @@ def write_down(lines: Sequence[Json], notes: Notes) -> None:
 
 
 def stop_where_work_is_missing(plan: Sequence[Task], lines: Sequence[Json]) -> None:
-    """Stop the run where a budget ran out, or a critical task failed. Raises Stop."""
+    """Raise Stop if a budget ran out or a critical task failed."""
     failed = [done for done in lines if done["status"] == "failed"]
     critical = [done for done in failed if done["critical"]]
     for budget in (OUT_OF_TIME, OUT_OF_DISPATCHES):

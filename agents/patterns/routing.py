@@ -15,11 +15,11 @@ from agents.patterns import Brief, Notes, pattern
 from agents.patterns.blocks import block_for, blocks_of, expect_readable, say_until_usable
 from agents.patterns.steps import Steps, answer_to, block_reason, final_answer, nonblank_text, stop
 
-RECENT = 3  # attempts that the router is reminded of
-STATUSES = ("needs_reroute", "done")  # what a specialist may answer
+RECENT = 3  # attempts that the router is shown
+STATUSES = ("needs_reroute", "done")  # a specialist's possible answers
 FINALIZE = "finalize"
 NO_SPECIALIST = "max_route_attempts"
-_REASONS = {  # the gateway's word for a call it refuses: what it is called of a delegation
+_REASONS = {  # the gateway's reason for a refused call: its name for a delegation
     "max_tool_calls": "max_delegations",
     "loop_detected": "loop_detected",
     "tool_denied": "route_denied",
@@ -49,7 +49,7 @@ def routing(brief: Brief, notes: Notes) -> Flow:
 def attempt_route(
     brief: Brief, notes: Notes, attempt: int, refused: list[str]
 ) -> Steps[tuple[Route, Json]]:
-    """Have a specialist chosen and the case put to them. Return the route and what they said."""
+    """Have a specialist chosen, and give them the case. Return the route and their answer."""
     allowed = brief.limits.proposable
     guide = {"schema": route_schema(allowed)}
     inputs = situation(brief, notes, attempt, refused)
@@ -67,7 +67,7 @@ def forbidden(refused: list[str], limits: Limits) -> list[str]:
 
 
 def situation(brief: Brief, notes: Notes, attempt: int, refused: list[str]) -> Json:
-    """Return what the router is told: the goal, the state in brief, whom not to ask again."""
+    """Return the router's inputs: the goal, a brief state, and whom not to ask again."""
     history: list[Json] = notes.history
     last = history[-1] if history else None
     return to_model_units(
@@ -93,7 +93,7 @@ def situation(brief: Brief, notes: Notes, attempt: int, refused: list[str]) -> J
 
 @dataclass
 class Delegation:
-    """One attempt: the route that was chosen, and how it is written down."""
+    """One attempt: the chosen route, and its trace."""
 
     attempt: int
     route: Route
@@ -119,7 +119,7 @@ class Delegation:
         return stop(reason, phase="delegate", route=self.route)
 
     def saw(self, observation: Json, *, ok: bool) -> None:
-        """Close this attempt with what the specialist said."""
+        """Close this attempt with the specialist's answer."""
         domain = {"domain": observation["domain"]} if "domain" in observation else {}
         self.line(ok=ok, observation_status=observation.get("status"), **domain)
         self.notes.history.append(
@@ -127,7 +127,7 @@ class Delegation:
         )
 
     def out_of_contract(self, observation: Json) -> Stop:
-        """Return the Stop for what a specialist may not answer."""
+        """Return the Stop for a specialist's invalid answer."""
         is_object = isinstance(observation, dict)
         return Stop(
             "route_bad_observation",
@@ -140,7 +140,7 @@ class Delegation:
 
 
 def delegate(delegation: Delegation, limits: Limits) -> Steps[Json]:
-    """Put one ticket to one specialist, past policy and gateway. Return what they said."""
+    """Give one ticket to one specialist, through policy and gateway. Return their answer."""
     label, action = str(delegation.attempt), delegation.action
     review = yield Review(f"{label}/review", action)
     if not review["allows"] or review["action"] != action:
@@ -169,7 +169,7 @@ def reason_of(refusal: str) -> str:
 
 
 def in_contract(seen: Json) -> bool:
-    """Tell whether a specialist's reply is one; "done" carries a result and no error (ROU-Q4)."""
+    """Tell whether a specialist's reply is valid; "done" has a result and no error (ROU-Q4)."""
     if seen.get("status") == "done":
         return bool(seen.get("result")) and "error" not in seen
     return seen.get("status") in STATUSES
@@ -191,7 +191,7 @@ def closing_answer(brief: Brief, notes: Notes, route: Route) -> Steps[Json]:
 
 
 def hand_over(brief: Brief, notes: Notes) -> Steps[Json]:
-    """Wait until a person takes the case or says why nobody will. Return what they said."""
+    """Wait until a person takes the case or says why nobody will. Return their answer."""
     tried = [
         {"target": past["route"]["target"], "reason": past["observation"].get("reason")}
         for past in notes.history

@@ -1,4 +1,4 @@
-"""A supervised step on its way, and what is written down of it."""
+"""A supervised step under way, and its notes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ COMMIT, POST, RECONCILE, SUPERVISE = "COMMIT", "POST", "RECONCILE", "SUPERVISE"
 
 @dataclass
 class StepRound:
-    """One time round: what was put out, what drifted, and who said what of it."""
+    """One round: its output, its triggers, and the verdicts on it."""
 
     number: int
     output: str
@@ -51,7 +51,7 @@ class StepRound:
 
 @dataclass
 class StepRun:
-    """A step on its way: its commitment, how often it was run, and what is written down of it."""
+    """A step under way: its commitment, its rounds, and its notes."""
 
     work: Work
     mode: Supervision
@@ -66,7 +66,7 @@ class StepRun:
         self.notes.trace.append({**entry, "ok": ok, **more})
 
     def note(self, now: StepRound) -> None:
-        """Write a round down, or write more of it; a page sees it while a person thinks."""
+        """Note a round, or more of it; a page shows it while a person thinks."""
         if not now.noted:
             self.notes.history.append(now.noted)
         now.noted.update(now.as_json(self))

@@ -1,4 +1,4 @@
-"""What the steps of every pattern have in common."""
+"""Functions for the steps of every pattern."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SAID_PLAINLY = frozenset(
 
 
 class NoReply(Stop):
-    """A model gave no answer at all, for a reason that asking again does not mend."""
+    """A model gave no answer, for a reason that asking again does not mend."""
 
 
 def answer_to(asked: Ask, *, phase: str, **details: Json) -> Steps[str]:
@@ -58,5 +58,5 @@ def block_reason(review: Json) -> str:
 
 
 def final_answer(action: Json) -> Json:
-    """Return what a run ends with: its answer, the agent's note and who has approved that."""
+    """Return a run's final result: its answer, the agent's note and who approved that."""
     return {key: action[key] for key in ("answer", "note", "approved_by") if key in action}

@@ -1,4 +1,4 @@
-"""The SUPERVISE phase: a judge, or a person, says what is to become of a round."""
+"""The SUPERVISE phase: a judge or a person decides what happens after a round."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def supervise(course: StepRun, now: StepRound) -> Steps[str]:
 
 
 def _by_model(course: StepRun, now: StepRound) -> Steps[str]:
-    """Heed the judge: continue, reorient while the policy lets it, ask a person, or halt."""
+    """Follow the judge: continue, reorient as often as policy allows, ask a person, or halt."""
     limits, work = course.work.brief.limits, course.work
     verdict = now.verdict = yield from ask_judge(course, now)
     course.note(now)
@@ -60,7 +60,7 @@ def _by_model(course: StepRun, now: StepRound) -> Steps[str]:
 
 
 def ask_judge(course: StepRun, now: StepRound) -> Steps[Verdict]:
-    """Put the round to the judge, with the output and the tool log (SVC-Q3)."""
+    """Ask the judge about the round, with the output and the tool log (SVC-Q3)."""
     inputs = course.work.inputs(
         commitment=course.commitment.as_json(),
         assessment=now.assessment.as_json(),
@@ -79,7 +79,7 @@ def ask_judge(course: StepRun, now: StepRound) -> Steps[Verdict]:
 
 
 def _by_person(course: StepRun, now: StepRound, kind: str) -> Steps[str]:
-    """Wait for a person: approve this very output (""), correct it (their words), or deny it."""
+    """Wait for a person to approve this output (""), correct it (their words) or deny it."""
     work = course.work
     asked_why = question_of(now.verdict, now.triggers) if now.verdict else ""
     now.question = asked_why or question_by_person(now.triggers)

@@ -35,9 +35,9 @@ from agents.patterns.steps import (
     stop,
 )
 
-RECENT = 3  # steps that the worker is reminded of
-NAMED = 20  # steps of which it is told tool and decision: all of 200 in each question are 200²
-ROUNDS = 3  # of asking and of calling for one action, because facts move while a person thinks
+RECENT = 3  # steps that the worker is shown
+NAMED = 20  # steps of which it sees tool and decision: all 200 in each question would be 200²
+ROUNDS = 3  # of asking and of calling for one action, as facts change while a person thinks
 # Of the ruling that decided a step, for the trace.
 SHOWN = ("verdict", "rule", "reason", "observed", "limit", "unit", "sentence", "risk")
 REFUSED = {
@@ -81,9 +81,9 @@ def supervisor(brief: Brief, notes: Notes) -> Flow:
 
 
 def is_undone(block: Blocked, brief: Brief) -> bool:
-    """Tell whether a block kept a call from being made that an answer cannot stand in for.
+    """Tell whether a block prevented a call that an answer cannot replace.
 
-    Of a reply that cannot be read: whether it names a tool that takes an amount of money.
+    For an unreadable reply: whether it names a tool that takes an amount of money.
     """
     if "action" in block.details:
         return bool(block.details["action"]["kind"] == "tool")
@@ -110,7 +110,7 @@ def closing_answer(brief: Brief, notes: Notes) -> Steps[Json]:
 
 
 def situation(brief: Brief, notes: Notes) -> Json:
-    """Return what the worker is told: the goal, the state in brief, the last few steps."""
+    """Return the worker's inputs: the goal, a brief state, the last few steps."""
     history: list[Json] = notes.history
     named = history[-NAMED:] if brief.question_version >= 2 else history
     return brief.as_models_see(
@@ -139,7 +139,7 @@ def situation(brief: Brief, notes: Notes) -> Json:
 
 
 def guidance(brief: Brief) -> Json:
-    """Return what helps the worker to propose well: its answer's schema, tools no prompt knows."""
+    """Return guidance for the worker: its answer's schema, and tools unknown to its prompt."""
     schema = action_schema(brief.specs, proposable=brief.limits.proposable, bound=brief.bound)
     return {
         "schema": schema,
@@ -149,7 +149,7 @@ def guidance(brief: Brief) -> Json:
 
 @dataclass
 class ProposalTurn:
-    """One step of the worker: what it proposed and what has become of it so far."""
+    """One step of the worker: its proposal, and the outcome so far."""
 
     step: int | str
     proposed: Action
@@ -185,7 +185,7 @@ class ProposalTurn:
     def block(self) -> Blocked:
         """Close this step as blocked by its review, and return the block.
 
-        What a person had allowed is not put to the agent again: the run ends there.
+        If a person had allowed it, the agent is not asked again: the run ends.
         """
         end = self.refuse(block_reason(self.review), "supervisor")
         by_person = self.person is not None
@@ -213,7 +213,7 @@ class ProposalTurn:
 
 
 def carry_out(turn: ProposalTurn) -> Steps[Json]:
-    """Bring a turn to its end and return what the tool said; an answer is only reviewed."""
+    """Complete a turn and return the tool's result; an answer is only reviewed."""
     for _ in range(ROUNDS):
         allowed_by = yield from clear_action(turn)
         action = turn.action
@@ -223,18 +223,18 @@ def carry_out(turn: ProposalTurn) -> Steps[Json]:
         try:
             return (yield Use(f"{turn.step}/execute", action["name"], action["args"], allowed_by))
         except Failed as error:
-            # The world moved between the review and the call: let the policy look once more.
+            # Facts changed between the review and the call: review again.
             if error.reason != REVIEW_CHANGED:
                 raise turn.refuse(error.reason, "execution") from None
     raise turn.refuse("supervisor_block:review_does_not_settle", "supervisor")
 
 
 def clear_action(turn: ProposalTurn) -> Steps[str]:
-    """Bring a turn's action past the policy and, where it wants one, a person.
+    """Get a turn's action approved by policy and, if needed, a person. Return the review's key.
 
-    Return the key of the review that allows it. A person's decision covers only what they
-    were asked: what they leave is reviewed again, with fresh facts, before it may run. So it is
-    the questions that are counted: a decision is never left without the review it leads to.
+    A person's decision covers only what they were asked: the action as they leave it is reviewed
+    again with fresh facts before it may run. Questions are counted, not reviews, so that a decision
+    is always followed by its review.
     """
     granted, times_asked = "", 0
     while True:
@@ -245,7 +245,7 @@ def clear_action(turn: ProposalTurn) -> Steps[str]:
             raise turn.block()
         if review["action"] != turn.action:
             turn.action, turn.source = review["action"], "supervisor_revised"
-            if granted:  # what a person allowed was cut down since: it is no longer theirs
+            if granted:  # a person's action was revised since: it is no longer theirs
                 granted = ""
                 continue
         if review["allows"]:
@@ -256,7 +256,7 @@ def clear_action(turn: ProposalTurn) -> Steps[str]:
 
 
 def wait_for_decision(turn: ProposalTurn, review: Json) -> Steps[str]:
-    """Wait for a person and leave the turn's action as they want it. Return the step's key."""
+    """Wait for a person and apply their changes to the turn's action. Return the step's key."""
     letter = review.get("facts", {}).get("letter")  # the argument that somebody outside would read
     kind = (LETTER if letter else ACTION).stored
     if turn.person is None and earlier_block(turn.notes, turn.action):

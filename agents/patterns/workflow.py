@@ -54,12 +54,12 @@ def _declared_workflow(brief: Brief) -> tuple[Workflow, dict[str, str]]:
 
 
 def text_of(reviewed: Json) -> str:
-    """Return what the agent put out, its references filled in; the answer is the console's."""
+    """Return the agent's output with its references filled in."""
     return str(reviewed.get("note", reviewed["answer"]))
 
 
 def run_unsupervised(course: StepRun) -> Steps[Json]:
-    """Carry a step out without a supervisor. Return the output as the policy reviewed it."""
+    """Execute a step without a supervisor. Return the output as reviewed by policy."""
     output = yield from execute(course.work)
     course.line(EXECUTE)
     reviewed, claim = yield from _review_output(course, output)
@@ -69,10 +69,10 @@ def run_unsupervised(course: StepRun) -> Steps[Json]:
 
 
 def run_supervised(course: StepRun) -> Steps[Json]:
-    """Commit once, then go round until an output stands. Return it, as reviewed.
+    """Commit once, then repeat rounds until an output is accepted. Return it, as reviewed.
 
-    A correction is added to the instruction as it was declared, so corrections do not pile up;
-    the commitment stays, because it is what the work is held against.
+    A correction is added to the declared instruction, so corrections do not pile up; the commitment
+    stays, because the work is compared with it.
     """
     course.commitment = yield from commit_to_step(course)
     while True:
@@ -87,13 +87,13 @@ def run_supervised(course: StepRun) -> Steps[Json]:
 
 
 def commit_to_step(course: StepRun) -> Steps[Commitment]:
-    """COMMIT: have the agent declare what it means to do. A failure is noted, not an end."""
+    """COMMIT: have the agent declare its intentions. A failure is noted and ends nothing."""
     inputs = course.work.inputs(tools=list(course.work.step.tools))
     asked = Ask(f"{course.work.label}/commit", "committer", inputs)
     try:
         found = read_commitment((yield from answer_to(asked, phase=COMMIT)))
     except Stop as end:
-        if not end.details:  # a budget of the run, which holds for every phase
+        if not end.details:  # a budget of the run, which applies to every phase
             raise
         found = no_commitment(end.reason)
     course.line(COMMIT, ok=found.given, confidence=found.confidence)
@@ -119,7 +119,7 @@ def run_round(course: StepRun) -> Steps[StepRound]:
 
 
 def assess_round(course: StepRun, now: StepRound) -> Steps[Assessment]:
-    """POST: have the agent say how its work compares with its commitment."""
+    """POST: have the agent compare its work with its commitment."""
     pre = course.commitment.as_json()
     inputs = course.work.inputs(
         commitment=pre, output=now.output, done=to_model_units(course.work.calls_made)

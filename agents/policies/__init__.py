@@ -1,4 +1,4 @@
-"""Policy: every rule is asked, the weightiest answer is heeded, silence blocks.
+"""Policy: every rule is asked, the most severe ruling counts, silence blocks.
 
 A rule is a pure function `(action, facts, limits) -> Ruling | None`. One file is one topic.
 A policy version names the rules it uses and holds their limits.
@@ -39,12 +39,11 @@ def rule(check: Rule) -> Rule:
 def review(
     action: Action, facts: Facts, limits: Limits, *, consent: Consent = NO_CONSENT
 ) -> ReviewResult:
-    """Put `action` to the rules of `limits` until nothing changes; then it escalates.
+    """Apply the rules of `limits` to `action` until nothing changes; after ROUNDS it escalates.
 
-    The rules in `consent`, which a person has answered for this very action, no longer hold it
-    up, as long as they see no more than the person was shown. A revision
-    never lowers the outcome, because the revised action is reviewed from the start (SUP-Q1,
-    SUP-Q2).
+    Rules in `consent`, which a person has approved for this action, no longer stop it, unless they
+    see more than the person was shown. A revision never softens the outcome, because the revised
+    action is reviewed from the start (SUP-Q1, SUP-Q2).
     """
     revisions: list[Ruling] = []
     for _ in range(ROUNDS):
@@ -60,7 +59,7 @@ def review(
 def judge(
     action: Action, facts: Facts, limits: Limits, *, consent: Consent = NO_CONSENT
 ) -> list[Ruling]:
-    """Return what the rules say in one round; never empty, because silence blocks."""
+    """Return the rulings of one round; never empty, because silence blocks."""
     rulings = [
         _heed_consent(said, consent)
         for name in limits.rules
@@ -73,7 +72,7 @@ def judge(
 
 
 def _after_send_back(by: str) -> Ruling:
-    """Ask once more: who sent a proposal back expects to see what follows, also within limits."""
+    """Escalate: a person who sent a proposal back wants to see the next, even within limits."""
     return Ruling(
         RulingKind.ESCALATE,
         "sent_back_before",

@@ -1,6 +1,6 @@
-"""What pages say of a desk that ships: of its rules and limits, what they stop and why they ask.
+"""The words of pages about a shipped desk: its rules and limits, why they block and ask.
 
-The desk enters its own. A declared desk has its words in its declarations.
+The desk registers them. A declared desk has its words in its declarations.
 """
 
 from __future__ import annotations

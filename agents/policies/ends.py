@@ -1,4 +1,4 @@
-"""Why a run ended, or an approval came to nothing, in words: a table for every code there is."""
+"""Why a run ended or an approval was not carried out, in words: a table of all codes."""
 
 from __future__ import annotations
 
@@ -107,8 +107,8 @@ _BLOCKS = ChainMap(
     },
     desk_words.STOPS,  # which desks fill in later
 )
-# Of an approval that came to nothing, where this differs from the end of its run. Each is the half
-# of a sentence that follows a colon.
+# For an approval that was not carried out, if this differs from the end of its run. Each is the
+# part of a sentence after a colon.
 _NOT_CARRIED_OUT = {
     "asked_again": "the policy needed approval for a new reason and asked again",
     "amount_changed": "the amount that was possible had changed, and the policy allowed that one",
@@ -123,8 +123,7 @@ _NOT_CARRIED_OUT = {
 def end_sentence(code: str, ruling: str = "") -> str:
     """Return why a run ended, for a stop reason such as ``tool_error:add_note``; "" for none.
 
-    A code that is in no table is quoted: nothing is claimed of it. Of a desk's own code the
-    sentence of its `ruling` is told instead, where it is at hand.
+    An unknown code is quoted. For a desk's own code the sentence of its `ruling` is used, if given.
     """
     if not code:
         return ""

@@ -1,4 +1,4 @@
-"""Each rule that ships in words. A rule of another installation is told by its own docstring."""
+"""Each shipped rule in words. Other rules are described by their docstrings."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ TITLES: Mapping[str, tuple[str, str]] = ChainMap(_OF_CONSOLE, desk_words.RULES)
 
 @dataclass(frozen=True)
 class RuleLine:
-    """One rule of a version, for people: what it does, and in which patterns."""
+    """One rule of a version in words: what it does, and in which patterns."""
 
     rule: str  # its name in the document
     title: str
@@ -84,7 +84,7 @@ class RuleLine:
 
 
 def rule_lines(limits: Limits, *, patterns: Iterable[str]) -> list[RuleLine]:
-    """Return each rule of some patterns once: in the order of TITLES, then what others add."""
+    """Return each rule of some patterns once: in the order of TITLES, followed by others."""
     names, where = list(patterns), dict[str, list[str]]()
     for name in names:
         for rule in limits.of(name).rules:
@@ -126,7 +126,7 @@ _WITHOUT_RULE = {
 
 
 def words_of(rule: str) -> tuple[str, str]:
-    """Return title and sentence of a rule; of one that ships elsewhere, what its docstring says."""
+    """Return title and sentence of a rule; for a rule not shipped here, from its docstring."""
     if rule in TITLES:
         return TITLES[rule]
     if rule in _WITHOUT_RULE:

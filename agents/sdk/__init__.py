@@ -1,5 +1,5 @@
-"""What a desk is written with: its subject, tools, rules, facts and limits, as declarations.
+"""The declarations of a desk: its subject, tools, rules, facts and limits.
 
-Pure: nothing here needs Django or a database, so a company tests a rule by calling it. The engine
-reads what is declared; the public import is `opsconsole.desks`.
+Pure: nothing here needs Django or a database, so a company can test a rule by calling it. The
+engine reads the declarations; the public import is `opsconsole.desks`.
 """

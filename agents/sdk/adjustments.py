@@ -1,4 +1,4 @@
-"""What a person may change of an argument, as a tool declares it."""
+"""How a tool lets people change its arguments."""
 
 from __future__ import annotations
 
@@ -18,10 +18,9 @@ Bound: TypeAlias = Any  # a value of the argument's type, or a function of the c
 
 @dataclass(frozen=True)
 class Lower:
-    """To less, earlier, back in the order of a choice, from yes to no, or fewer of a list's items.
+    """To less, earlier, back in the order of a choice, from yes to no, or to fewer items.
 
-    Never below `least`: without it that is one minor unit, today, one, the first of the choices,
-    one item.
+    Never below `least`, by default one minor unit, today, one, the first choice, one item.
     """
 
     least: Bound = None
@@ -29,7 +28,7 @@ class Lower:
 
 @dataclass(frozen=True)
 class Range:
-    """To anything from `least` to `most`; of a text its characters count, of a list its items."""
+    """To anything from `least` to `most`, counting a text's characters and a list's items."""
 
     least: Bound
     most: Bound
@@ -45,19 +44,19 @@ class Choose:
         object.__setattr__(self, "among", among)
 
 
-# Of an object: how each of its own fields may be changed, by name.
+# For an object: how each of its fields may be changed, by name.
 Change: TypeAlias = Lower | Range | Choose | Mapping[str, "Lower | Range | Choose"]
 ORDERED = (int, Decimal, date, Money)
 PLAIN = (str, int, Decimal, date)  # what a list may hold that a person writes anew, a line each
 
 
 def label_of(name: str) -> str:
-    """Return what people call an argument: Valid until, Amount."""
+    """Return the label of an argument: Valid until, Amount."""
     return name.removesuffix("_minor").replace("_", " ").replace(".", ": ").capitalize()
 
 
 def check_change(arguments: Arguments, name: str, how: Change) -> None:
-    """Raise TypeError where an argument cannot be changed in this way."""
+    """Raise TypeError if an argument cannot be changed in this way."""
     for place, hint, one in _parts(arguments, name, how):
         if no := _refusal(hint, one):
             raise TypeError(f"{arguments.tool}: {place} cannot be changed by {one!r}: {no}")
@@ -144,14 +143,14 @@ def _is_ordered(least: Any, most: Any) -> bool:
 
 
 def _is_bound(bound: Bound, kind: type[Any], *, or_none: bool = False) -> bool:
-    """Tell whether it is a function of the case, or a value of the type."""
+    """Tell whether a bound is a function of the case, or a value of the type."""
     if bound is None or callable(bound):
         return or_none or bound is not None
     return type(bound) is kind or (issubclass(kind, Count) and type(bound) is int)
 
 
 def bound_for(bound: Bound, case: Case, kind: type[Any]) -> Any:
-    """Return a bound for one case. Raises what its function raises, TypeError for another type."""
+    """Return a bound for one case. Raises its function's errors, TypeError for another type."""
     value = bound(case) if isinstance(bound, Callable) else bound  # type: ignore[arg-type]
     if value is not None and not _is_bound(value, kind):
         raise TypeError(f"the bound {value!r} is no {kind.__name__}")

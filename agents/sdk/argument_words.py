@@ -1,6 +1,6 @@
-"""Arguments of calls as people read them: from what is stored, never by the types of a desk.
+"""Arguments of calls in words: from stored values, never by a desk's types.
 
-What was stored stays readable when a desk has changed or has left.
+Stored values stay readable after a desk has changed or was removed.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from agents.core.units import with_unit
 from agents.sdk.adjustments import label_of
 from agents.sdk.values import Money, show
 
-# What people call the values of a call's arguments: by argument, then by value.
+# The names of the values of a call's arguments: by argument, then by value.
 Called: TypeAlias = Mapping[str, Mapping[str, str]]
 _ISO_DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 
 
 def with_name(text: str, name: str) -> str:
-    """Return a key beside what people call it: Papier Hansen (P-102)."""
+    """Return a key with its name: Papier Hansen (P-102)."""
     return f"{name} ({text})" if name else text
 
 
 def in_words(value: Json, schema: Mapping[str, Json] | None = None) -> str:
-    """Return a stored value as people read it."""
+    """Return a stored value in words."""
     known = schema or {}
     if isinstance(value, dict):
         return _object(value, known)
@@ -55,7 +55,7 @@ def _object(value: Mapping[str, Json], schema: Mapping[str, Json]) -> str:
 
 
 def money_of(value: Json) -> Money | None:
-    """Return what is stored as an amount and its currency, or None for anything else."""
+    """Return a stored amount and its currency, or None for anything else."""
     if not isinstance(value, dict) or set(value) != {"amount", "currency"}:
         return None
     try:

@@ -1,7 +1,7 @@
 """The arguments of a tool, from its signature: one schema for models, forms and the API.
 
-The library reads them strictly; that what was given is to the letter what it would write is our
-own check, so that nothing is taken for what it was not.
+The library reads them strictly; our own check is that writing them again gives exactly the same,
+so that no value is misread.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ KINDS = (
 
 
 def between(least: Any, most: Any) -> Any:
-    """Bound an argument: `Annotated[int, between(1, 5)]`; also of a date or an amount."""
+    """Bound an argument: `Annotated[int, between(1, 5)]`; also a date or an amount."""
     return Field(ge=least, le=most)
 
 
@@ -39,7 +39,7 @@ def longest(characters: int) -> Any:
 
 
 class BadArguments(ValueError):
-    """The arguments are not those of the tool. The message says which and why."""
+    """The arguments do not fit the tool. The message says which and why."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Arguments:
 
     @property
     def description(self) -> str:
-        """Return what a model is told of them: role (viewer or editor), until (date)."""
+        """Return their description for models: role (viewer or editor), until (date)."""
         kinds = self.schema["properties"]
         return ", ".join(f"{name} ({_describe(kind)})" for name, kind in kinds.items())
 
@@ -70,7 +70,7 @@ class Arguments:
         return True
 
     def read(self, given: Json) -> Any:
-        """Return JSON as an object with the types of the function. Raises BadArguments."""
+        """Return JSON arguments with the types of the function. Raises BadArguments."""
         if not isinstance(given, Mapping):
             raise BadArguments("the arguments are no object")
         try:
@@ -147,7 +147,7 @@ def _check_argument(place: str, hint: Any, default: Any) -> None:
 def exact_schema(schema: Json, name: str, *, units: bool = False) -> Json:
     """Return a schema without references, titles and defaults, every property required.
 
-    The library writes the bounds of a type of ours as `ge` and `le`: no words of JSON schema.
+    The library writes bounds of our own types as `ge` and `le`, which JSON schema does not know.
     """
     definitions = schema.get("$defs", {})
     left_out = {"$defs", "title", "default", *_BOUNDS} | (set() if units else {"unit"})

@@ -1,4 +1,4 @@
-"""What a desk's own books hold of its calls: with it the record proves what really was done."""
+"""The rows that calls leave in a desk's own books, by which verification proves what was done."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ class Booked:
     """A row that a call left in the desk's books."""
 
     key: str  # of the call
-    args: Mapping[str, Any]  # those of the call that the row holds, typed
+    args: Mapping[str, Any]  # the call's arguments in the row, typed
     book: int
-    is_done: bool = True  # False: it is only held, or was given up
+    is_done: bool = True  # False: only held, or released
 
 
 @dataclass(frozen=True)

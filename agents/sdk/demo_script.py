@@ -1,4 +1,4 @@
-"""What the demo's model says in a desk's scenarios, where there is no key of a real one."""
+"""The demo model's replies in a desk's scenarios, without the key of a real model."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agents.core.requests import Json
 
 @dataclass(frozen=True)
 class DayAhead:
-    """A day counted from the one on which the scenario is played."""
+    """A day counted from that of the run."""
 
     days: int
 

@@ -35,8 +35,8 @@ from agents.sdk.subjects import Subject
 from agents.sdk.values import Money
 
 F = TypeVar("F", bound=Callable[..., Any])
-TAKES = ("args", "facts", "limits", "case")  # what a rule may name
-SOME_DAY = date(2027, 1, 21)  # on which a scenario's days are tried when it is declared
+TAKES = ("args", "facts", "limits", "case")  # parameters that a rule may have
+SOME_DAY = date(2027, 1, 21)  # for checking a scenario's days when it is declared
 
 
 @dataclass(frozen=True)
@@ -88,9 +88,9 @@ class Desk:
         return gather
 
     def lookup(self, *, fresh: timedelta) -> Callable[[F], F]:
-        """Declare what is asked of other machines, by the subject's key, as a frozen dataclass.
+        """Declare a look-up on other machines, by the subject's key; a frozen dataclass.
 
-        It is asked before a transaction and is `asked.ahead`; older than `fresh` it is asked anew.
+        It runs before a transaction; facts get it as `asked.ahead`, never older than `fresh`.
         """
 
         def declare(ahead: F) -> F:
@@ -101,7 +101,7 @@ class Desk:
         return declare
 
     def evidence(self, show: F) -> F:
-        """Declare what a person reads beside a call, of args, facts, limits and case."""
+        """Declare the evidence beside a call, from args, facts, limits and case."""
         check_takes(show)
         self.show = show
         return show
@@ -140,7 +140,7 @@ class Desk:
                 raise TypeError(f"{function.__name__}: say what it does, before and after it")
             if amount and bare_type(arguments.hints[amount]) is not Money:
                 raise TypeError(f"{function.__name__}: {amount} is to be Money")
-            # Nobody grants more than was asked for, here as in the ledger.
+            # Nobody may grant more than was requested, as in the ledger.
             if not isinstance(changes.get(amount, Lower()), Lower):
                 raise TypeError(f"{function.__name__}: {amount} can only be lowered: use Lower()")
             if any(bare_type(arguments.hints[name]) is not str for name in names):
@@ -178,7 +178,7 @@ class Desk:
         """
         called = getattr(tool, "__name__", repr(tool))
         known = self.tools.get(called)
-        if known is None or known.function is not tool:  # or the rule would never be asked
+        if known is None or known.function is not tool:  # such a rule would never be called
             raise TypeError(f"{called} is no tool of this desk: say @desk.rule(your_tool)")
 
         def declare(check: F) -> F:
@@ -192,8 +192,8 @@ class Desk:
     def document(self, held: Mapping[str, Json] | None = None) -> dict[str, Json]:
         """Return the part of a policy that this desk begins with.
 
-        Of what a policy has `held` of it the limits stay; what is new is added, and what the desk
-        has no more is left out.
+        The limits of its part in a policy, `held`, are kept; new ones are added, and those the desk
+        no longer has are left out.
         """
         had = held or {}
         limits = {one.name: one.default for one in self.limit_fields}
@@ -211,7 +211,7 @@ class Desk:
         return [f"{self.name}.{name}" for name in OF_CONSOLE]
 
     def missing_from(self, held: Mapping[str, Json]) -> list[str]:
-        """Return which of its rules and tools a part of a policy does not name."""
+        """Return its rules and tools that a part of a policy does not name."""
         named = {*held.get("rules", ()), *held.get("tools", ())}
         return [n for n in (*self.console_rules, *self.rules, *self.tools) if n not in named]
 
@@ -225,7 +225,7 @@ class Desk:
         demo: Sequence[Any] = (),
         ends: str = "",
     ) -> None:
-        """Declare a case to try it with. Raises TypeError for a call that no tool could take."""
+        """Declare a scenario. Raises TypeError for a call that no tool accepts."""
         for line in demo:
             if isinstance(line, Says):
                 self._check_line(title, line)
@@ -243,7 +243,7 @@ class Desk:
     def rulings_of(
         self, line: Says, *, case: Case, facts: Any = None, limits: Any = None
     ) -> list[Ruling]:
-        """Return what the rules say of a scenario's call, for a company's own tests."""
+        """Return the rulings on a scenario's call, for a company's own tests."""
         given = line.reply(case.today)["args"]
         known: dict[str, Any] = {"facts": facts, "limits": limits, "case": case}
         rules = [rule for rule in self.rules.values() if rule.tool.name == line.tool]
@@ -251,13 +251,13 @@ class Desk:
 
 
 def check_plain(function: Callable[..., Any]) -> None:
-    """Raise TypeError for a coroutine: nothing of a desk is awaited."""
+    """Raise TypeError for a coroutine, as a desk's functions are not awaited."""
     if iscoroutinefunction(function):
         raise TypeError(f"{function.__name__} is to be a plain function, without async")
 
 
 def check_takes(function: Callable[..., Any]) -> tuple[str, ...]:
-    """Return what a function asks for. Raises TypeError where that is not of TAKES."""
+    """Return a function's parameters. Raises TypeError unless they are in TAKES."""
     check_plain(function)
     takes = tuple(signature(function).parameters)
     unknown = sorted(set(takes) - set(TAKES))

@@ -1,4 +1,4 @@
-"""A tool and a rule of a desk, as they were declared, with what engine and pages ask of them."""
+"""A declared tool and rule of a desk, with what engine and pages need of them."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ SUBJECT = "subject"  # the place in a sentence where the label of the subject go
 
 @dataclass(frozen=True)
 class DeskCall:
-    """What a tool is given besides its arguments."""
+    """The context of a tool's call, besides its arguments."""
 
     key: str  # one key, one effect
     at: datetime
     subject: str
-    book: int = 0  # what the run acts on: in a demo each launch has one of its own
+    book: int = 0  # that the run acts on: in a demo each launch has its own
 
 
 class CallRefused(Exception):
-    """The business does not do what a call asks for; the message is a code that says why.
+    """The business refuses a call; the message is a code that says why.
 
-    Raise it where nothing has been done, or in a transaction that takes it back.
+    Raise it if nothing has been done, or in a transaction that is rolled back.
     """
 
 
 @dataclass(frozen=True)
 class DeskTool:
-    """A function with what policy, pages and people must know of it."""
+    """A function with its declarations for policy, pages and people."""
 
     name: str
     function: Callable[..., Json]
@@ -58,29 +58,29 @@ class DeskTool:
     names: Mapping[str, Subject] = field(default_factory=dict)  # how a key in it is looked up
     may_change: Mapping[str, Change] = field(default_factory=dict)
     find: Callable[[str], Json] | None = None
-    booked: Books | None = None  # what its calls left in the desk's own books
-    # Hold what the call will use, with its intent: (call, **typed arguments). Give it back by key.
+    booked: Books | None = None  # its calls' rows in the desk's own books
+    # Hold what the call will use, with its intent: (call, **typed arguments). Release it by key.
     reserve: Callable[..., object] | None = None
     release: Callable[[str, datetime], object] | None = None
-    outside: tuple[str, ...] = ()  # of what it returns: the names of texts that outsiders wrote
-    may_say: Callable[[Json], dict[str, str]] | None = None  # of its result: sentences by name
+    outside: tuple[str, ...] = ()  # names of texts in its result that outsiders wrote
+    may_say: Callable[[Json], dict[str, str]] | None = None  # sentences on its result, by name
     timeout: float = 10.0  # seconds
-    people: int = 1  # how many have to say yes where one is asked: 1 or 2, whatever the amount
+    people: int = 1  # approvals needed if a person is asked: 1 or 2, whatever the amount
 
     @property
     def description(self) -> str:
-        """Return what models are told of it."""
+        """Return its description for models."""
         return (getdoc(self.function) or self.title).partition("\n")[0]
 
     def call(self, call: DeskCall, given: Json) -> Json:
-        """Call the function with its types. Raises BadArguments."""
+        """Call the function with typed arguments. Raises BadArguments."""
         try:
             return self.function(call, **vars(self.arguments.read(given)))
         except CallRefused as no:
             return {"status": "error", "error": str(no)}
 
     def hold(self, call: DeskCall, given: Json) -> None:
-        """Hold what a call will use, with its types; what cannot be held the call will refuse.
+        """Hold what a call will use; if that is impossible, the call will refuse.
 
         Raises BadArguments.
         """
@@ -99,7 +99,7 @@ class DeskTool:
         return str(given.get(self.resource) or "") if self.resource else ""
 
     def names_of(self, given: Json, book: int) -> dict[str, dict[str, str]]:
-        """Look up what people call the keys in these arguments."""
+        """Look up the names of the keys in these arguments."""
         asked = {n: given[n] for n in self.names if isinstance(given.get(n), str)}
         found = {n: {key: self.names[n].label_of(key, book)} for n, key in asked.items()}
         return {name: called for name, called in found.items() if all(called.values())}
@@ -109,7 +109,7 @@ class DeskTool:
         return fill(sentence, self.words_of(self.arguments.read(given), label, called or {}))
 
     def words_of(self, args: Any, label: str, called: Called) -> dict[str, Any]:
-        """Return what fills the places of a sentence: a key beside its name."""
+        """Return the values for a sentence's places: a key with its name."""
         values = {**vars(args), SUBJECT: label}
         known = {name: with_name(key, n) for name, ns in called.items() for key, n in ns.items()}
         return values | known
@@ -117,7 +117,7 @@ class DeskTool:
 
 @dataclass(frozen=True)
 class DeskRule:
-    """A check of one tool's calls; it is handed what it names."""
+    """A check of one tool's calls; it gets the parameters that it names."""
 
     name: str  # access.short
     tool: DeskTool
@@ -128,7 +128,7 @@ class DeskRule:
     def ruling(
         self, given: Json, *, facts: Any, limits: Any, case: Case, called: Called | None = None
     ) -> Ruling | None:
-        """Ask the rule, and fill its sentences. Raises whatever the rule raises."""
+        """Call the rule, and fill its sentences. Raises the rule's errors."""
         args = self.tool.arguments.read(given)
         known = {"args": args, "facts": facts, "limits": limits, "case": case}
         said = self.check(**{name: known[name] for name in self.takes})

@@ -1,6 +1,6 @@
-"""Evidence for a card as data: pages draw it, and nothing here is markup.
+"""Evidence for a card as data, without markup.
 
-It is stored with the review that a person reads, in the values of that moment.
+It is stored with the review, with the values of that moment.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Link:
 
 @dataclass(frozen=True)
 class Quote:
-    """What an outsider wrote, to be shown as theirs."""
+    """An outsider's text, shown as theirs."""
 
     label: str
     text: str
@@ -50,7 +50,7 @@ Evidence: TypeAlias = Fact | Table | Link | Quote
 
 
 def write_evidence(evidence: Sequence[Evidence]) -> list[Json]:
-    """Return evidence as a review keeps it. Raises TypeError for what is none."""
+    """Return evidence as stored with a review. Raises TypeError if it is not evidence."""
     return [_as_json(item) for item in evidence]
 
 

@@ -1,4 +1,4 @@
-"""What facts may ask: the ledger for what was done, and the run for who named a value."""
+"""The sources of facts: the ledger for past calls, and the run for the origin of a value."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _SIGNS = {"EUR": ("€", "euros", "euro"), "USD": ("$", "dollars"), "GBP": ("£"
 class Origin(StrEnum):
     """Who named a value of a call, the most trusted first."""
 
-    GOAL = "goal"  # whoever launched the run
-    PERSON = "person"  # whoever decided about it
-    OUTSIDE = "outside"  # nobody but a text that outsiders wrote
-    NOBODY = "nobody"  # the agent made it up, or worked it out
+    GOAL = "goal"  # the run's launcher
+    PERSON = "person"  # a person who decided
+    OUTSIDE = "outside"  # only a text of outsiders
+    NOBODY = "nobody"  # made up or derived by the agent
 
     @property
     def is_of_people(self) -> bool:
@@ -43,25 +43,25 @@ _WORDS = {
 
 
 class Asked(Protocol):
-    """What facts may ask, of one run and the action that is being reviewed.
+    """The queries for facts about one run and the action under review.
 
-    What was intended, and what nobody knows the end of, counts as done. `days` go back from now;
-    `unattended` leaves out what a person allowed; `like` are arguments that the calls had.
+    Intended calls and those of unknown outcome count as done. `days` go back from now;
+    `unattended` leaves out approved calls; `like` are arguments that the calls had.
     """
 
     @property
     def tool(self) -> str:
-        """Return the tool of the action; "": it is an answer."""
+        """Return the tool of the action; "" for an answer."""
         ...
 
     @property
     def args(self) -> Any:
-        """Return the arguments of the action, typed; None where there are none."""
+        """Return the typed arguments of the action, or None."""
         ...
 
     @property
     def book(self) -> int:
-        """Return what the run acts on: a demo's launch has a book of its own."""
+        """Return the book that the run acts on: in a demo each launch has its own."""
         ...
 
     @property
@@ -71,7 +71,7 @@ class Asked(Protocol):
 
     @property
     def ahead(self) -> Any:
-        """Return what `@desk.lookup` was answered by another machine."""
+        """Return the answer of `@desk.lookup`."""
         ...
 
     def count(
@@ -90,7 +90,7 @@ class Asked(Protocol):
         unattended: bool = ...,
         **like: Any,
     ) -> Money:
-        """Return what its calls moved in one currency; others are never added."""
+        """Return the sum that a tool's calls moved in one currency."""
         ...
 
     def last(self, tool: str, *, days: int, by: By = ..., **like: Any) -> date | None:
@@ -102,14 +102,14 @@ class Asked(Protocol):
         ...
 
     def outside(self) -> tuple[str, ...]:
-        """Return what outsiders wrote and the run has read, the newest last."""
+        """Return the outsiders' texts that the run has read, newest last."""
         ...
 
 
 def is_named(value: Any, texts: Iterable[str]) -> bool:
     """Tell whether one of these texts names a value.
 
-    Whole words count, of a count its number, and an amount only with its currency.
+    Only whole words match; a count matches by number, an amount only with its currency.
     """
     pattern = _PATTERNS.get(type(value), _plain)(value)
     return any(pattern.search(text) for text in texts)

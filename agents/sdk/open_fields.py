@@ -1,6 +1,6 @@
-"""The arguments that stand open to a person: their bounds, and how they are typed.
+"""The arguments that a person may change: their bounds, and how they are typed.
 
-Form, API and command line read one table: what it does not hold nobody changes.
+Form, API and command line share this table: nothing else can be changed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 
 class BadPatch(ValueError):
-    """A person may not change this so. The message says what they may, `name` of which argument."""
+    """A person may not make this change. The message says what they may; `name` is the argument."""
 
     def __init__(self, name: str, sentence: str) -> None:
         super().__init__(sentence)
@@ -43,9 +43,9 @@ class BadPatch(ValueError):
 
 
 class AmountTooHigh(BadPatch):
-    """An amount above its range; all else is allowed. `left` are the arguments with it.
+    """An amount above its range; everything else is allowed. `left` are the arguments with it.
 
-    Another bound may be tighter, which these arguments tell.
+    These arguments may show another, tighter bound.
     """
 
     def __init__(self, field: OpenField, value: Json, left: dict[str, Json]) -> None:
@@ -57,7 +57,7 @@ class AmountTooHigh(BadPatch):
 class OpenField:
     """An argument, or a field of one, that a person may change; values as JSON.
 
-    `least` and `most` are typed; of texts and lists they count characters and items.
+    `least` and `most` are typed; for texts and lists they count characters and items.
     """
 
     name: str  # until, or parcel.weight
@@ -65,10 +65,10 @@ class OpenField:
     schema: Json
     value: Json
     typed: Any  # the same, as its function takes it
-    least: Any = None  # None where `choices` say it all
+    least: Any = None  # None if there are only `choices`
     most: Any = None
     choices: tuple[Json, ...] = ()  # of a list: its items
-    is_part: bool = False  # only left out: what stays, stays in its order
+    is_part: bool = False  # items may only be removed, keeping the order
 
     @property
     def label(self) -> str:
@@ -84,30 +84,30 @@ class OpenField:
 
     @property
     def currency(self) -> str:
-        """Return what an amount is paid in, "" where it is none."""
+        """Return an amount's currency, "" if it is not an amount."""
         return self.unit if is_currency(self.unit) else ""
 
     @property
     def most_minor(self) -> int:
-        """Return the most of an amount."""
+        """Return an amount's upper bound."""
         return self.most.minor if isinstance(self.most, Money) else int(self.most)
 
     @property
     def unit(self) -> str:
-        """Return what stands beside the number: EUR, days."""
+        """Return the unit beside the number: EUR, days."""
         return str(getattr(self.most, "currency", self.schema.get("unit", "")))
 
     def refusal(self, value: Json) -> str:
-        """Say that a value, as JSON, cannot be put there, and what can."""
+        """Return the refusal of a JSON value, with what is allowed."""
         return f"{self.label} cannot be {self.line(value)[:80]}. {self.help}"
 
     def show(self, value: Any) -> str:
-        """Return a typed value as people read it, minor units in their currency."""
+        """Return a typed value in words, minor units in their currency."""
         unit = self.schema.get("unit", "")
         return with_unit(value, unit) if unit else show(value)
 
     def text(self, value: Any) -> str:
-        """Return a typed value as a form's field holds it: 800.00, 300, 2027-01-21, viewer."""
+        """Return a typed value for a form's field: 800.00, 300, 2027-01-21, viewer."""
         if self.currency:
             return plain_amount(int(value), self.currency)
         if self.unit:
@@ -117,7 +117,7 @@ class OpenField:
         return value.isoformat() if isinstance(value, date) else str(show(value))
 
     def read(self, text: str) -> Json:
-        """Return as JSON what a person typed. Raises BadPatch."""
+        """Return typed text as JSON. Raises BadPatch."""
         text = text.strip().replace("\r\n", "\n")
         known = {self.line(one): one for one in self.choices}
         if self.kind == "lines":
@@ -138,7 +138,7 @@ class OpenField:
         return amount if isinstance(self.most, Money) else minor
 
     def allows(self, value: Json, typed: Any) -> bool:
-        """Tell whether a value of its type is one that a person may put there."""
+        """Tell whether a person may set this value of its type."""
         if self.kind == "choice":
             return (type(value), value) in [(type(one), one) for one in self.choices]
         size = len(value) if self.kind in ("text", "lines") else typed
@@ -161,7 +161,7 @@ class OpenField:
             return False
 
     def line(self, one: Json) -> str:
-        """Return an item or a choice as people read and type it: in a line."""
+        """Return an item or a choice as a line for reading and typing."""
         return " ".join(in_words(one, self.schema.get("items", self.schema)).split())
 
     def _item(self, text: str, known: Mapping[str, Json]) -> Json:
@@ -182,9 +182,9 @@ class OpenField:
 def open_fields(
     arguments: Arguments, may_change: Mapping[str, Change], given: Json, case: Case
 ) -> list[OpenField]:
-    """Return what a person may change of these arguments, with the bounds of this very case.
+    """Return the fields that a person may change in these arguments, with this case's bounds.
 
-    What was left out is not put in by a person. What has no bounds in this case stays closed.
+    Omitted arguments cannot be added, and those without bounds in this case cannot be changed.
     """
     args = arguments.read(given)
     written = arguments.write(args)
@@ -204,7 +204,7 @@ def open_fields(
                 continue
             try:
                 fields.append(_field(place, kind, part, stored, inner, change, case))
-            except Exception:  # whatever a company's function does: nobody widens without a bound
+            except Exception:  # whatever a company's function does: without a bound it stays closed
                 log.exception(
                     "%s: bounds of %s failed; it cannot be changed", arguments.tool, place
                 )
@@ -212,7 +212,7 @@ def open_fields(
 
 
 def _plain(schema: Json) -> Json:
-    """Return the schema of a value that is not left out."""
+    """Return the schema of a value that is not omitted."""
     branches = [one for one in schema.get("anyOf", ()) if one.get("type") != "null"]
     return branches[0] if len(branches) == 1 and "type" not in schema else schema
 
@@ -241,7 +241,7 @@ def _field(
     if least is None:
         least = case.today if hint is date else Money(1, typed.currency) if hint is Money else None
         least = hint(1) if least is None else least
-    if schema.get("type") == "integer":  # nor beyond the bounds that the argument itself has
+    if schema.get("type") == "integer":  # within the argument's own bounds too
         least = max(least, hint(schema.get("minimum", least)))
         most = min(most, hint(schema.get("maximum", most)))
     is_money = hint is Money or is_currency(schema.get("unit", ""))

@@ -1,4 +1,4 @@
-"""What a person changed of a call: read from what they typed, and checked against what is open."""
+"""A person's changes to a call: read from what they typed, and checked against the open fields."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from agents.sdk.rule_case import Case
 def changed_fields(
     fields: Sequence[OpenField], typed: Mapping[str, str], given: Mapping[str, Json]
 ) -> dict[str, Json]:
-    """Return what differs from what was asked for, by argument. Raises BadPatch."""
+    """Return the arguments that differ from the requested ones. Raises BadPatch."""
     patch: dict[str, Json] = {}
     for field in fields:
         text = typed.get(field.name)
@@ -36,7 +36,7 @@ def apply_patch(
     patch: Mapping[str, Json],
     case: Case,
 ) -> dict[str, Json]:
-    """Return the arguments as a person leaves them. Raises BadPatch, AmountTooHigh."""
+    """Return the arguments with a person's changes. Raises BadPatch, AmountTooHigh."""
     fields = open_fields(arguments, may_change, given, case)
     may = {field.name.partition(".")[0] for field in fields}
     for name in patch:

@@ -1,7 +1,6 @@
 """Sentences with places: "Give {subject} the role {role}".
 
-A place is a plain name. No attributes, no formats, no second pass: a value that holds braces
-stays text, whoever wrote it.
+A place is a plain name. No attributes, no formats, no second pass: braces in a value stay text.
 """
 
 from __future__ import annotations
@@ -16,12 +15,12 @@ _PLACE = re.compile(r"\{(\w+)\}")
 
 
 def fill(sentence: str, values: Mapping[str, Any]) -> str:
-    """Return the sentence with its places filled; one that has no value stays as it is."""
+    """Return the sentence with its places filled; a place without a value stays."""
     return _PLACE.sub(lambda m: show(values[m[1]]) if m[1] in values else m[0], sentence)
 
 
 def check_places(owner: str, sentence: str, names: Collection[str]) -> None:
-    """Raise TypeError where a sentence names something that `owner` has not."""
+    """Raise TypeError if a sentence has a place that `owner` cannot fill."""
     unknown = sorted(set(_PLACE.findall(sentence)) - set(names))
     if unknown:
         raise TypeError(f"{owner} has no {', '.join(unknown)} for its sentence {sentence!r}")

@@ -1,4 +1,4 @@
-"""Names that a desk cannot take: the console's own, and what ledger and pages could not hold."""
+"""Names that a desk cannot use: the console's own, and those unfit for ledger and pages."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from agents.core.former import FIRST_DESK
 from agents.core.limits import FIRST_LIMITS, KEYS
 
-LONGEST_DESK, LONGEST_TOOL = 40, 60  # characters, as runs and ledger keep them
-# Rules that the console adds to every desk: a call is about the run's subject, an answer says
-# what the ledger says, and what goes out without a person has a cap a day.
+LONGEST_DESK, LONGEST_TOOL = 40, 60  # characters, as in the columns of runs and ledger
+# Rules that the console adds to every desk: a call is about the run's subject, an answer agrees
+# with the ledger, and payments without a person have a daily cap.
 OF_CONSOLE = ("bound", "answer", "caps")
-# Topics of the rules that ship, patterns, and pages: what people read would have two meanings.
+# Topics of the shipped rules, patterns and pages, whose names would become ambiguous.
 _TOPICS = {FIRST_DESK, "answers", "delegation", "mail", "policy", "replies", "reports", "subject"}
 _PATTERNS = {"orchestrator", "routing", "supervisor", "workflow"}
 _PAGES = {"approvals", "audit", "become", "healthz", "keys", "kill", "launch", "members"}
@@ -19,11 +19,11 @@ _PAGES |= {"invitations", "notifications", "team", "teams", "webhooks"}
 _PAGES |= {"metrics", "overview", "readyz", "runs", "static", "theme"}
 RESERVED = _TOPICS | _PATTERNS | _PAGES
 _REPLIES = {"final", "tool"}  # kinds of a model's reply
-_UNITS = ("_minor", "_usd")  # how the first desk's amounts are stored, and told to its models
+_UNITS = ("_minor", "_usd")  # suffixes of the first desk's amounts, stored and for models
 
 
 def check_desk_name(name: str) -> None:
-    """Raise TypeError for a name that no desk may have."""
+    """Raise TypeError for a name that a desk may not have."""
     if not name.isidentifier() or len(name) > LONGEST_DESK:
         raise TypeError(
             f"a desk cannot be called {name!r}: up to {LONGEST_DESK} letters, digits, underscores"
@@ -33,13 +33,13 @@ def check_desk_name(name: str) -> None:
 
 
 def check_limit_names(names: Iterable[str]) -> None:
-    """Raise TypeError for a limit that would read like one of the whole policy."""
+    """Raise TypeError for a limit named like one of the whole policy."""
     if taken := sorted(set(names) & {*KEYS, *FIRST_LIMITS}):
         raise TypeError(f"a policy has a {taken[0]} for all desks: give the limit another name")
 
 
 def check_tool_name(name: str, *, subject: str, arguments: Iterable[str]) -> None:
-    """Raise TypeError for a tool's or an argument's name that means something else already."""
+    """Raise TypeError for a tool's or an argument's name that already has another meaning."""
     if name in _REPLIES or len(name) > LONGEST_TOOL:
         what = "a kind of reply" if name in _REPLIES else f"more than {LONGEST_TOOL} characters"
         raise TypeError(f"a tool cannot be called {name}: that is {what}")
@@ -54,6 +54,6 @@ def check_tool_name(name: str, *, subject: str, arguments: Iterable[str]) -> Non
 
 
 def check_rule_name(name: str) -> None:
-    """Raise TypeError for a rule that would stand in place of the console's own."""
+    """Raise TypeError for a rule that would replace one of the console's own."""
     if name in OF_CONSOLE:
         raise TypeError(f"every desk has the console's rule {name}: give yours another name")

@@ -1,4 +1,4 @@
-"""What a rule says and what it may know; a rule reads no clock of its own."""
+"""The case that a rule sees, and the rulings it returns; a rule reads no clock."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from agents.sdk.values import Days, measured_value, show, unit_of_value
 
 @dataclass(frozen=True)
 class Case:
-    """What the console itself knows of a run; kept with each ruling like the desk's facts."""
+    """What the console itself knows of a run; stored with each ruling like the desk's facts."""
 
-    subject: str  # the key of what the run is about
-    label: str  # what people call it
+    subject: str  # the key of the run's subject
+    label: str  # its name
     today: date  # of the review, in UTC
     launched_by: str = ""
 
@@ -31,7 +31,7 @@ def days_ahead(days: int) -> Callable[[Case], date]:
 
 
 def days_until(day: date, today: date) -> Days:
-    """Return how many days there are until `day`; below nought where it is past."""
+    """Return the number of days until `day`; negative if it is past."""
     return Days((day - today).days)
 
 
@@ -42,9 +42,9 @@ def approve(reason: str, sentence: str, *, risk: int = 10) -> Ruling:
 def escalate(
     reason: str, sentence: str, *, risk: int = 60, flip: str = "", shown: Any = None
 ) -> Ruling:
-    """Have a person asked. `shown` is what a yes holds for: as a name that one, a number up to it.
+    """Ask a person. An approval holds for `shown`: for that name, or for numbers up to it.
 
-    Where it has become another, or more, when the call is about to be made, they are asked again.
+    If the value is another or higher when the call is about to be made, they are asked again.
     """
     held = (
         {"observed": measured_value(shown), "unit": unit_of_value(shown)}
@@ -61,7 +61,7 @@ def block(reason: str, sentence: str, *, risk: int = 80, flip: str = "") -> Ruli
 def within(observed: Any, most: Any, *, reason: str, what: str) -> Ruling:
     """Approve up to `most`, and ask a person above it; `what` begins the sentence.
 
-    Both are of one kind: Days, Money of one currency, or another Count.
+    Both have the same type: Days, Money of one currency, or another Count.
     """
     if type(observed) is not type(most) or unit_of_value(observed) != unit_of_value(most):
         raise TypeError(f"{observed!r} is not measured as {most!r} is")

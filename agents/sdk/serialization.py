@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class BadValue(ValueError):
-    """What was stored is not of the type that the desk declares. The message says where."""
+    """A stored value does not have the type that the desk declares. The message says where."""
 
 
 _ADAPTERS: dict[Any, TypeAdapter[Any]] = {}
@@ -36,7 +36,7 @@ def write(value: Any) -> Json:
 
 
 def read_stored(kind: type[T], stored: Json) -> T:
-    """Return what `write` wrote, with a default for what was not known then. Raises BadValue."""
+    """Read what `write` wrote, with defaults for newer fields. Raises BadValue."""
     try:
         value: T = _adapter(kind).validate_json(json.dumps(stored, allow_nan=False))
     except ValidationError as error:
@@ -49,7 +49,7 @@ def read_stored(kind: type[T], stored: Json) -> T:
 
 
 def limit(default: Any, label: str, help: str = "") -> Any:  # noqa: A002 - as a form calls it
-    """Declare a limit of a desk: its default, and what an admin reads beside its field."""
+    """Declare a limit of a desk: its default, and its label and help for admins."""
     return field(default=default, metadata={"label": label, "help": help})
 
 

@@ -1,4 +1,4 @@
-"""What a run of a desk is about, and how it is looked up."""
+"""The subject of a desk's runs, and how it is looked up."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from agents.sdk.placeholders import check_places, fill
 
 @dataclass(frozen=True)
 class Subject:
-    """What a run of the desk is about, and how it is looked up."""
+    """The subject of a desk's runs, and how it is looked up."""
 
     kind: str  # employee, account
-    find: Callable[..., Any]  # by key, or by key and `book`; None: there is no such thing
-    label: str = "{id}"  # of the attributes of what was found
+    find: Callable[..., Any]  # by key, or by key and `book`; returns None if there is none
+    label: str = "{id}"  # with attributes of the object found
     link: str = ""
     # Return the keys of subjects whose name has this text; takes text, or text and `book`.
     search: Callable[..., Sequence[str]] | None = None
@@ -24,14 +24,14 @@ class Subject:
     forget: Callable[[str, int], bool] | None = None
 
     def find_all(self, text: str, book: int) -> list[tuple[str, str]]:
-        """Return key and label of what people mean by a key or a name."""
+        """Return key and label of the subjects that match a key or a name."""
         if label := self.label_of(text, book):
             return [(text, label)]
         keys = self.search(text, **_of_book(self.search, book)) if self.search else ()
         return [(key, self.label_of(key, book)) for key in keys]
 
     def label_of(self, key: str, book: int) -> str:
-        """Return what people call it, or "" where there is no such thing."""
+        """Return a subject's label, or "" if there is none."""
         found = self.find(key, **_of_book(self.find, book))
         if found is None:
             return ""

@@ -1,4 +1,4 @@
-"""Values that know their unit, and how people read any value."""
+"""Values with a unit, and the display of any value."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Calls(Count):
 class Money:
     """Minor units of an ISO 4217 currency; as JSON {"amount": "1200.00", "currency": "EUR"}.
 
-    Raises BadAmount for a currency that is none or that has no minor unit, such as gold.
+    Raises BadAmount for an unknown currency, or one without a minor unit, such as gold.
     """
 
     minor: int
@@ -75,7 +75,7 @@ class Money:
 
     @property
     def amount(self) -> str:
-        """Return the number alone, as JSON and form fields hold it: 1200.00."""
+        """Return the number alone, for JSON and form fields: 1200.00."""
         return plain_amount(self.minor, self.currency)
 
     @property
@@ -160,7 +160,7 @@ class In:
 
 @dataclass(frozen=True)
 class MinorOf:
-    """Say of a whole number that it is minor units: `Annotated[int, MinorOf("EUR")]`."""
+    """Mark a whole number as minor units: `Annotated[int, MinorOf("EUR")]`."""
 
     currency: str
 
@@ -171,19 +171,19 @@ class MinorOf:
 
 
 def unit_of_value(value: Any) -> str:
-    """Return what a value is counted in, or ""."""
+    """Return the unit of a value, or ""."""
     return str(getattr(value, "unit", ""))
 
 
 def measured_value(value: Any) -> Json:
-    """Return a value as a ruling keeps it: a number in its unit, or a text."""
+    """Return a value as stored in a ruling: a number in its unit, or a text."""
     if isinstance(value, int | Money):
         return int(value)
     return show(value) if isinstance(value, date | Decimal) else value
 
 
 def show(value: Any) -> str:
-    """Return a value as people read it: 21 January 2027, EUR 5.00, 7 days, yes."""
+    """Return a value in words: 21 January 2027, EUR 5.00, 7 days, yes."""
     if value is None:
         return "none"
     if isinstance(value, bool):

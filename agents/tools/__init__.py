@@ -44,7 +44,7 @@ Minor: TypeAlias = Annotated[int, MinorOf(CURRENCY)]
 
 @dataclass(frozen=True)
 class Context:
-    """What the gateway gives a tool besides its arguments."""
+    """The context that the gateway passes to a tool, besides its arguments."""
 
     book_id: int
     key: str  # the idempotency key: one key, one effect
@@ -59,7 +59,7 @@ Call: TypeAlias = Callable[..., Json]  # (context, **args), plain or async
 
 @dataclass(frozen=True)
 class Tool:
-    """A function with what the gateway must know of it."""
+    """A function with its declarations for the gateway."""
 
     name: str
     call: Call
