@@ -1,4 +1,4 @@
-"""Run opsconsole's commands: `manage.py` of a checkout, `opsconsole` where it is installed."""
+"""Run opsconsole's commands: as `manage.py` in a checkout, as `opsconsole` when installed."""
 
 import os
 import signal
@@ -6,14 +6,14 @@ import sys
 from tempfile import gettempdir
 from types import FrameType
 
-os.umask(0o077)  # what is written here is its owner's alone: database, mail, keys, logs
+os.umask(0o077)  # files written here are private: database, mail, keys, logs
 
 
 def end(number: int, frame: FrameType | None) -> None:
     """Exit with 0 on a signal that arrives before or after the command handles signals itself.
 
-    At once: an exception would be lost where the signal meets a finalizer. Nothing is at stake
-    then, since what was not committed is rolled back.
+    At once: an exception would be lost if the signal meets a finalizer. Nothing is at stake, as
+    uncommitted work is rolled back.
     """
     os._exit(0)
 
@@ -22,7 +22,7 @@ if sys.argv[1:2] in (["work"], ["serve"]):
     signal.signal(signal.SIGTERM, end)
 
 
-# Help needs no installation: these settings make nothing be read or written.
+# Help needs no installation: with these settings nothing is read or written.
 NOWHERE = {
     "OPSCONSOLE_DATA_DIR": gettempdir(),
     "OPSCONSOLE_SECRET_KEY": "-" * 50,
@@ -37,10 +37,10 @@ def is_help(arguments: list[str]) -> bool:
 
 
 def main() -> None:
-    """Run the command that was asked for.
+    """Run the requested command.
 
-    A wrong setting is one sentence and exit 2; a database that cannot be used 5, an old one 6;
-    Ctrl-C, where the command does not end in its own way, 130.
+    A wrong setting gives one sentence and exit code 2, an unusable database 5, an old one 6;
+    Ctrl-C, unless the command handles it, 130.
     """
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "opsconsole.settings")
     import django
@@ -52,7 +52,7 @@ def main() -> None:
     try:
         if is_help(sys.argv[1:]):
             os.environ.update(NOWHERE)
-        _ = settings.INSTALLED_APPS  # Django would swallow a wrong setting and go on half set up
+        _ = settings.INSTALLED_APPS  # Django would ignore a wrong setting and go on half set up
         django.setup()
         from agents.management.database_failures import explanation, refusal
 

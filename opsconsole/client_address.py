@@ -7,14 +7,14 @@ import ipaddress
 from django.conf import settings
 from django.http import HttpRequest
 
-HOUSEHOLD = 64  # bits: who has one IPv6 address can use the whole network below them
+HOUSEHOLD = 64  # bits of an IPv6 network, all of whose addresses one client can use
 
 
 def client_address(request: HttpRequest) -> str | None:
-    """Return the client's IPv4 address or IPv6 network; None where it cannot be told.
+    """Return the client's IPv4 address or IPv6 network, or None if unknown.
 
-    Behind a proxy it is the last one of X-Forwarded-For, which that proxy has written; what
-    stands before it is the client's own word.
+    Behind a proxy it is the last address in X-Forwarded-For, which the proxy wrote; those before it
+    are the client's own claims.
     """
     said = request.META.get("REMOTE_ADDR", "")
     if settings.OPSCONSOLE_BEHIND_PROXY:

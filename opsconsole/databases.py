@@ -39,14 +39,14 @@ PREPARE_THRESHOLD = 2
 def database_settings(url: str, *, base: Path, default: Path, keep: int) -> dict[str, Any]:
     """Return Django's settings for a DATABASE_URL; "" is the SQLite file `default`.
 
-    `keep` is how many seconds a connection to PostgreSQL may be used again.
+    `keep` is the maximum age in seconds of a connection to PostgreSQL.
     """
     if not url:
         return _sqlite(default)
     try:
         found: dict[str, Any] = dict(dj_database_url.parse(url))
     except ValueError:
-        raise _refusal_of() from None  # its text may hold the password
+        raise _refusal_of() from None  # the URL may contain the password
     if found["ENGINE"] == "django.db.backends.sqlite3":
         name = str(found["NAME"])
         if not name or ":memory:" in name:
@@ -61,7 +61,7 @@ def database_settings(url: str, *, base: Path, default: Path, keep: int) -> dict
 
 
 def must_be_private(database: dict[str, Any]) -> None:
-    """Refuse a file that others on this machine can read: sessions in it are sign-ins."""
+    """Refuse a file that others on this machine can read, as its sessions allow signing in."""
     path = Path(database["NAME"])
     if database["ENGINE"] != SQLITE or not path.exists():
         return
@@ -74,10 +74,10 @@ def must_be_private(database: dict[str, Any]) -> None:
 
 
 def is_schema_error(error: BaseException) -> bool:
-    """Say whether a statement named a table or column that is not there.
+    """Tell whether a statement named a missing table or column.
 
-    So does each program whose tables are those of another release: an upgrade is under way, or a
-    process was not started anew after one.
+    Then the tables are those of another release: an upgrade is under way, or a process was not
+    restarted after one.
     """
     state = getattr(error.__cause__, "sqlstate", None) or getattr(error, "sqlstate", None)
     said = str(error)

@@ -1,7 +1,7 @@
-"""Say in the log who was refused a page or a sign-in.
+"""Log who was denied a page or a sign-in.
 
-A decision that is refused stands in the record itself. These do not: anybody can make any number
-of them without signing in, and the record is kept for ever.
+Refused decisions are in the record. Denials are not: anyone can cause any number of them without
+signing in, and the record is kept for ever.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LONGEST_NAME = 150  # characters, as a user's name may have
 
 
 def answer_denial(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """Answer 403, with a line that says who wanted what."""
+    """Answer 403, and log who wanted what."""
     who = request.user.get_username()
     log.warning("%r was denied %s %s: %s", who, request.method, request.path, exception)
     return permission_denied(request, exception)
@@ -31,7 +31,7 @@ def answer_denial(request: HttpRequest, exception: Exception) -> HttpResponse:
 def sign_in_failed(
     credentials: dict[str, Any], request: HttpRequest | None = None, **_: object
 ) -> None:
-    """Write down the name that was tried and from where, never the password."""
+    """Log the name that was tried and from where, never the password."""
     name = str(credentials.get("username"))[:LONGEST_NAME]
     address = client_address(request) if request else None
     log.warning("A sign-in as %r from %s was refused", name, address or "an unknown address")

@@ -1,4 +1,4 @@
-"""What a desk is written with. Importing it needs no settings: a rule is tested by calling it."""
+"""The declarations of a desk. Importing them needs no settings: rules can be tested by calling."""
 
 from types import SimpleNamespace as Args
 

@@ -1,7 +1,6 @@
 """Settings from the environment and an optional file of NAME=value lines.
 
-What is wrong is said in one sentence: the variable, what was read, what is allowed. Secrets
-are never repeated in it.
+An error is one sentence: the variable, its value, and what is allowed. It never repeats secrets.
 """
 
 from __future__ import annotations
@@ -47,18 +46,18 @@ KINDS = {
 
 
 class Environment:
-    """Typed answers from a mapping of names to text; an empty value counts as not given."""
+    """Typed values from a mapping of names to text; an empty value counts as not given."""
 
     def __init__(self, values: Mapping[str, str]) -> None:
         self.values = values
 
     def text(self, name: str, default: str = "", *, kind: str = "") -> str:
-        """Return the value without the white space around it; it must be of the kind, of KINDS."""
+        """Return the stripped value, which must be of the kind, one of KINDS."""
         value = self.values.get(name, "").strip()
         return _check(name, value, kind) if value and kind else value or default
 
     def packages(self, name: str) -> list[str]:
-        """Return Python packages, each once; those given by their folder are put on the path."""
+        """Return Python packages, each once; those given by folder are put on the path."""
         found: dict[str, None] = {}
         for part in self.items(name):
             place = Path(part).expanduser().resolve()
@@ -108,7 +107,7 @@ class Environment:
         return value
 
     def items(self, name: str, *, default: Sequence[str] = (), kind: str = "") -> list[str]:
-        """Return the parts of a list that is separated by commas, each of the kind, of KINDS."""
+        """Return the parts of a comma-separated list, each of the kind, one of KINDS."""
         parts = [part.strip() for part in self.text(name).split(",") if part.strip()]
         return [_check(name, part, kind) if kind else part for part in parts] or list(default)
 
@@ -136,7 +135,7 @@ class Environment:
         """Return an http(s) address without user, query or fragment; "" if none is given."""
         value = self.text(name)
         if value and not _is_plain_address(value):
-            # Not repeated: people paste addresses that carry a password.
+            # Not repeated: people paste addresses with passwords.
             raise ImproperlyConfigured(
                 f"{name} is not an address that can be used: give one like "
                 "https://models.example.com/v1, without user, query or fragment."
@@ -153,7 +152,7 @@ class Environment:
 
 
 def from_file(path: Path) -> dict[str, str]:
-    """Return what the file's NAME=value lines say; {} if there is no such file."""
+    """Return the values of the file's NAME=value lines; {} if there is no such file."""
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Error pages. They ask nothing of the database, which may be the reason for the error."""
+"""Error pages. They do not use the database, which may be the reason for the error."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from django.template.loader import render_to_string
 
 from opsconsole import databases
 
-AGAIN = 5  # seconds after which to try again: a restart of the database takes about as long
+AGAIN = 5  # seconds until the next try, about as long as a database takes to restart
 
 
 def answer_failure(request: HttpRequest) -> HttpResponse:
-    """Answer 503 if the database cannot be used or is of another release, else 500."""
+    """Answer 503 if the database is unusable or of another release, else 500."""
     error = sys.exc_info()[1]
     is_of_schema = error is not None and databases.is_schema_error(error)
     if is_of_schema or isinstance(error, OperationalError | InterfaceError):

@@ -1,8 +1,8 @@
-"""Limits on what a client sends, before Django sees it, and on how slowly it reads.
+"""Limits on what a client sends before Django sees it, and on how slowly it reads.
 
-Django writes a whole body to a file before it asks how long it is, and waits for it as long as
-somebody sends: without bounds here, anybody could fill the disk or hold a connection for ever.
-So could who asks for a long file and reads none of it.
+Django writes a whole body to a file before checking its length, and waits for it without limit:
+without bounds here, anyone could fill the disk or hold a connection for ever. So could a client
+that requests a long file and reads nothing.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ WORDS = {
 
 
 class _Refused(Exception):
-    """The body is not read to its end."""
+    """The body was not read to its end."""
 
     def __init__(self, status: int) -> None:
         super().__init__(status)
@@ -35,9 +35,9 @@ class _Refused(Exception):
 
 
 class Intake:
-    """An application that gets bodies of at most so many bytes, within so many seconds.
+    """An application whose requests have at most `most` bytes, read within `seconds`.
 
-    Each part that it sends has to be taken within `part_seconds`; else the client counts as gone.
+    The client must take each part of a response within `part_seconds`, or counts as gone.
     """
 
     def __init__(self, app: App, *, most: int, seconds: float, part_seconds: float = 30.0) -> None:
@@ -53,11 +53,11 @@ class Intake:
             self._check(scope)
             await self.app(scope, self._limit_receive(receive), self._patient(send))
         except _Refused as no:
-            # Nothing was answered yet: Django answers once it has the whole body.
+            # Nothing was answered yet, as Django answers only after the whole body.
             await _refuse(send, no.status)
 
     def _check(self, scope: Message) -> None:
-        """Refuse what is too long already by its head. Raises _Refused."""
+        """Refuse a request that is too long by its headers alone. Raises _Refused."""
         if len(scope["raw_path"]) + len(scope["query_string"]) > LONGEST_ADDRESS:
             raise _Refused(414)
         if sum(len(name) + len(value) for name, value in scope["headers"]) > LONGEST_HEADERS:
@@ -98,7 +98,7 @@ class Intake:
 
 
 def _declared_length(scope: Message) -> int:
-    """Return the length that the client announced; 0 where it said none."""
+    """Return the length that the client announced, by default 0."""
     said = dict(scope["headers"]).get(b"content-length", b"0")
     return int(said) if said.isdigit() else 0
 

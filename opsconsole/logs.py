@@ -1,4 +1,4 @@
-"""How a log line looks: one line an event, and an outage of the database one a minute."""
+"""The format of log lines: one per event, and one a minute for an outage of the database."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 class OneLine(logging.Formatter):
-    """Time, level, logger, the request where there is one, message; a traceback follows."""
+    """Time, level, logger, the request if any, message; a traceback follows."""
 
     default_msec_format = "%s.%03d"
 
@@ -31,7 +31,7 @@ class OneLine(logging.Formatter):
         super().__init__("{asctime} {levelname} {name} {within}{message}", style="{")
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
-        # Django says that a page failed when its request is over, and hands the request along.
+        # Django logs a failed page after its request, which it passes along.
         asked = getattr(record, "request", None)
         name = current.get() or getattr(asked, "request_id", "")
         record.within = f"[{name}] " if name else ""
@@ -41,15 +41,14 @@ class OneLine(logging.Formatter):
 
 
 class Outages(logging.Filter):
-    """Tell once a minute that the database cannot be used, and once that it can be again.
+    """Log once a minute that the database is unusable, and once when it is usable again.
 
-    Tables of another release are no outage that a connection ends, and told as often.
-
-    Else everybody who meets the outage tells it, with a traceback, several times a second.
+    Otherwise everything that meets the outage would log a traceback several times a second. Tables
+    of another release are logged as often, though a new connection does not end that.
     """
 
     every = 60.0  # seconds
-    settles = 10.0  # seconds after an outage in which those who met it may still come to tell of it
+    settles = 10.0  # seconds after an outage in which late errors of it may still be logged
 
     def __init__(self) -> None:
         super().__init__()
@@ -81,7 +80,7 @@ class Outages(logging.Filter):
         return True
 
     def _open(self, **_: Any) -> None:
-        """Tell that a connection could be opened after an outage."""
+        """Log that a connection was opened after an outage."""
         with self._lock:
             if self._is_of_schema:
                 return
@@ -97,7 +96,7 @@ class Outages(logging.Filter):
 class Refusals(logging.Filter):
     """Log a request that was refused on arrival in one line, without a traceback.
 
-    Anybody can send any number of them; a wrong Host is no fault of ours.
+    Anyone can send any number of them, and a wrong Host is not our fault.
     """
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -107,7 +106,7 @@ class Refusals(logging.Filter):
 
 
 def _outage_in(record: logging.LogRecord) -> BaseException | None:
-    """Return the error of the database that a record is about, however deep it lies."""
+    """Return the database error behind a log record, at any depth."""
     args = record.args if isinstance(record.args, tuple) else ()
     found = record.exc_info[1] if record.exc_info else None
     errors = [*([found] if found else []), *(each for each in args if isinstance(each, Exception))]

@@ -1,7 +1,7 @@
-"""A word for each request: on its error page, in its answer's header, in its lines of the log.
+"""An id for each request: on its error page, in a response header, in its log lines.
 
-Whoever reports a page that failed can say which one it was. The word is ours alone: one that a
-client sends could point at lines of somebody else's request.
+People who report a failed page can name it. Ids of clients are ignored, as they could point to the
+log lines of another person's request.
 """
 
 from __future__ import annotations

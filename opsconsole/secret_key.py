@@ -1,4 +1,4 @@
-"""A key of an installation that was not given one: made once, kept in its data."""
+"""An installation's own key if none is configured: created once and kept in its data."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from django.core.management.utils import get_random_secret_key
 
 
 def keep_secret(path: Path, *, price: str = "everybody will have to sign in again") -> str:
-    """Return the key in the file; make it first, readable by its owner only, if there is none.
+    """Return the key in the file, creating it as a private file if there is none.
 
-    `price` is what a new key costs, for the sentence about a file that cannot be used.
+    `price` is the consequence of a new key, for the message about an unusable file.
     """
     try:
         return _key_in(path, price)
@@ -43,12 +43,12 @@ def _key_in(path: Path, price: str) -> str:
 
 
 def _make(path: Path) -> None:
-    """Write a new key under another name and give it its own in one step."""
+    """Write a new key to a temporary file and link it to its name atomically."""
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")  # made with 0600
     try:
         with os.fdopen(handle, "w", encoding="ascii") as file:
             file.write(get_random_secret_key() + "\n")
-        # Web and worker start together: whoever links first has made the key for both.
+        # Web and worker may start together: the first to link makes the key for both.
         os.link(name, path)
     except FileExistsError:
         pass

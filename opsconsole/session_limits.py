@@ -1,4 +1,4 @@
-"""Limits of sessions: idle time, and an end that no activity moves."""
+"""Limits of sessions: idle time, and an absolute end."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from django.utils import timezone
 
 GetResponse: TypeAlias = Callable[[HttpRequest], HttpResponse]
 
-RENEWED = 60  # seconds between writes that move the idle limit; a write a request would be waste
+RENEWED = 60  # seconds between updates of the idle limit, to save a write per request
 
 
 def probes_have_none(get_response: GetResponse) -> GetResponse:
-    """Answer what machines ask without a session: the database that has it may be away."""
+    """Answer probes without a session, as its database may be unreachable."""
 
     def answer(request: HttpRequest) -> HttpResponse:
         if request.path_info[1:] in settings.OPSCONSOLE_PROBES:

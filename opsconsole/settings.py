@@ -1,7 +1,7 @@
 """Django's settings, from the environment and an optional .env beside manage.py.
 
-docs/settings.md lists the variables. What is given in the environment wins over .env.
-One file, where whoever knows Django looks for a setting.
+docs/settings.md lists the variables. The environment takes precedence over .env.
+One file, where people who know Django look for a setting.
 """
 
 from __future__ import annotations

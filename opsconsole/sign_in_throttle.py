@@ -1,7 +1,7 @@
-"""Sign-ins from one address: as many may fail as an office of people would make, then it waits.
+"""Limit failed sign-ins from one address to what an office of people might cause.
 
-Axes counts each name from each address by itself, which lets one password be tried on every name.
-What is refused here is not counted, so trying on does not make the wait longer.
+Axes counts each pair of name and address separately, so one password could be tried on every name.
+Refused tries are not counted, so further tries do not prolong the wait.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def address_limit(get_response: Answer) -> Answer:
 
 
 def failures_from(address: str | None) -> int:
-    """Return how many sign-ins failed from an address lately, whatever the name."""
+    """Return the number of recent failed sign-ins from an address, for any name."""
     since = timezone.now() - settings.AXES_COOLOFF_TIME
     lately = AccessAttempt.objects.filter(ip_address=address, attempt_time__gte=since)
     return lately.aggregate(count=Sum("failures_since_start"))["count"] or 0

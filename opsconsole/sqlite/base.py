@@ -1,9 +1,9 @@
-"""Django's SQLite, with one queue a process for whoever wants to write.
+"""Django's SQLite with a queue of writers in each process.
 
-SQLite has one writer at a time. Who finds it busy sleeps and tries again, for ever longer, and so
-the unlucky of fifty threads give up with "database is locked" while others pass. Here a process's
-transactions stand in line for their turn instead; only the first of the line meets the other
-processes, of which there are few.
+SQLite has one writer at a time. A waiting one sleeps and retries at ever longer intervals, so that
+of fifty threads some give up with "database is locked" while others overtake them. Here a process's
+transactions queue for their turn; only the first of the queue competes with other processes, of
+which there are few.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import Any
 from django.db import OperationalError
 from django.db.backends.sqlite3 import base
 
-PATIENCE = 60.0  # seconds to stand in line
+PATIENCE = 60.0  # seconds in the queue
 
 
 class Line:
-    """A lock that waiters get in the order in which they came."""
+    """A lock that waiters get in order of arrival."""
 
     def __init__(self) -> None:
         self._guard = Lock()
@@ -41,10 +41,10 @@ class Line:
             if turn in self._waiting:
                 self._waiting.remove(turn)
                 return False
-        return True  # it came at the last moment
+        return True  # acquired at the last moment
 
     def release(self) -> None:
-        """Give the turn to who came first."""
+        """Pass the lock to the first waiter."""
         with self._guard:
             if self._waiting:
                 self._waiting.popleft().release()
@@ -56,7 +56,7 @@ _lines: dict[str, Line] = {}
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
-    """A connection whose transactions stand in line with those of its process."""
+    """A connection whose transactions queue with those of its process."""
 
     _has_turn = False
 
@@ -78,7 +78,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
 
     def _commit(self) -> Any:
         done = super()._commit()  # type: ignore[misc]
-        self._leave()  # a commit that failed is rolled back, and leaves then
+        self._leave()  # a failed commit leaves after its rollback
         return done
 
     def _rollback(self) -> Any:
