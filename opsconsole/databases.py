@@ -85,6 +85,12 @@ def is_schema_error(error: BaseException) -> bool:
     return isinstance(error, DatabaseError) and (state in ("42P01", "42703") or is_sqlite)
 
 
+def is_read_only(error: BaseException) -> bool:
+    """Say whether it is the driver's own error of a database that answers but takes no writes."""
+    is_sqlite = str(error).startswith("attempt to write a readonly database")
+    return is_sqlite or getattr(error, "sqlstate", None) == "25006"
+
+
 def _sqlite(path: Path) -> dict[str, Any]:
     return {"ENGINE": SQLITE, "NAME": str(path), "OPTIONS": dict(SQLITE_OPTIONS)}
 

@@ -12,7 +12,7 @@ import psycopg
 from django.db import InterfaceError, OperationalError
 from django.db.backends.signals import connection_created
 
-from opsconsole.databases import is_schema_error
+from opsconsole.databases import is_read_only, is_schema_error
 from opsconsole.request_ids import current
 
 log = logging.getLogger(__name__)
@@ -44,7 +44,8 @@ class Outages(logging.Filter):
     """Log once a minute that the database is unusable, and once when it is usable again.
 
     Otherwise everything that meets the outage would log a traceback several times a second. Tables
-    of another release are logged as often, though a new connection does not end that.
+    of another release, and a database that takes no writes, are logged as often, though a new
+    connection does not end that.
     """
 
     every = 60.0  # seconds
@@ -55,7 +56,7 @@ class Outages(logging.Filter):
         self._lock = Lock()
         self._count = 0  # errors since the last line
         self._began_at = self._told_at = self._over_at = float("-inf")
-        self._is_of_schema = False  # what was told last
+        self._is_connected = False  # although it was logged last that the database is unusable
         connection_created.connect(self._open, weak=False)
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -71,7 +72,7 @@ class Outages(logging.Filter):
             if now - self._told_at > 2 * self.every:
                 self._began_at = now
             count, self._count, self._told_at = self._count, 0, now
-            self._is_of_schema = is_of_schema
+            self._is_connected = is_of_schema or is_read_only(error)
         said = str(error).partition("\n")[0]
         more = f"; errors since it was last told: {count}" if count > 1 else ""
         what = "has other tables than this program" if is_of_schema else "cannot be used"
@@ -82,7 +83,7 @@ class Outages(logging.Filter):
     def _open(self, **_: Any) -> None:
         """Log that a connection was opened after an outage."""
         with self._lock:
-            if self._is_of_schema:
+            if self._is_connected:
                 return
             lasted, count = time.monotonic() - self._began_at, self._count
             is_over = self._told_at > float("-inf")
@@ -113,7 +114,7 @@ def _outage_in(record: logging.LogRecord) -> BaseException | None:
     for error in errors:
         cause: BaseException | None = error
         while cause is not None:
-            if isinstance(cause, _OUTAGES) or is_schema_error(cause):
+            if isinstance(cause, _OUTAGES) or is_schema_error(cause) or is_read_only(cause):
                 return cause
             cause = cause.__cause__ or cause.__context__
     return None

@@ -6,8 +6,9 @@ import logging
 from collections.abc import Iterator
 from types import SimpleNamespace
 
+import psycopg
 import pytest
-from django.db import OperationalError
+from django.db import InternalError, OperationalError
 from django.db.backends.signals import connection_created
 
 from opsconsole import logs
@@ -35,10 +36,10 @@ def outages(clock: Clock, caplog: pytest.LogCaptureFixture) -> Iterator[logs.Out
     connection_created.disconnect(found._open)
 
 
-def fails(outages: logs.Outages) -> bool:
+def fails(outages: logs.Outages, error: Exception | None = None) -> bool:
     """Meet the outage once. Return whether that is a line in the log."""
-    error = OperationalError("connection refused")
-    given = (OperationalError, error, None)
+    error = error or OperationalError("connection refused")
+    given = (type(error), error, None)
     return outages.filter(logging.LogRecord("x", logging.ERROR, "x", 1, "It failed", (), given))
 
 
@@ -60,3 +61,27 @@ def test_who_tells_late_of_an_outage_that_is_over_does_not_begin_another(
 
     assert (late, again) == (False, True)
     assert "The database answers again after 3 s" in caplog.text
+
+
+def read_only_of_postgres() -> Exception:
+    error = InternalError("cannot execute UPDATE in a read-only transaction")
+    error.__cause__ = psycopg.errors.ReadOnlySqlTransaction(str(error))
+    return error
+
+
+@pytest.mark.parametrize(
+    "error",
+    [read_only_of_postgres(), OperationalError("attempt to write a readonly database")],
+    ids=["postgres", "sqlite"],
+)
+def test_a_database_that_takes_no_writes_is_told_once_a_minute_however_often_it_is_connected_to(
+    outages: logs.Outages, clock: Clock, caplog: pytest.LogCaptureFixture, error: Exception
+) -> None:
+    told = 0
+    for _ in range(120):  # two minutes
+        told += fails(outages, error)
+        opens()
+        clock.now += 1
+
+    assert told == 2
+    assert "answers again" not in caplog.text
