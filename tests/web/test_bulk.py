@@ -62,6 +62,21 @@ def send(client: Client, sent: dict[str, Any], query: str = RULE) -> Any:
     return client.post(f"{reverse('bulk-reject')}?{query}", sent)
 
 
+def test_the_next_ones_are_offered_while_there_are_any(scene: Scene) -> None:
+    waiting(scene)
+    rita = client_of(scene.rita)
+
+    some = rita.get(send(rita, form(bulk(rita)))["Location"]).text
+    rest = bulk(rita)
+    items = re.findall(r'name="item" value="([^"]+)"', rest)
+    last = rita.get(
+        send(rita, form(rest, **{"item": items, "total.USD": "9,900.00"}))["Location"]
+    ).text
+
+    assert ("3 rejected" in some, "The next ones" in some) == (True, True)
+    assert ("1 rejected" in last, "The next ones" in last) == (True, False)
+
+
 def test_each_is_judged_by_itself_and_the_result_says_who_was_left(scene: Scene) -> None:
     first, second, third, far = waiting(scene)
     rita, at, ada = client_of(scene.rita), timezone.now(), scene.add("ada", Role.ADMIN)

@@ -20,6 +20,7 @@ from agents.core.states import EscalationState
 from agents.models import Escalation, Event
 from agents.models.event import facts_of
 from agents.operations.claiming import CLAIM
+from agents.sdk.desk import tool_title
 from agents.web import access
 from agents.web.approvals.inbox import InboxRow, open_rows
 from agents.web.approvals.position import line_of
@@ -94,6 +95,11 @@ def who_rejects(user: User) -> Reviewer:
     return replace(who, parts=[part for part in who.parts if part.workspace_id in here])
 
 
+def has_next(queue: QueueAddress, user: User) -> bool:
+    """Tell whether a filtered view holds more that a person may reject."""
+    return bool(access.decides_in(user)) and requests_in(queue, who_rejects(user)).exists()
+
+
 def turn_of(queue: QueueAddress, who: Reviewer) -> BulkPage:
     """Return the first requests of a filtered view, beginning with unusual amounts."""
     held = requests_in(queue, who).order_by()
@@ -110,7 +116,7 @@ def turn_of(queue: QueueAddress, who: Reviewer) -> BulkPage:
     shapes = list(held.values_list("kind", KT("action__name")).distinct()[:10])
     if len(shapes) > 1:
         names = [tool for _, tool in shapes if tool and tool != queue.given.get("tool")]
-        tools = [(queue.other(tool=name), name) for name in names]
+        tools = [(queue.other(tool=name), tool_title(name)) for name in names]
         return _nothing("These requests are of more than one kind. Choose one tool:", tools)
     if not shapes:
         return _nothing(nobody)

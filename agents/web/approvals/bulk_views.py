@@ -58,11 +58,13 @@ def bulk_result(request: HttpRequest, token: UUID) -> HttpResponse:
     """Show what happened to each request of a bulk rejection."""
     listed = (whole_number(key) for key in request.GET.get("of", "").split(","))
     keys = [key for key in listed if key is not None]
-    found = bulks.outcomes_of(access.person(request), str(token), keys)
+    user, queue = access.person(request), read_queue(request.GET)
+    found = bulks.outcomes_of(user, str(token), keys)
     rejected = [one.escalation for one in found if not one.why]
     shown = {
         "nav": "approvals",
-        "queue": read_queue(request.GET),
+        "queue": queue,
+        "has_next": bulks.has_next(queue, user),
         "outcomes": found,
         "rejected": rejected,
         "left": [one for one in found if one.why],
