@@ -237,7 +237,7 @@ function showChanges() {
 }
 
 document.addEventListener("input", (event) => {
-  if (!event.target.matches("[data-change]")) return;
+  if (!event.target.matches("[data-change], #correction")) return;
   const judged = document.querySelector("#judged");
   judged?.removeAttribute("data-allowed");
   judged?.replaceChildren();

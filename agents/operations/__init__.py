@@ -13,6 +13,7 @@ from agents.operations.deciding import (
     AlreadyDecided,
     KillSwitchStands,
     decide,
+    judge_letter,
     record_refusal,
 )
 from agents.operations.erasing import Erasure, erase_subject
@@ -110,6 +111,7 @@ __all__ = [
     "invite",
     "join",
     "judge_change",
+    "judge_letter",
     "kill",
     "lacks_factor",
     "launch",

@@ -9,6 +9,7 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from agents.core.actions import MAX_TEXT
+from agents.core.facts import Facts
 from agents.core.kinds import INSTRUCTIONS, TEXT, kind_of
 from agents.core.redact import KEY_MASK, MASKS
 from agents.core.requests import Json
@@ -43,9 +44,9 @@ from agents.operations.approving import (
 from agents.operations.claiming import OWN, Claimed, is_kept_from, is_own
 from agents.operations.escalation_lock import lock_escalation
 from agents.operations.granting import Grant, Patch, grant, look_ahead, obstacle
-from agents.operations.refusal import Refused, check_text, require_role, time_here
+from agents.operations.refusal import Refused, check_text, require_member, require_role, time_here
 from agents.operations.sending_back import check_send_back
-from agents.policies.answers import outdated_sentences
+from agents.policies.answers import outdated_sentences, unconfirmed_amounts
 from agents.sdk.desk import DESKS
 
 MAX_COMMENT = 2000  # characters
@@ -216,12 +217,29 @@ def _check_person(escalation: Escalation, person: Membership, wanted: _Answer) -
     check_text(wanted.correction, most=most, what=what)
 
 
-def _check_letter(
-    escalation: Escalation, steps: list[Step], correction: str, *, at: datetime
-) -> None:
-    """Refuse a letter with masked text, or with a fact that has since changed. Raises Refused.
+def judge_letter(*, escalation_id: int, by: User, text: str, at: datetime) -> list[str]:
+    """Return the amounts that no record has in an email which a person edits. Raises Refused.
 
-    Call with the run locked.
+    It is refused as the decision would be. Changes nothing.
+    """
+    found = Escalation.objects.select_related("run__policy", "workspace").get(pk=escalation_id)
+    require_member(found.workspace, by, Role.REVIEWER, Role.ADMIN)
+    if kind_of(found.kind, found.action).change != TEXT:
+        raise Refused("no_correction", "Only an email or the result of a step can be corrected.")
+    if no := obstacle(found):
+        raise no
+    check_text(text, most=MAX_TEXT, what="letter")
+    steps = list(found.run.steps.order_by("position"))
+    (text,) = redact_for(found.run, [text])
+    return unconfirmed_amounts(text, _check_letter(found, steps, text, at=at, lock=False))
+
+
+def _check_letter(
+    escalation: Escalation, steps: list[Step], correction: str, *, at: datetime, lock: bool = True
+) -> Facts:
+    """Return the facts that a letter is compared with. To decide, call with the run locked.
+
+    Refuses one with masked text, or with a fact that has since changed. Raises Refused.
     """
     argument, run = escalation.review["facts"]["letter"], escalation.run
     letter = correction or str(escalation.action["args"][argument])
@@ -233,9 +251,10 @@ def _check_letter(
             f"{run.subject_label or 'The reader'} would read {' and '.join(masks)} in place of "
             f"what {author} wrote: the policy masks it. Take it out, and send the letter again.",
         )
-    facts, _ = fetch_now(fetch_facts, run, escalation.action, run.limits, steps, at=at, lock=True)
+    facts, _ = fetch_now(fetch_facts, run, escalation.action, run.limits, steps, at=at, lock=lock)
     if outdated := outdated_sentences(letter, facts):
         raise Refused("out_of_date", f"{' '.join(outdated)} Edit it, and send that.")
+    return facts
 
 
 def _take(

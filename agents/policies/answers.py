@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from decimal import Decimal
 
 from agents.core.actions import Action
 from agents.core.courtesy import free_words
@@ -13,6 +15,10 @@ from agents.core.statements import LEDGER, fill_references, referenced_sentences
 from agents.policies import rule
 
 LOOKED_INTO = "The case was looked into; this run paid nothing."
+_NUMBER = r"[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?|[0-9]+(?:\.[0-9]+)?"
+_AMOUNT = re.compile(
+    rf"\b(?P<first>[A-Z]{{3}})\s?(?P<after>{_NUMBER})|(?P<before>{_NUMBER})\s?(?P<last>[A-Z]{{3}})\b"
+)
 _WORDS, _LONGEST = 12, 40  # of a letter that a person is told of, and letters of each
 
 
@@ -85,6 +91,22 @@ def outdated_sentences(text: str, facts: Facts) -> list[str]:
         for name, said in facts.outdated.items()
         if said in text
     ]
+
+
+def unconfirmed_amounts(text: str, facts: Facts) -> list[str]:
+    """Return the amounts that a letter names and that neither ledger nor record has."""
+    known = _amounts(" ".join((*facts.ledger, *facts.sentences.values())))
+    return [words for amount, words in _amounts(text).items() if amount not in known]
+
+
+def _amounts(text: str) -> dict[tuple[str, Decimal], str]:
+    """Return the amounts of a text by currency and value, as it writes them."""
+    found = {}
+    for match in _AMOUNT.finditer(text):
+        number = match["after"] or match["before"]
+        currency = match["first"] or match["last"]
+        found[currency, Decimal(number.replace(",", ""))] = match[0]
+    return found
 
 
 def _letter(action: Action, facts: Facts) -> Ruling | None:

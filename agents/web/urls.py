@@ -43,6 +43,7 @@ urlpatterns: list[URLPattern] = [
     path("approvals/views/<int:pk>/delete/", lists.delete_view, name="delete-view"),
     path("approvals/<int:pk>/", approvals.approval, name="approval"),
     path("approvals/<int:pk>/judge/", approvals.judge, name="judge"),
+    path("approvals/<int:pk>/judge-letter/", approvals.judge_letter, name="judge-letter"),
     path("approvals/<int:pk>/claim/", approvals.claim, name="claim"),
     path("approvals/<int:pk>/release/", approvals.release_claim, name="release-claim"),
     path("approvals/<int:pk>/hand-over/", sharing.hand_over, name="hand-over"),

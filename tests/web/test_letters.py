@@ -73,6 +73,28 @@ def test_a_letter_that_would_be_masked_is_refused_with_what_would_be(scene: Scen
     assert not SentMail.objects.exists()
 
 
+@pytest.mark.parametrize(
+    ("text", "allowed", "says"),
+    [
+        ("Hello Anna,\n\nyou paid USD 1,200.00.", "yes", "Every amount in it is in the ledger"),
+        ("Hello Anna,\n\nwe paid 900.00 USD.", "yes", "Neither ledger nor record has 900.00 USD."),
+        ("Hello Anna,\n\ncard 4111 1111 1111 1111.", "no", "would read [card number]"),
+        ("Hello \u202eAnna.", "no", "without control or invisible characters"),
+    ],
+)
+def test_an_email_is_judged_while_a_person_edits_it(
+    scene: Scene, text: str, allowed: str, says: str
+) -> None:
+    escalation = open_request(scene, ASKS, "customer-reply")
+    place = reverse("judge-letter", args=[escalation.pk])
+
+    judged = client_of(scene.rita).post(place, {"correction": text}).text
+
+    assert f'data-allowed="{allowed}"' in judged
+    assert says in words(judged)
+    assert not escalation.run.events.filter(kind="decision.refused").exists()
+
+
 def test_an_email_that_was_emptied_is_asked_for_as_an_email(scene: Scene) -> None:
     escalation = open_request(scene, ASKS, "customer-reply")
 

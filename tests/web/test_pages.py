@@ -84,6 +84,7 @@ ADDRESSES: dict[str, tuple[tuple[int, int], ...]] = {
     "delete-view": ((302, 302), (405, 404), (405, 404), (405, 302)),
     "approval": ((302, 405), (404, 405), (200, 405), (200, 405)),
     "judge": ((302, 405), (404, 405), (403, 405), (200, 405)),
+    "judge-letter": ((302, 302), (405, 404), (405, 403), (405, 200)),
     "decide": ((302, 302), (405, 404), (405, 403), (405, 422)),
     "claim": ((302, 302), (405, 404), (405, 403), (405, 302)),
     "release-claim": ((302, 302), (405, 404), (405, 403), (405, 302)),
@@ -130,7 +131,7 @@ ADDRESSES: dict[str, tuple[tuple[int, int], ...]] = {
 
 
 SHARES = ("hand-over", "snooze", "wake", "comment")
-OF_ESCALATION = ("approval", "judge", "decide", "claim", "release-claim", *SHARES)
+OF_ESCALATION = ("approval", "judge", "judge-letter", "decide", "claim", "release-claim", *SHARES)
 OF_RUN = ("run", "run-turn", "run-json", "case", "case-proof", "cancel", "run-again")
 
 

@@ -66,6 +66,33 @@ def judge(request: HttpRequest, pk: int) -> HttpResponse:
     return render(request, "approvals/_judged.html", shown)
 
 
+@action
+def judge_letter(request: HttpRequest, pk: int) -> HttpResponse:
+    """Say what would be answered to an email that is being edited. Changes nothing.
+
+    By POST, because addresses are kept in logs.
+    """
+    user = access.person(request)
+    escalation = access.escalation_to_decide(user, pk)
+    text = request.POST.get("correction", "").replace("\r\n", "\n").strip()
+    if not text:
+        return render(request, "approvals/_judged.html", {"judged": ""})
+    allowed, doubtful = True, False
+    try:
+        unconfirmed = operations.judge_letter(
+            escalation_id=escalation.pk, by=user, text=text, at=timezone.now()
+        )
+        doubtful = bool(unconfirmed)
+        judged = "Every amount in it is in the ledger or on record."
+        if unconfirmed:
+            named = " or ".join(unconfirmed)
+            judged = f"Neither ledger nor record has {named}. You may send it all the same."
+    except operations.Refused as no:
+        allowed, judged = False, str(no)
+    shown = {"allowed": allowed, "doubtful": doubtful, "judged": judged}
+    return render(request, "approvals/_judged.html", shown)
+
+
 def _in_words(tool: str, patch: Mapping[str, Json]) -> str:
     """Return changes in words: an amount without a label, anything else with one."""
     found = []
