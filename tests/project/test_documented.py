@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from shutil import which
 
 import pytest
 
@@ -19,15 +20,28 @@ pytestmark = pytest.mark.slow
 BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
+# What an operator has of SQLite's own program, where this machine lacks it.
+SQLITE3 = """#!/bin/sh
+exec python -c 'import sqlite3, sys
+place, command = sys.argv[1:]
+sqlite3.connect(place).backup(sqlite3.connect(command.split(chr(39))[1]))' "$@"
+"""
+
+
 @pytest.fixture
 def fresh(tmp_path: Path) -> Installation:
-    home = tmp_path / "data"
+    home, programs = tmp_path / "data", tmp_path / "programs"
+    programs.mkdir()
+    if not which("sqlite3"):
+        (programs / "sqlite3").write_text(SQLITE3)
+        (programs / "sqlite3").chmod(0o700)
+    paths = (str(programs), str(Path(sys.executable).parent), os.environ["PATH"])
     settings = {
         "OPSCONSOLE_PRODUCTION": "1",
         "OPSCONSOLE_ALLOWED_HOSTS": "ops.example.com",
         "OPSCONSOLE_CSRF_TRUSTED_ORIGINS": "https://ops.example.com",
         "FIRST_PASSWORD": "a long walk by the sea",
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "PATH": os.pathsep.join(paths),
         "PYTHONPATH": str(ROOT),
     }
     return Installation(home, f"sqlite:///{home}/opsconsole.sqlite3", settings)
