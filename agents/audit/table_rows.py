@@ -242,8 +242,7 @@ def _escalation(escalation: Escalation, is_erased: bool) -> Row:
     action = escalation.action
     row["action_sha256 beside it"] = Derived(escalation.action_sha256, sha256(action))
     row |= _about(escalation, action, escalation.patch)
-    if escalation.decided_at:
-        row["patch"] = Derived(escalation.patch, reply.get("patch") if reply else None)
+    row["patch"] = Derived(escalation.patch, reply.get("patch") if reply else None)
     if escalation.kind != EFFECT_UNKNOWN.stored:  # there the reply is the outcome of the call
         given = reply if isinstance(reply, dict) else {}
         row |= {f"reply_{name}": given.get(name, blank) for name, blank in REPLY.items()}

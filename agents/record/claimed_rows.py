@@ -41,7 +41,15 @@ _SETTLED = (EffectState.DONE.value, EffectState.REFUSED.value)
 _MAY_BE = {EffectState.INTENDED.value: EffectState.UNKNOWN.value}
 
 
-NO_OUTCOME = sha256(None)
+_NO_OUTCOME: Row = {"outcome_sha256": sha256(None)}
+_UNDECIDED: Row = {
+    "decided_by": "",
+    "decided_from": "",
+    "decided_at": None,
+    "is_simulated": False,
+    "granted_minor": None,
+    "comment": "",
+}
 
 
 @dataclass(frozen=True)
@@ -119,16 +127,18 @@ def _run(rows: Rows, what: str, facts: Row, event: Row) -> None:
     if not row:
         row |= {"launched_by": event["actor"], "erased": False, **_known_facts(facts, *_LAUNCHED)}
         row |= {"created_at": event["at"], "again_of": facts.get("again_of")}
-        row["desk"] = facts.get("desk", FIRST_DESK)
+        row |= {"desk": facts.get("desk", FIRST_DESK), "stop_reason": "", **_NO_OUTCOME}
         if "subject" in facts and "subject_key" not in facts.keys() | facts["erased"]:
             number = facts["subject"]  # as in early events of the first desk
             row["subject_key"] = "" if number is None else str(number)
     row["state"] = RunState.RUNNING.value if what == "claimed" else what
     if row["state"] not in ENDED:
         return
+    for name in ("stop_reason", "outcome_sha256"):  # older ends, and erased ones, do not tell them
+        row.pop(name, None)
     row |= {"ended_at": event["at"], **_known_facts(facts, "stop_reason", "outcome_sha256")}
     if row["state"] != RunState.DONE:
-        row["outcome_sha256"] = NO_OUTCOME
+        row |= _NO_OUTCOME
     if facts.get("stop_reason") == "cancelled":
         for name, other in rows.items():
             if name.startswith("escalation ") and other["state"] == EscalationState.OPEN.value:
@@ -140,7 +150,7 @@ def _escalation(rows: Rows, what: str, facts: Row, event: Row) -> None:
     if what == "opened":
         row |= _known_facts(facts, "kind", "key", "currency", "action_sha256")
         row |= {"amount_minor": facts["requested_minor"]} if "requested_minor" in facts else {}
-        row |= {"state": EscalationState.OPEN.value, "decided_by": "", "granted_minor": None}
+        row |= {"state": EscalationState.OPEN.value, **_UNDECIDED}
         row |= {"created_at": event["at"], "not_carried_out": "", "snoozed": {}}
         row |= {"tier": facts.get("tier"), "approval": None}
         row |= {**_UNCLAIMED, **_assignment(facts), **_reply({})}
