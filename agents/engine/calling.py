@@ -74,13 +74,19 @@ async def _call_once(
     """Call the tool within its deadline, and judge its result; None: call it again."""
     fault = simulation.fault_for(journal.run, tool.name, nth=context.nth)
     call = ToolCall(tool, context, args, journal.run)
+    has_ended = False
     crashpoint("gateway.before_call")
     try:
         async with asyncio.timeout(_seconds_for(tool, context.limits, journal)):
-            result = await (simulation.happen(fault, call.result) if fault else call.result())
-    except TimeoutError as error:
+            try:
+                result = await (simulation.happen(fault, call.result) if fault else call.result())
+            except TimeoutError:
+                has_ended = True
+                raise
+    except TimeoutError:
         # After our own deadline the call still runs; the tool's own TimeoutError has ended it.
-        if not isinstance(error.__cause__, asyncio.CancelledError):
+        # Before Python 3.11.3 the two look alike out here.
+        if has_ended:
             return await _settle_failure(tool, context, f"tool_error:{tool.name}")
         call.give_up()
         if tool.writes and not fault:
