@@ -86,7 +86,7 @@ def _findings(sales: Json, payments: Json, inventory: Json) -> Iterator[str]:
         gross = format_money(sales["gross_sales_minor"])
         yield f"Gross sales were {gross} in {sales['orders']:,} orders."
     if _is_number(payments.get("failed_payment_rate")):
-        yield f"{payments['failed_payment_rate'] * 100:.1f} % of payments failed."
+        yield f"{payments['failed_payment_rate'] * 100:.1f}% of payments failed."
     if _is_known(payments.get("gateway_incident")):
         incident = str(payments["gateway_incident"])
         yield f"Gateway incident: {_NOT_REPEATED if holds_address(incident) else incident}."

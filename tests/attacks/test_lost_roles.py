@@ -139,7 +139,7 @@ The last charge was USD 1,200\.00 for annual enterprise, 10 days ago\.
 A charge can be refunded for 14 days\.
 Health (?:yellow|unknown): US, 2026-02-26\.
 Gross sales were USD 182,450\.00 in 4,820 orders\.
-2\.3 % of payments failed\.
+2\.3% of payments failed\.
 Gateway incident: none\.
 Out of stock: SKU-9033; restocking takes 2 days\.
 Nothing is out of stock\.

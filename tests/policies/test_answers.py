@@ -176,7 +176,7 @@ def test_a_brief_says_what_the_workers_found_whatever_the_reporter_wrote() -> No
     assert found.decision == "revise"
     assert found.action["note"] == "All systems are healthy."
     assert found.action["answer"] == (
-        "Health red: US, 2026-02-26. Gross sales were USD 182,450.00 in 4,820 orders. 2.3 % of "
+        "Health red: US, 2026-02-26. Gross sales were USD 182,450.00 in 4,820 orders. 2.3% of "
         "payments failed. Gateway incident: major outage. Out of stock: SKU-9033; restocking "
         "takes 2 days."
     )

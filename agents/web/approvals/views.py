@@ -83,7 +83,7 @@ def judge_letter(request: HttpRequest, pk: int) -> HttpResponse:
             escalation_id=escalation.pk, by=user, text=text, at=timezone.now()
         )
         doubtful = bool(unconfirmed)
-        judged = "Every amount in it is in the ledger or on record."
+        judged = "It names no amount that is missing from the ledger and the record."
         if unconfirmed:
             named = " or ".join(unconfirmed)
             judged = f"Neither ledger nor record has {named}. You may send it all the same."

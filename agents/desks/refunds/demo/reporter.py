@@ -21,7 +21,7 @@ def _sentences(found: Json) -> Iterator[str]:
     if "gross_sales_usd" in sales:
         yield f"Gross sales were {usd(sales['gross_sales_usd'])} in {sales['orders']} orders."
     if "failed_payment_rate" in payments:
-        yield f"{payments['failed_payment_rate'] * 100:.1f} % of payments failed."
+        yield f"{payments['failed_payment_rate'] * 100:.1f}% of payments failed."
     if found["failed_tasks"]:
         names = ", ".join(task["worker"] for task in found["failed_tasks"])
         yield f"No facts came from {names}."
