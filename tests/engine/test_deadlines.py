@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,6 +19,7 @@ from agents import operations, results
 from agents.core.requests import Json
 from agents.core.states import RunState
 from agents.desks.refunds.profiles import STRICT
+from agents.engine import calling
 from agents.engine.tool_call import LATE
 from agents.models import Event, Run
 from agents.models.event import facts_of
@@ -104,9 +107,22 @@ def test_a_worker_that_never_returns_holds_no_run_beyond_its_deadline(
     assert Event.objects.filter(run=run, kind=LATE).count() == 1  # said when all was over
 
 
+@asynccontextmanager
+async def timeout_without_cause(seconds: float) -> AsyncIterator[None]:
+    """Raise as Pythons before 3.11.3 do."""
+    try:
+        async with asyncio.timeout(seconds):
+            yield
+    except TimeoutError as error:
+        error.__cause__ = None
+        raise
+
+
+@pytest.mark.parametrize("timeout", [asyncio.timeout, timeout_without_cause])
 def test_a_task_past_its_own_deadline_leaves_a_partial_report(
-    monkeypatch: pytest.MonkeyPatch,
+    timeout: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(calling, "asyncio", SimpleNamespace(timeout=timeout))
     run = launch_report(set_scene(), call_seconds=30)
 
     async def hangs(context: Context, **args: Any) -> Json:
