@@ -62,7 +62,8 @@ def main(arguments: Sequence[str]) -> int:
     else:
         on_postgres = (
             "SKIPPED: its races, crashes and contracts. No server answers at "
-            f"{postgres.DEFAULT_URL}; {postgres.VARIABLE} may name one."
+            f"{postgres.DEFAULT_URL}; {postgres.VARIABLE} may name one, "
+            "and on Debian .ci/run installs and starts one."
         )
     if checks:
         _, other = checks.end()
