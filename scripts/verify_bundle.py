@@ -181,7 +181,7 @@ class Head:
         if keys and self.key not in keys:
             return "it was sealed with a key that is not given"
         if keys and keyed(keys[self.key], canonical(self.covered)) != self.seal:
-            return "its seal is not that of its content under its key"
+            return "its seal does not match its content and key"
         return ""
 
 
@@ -289,7 +289,7 @@ class Check:
         elif not self.run and self.head is None and (head.number, head.before) != (1, ""):
             why = "it is not the first"
         elif is_other:
-            why = "it is kept elsewhere as another"
+            why = "it is kept elsewhere with other content"
         elif (after := self.kept.get(head.number + 1)) and after.before != head.seal:
             why = f"head {after.number}, kept elsewhere, follows another"
         elif head.parts is not None and head.others.keys() & self.workspaces.keys():
@@ -600,7 +600,7 @@ class Check:
         if newer:
             yield f"{len(newer)} newer heads are kept elsewhere, up to {newer[-1].at}."
         if self.is_torn:
-            yield "The last line of the heads kept elsewhere has no end: it was left out."
+            yield "The last line of the heads kept elsewhere is incomplete: it was left out."
         if self.kept and (alone := self.uncompared):
             yield f"Heads not kept elsewhere, so not compared: {alone[0]} to {alone[-1]}."
 

@@ -82,7 +82,7 @@ def _program(name: str) -> str:
 
 
 def _as_owner(command: Sequence[str]) -> str:
-    """Run a program as who may run a server: the current user, but never root."""
+    """Run a program as a user who may run a server: the current one, but never root."""
     if os.geteuid() == 0:
         command = ["runuser", "-u", "postgres", "--", *command]
     ended = subprocess.run(

@@ -83,7 +83,7 @@ def _nothing_leaves_this_machine() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def _static_files_are_listed_once() -> Iterator[None]:
-    """Spare each of Django's test clients, which makes the middleware anew, a look at all files."""
+    """Save each of Django's test clients, which rebuild the middleware, a scan of all files."""
     list_files, listed = ServeStaticMiddleware.add_files_from_finders, list[Any]()
 
     def take_files(self: ServeStaticMiddleware) -> None:

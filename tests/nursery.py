@@ -115,7 +115,7 @@ def run(
 
 
 class Nursery:
-    """The process that others are forked from. It is asked by its standard input."""
+    """The process from which others are forked, on requests by its standard input."""
 
     def __init__(self, start: Callable[[int], subprocess.Popen[Any]]) -> None:
         self._line, theirs = socket.socketpair()
@@ -151,7 +151,7 @@ def _set_up(cwd: Path, env: tuple[tuple[str, str], ...]) -> Nursery:
 
 
 def main(libraries: Sequence[str]) -> None:
-    """Fork what is asked for, and tell how each ended; in a child, become what was asked for."""
+    """Fork the requested programs and report how each ended; in a child, become the program."""
     if libraries == [SET_UP]:
         import django
         from django.conf import settings

@@ -16,7 +16,7 @@ def url() -> str:
 
 
 def is_expected() -> bool:
-    """Tell whether somebody said that there is a server: then its absence is a failure."""
+    """Tell whether a server is configured: then its absence is a failure."""
     return bool(os.environ.get(VARIABLE))
 
 

@@ -146,7 +146,7 @@ def run_command(*arguments: str) -> tuple[int, str, str]:
 
 
 def main() -> None:
-    """Be one process: get ready for each call, wait for the word, say what came of it."""
+    """Be one process: prepare each call, wait for the signal, report the outcome."""
     import django
 
     django.setup()

@@ -40,7 +40,7 @@ def rows(text: str) -> list[Row]:
 
 
 def faults(found: Iterable[Row]) -> list[str]:
-    """Return what is wrong with rows as such, a sentence each."""
+    """Return the faults of rows as such, a sentence each."""
     found = list(found)
     wanted = [f"{letter}{n}" for letter, most in WHOLE.items() for n in range(1, most + 1)]
     said = []

@@ -35,7 +35,7 @@ class Beside:
         self._process = start(command, on=on, output=self._kept)
 
     def end(self) -> tuple[str, int]:
-        """Print what was kept. Return its last line, and the exit code."""
+        """Print the stored output. Return its last line, and the exit code."""
         code = self._process.wait()
         with self._kept:
             self._kept.seek(0)

@@ -145,7 +145,7 @@ def read_runs(files: ArchiveFiles) -> Iterator[FiledRun]:
                     chain = None
                 if end := document.get("end"):
                     if end != {"lines": count, "sha256": digest.hexdigest()}:
-                        raise Unfit("its end does not fit what comes before")
+                        raise Unfit("its last line does not match the lines before")
                     break
                 chain, events = (document["chain"], []) if "chain" in document else (chain, events)
                 events += [document["event"]] if "event" in document else []
@@ -156,7 +156,7 @@ def read_runs(files: ArchiveFiles) -> Iterator[FiledRun]:
         else:
             raise Unfit("it breaks off")
         if record.read(1) or texts.read(1):
-            raise Unfit("something stands behind its end")
+            raise Unfit("there is text after its end")
 
 
 def _check_run(chain: Json, events: list[Json], line: bytes) -> FiledRun:

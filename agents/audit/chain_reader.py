@@ -59,7 +59,7 @@ class ChainReader:
             elif event.hash != wanted != UNKNOWN[0] and self.unlike is None:
                 self.unlike = Fault(self.seq, "it is not the event that was sealed")
             if self.fault is None and event.workspace_id != self.workspace:
-                self.fault = Fault(self.seq, "it is of another workspace than its chain")
+                self.fault = Fault(self.seq, "it belongs to another workspace than its chain")
             self.doubt = self.doubt or self.doubt_of(self.seq, event.at, bound)
             found = Linked(hashed_parts(event), event.previous, event.hash, texts_of(event))
             self.told.take(found)

@@ -177,14 +177,14 @@ def _chain_of_run(
     shown, name = f"run {run.pk}", name_of(workspace=run.workspace_id, run=run.pk)
     differences = []
     if grave and not grave[1]:
-        differences = ["run: what stays of it is not as it was when it was archived"]
+        differences = ["run: its remaining rows differ from when it was archived"]
     if grave and grave[0].archive.workspace_id != run.workspace_id:  # whose log tells of it
         differences.append("run: it is in the archive of another workspace")
     if grave and grave[0].event_count and not (events and events[0].seq == 1):
         cut = (grave[0].event_count, grave[0].head_hash)
         return _chain(shown, name, run, events, {}, sealed, differences, after=cut)
     if run.archived_at:
-        differences.append("run: it is said to be archived, and it is not")
+        differences.append("run: it is marked as archived, but is not")
     return _chain(shown, name, run, events, rows, sealed, differences)
 
 
@@ -214,7 +214,7 @@ def _chain(
     if fault is None and home not in (None, str(reader.workspace)):
         fault = Fault(1, f"it was sealed as a chain of workspace {home}")
     if fault is None and isinstance(row, Workspace) and not row.event_count:
-        differences = ["workspace: no event tells of it"]
+        differences = ["workspace: no event records it"]
     elif fault is None and not after[0]:
         differences = [*differences, *map(str, reader.told.differences(rows))]
     return Chain(

@@ -142,9 +142,9 @@ def _wrong_triggers(
             if not is_on:
                 yield table, f"foreign key {name}", "it is switched off"
         elif mine is None:
-            yield table, f"trigger {name}", f"it is none of ours, on {table}"
+            yield table, f"trigger {name}", f"it is not ours, on {table}"
         elif (mine.table, mine.body, mine.kind) != (table, body if kind else body.strip(), kind):
-            yield table, f"trigger {name}", "it is not as it was made"
+            yield table, f"trigger {name}", "it was changed"
         elif not is_on:
             yield table, f"trigger {name}", "it is switched off"
 
@@ -158,12 +158,12 @@ def _wrong_tables(
     for name, is_plain in cursor.fetchall():
         table = _fold_case(connection, name)
         if table in ours and not is_plain:
-            why = "it is no plain table, whose rows are those that were written"
+            why = "it is not a plain table of stored rows"
             yield table, f"table {name}", why
     if not is_sqlite:
         cursor.execute(_POSTGRES_ROLE)
         if (role := cursor.fetchone()[0]) != "origin":
-            why = f"it is {role} for this user: foreign keys are not held"
+            why = f"it is {role} for this user: foreign keys are not enforced"
             yield "", "session_replication_role", why
 
 
@@ -254,10 +254,10 @@ def check_record(
         if build.faults:
             said.append(
                 checks.Error(
-                    "The record could be changed, as the database is not built as it was: "
+                    "The record could be changed, as the schema is not the expected one: "
                     f"{list_faults(build.faults)}.",
-                    hint="Run manage.py migrate: it makes triggers again; what else is named has "
-                    "to be put right by hand. Then run verify_audit.",
+                    hint="Run manage.py migrate: it creates the triggers again; anything else "
+                    "named here has to be repaired by hand. Then run verify_audit.",
                     id="agents.E001",
                 )
             )

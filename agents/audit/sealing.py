@@ -100,9 +100,9 @@ def _compare(last: seals.SealedHead | None, begin_file: bool, lost_key: str) -> 
     newest = Head.objects.order_by("-number").first()
     if newest and newest.key not in {*keys(), lost_key}:
         raise HeadsDiffer(
-            f"Head {newest.number} was sealed with the key {newest.key}, which this process has "
-            "not, and nothing is sealed: put that key into OPSCONSOLE_AUDIT_KEY, or after a "
-            "rotation into OPSCONSOLE_AUDIT_OLD_KEYS. Where nobody has it any more, run "
+            f"Head {newest.number} was sealed with the key {newest.key}, which this process "
+            "lacks, so nothing is sealed: put that key into OPSCONSOLE_AUDIT_KEY, or after a "
+            "rotation into OPSCONSOLE_AUDIT_OLD_KEYS. If nobody has it any more, run "
             f"manage.py seal_audit --lost-key {newest.key}: its heads can never be checked again."
         )
     if last is None:
@@ -110,7 +110,7 @@ def _compare(last: seals.SealedHead | None, begin_file: bool, lost_key: str) -> 
         if not begin_file and (count := Head.objects.filter(number__gt=1).count()):
             raise HeadsDiffer(
                 f"The file of heads is gone or empty, and this database has {count + 1}: nothing "
-                "is sealed, because nothing would tell an older copy of it. Put the file back; or "
+                "is sealed, because an older copy could not be told apart. Put the file back; or "
                 "run manage.py verify_audit with a copy kept elsewhere, and then "
                 "manage.py seal_audit --begin-file."
             )
@@ -123,7 +123,7 @@ def _compare(last: seals.SealedHead | None, begin_file: bool, lost_key: str) -> 
         raise HeadsDiffer(
             f"Head {last.number} is kept outside this database, which does not have it: it is an "
             "older copy or another one, and nothing is sealed. Run manage.py verify_audit; after "
-            "a restore that was meant, put the file of heads aside, keep it, and run "
+            "an intended restore, put the file of heads aside, keep it, and run "
             "manage.py seal_audit --begin-file."
         )
     if not is_newest:

@@ -108,7 +108,7 @@ def _refuse_sealed(chains: Iterable[UnsealedChain], heads: Iterable[Head]) -> No
 def _miscount_error(how: str, chain: str) -> HeadsDiffer:
     return HeadsDiffer(
         f"The table agents_sealed counts {how} events of {chain} than the heads have: nothing is "
-        "sealed. Run manage.py verify_audit, and put the count right that it names."
+        "sealed. Run manage.py verify_audit, and correct the count that it names."
     )
 
 

@@ -65,7 +65,7 @@ class Proof:
                 heads = f"{self.compared} of {self.heads} heads were"
             said = [f"{heads} compared with those kept outside the database."]
         if self.is_torn:
-            said.append("The last line of the heads outside has no end: it was left out.")
+            said.append("The last line of the heads outside is incomplete: it was left out.")
         if not self.keys:
             said.append("The seals were not checked: this process has no key.")
         if self.between:
@@ -76,7 +76,7 @@ class Proof:
         if self.foreign:
             said.append(f"Not checked: what acts on your own tables: {self.foreign}.")
         if self.more:
-            said.append(f"{self.more} more places do not hold: the first {FAULTS} are named.")
+            said.append(f"{self.more} more faults were found: the first {FAULTS} are named.")
         return [*self.unread_notes(), *said, *self.clock_notes()]
 
     def unread_notes(self) -> list[str]:
@@ -85,8 +85,8 @@ class Proof:
             return []
         chains = "1 chain" if self.unread == 1 else f"{self.unread} chains"
         return [
-            f"It went on from head {self.since.head}: {chains} in which nothing is new, with their "
-            "rows, and the heads before were not read, and seals of before were not compared. All "
+            f"It continued from head {self.since.head}: {chains} without new events, their rows "
+            "and the earlier heads were not read, and earlier seals were not compared. Everything "
             f"was last read at {self.since.full_at:%Y-%m-%d %H:%M} UTC."
         ]
 
@@ -95,9 +95,9 @@ class Proof:
         said = []
         for since, until in settings.OPSCONSOLE_WRONG_CLOCKS:
             span = f"{since:%Y-%m-%d %H:%M:%S} to {until:%Y-%m-%d %H:%M:%S} UTC"
-            said.append(f"Times of {span} were believed: a clock was wrong that showed them.")
+            said.append(f"Times of {span} were accepted: they are from a clock that was wrong.")
         if self.only_times:
-            said.append("All but these times holds: docs/operations.md says what to do (Clocks).")
+            said.append("Everything but these times is valid: see docs/operations.md (Clocks).")
         return said
 
 
@@ -122,7 +122,7 @@ def prove(
             proof = _prove(with_keys(runs), workspaces, file, sealed, step, since)
     except UNREADABLE as error:
         log.exception("The record cannot be read")
-        why = f"a row that chains hang on cannot be read ({type(error).__name__}): see the log"
+        why = f"a row that chains depend on cannot be read ({type(error).__name__}): see the log"
         return Proof(0, 0, 0, 0, 0, None, [Chain("database", Fault(0, why))])
     if since and proof.faults:
         return prove(runs=runs, workspaces=workspaces, file=file, step=step)
@@ -140,7 +140,7 @@ def _prove(
     faults, began_at = _Faults(), timezone.now()
     for model, key in list_false_keys():
         name = "heads" if model is Head else "runs"
-        faults.add(Chain(name, Fault(0, f"{key} is no key of theirs: its row cannot be read")))
+        faults.add(Chain(name, Fault(0, f"{key} is not a valid key: its row cannot be read")))
     first = since.head if since else 0
     # Read before the database, which is written first: otherwise its newest head might seem lost.
     kept, is_torn = _count_kept(file, first, faults)
@@ -198,7 +198,7 @@ def _prove(
             faults.add(chain)
     if not others:
         for name in without_intent():
-            faults.add(Chain(name, Fault(0, "no event tells of it")))
+            faults.add(Chain(name, Fault(0, "no event records it")))
     found, more = [*faults.first, *doubts.first], faults.more + doubts.more
     only_times = bool(doubts.count) and not faults.count
     if reached:

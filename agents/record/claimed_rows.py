@@ -72,7 +72,7 @@ class Difference:
     def __str__(self) -> str:
         if not self.column:
             there = self.told is None
-            return f"{self.row}: " + ("no event tells of it" if there else "it is gone")
+            return f"{self.row}: " + ("no event records it" if there else "it is gone")
         return f"{self.row}: {self.column} is {self.stored!r}; the record says {self.told!r}"
 
 

@@ -125,7 +125,7 @@ class _Line:
         if self.keys and key is None:
             return f"it was sealed with the key {head.key}, which is not given"
         if key and not is_sealed(head, key):
-            return "its seal is not that of its content under its key"
+            return "its seal does not match its content and key"
         return ""
 
 
@@ -165,7 +165,7 @@ def _difference(here: SealedHead | None, there: SealedHead) -> Fault | None:
         why = "it is kept elsewhere, and the database does not have it"
         return Fault(there.number, f"{why}: an older copy, or heads were removed")
     if here != there:
-        return Fault(there.number, "it is kept elsewhere as another")
+        return Fault(there.number, "it is kept elsewhere with other content")
     return None
 
 

@@ -1,4 +1,4 @@
-"""Amounts as somebody might write them, and what each may be taken for at most."""
+"""Amounts as people might write them, and the only value that each may be read as."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ AS_TEXT: dict[str, int] = {
 PADDED: dict[str, int] = {" 5.00": 500, "5.00\u00a0": 500, "\u3000800.00\t": 80000, "1\n": 100}
 # Written as a number into JSON: every text above, and what only JSON knows.
 AS_NUMBER: dict[str, int] = {**AS_TEXT, "1e3": 100000, "1E+2": 10000, "1e-2": 1, "1.0e1": 1000}
-# Neither: nobody may take these for an amount. A refund of nought is none either.
+# Neither: these must not be read as an amount. Nor is a refund of 0 one.
 NEITHER = (
     *("0", "0.00", "-0", "-0.0", "-5", "+5", "−5", "--5", "00.5", "01", ".5", "5."),
     *("1,200", "1 200", "1\u00a0200", "1_000", "1'000", "1.200,00", "1,5"),

@@ -1,4 +1,4 @@
-"""One table of amounts through every boundary: none passes that is none, none means two things."""
+"""One table of amounts at every boundary: no invalid one passes, none has two meanings."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ NO_MORE_THAN_NOUGHT = {"0": 0, "0.00": 0, "-0": 0, "-0.0": 0, "1e-400": 0, "-5":
 
 
 def admin(scene: Scene) -> User:
-    """Return somebody whose own limit is none, so that only the parser stands in the way."""
+    """Return a person without a limit, so that only the parser can refuse."""
     return scene.add("ada", Role.ADMIN)
 
 

@@ -70,7 +70,7 @@ ASKED: dict[str, list[str]] = {
 
 
 def attack(scene: Scene, server: ReplayServer, script: list[str]) -> Run:
-    """Run a script and refuse whatever a person is asked. Return the run."""
+    """Run a script and reject every request. Return the run."""
     server.load("lost", [*script, *[final()] * 3], {"sticky_last": True})
     at = timezone.now()
     run = operations.launch(

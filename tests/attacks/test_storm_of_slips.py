@@ -84,7 +84,7 @@ def check_what_left(run: Run) -> None:
 
 
 def driven(scene: Scene, nth: int, often: float) -> tuple[Run, str]:
-    """Drive a run, and say which role was lost; a person approves what is no letter."""
+    """Drive a run, and return the role that was lost; a person approves all but letters."""
     random = Random(f"{nth} {often}")  # noqa: S311 - draws slips, guards nothing
     journey = JOURNEYS[random.choice(list(JOURNEYS))]
     lost = random.choice([*journey.roles, "every role"])
@@ -92,7 +92,7 @@ def driven(scene: Scene, nth: int, often: float) -> tuple[Run, str]:
 
     def says(role: str, inputs: Json) -> str:
         said = as_demo(role, inputs)
-        # Drawn for each agent alone: those that work side by side are asked in any order.
+        # Drawn for each agent separately, as parallel agents are asked in any order.
         agent = f"{role} {inputs.get('step')} {inputs.get('agent')}"
         asked[agent] += 1
         drawn = Random(f"{nth} {often} {agent} {asked[agent]}")  # noqa: S311 - likewise

@@ -1,4 +1,4 @@
-"""Archive, or forget what is archived, killed before the n-th thing that outlives a process.
+"""Archive, or erase archived texts, killed before the n-th lasting change.
 
 That is a commit, or a file that is flushed to the disk, renamed or removed. A contender calls it.
 """

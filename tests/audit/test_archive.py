@@ -473,10 +473,10 @@ def _forge_elsewhere(run: Run, other: Run) -> None:
     [
         (_forge, "its tombstones"),
         (_forge_elsewhere, "archive of another workspace"),
-        (lambda run, other: Effect.objects.filter(run=run).update(amount_minor=1), "what stays"),
+        (lambda run, other: Effect.objects.filter(run=run).update(amount_minor=1), "rows differ"),
         (
             lambda run, other: Run.objects.filter(pk=other.pk).update(archived_at=timezone.now()),
-            "it is said to be archived",
+            "it is marked as archived",
         ),
         (lambda run, other: Run.objects.filter(pk=run.pk).update(event_count=1), "event"),
     ],

@@ -73,7 +73,7 @@ def test_a_trigger_of_the_same_name_that_does_nothing_is_found(run: Run, name: s
 
     assert (f"trigger {name}", 0) in faults()
     [said] = protection.check_record(databases=["default"])
-    assert f"{name}: it is not as it was made" in said.msg
+    assert f"{name}: it was changed" in said.msg
     assert command("migrate").code == 0
     assert faults() == []
 
@@ -192,7 +192,7 @@ def test_a_trigger_on_a_companys_own_table_is_named_and_no_fault(run: Run, setti
         [said] = protection.check_record(databases=["default"])
 
     assert ended.code == 0, ended.out
-    named = f"{name}: it is none of ours, on bank_transfer"
+    named = f"{name}: it is not ours, on bank_transfer"
     assert f"Not checked: what acts on your own tables: {named}." in ended.out
     assert (said.id, named in said.msg) == ("agents.W001", True)
 

@@ -1,4 +1,4 @@
-"""The copy of the record convinces somebody who has nothing of ours but the copy."""
+"""The copy of the record convinces a person who has nothing else of ours."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Copy:
         return next(line for line, one in enumerate(self.documents) if one.get("event") is wanted)
 
     def hash_again(self) -> None:
-        """Number and hash the run's chain anew, and say so where the chain begins."""
+        """Renumber and rehash the run's chain, and update the line that begins it."""
         previous, chain = "", self.chain()
         for seq, event in enumerate(self.events(), start=1):
             event |= {"seq": seq, "previous": previous}

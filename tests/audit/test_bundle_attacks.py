@@ -413,7 +413,7 @@ def test_a_cut_is_told_where_no_heads_are_kept_elsewhere(copy: Copy) -> None:
 
 
 def test_what_shares_a_head_with_the_event_of_the_copy_is_told(copy: Copy) -> None:
-    """The fourth run was in no seal yet; somebody leaves it out."""
+    """The fourth run was in no seal yet and is left out."""
     sealed = {chain for head in heads(copy) for chain in head["workspaces"][demo()]["moved"]}
     chains = [one["chain"] for one in copy.documents if "chain" in one]
     [fourth] = [chain for chain in chains if chain["name"] not in sealed]

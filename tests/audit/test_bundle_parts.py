@@ -71,4 +71,4 @@ def test_the_last_head_counts_without_its_newline_and_a_torn_one_is_told(copy: C
     assert "1 newer heads are kept elsewhere" in copy.verify(*FULL)[1]
 
     file.write_bytes(whole[:-20])
-    assert "has no end: it was left out" in copy.verify(*FULL)[1]
+    assert "is incomplete: it was left out" in copy.verify(*FULL)[1]

@@ -1,4 +1,4 @@
-"""A case file tells one run from what was asked to its seal, and its proof holds by itself."""
+"""A case file shows one run from its goal to its seal, and its proof can be verified alone."""
 
 from __future__ import annotations
 

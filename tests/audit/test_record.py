@@ -1,4 +1,4 @@
-"""The record: nobody changes it unseen, and whoever does is found."""
+"""The record: every change of it is found."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_a_missing_trigger_is_said_loudly_and_made_again_by_migrate(run: Run) ->
 
 
 def unseen(tamper: Callable[[Run], None], run: Run) -> None:
-    """Change the record as somebody would who may drop the triggers, and makes them again."""
+    """Change the record as someone could who may drop triggers, and create them again."""
     protection.unprotect(connection)
     tamper(run)
     protection.protect(connection)
@@ -115,7 +115,7 @@ def cut(run: Run) -> None:
 
 
 def rehash(run: Run) -> None:
-    """Change an event and hash everything after it anew, without the chain's head."""
+    """Change an event and rehash everything after it, without the chain's head."""
     Event.objects.filter(run=run, seq=3).update(actor="somebody else")
     previous = Event.objects.get(run=run, seq=2).hash
     for event in Event.objects.filter(run=run, seq__gte=3).order_by("seq"):

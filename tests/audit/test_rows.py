@@ -282,11 +282,11 @@ def test_who_is_told_where_is_as_the_record_says(scene: Scene, run: Run) -> None
         (kept, {"shape": "json"}, "webhook ops: shape is 'json'; the record says 'slack'"),
         (kept, {"salted_at": at}, "webhook ops: salted_at is "),
         (kept, {"removed_at": at}, "webhook ops: it is gone"),
-        (Webhook.objects.filter(name="old"), {"removed_at": None}, "old: no event tells of it"),
+        (Webhook.objects.filter(name="old"), {"removed_at": None}, "old: no event records it"),
         (_OF_ALL, {"modes": {}}, "notifications: modes is {}; the record says {'expiring': 'off'}"),
         (_OF_RITA, {"hears_all": True}, "notifications rita: hears_all is True; the record says"),
         (_OF_RITA, {"quiet_until": 0}, "notifications rita: quiet_until is 0; the record says 420"),
-        (_OF_RITA, {"user": scene.eve}, "notifications eve: no event tells of it"),
+        (_OF_RITA, {"user": scene.eve}, "notifications eve: no event records it"),
     ]
     for rows, changed, expected in tampered:
         row = rows.model._default_manager.filter(pk=rows.get().pk)
@@ -308,7 +308,7 @@ def test_money_that_no_event_tells_of_is_named(run: Run) -> None:
     fields: dict[str, Any] = {"charge": known.charge, "amount_minor": 1, "currency": "USD"}
     Refund.objects.create(**fields, key=key, reference="rf_1", state="held", held_at=timezone.now())
 
-    assert reasons() == [f"refund {key}: no event tells of it"]
+    assert reasons() == [f"refund {key}: no event records it"]
 
 
 def test_what_was_erased_is_compared_with_nothing(scene: Scene, run: Run) -> None:
@@ -341,7 +341,7 @@ def test_an_effect_of_another_runs_step_is_told_from_one_that_cannot_be_read(
 
     found = [why for why in reasons() if f"effect {row.key}" in why]
 
-    assert f"run {run.pk}: effect {row.key}: no event tells of it" in found
+    assert f"run {run.pk}: effect {row.key}: no event records it" in found
 
 
 @pytest.mark.breaks("I2", "I3")
@@ -349,4 +349,4 @@ def test_a_workspace_that_no_event_tells_of_is_named(run: Run) -> None:
     book = open_demo_book(at=timezone.now())
     Workspace.objects.create(slug="us", name="US", book=book, created_at=timezone.now())
 
-    assert reasons() == ["workspace us: workspace: no event tells of it"]
+    assert reasons() == ["workspace us: workspace: no event records it"]

@@ -54,7 +54,7 @@ def faults(*arguments: str) -> list[tuple[str, int]]:
 
 
 def hash_again(run: Run) -> None:
-    """Number and hash a run's whole chain anew, its end with it, as the program would."""
+    """Renumber and rehash a run's whole chain with its end, as the program would."""
     previous, count = "", 0
     for event in Event.objects.filter(run=run).order_by("seq"):
         count += 1
@@ -81,7 +81,7 @@ def test_a_chain_that_was_hashed_anew_is_found(
 
 
 def remove(run: Run) -> None:
-    """Take away a run with all that hangs on it, and what was paid and sent by its keys."""
+    """Delete a run with all its rows, and its payments and mails."""
     mine = Refund.objects.filter(key__startswith=f"{run.pk}:")
     Charge.objects.filter(refunds__in=mine).update(refunded_minor=0)
     mine.delete()
@@ -105,7 +105,7 @@ def test_a_run_that_is_gone_is_found(run: Run) -> None:
 
 @pytest.mark.both
 def test_a_workspace_that_is_gone_is_found_by_whoever_verifies_another(run: Run) -> None:
-    """One by one all others can be read whole: going on says then that all was."""
+    """Continuing verifications cover all other chains, one by one, and would then hide it."""
     _, gone = (
         operations.add_workspace(slug=slug, name=slug, at=timezone.now()) for slug in ("uk", "eu")
     )
@@ -312,7 +312,7 @@ def test_no_event_is_sealed_twice_where_a_count_was_lowered_or_removed(
 def test_no_head_that_somebody_inserted_is_sealed_over_or_written_into_the_file(
     run: Run, scene: Scene, heads_file: Path
 ) -> None:
-    """Whoever can only insert rows must not reach what is kept out of the database."""
+    """Inserting rows must not be enough to change the file outside the database."""
     kept = heads_file.read_bytes()
     forged = Head.objects.get(number=1)
     forged.number, forged.before = 2, forged.seal  # and no seal of its own
@@ -353,7 +353,7 @@ def test_a_heads_file_that_lacks_only_its_final_newline_keeps_its_newest_head(
 def test_a_last_line_that_is_left_out_is_told(run: Run, heads_file: Path) -> None:
     heads_file.write_bytes(heads_file.read_bytes() + b'{"number":2,"at"')
 
-    assert "The last line of the heads outside has no end" in command("verify_audit").out
+    assert "The last line of the heads outside is incomplete" in command("verify_audit").out
 
 
 def test_events_after_the_newest_head_are_not_called_a_fault(run: Run, scene: Scene) -> None:
@@ -376,7 +376,7 @@ def test_the_oldest_seal_is_checked_with_a_key_that_seals_no_more(
     settings.OPSCONSOLE_AUDIT_KEY = "one-that-another-data-directory-made"
     settings.OPSCONSOLE_OWN_KEYS = ["OPSCONSOLE_AUDIT_KEY"]
     refused, checked = command("seal_audit"), command("verify_audit")
-    assert (refused.code, "which this process has not" in refused.err) == (3, True)
+    assert (refused.code, "which this process lacks" in refused.err) == (3, True)
     assert (checked.code, "`audit-key`" in checked.out) == (3, True)
     assert Head.objects.count() == 2
     lost = Head.objects.latest("number").key

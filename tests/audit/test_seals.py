@@ -68,7 +68,7 @@ def test_the_first_bad_head_is_named(stored: list[SealedHead], number: int) -> N
 def test_a_whole_history_under_the_key_is_told_from_ours_by_the_copy() -> None:
     faults, trusted = judge(THEIRS, OURS[1])
 
-    assert faults == [Fault(2, "it is kept elsewhere as another")]
+    assert faults == [Fault(2, "it is kept elsewhere with other content")]
     assert trusted == THEIRS[:1]
 
 
@@ -77,7 +77,7 @@ def test_a_forged_copy_does_not_make_a_sound_database_trusted_less_than_it_is() 
 
     faults, trusted = judge(OURS, forged)
 
-    assert faults == [Fault(2, "it is kept elsewhere as another")]
+    assert faults == [Fault(2, "it is kept elsewhere with other content")]
     assert trusted == OURS[:1]
 
 

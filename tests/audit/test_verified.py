@@ -57,7 +57,7 @@ def test_what_is_new_is_read_and_what_is_not_is_said(scene: Scene, run: Run) -> 
     assert str(fresh.pk.hex) in read.replace("-", "")
     assert unsealed.event_count
     said = command("verify_audit", "--since-last").out
-    assert "chains in which nothing is new" in said, said
+    assert "chains without new events" in said, said
     assert "since" not in command("verify_audit", "--json").document
 
 
@@ -67,7 +67,7 @@ def test_what_is_new_is_read_and_what_is_not_is_said(scene: Scene, run: Run) -> 
 def test_a_chain_that_went_on_is_proved_from_its_first_event(
     scene: Scene, run: Run, tamper: Callable[[Run], None], again: bool
 ) -> None:
-    """Also one that was hashed anew: what the newer head sealed no longer follows."""
+    """Even a rehashed one: the newer head's events no longer follow."""
     goes_on()
     another(scene)
     command("erase_subject", scene.workspace.slug, "42", "--reason", "asked for it")

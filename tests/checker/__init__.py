@@ -49,7 +49,7 @@ CHECKS: tuple[Callable[[Dump], Iterator[Violation]], ...] = (
 
 
 def violations(cursor: Cursor, *, but: Iterable[str] = ()) -> list[Violation]:
-    """Return what is not as it should be in the whole database; `but` leaves out some ids."""
+    """Return all violations in the whole database, except those of the ids in `but`."""
     dump = read(cursor)
     living = dump.without_archived()
     books = (money.__name__, bank.__name__)  # which hold for all runs there ever were

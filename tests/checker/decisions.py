@@ -88,7 +88,7 @@ def people_grant_no_more(dump: Dump) -> Iterator[Violation]:
 
 
 def one_decision_each(dump: Dump) -> Iterator[Violation]:
-    """I17, I18: what is decided was decided once, and its step heard that answer."""
+    """I17, I18: a request was decided once, and its step has that answer."""
     for escalation in dump.escalations:
         told = [
             event["facts"]["decision"]

@@ -49,7 +49,7 @@ def nothing_after_the_end(dump: Dump) -> Iterator[Violation]:
 
 
 def no_run_is_stuck(dump: Dump) -> Iterator[Violation]:
-    """I24: a run that has not ended is queued, or leased, or waits for somebody."""
+    """I24: a run that has not ended is queued, leased or waiting for a person."""
     asked = {e["run_id"] for e in dump.escalations if e["state"] == "open"}
     for run in dump.runs:
         if run["state"] == "running" and not (run["lease_owner"] and run["lease_ends_at"]):

@@ -1,4 +1,4 @@
-"""The record: everything that changed is told, in chains that hold."""
+"""The record: every change has its event, in valid chains."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who was to decide, who left it for later, and who is in a team: as the record tells."""
+"""Assignments, snoozes and teams agree with the record."""
 
 from __future__ import annotations
 

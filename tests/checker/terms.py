@@ -67,7 +67,7 @@ def minor_of(money: Row) -> int:
 
 
 def args_of(effect: Row) -> Row:
-    """Return the arguments of an effect; a row that somebody wrote may hold none."""
+    """Return the arguments of an effect, which a tampered row may lack."""
     return effect["args"] if isinstance(effect["args"], dict) else {}
 
 

@@ -155,7 +155,7 @@ def test_a_config_that_cannot_be_read_ends_with_code_2(
 
 
 def waiting() -> tuple[Escalation, str]:
-    """Return an escalation that waits, and the name of a reviewer who may decide it."""
+    """Return a waiting escalation, and the name of a reviewer who may decide it."""
     from django.contrib.auth.models import User
     from django.utils import timezone
 

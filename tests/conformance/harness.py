@@ -139,7 +139,7 @@ def timeout_of(case: dict[str, Any]) -> float:
 
 
 def difference(expected: Any, actual: Any, at: str = "") -> str:
-    """Return where `actual` lacks what was recorded, or "". Fields of ours besides are fine."""
+    """Return where `actual` differs from the recording, or "". Additional fields are fine."""
     if isinstance(expected, dict):
         if not isinstance(actual, dict):
             return f"{at}: {actual!r} is no object"

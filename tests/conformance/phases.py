@@ -39,7 +39,7 @@ _PARSER = re.compile(r"Error: .*?\n\nWhat", re.S)  # how a JSON parser words its
 
 
 class Models(Session):
-    """Two scripts for two models; who is asked shows in the first line of the prompt."""
+    """Two scripts for two models, distinguished by the first line of the prompt."""
 
     def __init__(self, case: Case) -> None:
         super().__init__(case["id"], _script(case["agent_llm"]))

@@ -60,7 +60,7 @@ QUIRKS = [case for case in CASES if case["quirk"]]
 
 
 def checks(case: Case, *, under_reference: bool) -> list[safe.Check]:
-    """Return what is to hold of a case's outcome under a profile."""
+    """Return the checks for a case's outcome under a profile."""
     pattern = PATTERNS[case["pattern"]]
     return [
         pattern.safe[quirk]

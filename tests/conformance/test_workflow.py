@@ -22,7 +22,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def person_of(case: dict[str, Any]) -> phases.Person:
-    """Return who answers: somebody, nobody in time, or whoever cancels the run."""
+    """Return who answers: a person, nobody in time, or the person who cancels the run."""
     if case["human"].get("cancel"):
         return phases.cancel_run
     return phases.let_expire if case["human"].get("silent") else phases.answer_request
@@ -96,7 +96,7 @@ def verdicts(played: phases.Played) -> list[dict[str, Any]]:
 
 
 def questions(played: phases.Played) -> list[str]:
-    """Return what people were asked; where there are none, nobody was."""
+    """Return the questions to people, if there are any."""
     asked = [entry["question"] for entry in phases.plain(played.rounds) if entry["question"]]
     return [] if played.result.get("stop_reason") == "nobody_to_ask" else asked
 

@@ -1,4 +1,4 @@
-"""Which words a person is told to look at twice."""
+"""Which words count as deceptive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When somebody is told, by their own clock: also in the nights in which it is changed."""
+"""When people are notified by their own clock, even in nights when it changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tiers as pure functions: who may say yes to an amount, and how many it takes."""
+"""Tiers as pure functions: who may approve an amount, and how many people it takes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the processes of a race do at the desk; each returns what became of it."""
+"""The actions of a race's processes at the desk; each returns its outcome."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def pays(book: int, amount: int, key: str) -> str:
 
 
 def settles(book: int, verb: str, key: str) -> str:
-    """Pay a held refund or release it; return what came of that."""
+    """Pay or release a held refund; return the outcome."""
     if verb == "release":
         return "released" if refunds.release(key=key, at=AT) else "nothing to release"
     return pays(book, 50000, key)

@@ -49,6 +49,6 @@ def charge_of(book: Book, customer: int = 42) -> Charge:
 
 
 def standing(book: Book) -> tuple[int, int]:
-    """Return what is refunded and what is held of Anna's charge."""
+    """Return the refunded and held amounts of Anna's charge."""
     charge = charge_of(book)
     return charge.refunded_minor, charge.held_minor

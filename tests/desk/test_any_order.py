@@ -1,4 +1,4 @@
-"""Whatever is asked of the desk in whatever order, its sums hold."""
+"""The desk's sums are right after any calls in any order."""
 
 from __future__ import annotations
 

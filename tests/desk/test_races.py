@@ -67,7 +67,7 @@ def test_a_held_refund_is_either_paid_or_released(
 
 @pytest.mark.parametrize("_round", range(ROUNDS))
 def test_one_key_sends_one_mail(book: Book, crowd: Contenders, _round: int) -> None:
-    """Who comes while the mail is on its way cannot know whether it leaves."""
+    """A caller that comes while the mail is being sent cannot know its outcome."""
     key = str(uuid4())  # the letters of other tests lie in the same folder
 
     said = crowd.meet("tests.desk.contenders:mails", [[book.pk, key]] * 6)

@@ -92,7 +92,7 @@ def waiting(scene: Scene, desk: Desk) -> Escalation:
 
 
 class Shown(HTMLParser):
-    """What a browser makes of a card: the arguments, and what stands in each field."""
+    """A card as a browser shows it: the arguments, and each field's value."""
 
     def __init__(self, page: str) -> None:
         super().__init__()

@@ -48,7 +48,7 @@ def scene() -> Scene:
 
 
 def reasons_of(run: Run) -> list[str]:
-    """Return why a person is asked: the reasons of the rules that want one."""
+    """Return the reasons of the rules that escalate."""
     held = Escalation.objects.get(run=run, state="open")
     wanting = held.review["escalating"]
     return [one["reason"] for one in held.review["rulings"] if one["rule"] in wanting]

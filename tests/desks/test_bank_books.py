@@ -1,4 +1,4 @@
-"""What the ledger tells a desk, and how the bank's books take what is asked of them."""
+"""What the ledger tells a desk, and how the bank's books handle calls."""
 
 from __future__ import annotations
 

@@ -113,11 +113,11 @@ TAMPERED = {
     day: "booked on is '2 January 2020'",
     gone: "took_place is False; the record says True",
     release_transfer: "took_place is False; the record says True",
-    double_transfer: "/executex: no event tells of it",
+    double_transfer: "/executex: no event records it",
     under_the_key_of_another_call: "transfer_money ",
     payee_renamed: "booked name is 'Helios Partners'; the record says 'Atelier Sommer'",
     payee_gone: "took_place is False; the record says True",
-    payee_forged: ":9/execute: no event tells of it",
+    payee_forged: ":9/execute: no event records it",
 }
 
 

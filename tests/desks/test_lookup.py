@@ -1,4 +1,4 @@
-"""What a desk asks of another machine: before any lock, asked anew where it is old."""
+"""A desk's look-up on another machine: before any lock, repeated when it is old."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
 @dataclass(frozen=True)
 class Seen:
-    """What the directory says of somebody."""
+    """A person's entry in the directory."""
 
     employed: bool
 

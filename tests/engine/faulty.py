@@ -1,4 +1,4 @@
-"""A model's server over HTTP that fails as it is told to, and else answers as the demo model."""
+"""A model server over HTTP that fails on demand, and otherwise answers like the demo model."""
 
 from __future__ import annotations
 

@@ -159,7 +159,7 @@ class Engine:
         sweep()
 
     def decide(self) -> None:
-        """Anybody says anything, also of what was decided long ago."""
+        """Anyone gives any answer, even to requests decided long ago."""
         for escalation in Escalation.objects.filter(run=self.a_run()).order_by("pk"):
             say = self.chance.choice(("yes", "part", "more", "no", "back"))
             amount = self.chance.choice((1, 50000, 80001)) if say == "part" else None
@@ -167,7 +167,7 @@ class Engine:
             self.answer(escalation, who, say, 10**10 if say == "more" else amount)
 
     def approve(self) -> None:
-        """Two of those who may say the same yes, or one of them does and the other comes later."""
+        """Two people approve the same terms, or one of them does and the other comes later."""
         if request := self.a_request():
             amount = self.chance.choice((None, None, 50000, 80000))
             for who in self.chance.sample(PEOPLE[:3], self.chance.choice((1, 1, 2))):
@@ -217,7 +217,7 @@ class Engine:
             self.perhaps(request.run)
 
     def be_silent(self) -> None:
-        """Nobody of a tier answers in time what it was asked: the next one is asked."""
+        """A tier does not answer in time, and the next one is asked."""
         climbing = still_open().exclude(climbs_at=None)
         if not climbing.exists():
             go(self.launch_run(GOALS[1]))

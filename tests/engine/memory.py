@@ -16,7 +16,7 @@ class Crash(BaseException):
 
 
 class MemoryWorld:
-    """Steps in a dict. `perform` answers what is asked; the same key has one effect."""
+    """Steps in a dict. `perform` answers requests; the same key has one effect."""
 
     def __init__(self, perform: Callable[[str, Request], Json]) -> None:
         self.perform = perform

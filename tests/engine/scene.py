@@ -43,7 +43,7 @@ class Scene:
     eve: User
 
     def add(self, name: str, role: Role) -> User:
-        """Add somebody to the workspace."""
+        """Add a person to the workspace."""
         user = User.objects.create_user(name)
         operations.add_member(workspace=self.workspace, user=user, role=role, at=timezone.now())
         return user

@@ -261,12 +261,12 @@ def cut_off() -> OperationalError:
 
 
 def assert_told(before: tuple[dict[str, list[Any]], int], where: str) -> None:
-    """See that nothing has changed without an event, and that what is written is true."""
+    """Check that nothing has changed without an event, and that all rows are consistent."""
     rows, events = before
     now = state()
     changed = [table for table in TABLES if now[table] != rows[table]]
     assert count_events() > events or not changed, (
-        f"{where}: {changed} changed and no event tells of it"
+        f"{where}: {changed} changed and no event records it"
     )
     with connection.cursor() as cursor:
         assert checker.violations(cursor) == [], where

@@ -1,4 +1,4 @@
-"""A run that ended badly is launched anew: linked, and held to what the first one did."""
+"""A run that ended badly is launched again: linked to the first one and bound by its calls."""
 
 from __future__ import annotations
 

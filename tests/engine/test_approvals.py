@@ -43,7 +43,7 @@ def scene() -> Iterator[Scene]:
 
 
 def approve(run: Run, by: User, amount_minor: int | None = None) -> Escalation:
-    """Have somebody allow what waits, all of it or an amount."""
+    """Approve the run's waiting request, in full or an amount."""
     open_one = Escalation.objects.get(run=run, state=EscalationState.OPEN)
     return operations.decide(
         escalation_id=open_one.pk,
@@ -119,7 +119,7 @@ def test_a_yes_counts_for_no_more_than_the_person_was_shown(scene: Scene, ada: U
 
 @pytest.mark.usefixtures("_nothing_takes_long")
 def test_a_call_that_was_not_made_is_no_repetition(scene: Scene, ada: User) -> None:
-    """700 are allowed, and 500 paid to the same charge just before: the person is asked anew."""
+    """700 are approved, but 500 were just paid on the same charge: the person is asked again."""
     run = go(scene.launch())
     other = on_the_charge_of(run, scene.launch(REFUND_500))
     approve(run, ada, 70000)

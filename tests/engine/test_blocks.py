@@ -1,4 +1,4 @@
-"""A block is an answer: the agent is told why and may propose something else, a few times."""
+"""A block is feedback: the agent is told why and may propose something else, a few times."""
 
 from __future__ import annotations
 

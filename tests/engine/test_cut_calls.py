@@ -1,4 +1,4 @@
-"""A keyed call whose connection is cut: it is asked for by its key, and made again if need be."""
+"""A keyed call whose connection is cut is looked up by its key, and repeated if need be."""
 
 from __future__ import annotations
 

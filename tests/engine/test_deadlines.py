@@ -1,4 +1,4 @@
-"""Workers that hang: the run goes on at its deadlines, and what comes late is only recorded."""
+"""Workers that hang: the run goes on at its deadlines, and late replies are only recorded."""
 
 from __future__ import annotations
 

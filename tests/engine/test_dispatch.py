@@ -58,7 +58,7 @@ def work_until(until: Callable[[], bool]) -> None:
 
 
 def jobs() -> list[Any]:
-    """Return the status of every job, the oldest first; where there are none, []."""
+    """Return the status of every job, oldest first."""
     if settings.OPSCONSOLE_DISPATCH == "polling":
         return []
     with connection.cursor() as cursor:
@@ -199,7 +199,7 @@ def test_a_worker_that_stops_gives_back_what_it_holds(scene: Scene) -> None:
 
 
 def test_a_lease_is_renewed_only_while_somebody_drives(scene: Scene) -> None:
-    """A drive that broke off once kept its run for as long as its process lived."""
+    """A failed drive once kept its run for as long as its process lived."""
     run = scene.launch(REFUND_500)
     claim(run.pk, owner=lease.OWNER, lease=lease.length(), at=timezone.now())
     held = frozenset({run.pk})

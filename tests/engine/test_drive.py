@@ -97,7 +97,7 @@ def test_crashing_at_every_write_ends_in_the_same_place() -> None:
                 world.decide(decision="adjusted", granted_minor=80000, revised=True)
             except Crash:
                 world.crash_at = None
-                # What a crash left begun and unanswered is asked again by the next worker.
+                # The next worker repeats a request that a crash left unanswered.
                 world.waiting = {
                     k: e for k, e in world.waiting.items() if world.steps[k][1] is None
                 }

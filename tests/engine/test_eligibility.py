@@ -1,4 +1,4 @@
-"""What a routed case is told of a refund is what the ledger has left."""
+"""A routed case is told the refundable amount that the ledger has left."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_what_was_refunded_before_is_not_possible_again(refunded: int, told: str
 
 
 def launch_imported(scene: Scene, *, days: int | None) -> Run:
-    """Launch in a workspace that is set up as the docs say, for somebody who paid days ago."""
+    """Launch in a workspace set up as in the docs, for a customer who paid `days` ago."""
     at = timezone.now()
     eu = operations.add_workspace(slug="eu", name="EU", at=at)
     operations.add_member(workspace=eu, user=scene.omar, role=Role.OPERATOR, at=at)

@@ -1,4 +1,4 @@
-"""What has ended stays as it ended, whoever writes to the database."""
+"""Ended rows stay unchanged, whatever program writes to the database."""
 
 from __future__ import annotations
 

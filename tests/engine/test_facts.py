@@ -1,4 +1,4 @@
-"""What a review is told: of the ledger, of the run, and of the charge that an action is about."""
+"""The facts of a review: from the ledger, the run, and the charge that an action is about."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ REFUND = {
 
 
 def facts_of(run: Run, *steps: Step, at: datetime | None = None) -> RefundFacts:
-    """Return what a review of a refund in `run` is told; it has only these steps behind it."""
+    """Return the facts for a refund in `run`, which has only these steps."""
     run = fresh(run)
     limits = run.policy.limits().of(run.pattern)
     facts, _ = fetch_now(

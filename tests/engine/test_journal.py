@@ -1,4 +1,4 @@
-"""The journal writes what came of a step whenever that came."""
+"""The journal records a step's result whenever it arrives."""
 
 from __future__ import annotations
 

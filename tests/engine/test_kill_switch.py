@@ -1,4 +1,4 @@
-"""The kill switch: what it stops, what stands still while it is on, and how it is released."""
+"""The kill switch: what it stops, which clocks it pauses, and how it is released."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever happens in whatever order, what is written stays true and every run ends."""
+"""After any events in any order, the rows are consistent and every run ends."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def leads(scene: Scene, *people: User, slug: str = "leads") -> Team:
 
 
 def events_of(request: Escalation) -> list[dict[str, Any]]:
-    """Return what was said of sharing it, without what every such event says."""
+    """Return the events of sharing it, without the facts common to all."""
     events = Event.objects.filter(run=request.run, kind__startswith="escalation.")
     rows = [(event, facts_of(event)) for event in events.order_by("seq")]
     common = ("escalation", "key")

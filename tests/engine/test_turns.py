@@ -56,7 +56,7 @@ def test_whoever_has_fewest_goes_first_and_nobody_beyond_their_share(
         assert mine == runs[: len(mine)]  # each in its workspace's order
         assert not mine or after[whose] <= share
         for other in left:
-            # Who waits for a slot has at most one run less than anybody who was given one.
+            # A workspace that waits has at most one run less than any that was given a slot.
             assert (
                 not (mine and left[other])
                 or after[whose] <= after[other] + 1

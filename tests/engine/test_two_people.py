@@ -1,4 +1,4 @@
-"""Tiers and two people, through the operations: who may say yes, and when that is enough."""
+"""Tiers and two people, through the operations: who may approve, and when that is enough."""
 
 from __future__ import annotations
 

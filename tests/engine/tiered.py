@@ -40,7 +40,7 @@ class Tiered:
         return Escalation.objects.get(run=run)
 
     def drop(self, user: User, *, back: bool = False) -> None:
-        """Take somebody out of finance, or back in."""
+        """Remove a person from finance, or add them again."""
         added, removed = ([user], []) if back else ([], [user])
         about: Json = {"workspace": self.scene.workspace, "slug": "finance", "at": timezone.now()}
         operations.set_team(**about, add=added, remove=removed)

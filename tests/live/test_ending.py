@@ -1,4 +1,4 @@
-"""A server that is told to stop ends open pages first, and has nothing to complain of."""
+"""A server that is told to stop first ends open streams, without errors."""
 
 from __future__ import annotations
 

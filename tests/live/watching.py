@@ -27,7 +27,7 @@ class Message:
 
 
 def cookie_of(user: User) -> str:
-    """Sign somebody in without a form; return their cookie."""
+    """Sign a person in without a form; return their cookie."""
     session = import_module(settings.SESSION_ENGINE).SessionStore()
     session[SESSION_KEY] = str(user.pk)
     session[BACKEND_SESSION_KEY] = "agents.web.access.MembersBackend"

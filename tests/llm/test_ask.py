@@ -1,4 +1,4 @@
-"""What is sent, what comes back, and which connections it takes."""
+"""Requests to a model's server, its answers, and the connections used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every role that is asked has its instructions."""
+"""Every role has its instructions."""
 
 from __future__ import annotations
 

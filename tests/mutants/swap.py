@@ -73,7 +73,7 @@ def _exchange(path: str, place: Path, codes: dict[Key, CodeType]) -> None:
 
 
 def _codes(was: str, now: str) -> dict[Key, CodeType]:
-    """Return what is to take the place of the code of each function."""
+    """Return the replacement for the code of each function."""
     pairs = _pairs(_compile_text(was), _compile_text(now))
     return {(one.co_qualname, one.co_firstlineno): other for one, other in pairs}
 

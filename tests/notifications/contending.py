@@ -11,10 +11,10 @@ from agents.notifications.outbox import take
 
 
 def share() -> int:
-    """Share out what is due in an hour."""
+    """Address the notifications due in an hour."""
     return share_out(at=timezone.now() + timedelta(hours=1))
 
 
 def take_messages() -> list[str]:
-    """Take what is to be sent in an hour."""
+    """Take the messages due in an hour."""
     return [str(message.id) for message in take(at=timezone.now() + timedelta(hours=1))]

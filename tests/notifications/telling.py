@@ -49,7 +49,7 @@ def waiting(scene: Scene) -> Escalation:
 
 
 def tell(at: datetime | None = None) -> None:
-    """Share out and send what is due at a time, as a worker does."""
+    """Address and send the messages due at a time, as a worker does."""
 
     async def once() -> None:
         try:

@@ -1,4 +1,4 @@
-"""A request that nobody takes: who is told, when, how often, and what a message can do."""
+"""An unclaimed request: who is notified, when and how often, and what a message can do."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def text(one: Any) -> str:
 
 
 def of(mail: Sink, user: User) -> str:
-    """Return the text of the one mail that somebody got."""
+    """Return the text of the only mail to a user."""
     [one] = [one for one in mail.got if one["To"] == f"{user}@example.com"]
     return text(one)
 

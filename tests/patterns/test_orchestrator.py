@@ -67,7 +67,7 @@ def result_of(replies: dict[str, Reply], limits: Limits = LIMITS) -> dict[str, A
 
 
 def whole_day(**changed: Any) -> dict[str, Reply]:
-    """Return the replies of a day on which everybody answers, but for what is `changed`."""
+    """Return the replies of a day on which every worker answers, with some `changed`."""
     tasks = {worker: task(worker, *changed.get(worker, ())) for worker in WORKERS}
     return {
         **plan_replies(*WORKERS),

@@ -1,4 +1,4 @@
-"""Routing over scripted replies: what the router is told, and where a run ends."""
+"""Routing over scripted replies: the router's inputs, and where a run ends."""
 
 from __future__ import annotations
 

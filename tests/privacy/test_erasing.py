@@ -1,4 +1,4 @@
-"""A customer is forgotten everywhere, and what was proved before is proved afterwards."""
+"""A customer is erased everywhere, and the record still proves what it did before."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is installed is what was locked: each package in one version, by its hashes."""
+"""Installed packages are the locked ones: each in one version, by its hashes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long somebody stays signed in."""
+"""How long a person stays signed in."""
 
 from __future__ import annotations
 

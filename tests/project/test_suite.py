@@ -104,7 +104,7 @@ def test_a_browser_that_playwright_cannot_drive_is_none(
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.skipif(connection.vendor != "sqlite", reason="rows are put back on SQLite only")
 def test_rows_that_take_long_are_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else nothing fails, and each of thousands of tests makes its people anew."""
+    """Otherwise nothing fails, but each of thousands of tests creates its people again."""
     monkeypatch.setattr(database, "_images", {})
     made: list[User] = []
 

@@ -1,4 +1,4 @@
-"""What the processes of a race do; each returns what became of it."""
+"""The actions of a race's processes; each returns its outcome."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def advances(run: str) -> str | None:
 
 
 def takes_over(run: str) -> list[str | None]:
-    """Hold whoever has the run for dead, and take it from them, twice."""
+    """Take the run from its worker, assumed dead, twice."""
     from django.utils import timezone
 
     from agents.core.states import RunState

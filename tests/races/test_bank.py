@@ -21,7 +21,7 @@ NO_DUPLICATES = {"repeats": -1}  # days
 
 
 def on_one_account(runs: list[Run]) -> list[list[Any]]:
-    """Have queued runs act on the account of the first. Return what contenders are told."""
+    """Let queued runs act on the account of the first. Return the contenders' arguments."""
     Run.objects.filter(pk__in=[run.pk for run in runs]).update(book_id=runs[0].book_id)
     return [[str(run.pk)] for run in runs]
 

@@ -72,7 +72,7 @@ def decide(scene: Scene, run: Run) -> None:
 
 
 def stop_before(monkeypatch: pytest.MonkeyPatch, module: object, name: str) -> Event:
-    """Have a writer stop there once, until somebody waits for it; the event says that it has."""
+    """Stop a writer there once until another waits for it; the event is set when it stops."""
     goes_on, stopped = getattr(module, name), Event()
 
     def stop(*args: Any, **named: Any) -> Any:

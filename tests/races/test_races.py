@@ -232,7 +232,7 @@ def test_one_person_deciding_twice_about_a_charge_stays_within_their_limit(
 
 
 def test_no_write_starts_once_the_kill_switch_has_the_lock(scene: Scene, crowd: Contenders) -> None:
-    """Five workers refund while an admin presses; what was intended by then is all there is."""
+    """Five workers refund while an admin presses; only intents committed before are executed."""
     admin = User.objects.create_user("admin")
     operations.add_member(workspace=scene.workspace, user=admin, role="admin", at=timezone.now())
     ended = set()

@@ -110,7 +110,7 @@ def whole(one: Open, value: Any) -> Any:
 
 
 def as_typed(value: Any) -> str:
-    """Return a value as somebody types it into a form."""
+    """Return a value as a person types it into a form."""
     if isinstance(value, list):
         return "\r\n".join(as_typed(one) for one in value)
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""A tool's arguments: what a signature declares is what is read, and nothing else."""
+"""A tool's arguments: exactly what the signature declares is read."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def a_desk() -> Desk:
 
 
 def pay(call: Any, *, payee: str, amount: Money, due: date, note: str | None = None) -> Json:
-    """Pay somebody."""
+    """Pay a payee."""
     return {"status": "ok", "paid": str(amount), "key": call}
 
 

@@ -93,7 +93,7 @@ def test_a_database_that_is_away_is_a_sentence_and_a_code(
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        (["--host", "no.such.invalid"], "CommandError: no.such.invalid is no address to serve on"),
+        (["--host", "no.such.invalid"], "CommandError: no.such.invalid is not an address to"),
         (["--port", "99999"], "CommandError: 99999 is not a port"),
     ],
 )
@@ -122,7 +122,7 @@ def test_a_lock_that_somebody_holds_is_told_and_not_taken_for_migrations(
 
 @pytest.mark.both
 def test_pages_and_a_worker_over_tables_of_another_release_say_so(tmp_path: Path) -> None:
-    """Whoever left them running over an upgrade, or serves before it, gets no fault of ours."""
+    """Leaving them running over an upgrade, or serving before it, shows no error of ours."""
     with installation(tmp_path / "home", is_empty=False) as own, ExitStack() as ending:
         with own.in_one_process() as made:
             made.manage("add_workspace", "eu", "--name", "EU")

@@ -63,7 +63,7 @@ def serve(port: int = 0, **more: str) -> Iterator[str]:
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
-    """Open a browser of this machine's; skip the test where there is none."""
+    """Open this machine's browser; skip the test if there is none."""
     path = browsers.find()
     if not path:
         pytest.skip(browsers.MISSING)
@@ -81,7 +81,7 @@ def with_passwords(*people: User) -> None:
 
 
 def sign_in(page: Page, site: str, name: str) -> None:
-    """Give somebody's browser a session, and open no page yet."""
+    """Give a person's browser a session, without opening a page."""
     cookie, _, value = cookie_of(User.objects.get(username=name)).partition("=")
     page.context.add_cookies([{"name": cookie, "value": value, "url": site}])
 

@@ -47,7 +47,7 @@ def test_what_somebody_else_has_claimed_is_not_ticked(scene: Scene) -> None:
 
 
 def form(page: str, **fields: Any) -> dict[str, Any]:
-    """Return what the form of a page sends as it is, with the total of what is ticked."""
+    """Return the form of a page as it is sent unchanged, with the total of the ticked requests."""
     ticked = re.findall(r'name="item" value="([^"]+)"[^>]* checked', page)
     [token] = re.findall(r'name="token" value="([^"]+)"', page)
     given = {"item": ticked, "token": token, "refusal": "not a refund", "total.USD": "3,750.00"}

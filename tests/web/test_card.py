@@ -65,14 +65,14 @@ def test_a_goal_with_letters_that_nobody_sees_is_marked(scene: Scene) -> None:
 
 
 def card_of(name: str, escalation: Escalation) -> str:
-    """Return what somebody reads on a card, from its headline to what the agent wants."""
+    """Return the text of a card, from its headline to the agent's proposal."""
     user = User.objects.get(username=name)
     page: str = client_of(user).get(reverse("approval", args=[escalation.pk])).text
     return page[page.index('id="card"') : page.index('aria-label="Evidence"')]
 
 
 def pay(name: str, escalation: Escalation, **more: str) -> Any:
-    """Have somebody send the form that approves."""
+    """Send the approving form as a person."""
     form = {"verdict": "approve", "action_sha256": escalation.action_sha256, **more}
     client = client_of(User.objects.get(username=name))
     return client.post(reverse("decide", args=[escalation.pk]), form)

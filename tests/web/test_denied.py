@@ -22,7 +22,7 @@ FORGED = "rita\n2026-11-21 00:00:00 INFO opsconsole all is well\x1b[2J"
 
 
 def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """Return what stands in the log of denials, as the deployment writes it."""
+    """Return the log of denials in the deployment's format."""
     return [OneLine().format(r) for r in caplog.records if r.name == "opsconsole.denials"]
 
 
@@ -83,7 +83,7 @@ def test_a_form_that_is_none_of_ours_is_on_record(scene: Scene, more: dict[str, 
 
 
 def test_a_role_that_was_taken_away_refuses_the_form_that_is_open(scene: Scene) -> None:
-    """Rita opened the form as a reviewer, and is none when she sends it."""
+    """Rita opened the form as a reviewer, and no longer is one when she sends it."""
     escalation = waiting(scene)
     client = client_of(scene.rita)
     assert "dform" in client.get(reverse("approval", args=[escalation.pk])).text

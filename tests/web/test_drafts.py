@@ -1,4 +1,4 @@
-"""What somebody has typed is kept, whatever becomes of the request, and sent by nobody else."""
+"""What a person has typed is kept, whatever happens to the request, and sent by nobody else."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def end_session_at_post(page: Page, route: Route) -> None:
 def test_what_was_typed_when_the_session_had_ended_is_there_after_signing_in(
     page: Page, open_one: Escalation, typed: str
 ) -> None:
-    """Nothing is sent by signing in, and what is sent then is sent once."""
+    """Signing in sends nothing, and the form is then sent once."""
     address, key = page.url, {"comment": "m", "note": "h"}.get(typed)
     field = page.get_by_label({"comment": "Add a comment", "note": "Note"}.get(typed, "Reason"))
     if key:

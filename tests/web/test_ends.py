@@ -32,7 +32,7 @@ TABLES = {"_REASONS": "values", "REFUSED": "values"}
 
 
 def text_of(node: ast.AST) -> str:
-    """Return a text as the code writes it, with NAME in place of what is filled in."""
+    """Return a text as in the code, with NAME in place of filled-in values."""
     if isinstance(node, ast.JoinedStr):
         return "".join(text_of(part) for part in node.values)
     if isinstance(node, ast.Constant):

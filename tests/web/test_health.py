@@ -1,4 +1,4 @@
-"""What machines ask, and who may ask it."""
+"""Probes and metrics, and who may read them."""
 
 from __future__ import annotations
 

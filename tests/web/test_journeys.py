@@ -55,14 +55,14 @@ def complaints() -> Iterator[list[str]]:
 
 
 def desk(browser: Browser, site: str, name: str, complaints: list[str]) -> Page:
-    """Return a browser of its own for somebody who has signed in."""
+    """Return a separate browser for a person who has signed in."""
     page = own_page(browser, name, complaints)
     sign_in(page, site, name)
     return page
 
 
 def own_page(browser: Browser, name: str, complaints: list[str], **context: Any) -> Page:
-    """Return a browser of its own, in which somebody has not signed in yet."""
+    """Return a separate browser in which nobody has signed in yet."""
     page = browser.new_context(**context).new_page()
 
     def hear(text: str) -> None:

@@ -49,7 +49,7 @@ def everywhere(value: Any, mark: str) -> Any:
 
 
 def plant(scene: Scene, pattern: str, goal: str) -> Run:
-    """Drive a run and write markup wherever somebody else than us has a say."""
+    """Drive a run and write markup wherever text comes from outside."""
     run = go(scene.launch(f"{goal} {marked_text('goal')}", pattern=pattern))
     for step in Step.objects.filter(run=run, reply__isnull=False):
         said: dict[str, Any] = step.reply or {}

@@ -1,4 +1,4 @@
-"""The members page: what an admin sees of people and changes there, and who is refused."""
+"""The members page: what an admin sees and changes there, and who is refused."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def test_a_session_that_an_admin_ends_is_out_at_its_next_request(scene: Scene, a
 
 @pytest.mark.parametrize("how", ["removed", "viewer"])
 def test_who_decides_here_no_more_holds_nothing(scene: Scene, ada: Client, how: str) -> None:
-    """A request of hers that somebody else works on stays with them."""
+    """A request of hers that someone else works on stays with them."""
     ada.post("/members/teams/add/", {"name": "Leads", "slug": "leads"})
     change(ada, "rita", "join", team="leads")
     change(ada, "rita", "lead", team="leads")
@@ -197,7 +197,7 @@ def test_who_decides_here_no_more_holds_nothing(scene: Scene, ada: Client, how: 
             workspace=scene.workspace, user=User.objects.get(username="ada"), at=at
         )
     scene.workspace.memberships.create(user=scene.rita, role=Role.ADMIN)
-    assert "no event tells of it" in command("verify_audit").out
+    assert "no event records it" in command("verify_audit").out
 
 
 @pytest.mark.breaks("I50")  # a thousand people are put into a team, and no event tells of them

@@ -1,4 +1,4 @@
-"""The pages about notifications: what one is told, what is called, what became of it."""
+"""The pages about notifications: preferences, webhooks and deliveries."""
 
 from __future__ import annotations
 

@@ -155,7 +155,7 @@ def address(name: str, *, run: object, escalation: object) -> str:
 
 
 def status(answered: HttpResponseBase) -> int:
-    """Return the status of an answer; 302 also where htmx is told to lead the page on."""
+    """Return the status of an answer; 302 also for htmx's redirect."""
     return 302 if "HX-Redirect" in answered else answered.status_code
 
 
@@ -173,7 +173,7 @@ def test_no_desk_is_called_as_a_page() -> None:
 
 
 def test_signing_in_leads_from_every_action_to_a_page(scene: Scene) -> None:
-    """Whoever signs in before an action asks by GET for where they are led."""
+    """After signing in for an action, the browser requests the target by GET."""
     for name in ADDRESSES:
         found = page_of(address(name, run=UUID(int=1), escalation=1))
         assert page_of(found) == found, name

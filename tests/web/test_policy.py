@@ -1,4 +1,4 @@
-"""The policy page: what is in force in words, and how it came to it."""
+"""The policy page: the policy in words, and its history."""
 
 from __future__ import annotations
 

@@ -80,4 +80,4 @@ def _day(text: str) -> datetime:
     try:
         return datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC)
     except ValueError:
-        raise CommandError(f"{text!r} is no date like 2026-01-31.", returncode=BAD_USAGE) from None
+        raise CommandError(f"{text!r}: not a date like 2026-01-31.", returncode=BAD_USAGE) from None

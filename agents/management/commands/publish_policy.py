@@ -40,7 +40,7 @@ class Command(BaseCommand):
             help="add a desk with its rules, tools and limits, or what is new in it since",
         )
         parser.add_argument(
-            "--drop-desk", action="append", default=[], help="leave a desk out: no run is of it"
+            "--drop-desk", action="append", default=[], help="remove a desk, for new runs"
         )
         parser.add_argument("--pattern", help="add them for this pattern alone")
         parser.add_argument("--show", action="store_true", help="print it and publish nothing")

@@ -22,14 +22,14 @@ class Command(BaseCommand):
         parser.add_argument(
             "--begin-file",
             action="store_true",
-            help="begin a file of heads where there is none any more, with all heads there are",
+            help="start a file of heads anew if it is gone, with all heads of the database",
         )
 
         parser.add_argument(
             "--lost-key",
             metavar="ID",
             default="",
-            help="go on from a head that was sealed with this key, which nobody has any more",
+            help="continue from a head sealed with this key, which nobody has any more",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:

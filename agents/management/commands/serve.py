@@ -48,7 +48,7 @@ def _must_be_address(host: str, port: int) -> None:
     try:
         socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except OSError as error:
-        said = f"{host} is no address to serve on ({error.strerror}): set OPSCONSOLE_HOST."
+        said = f"{host} is not an address to serve on ({error.strerror}): set OPSCONSOLE_HOST."
         raise CommandError(said, returncode=BAD_USAGE) from error
 
 

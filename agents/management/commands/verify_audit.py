@@ -31,14 +31,14 @@ class Command(BaseCommand):
             help="a copy of the file of heads, kept elsewhere (default: the file of this host)",
         )
         parser.add_argument(
-            "--since-last", action="store_true", help="go on from what was last found to hold"
+            "--since-last", action="store_true", help="continue from the last faultless one"
         )
         parser.add_argument("--json", action="store_true", help="print one document")
 
     def handle(self, *args: Any, **options: Any) -> None:
         runs, workspaces = _choose_chains(options["run"], options["workspace"])
         if options["run"] and options["since_last"]:
-            raise CommandError("--since-last is of whole workspaces.", returncode=BAD_USAGE)
+            raise CommandError("--since-last verifies whole workspaces only.", returncode=BAD_USAGE)
         since = newest_verified(workspaces, at=timezone.now()) if options["since_last"] else None
         file = _heads(options["head"])
         proof = verify.prove(runs=runs, workspaces=workspaces, file=file, since=since)

@@ -77,7 +77,7 @@ def check_notes(found: Json) -> list[str]:
         some = "1 entry has" if loose == 1 else f"{loose} entries have"
         notes.append(f"{some} no seal yet; a worker seals new entries every few minutes.")
     if found["more"]:
-        notes.append(f"{found['more']} more places do not hold.")
+        notes.append(f"{found['more']} more faults were found.")
     if "since" in found:
         full_at = f"{datetime.fromisoformat(found['full_at']):%Y-%m-%d %H:%M} UTC"
         notes.insert(0, f"All of the log was last read at {full_at}.")

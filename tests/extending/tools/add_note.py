@@ -19,7 +19,7 @@ def _place(key: str) -> Path:
 
 
 def _find(key: str) -> Json:
-    """Return what became of a key after a crash; None where no note was written."""
+    """Return the result of a key after a crash; None if no note was written."""
     place = _place(key)
     return json.loads(place.read_text(encoding="utf-8")) if place.exists() else None
 
