@@ -21,7 +21,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests.desks import page
 from tests.e2e.workers import until
 from tests.installations import LONGEST, Installation, installation
-from tests.web.serving import chromium, free_port, is_up, sign_in_by_form
+from tests.web.serving import chromium, free_port, is_up, open_page, sign_in_by_form
 
 pytestmark = pytest.mark.slow
 OPEN = """
@@ -47,7 +47,7 @@ class Company:
         return [(one["employee"], one["system"], one["role"], one["until"]) for one in made]
 
     def page_of(self, browser: Browser, name: str, *, script: bool = True) -> Page:
-        opened = browser.new_context(java_script_enabled=script).new_page()
+        opened = open_page(browser, java_script_enabled=script)
         sign_in_by_form(opened, self.site, name, self.passwords[name])
         return opened
 

@@ -26,7 +26,7 @@ from agents.notifications import fan_out
 from tests import checker, database
 from tests.engine.scene import Scene, go, set_scene
 from tests.engine.tiered import say_yes
-from tests.web.serving import chromium, serve, sign_in
+from tests.web.serving import chromium, open_page, serve, sign_in
 
 pytestmark = pytest.mark.slow
 
@@ -52,7 +52,7 @@ def seen(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Seen:
     with django_db_blocker.unblock():
         pages = set_pages()
         with serve() as site, chromium() as browser:
-            page = browser.new_context(reduced_motion="reduce").new_page()
+            page = open_page(browser)
             page.on("console", lambda message: found.complaints.append(message.text))
             page.on("pageerror", lambda error: found.complaints.append(str(error)))
             look_at(page, site, "sign-in", "/sign-in/", found)

@@ -14,7 +14,7 @@ from tests.conformance.replay_server import ReplayServer
 from tests.e2e.workers import SCRIPT, has_state, settings_of, until
 from tests.engine.scene import Scene, fresh, mails, payments, recover, set_scene
 from tests.processes import running
-from tests.web.serving import chromium, serve, sign_in_by_form, with_passwords
+from tests.web.serving import chromium, open_page, serve, sign_in_by_form, with_passwords
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
@@ -29,7 +29,7 @@ def scene() -> Scene:
 @pytest.fixture
 def page() -> Iterator[Page]:
     with chromium() as browser:
-        yield browser.new_context(java_script_enabled=False).new_page()
+        yield open_page(browser, java_script_enabled=False)
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from agents import operations
 from agents.engine import answering
 from agents.models import Escalation
 from tests.engine.scene import Scene
-from tests.web.serving import PASSWORD, serve, sign_in, with_passwords
+from tests.web.serving import PASSWORD, open_page, serve, sign_in, with_passwords
 from tests.web.test_journeys import Browser, advance_run, browser, open_browser
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
@@ -33,7 +33,7 @@ def page(scene: Scene, open_one: Escalation, browser: Browser) -> Iterator[Page]
     """Rita's tab, in which she has begun to type a reason."""
     with_passwords(scene.rita)  # before she signs in: another password ends sessions
     with serve() as site:
-        page = browser.new_context().new_page()
+        page = open_page(browser)
         sign_in(page, site, "rita")
         page.route("**/hx-sse*", come_late)
         page.goto(f"{site}/approvals/{open_one.pk}/")

@@ -24,7 +24,7 @@ from agents.web.launch.forms import examples
 from tests.e2e.workers import has_state, until
 from tests.engine.scene import Scene, fresh, go, has_ended, mails, payments
 from tests.processes import running
-from tests.web.serving import chromium, free_port, serve, sign_in
+from tests.web.serving import chromium, free_port, open_page, serve, sign_in
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
@@ -63,7 +63,7 @@ def desk(browser: Browser, site: str, name: str, complaints: list[str]) -> Page:
 
 def own_page(browser: Browser, name: str, complaints: list[str], **context: Any) -> Page:
     """Return a separate browser in which nobody has signed in yet."""
-    page = browser.new_context(**context).new_page()
+    page = open_page(browser, **context)
 
     def hear(text: str) -> None:
         # A connection that a test cuts, or a refusal, is told of by the browser, as it should.
@@ -582,7 +582,7 @@ def test_access_that_is_taken_away_ends_an_open_page(
 
 def test_omar_launches_and_stops_a_run_with_javascript_off(scene: Scene, browser: Browser) -> None:
     with console() as site:
-        page = browser.new_context(java_script_enabled=False).new_page()
+        page = open_page(browser, java_script_enabled=False)
         sign_in(page, site, "omar")
         page.goto(site)
         page.get_by_role("link", name="Launch").click()

@@ -17,7 +17,7 @@ from agents.core.states import EffectState
 from agents.models import Effect, KillSwitch, Role, SwitchStage, Workspace
 from agents.web.kill.switches import in_flight
 from tests.engine.scene import REFUND_500, Scene, go
-from tests.web.serving import chromium, serve, sign_in
+from tests.web.serving import chromium, open_page, serve, sign_in
 from tests.web.test_pages import client_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -204,7 +204,7 @@ def test_the_page_takes_as_many_queries_for_many_workspaces(
 def test_a_switch_that_somebody_turns_on_comes_live(scene: Scene) -> None:
     ada = scene.add("ada", Role.ADMIN)
     with chromium() as browser, serve() as site:
-        page = browser.new_page()
+        page = open_page(browser)
         sign_in(page, site, "ada")
         page.goto(f"{site}/kill/")
         expect(page.locator("#live")).to_have_text("Live")

@@ -11,7 +11,7 @@ from agents.desks.refunds.models import Customer
 from agents.desks.refunds.scenarios import BY_KEY, SCENARIOS
 from agents.models import Run
 from tests.engine.scene import Scene
-from tests.web.serving import chromium, serve, sign_in
+from tests.web.serving import chromium, open_page, serve, sign_in
 from tests.web.test_pages import client_of
 from tests.web.words import words
 
@@ -84,7 +84,7 @@ def test_goals_are_what_people_write_and_no_stage_directions() -> None:
 @pytest.mark.parametrize("width", [1440, 390])
 def test_what_was_wrong_with_a_launch_is_in_view(scene: Scene, width: int) -> None:
     with chromium() as browser, serve() as site:
-        page = browser.new_context(viewport={"width": width, "height": 844}).new_page()
+        page = open_page(browser, viewport={"width": width, "height": 844})
         sign_in(page, site, "omar")
         page.goto(f"{site}/launch/")
         page.get_by_label("Goal").fill(BY_KEY["within-limit"].goal)

@@ -23,7 +23,7 @@ from agents.web.overview.figures import DAYS, Exposure, overview
 from tests.desks import bank
 from tests.desks.bank import bank_scene
 from tests.engine.scene import REFUND_500, Scene, claimable_runs, go
-from tests.web.serving import chromium, serve, sign_in
+from tests.web.serving import chromium, open_page, serve, sign_in
 from tests.web.test_journeys import advance_run
 from tests.web.test_pages import client_of, stranger
 
@@ -201,7 +201,7 @@ def test_nobody_wakes_the_runs_of_another_workspace(scene: Scene) -> None:
 def test_the_page_keeps_still_while_requests_come_in(scene: Scene) -> None:
     runs = [scene.launch() for _ in range(3)]
     with chromium() as browser, serve() as site:
-        page = browser.new_page(viewport={"width": 1440, "height": 900})
+        page = open_page(browser, viewport={"width": 1440, "height": 900})
         page.add_init_script(WATCHES_SHIFTS)
         sign_in(page, site, "rita")
         page.goto(site)

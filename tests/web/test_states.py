@@ -27,7 +27,7 @@ from agents.models import Effect, Escalation, Role
 from tests.desks import bank
 from tests.engine.scene import REFUND_500, Scene, fresh, go, payments, refund_by_phone, set_scene
 from tests.engine.tiered import put_tiers
-from tests.web.serving import chromium, serve, sign_in
+from tests.web.serving import chromium, open_page, serve, sign_in
 from tests.web.words import words
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -486,7 +486,7 @@ def test_a_card_shows_its_buttons_at_both_widths(desk: Desk, settings: Any) -> N
     settings.EMAIL_BACKEND = "tests.desk.letterboxes.Broken"
     found[unknown] = unknown(desk)
     with serve() as site, chromium() as browser:
-        page = browser.new_context().new_page()
+        page = open_page(browser)
         sign_in(page, site, "rita")
         for one in kinds:
             assert check_widths(page, f"{site}/approvals/{one.pk}/") > 1

@@ -241,7 +241,7 @@ def test_who_is_invited_enrols_on_a_phone_decides_and_is_removed(
         reads(ada, "main", "mia@example.com", "Reviewer, Finance")
 
         phone = {"viewport": {"width": 390, "height": 844}, "color_scheme": "dark"}
-        mia = own_page(browser, "mia", complaints, **phone, reduced_motion="reduce")
+        mia = own_page(browser, "mia", complaints, **phone)
         mia.goto(f"{site}/invitations/{Invitation.objects.get().token}/")
         reads(mia, "h1", f"Join {where.name}")
         tabs_to(mia, "#name")

@@ -15,7 +15,7 @@ from agents.models import Role, Run
 from agents.operations.refusal import time_here
 from agents.web.formats import moment
 from tests.engine.scene import Scene, go
-from tests.web.serving import chromium, serve, sign_in
+from tests.web.serving import chromium, open_page, serve, sign_in
 from tests.web.test_card import waiting
 from tests.web.test_journeys import advance_run
 from tests.web.test_pages import client_of
@@ -121,7 +121,7 @@ def test_what_comes_live_is_told_in_the_viewers_zone(scene: Scene) -> None:
     """The stream is one text for all viewers; the browser writes its times as the server would."""
     run = scene.launch()
     with chromium() as browser, serve() as site:
-        page = browser.new_context(timezone_id="Asia/Tokyo").new_page()
+        page = open_page(browser, timezone_id="Asia/Tokyo")
         sign_in(page, site, "eve")
         page.goto(f"{site}/runs/{run.pk}/")
         expect(page.locator("[data-zone-name]").first).to_have_text("Asia/Tokyo")
@@ -142,7 +142,7 @@ def test_what_comes_live_is_told_in_the_viewers_zone(scene: Scene) -> None:
 def test_a_phone_reaches_kill_switches_policy_search_and_help(scene: Scene) -> None:
     scene.add("ada", Role.ADMIN)
     with chromium() as browser, serve() as site:
-        page = browser.new_context(viewport={"width": 390, "height": 844}).new_page()
+        page = open_page(browser, viewport={"width": 390, "height": 844})
         sign_in(page, site, "ada")
         page.goto(site)
         for name, heading in (("Kill switches", "Kill switches"), ("Policy", "Policy")):
