@@ -72,6 +72,7 @@ FROM pg_trigger JOIN pg_proc ON pg_proc.oid = tgfoid WHERE NOT tgisinternal
 """
 
 _images: dict[str, tuple[sqlite3.Connection, Any]] = {}  # name -> a filled database, what made it
+_kept: tuple[str, Any] | None = None  # the image that is in the database, and what it was then
 
 
 def open_copy(connection: BaseDatabaseWrapper) -> None:
@@ -133,20 +134,38 @@ def _migrate(url: str) -> None:
 
 
 def make_once(name: str, make: Callable[[], T]) -> T:
-    """Return what `make` returns once it has filled the empty database.
+    """Return what `make` returns once it has filled the database: empty, or as another left it.
 
     On SQLite it does so once a session. Later the database becomes a copy of what it left, in a
-    millisecond; rows keep the times of the first. What is there already is not written over.
+    millisecond; rows keep the times of the first. What else is there is not written over.
     """
-    if connection.vendor != "sqlite" or not _is_empty():
+    global _kept
+    if connection.vendor != "sqlite" or (before := _base()) is None:
         return make()
+    name = f"{before}/{name}"
     if name not in _images:
         made, image = make(), sqlite3.connect(":memory:", check_same_thread=False)
         connection.connection.backup(image)
         _images[name] = image, made
     image, made = _images[name]
     image.backup(connection.connection)
+    _kept = name, _state()
     return deepcopy(made)
+
+
+def _base() -> str | None:
+    """Return the image that the database is a copy of, "" where it is empty, else None."""
+    if _kept and _kept[1] == _state():
+        return _kept[0]
+    return "" if _is_empty() else None
+
+
+def _state() -> Any:
+    """Return what is another after any write: of this connection, of others, to the tables."""
+    connection.ensure_connection()
+    ours = connection.connection
+    others = [ours.execute(f"PRAGMA {of}").fetchone() for of in ("data_version", "schema_version")]
+    return ours, ours.total_changes, others
 
 
 def _is_empty() -> bool:
@@ -173,6 +192,8 @@ def _sqlite(connection: BaseDatabaseWrapper) -> Callable[[Any], None]:
         kept.backup(image)
 
     def put_back(test_case: Any) -> None:
+        global _kept
+        _kept = None  # a copy is no change that is counted
         connection.ensure_connection()
         image.backup(connection.connection)
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from shutil import which
 
 import pytest
 from django.contrib.auth.models import User
-from django.db import connection
+from django.db import connection, connections
 
 from tests import browsers, database, postgres
 from tests.processes import LONGEST, ROOT
@@ -106,14 +107,37 @@ def test_a_browser_that_playwright_cannot_drive_is_none(
 def test_rows_that_take_long_are_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise nothing fails, but each of thousands of tests creates its people again."""
     monkeypatch.setattr(database, "_images", {})
-    made: list[User] = []
+    made: list[str] = []
 
-    def make() -> User:
-        made.append(User.objects.create_user("rita"))
-        return made[-1]
+    def make(name: str) -> User:
+        made.append(name)
+        return User.objects.create_user(name)
 
     for _ in range(2):
-        assert database.make_once("rita", make) == User.objects.get()
+        assert database.make_once("rita", lambda: make("rita")) == User.objects.get()
+        mara = database.make_once("mara", lambda: make("mara"))
+        assert set(User.objects.all()) == {mara, User.objects.get(username="rita")}
         database.resetter(connection)(None)
 
-    assert len(made) == 1
+    assert made == ["rita", "mara"]
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="rows are put back on SQLite only")
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_what_a_test_has_written_is_not_put_back(
+    monkeypatch: pytest.MonkeyPatch, elsewhere: bool
+) -> None:
+    monkeypatch.setattr(database, "_images", {})
+
+    for name in ("omar", "lena"):
+        database.make_once("rita", lambda: User.objects.create_user("rita"))
+        if elsewhere:
+            with ThreadPoolExecutor(1) as pool:
+                pool.submit(User.objects.create_user, name).result()
+                pool.submit(connections.close_all).result()
+        else:
+            User.objects.create_user(name)
+        database.make_once("mara", lambda: User.objects.create_user("mara"))
+        assert {user.username for user in User.objects.all()} == {"rita", "mara", name}
+        database.resetter(connection)(None)

@@ -25,6 +25,7 @@ from agents.sdk.reserved import RESERVED
 from agents.web.launch.forms import examples
 from agents.web.pages import page_of
 from agents.web.urls import urlpatterns
+from tests.database import make_once
 from tests.engine.scene import Scene, fresh, go, payments
 from tests.web.words import words
 
@@ -40,8 +41,13 @@ def client_of(user: User) -> Client:
 
 
 def waiting(scene: Scene, goal: str = "Refund 1200 USD to user_id=42.") -> Escalation:
-    run = go(scene.launch(goal))
-    return Escalation.objects.get(run=run, state=EscalationState.OPEN)
+    """Return the request of a run that was driven to a person, made once."""
+
+    def make() -> Escalation:
+        run = go(scene.launch(goal))
+        return Escalation.objects.get(run=run, state=EscalationState.OPEN)
+
+    return make_once(goal, make)
 
 
 def form(escalation: Escalation, **fields: str) -> dict[str, str]:
@@ -50,7 +56,11 @@ def form(escalation: Escalation, **fields: str) -> dict[str, str]:
 
 
 def stranger() -> User:
-    """Return an admin of another workspace."""
+    """Return an admin of another workspace, made once."""
+    return make_once("stranger", _new_stranger)
+
+
+def _new_stranger() -> User:
     at = timezone.now()
     other = Workspace.objects.create(
         slug="other", name="Other", is_demo=True, book=open_demo_book(at=at), created_at=at
