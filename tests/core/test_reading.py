@@ -114,6 +114,22 @@ def test_a_policy_document_is_read_as_it_was_written(limits: Any) -> None:
 
 
 @pytest.mark.parametrize(
+    ("former", "now"),
+    [
+        ("late_roles", "late"),
+        ("open_per_customer", "open_per_subject"),
+        ("tells_customer", "tells_subject"),
+    ],
+)
+def test_a_limit_is_read_by_the_name_that_it_had(former: str, now: str) -> None:
+    """Of which a run may still wait under a policy."""
+    document = STRICT.as_json()
+    document[former] = document.pop(now)
+
+    assert read_limits(document) == STRICT
+
+
+@pytest.mark.parametrize(
     ("changed", "says"),
     [
         ({"surprise": 1}, "surprise"),

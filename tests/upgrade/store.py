@@ -9,7 +9,8 @@ tests/upgrade/stored/0.1.0-sqlite.tar.gz; with a PostgreSQL at OPSCONSOLE_TEST_P
 runs inside follows the program of today, and a test sees that it does.
 
 Those called state-NNNN are of programs between releases, the last ones whose newest migration was
-NNNN. Up to 0009 they were made by hand in the same way: what was under way had been killed.
+NNNN. 0001 and 0009 were made by hand in the same way: what was under way had been killed. A state
+whose rows and documents have the shape of others' is not kept.
 """
 
 from __future__ import annotations
