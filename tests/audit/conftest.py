@@ -15,7 +15,7 @@ from agents import operations
 from agents.desks.refunds.importing import COLUMNS, import_customers
 from agents.models import Role, Run
 from tests.commands.test_run_pattern import command
-from tests.engine.scene import REFUND_500, Scene, go
+from tests.engine.scene import Scene
 
 CUSTOMER = "42,Anna,anna@example.com,US,enterprise,annual_enterprise,1200.00,USD"
 
@@ -30,7 +30,7 @@ def heads_file(settings: Any, tmp_path: Path) -> Path:
 @pytest.fixture
 def run(scene: Scene) -> Run:
     """A refund that ended and was sealed."""
-    ended = go(scene.launch(REFUND_500))
+    ended = scene.done_refund()
     assert command("seal_audit").code == 0
     ended.refresh_from_db()
     return ended

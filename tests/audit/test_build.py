@@ -13,14 +13,14 @@ from agents.audit import protection
 from agents.models import Event, Run
 from tests.audit.test_sealed import faults
 from tests.commands.test_run_pattern import command
-from tests.engine.scene import REFUND_500, Scene, go
+from tests.engine.scene import Scene
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both, pytest.mark.slow]
 
 
 @pytest.fixture
 def run(scene: Scene) -> Run:
-    return go(scene.launch(REFUND_500))
+    return scene.done_refund()
 
 
 def execute(*statements: str) -> None:

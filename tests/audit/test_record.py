@@ -16,14 +16,14 @@ from agents.models.event import EventText, hashed_parts
 from agents.record.chain import link
 from agents.record.chain_faults import Fault, Linked, first_fault
 from tests.commands.test_run_pattern import command
-from tests.engine.scene import REFUND_500, Scene, go
+from tests.engine.scene import Scene, go
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
 
 @pytest.fixture
 def run(scene: Scene) -> Run:
-    return go(scene.launch(REFUND_500))
+    return scene.done_refund()
 
 
 def test_the_chains_of_a_run_and_its_workspace_hold(run: Run) -> None:

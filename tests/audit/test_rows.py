@@ -31,6 +31,7 @@ from agents.models import (
 )
 from tests.audit.test_record import unseen
 from tests.commands.test_run_pattern import command
+from tests.database import make_once
 from tests.engine.scene import Scene, go
 from tests.settings import ON_POSTGRES
 
@@ -40,6 +41,10 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 @pytest.fixture
 def run(scene: Scene) -> Run:
     """A refund of 1,200 that Rita lowered to 800; it was paid, and the customer was told."""
+    return make_once("lowered", lambda: lower_refund(scene))
+
+
+def lower_refund(scene: Scene) -> Run:
     scene.add("ada", Role.ADMIN)
     waiting, at = go(scene.launch()), timezone.now()
     asked = Escalation.objects.get(run=waiting).pk

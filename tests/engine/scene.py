@@ -80,6 +80,10 @@ class Scene:
             options=operations.LaunchOptions(workflow=scenario.workflow, off=scenario.off),
         )
 
+    def done_refund(self) -> Run:
+        """Return the run of a refund that was within the limit and is done, made once."""
+        return make_once("done refund", lambda: go(self.launch(REFUND_500)))
+
     def decide(self, run: Run, *, approve: bool = True, amount_minor: int | None = 80000) -> None:
         escalation = Escalation.objects.get(run=run, state=EscalationState.OPEN)
         operations.decide(

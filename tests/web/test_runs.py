@@ -14,6 +14,7 @@ from agents.engine import answering
 from agents.models import Escalation, Role, Step
 from agents.web.runs import listing
 from agents.web.runs.trace import trace
+from tests.database import make_once
 from tests.engine.scene import REFUND_500, Scene, fresh, go, payments
 from tests.web.test_pages import client_of
 
@@ -54,7 +55,7 @@ def test_runs_are_found_by_what_is_known_of_them(
     done: bool,
     waiting: bool,
 ) -> None:
-    of_500, of_1200 = go(scene.launch(REFUND_500)), go(scene.launch())
+    of_500, of_1200 = make_once("two", lambda: (go(scene.launch(REFUND_500)), go(scene.launch())))
     other = operations.add_workspace(slug="other", name="Other", at=timezone.now())
     operations.add_member(workspace=other, user=scene.eve, role=Role.VIEWER, at=timezone.now())
 
