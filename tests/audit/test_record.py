@@ -172,6 +172,7 @@ def test_events_of_a_workspace_have_a_chain_of_their_own(scene: Scene) -> None:
     )
 
 
+@pytest.mark.usefixtures("_nothing_takes_long")
 def test_a_text_lies_beside_the_event_of_its_own_run(scene: Scene) -> None:
     """Both decisions have the same place in their chains."""
     _, *runs = [go(scene.launch()) for _ in range(3)]  # a process's first has one event more
