@@ -48,7 +48,7 @@ from tests.processes import LONGEST, contenders
 from tests.settings import ON_POSTGRES
 from tests.web.test_pages import client_of
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both, pytest.mark.slow]
 
 
 class Killed(BaseException):

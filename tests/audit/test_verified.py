@@ -23,7 +23,7 @@ from tests.engine.scene import REFUND_500, Scene, go
 from tests.web.test_pages import client_of
 from tests.web.verifying import verify_log
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both, pytest.mark.slow]
 
 
 def goes_on(*more: str) -> dict[str, Any]:
