@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from agents.core.digest import sha256
 from agents.core.former import CURRENCY, FIRST_DESK, LIMIT
@@ -73,7 +74,12 @@ class Difference:
         if not self.column:
             there = self.told is None
             return f"{self.row}: " + ("no event records it" if there else "it is gone")
-        return f"{self.row}: {self.column} is {self.stored!r}; the record says {self.told!r}"
+        stored, told = map(_shown, (self.stored, self.told))
+        return f"{self.row}: {self.column} is {stored}; the record says {told}"
+
+
+def _shown(value: Json) -> str:
+    return repr(value.isoformat() if isinstance(value, datetime) else value)
 
 
 @dataclass

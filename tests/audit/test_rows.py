@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -172,6 +172,10 @@ def effect_gone(run: Run) -> None:
     Effect.objects.filter(run=run, tool="send_refund_email").delete()
 
 
+def decided_later(run: Run) -> None:
+    Escalation.objects.filter(run=run).update(decided_at=datetime(2026, 3, 1, 9, tzinfo=UTC))
+
+
 def outcome(run: Run) -> None:
     Effect.objects.filter(run=run, tool="issue_refund").update(state="refused")
 
@@ -218,6 +222,7 @@ TAMPERED = {
     arguments_with_fraction: "args_sha256 is ",
     arguments_of_another_type: "args_sha256 is ",
     effect_gone: "it is gone",
+    decided_later: "decided_at is '2026-03-01T09:00:00+00:00'; the record says '20",
     outcome: "state is 'refused'; the record says 'done'",
     policy: "policy 1: sha256 is ",
     own_limit: "member rita: desk_limits is {}; the record says {'refunds': {'USD': 80000}}",
