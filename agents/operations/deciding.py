@@ -46,7 +46,7 @@ from agents.operations.escalation_lock import lock_escalation
 from agents.operations.granting import Grant, Patch, grant, look_ahead, obstacle
 from agents.operations.refusal import Refused, check_text, require_member, require_role, time_here
 from agents.operations.sending_back import check_send_back
-from agents.policies.answers import outdated_sentences, unconfirmed_amounts
+from agents.policies.answers import compare_amounts, outdated_sentences
 from agents.sdk.desk import DESKS
 
 MAX_COMMENT = 2000  # characters
@@ -217,10 +217,12 @@ def _check_person(escalation: Escalation, person: Membership, wanted: _Answer) -
     check_text(wanted.correction, most=most, what=what)
 
 
-def judge_letter(*, escalation_id: int, by: User, text: str, at: datetime) -> list[str]:
-    """Return the amounts that no record has in an email which a person edits. Raises Refused.
+def judge_letter(
+    *, escalation_id: int, by: User, text: str, at: datetime
+) -> tuple[list[str], list[str]]:
+    """Return the amounts of an edited email that ledger or record has, and those that neither has.
 
-    It is refused as the decision would be. Changes nothing.
+    Raises Refused as the decision would. Changes nothing.
     """
     found = Escalation.objects.select_related("run__policy", "workspace").get(pk=escalation_id)
     require_member(found.workspace, by, Role.REVIEWER, Role.ADMIN)
@@ -231,7 +233,7 @@ def judge_letter(*, escalation_id: int, by: User, text: str, at: datetime) -> li
     check_text(text, most=MAX_TEXT, what="letter")
     steps = list(found.run.steps.order_by("position"))
     (text,) = redact_for(found.run, [text])
-    return unconfirmed_amounts(text, _check_letter(found, steps, text, at=at, lock=False))
+    return compare_amounts(text, _check_letter(found, steps, text, at=at, lock=False))
 
 
 def _check_letter(

@@ -93,10 +93,17 @@ def outdated_sentences(text: str, facts: Facts) -> list[str]:
     ]
 
 
-def unconfirmed_amounts(text: str, facts: Facts) -> list[str]:
-    """Return the amounts that a letter names and that neither ledger nor record has."""
+def compare_amounts(text: str, facts: Facts) -> tuple[list[str], list[str]]:
+    """Return the amounts of a letter that ledger or record has, and those that neither has.
+
+    Only amounts with a currency code are found.
+    """
     known = _amounts(" ".join((*facts.ledger, *facts.sentences.values())))
-    return [words for amount, words in _amounts(text).items() if amount not in known]
+    there: list[str] = []
+    missing: list[str] = []
+    for amount, words in _amounts(text).items():
+        (there if amount in known else missing).append(words)
+    return there, missing
 
 
 def _amounts(text: str) -> dict[tuple[str, Decimal], str]:

@@ -76,7 +76,12 @@ def test_a_letter_that_would_be_masked_is_refused_with_what_would_be(scene: Scen
 @pytest.mark.parametrize(
     ("text", "allowed", "says"),
     [
-        ("Hello Anna,\n\nyou paid USD 1,200.00.", "yes", "It names no amount that is missing"),
+        (
+            "Hello Anna,\n\nyou paid USD 1,200.00.",
+            "yes",
+            "Found in the ledger or on record: USD 1,200.00.",
+        ),
+        ("Hello Anna,\n\nwe paid $900.", "yes", "No amount with a currency code was found"),
         ("Hello Anna,\n\nwe paid 900.00 USD.", "yes", "Neither ledger nor record has 900.00 USD."),
         ("Hello Anna,\n\ncard 4111 1111 1111 1111.", "no", "would read [card number]"),
         ("Hello \u202eAnna.", "no", "without control or invisible characters"),

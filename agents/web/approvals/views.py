@@ -77,20 +77,26 @@ def judge_letter(request: HttpRequest, pk: int) -> HttpResponse:
     text = request.POST.get("correction", "").replace("\r\n", "\n").strip()
     if not text:
         return render(request, "approvals/_judged.html", {"judged": ""})
-    allowed, doubtful = True, False
+    missing: list[str] = []
     try:
-        unconfirmed = operations.judge_letter(
+        there, missing = operations.judge_letter(
             escalation_id=escalation.pk, by=user, text=text, at=timezone.now()
         )
-        doubtful = bool(unconfirmed)
-        judged = "It names no amount that is missing from the ledger and the record."
-        if unconfirmed:
-            named = " or ".join(unconfirmed)
-            judged = f"Neither ledger nor record has {named}. You may send it all the same."
+        allowed, judged = True, _compared(there, missing)
     except operations.Refused as no:
         allowed, judged = False, str(no)
-    shown = {"allowed": allowed, "doubtful": doubtful, "judged": judged}
+    shown = {"allowed": allowed, "doubtful": bool(missing), "judged": judged}
     return render(request, "approvals/_judged.html", shown)
+
+
+def _compared(there: list[str], missing: list[str]) -> str:
+    """Say which amounts of a letter were found; what it says about them is not checked."""
+    if missing:
+        unknown = " or ".join(missing)
+        return f"Neither ledger nor record has {unknown}. You may send it all the same."
+    if there:
+        return f"Found in the ledger or on record: {', '.join(there)}. Check what is said about it."
+    return "No amount with a currency code was found, so none was compared with the ledger."
 
 
 def _in_words(tool: str, patch: Mapping[str, Json]) -> str:
