@@ -37,6 +37,7 @@ def about(name: str, escalation: Escalation) -> str:
 # form is 422 or 409, and so not denied.
 MAY: dict[str, set[Role]] = {
     "decide": {Role.REVIEWER, Role.ADMIN},
+    "judge-letter": {Role.REVIEWER, Role.ADMIN},
     "bulk-reject": {Role.REVIEWER, Role.ADMIN},
     "claim": {Role.REVIEWER, Role.ADMIN},
     "release-claim": {Role.REVIEWER, Role.ADMIN},

@@ -23,7 +23,8 @@ def title_of(name: str, steps: Sequence[Step], action: Json) -> str:
         return "Handed over: a case that no specialist takes"
     if not action:
         held = (first.get("action") or {}).get("name")  # put to a person without a review
-        asked = f"Model asked as {first['role']}" if first.get("role") else ""
+        role = str(first.get("role", "")).replace("_", " ")
+        asked = f"Model asked as {role}" if role else ""
         word = asked or tool_title(str(first.get("tool") or held or "step"))
         return f"{name}: {within_sentence(word)}" if "/" in name else word  # one of several at once
     kind = action.get("kind")
