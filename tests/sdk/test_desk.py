@@ -118,7 +118,7 @@ def test_a_tool_is_called_with_its_types_and_says_what_it_does() -> None:
     assert tool.sentence("{subject} gets {amount} on {due}; {note}", given, "Noor") == (
         "Noor gets JPY 12 on 1 December 2026; none"
     )
-    assert (tool.description, desk.subject.label_of("noor", 1)) == ("Pay somebody.", "Noor (noor)")
+    assert (tool.description, desk.subject.label_of("noor", 1)) == ("Pay a payee.", "Noor (noor)")
     assert desk.subject.label_of("ben", 1) == ""
     assert tool.names_of(given, 1) == {"payee": {"noor": "Noor (noor)"}}
 
