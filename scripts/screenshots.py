@@ -33,7 +33,10 @@ LAUNCHED = (
     "Refund to somebody else is blocked",
     "Two specialists decline, the third answers",
 )
-PAINTED = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+AT_TOP = """() => new Promise((done) => {
+    const look = () => requestAnimationFrame(scrollY ? look : () => requestAnimationFrame(done));
+    look();
+})"""
 SHOWN = "Refund over the limit waits for approval"
 
 
@@ -129,8 +132,7 @@ def main() -> None:
                 if address == card:
                     expect(fill_in(page)).to_be_enabled()
                     page.mouse.wheel(0, -5000)
-                    page.wait_for_function("scrollY === 0")
-                    page.evaluate(PAINTED)  # a picture of a scroll under way is half empty
+                    page.evaluate(AT_TOP)  # a picture of a scroll under way is half empty
                 page.screenshot(path=IMAGES / f"{name}-{look}.png")
         browser.close()
 
