@@ -39,7 +39,7 @@ test: lint ## Check and test everything, as CI does
 	$(BIN)/python -m tests.suite --check $(PYTEST_ARGS)
 
 test-quick: lint ## Lint, and what is quick on SQLite: no recorded cases, browser, crash or race
-	$(BIN)/python -m pytest -q -n auto -m "not slow" --ignore tests/conformance $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -q -n $$(($$(getconf _NPROCESSORS_ONLN) + 1)) -m "not slow" --ignore tests/conformance $(PYTEST_ARGS)
 
 check: lint types ## Lint, types, layers, migrations and deployment settings
 
