@@ -22,7 +22,7 @@ PART = ("-m", "postgres or both")  # of the tests, for PostgreSQL
 NO_TESTS = 5  # pytest's exit code when nothing was selected
 CORES = os.cpu_count() or 1
 # Tests wait for processes, browsers and leases: there are more of them under way than cores.
-PROCESSES = {"sqlite": CORES + 1, "postgres": CORES}
+PROCESSES = {"sqlite": CORES + 2, "postgres": CORES + 1}
 # The shares and their order are those of tests/conftest.py: what takes long begins first.
 SHARED_OUT = ("--no-loadscope-reorder",)
 
