@@ -37,6 +37,11 @@ FOUND = (  # runs that a search finds by words
     if ON_POSTGRES
     else "SELECT count(*) FROM agents_run JOIN agents_run_words ON run = agents_run.id"
 )
+# What a run asked and did, by key: a report that waited asks nothing again under another name.
+STEPS_OF_REPORTS = """
+SELECT run_id, agents_step.key FROM agents_step JOIN agents_run ON agents_run.id = run_id
+WHERE pattern = 'orchestrator'
+"""
 PAID_RUNS = "SELECT run_id FROM agents_effect WHERE tool = 'issue_refund' AND state = 'done'"
 AMOUNTS = [50000, 80000]  # what an agent pays by itself, and what a person lowers the others to
 
@@ -117,6 +122,10 @@ def test_a_stored_database_is_upgraded_and_its_waiting_runs_come_to_their_end(
     assert len(runs) == len(stored)
     others = [(pattern, state) for pattern, state, _ in runs if state != "done"]
     assert others == [("routing", "stopped")], runs  # nobody's case, which a person has taken over
+    reports: dict[str, set[str]] = {}
+    for run, key in restored.sql(STEPS_OF_REPORTS):
+        reports.setdefault(str(run), set()).add(str(key).partition("#")[0])
+    assert len({frozenset(keys) for keys in reports.values()}) <= 1, reports
     paid = restored.sql("SELECT amount_minor FROM desk_refund WHERE state = 'paid' ORDER BY 1")
     alone = sum(pattern == "supervisor" and " 500 USD" in str(goal) for pattern, goal in stored)
     assert [amount for (amount,) in paid] == [AMOUNTS[0]] * alone + [AMOUNTS[1]] * 3
