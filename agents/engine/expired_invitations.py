@@ -1,9 +1,10 @@
-"""The sweep ends expired invitations and forgets their addresses."""
+"""Invitations that end without being accepted, and whose addresses are forgotten."""
 
 from __future__ import annotations
 
 from datetime import datetime
 
+from django.contrib.auth.models import User
 from django.db import transaction
 
 from agents.models import Invitation, InvitationState, Workspace
@@ -17,6 +18,13 @@ def expire_invitations(*, at: datetime) -> int:
     due = Invitation.objects.filter(state=InvitationState.OPEN, expires_at__lte=at)
     found = list(due.select_related("workspace").order_by("expires_at", "pk")[:BATCH])
     return sum(end_invitation(one, InvitationState.EXPIRED, at=at) for one in found)
+
+
+def revoke_invitations_of(by: User, workspace: Workspace, *, at: datetime, actor: str) -> None:
+    """End the open invitations of somebody who is no longer an admin of a workspace."""
+    sent = Invitation.objects.filter(workspace=workspace, by=by, state=InvitationState.OPEN)
+    for one in sent.order_by("pk"):
+        end_invitation(one, InvitationState.REVOKED, at=at, actor=actor)
 
 
 def end_invitation(

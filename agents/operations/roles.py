@@ -9,6 +9,7 @@ from django.db import transaction
 from django.db.models import Q
 
 from agents.core.requests import Json
+from agents.engine.expired_invitations import revoke_invitations_of
 from agents.models import DECIDES, Membership, Role, Team, Workspace
 from agents.models.event import Entry, append_events
 from agents.operations.held_requests import lock_held, release_held
@@ -51,6 +52,7 @@ def set_role(
 ) -> Membership:
     """Change a member's role; limits and held requests need one that decides. Raises Refused.
 
+    Invitations that they sent end unless they stay an admin.
     `by` is the acting admin; without one, a command's `actor` is recorded.
     """
     decides = role in DECIDES
@@ -60,6 +62,7 @@ def set_role(
         part = find_part(workspace, user)
         if role is not Role.ADMIN:
             _keep_an_admin(part)
+            revoke_invitations_of(user, workspace, at=at, actor=actor)
         put = _put_membership(workspace, user, role, part.desk_limits if decides else {}, at, actor)
         if not decides:
             release_held(workspace, user, held, at=at, actor=actor)
@@ -80,6 +83,7 @@ def remove_member(
         actor = lock_people(workspace, by, user) or actor
         part = find_part(workspace, user)
         _keep_an_admin(part)
+        revoke_invitations_of(user, workspace, at=at, actor=actor)
         teams = Team.objects.filter(Q(members=part) | Q(lead=part), workspace=workspace)
         for slug in sorted(set(teams.values_list("slug", flat=True))):
             set_team(workspace=workspace, slug=slug, remove=[user], at=at, actor=actor)

@@ -116,7 +116,16 @@ def test_a_link_that_is_over_or_forged_opens_nothing(scene: Scene, ada: User) ->
         workspace=scene.workspace, user=ada, role=Role.VIEWER, at=timezone.now(), actor="test"
     )
     answered = accept(second.token)
-    assert (answered.status_code, "no longer an admin" in answered.text) == (422, True)
+    assert (answered.status_code, "This link does not work" in answered.text) == (404, True)
+    second.refresh_from_db()
+    assert (second.state, second.email) == ("revoked", "")
+    operations.set_role(
+        workspace=scene.workspace, user=ada, role=Role.ADMIN, at=timezone.now(), actor="test"
+    )
+    assert accept(second.token).status_code == 404  # it does not come back with the role
+    third = invite(scene, ada)
+    operations.remove_member(workspace=scene.workspace, user=ada, at=timezone.now(), actor="test")
+    assert accept(third.token).status_code == 404
     assert not User.objects.filter(username="mia").exists()
     assert command("verify_audit").code == 0
 
