@@ -43,8 +43,8 @@ from agents.operations.approving import (
 )
 from agents.operations.claiming import OWN, Claimed, is_kept_from, is_own
 from agents.operations.escalation_lock import lock_escalation
-from agents.operations.granting import Grant, Patch, grant, look_ahead, obstacle
-from agents.operations.refusal import Refused, check_text, require_member, require_role, time_here
+from agents.operations.granting import Grant, Patch, grant, look_ahead, obstacle, read_case
+from agents.operations.refusal import Refused, check_text, require_role, time_here
 from agents.operations.sending_back import check_send_back
 from agents.policies.answers import compare_amounts, outdated_sentences
 from agents.sdk.desk import DESKS
@@ -224,14 +224,10 @@ def judge_letter(
 
     Raises Refused as the decision would. Changes nothing.
     """
-    found = Escalation.objects.select_related("run__policy", "workspace").get(pk=escalation_id)
-    require_member(found.workspace, by, Role.REVIEWER, Role.ADMIN)
+    found, steps, _ = read_case(escalation_id, by)
     if kind_of(found.kind, found.action).change != TEXT:
         raise Refused("no_correction", "Only an email or the result of a step can be corrected.")
-    if no := obstacle(found):
-        raise no
     check_text(text, most=MAX_TEXT, what="letter")
-    steps = list(found.run.steps.order_by("position"))
     (text,) = redact_for(found.run, [text])
     return compare_amounts(text, _check_letter(found, steps, text, at=at, lock=False))
 

@@ -161,13 +161,18 @@ def _check_masked(run: Run, patch: Patch) -> None:
 
 def judge_change(*, escalation_id: int, by: User, patch: Patch, at: datetime) -> Grant | None:
     """Return what a person could grant now with these changes, without deciding. Raises Refused."""
-    found = Escalation.objects.select_related("run__policy", "workspace").get(pk=escalation_id)
+    found, steps, person = read_case(escalation_id, by)
+    ahead = look_ahead(found.run)
+    return grant(found, steps, person, patch=patch, at=at, ahead=ahead, lock=False)
+
+
+def read_case(pk: int, by: User) -> tuple[Escalation, list[Step], Membership]:
+    """Return a request, its steps and the membership of the person judging it. Raises Refused."""
+    found = Escalation.objects.select_related("run__policy", "workspace").get(pk=pk)
     person = require_member(found.workspace, by, Role.REVIEWER, Role.ADMIN)
     if no := obstacle(found):
         raise no
-    steps = list(found.run.steps.order_by("position"))
-    ahead = look_ahead(found.run)
-    return grant(found, steps, person, patch=patch, at=at, ahead=ahead, lock=False)
+    return found, list(found.run.steps.order_by("position")), person
 
 
 def look_ahead(run: Run) -> LookedUp | None:
