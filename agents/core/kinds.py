@@ -56,7 +56,6 @@ class RequestKind:
     labels: Mapping[str, str] = field(default_factory=dict)  # of what is changed, by argument
     # What became of its call, by the state of the effect: {tool}, {of}, {amount}, {about}, {to}.
     events: Mapping[str, str] = field(default_factory=dict)
-    is_about_run: bool = False  # of the run's own subject, whatever the action names
     may_be_simulated: bool = False  # answered by the program that plays a person
 
     @property
@@ -162,7 +161,6 @@ LETTER = RequestKind(
         "unknown": "It is not known whether the email{to}{about} was sent. A person is asked.",
     },
     runs_tool=True,
-    is_about_run=True,
     may_be_simulated=True,
 )
 
@@ -192,7 +190,6 @@ OUTPUT = RequestKind(
     done="Approved. The run went on with this result.",
     undone="The result was not used.",
     changed="Sent back to the agent with instructions.",
-    is_about_run=True,
     may_be_simulated=True,
 )
 
@@ -225,7 +222,6 @@ HAND_OVER = RequestKind(
     undone="Nobody took over the case.",
     rejected="{by} closed the case without an answer.",
     expires="closed unanswered",
-    is_about_run=True,
 )
 
 EFFECT_UNKNOWN = RequestKind(
@@ -264,8 +260,3 @@ _OTHERS = {kind.stored: kind for kind in (QUESTION, HAND_OVER, EFFECT_UNKNOWN)}
 def kind_of(stored: str, action: Mapping[str, Any]) -> RequestKind:
     """Return the kind of a stored request, even of an erased run. Raises KeyError if unknown."""
     return _OTHERS.get(stored) or _BY_STORED[stored, action.get("kind") == "tool"]
-
-
-def stored_kinds(kinds: tuple[RequestKind, ...]) -> tuple[str, ...]:
-    """Return what escalations of some kinds hold, each once."""
-    return tuple(dict.fromkeys(kind.stored for kind in kinds))

@@ -165,7 +165,9 @@ def _is_written_so(text: str, groups: Sequence[_Place], first: int, last: int) -
 
     A list of numbers, by line or with commas, has none: its separators continue on either side.
     """
-    if last - first > _MOST_GROUPS and not _USUAL.fullmatch(text, *_between(groups, first)):
+    if last - first > _MOST_GROUPS and not _USUAL.fullmatch(
+        text, groups[first][1], groups[first + 1][0]
+    ):
         return False  # what follows would say the same, slowly
     within = {text[end:begin] for (_, end), (begin, _) in pairwise(groups[first:last])}
     if all(map(_USUAL.fullmatch, within)):
@@ -174,10 +176,6 @@ def _is_written_so(text: str, groups: Sequence[_Place], first: int, last: int) -
     around = {text[end:begin] for side in sides for (_, end), (begin, _) in pairwise(side)}
     shape = tuple(end - begin for begin, end in groups[first:last])
     return shape in _SHAPES and not within & around
-
-
-def _between(groups: Sequence[_Place], first: int) -> _Place:
-    return groups[first][1], groups[first + 1][0]
 
 
 def _ends_of_cards(digits: str, ends: list[int], first: int, sums: _Sums) -> list[int]:

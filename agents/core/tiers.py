@@ -116,19 +116,19 @@ def _read_tier(where: str, number: int, held: Json) -> Tier:
         raise BadTiers(f"{tier} is an object of {', '.join(_KEYS)}.")
     up_to, team = held.get("up_to_minor"), held.get("team", "")
     people, within = held.get("people", 1), held.get("answer_within")
-    if up_to is not None and not _is_whole(up_to, 1, 2**53 - 1):
+    if up_to is not None and not _is_whole(up_to, 2**53 - 1):
         raise BadTiers(f"{tier}: up_to_minor must be a whole number of minor units above zero.")
     if not isinstance(team, str) or ("team" in held and not team):
         raise BadTiers(f"{tier}: team is a team's short name.")
-    if not _is_whole(people, 1, MOST_PEOPLE):
+    if not _is_whole(people, MOST_PEOPLE):
         raise BadTiers(f"{tier}: people must be 1 or 2.")
-    if within is not None and not _is_whole(within, 1, MOST_MINUTES):
+    if within is not None and not _is_whole(within, MOST_MINUTES):
         raise BadTiers(f"{tier}: answer_within must be a whole number of minutes from 1.")
     return Tier(up_to, team, people, within)
 
 
-def _is_whole(value: Json, least: int, most: int) -> bool:
-    return type(value) is int and least <= value <= most
+def _is_whole(value: Json, most: int) -> bool:
+    return type(value) is int and 1 <= value <= most
 
 
 def tiers_of(

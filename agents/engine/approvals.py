@@ -7,7 +7,7 @@ a tool's refusal calls this.
 
 from __future__ import annotations
 
-from agents.core.kinds import KINDS, stored_kinds
+from agents.core.kinds import KINDS
 from agents.core.states import GRANTED, EffectState, EscalationState
 from agents.db.compiled import CompiledSelect, Param
 from agents.models import Effect, Escalation, Run, Step
@@ -16,7 +16,7 @@ from agents.patterns.routing import NO_SPECIALIST
 from agents.tools import TOOLS
 
 # Kinds whose approval the run carries out; for an unknown effect the answer itself is the end.
-CARRIED_OUT = stored_kinds(tuple(kind for kind in KINDS if not kind.settles_call))
+CARRIED_OUT = tuple(dict.fromkeys(kind.stored for kind in KINDS if not kind.settles_call))
 OWN_ENDS = ("success", NO_SPECIALIST)  # how a run ends after doing what was allowed
 ASKED_AGAIN, AMOUNT_CHANGED, REFUSED = "asked_again", "amount_changed", "refused"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Self
 
 from django.db import models
 from django.db.models.functions import Now
@@ -11,19 +10,11 @@ from django.db.models.functions import Now
 FORGOTTEN = timedelta(hours=1)  # after the last sign of life of a worker that crashed
 
 
-class WorkerQuerySet(models.QuerySet["Worker"]):
-    def seen_within(self, length: timedelta) -> Self:
-        """Return the workers with a sign of life within `length`, by the database's clock."""
-        return self.filter(seen_at__gte=Now() - length)
-
-
 class Worker(models.Model):
     """Shows whether there are live workers; leases do not depend on it."""
 
     owner = models.CharField(primary_key=True, max_length=32)  # as in a run's lease
     seen_at = models.DateTimeField()
-
-    objects = WorkerQuerySet.as_manager()
 
     def __str__(self) -> str:
         return self.owner

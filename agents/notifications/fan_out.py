@@ -278,8 +278,4 @@ def preferences_of(workspace: int) -> Callable[[int], NotificationPreference]:
     rows = NotificationPreference.objects.filter(workspace=workspace)
     said = {row.user_id: row for row in rows}
     common = said.get(None) or NotificationPreference(workspace_id=workspace)
-
-    def preference(user: int) -> NotificationPreference:
-        return said.get(user, common)
-
-    return preference
+    return lambda user: said.get(user, common)

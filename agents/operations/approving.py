@@ -112,13 +112,11 @@ def judge_first(
     *,
     at: datetime,
     ahead: LookedUp | None,
-    lock: bool = True,
 ) -> First | ApprovalLapsed:
     """Judge a first approval as if it were given now."""
     try:
         person = membership_of(approval, escalation)
-        given = approval.patch
-        granted = grant(escalation, steps, person, patch=given, at=at, ahead=ahead, lock=lock)
+        granted = grant(escalation, steps, person, patch=approval.patch, at=at, ahead=ahead)
     except Refused as no:
         return ApprovalLapsed(approval, no)
     return First(approval, granted)

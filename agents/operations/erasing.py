@@ -103,10 +103,11 @@ def _check_at_rest(runs: QuerySet[Run], called: str) -> None:
     """Refuse while a run or a write about the subject is open. Raises Refused."""
     going = runs.exclude(state__in=ENDED).count()
     if going:
+        verb, whose = ("is", "its") if going == 1 else ("are", "their")
         raise Refused(
             "under_way",
-            f"{_count_of(going, 'run')} about {called} {_is(going)} still going. Wait for "
-            f"{'its end' if going == 1 else 'their end'}, or stop it first; nothing was erased.",
+            f"{_count_of(going, 'run')} about {called} {verb} still going. Wait for {whose} end, "
+            "or stop it first; nothing was erased.",
         )
     open_ones = Effect.objects.filter(run__in=runs, state__in=_UNSETTLED).count()
     if open_ones:
@@ -119,10 +120,6 @@ def _check_at_rest(runs: QuerySet[Run], called: str) -> None:
 
 def _count_of(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-
-def _is(count: int) -> str:
-    return "is" if count == 1 else "are"
 
 
 def _erase_run(run: Run, *, actor: str, at: datetime) -> None:

@@ -113,9 +113,9 @@ def _booked_transfer(one: Transfer) -> Booked:
     return Booked(one.key, args, one.account.book, is_done=one.state == TransferState.POSTED)
 
 
-def _booked_payee(one: Payee) -> Booked:
-    return Booked(str(one.entry), {"payee": one.key, "name": one.name}, one.book)
-
-
 TRANSFERS = Books(Transfer.objects.select_related("account", "payee"), _booked_transfer)
-ENTRIES = Books(Payee.objects.exclude(entry=None), _booked_payee, key="entry")
+ENTRIES = Books(
+    Payee.objects.exclude(entry=None),
+    lambda one: Booked(str(one.entry), {"payee": one.key, "name": one.name}, one.book),
+    key="entry",
+)

@@ -77,9 +77,9 @@ class Measures(Collector):
 
 
 def workers() -> QuerySet[Worker]:
-    """Return the live workers."""
+    """Return the live workers, by the database's clock."""
     length = timedelta(seconds=MISSED * settings.OPSCONSOLE_LEASE_SECONDS)
-    return Worker.objects.seen_within(length)
+    return Worker.objects.filter(seen_at__gte=Now() - length)
 
 
 def _gauge(name: str, text: str, value: float) -> Metric:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -171,6 +171,6 @@ def open_invitations(workspace: Workspace, before: int | None) -> tuple[list[Inv
     return rows[:PAGE], rows[PAGE - 1].pk if len(rows) > PAGE else 0
 
 
-def role_words(roles: Iterable[Role] = Role) -> list[tuple[str, str]]:
-    """Return roles with what each may do."""
-    return [(role.value, ROLES[role]) for role in roles]
+def role_words() -> list[tuple[str, str]]:
+    """Return each role with what it may do."""
+    return [(role.value, ROLES[role]) for role in Role]

@@ -20,15 +20,12 @@ def judge_reply(inputs: Json) -> str:
             return _verdict("ask_human", question=question, reason="Nothing decides it.")
         case Misfortune.BABBLE:
             return "Well, it all looks rather nice to me!"
-    doubts = [*inputs["triggers"], *(["It claims a refund."] if _claims(inputs) else [])]
+    doubts = list(inputs["triggers"])
+    if "refunded in full" in inputs.get("output", ""):  # the shipped workflows claim no refund
+        doubts.append("It claims a refund.")
     if doubts:
         return _verdict("reorient", correction=CORRECTION, reason=doubts[0])
     return _verdict("continue", reason="The output stays within what was committed to.")
-
-
-def _claims(inputs: Json) -> bool:
-    """Tell whether an output claims a refund; the shipped workflows make none."""
-    return "refunded in full" in inputs.get("output", "")
 
 
 def _in_doubt(inputs: Json) -> bool:

@@ -68,12 +68,8 @@ def _after_context(goal: Goal, seen: Json) -> Json:
         amount = goal.amount_usd or billing["last_charge_usd"]
         return _final(f"{usd(amount)} was refunded to customer {goal.customer}.")
     if not goal.wants_refund:
-        return _final(_description(goal, seen))
+        return _final(f"{who_is(goal.customer, seen)}. [[charge]] [[window]]")
     return _refund(goal, billing)
-
-
-def _description(goal: Goal, seen: Json) -> str:
-    return f"{who_is(goal.customer, seen)}. [[charge]] [[window]]"
 
 
 def _refund(goal: Goal, billing: Json) -> Json:

@@ -51,7 +51,8 @@ REFUND = replace(
 
 def _context_sentences(found: Json) -> dict[str, str]:
     """Return sentences on a customer's context by name."""
-    said = {"window": f"A charge can be refunded for {_window(found)} days."}
+    window = int(found["policy_hint"]["refund_window_days"])
+    said = {"window": f"A charge can be refunded for {window} days."}
     name, charge = str(found["user"]["name"]), found["billing"]
     if is_plain_name(name):
         said["greeting"] = greeting(name)
@@ -61,10 +62,6 @@ def _context_sentences(found: Json) -> dict[str, str]:
         bought = f" for {plan}" if plan else ""
         said["charge"] = f"The last charge was {amount}{bought}, {days} days ago."
     return said
-
-
-def _window(found: Json) -> int:
-    return int(found["policy_hint"]["refund_window_days"])
 
 
 @tool(Touch.READ, timeout=5, may_say=_context_sentences)
