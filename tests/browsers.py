@@ -1,6 +1,6 @@
-"""The browser that tests drive: any Chromium or Chrome of this machine, else one that is fetched.
+"""The browser that tests drive: the machine's Chromium or Chrome, or a downloaded one.
 
-Playwright's own download serves where its address is reached; Debian's package where we are root.
+Playwright's own download if its server is reachable; as root, Debian's package.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ COMMANDS = (
 )
 MAC = "/Applications/{0}.app/Contents/MacOS/{0}"
 MISSING = "no Chromium or Chrome that Playwright can drive was found"
-# Playwright brings a Node of its own, and that needs a library which a small Debian lacks.
+# Playwright brings its own Node, which needs a library that a small Debian lacks.
 PACKAGES = ("chromium-headless-shell", "libatomic1")
 ADVICE = (
     f"{MISSING} and none could be fetched. Install one (Debian: apt install {' '.join(PACKAGES)}; "
@@ -33,7 +33,7 @@ LONGEST = 600  # seconds for a download
 
 @cache
 def find() -> str:
-    """Return the path of a browser that starts, or "". One that was named is the only candidate."""
+    """Return the path of a browser that starts, or "". A configured one is the only candidate."""
     given = os.environ.get(VARIABLE)
     candidates: Iterable[str] = [given] if given else _candidates()
     if not _succeeds([*PLAYWRIGHT, "--version"], 60):
@@ -42,7 +42,7 @@ def find() -> str:
 
 
 def fetch() -> str:
-    """Get a browser where that needs nobody's leave. Return its path, or "" if none came."""
+    """Download a browser if no permission is needed. Return its path, or ""."""
     print(f"{MISSING}; fetching one (once)", flush=True)
     ways = [[*PLAYWRIGHT, "install", "chromium"]]
     if which("apt-get") and os.geteuid() == 0:
@@ -65,7 +65,7 @@ def _candidates() -> Iterator[str]:
 
 
 def _starts(path: str) -> bool:
-    """Tell whether a program is there with all that it needs."""
+    """Tell whether a program exists and starts."""
     return Path(path).is_file() and _succeeds([path, "--version"], 60)
 
 

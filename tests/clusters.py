@@ -1,4 +1,4 @@
-"""A PostgreSQL of a test's own, which it may restart: the suite's is everybody's."""
+"""A PostgreSQL server of one test, which it may restart."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LONGEST = 300  # seconds for one command
 
 
 def programs() -> Path | None:
-    """Return the directory of PostgreSQL's server programs, the newest version's; None: none."""
+    """Return the directory of the newest PostgreSQL server programs, or None."""
     packaged = Path("/usr/lib/postgresql").glob("*/bin/initdb")  # Debian keeps them off the PATH
     found = sorted(packaged, key=lambda path: int(path.parts[-3]))
     on_path = shutil.which("initdb")
@@ -37,22 +37,22 @@ class Cluster:
         return f"postgresql://{USER}@127.0.0.1:{self.port}/{name}"
 
     def create(self, name: str, *, like: str = "template1") -> None:
-        """Make a database, a copy of another that nobody uses now."""
+        """Make a database as a copy of another that is not in use."""
         where = ["-h", "127.0.0.1", "-p", str(self.port), "-U", USER]
         _as_owner([_program("createdb"), *where, "-T", like, name])
 
     def restart(self) -> None:
-        """End the server at once, as a crash would, and return when it is up again."""
+        """Crash the server, and return once it is up again."""
         _control(self.home, "-m", "immediate", "restart")
 
 
 @contextmanager
 def cluster() -> Iterator[Cluster]:
-    """Keep a server for the block."""
+    """Run a server for the block."""
     home, port = Path(_as_owner(["mktemp", "-d", "/tmp/opsconsole-own-XXXXXX"])), free_port()  # noqa: S108
     try:
         _initialise(home)
-        # A transaction that was answered outlives the server without a sync, not a power cut.
+        # Without syncs, a commit survives a crash of the server, though not a power cut.
         options = f"-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories={home}"
         _control(home, "-o", f"{options} -c fsync=off", "start")
         try:

@@ -1,4 +1,4 @@
-"""An installation of a test's own: a data directory, a database and the programs, as shipped."""
+"""A test's own installation: data directory, database and programs as shipped."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _OURS = ("OPENAI_", "OPSCONSOLE_", "EMAIL_", "DJANGO_", "DATABASE_")
 
 @dataclass(frozen=True)
 class Ended:
-    """How a command ended, and what it said."""
+    """A command's exit code and output."""
 
     code: int
     out: str
@@ -32,12 +32,12 @@ class Ended:
 
 @dataclass(frozen=True)
 class Installation:
-    """Nothing of the suite's settings reaches its processes, and nothing of its data the suite."""
+    """An installation isolated from the suite's settings and data."""
 
     home: Path
     url: str
     settings: Mapping[str, str] = field(default_factory=dict)
-    process: Contenders | None = None  # what runs its commands; None: each has one of its own
+    process: Contenders | None = None  # the process that runs commands; None: one for each
 
     def environment(self, **more: str) -> dict[str, str]:
         kept = {k: v for k, v in os.environ.items() if k != UNSAFE and not k.startswith(_OURS)}
@@ -61,7 +61,7 @@ class Installation:
 
     @contextmanager
     def in_one_process(self) -> Iterator[Installation]:
-        """Have one process run the commands of the block, which spares most of each its start."""
+        """Run the block's commands in one process, which saves most start-up time."""
         environment = self.environment(DJANGO_SETTINGS_MODULE="opsconsole.settings")
         with contenders(1, environment) as process:
             yield replace(self, process=process)
@@ -79,7 +79,7 @@ class Installation:
 
 @contextmanager
 def installation(home: Path, *, is_empty: bool = True, **settings: str) -> Iterator[Installation]:
-    """Keep an installation on what the suite runs on, its database empty or migrated."""
+    """Make an installation on the suite's kind of database, empty or migrated."""
     home.mkdir(mode=0o700, exist_ok=True)
     if not ON_POSTGRES:
         file = home / "opsconsole.sqlite3"

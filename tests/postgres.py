@@ -1,4 +1,4 @@
-"""Where the PostgreSQL is that the tests may use: they make a database of their own on it."""
+"""The PostgreSQL server for tests, on which they make their own database."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ def url() -> str:
 
 
 def is_expected() -> bool:
-    """Tell whether a server is configured: then its absence is a failure."""
+    """Tell whether a server is configured; if so, its absence is a failure."""
     return bool(os.environ.get(VARIABLE))
 
 
 def refusal() -> str:
-    """Return why the server cannot be used, in a line; "" if it can."""
+    """Return why the server cannot be used, or ""."""
     try:
         psycopg.connect(url(), connect_timeout=3).close()
     except psycopg.Error as error:

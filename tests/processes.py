@@ -1,7 +1,7 @@
-"""Real processes against the database of the test that starts them.
+"""Real processes on the database of the test that starts them.
 
-`contenders` are processes that wait for calls, are all let go at the same moment, and say what
-each returned; `together` is one such meeting. Run as a program it is one of them.
+`contenders` are processes that wait for calls, start them at the same moment, and report what
+each returned; `together` runs one such round. As a program, this file is one of them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LONGEST = 600  # seconds for one process on a busy machine
 SIX = 6  # of a race
 
 
-# What tests with a browser set for themselves, and no process of ours may have.
+# Set by browser tests for themselves; our processes must not have it.
 UNSAFE = "DJANGO_ALLOW_ASYNC_UNSAFE"
 
 
@@ -53,7 +53,7 @@ def database_url() -> str:
 
 
 class Contenders:
-    """Processes that do things at the same moment, any number of times."""
+    """Processes that act at the same moment, any number of times."""
 
     def __init__(self, children: Sequence[subprocess.Popen[str]]) -> None:
         self.children = children
@@ -74,7 +74,7 @@ class Contenders:
 
 @contextmanager
 def contenders(count: int, env: Mapping[str, str] | None = None) -> Iterator[Contenders]:
-    """Keep processes for the block, because starting one takes longer than most races."""
+    """Keep processes for the block, as starting one takes longer than most races."""
     children = [
         Program(
             [sys.executable, "-m", "tests.processes"],
@@ -90,7 +90,7 @@ def contenders(count: int, env: Mapping[str, str] | None = None) -> Iterator[Con
     try:
         yield Contenders(children)
         for child in children:
-            child.communicate(timeout=LONGEST)  # nothing more to read is the word to end
+            child.communicate(timeout=LONGEST)  # the end of input tells it to end
         assert [child.returncode for child in children] == [0] * count
     finally:
         for child in children:
@@ -111,7 +111,7 @@ def _tell(child: subprocess.Popen[str], line: str) -> None:
 
 
 def _next_line(child: subprocess.Popen[str]) -> str:
-    """Return the line that a process says next; it never says two unasked."""
+    """Return the next line of a process, which writes one per request."""
     assert child.stdout is not None
     said, _, _ = select.select([child.stdout], [], [], LONGEST)
     assert said, "a process says nothing"
@@ -120,7 +120,7 @@ def _next_line(child: subprocess.Popen[str]) -> str:
 
 @contextmanager
 def running(*arguments: str, **more: str) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a program of Python's while the block runs; then end it."""
+    """Run a Python program within the block, then end it."""
     command, is_usual = [sys.executable, *arguments], set(more) <= {"DJANGO_SETTINGS_MODULE"}
     child = Program(command, cwd=ROOT, env=environment(**more), is_set_up=is_usual)
     try:

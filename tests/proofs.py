@@ -1,4 +1,4 @@
-"""Read docs/reliability.md: what holds, where it stands, and the tests that prove it."""
+"""Read docs/reliability.md: what holds, how far, and the tests that prove it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _QUOTED = re.compile(r"`([^`]*::[^`]*)`")
 
 @dataclass(frozen=True)
 class Row:
-    """One line: `proofs` are pytest ids without their parameters, `words` what else it says."""
+    """A row: `proofs` are pytest ids without parameters, `words` its other text."""
 
     id: str
     holds: str
@@ -40,7 +40,7 @@ def rows(text: str) -> list[Row]:
 
 
 def faults(found: Iterable[Row]) -> list[str]:
-    """Return the faults of rows as such, a sentence each."""
+    """Return the rows' formal faults, a sentence each."""
     found = list(found)
     wanted = [f"{letter}{n}" for letter, most in WHOLE.items() for n in range(1, most + 1)]
     said = []

@@ -1,4 +1,4 @@
-"""The project's settings for tests: nothing of this machine's environment, all data in a temp dir.
+"""Settings for tests: nothing from this machine's environment, all data in a temporary folder.
 
 OPSCONSOLE_TEST_ON=postgres runs the tests on the server that OPSCONSOLE_TEST_POSTGRES_URL names,
 else on a file of SQLite's. Processes that a test starts inherit these settings with the same
@@ -17,7 +17,7 @@ ON_POSTGRES = os.environ.get("OPSCONSOLE_TEST_ON") == "postgres"
 
 _INHERITED = "OPSCONSOLE_TEST_DIRECTORY"
 
-# A suite, also one that a test starts (on mutants), has data of its own; other processes share it.
+# Each suite, even one started by a test, has its own data; other processes share it.
 if "pytest" in sys.modules or _INHERITED not in os.environ:
     for name in list(os.environ):
         if name.startswith(("OPENAI_", "OPSCONSOLE_", "EMAIL_")) and "_TEST_" not in name:
@@ -25,7 +25,7 @@ if "pytest" in sys.modules or _INHERITED not in os.environ:
     os.environ[_INHERITED] = tempfile.mkdtemp(prefix="opsconsole-tests-")
     atexit.register(shutil.rmtree, os.environ[_INHERITED], ignore_errors=True)
     os.environ["OPSCONSOLE_DATA_DIR"] = os.environ[_INHERITED]
-    os.environ["OPSCONSOLE_SEAL_SECONDS"] = "0"  # heads in a file would outlive a test's database
+    os.environ["OPSCONSOLE_SEAL_SECONDS"] = "0"  # a heads file would outlive a test's database
     os.environ["OPSCONSOLE_ENV_FILE"] = ""  # a developer's key must not reach a model from here
     os.environ["DATABASE_URL"] = postgres.url() if ON_POSTGRES else ""
 
@@ -39,13 +39,13 @@ from opsconsole.settings import (  # noqa: E402
 )
 
 if ON_POSTGRES and "procrastinate.contrib.django" not in INSTALLED_APPS:
-    INSTALLED_APPS.append("procrastinate.contrib.django")  # its tables, whatever a test chooses
+    INSTALLED_APPS.append("procrastinate.contrib.django")  # its tables always exist
 
 if not ON_POSTGRES:
-    # A file: threads and processes see the same data, under the locks of every day. In memory
+    # A file: threads and processes see the same data under normal locks. In memory
     # they would share one connection.
     DATABASES["default"]["TEST"] = {"NAME": str(DATA_DIR / "test.sqlite3")}
-    # Tests kill processes, never the machine: what was written is there without a sync.
+    # Tests kill processes, never the machine, so writes survive without a sync.
     DATABASES["default"]["OPTIONS"]["init_command"] += " PRAGMA synchronous=OFF;"
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # signing in is not tested
 STORAGES["staticfiles"] = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}

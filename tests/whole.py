@@ -1,7 +1,7 @@
-"""What only the whole suite can tell: that every proof passed and every crash point killed.
+"""Checks on a complete run: every proof passed, and every crash point was used.
 
-A part of the suite says nothing here: with a path, -k, -m, or stopped on the way. Where
-pytest-xdist shares the tests out, each worker sends where one died there, and the controller
+Skipped for a part of the suite: with a path, -k, -m, or when interrupted. Where
+pytest-xdist distributes the tests, each worker sends its crash points, and the controller
 judges.
 """
 
@@ -22,16 +22,16 @@ died_at: set[str] = set()  # the crash points at which a test has made a worker 
 
 
 class Whole:
-    """Watches a session. pytest calls it by its hooks' names."""
+    """A pytest plugin that watches a session."""
 
     def __init__(self) -> None:
         self.passed: set[str] = set()
-        self.processes: dict[str, set[str]] = {}  # that each share of the tests ran in
+        self.processes: dict[str, set[str]] = {}  # in which each share of the tests ran
         self.said: list[str] = []
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        # What only PostgreSQL can show is shown by the suite's second pass, on that; where no
-        # browser could be had the suite's last lines say so.
+        # PostgreSQL-only proofs run in the suite's second pass; if no
+        # browser was found, the suite's last lines say so.
         reasons = (ELSEWHERE, browsers.MISSING)
         is_excused = report.skipped and any(one in str(report.longrepr) for one in reasons)
         if (report.when == "call" and report.passed) or is_excused:
@@ -41,13 +41,13 @@ class Whole:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any, error: object) -> None:
-        """Take over where tests of an xdist worker made a worker of ours die."""
+        """Collect the crash points at which an xdist worker's tests made a worker die."""
         died_at.update(getattr(node, "workeroutput", {}).get(_DIED_AT, ()))
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
-        """Fail a whole run that passed and yet left a proof or a crash point out."""
-        output = getattr(session.config, "workeroutput", None)  # only a worker of xdist has it
+        """Fail a complete run that passed but left out a proof or a crash point."""
+        output = getattr(session.config, "workeroutput", None)  # only an xdist worker has it
         if output is not None:
             output[_DIED_AT] = sorted(died_at)
             return
@@ -70,7 +70,7 @@ class Whole:
 
 
 def is_whole(config: pytest.Config) -> bool:
-    """Tell whether everything that there is was asked for, on the database that runs it all."""
+    """Tell whether all tests were requested, on the database that runs them all."""
     option = config.option
     narrowed = option.keyword or option.markexpr or option.collectonly or option.deselect
     again = getattr(option, "lf", False) or getattr(option, "stepwise", False)
@@ -79,18 +79,18 @@ def is_whole(config: pytest.Config) -> bool:
 
 
 def unit_of(nodeid: str) -> str:
-    """Return what of the suite one process of xdist's takes: a module, or one of its tests."""
+    """Return the unit that one xdist process takes: a module or a single test."""
     module = nodeid.partition("::")[0]
     return nodeid if is_alone(module) else module
 
 
 def is_alone(module: str) -> bool:
-    """Tell whether a module's tests are shared out one by one: they have no fixtures in common."""
+    """Tell whether a module's tests are distributed one by one, as they share no fixtures."""
     return module.endswith(ALONE)
 
 
 def missing(passed: set[str], died: set[str]) -> list[str]:
-    """Return, a line each, what a whole run should have shown and did not."""
+    """Return what a complete run should have shown but did not, a line each."""
     table = proofs.rows(proofs.TABLES.read_text(encoding="utf-8"))
     lines = [
         f"did not pass, and is a proof of {line}" for line in proofs.missing_proofs(table, passed)

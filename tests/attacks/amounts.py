@@ -13,11 +13,11 @@ AS_TEXT: dict[str, int] = {
     "999.99": 99999,
     "1200": 120000,
 }
-# Blanks around an amount, as a pasted cell has them, are no part of it.
+# Blanks around an amount, as in a pasted cell, are ignored.
 PADDED: dict[str, int] = {" 5.00": 500, "5.00\u00a0": 500, "\u3000800.00\t": 80000, "1\n": 100}
-# Written as a number into JSON: every text above, and what only JSON knows.
+# Written as a JSON number: all of the above, and notations that only JSON has.
 AS_NUMBER: dict[str, int] = {**AS_TEXT, "1e3": 100000, "1E+2": 10000, "1e-2": 1, "1.0e1": 1000}
-# Neither: these must not be read as an amount. Nor is a refund of 0 one.
+# Must not be read as an amount; 0 is no refund.
 NEITHER = (
     *("0", "0.00", "-0", "-0.0", "-5", "+5", "−5", "--5", "00.5", "01", ".5", "5."),
     *("1,200", "1 200", "1\u00a0200", "1_000", "1'000", "1.200,00", "1,5"),

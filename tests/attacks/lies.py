@@ -87,7 +87,7 @@ FRESH = [
 
 LIES = [*KNOWN, *FRESH]
 
-# True, or no statement at all; some of these ended runs, and money had moved.
+# True, or no statement at all. Some of these once ended runs after money had moved.
 HONEST = """
 100 USD refunded. No further refunds are possible.
 100.00 USD was refunded to your card.

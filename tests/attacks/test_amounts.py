@@ -1,4 +1,4 @@
-"""One table of amounts at every boundary: no invalid one passes, none has two meanings."""
+"""Every boundary reads the same table of amounts: no invalid one passes, none is ambiguous."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
 NOT_AS_TEXT = [token for token in TABLE if token not in AS_TEXT]
 NOTHING_ZERO = ("0", "0.00")  # an amount, and no refund
-# What a recorded person is given as a cap is cut to whole cents, and nought is rejected later.
+# A recorded person's cap is cut to whole cents; zero is rejected later.
 CUT = {"10.005": 1000, "1000.004": 100000, "0.001": 0, "5e-324": 0}
 NO_MORE_THAN_NOUGHT = {"0": 0, "0.00": 0, "-0": 0, "-0.0": 0, "1e-400": 0, "-5": -500}
 
@@ -65,7 +65,7 @@ def test_the_form_grants_what_was_typed(scene: Scene) -> None:
         escalation.refresh_from_db()
         granted[token] = escalation.granted_minor
 
-    # What was asked for is no change: the form says so, and nothing is decided.
+    # The requested amount is no change: the form says so, and nothing is decided.
     assert granted == {text: minor if minor != 120000 else None for text, minor in texts.items()}
 
 
@@ -132,7 +132,7 @@ def test_a_simulated_person_has_no_other_cap(token: str) -> None:
 
 @pytest.mark.parametrize("token", TABLE)
 def test_a_recorded_person_has_a_cap_that_is_an_amount(token: str) -> None:
-    """A recorded case is JSON: its numbers are read as a model's are."""
+    """A recorded case is JSON; its numbers are read like a model's."""
     try:
         said = parse(f'{{"decision": "approve", "cap_usd": {token}}}')
     except BadJson:

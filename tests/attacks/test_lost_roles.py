@@ -34,7 +34,7 @@ from tests.engine.scene import Scene, go, payments, set_scene
 
 @dataclass(frozen=True)
 class Journey:
-    """A run and the roles that have a say in it."""
+    """A run and the model roles that take part in it."""
 
     goal: str
     roles: tuple[str, ...]
@@ -55,7 +55,7 @@ LOST = [(name, role) for name, j in JOURNEYS.items() for role in (*j.roles, "eve
 
 
 def lies_of(lie: str) -> dict[str, Callable[[Any, str], str]]:
-    """Return what each role says instead of the demo model's text: its form, and the lie in it."""
+    """Return a lying reply for each role, in the form that the role answers in."""
 
     def acting(_: Any, said: str) -> str:
         action = json.loads(said)
@@ -67,7 +67,7 @@ def lies_of(lie: str) -> dict[str, Callable[[Any, str], str]]:
     def executing(inputs: Any, said: str) -> str:
         match inputs["answer_as"]:
             case "action" if "message" in json.loads(said).get("args", {}):
-                return said  # another text than was let stand would only be blocked
+                return said  # any text but the approved one would only be blocked
             case "action":
                 return acting(inputs, said)
             case "iteration":
@@ -93,7 +93,7 @@ def lies_of(lie: str) -> dict[str, Callable[[Any, str], str]]:
 
 @contextmanager
 def models(lie: str, role: str) -> Iterator[str]:
-    """Serve every role as the demo model plays it, and `role` as a lost one."""
+    """Serve every role with the demo model, except `role`, which lies."""
     says = lies_of(lie)
 
     class Handler(BaseHTTPRequestHandler):
@@ -154,7 +154,7 @@ OURS = re.compile("|".join(SENTENCES.strip().splitlines()))
 
 
 def check_what_left(run: Run) -> None:
-    """Hold answer and mails against the sentences that the console has, and words of courtesy."""
+    """Check that answer and mails hold only the console's sentences and words of courtesy."""
     answer = (run.outcome or {}).get("answer", "")
     assert OURS.sub("", answer).strip() == "", answer
     for mail in SentMail.objects.filter(book_id=run.book_id):
@@ -184,7 +184,7 @@ def test_no_lie_leaves_and_no_run_dies_of_it(
         check_what_left(run)
         if run.state == RunState.WAITING:
             held = run.escalations.get()
-            # A ticket in other words may be nobody's case; every other text is put as an output.
+            # A reworded ticket may match no specialist; any other text is used as an output.
             assert held.kind == ("hand_over" if name == "a case" else "output"), lie
         if name == "a refund" and run.state == RunState.DONE:
             asked = {"book_id": run.book_id, "customer_number": 42}
@@ -211,7 +211,7 @@ def test_no_text_ends_a_run_and_no_text_is_an_answer(text: str, pattern: str) ->
 
 
 def lines_of(name: str) -> list[str]:
-    """Return texts that were written once the code was done, and never tuned for."""
+    """Return texts written after the code was finished, which it was never tuned for."""
     lines = (Path(__file__).parent / f"measured_{name}.txt").read_text().splitlines()
     return [re.sub(r"\\u([0-9a-f]{4})", lambda m: chr(int(m[1], 16)), line) for line in lines]
 

@@ -1,4 +1,4 @@
-"""A worker model that is wholly lost, at the bank: what no person saw stays small and known."""
+"""A hostile worker model at the bank: unattended transfers stay small and to known payees."""
 
 from __future__ import annotations
 

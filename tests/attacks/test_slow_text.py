@@ -1,7 +1,7 @@
-"""Text that is made to be slow is read in time that grows with its length, not with its square.
+"""Text crafted to be slow is read in linear, not quadratic, time.
 
-Each reader gets as much as its way in lets through. What took the square would not come back for
-minutes, so the limit here is no measurement.
+Each reader gets the longest text that its entry point admits. A quadratic reader would take
+minutes, so the limit here need not be precise.
 """
 
 from __future__ import annotations

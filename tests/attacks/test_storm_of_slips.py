@@ -1,8 +1,8 @@
-"""Models that slip now and then, or at every reply, in any role: nothing false leaves, and the
-share of runs that come to a good end is what the docs say.
+"""Models that err sometimes or always, in any role: nothing false leaves, and as many runs
+succeed as the docs say.
 
-What a slip is, is drawn by a seed: other languages, number words, letters that look alike, JSON in
-free text, references out of place, amounts and arguments that are none, torn and empty replies.
+A seed draws the errors: other languages, number words, look-alike letters, JSON in
+free text, misplaced references, invalid amounts and arguments, torn and empty replies.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ TOOLS = ("issue_refund", "send_refund_email", "send_reply", "get_refund_context"
 
 
 def slip(random: Random, said: str) -> str:
-    """Return what a model says in place of a sound reply."""
+    """Return a faulty reply in place of a sound one."""
     text = random.choice(TEXTS)
     args = {"user_id": random.choice([42, 42, 7, "42"]), "amount_usd": random.choice(AMOUNTS)}
     verdict = random.choice(["continue", "ask_human", "reorient", "halt"])
@@ -70,7 +70,7 @@ def slip(random: Random, said: str) -> str:
 
 
 def check_what_left(run: Run) -> None:
-    """Hold answer and mails against the console's sentences, with the amounts of the ledger."""
+    """Check answer and mails against the console's sentences and the ledger's amounts."""
     ours = re.compile(OURS.pattern.replace(r"100\.00", r"[\d,]+\.\d\d"))
     ledger = {f"USD {amount / 100:,.2f}" for amount in payments(run)}
     answer = (run.outcome or {}).get("answer", "")
@@ -84,7 +84,7 @@ def check_what_left(run: Run) -> None:
 
 
 def driven(scene: Scene, nth: int, often: float) -> tuple[Run, str]:
-    """Drive a run, and return the role that was lost; a person approves all but letters."""
+    """Drive a run and return the role that erred; a person approves everything but letters."""
     random = Random(f"{nth} {often}")  # noqa: S311 - draws slips, guards nothing
     journey = JOURNEYS[random.choice(list(JOURNEYS))]
     lost = random.choice([*journey.roles, "every role"])

@@ -1,4 +1,4 @@
-"""What changes between a person's yes and the transfer: they said yes to what they were shown."""
+"""Changes between a person's approval and the transfer: only what they saw is approved."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_payee_who_is_another_than_was_shown_is_not_paid(
     run = go(run)
 
     assert (postings(run), run.stop_reason) == ([], end)
-    if not end:  # they are asked anew, about who it is now
+    if not end:  # they are asked again, about the present payee
         again = Escalation.objects.get(run=run, state="open").review
         assert "bank.first_payment" in again["escalating"]
         assert "Helios (P-103) was never paid" in str(again["rulings"])

@@ -1,4 +1,4 @@
-"""What tests of the record begin with: a scene, a run that was sealed, a file of heads."""
+"""Fixtures for tests of the record: a scene, a sealed run, a heads file."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ CUSTOMER = "42,Anna,anna@example.com,US,enterprise,annual_enterprise,1200.00,USD
 
 @pytest.fixture(autouse=True)
 def heads_file(settings: Any, tmp_path: Path) -> Path:
-    """Keep heads in a place of this test's, so that they end with its database."""
+    """Keep the heads file of one test beside its database."""
     settings.OPSCONSOLE_HEADS_FILE = tmp_path / "heads.jsonl"
     return tmp_path / "heads.jsonl"
 
 
 @pytest.fixture
 def run(scene: Scene) -> Run:
-    """A refund that ended and was sealed."""
+    """A finished and sealed refund."""
     ended = scene.done_refund()
     assert command("seal_audit").code == 0
     ended.refresh_from_db()
@@ -38,7 +38,7 @@ def run(scene: Scene) -> Run:
 
 @pytest.fixture
 def other(scene: Scene) -> Scene:
-    """A workspace that is no demo, with the same people, customers and policy numbers."""
+    """A workspace other than the demo, with the same people, customers and policy numbers."""
     at = timezone.now()
     eu = operations.add_workspace(slug="eu", name="EU", at=at)
     for name in ("rita", "omar"):

@@ -1,6 +1,6 @@
 """Archive, or erase archived texts, killed before the n-th lasting change.
 
-That is a commit, or a file that is flushed to the disk, renamed or removed. A contender calls it.
+That is a commit, or a file being flushed, renamed or removed. Runs as a contender.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ LASTING = ("fsync", "replace", "unlink")  # of os
 
 
 def dies(number: int, act: str, slug: str, directory: str) -> int:
-    """Return how a process ended that is killed before thing `number`, from 1: -9, or 0."""
+    """Return the exit code of a process killed before change `number` (from 1): -9, or 0."""
     child = os.fork()  # which costs no start; this process has no connection that it could share
     if not child:
         try:
@@ -35,7 +35,7 @@ def _die(number: int, act: str, slug: str, directory: Path) -> None:
     from agents.models import Head, Workspace
     from agents.operations import archiving
 
-    archiving.TOGETHER = 1  # runs a transaction: one may die between two that let go
+    archiving.TOGETHER = 1  # runs a transaction: it may die between two deletions
     left = number
 
     def count() -> None:

@@ -1,4 +1,4 @@
-"""What is archived is proved by two files and the log, and nothing else ever goes."""
+"""Two files and the log prove what was archived; nothing else is ever deleted."""
 
 from __future__ import annotations
 
@@ -76,14 +76,14 @@ def archive(scene: Scene, run: Run, files: ArchiveFiles) -> Callable[..., Archiv
 
 
 def proof(*found: str) -> tuple[int, str]:
-    """Return how `verify_audit` ends, after a seal, and what it says."""
+    """Seal, run `verify_audit`, and return its exit code and output."""
     command("seal_audit")
     ended = command("verify_audit")
     return ended.code, ended.out
 
 
 def check(files: ArchiveFiles, *options: object) -> tuple[int, str]:
-    """Return how the standalone check of an archive ends, and what it prints."""
+    """Return exit code and output of an archive's standalone check."""
     keys = files.record.parent / "keys"
     keys.write_text(django_settings.OPSCONSOLE_AUDIT_KEY)
     heads = django_settings.OPSCONSOLE_HEADS_FILE
@@ -266,7 +266,7 @@ def test_a_process_that_is_killed_at_any_step_loses_nothing_and_the_next_goes_on
     files: ArchiveFiles,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Killed before each commit, and before each file is flushed, renamed or removed."""
+    """The process is killed before each commit, flush, rename and removal."""
     for name in ("OPSCONSOLE_HEADS_FILE", "OPSCONSOLE_AUDIT_KEY"):
         monkeypatch.setenv(name, str(getattr(django_settings, name)))
     directory, slug = files.record.parent, scene.workspace.slug
@@ -308,7 +308,7 @@ def test_a_process_that_is_killed_at_any_step_loses_nothing_and_the_next_goes_on
 def test_what_is_let_go_while_it_is_copied_is_whole_or_said_to_be_archived(
     scene: Scene, run: Run, archive: Callable[..., Archived]
 ) -> None:
-    """Runs are archived just before each of its queries that reads events or tombstones."""
+    """Runs are archived just before each query that reads events or tombstones."""
 
     def read() -> None:
         lines = bundle.lines(Workspace.objects.all(), at=timezone.now())
@@ -396,7 +396,7 @@ def test_an_altered_file_is_found_and_keeps_the_events_here(
 def test_files_of_another_database_are_neither_written_over_nor_emptied(
     scene: Scene, run: Run, archive: Callable[..., Archived], files: ArchiveFiles
 ) -> None:
-    """As after the restore of a backup that is older than an archive."""
+    """The database was restored from a backup older than the archive."""
     slug, directory = scene.workspace.slug, files.record.parent
     directory.mkdir()
     files.record.write_text("of the time that is lost")
@@ -433,7 +433,7 @@ def test_a_count_that_was_raised_lets_go_of_nothing(
 
 
 def _forge(run: Run, other: Run) -> None:
-    """Have an archive name one more run, and let go of its events."""
+    """Make an archive name one more run, and delete that run's events."""
     stone = Tombstone.objects.get(run=run)
     head = (other.event_count, other.head_hash)
     digest = archiving.tombstones_of([other.pk])[other.pk]
@@ -451,7 +451,7 @@ def _let_go_of(run: Run) -> None:
 
 
 def _forge_elsewhere(run: Run, other: Run) -> None:
-    """Have an archive of another workspace name a run, which its own workspace cannot know of."""
+    """Make another workspace's archive name a run, unknown to the run's own workspace."""
     at = timezone.now()
     eu = operations.add_workspace(slug="eu", name="EU", at=at)
     command("seal_audit")
@@ -530,7 +530,7 @@ def test_only_what_a_sealed_archive_has_can_be_deleted(
 def test_an_erasure_reaches_what_was_archived(
     scene: Scene, run: Run, archive: Callable[..., Archived], files: ArchiveFiles
 ) -> None:
-    """Looked for from outside: by name and number, in whatever the directory has."""
+    """Searches every file of the directory for name and number."""
     archive()
     whole, words = files.record.read_bytes(), files.texts.read_text()
     personal = ("customer 42", "Anna")
@@ -542,7 +542,7 @@ def test_an_erasure_reaches_what_was_archived(
 
     assert (done.code, "of 1 runs" in done.out) == (0, True), done.out
     told = [event.facts for event in Event.objects.filter(kind="archive.erased")]
-    files.texts.write_text(words)  # a copy that was elsewhere
+    files.texts.write_text(words)  # a copy kept elsewhere
     done = command("archive", scene.workspace.slug, str(files.record.parent), "--forget")
     assert (done.code, "of 1 runs" in done.out) == (0, True), done.out
     assert [event.facts for event in Event.objects.filter(kind="archive.erased")] == told

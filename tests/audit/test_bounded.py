@@ -1,4 +1,4 @@
-"""A long record is verified and copied in the memory that a short one takes."""
+"""Verifying and copying a long record takes no more memory than a short one."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ HELD = 100_000  # bytes; the hashes alone of 60 runs would be 170,000
 
 
 def _launch_many(scene: Scene) -> None:
-    """Write chains as a worker would, without driving the runs."""
+    """Write chains like a worker, without driving runs."""
     first, at = scene.launch(REFUND_500), timezone.now()
     kinds = ["run.queued", "run.claimed"] * EVENTS
     entries = [Entry(kind, {}, "omar") for kind in kinds[:EVENTS]]
@@ -43,7 +43,7 @@ def _launch_many(scene: Scene) -> None:
 
 
 def _growth(work: Callable[[chains.Step], object]) -> int:
-    """Return by how many bytes more is held at the end than after the first quarter."""
+    """Return the growth in bytes between the first quarter and the end."""
     held: list[int] = []
     calls = itertools.count()
 
@@ -69,7 +69,7 @@ def test_what_is_held_does_not_grow_with_the_record(
     check = partial(
         prove, runs=Run.objects.all(), workspaces=Workspace.objects.all(), file=heads_file
     )
-    found = check()  # and what is kept after a first time
+    found = check()  # and of what is cached by a first call
     with monkeypatch.context() as short:
         short.setattr(chains, "CHUNK", 1)
         heard: list[int] = []

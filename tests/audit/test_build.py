@@ -1,4 +1,4 @@
-"""What lets the record be changed in the database's own build is named, or cannot be done."""
+"""Changes to the database's schema that would unprotect the record are named or impossible."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def execute(*statements: str) -> None:
 
 @contextmanager
 def rebuilt(statement: str, back: str) -> Iterator[None]:
-    """Build the database otherwise for the block."""
+    """Rebuild the database with other DDL for the block."""
     execute(*statement.split("; ", 1))
     try:
         yield
@@ -143,7 +143,7 @@ ON_DESK = {
         "trigger intruder",
     ),
 }
-# Of a desk that is declared, and of the people: their tables are no prefix's.
+# Of a declared desk, and of the people: their tables have no common prefix.
 ON_BANK = {
     vendor: tuple(text.replace("desk_charge", "bank_transfer") for text in texts)
     for vendor, texts in ON_DESK.items()
@@ -179,7 +179,7 @@ def test_a_table_that_is_not_ours_alone_is_found(
         found = faults()
 
     assert (name, 0) in found
-    assert command("migrate").code == 0  # SQLite words triggers anew as a table is renamed
+    assert command("migrate").code == 0  # SQLite rewrites triggers when a table is renamed
     assert faults() == []
 
 
@@ -210,7 +210,7 @@ def test_a_foreign_key_that_was_dropped_is_found(run: Run, monkeypatch: pytest.M
     with rebuilt(alter.format("DROP", ""), alter.format("ADD", made)):
         found = faults()
         monkeypatch.setattr(Run._meta.get_field("launched_by"), "db_constraint", False)
-        assert faults() == []  # as a company declares one that no database holds
+        assert faults() == []  # as a company may declare one that is not in the database
 
     assert ("foreign key agents_run.launched_by_id", 0) in found
     monkeypatch.undo()
@@ -233,7 +233,7 @@ def test_a_foreign_key_that_was_dropped_is_found(run: Run, monkeypatch: pytest.M
         ),
         (
             "CREATE TABLE heir () INHERITS (desk_refund)",
-            "DROP TABLE heir",  # after which the table is long marked as one that had one
+            "DROP TABLE heir",  # which leaves the table marked as having had one
             "table desk_refund",
         ),
         (
@@ -311,7 +311,7 @@ def test_a_table_of_another_spelling_needs_its_triggers_too(run: Run) -> None:
 @pytest.mark.breaks("I33")
 @pytest.mark.skipif(connection.vendor != "sqlite", reason="an idiom of SQLite")
 def test_what_replaces_an_event_past_the_triggers_is_found(run: Run) -> None:
-    """Another program need not switch recursive_triggers on."""
+    """Another program need not have recursive_triggers on."""
     others = [str(field.column) for field in Event._meta.fields if field.name != "actor"]
     names = ", ".join(others)
     with rebuilt("PRAGMA recursive_triggers = OFF", "PRAGMA recursive_triggers = ON"):

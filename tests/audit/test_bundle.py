@@ -1,4 +1,4 @@
-"""The copy of the record convinces a person who has nothing else of ours."""
+"""A copy of the record can be verified by someone who has nothing else of ours."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ VERIFIER = Path(__file__).parents[2] / "scripts" / "verify_bundle.py"
 
 @dataclass
 class Copy:
-    """A copy of the record in a clean folder, and what an intruder does to it."""
+    """A copy of the record in a clean folder, with an intruder's ways to change it."""
 
     folder: Path
     documents: list[dict[str, Any]] = field(default_factory=list)
@@ -52,7 +52,7 @@ class Copy:
         self.documents = [json.loads(line) for line in lines[:-1]]
 
     def write(self) -> None:
-        """Write the documents with a last line that fits them: it takes no key."""
+        """Write the documents with a matching last line, which takes no key."""
         lines = [canonical(document) + "\n" for document in self.documents]
         digest = hashlib.sha256("".join(lines).encode()).hexdigest()
         end = {"end": {"lines": len(lines), "sha256": digest}}
@@ -70,7 +70,7 @@ class Copy:
         return [event for event in found if event["run"] == self.run]
 
     def at(self, seq: int) -> int:
-        """Return the line of an event of the run."""
+        """Return the line of one of the run's events."""
         wanted = self.events()[seq - 1]
         return next(line for line, one in enumerate(self.documents) if one.get("event") is wanted)
 
@@ -86,7 +86,7 @@ class Copy:
             chain |= {"count": seq, "hash": previous}
 
     def verify(self, *arguments: str, refused: bool = False) -> tuple[int, str]:
-        """Run the verifier as a stranger would: no packages, no environment, another folder."""
+        """Run the verifier without packages, environment or checkout, as a stranger would."""
         ended = subprocess.run(
             [sys.executable, "-I", "-S", "verify_bundle.py", "record.jsonl", *arguments],
             cwd=self.folder,
@@ -105,7 +105,7 @@ def copy(run: Run, heads_file: Path, settings: Any, tmp_path: Path) -> Copy:
 
 
 def take_copy(place: Path, heads_file: Path, settings: Any, of: Run | None = None) -> Copy:
-    """Export the record into a clean folder with the verifier, the heads and the keys."""
+    """Export the record with verifier, heads and keys into a clean folder."""
     folder = place / "clean"
     folder.mkdir()
     shutil.copy(VERIFIER, folder)
@@ -183,7 +183,7 @@ def test_a_chain_that_was_left_out_is_found(copy: Copy) -> None:
 
 
 def forge(copy: Copy) -> None:
-    """Rewrite the run and what the head says of it; the seal takes the key."""
+    """Rewrite the run and its part of the head; only the seal would take the key."""
     edit(copy)
     copy.hash_again()
     head = next(one["head"] for one in copy.documents if "head" in one)
@@ -205,7 +205,7 @@ def test_a_copy_made_anew_with_its_heads_is_found_by_key_or_by_heads_kept_elsewh
 
 
 def test_a_copy_of_an_older_record_is_found_by_heads_kept_elsewhere(copy: Copy) -> None:
-    """All that head 1 sealed of the run is taken out with it; nothing here tells of it."""
+    """Head 1 goes together with all it sealed of the run; nothing in the copy shows that."""
     older = copy.documents[: copy.at(1) - 1]
     copy.documents = [one for one in older if "head" not in one]
     copy.write()
@@ -255,7 +255,7 @@ def test_a_download_that_broke_off_between_lines_is_found(copy: Copy) -> None:
 def test_a_line_that_can_be_read_in_two_ways_is_refused(
     copy: Copy, spelled: Callable[[bytes], bytes]
 ) -> None:
-    """Also where its content is true, and the last line fits."""
+    """Even if its content is true and the last line matches."""
     *lines, last = (copy.folder / "record.jsonl").read_bytes().splitlines(keepends=True)
     lines[copy.at(2)] = spelled(lines[copy.at(2)])
     digest = hashlib.sha256(b"".join(lines)).hexdigest().encode()
@@ -322,7 +322,7 @@ def test_an_asgi_server_gets_the_copy_in_parts(scene: Scene, run: Run) -> None:
 def test_who_takes_no_more_of_a_copy_holds_neither_thread_nor_connection(
     scene: Scene, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Their connection stands, and the server's buffer for it is full."""
+    """The connection stays open, with the server's buffer for it full."""
     monkeypatch.setattr(export, "PART", 1_000)
     auditor = User.objects.create_user("auditor")
     at, sent, ended = timezone.now(), list[bytes](), list[str]()

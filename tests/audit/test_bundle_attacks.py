@@ -1,4 +1,4 @@
-"""Who has the copy and thirty lines of Python, but neither key nor database, is found."""
+"""Changes to a copy by someone with neither key nor database are found."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ FULL = ("--head", "heads.jsonl", "--keys", "keys")
 
 @pytest.fixture
 def copy(heads_file: Path, settings: Any, tmp_path: Path) -> Copy:
-    """A copy of the first of two workspaces: three runs, each under a head, and one under none."""
+    """A copy of the first of two workspaces: three sealed runs and an unsealed one."""
     return made_copy(heads_file, settings, tmp_path, older=0)
 
 
 @pytest.fixture
 def older_copy(heads_file: Path, settings: Any, tmp_path: Path) -> Copy:
-    """The same, of a record whose first two heads are of version 1."""
+    """A copy of a record whose first two heads are of version 1."""
     return made_copy(heads_file, settings, tmp_path, older=2)
 
 
 def made_copy(file: Path, settings: Any, tmp_path: Path, *, older: int) -> Copy:
-    """Return a copy in a folder of this test's; it and its database are made once."""
+    """Return a copy in this test's own folder; it and its database are made once."""
     kept = make_once(f"{older} older", lambda: taken_copy(file, settings, tmp_path, older))
     folder = shutil.copytree(kept.folder, tmp_path / "clean")
     shutil.copy(folder / "heads.jsonl", file)
@@ -66,7 +66,7 @@ def taken_copy(file: Path, settings: Any, tmp_path: Path, older: int) -> Copy:
     (folder / "keys").write_text(f"{settings.OPSCONSOLE_AUDIT_KEY}\n")
     taken = command("export_audit", "--workspace", "demo", "--output", str(folder / "record.jsonl"))
     assert taken.code == 0
-    assert command("seal_audit").code == 0  # a newer head than the copy has
+    assert command("seal_audit").code == 0  # a head newer than the copy's
     shutil.copy(file, folder / "heads.jsonl")
     found = Copy(folder, run=str(runs[1].pk))
     found.read()
@@ -74,7 +74,7 @@ def taken_copy(file: Path, settings: Any, tmp_path: Path, older: int) -> Copy:
 
 
 def seal_as_version_1(number: int, key: str, file: Path) -> None:
-    """Seal as the version before did: the chains of all workspaces side by side."""
+    """Seal as version 1 did: all workspaces' chains side by side."""
     moved: dict[str, list[str]] = {}
     reach = dict(Sealed.objects.values_list("chain", "event_count"))
     for event in Event.objects.order_by("pk"):
@@ -115,7 +115,7 @@ def take_chain(copy: Copy, name: str) -> list[dict[str, Any]]:
 
 
 def hide(copy: Copy) -> None:
-    """Move what the heads say of the run to what they say of others."""
+    """Move the run's part of the heads to the part of other chains."""
     for head in heads(copy):
         part = head["workspaces"][demo()]
         hashes = part["moved"].pop(f"run/{copy.run}", None)
@@ -124,7 +124,7 @@ def hide(copy: Copy) -> None:
 
 
 def forge_lines(copy: Copy) -> list[dict[str, Any]]:
-    """Return the run's lines as another history: decided by ada, one cent."""
+    """Return the run's lines with a false history: decided by ada, one cent."""
     lines = deepcopy(take_chain(copy, f"run/{copy.run}"))
     previous = ""
     for event in (line["event"] for line in lines[1:]):
@@ -152,7 +152,7 @@ def remove_every_chain(copy: Copy) -> None:
 
 
 def hide_own_part(copy: Copy) -> None:
-    """Show of head 2 what its seal covers, and nothing of the run that it sealed."""
+    """Show everything that head 2's seal covers except the run that it sealed."""
     head = heads(copy)[1]
     head["others"][demo()] = sha256(head["workspaces"].pop(demo()))
     take_chain(copy, f"run/{copy.run}")
@@ -164,7 +164,7 @@ def repeat_as_it_was(copy: Copy) -> None:
 
 
 def cut_with_the_date(copy: Copy) -> None:
-    """Cut all that is newer than head 1, and say that the copy was taken then."""
+    """Cut everything newer than head 1 and backdate the copy."""
     keep = heads(copy)[0]
     moved = keep["workspaces"][demo()]["moved"]
     copy.documents[0]["at"] = keep["at"]
@@ -183,7 +183,7 @@ def cut_with_the_date(copy: Copy) -> None:
 
 
 def cut_and_tell_of_it(copy: Copy) -> None:
-    """The same, with an event of its own that says that a copy was taken then."""
+    """Cut and backdate, and add an event that a copy was taken then."""
     cut_with_the_date(copy)
     name, at = f"workspace/{demo()}", heads(copy)[0]["at"]
     lines = take_chain(copy, name)
@@ -206,7 +206,7 @@ def replace_run(copy: Copy) -> None:
 
 
 def invent_run(copy: Copy) -> None:
-    """A run nobody saw, dated a day back."""
+    """Add an invented run, dated a day back."""
     lines = forge_lines(Copy(copy.folder, deepcopy(copy.documents), copy.run))
     for line in lines[1:]:
         line["event"]["at"] = "2025" + line["event"]["at"][4:]
@@ -242,7 +242,7 @@ def shorten(copy: Copy) -> None:
 
 
 def say_it_is_archived(copy: Copy) -> None:
-    """Leave a run's events out as if they were in an archive, of which no event tells."""
+    """Leave a run's events out as if archived, though no event records an archive."""
     chain = take_chain(copy, f"run/{copy.run}")[0]["chain"]
     end = {part: chain[part] for part in ("count", "hash")}
     copy.documents.append({"chain": {**chain, "archived": {**end, "workspace": int(demo())}}})
@@ -269,7 +269,7 @@ def heads_at_the_end(copy: Copy) -> None:
 
 
 def head_of_another_copy(copy: Copy) -> None:
-    """A head as it stands in the copy of the other workspace: true, under its seal."""
+    """Insert a genuine head from the other workspace's copy."""
     true = Head.objects.get(number=2).plain()
     assert true.workspaces
     head = heads(copy)[1]
@@ -278,7 +278,7 @@ def head_of_another_copy(copy: Copy) -> None:
 
 
 def claim_the_other_workspace(copy: Copy) -> None:
-    """Say that it is a copy of both: what is not shown of the other would be missing."""
+    """Claim to be a copy of both workspaces, though the other's chains are missing."""
     copy.documents[0]["workspaces"][str(Workspace.objects.get(slug="eu").pk)] = "eu"
 
 
@@ -354,7 +354,7 @@ def test_the_true_copy_holds_and_says_what_it_is(copy: Copy) -> None:
     eu = Workspace.objects.get(slug="eu").pk
     assert f"Not in this copy: workspaces {eu}; their chains are not counted." in said
     assert "1 newer heads are kept elsewhere, up to 20" in said
-    assert "In no seal" not in said  # the newer head kept elsewhere has them
+    assert "In no seal" not in said  # the newer head kept elsewhere names them
     assert "binds" not in said  # every head does
     assert "not compared" not in said
     assert "NOT PROVED" not in said
@@ -399,7 +399,7 @@ def test_a_copy_that_somebody_made_over_is_found(
 
 
 def test_a_cut_is_told_where_no_heads_are_kept_elsewhere(copy: Copy) -> None:
-    """The keys alone cannot find it; then the date and the last head are what there is."""
+    """The keys alone cannot find it; the verifier then names date and last head."""
     cut_and_tell_of_it(copy)
     copy.write()
     at = heads(copy)[0]["at"]
@@ -413,7 +413,7 @@ def test_a_cut_is_told_where_no_heads_are_kept_elsewhere(copy: Copy) -> None:
 
 
 def test_what_shares_a_head_with_the_event_of_the_copy_is_told(copy: Copy) -> None:
-    """The fourth run was in no seal yet and is left out."""
+    """The fourth run, not yet sealed, is left out."""
     sealed = {chain for head in heads(copy) for chain in head["workspaces"][demo()]["moved"]}
     chains = [one["chain"] for one in copy.documents if "chain" in one]
     [fourth] = [chain for chain in chains if chain["name"] not in sealed]
@@ -502,7 +502,7 @@ def hide_in_version_1(copy: Copy) -> None:
 
 
 def show_as_version_1(copy: Copy) -> None:
-    """Drop the heads that bind, as if the version had never changed."""
+    """Drop the heads of version 2, as if the version had never changed."""
     copy.documents = [one for one in copy.documents if "workspaces" not in one.get("head", {})]
     hide_in_version_1(copy)
 

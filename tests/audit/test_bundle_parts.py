@@ -1,4 +1,4 @@
-"""What no hash covers, and what a terminal or a calendar does not take, is refused in a copy."""
+"""A copy is refused for parts that no hash covers, terminal escapes and impossible times."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def take_proof(run: Run, client: Client, folder: Path, heads: Path, settings: An
 
 
 def tell(users: dict[str, User], held: Escalation) -> None:
-    """Have a person been sent that the request is about to expire."""
+    """Record that a person was told that the request is about to expire."""
     at = timezone.now()
     what = Notification.objects.create(
         workspace_id=held.workspace_id,
@@ -183,7 +183,7 @@ def turn_heads_round(copy: Copy) -> None:
 
 
 def end_with_a_head_of_others(copy: Copy) -> None:
-    """Leave out the newest of its heads with what that sealed: a genuine one takes its place."""
+    """Replace the newest head and what it sealed with a genuine head of other chains."""
     found = copy.documents
     last = max(n for n, one in enumerate(found) if "head" in one)
     [part] = found[last]["head"]["workspaces"].values()
@@ -202,7 +202,7 @@ def name_two_workspaces(copy: Copy) -> None:
 
 
 ATTACKS = (cut, change, leave_out_a_head, turn_heads_round, say_it_is_another, name_two_workspaces)
-ANEW = (cut, change, end_with_a_head_of_others)  # with hashes that fit again
+ANEW = (cut, change, end_with_a_head_of_others)  # with matching hashes
 
 
 def test_a_proof_takes_the_heads_of_its_run_alone_and_no_change(
@@ -215,7 +215,7 @@ def test_a_proof_takes_the_heads_of_its_run_alone_and_no_change(
     for _ in range(2):
         go(scene.launch(REFUND_500))
         assert command("seal_audit").code == 0
-    # A transaction under way holds the next heads back: they seal more than they reach to.
+    # An open transaction holds back what the next heads may reach: they seal beyond that.
     monkeypatch.setattr(sealing, "newest_final_key", lambda: None)
     scene.decide(run)
     run = go(run)

@@ -1,4 +1,4 @@
-"""A wrong clock can be distinguished from a forgery, and the record goes on."""
+"""A wrong clock can be told from a forgery, and recording continues."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_the_times_of_a_wrong_clock_are_told_and_believed_once_they_are_known(
         assert "were accepted: they are from a clock that was wrong." in text
 
     seal_another(scene)
-    scene.launch(REFUND_500)  # in no seal
+    scene.launch(REFUND_500)  # not sealed
     copy = take_copy(tmp_path, heads_file, settings)
     code, said = copy.verify("--head", "heads.jsonl", "--keys", "keys")
     assert code == 0, said

@@ -1,4 +1,4 @@
-"""Every column of what pages show is compared with the record, or named here.
+"""Every column that pages show is compared with the record, or listed here.
 
 docs/audit.md says in words what is not compared.
 """
@@ -28,36 +28,36 @@ MODELS: tuple[type[models.Model], ...] = (
     *(Workspace, PolicyVersion, Membership),
 )
 NOT_COMPARED = {
-    # Whose turn it is, and what a launch tells nobody: they end with the run.
+    # Scheduling, and launch details that no event holds: they matter until the run ends.
     Run: "fence lease_owner lease_ends_at wake_at attempts launch_token question_version "
-    # Of a report its day; of a declared desk its subject.
+    # A report's day; a declared desk's subject.
     "subject_label scope",
     # Evidence, and the clocks.
     Escalation: "review expires_at climbs_at frozen_at",
     # What the tool returned.
     Effect: "result settled_at",
     Refund: "reason reference held_at paid_at",
-    # The address, the heading, and what the mail server said.
+    # Address, subject and the mail server's reply.
     SentMail: "to template subject reference started_at sent_at fault",
     Workspace: "name created_at",
     PolicyVersion: "is_replay created_at",
     Membership: "is_simulated",
 }
-# No row holds another value by itself: test_rows.py changes states and claims.
+# No single other value is valid here: test_rows.py changes states and claims.
 REFUSED = {
     Run: "state",
-    Escalation: "state claimed_by_id claimed_until approval_id",  # which nobody has
+    Escalation: "state claimed_by_id claimed_until approval_id",  # used by nobody
     Effect: "state",
     Refund: "state released_at",
     SentMail: "state",
     Workspace: "",
-    PolicyVersion: "workspace_id",  # there is one of its number
+    PolicyVersion: "workspace_id",  # its number is taken
     Membership: "role",
 }
 
 
 def forge_values(field: Any, value: Any) -> Iterator[Any]:
-    """Yield other values than a column has, of its own type: another row of each workspace."""
+    """Yield other values of a column's type; for a reference, another row of each workspace."""
     match field:
         case models.ForeignKey():
             others = field.related_model._default_manager.exclude(pk=value)
@@ -90,7 +90,7 @@ def test_a_column_that_somebody_changed_is_named(scene: Scene, other: Scene, mod
     other.decide(waiting)
     of = go(waiting)
     for each in (scene, other):
-        go(each.launch())  # another of everything
+        go(each.launch())  # a second row of everything
     owner: dict[Any, Q] = {
         Run: Q(pk=of.pk),
         Workspace: Q(pk=of.workspace_id),
@@ -123,7 +123,7 @@ def test_a_column_of_what_has_not_ended_is_named(scene: Scene, other: Scene, mod
 
 
 def forge_columns(row: models.Model) -> tuple[set[str], set[str]]:
-    """Change each column of a row in turn; return those that go unnoticed, and those refused."""
+    """Change each column of a row in turn; return the unnoticed and the refused changes."""
     protection.unprotect(connection)
     unprotected = faults()
     unseen, refused = set(), set()

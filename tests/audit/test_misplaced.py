@@ -1,4 +1,4 @@
-"""What was pointed at another workspace's row is neither driven, nor read, nor decided."""
+"""A row pointed at another workspace is neither driven, nor read, nor decided."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ pytestmark = [
     pytest.mark.breaks(*(f"I{number}" for number in range(1, 60))),
 ]
 
-# The columns, each with what it is pointed at: something of a run or workspace that is another's.
+# The columns, each with its new target: a row of another run or workspace.
 OF_RUN: dict[str, Any] = {
     "policy": lambda run: run.workspace.policy_id,
     "book": lambda run: run.workspace.book_id,
@@ -43,7 +43,7 @@ OF_REQUEST: dict[str, Any] = {
 
 
 def point(row: Run | Escalation, name: str, to: Any) -> None:
-    """Point a reference of a row elsewhere; where a trigger holds it, it refuses."""
+    """Point a row's reference elsewhere, or check that its trigger refuses."""
     this: Any = type(row)._default_manager.filter(Q(pk=row.pk))
     column = {f"{name.partition(' ')[0]}_id": to}
     if not name.startswith("book"):  # which tests of a demo share
@@ -103,7 +103,7 @@ def test_a_request_that_was_moved_is_not_read_or_decided(
 
 
 def assert_undecided(scene: Scene, request: Escalation) -> None:
-    """Check that a request can be neither claimed nor decided, with a sentence."""
+    """Check that a request can be neither claimed nor decided, and that a sentence says why."""
     at = timezone.now()
     with pytest.raises(operations.Refused, match="nobody can decide it"):
         operations.claim(escalation_id=request.pk, by=scene.rita, at=at)

@@ -1,4 +1,4 @@
-"""The record: every change of it is found."""
+"""Every change to the record is found."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_a_missing_trigger_is_said_loudly_and_made_again_by_migrate(run: Run) ->
 
 
 def unseen(tamper: Callable[[Run], None], run: Run) -> None:
-    """Change the record as someone could who may drop triggers, and create them again."""
+    """Change the record with its triggers dropped, then create them again."""
     protection.unprotect(connection)
     tamper(run)
     protection.protect(connection)
@@ -115,7 +115,7 @@ def cut(run: Run) -> None:
 
 
 def rehash(run: Run) -> None:
-    """Change an event and rehash everything after it, without the chain's head."""
+    """Change an event and rehash everything after it except the chain's head."""
     Event.objects.filter(run=run, seq=3).update(actor="somebody else")
     previous = Event.objects.get(run=run, seq=2).hash
     for event in Event.objects.filter(run=run, seq__gte=3).order_by("seq"):
@@ -175,7 +175,7 @@ def test_events_of_a_workspace_have_a_chain_of_their_own(scene: Scene) -> None:
 @pytest.mark.usefixtures("_nothing_takes_long")
 def test_a_text_lies_beside_the_event_of_its_own_run(scene: Scene) -> None:
     """Both decisions have the same place in their chains."""
-    _, *runs = [go(scene.launch()) for _ in range(3)]  # a process's first has one event more
+    _, *runs = [go(scene.launch()) for _ in range(3)]  # the first in a process has one more event
 
     for run in runs:
         scene.decide(run)

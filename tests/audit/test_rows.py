@@ -1,4 +1,4 @@
-"""Rows that pages show are those that the record tells of."""
+"""Rows that pages show agree with the record."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
 @pytest.fixture
 def run(scene: Scene) -> Run:
-    """A refund of 1,200 that Rita lowered to 800; it was paid, and the customer was told."""
+    """A refund of 1,200 that Rita lowered to 800, paid and announced to the customer."""
     return make_once("lowered", lambda: lower_refund(scene))
 
 
@@ -48,7 +48,7 @@ def lower_refund(scene: Scene) -> Run:
     scene.add("ada", Role.ADMIN)
     waiting, at = go(scene.launch()), timezone.now()
     asked = Escalation.objects.get(run=waiting).pk
-    for later in (0, 60):  # seconds; the second begins the claim anew
+    for later in (0, 60):  # seconds; the second claim starts over
         operations.claim(escalation_id=asked, by=scene.rita, at=at + timedelta(seconds=later))
     scene.decide(waiting)
     return go(waiting)
@@ -81,7 +81,7 @@ def question_with_fraction(run: Run) -> None:
 
 
 def answer(**given: Any) -> Callable[[Run], None]:
-    """Return what changes the reply that the run was given, and nothing beside it."""
+    """Return a function that changes only the reply given to the run."""
 
     def change(run: Run) -> None:
         step = Step.objects.get(run=run, kind="escalate")
@@ -93,7 +93,7 @@ def answer(**given: Any) -> Callable[[Run], None]:
 
 
 def approval_undone(run: Run) -> None:
-    """Give the reviewer their own limit back, with the very code of the run's end."""
+    """Free the amount from the reviewer's own limit, with the code of the run's end."""
     Escalation.objects.filter(run=run).update(not_carried_out=run.stop_reason)
 
 
@@ -115,7 +115,7 @@ def claim_dropped(run: Run) -> None:
 
 
 def charge_of_the_approval(run: Run) -> None:
-    """Give the reviewer their own limit on the charge back."""
+    """Free the amount from the reviewer's own limit on the charge."""
     Escalation.objects.filter(run=run).update(resource="another")
 
 

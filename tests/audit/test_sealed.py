@@ -1,4 +1,4 @@
-"""Who may write everything in the database, but has not the key, is found by the heads."""
+"""The heads reveal changes by someone who can write everything but lacks the key."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def faults(*arguments: str) -> list[tuple[str, int]]:
 
 
 def hash_again(run: Run) -> None:
-    """Renumber and rehash a run's whole chain with its end, as the program would."""
+    """Renumber and rehash a run's whole chain and its end, as the program does."""
     previous, count = "", 0
     for event in Event.objects.filter(run=run).order_by("seq"):
         count += 1
@@ -81,7 +81,7 @@ def test_a_chain_that_was_hashed_anew_is_found(
 
 
 def remove(run: Run) -> None:
-    """Delete a run with all its rows, and its payments and mails."""
+    """Delete a run with all its rows, payments and mails."""
     mine = Refund.objects.filter(key__startswith=f"{run.pk}:")
     Charge.objects.filter(refunds__in=mine).update(refunded_minor=0)
     mine.delete()
@@ -105,7 +105,7 @@ def test_a_run_that_is_gone_is_found(run: Run) -> None:
 
 @pytest.mark.both
 def test_a_workspace_that_is_gone_is_found_by_whoever_verifies_another(run: Run) -> None:
-    """Continuing verifications cover all other chains, one by one, and would then hide it."""
+    """Continued verifications cover the other chains one by one and would hide this."""
     _, gone = (
         operations.add_workspace(slug=slug, name=slug, at=timezone.now()) for slug in ("uk", "eu")
     )
@@ -126,7 +126,7 @@ def test_a_workspace_that_is_gone_is_found_by_whoever_verifies_another(run: Run)
 
 @pytest.mark.breaks("I32")
 def test_a_head_sealed_with_another_key_is_found(run: Run, heads_file: Path) -> None:
-    """The intruder rewrites the run, and the head with it, under a key of their own."""
+    """The intruder rewrites the run and its head under a key of their own."""
 
     def reseal(run: Run) -> None:
         edit(run)
@@ -205,7 +205,7 @@ def test_the_tail_cut_with_its_heads_is_found_by_the_copy(
 
     another.refresh_from_db()
     assert with_copy == [("heads", 2), (f"run {another.pk}", another.event_count + 1)]
-    # What is left of the heads tells nothing; the row still says that the run has ended.
+    # The remaining heads show nothing; the row still says that the run ended.
     assert {name for name, _ in without} == {f"run {another.pk}"}
 
 
@@ -213,7 +213,7 @@ def test_the_tail_cut_with_its_heads_is_found_by_the_copy(
 def test_an_older_copy_of_the_database_is_found_by_the_heads_kept_elsewhere(
     run: Run, scene: Scene, heads_file: Path, tmp_path: Path
 ) -> None:
-    """The whole database is put back to where it stood; the heads kept elsewhere know more."""
+    """The whole database was restored; the heads kept elsewhere are newer."""
     before = snapshot()
     another = seal_another(scene)
     elsewhere = shutil.copy(heads_file, tmp_path / "elsewhere.jsonl")
@@ -230,7 +230,7 @@ def snapshot() -> set[Any]:
 
 
 def put_back(before: set[Any], another: Run) -> None:
-    """Return the database to what it was before `another` was launched."""
+    """Restore the database as it was before `another` was launched."""
     chain = f"run/{another.pk}"
 
     def undo(run: Run) -> None:
@@ -252,7 +252,7 @@ def test_the_copy_may_be_behind_and_a_torn_line_is_not_a_head(
 
     assert faults() == []
     assert command("seal_audit").out == "Nothing is new since the last head.\n"
-    assert len(heads_file.read_bytes().splitlines()) == 2  # made whole again
+    assert len(heads_file.read_bytes().splitlines()) == 2  # complete again
     assert faults() == []
 
 
@@ -260,7 +260,7 @@ def test_the_copy_may_be_behind_and_a_torn_line_is_not_a_head(
 def test_a_chain_that_is_said_to_be_sealed_and_is_not_stops_the_sealing(
     run: Run, scene: Scene, claimed: int | None
 ) -> None:
-    """The table of counts has no trigger: one row would keep a run out of every head."""
+    """The table of counts has no trigger: one row could keep a run out of every head."""
     kept_out = go(scene.launch(REFUND_500))
     kept_out.refresh_from_db()
     count = claimed or kept_out.event_count
@@ -282,7 +282,7 @@ def test_a_chain_that_is_said_to_be_sealed_and_is_not_stops_the_sealing(
 def test_no_event_is_sealed_twice_where_a_count_was_lowered_or_removed(
     run: Run, scene: Scene, change: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is in a head stays there: sealed twice, the chain would never hold again."""
+    """An event sealed by two heads would break its chain for good."""
     chain = f"workspace/{scene.workspace.pk}"
     mine = Sealed.objects.filter(chain=chain)
     add_eve = partial(operations.add_member, workspace=scene.workspace, user=scene.eve)
@@ -312,10 +312,10 @@ def test_no_event_is_sealed_twice_where_a_count_was_lowered_or_removed(
 def test_no_head_that_somebody_inserted_is_sealed_over_or_written_into_the_file(
     run: Run, scene: Scene, heads_file: Path
 ) -> None:
-    """Inserting rows must not be enough to change the file outside the database."""
+    """Inserting rows must not suffice to change the heads file."""
     kept = heads_file.read_bytes()
     forged = Head.objects.get(number=1)
-    forged.number, forged.before = 2, forged.seal  # and no seal of its own
+    forged.number, forged.before = 2, forged.seal  # nor sealed itself
     forged.save(force_insert=True)
     go(scene.launch(REFUND_500))
 
@@ -506,10 +506,10 @@ def test_heads_kept_elsewhere_follow_each_other(
 
 
 def put_at_the_end(run: Run, at: datetime) -> None:
-    """Write an event by SQL as the program would, and move the chain's end."""
+    """Append an event by SQL and move the chain's end, as the program does."""
     last = Event.objects.filter(run=run).order_by("-seq")[0]
     forged = Event(
-        pk=-1,  # below whatever was sealed
+        pk=-1,  # below every sealed key
         workspace=run.workspace,
         run=run,
         seq=last.seq + 1,
@@ -590,7 +590,7 @@ def test_a_worker_seals_no_more_where_the_file_of_heads_is_gone(
 def test_an_event_that_comes_late_with_a_lower_key_is_sealed_by_the_next_head(
     run: Run, scene: Scene
 ) -> None:
-    """Its transaction was open while a head was made, and nothing else follows in its chain."""
+    """Its transaction was open while a head was made; nothing follows it in its chain."""
     held, done = Event_(), Event_()
 
     def hold() -> None:
@@ -641,7 +641,7 @@ def test_a_seal_costs_what_is_new_however_many_chains_there_are(
 
 
 def seal_beside(file: str) -> list[int]:
-    """Seal as another host would, with a file of its own; for `together`."""
+    """Seal like another host, with its own heads file; run by `together`."""
     from django.conf import settings
 
     settings.OPSCONSOLE_HEADS_FILE = Path(file)

@@ -1,4 +1,4 @@
-"""Heads without a database: what the seals let through, and what they do not."""
+"""Heads without a database: which ones the seals accept."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_what_was_sealed_is_every_event_in_order() -> None:
     [
         (OURS[1:], 1),
         ([OURS[0], OURS[2]], 2),
-        ([OURS[0], THEIRS[1], THEIRS[2]], 2),  # under the key, but of another history
+        ([OURS[0], THEIRS[1], THEIRS[2]], 2),  # sealed with the key, but from another history
         ([OURS[0], replace(OURS[1], before=OURS[1].seal), OURS[2]], 2),
         ([OURS[0], replace(OURS[1], moved={"run/a": ["3"]}), OURS[2]], 2),
         ([OURS[0], replace(OURS[1], moved={"run/b": ["3"], "run/a": ["4"]}), OURS[2]], 2),

@@ -1,4 +1,4 @@
-"""A row that holds what its column cannot be is a named fault, and no traceback."""
+"""An impossible value in a row is a named fault, not a traceback."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def auditor(scene: Scene) -> Client:
 
 
 SIGN = "'zz'"
-NEVER = {"sqlite": "garbage", "postgresql": "infinity"}  # a time that Python has not
+NEVER = {"sqlite": "garbage", "postgresql": "infinity"}  # a time that Python cannot represent
 
 
-# What keeps a row from referring to nothing, switched off and on again.
+# Switches foreign-key checks off and on.
 FREE = {
     "sqlite": ("PRAGMA foreign_keys = OFF", "PRAGMA foreign_keys = ON"),
     "postgresql": (
@@ -43,7 +43,7 @@ FREE = {
 
 @pytest.mark.parametrize("column", ["policy_id", "launched_by_id", "workspace.policy_id"])
 def test_a_row_that_refers_to_nothing_is_named(run: Run, column: str) -> None:
-    """Its run was left out, and with it all that its events tell."""
+    """Such a run was once left out of the check with all its events."""
     table, _, name = column.rpartition(".")
     row: Any = run.workspace if table else run
     before, (off, on) = getattr(row, name), FREE[connection.vendor]
@@ -116,7 +116,7 @@ DEEP = {
 }[connection.vendor]
 ANY = pytest.mark.skipif(ON_POSTGRES, reason="a column of PostgreSQL holds what it can be alone")
 HEAD, EVENT = "heads: 1.5 is not a valid key", "missing; the next one is 500"
-# Newer Pythons read JSON as deep as either database keeps it.
+# Newer Pythons read JSON as deep as either database stores it.
 TOO_DEEP = ": event 500: it cannot be read" if sys.version_info < (3, 12) else EVENT
 NO_UTF8 = _more(Event, seq="500", actor="cast(x'ff41' as text)")
 

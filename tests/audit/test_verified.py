@@ -1,4 +1,4 @@
-"""A verification goes on from the last one that held, and says what it did not read."""
+"""A verification continues from the last successful one and says what it did not read."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_what_is_new_is_read_and_what_is_not_is_said(scene: Scene, run: Run) -> 
 def test_a_chain_that_went_on_is_proved_from_its_first_event(
     scene: Scene, run: Run, tamper: Callable[[Run], None], again: bool
 ) -> None:
-    """Even a rehashed one: the newer head's events no longer follow."""
+    """Even if it was rehashed: the newer head's events no longer follow."""
     goes_on()
     another(scene)
     command("erase_subject", scene.workspace.slug, "42", "--reason", "asked for it")
@@ -133,7 +133,7 @@ def newest_of(row: VerifiedHead) -> Verified:
 def test_each_workspace_is_read_whole_within_a_week_of_when_it_last_was(
     scene: Scene, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two that were read on two days and go on together: the older day is the day of both."""
+    """Two verified on different days continue together, with the older day for both."""
     goes_on()
     first = VerifiedHead.objects.get().full_at
     assert command("add_workspace", "second", "--name", "Second").code == 0
@@ -196,7 +196,7 @@ def test_who_has_only_the_database_has_no_less_read(
 def test_how_far_a_head_says_that_it_reaches_is_not_believed(
     scene: Scene, run: Run, is_before: bool
 ) -> None:
-    """No seal covers that; it told the next to pass over events that no head has."""
+    """No seal covers it; it could make the next verification skip unsealed events."""
     loose = go(scene.launch(REFUND_500)) if is_before else None
 
     def reach_far(_: Run) -> None:

@@ -1,4 +1,4 @@
-"""An independent witness: is what the database, the desk's ledger and the record say true?
+"""An independent check that database, desk ledger and record are true.
 
 It reads the tables by plain SQL and imports nothing of the product, so that a mistake in the
 engine cannot be repeated here. Ids are those of docs/reliability.md. Run it on a database with
@@ -52,7 +52,7 @@ def violations(cursor: Cursor, *, but: Iterable[str] = ()) -> list[Violation]:
     """Return all violations in the whole database, except those of the ids in `but`."""
     dump = read(cursor)
     living = dump.without_archived()
-    books = (money.__name__, bank.__name__)  # which hold for all runs there ever were
+    books = (money.__name__, bank.__name__)  # which also hold for archived runs
     found = [
         violation
         for check in CHECKS

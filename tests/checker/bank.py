@@ -1,4 +1,4 @@
-"""The bank's books: what accounts pay was intended, within limits, to whom people know."""
+"""The bank's books: transfers were intended, within limits, and to known payees."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MAYBE_PAID = ("intended", "done", "unknown")
 
 
 def accounts_add_up(dump: Dump) -> Iterator[Violation]:
-    """I3: what an account says of its transfers is their sum, and within what it had."""
+    """I3: an account's total is the sum of its transfers and within its balance."""
     for account in dump.accounts:
         mine = [one for one in dump.transfers if one["account_id"] == account["id"]]
         for column, state in (("paid_minor", "posted"), ("held_minor", "held")):
@@ -24,7 +24,7 @@ def accounts_add_up(dump: Dump) -> Iterator[Violation]:
 
 
 def transfers_are_those_intended(dump: Dump) -> Iterator[Violation]:
-    """I2, I8, I20: the bank did by a key what was intended under it, and nothing else."""
+    """I2, I8, I20: under each key the bank did exactly what was intended."""
     effects = {effect["key"]: effect for effect in _transfers(dump)}
     payee, account = _by_id(dump.payees), _by_id(dump.accounts)
     posted = set()
@@ -39,7 +39,7 @@ def transfers_are_those_intended(dump: Dump) -> Iterator[Violation]:
         paid, payer = payee[transfer["payee_id"]], account[transfer["account_id"]]
         did = (transfer["amount_minor"], "EUR"), paid["key"], payer["key"], paid["book"]
         run, args = dump.run[effect["run_id"]], effect["args"]
-        payees = paid["key"] if run["erased_at"] else args["payee"]  # those arguments are gone
+        payees = paid["key"] if run["erased_at"] else args["payee"]  # its arguments are erased
         if did != (money_of(effect), payees, effect["resource"], run["book_id"]):
             yield Violation("I2", f"{key} paid {did}")
         if transfer["state"] == "posted":
@@ -55,7 +55,7 @@ def transfers_are_those_intended(dump: Dump) -> Iterator[Violation]:
 
 
 def within_the_limits_without_a_person(dump: Dump) -> Iterator[Violation]:
-    """I4: what nobody looked at is within the limit of one transfer and of a day."""
+    """I4: unattended transfers are within the limits per transfer and per day."""
     for newest in _transfers(dump):
         if newest["escalation_id"] is not None or newest["state"] not in MAYBE_PAID:
             continue
@@ -77,7 +77,7 @@ def within_the_limits_without_a_person(dump: Dump) -> Iterator[Violation]:
 
 
 def nobody_is_paid_unseen(dump: Dump) -> Iterator[Violation]:
-    """I4: blocked payees are not paid, nor anybody a first time without a person."""
+    """I4: blocked payees are never paid; a first payment takes a person."""
     named = {(payee["book"], payee["key"]): payee for payee in dump.payees}
     for effect in dump.effects:
         alone = effect["escalation_id"] is None and effect["state"] in MAYBE_PAID

@@ -1,4 +1,4 @@
-"""Who allowed what, and whether they could."""
+"""Who allowed what, and whether they had the right to."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ DECIDED = ("approved", "adjusted", "rejected", "sent_back")
 
 
 def sha256(value: Any) -> str:
-    """Return what binds an approval to its arguments: sorted keys, no spaces, UTF-8."""
+    """Return the hash that binds an approval to its arguments: sorted keys, no spaces, UTF-8."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def writes_were_allowed(dump: Dump) -> Iterator[Violation]:
-    """I11: each write was allowed before it, in its run, with these very arguments."""
+    """I11: each write was allowed beforehand, in its run, with exactly these arguments."""
     for effect in dump.effects:
         key, review = effect["key"], dump.step[effect["review_id"]]
         action = {"kind": "tool", "name": effect["tool"], "args": effect["args"]}
         reply = review["reply"] or {}
-        # Then the words that were bound are gone; amounts and customers are not.
+        # An erasure removes the bound texts, but not amounts and customers.
         forgotten = dump.run[effect["run_id"]]["erased_at"] is not None
         if review["run_id"] != effect["run_id"] or review["kind"] != "review":
             yield Violation("I11", f"{key} was allowed by no review of its run")
@@ -43,10 +43,10 @@ def writes_were_allowed(dump: Dump) -> Iterator[Violation]:
 
 
 def _told_before(dump: Dump, review: str, effect: Row) -> bool:
-    """Tell whether the record has the review's end before the intent: clocks may differ."""
+    """Tell whether the record has the review's end before the intent; clocks may differ."""
     kinds = [(e["kind"], e["facts"].get("key")) for e in dump.events_of[effect["run_id"]]]
     if ("effect.intended", effect["key"]) not in kinds:
-        return True  # that it is not told at all is another fault
+        return True  # a missing event is another fault
     before = kinds[: kinds.index(("effect.intended", effect["key"]))]
     return ("step.done", review) in before
 
@@ -59,19 +59,19 @@ def _grant_holds(dump: Dump, effect: Row) -> Iterator[Violation]:
         yield Violation("I29", f"{effect['key']} rests on a decision that is no yes")
         return
     if escalation["kind"] == "effect_unknown":
-        return  # they were asked what had happened to it
+        return  # they were asked about its outcome
     if not _is_kept(dump, effect):
         return
     allowed = {**escalation["action"]["args"], **patch_of(dump, escalation)}
     done = effect["args"]
-    if dump.run[effect["run_id"]]["erased_at"] is not None:  # then texts are gone, not numbers
+    if dump.run[effect["run_id"]]["erased_at"] is not None:  # an erasure removes texts, not numbers
         allowed, done = _numbers(allowed), _numbers(done)
     if allowed != done:
         yield Violation("I11", f"{effect['key']} is not what the person granted")
 
 
 def _is_kept(dump: Dump, effect: Row) -> bool:
-    """Tell whether its arguments name its subject still: of a desk's keys an erasure leaves none"""
+    """Tell whether its arguments still name its subject; an erasure removes a desk's keys"""
     run = dump.run[effect["run_id"]]
     return run["erased_at"] is None or run["desk"] == "refunds"
 
@@ -81,14 +81,14 @@ def _numbers(args: Row) -> Row:
 
 
 def people_grant_no_more(dump: Dump) -> Iterator[Violation]:
-    """I16: a person changes only what they may, to less than was asked and more than nothing."""
+    """I16: a person changes only what they may, to less than was requested and above zero."""
     for escalation in dump.escalations:
         for change in widenings(escalation, patch_of(dump, escalation)):
             yield Violation("I16", f"escalation {escalation['id']} changed {change}")
 
 
 def one_decision_each(dump: Dump) -> Iterator[Violation]:
-    """I17, I18: a request was decided once, and its step has that answer."""
+    """I17, I18: a request was decided once, and its step holds that answer."""
     for escalation in dump.escalations:
         told = [
             event["facts"]["decision"]
@@ -108,7 +108,7 @@ def one_decision_each(dump: Dump) -> Iterator[Violation]:
 
 
 def four_eyes(dump: Dump) -> Iterator[Violation]:
-    """I19: where the policy wants four eyes, who launched a run has not decided about it."""
+    """I19: if the policy requires four eyes, nobody decided about their own run."""
     for escalation in dump.escalations:
         run = dump.run[escalation["run_id"]]
         by = escalation["decided_by_id"]
@@ -117,12 +117,12 @@ def four_eyes(dump: Dump) -> Iterator[Violation]:
 
 
 def bound_to_the_subject(dump: Dump) -> Iterator[Violation]:
-    """I20: a write touches what its run is about and nothing else; who touches nobody says so."""
+    """I20: a write touches its run's subject only; a tool without a subject declares that."""
     for effect in dump.effects:
         if not _is_kept(dump, effect):
             continue
         touched, run = subject_of(effect), dump.run[effect["run_id"]]
-        column = effect["subject_key"]  # what is said twice is said alike
+        column = effect["subject_key"]  # where both are present, they agree
         if touched is None or column != touched:
             yield Violation("I20", f"{effect['key']} touched {touched}, its row says {column}")
         elif run["desk"] != "refunds" and _terms_in_row(effect) != _terms_in_args(effect):
@@ -141,7 +141,7 @@ def _terms_in_args(effect: Row) -> tuple[str, str]:
 
 
 def silence_is_a_no(dump: Dump) -> Iterator[Violation]:
-    """I29: what expired was answered with exactly that, by nobody."""
+    """I29: an expired request was answered as expired, by nobody."""
     for escalation in dump.escalations:
         if escalation["state"] != "expired":
             continue
@@ -152,7 +152,7 @@ def silence_is_a_no(dump: Dump) -> Iterator[Violation]:
 
 
 def sent_back_within_the_limit(dump: Dump) -> Iterator[Violation]:
-    """I52: a run goes back as often as its policy says, and then nothing is done unseen."""
+    """I52: a run is sent back at most as often as its policy allows, and then needs a person."""
     for run in dump.runs:
         returned, count = False, 0
         for event in dump.events_of[run["id"]]:
@@ -167,7 +167,7 @@ def sent_back_within_the_limit(dump: Dump) -> Iterator[Violation]:
 
 
 def what_was_allowed_came_to_something(dump: Dump) -> Iterator[Violation]:
-    """I41: what a person allowed was done, or its row and the record say why not."""
+    """I41: an approved action was carried out, or its row and the record say why not."""
     for escalation in dump.escalations:
         is_yes = escalation["state"] in ("approved", "adjusted")
         if not is_yes or escalation["kind"] == "effect_unknown":
@@ -196,11 +196,11 @@ def what_was_allowed_came_to_something(dump: Dump) -> Iterator[Violation]:
 
 
 def _what_is_no_call_was_heeded(dump: Dump, escalation: Any) -> Iterator[Violation]:
-    """I41: an output that may stand does where its run ends well; else its row says why not."""
+    """I41: an approved output stands if its run succeeds; otherwise its row says why not."""
     run, why = dump.run[escalation["run_id"]], escalation["not_carried_out"]
     ended_so = run["stop_reason"] in ("success", "max_route_attempts")
     if ended_so and why:
         yield Violation("I41", f"escalation {escalation['id']} counts and says that it does not")
-    approved = escalation["state"] == "approved"  # a correction may have been worked on
+    approved = escalation["state"] == "approved"  # it may have been revised after a correction
     if run["state"] in ENDED and approved and not ended_so and not why:
         yield Violation("I41", f"escalation {escalation['id']} counts for nothing, nobody says why")

@@ -1,4 +1,4 @@
-"""How runs move, and that none is left standing."""
+"""Runs move as allowed, and none gets stuck."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _STATES["run.claimed"] = "running"
 
 
 def moves_are_of_the_table(dump: Dump) -> Iterator[Violation]:
-    """I23: the record of each run is a way through the table that ends where the row is."""
+    """I23: each run's events are a path through the table of moves, ending in the row's state."""
     for run in dump.runs:
         state = ""
         for event in dump.events_of[run["id"]]:
@@ -33,7 +33,7 @@ def moves_are_of_the_table(dump: Dump) -> Iterator[Violation]:
 
 
 def nothing_after_the_end(dump: Dump) -> Iterator[Violation]:
-    """I23: what ended begins nothing and asks nobody."""
+    """I23: an ended run begins nothing and asks nobody."""
     begins = ("step.", "escalation.opened", "escalation.decided", "effect.intended")
     for run in dump.runs:
         if run["state"] not in ENDED:
@@ -61,9 +61,9 @@ def no_run_is_stuck(dump: Dump) -> Iterator[Violation]:
 
 
 def no_write_while_killed(dump: Dump) -> Iterator[Violation]:
-    """I30: between a switch and its release no write of its scope starts.
+    """I30: no write in a switch's scope starts while the switch is on.
 
-    Both write their events under the workspace's lock, so ids are in the order of commits.
+    Both write their events under the workspace's lock, so ids follow the order of commits.
     """
     switches: dict[tuple[int, str, str], Row] = {}
     for event in sorted(dump.events, key=lambda event: event["id"]):

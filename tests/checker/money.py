@@ -1,4 +1,4 @@
-"""Money and what it did in the world."""
+"""Money: effects, charges, limits and mails."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from tests.checker.reading import Dump, Row, Violation
 from tests.checker.terms import TERMS, money_of
 
 MAYBE_PAID = ("intended", "done", "unknown")
-WHOLE = 2**53  # what every JSON reader still reads exactly
+WHOLE = 2**53  # the largest integer that every JSON reader reads exactly
 
 
 def one_effect_a_step(dump: Dump) -> Iterator[Violation]:
-    """I1: a step of a run has one effect at most, and it is that run's."""
+    """I1: a step has at most one effect, of the same run."""
     for step, count in Counter(effect["step_id"] for effect in dump.effects).items():
         if count > 1:
             yield Violation("I1", f"step {step} has {count} effects")
@@ -25,7 +25,7 @@ def one_effect_a_step(dump: Dump) -> Iterator[Violation]:
 
 
 def keys_say_what_was_done(dump: Dump) -> Iterator[Violation]:
-    """I2, I7: a key stands for one effect, and the desk did by it what was intended."""
+    """I2, I7: each key has one effect, and the desk did what was intended under it."""
     for table in (dump.effects, dump.refunds, dump.mails):
         for key, count in Counter(row["key"] for row in table).items():
             if count > 1:
@@ -46,7 +46,7 @@ def keys_say_what_was_done(dump: Dump) -> Iterator[Violation]:
 
 
 def charges_add_up(dump: Dump) -> Iterator[Violation]:
-    """I3: what a charge says of its refunds is their sum, and within the charge."""
+    """I3: a charge's refunded total is the sum of its refunds and at most the charge."""
     for charge in dump.charges:
         mine = [refund for refund in dump.refunds if refund["charge_id"] == charge["id"]]
         for column, state in (("refunded_minor", "paid"), ("held_minor", "held")):
@@ -58,9 +58,9 @@ def charges_add_up(dump: Dump) -> Iterator[Violation]:
 
 
 def within_the_limit_without_a_person(dump: Dump) -> Iterator[Violation]:
-    """I4: what nobody looked at stays within the limit of its resource, over all runs.
+    """I4: unattended effects stay within their resource's limit over all runs.
 
-    Each tool has its limit and each currency its sum.
+    Each tool has its own limit, each currency its own sum.
     """
     alone = [
         effect
@@ -84,13 +84,13 @@ def within_the_limit_without_a_person(dump: Dump) -> Iterator[Violation]:
 
 
 def _limit(effect: Row) -> str:
-    """Return the name of the limit of what an effect's tool moves unseen, or ""."""
+    """Return the name of the limit on an effect's tool without a person, or ""."""
     terms = TERMS.get(effect["tool"])
     return terms.alone if terms else ""
 
 
 def money_is_whole(dump: Dump) -> Iterator[Violation]:
-    """I5, I6: every amount is a whole number above nought that any reader reads exactly."""
+    """I5, I6: every amount is a positive integer that any JSON reader reads exactly."""
     for table in (dump.effects, dump.refunds, dump.mails, dump.charges):
         for row in table:
             if not _is_amount(row["amount_minor"]):
@@ -102,16 +102,16 @@ def _is_amount(value: Any) -> bool:
 
 
 def _first(run: str, before: dict[str, Any]) -> str:
-    """Return the run that was launched first of those that ask for the same."""
+    """Return the first run of a series launched again."""
     while before.get(run):
         run = before[run]
     return run
 
 
 def mails_tell_what_was_paid(dump: Dump) -> Iterator[Violation]:
-    """I9: a mail goes to the customer; one about money, after a refund of its run was paid.
+    """I9: a mail goes to the customer; one about money only after its run paid a refund.
 
-    A run that was launched anew writes about what the first one paid.
+    A run launched again writes about what the first one paid.
     """
     before = {run["id"]: run["again_of_id"] for run in dump.runs}
     addresses = {customer["id"]: customer["email"] for customer in dump.customers}

@@ -1,4 +1,4 @@
-"""Read every table that matters, as plain values."""
+"""Read every relevant table as plain values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _JSON = {"document", "asked", "reply", "action", "facts", "args", "result", "out
 
 
 class Cursor(Protocol):
-    """What every database driver of Python's offers."""
+    """What every Python database driver offers."""
 
     @property
     def description(self) -> Any: ...
@@ -29,7 +29,7 @@ class Cursor(Protocol):
 
 @dataclass(frozen=True)
 class Violation:
-    """An invariant that does not hold, by its id, and where."""
+    """A violated invariant: its id, and where."""
 
     id: str
     where: str
@@ -62,7 +62,7 @@ class Dump:
     approvals: list[Row]
 
     def without_archived(self) -> Dump:
-        """Return what has a trace here; verify_audit and the archives' own check see the others."""
+        """Return the rows not archived; verify_audit and the archives' check cover the others."""
         gone = {run["id"] for run in self.runs if run.get("archived_at")}
         kept = {
             name: [row for row in getattr(self, name) if row["run_id"] not in gone]
@@ -95,7 +95,7 @@ class Dump:
 
     @cached_property
     def beside(self) -> dict[int, list[Row]]:
-        """The texts of each event that may be erased."""
+        """The erasable texts of each event."""
         return _group_rows(self.texts, "event_id")
 
     @cached_property
@@ -103,7 +103,7 @@ class Dump:
         return {policy["id"]: policy["document"] for policy in self.policies}
 
     def limits(self, run_id: str) -> Row:
-        """Return the limits that a run is held to: its policy, with its pattern's own part."""
+        """Return a run's limits: its policy's, with those of its pattern."""
         run = self.run[run_id]
         document = self._policy[run["policy_id"]]
         return {**document, **((document.get("patterns") or {}).get(run["pattern"]) or {})}
@@ -138,7 +138,7 @@ _TABLES = {
 
 
 def read(cursor: Cursor) -> Dump:
-    """Return the whole of it."""
+    """Return all rows of the database."""
     return Dump(**{name: _rows(cursor, table) for name, table in _TABLES.items()})
 
 
@@ -152,7 +152,7 @@ def _rows(cursor: Cursor, table: str) -> list[Row]:
 
 
 def _values(name: str, column: Sequence[Any]) -> Sequence[Any]:
-    """Return a column as both databases mean it: they spell ids, times and JSON differently."""
+    """Return a column's values, normalised: databases spell ids, times and JSON differently."""
     first = next((value for value in column if value is not None), None)
     read: Callable[[Any], Any]
     if isinstance(first, UUID):

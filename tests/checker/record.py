@@ -15,7 +15,7 @@ from tests.checker.reading import Dump, Row, Violation
 
 
 def changes_are_told(dump: Dump) -> Iterator[Violation]:
-    """I32: each row, and where it got to, has its event."""
+    """I32: each row and each of its states has an event."""
     told = Counter(
         (event["run_id"], event["kind"], _about(event)) for event in dump.events if event["run_id"]
     )
@@ -33,7 +33,7 @@ def changes_are_told(dump: Dump) -> Iterator[Violation]:
 
 
 def _about(event: Row) -> object:
-    """Return what an event is about, by the name that its row has."""
+    """Return the name of the row that an event is about."""
     facts, kind = event["facts"], event["kind"]
     if kind.startswith("escalation."):
         return facts["escalation"]
@@ -43,16 +43,16 @@ def _about(event: Row) -> object:
 def _expected_lines(dump: Dump) -> Iterator[tuple[str, str, object]]:
     for run in dump.runs:
         yield run["id"], "run.queued", None
-    # What a person closed is told by their decision.
+    # A request closed by a person has the event of their decision.
     by_person = {escalation["step_id"] for escalation in dump.escalations}
     for step in dump.steps:
-        if step["kind"] == "say":  # a line of the record, and nothing else
+        if step["kind"] == "say":  # an event, and nothing else
             yield step["run_id"], step["asked"]["kind"], step["key"]
             continue
         if step["ended_at"] is not None and step["id"] not in by_person:
             kind = "step.failed" if step["failed"] else "step.done"
             yield step["run_id"], kind, step["key"]
-        else:  # one that a commit both began and ended says only how it ended
+        else:  # a step begun and ended in one commit has only the event of its end
             yield step["run_id"], "step.begun", step["key"]
     for escalation in dump.escalations:
         run_id, pk = escalation["run_id"], escalation["id"]
@@ -68,7 +68,7 @@ def _expected_lines(dump: Dump) -> Iterator[tuple[str, str, object]]:
 
 
 def chains_hold(dump: Dump) -> Iterator[Violation]:
-    """I33: seq without gaps, each hash that of its content after the one before it."""
+    """I33: seq has no gaps, and each hash covers its content and the previous hash."""
     own = [event for event in dump.events if event["run_id"] is None]
     for run in dump.runs:
         yield from _chain(f"run {run['id']}", dump.events_of[run["id"]], run)
@@ -91,7 +91,7 @@ def _chain(name: str, events: list[Row], ends: Row) -> Iterator[Violation]:
 
 
 def texts_are_those_written(dump: Dump) -> Iterator[Violation]:
-    """I37: a text beside an event is the one whose digest it holds, or is erased as told."""
+    """I37: an event's text matches its digest, or was erased on record."""
     told = {event["run_id"] for event in dump.events if event["kind"] == "person.erased"}
     for event in dump.events:
         digests = event["facts"].get("texts", {})

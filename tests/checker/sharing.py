@@ -10,7 +10,7 @@ from tests.checker.reading import Dump, Row, Violation
 
 
 def assignments_are_told(dump: Dump) -> Iterator[Violation]:
-    """I50: a request is with whom its last hand-over names: of its workspace, not its launcher."""
+    """I50: a request is assigned as last recorded: within its workspace, not to its launcher."""
     names, teams = _names(dump), {team["id"]: team for team in dump.teams}
     roles = {(m["workspace_id"], m["user_id"]) for m in dump.members}
     for escalation in dump.escalations:
@@ -32,7 +32,7 @@ def assignments_are_told(dump: Dump) -> Iterator[Violation]:
 
 
 def snoozes_are_told(dump: Dump) -> Iterator[Violation]:
-    """I51: who snoozes a request, until when, is on record; an end was before the deadline."""
+    """I51: each snooze is on record with its end, which is before the deadline."""
     names = _names(dump)
     for escalation in dump.escalations:
         told: dict[str, datetime] = {}
@@ -54,7 +54,7 @@ def snoozes_are_told(dump: Dump) -> Iterator[Violation]:
 
 
 def teams_are_told(dump: Dump) -> Iterator[Violation]:
-    """I50: a team holds whom the record names, all of its workspace."""
+    """I50: a team has the members on record, all of its workspace."""
     names, part = _names(dump), {member["id"]: member for member in dump.members}
     own = [event for event in dump.events if event["kind"] == "team.set"]
     told = {(event["workspace_id"], event["facts"]["team"]): event["facts"] for event in own}

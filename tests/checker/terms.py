@@ -1,6 +1,6 @@
-"""What the arguments of each tool mean in the terms of any desk: subject, amount, patch.
+"""What each tool's arguments mean in general terms: subject, amount, patch.
 
-Written by hand: what the product declares of its tools is among the things to be checked.
+Written by hand, because the product's own declarations are to be checked too.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from tests.checker.reading import Dump, Row
 
 @dataclass(frozen=True)
 class Terms:
-    """The arguments of a tool that writes, by what they are."""
+    """What the arguments of a writing tool are."""
 
-    subject: str  # whom or what it is about: that of its run
+    subject: str  # its subject, which is the run's
     amount: str = ""  # in minor units, or with its currency as an object; "": it moves no money
-    alone: str = ""  # the limit, by its name, of what it moves on a resource without a person
+    alone: str = ""  # the name of the limit per resource without a person
     resource: str = ""  # what is locked and counted
-    lower: tuple[str, ...] = ()  # what a person may make less, or earlier
+    lower: tuple[str, ...] = ()  # what a person may lower, or move earlier
     reword: tuple[str, ...] = ()  # a text that a person may replace
-    move: tuple[str, ...] = ()  # a day that a person may set, within bounds of its desk
-    drawn: tuple[str, ...] = ()  # of a tool that a test draws, which holds its bounds itself
+    move: tuple[str, ...] = ()  # a day that a person may set within its desk's bounds
+    drawn: tuple[str, ...] = ()  # of generated tools, which check their own bounds
 
 
 DAY = re.compile(r"20\d\d-\d\d-\d\d")
@@ -35,7 +35,7 @@ TERMS = {
     "send_reply": Terms("user_id", reword=("message",)),
     "add_note": Terms("user_id"),  # of tests/extending
     "grant_access": Terms("employee", resource="system", lower=("until",)),  # of tests/desks
-    "send_samples": Terms("person", lower=("pieces",)),  # of the skeleton of startdesk
+    "send_samples": Terms("person", lower=("pieces",)),  # of startdesk's skeleton
     "transfer_money": Terms(
         "account", "amount", resource="account", lower=("amount",), move=("on",)
     ),
@@ -44,7 +44,7 @@ TERMS = {
 
 
 def subject_of(row: Row) -> str | None:
-    """Return what a run is about, or what an effect touched, as text; None: nobody says."""
+    """Return the subject of a run or effect as text; None if unknown."""
     if "tool" not in row:
         return row["subject_key"] or None
     terms = TERMS.get(row["tool"])
@@ -67,12 +67,12 @@ def minor_of(money: Row) -> int:
 
 
 def args_of(effect: Row) -> Row:
-    """Return the arguments of an effect, which a tampered row may lack."""
+    """Return an effect's arguments, which a tampered row may lack."""
     return effect["args"] if isinstance(effect["args"], dict) else {}
 
 
 def patch_of(dump: Dump, escalation: Row) -> Row:
-    """Return the arguments that a person set, as the escalation and its step's answer have them."""
+    """Return the arguments set by a person, from the escalation and its step's answer."""
     action, granted = escalation["action"], escalation["granted_minor"]
     terms = TERMS.get(action.get("name", ""))
     reply = dump.step[escalation["step_id"]]["reply"]
@@ -100,7 +100,7 @@ def widenings(escalation: Row, patch: Row) -> Iterator[str]:
 
 
 def is_at_most(new: Any, old: Any) -> bool:
-    """Tell whether a value is one like another and not beyond it: a number, or a day as text."""
+    """Tell whether a number, or a day as text, is at most another of the same type."""
     if isinstance(new, dict) and isinstance(old, dict):
         alike = new["currency"] == old["currency"]
         return alike and 0 < minor_of(new) <= minor_of(old)

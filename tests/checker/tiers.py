@@ -1,4 +1,4 @@
-"""Two people above a tier, and tiers that pass a request on."""
+"""Tiers: two people above some, and silent ones pass requests on."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.checker.reading import Dump, Row, Violation
 
 
 def two_people(dump: Dump) -> Iterator[Violation]:
-    """I19: what takes two people has the same yes of two, neither of whom launched the run."""
+    """I19: a grant by two people has equal approvals of two who did not launch the run."""
     approvals = {approval["id"]: approval for approval in dump.approvals}
     for escalation in dump.escalations:
         if escalation["state"] not in ("approved", "adjusted") or _people(dump, escalation) < 2:
@@ -25,7 +25,7 @@ def two_people(dump: Dump) -> Iterator[Violation]:
             yield Violation("I19", f"{where} its launcher was one of them")
         if _terms(first) != _terms(escalation):
             yield Violation("I19", f"{where} they did not approve the same")
-        # Not by their times: clocks are read before one waits for the other.
+        # Not compared by time: clocks are read before waiting for the lock.
         told = [
             (e["kind"], e["facts"].get("approval")) for e in dump.events_of[escalation["run_id"]]
         ]
@@ -39,7 +39,7 @@ def _terms(row: Row) -> tuple[object, ...]:
 
 
 def _people(dump: Dump, escalation: Row) -> int:
-    """Return how many people the policy of its run wants for the amount that was asked for."""
+    """Return how many people its run's policy requires for the requested amount."""
     amount = escalation["amount_minor"]
     if escalation["kind"] != "action" or amount is None:
         return 1
@@ -58,7 +58,7 @@ def _launchers(dump: Dump, run: str | None) -> set[int]:
 
 
 def climbs_once(dump: Dump) -> Iterator[Violation]:
-    """I29: a tier that was silent passes a request on to the next one, and does so once."""
+    """I29: a silent tier passes a request on to the next one, once."""
     for escalation in dump.escalations:
         told = [
             event["facts"]["tier"]

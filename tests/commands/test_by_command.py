@@ -1,4 +1,4 @@
-"""What a command does in a person's name says so: nobody signed in for it."""
+"""Events of commands run in a person's name say that nobody signed in."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def facts(kind: str) -> dict[str, object]:
 def test_a_decision_by_command_is_told_from_one_in_the_browser(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("LOGNAME", "ada")  # what anybody can set is not believed
+    monkeypatch.setenv("LOGNAME", "ada")  # anybody can set it, so it is not believed
     monkeypatch.setenv("USER", "ada")
     waiting = [go(scene.launch()), go(scene.launch())]
     by_command, in_browser = (Escalation.objects.get(run=run) for run in waiting)
@@ -121,7 +121,7 @@ def test_people_work_on_a_request_together_by_command(scene: Scene) -> None:
     for number in ("999", "9" * 30):
         assert f"no escalation {number}" in command("request", "claim", number, "--as", "rita").err
 
-    Escalation.objects.update(claimed_by=finn, claimed_until=at)  # a claim that ran out is none
+    Escalation.objects.update(claimed_by=finn, claimed_until=at)  # an expired claim does not count
     assert "claimed" not in command("request", "wake", str(held.pk), "--as", "rita").out
     Escalation.objects.update(claimed_by=None, claimed_until=None)
 

@@ -1,4 +1,4 @@
-"""Customers and charges come into a book by a table: all of it, once, or nothing."""
+"""A table of customers and charges is imported into a book once, whole or not at all."""
 
 from __future__ import annotations
 

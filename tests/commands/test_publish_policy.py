@@ -1,4 +1,4 @@
-"""A policy version is published from the command line, whole or with additions."""
+"""Publish a policy version from the command line, whole or with additions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What counts as active time, and what the gateway lets be called at all."""
+"""What counts as active time, and which tools the gateway lets through."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from agents.desks.refunds.profiles import STRICT
     [
         ([], 0),
         ([(0, 2), (5, 6)], 3),  # one after the other
-        ([(0, 2), (0, 2), (1, 3)], 3),  # side by side counts once
+        ([(0, 2), (0, 2), (1, 3)], 3),  # concurrent time counts once
         ([(1, 9), (2, 3)], 8),
         ([(5, 6), (0, 2)], 3),  # in whatever order
     ],
@@ -28,8 +28,8 @@ def test_time_counts_once_however_many_are_busy(
     ("tool", "calls_before", "why"),
     [
         ("issue_refund", 0, ""),
-        ("transfer_money", 0, "tool_denied:transfer_money"),  # registered, and not on the list
-        ("send_refund_email", 0, "tool_missing:send_refund_email"),  # on the list, and not here
+        ("transfer_money", 0, "tool_denied:transfer_money"),  # registered, not on the list
+        ("send_refund_email", 0, "tool_missing:send_refund_email"),  # on the list, not registered
         ("issue_refund", 1, "loop_detected:signature_repeat"),
         ("issue_refund", STRICT.max_tool_calls, "max_tool_calls"),
     ],

@@ -1,4 +1,4 @@
-"""What an agent says of a step is read strictly, and what it leaves out counts against it."""
+"""An agent's statements on a step are read strictly; omissions count against it."""
 
 from __future__ import annotations
 

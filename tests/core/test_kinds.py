@@ -1,4 +1,4 @@
-"""The table of what a person can be asked is whole, and the docs show it as it is."""
+"""The table of request kinds is complete, and the docs match it."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_the_docs_show_the_table() -> None:
 
 
 def row(kind: RequestKind) -> str:
-    """Return a kind as a line of the docs' table."""
+    """Return a kind as a row of the docs' table."""
     answers = " / ".join(answer.label for answer in kind.answers)
     asks = re.sub(r"\{(\w+)\}", r"*\1*", kind.asks)
     runs = "yes" if kind.runs_tool else "no"

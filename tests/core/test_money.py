@@ -1,4 +1,4 @@
-"""Amounts: one strict parser for text, one exact door for numbers."""
+"""Amounts: one strict parser for text, one exact conversion for numbers."""
 
 from __future__ import annotations
 

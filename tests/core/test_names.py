@@ -1,4 +1,4 @@
-"""Names that come from elsewhere and may be said to a customer."""
+"""Names from elsewhere that may appear in a message to a customer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When people are notified by their own clock, even in nights when it changes."""
+"""Quiet hours follow each person's clock, also in nights when it changes."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ NIGHT = {"quiet_from": 22 * 60, "quiet_until": 2 * 60 + 30, "digest_at": 2 * 60 
     [
         (Mode.NOW, "Europe/Berlin", "2026-06-01T21:00", "2026-06-02T00:30"),
         (Mode.NOW, "Europe/Berlin", "2026-06-01T12:00", "2026-06-01T12:00"),
-        # From two to three there is no time: half past two is half past three.
+        # The hour from two to three is skipped: half past two is half past three.
         (Mode.NOW, "Europe/Berlin", "2026-03-29T00:45", "2026-03-29T01:30"),
         (Mode.DIGEST, "Europe/Berlin", "2026-03-28T12:00", "2026-03-29T01:30"),
-        # From two to three there is time twice: each round of it is quiet to its own half.
+        # The hour from two to three comes twice: each is quiet until its own half past.
         (Mode.NOW, "Europe/Berlin", "2026-10-25T00:10", "2026-10-25T00:30"),
         (Mode.NOW, "Europe/Berlin", "2026-10-25T00:40", "2026-10-25T00:40"),
         (Mode.NOW, "Europe/Berlin", "2026-10-25T01:10", "2026-10-25T01:30"),

@@ -1,4 +1,4 @@
-"""What is read from outside: JSON, actions, policy documents."""
+"""Reading input from outside: JSON, actions, policy documents."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_a_policy_document_is_read_as_it_was_written(limits: Any) -> None:
     ],
 )
 def test_a_limit_is_read_by_the_name_that_it_had(former: str, now: str) -> None:
-    """Of which a run may still wait under a policy."""
+    """A run may still wait under a policy with the old name."""
     document = STRICT.as_json()
     document[former] = document.pop(now)
 
@@ -138,7 +138,7 @@ def test_a_limit_is_read_by_the_name_that_it_had(former: str, now: str) -> None:
         ({"max_steps": True}, "whole number"),
         ({"max_seconds": float("nan")}, "seconds"),
         ({"auto_limit_minor": 2**53}, "whole number"),
-        ({"escalation_seconds": 10**12}, "a hundred years"),  # no calendar has the day it would end
+        ({"escalation_seconds": 10**12}, "a hundred years"),  # it would end beyond the calendar
         ({"rolling_days": 10**9}, "a hundred years"),
         ({"four_eyes": "yes"}, "true or false"),
         ({"rules": "all"}, "list of names"),

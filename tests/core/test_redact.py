@@ -1,4 +1,4 @@
-"""What is masked, what stays, and that nobody can make it slow."""
+"""What is masked, what stays, and that no text makes it slow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a package offers is found by its name, and a name is given once."""
+"""A package's offers are registered by name, each name once."""
 
 from __future__ import annotations
 

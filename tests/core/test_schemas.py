@@ -1,4 +1,4 @@
-"""The schemas that models get: exact, and within what strict structured output takes."""
+"""The schemas given to models are exact and fit strict structured output."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from agents.core.routes import read_route, route_schema
 from agents.desks.refunds.profiles import REFUND_TOOLS, SPECIALISTS, WORKERS
 from agents.llm.envelope import envelop, unpack
 
-# What strict output takes; https://platform.openai.com/docs/guides/structured-outputs
+# What strict output accepts; https://platform.openai.com/docs/guides/structured-outputs
 TAKEN = {
     *("type", "properties", "required", "additionalProperties", "items", "enum", "anyOf"),
     *("minimum", "maximum", "minItems", "maxItems"),
@@ -26,7 +26,7 @@ DAY = {"report_date": "2026-02-26", "region": "US"}
 
 
 def parts(schema: Any) -> list[dict[str, Any]]:
-    """Return a schema and all that is in it."""
+    """Return a schema with all its subschemas."""
     inside = [*schema.get("properties", {}).values(), *schema.get("anyOf", [])]
     inside += [schema["items"]] if "items" in schema else []
     return [schema, *(part for each in inside for part in parts(each))]

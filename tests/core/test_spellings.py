@@ -1,4 +1,4 @@
-"""However a program spells a text, and whatever follows a card number, nothing personal stays."""
+"""Personal data is masked in every encoding of a text, and whatever follows a card number."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ THREE = [
 
 @st.composite
 def documents(draw: st.DrawFn) -> Any:
-    """Draw bands that can be used, or not."""
+    """Draw bands, valid or invalid."""
     amounts = st.integers(1, 20) | st.none()
     tier = st.fixed_dictionaries(
         {},

@@ -1,4 +1,4 @@
-"""Mail backends that go wrong, and one that looks at the desk while it has the mail."""
+"""Failing mail backends, and one that inspects the desk while a mail is under way."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ seen: list[tuple[str, bool]] = []
 
 @contextmanager
 def refusing(word: str) -> Iterator[int]:
-    """Serve one client on a port, a mail server that answers 550 to this word ("" at once)."""
+    """Serve one client as a mail server that answers 550 to this word ("": at once)."""
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def serve() -> None:
@@ -40,7 +40,7 @@ def refusing(word: str) -> Iterator[int]:
 
 
 class Watching(BaseEmailBackend):
-    """Notes what the rows say, and whether a transaction is open, while the mail leaves."""
+    """Notes the rows, and whether a transaction is open, while the mail leaves."""
 
     def send_messages(self, email_messages: Sequence[EmailMessage]) -> int:
         states = SentMail.objects.values_list("state", flat=True)
@@ -49,14 +49,14 @@ class Watching(BaseEmailBackend):
 
 
 class Broken(BaseEmailBackend):
-    """Loses the connection; whether the mail had left by then, nobody knows."""
+    """Loses the connection, so that nobody knows whether the mail left."""
 
     def send_messages(self, email_messages: Sequence[EmailMessage]) -> int:
         raise ConnectionResetError("the server hung up")
 
 
 class Deadly(BaseEmailBackend):
-    """Ends the worker while it has the mail."""
+    """Ends the worker while a mail is under way."""
 
     def send_messages(self, email_messages: Sequence[EmailMessage]) -> int:
         raise Crash("in the middle of a mail")

@@ -17,7 +17,7 @@ def demo_book() -> Book:
 
 
 def refund(book: Book, **other: Any) -> dict[str, Any]:
-    """Return the arguments of a refund of 500.00 for Anna, but for what is `other`."""
+    """Return the arguments of a refund of 500.00 for Anna, updated by `other`."""
     return {
         "book_id": book.pk,
         "customer_number": 42,
@@ -31,7 +31,7 @@ def refund(book: Book, **other: Any) -> dict[str, Any]:
 
 
 def letter(book: Book, **other: Any) -> dict[str, Any]:
-    """Return the arguments of a mail to Anna about 500.00, but for what is `other`."""
+    """Return the arguments of a mail to Anna about 500.00, updated by `other`."""
     return {
         "book_id": book.pk,
         "customer_number": 42,

@@ -17,7 +17,7 @@ from tests.desk.ordering import AT, charge_of, demo_book, refund
 pytestmark = pytest.mark.django_db
 
 KEYS = st.sampled_from(["a", "b", "c", "d", "e"])
-# Around a third, the half and the whole of the charge, where sums fit or just do not.
+# Around a third, half and all of the charge, where sums just fit or just do not.
 AMOUNTS = st.sampled_from([1, 39999, 40000, 40001, 60000, 119999, 120000, 120001])
 CALLS = st.lists(st.tuples(st.sampled_from(["reserve", "pay", "release"]), KEYS, AMOUNTS))
 

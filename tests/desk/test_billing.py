@@ -1,4 +1,4 @@
-"""Books and what can be read in them: who a customer is, what they paid, how long ago."""
+"""Reading books: who a customer is, what they paid, and how long ago."""
 
 from __future__ import annotations
 

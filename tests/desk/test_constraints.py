@@ -1,4 +1,4 @@
-"""What the desk's tables refuse, whatever the code above them does."""
+"""What the desk's tables refuse, whatever the code does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A mail leaves at most once a key, to one address, and its row is there before it."""
+"""A mail leaves at most once per key, to one address, and after its row is written."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_a_mail_that_broke_off_is_never_sent_again(
 def test_a_mail_server_that_hangs_or_drips_ends_at_a_limit(
     book: Book, settings: Settings, monkeypatch: pytest.MonkeyPatch, answers: str
 ) -> None:
-    """A worker has sixteen threads for tools: a byte now and then must hold none for hours."""
+    """A worker has sixteen threads for tools: a slow server must not hold one for hours."""
     given = manage("diffsettings", "--output=unified", EMAIL_HOST="smtp.example.com").stdout
     [(settings.EMAIL_BACKEND)] = re.findall(r"^\+ EMAIL_BACKEND = '(.+)'", given, re.MULTILINE)
     settings.EMAIL_HOST, settings.EMAIL_USE_TLS = "127.0.0.1", answers == "handshake"
@@ -235,7 +235,7 @@ def test_the_letter_names_the_customer_the_amount_and_the_reference() -> None:
 
 
 def test_a_name_that_holds_a_link_is_in_no_letter() -> None:
-    """A book may hold names that were taken in before they were looked at."""
+    """A book may hold names from before they were checked."""
     text = mail.refund_message(
         name="Anna, see evil.example", amount_minor=80000, currency="USD", reference="rf_42"
     )

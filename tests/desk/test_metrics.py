@@ -1,4 +1,4 @@
-"""The day's numbers: read by source, and not made up where they are missing."""
+"""The day's numbers, read by source; missing ones are not made up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Processes of their own use one key at the same moment: the desk acts once and says so."""
+"""Processes use one key at the same moment: the desk acts once and tells all."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def book() -> Book:
 def test_one_key_for_the_last_cents_pays_once_and_all_are_told(
     book: Book, crowd: Contenders, _round: int
 ) -> None:
-    """The first leaves no room for the others, who want what it has done, not more."""
+    """The first leaves no room, but the others get its result, not a refusal."""
     said = crowd.meet("tests.desk.contenders:pays", [[book.pk, 120000, "one key"]] * 6)
 
     assert said == [Refund.objects.get().reference] * 6
@@ -39,7 +39,7 @@ def test_one_key_for_the_last_cents_pays_once_and_all_are_told(
 def test_one_key_pays_once_where_there_is_room_for_more(
     book: Book, crowd: Contenders, _round: int
 ) -> None:
-    """Who holds an amount and then finds the key used gives the amount back."""
+    """A process that holds an amount and finds the key used releases the amount."""
     said = crowd.meet("tests.desk.contenders:pays", [[book.pk, 10000, "one key"]] * 6)
 
     assert said == [Refund.objects.get().reference] * 6
@@ -68,7 +68,7 @@ def test_a_held_refund_is_either_paid_or_released(
 @pytest.mark.parametrize("_round", range(ROUNDS))
 def test_one_key_sends_one_mail(book: Book, crowd: Contenders, _round: int) -> None:
     """A caller that comes while the mail is being sent cannot know its outcome."""
-    key = str(uuid4())  # the letters of other tests lie in the same folder
+    key = str(uuid4())  # other tests' letters are in the same folder
 
     said = crowd.meet("tests.desk.contenders:mails", [[book.pk, key]] * 6)
 

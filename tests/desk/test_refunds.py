@@ -1,4 +1,4 @@
-"""Hold, pay, give back: each key once, and never more than was paid."""
+"""Hold, pay, release: each key once, and never more than was paid."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A workspace whose policy has the bank, and the means to drive its transfers."""
+"""A workspace with the bank, and helpers to drive its transfers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def bank_scene(**limits: Json) -> Scene:
 
 
 def launch(scene: Scene, number: int) -> Run:
-    """Launch one of the bank's scenarios; a goal of one's own finds no demo model."""
+    """Launch one of the bank's scenarios; the demo model knows no other goals."""
     scenario = DESKS["bank"].scenarios[number]
     return operations.launch(
         workspace=scene.workspace,

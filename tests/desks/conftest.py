@@ -1,4 +1,4 @@
-"""The access desk of docs/desks.md, entered for one test and taken out again."""
+"""The access desk of docs/desks.md, registered for one test."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.desks import page
 
 @pytest.fixture
 def no_desk_left() -> Iterator[None]:
-    """Take out again whatever a test enters."""
+    """Unregister whatever a test registers."""
     tables: list[dict[str, Any]] = [DESKS, SYSTEMS, tools.TOOLS, policies.RULES]
     before = [dict(table) for table in tables]
     yield

@@ -1,4 +1,4 @@
-"""The desk of docs/desks.md: its files as they stand there, and what is typed between them."""
+"""The desk of docs/desks.md: its files, and the commands between them."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _BLOCK = re.compile(r"^```(?:(sh)|python (\S+))\n(.*?)^```$", re.MULTILINE | re.
 
 
 def blocks() -> Iterator[tuple[str, str]]:
-    """Yield each file with the text that is written to its end, and ("", commands), in order."""
+    """Yield each file with the text to append, and ("", commands), in order."""
     for shell, path, text in _BLOCK.findall(PAGE.read_text(encoding="utf-8")):
         yield ("", _here(text)) if shell else (path, text)
 
 
 def _here(commands: str) -> str:
-    """Return commands for the console that stands here, and not where the page has it."""
+    """Return commands with this checkout's path in place of the page's."""
     there = "/srv/opsconsole"
     return commands.replace(f"{there}/.venv/bin/python", sys.executable).replace(there, str(ROOT))
 
@@ -32,7 +32,7 @@ def package() -> str:
 
 
 def files() -> dict[str, str]:
-    """Return the text of every file of the desk, parts with two empty lines between them."""
+    """Return the text of every file of the desk, its parts two empty lines apart."""
     parts: dict[str, list[str]] = {}
     for path, text in blocks():
         if path:
@@ -41,7 +41,7 @@ def files() -> dict[str, str]:
 
 
 def write(place: Path) -> None:
-    """Write the desk, without what is typed."""
+    """Write the desk's files without running the commands."""
     for path, text in files().items():
         (place / path).parent.mkdir(exist_ok=True)
         (place / path).write_text(text, encoding="utf-8")

@@ -122,7 +122,7 @@ def test_nobody_widens_what_was_asked(scene: Scene, access: Desk, patch: dict[st
 
 
 def test_what_a_person_left_is_judged_once_more(scene: Scene, access: Desk) -> None:
-    """Between the yes and the call Noor has left: the policy is asked with fresh facts."""
+    """Noor leaves between approval and call: the policy judges fresh facts."""
     run = go(launch(scene, access))
     decide(scene, run, {"until": day(14)})
     from acme_access import directory

@@ -48,7 +48,7 @@ def scene(no_desk_left: None) -> Scene:
 
 
 def desk_of(named: dict[str, Open]) -> Desk:
-    """Return a desk whose one tool has these arguments, and asks a person of every call."""
+    """Return a desk whose only tool has these arguments and always asks a person."""
     number = next(numbers)
     desk = Desk(name=f"any{number}", title="Any", subject=Subject("one", find={"it": {}}.get))
     hints = {"who": str, **{name: one.hint for name, one in named.items()}}
@@ -136,12 +136,12 @@ def post_changes(client: Client, held: Escalation, changes: dict[str, str]) -> t
     return answered.status_code, answered.text
 
 
-# What a form, a sentence and a reply have names of their own for.
+# Names that forms, sentences and replies use themselves.
 NAMES = st.sampled_from(["verdict", "csrfmiddlewaretoken", "before", "tool"])
 
 
 def is_kept(named: dict[str, Open]) -> bool:
-    """Tell whether nothing of it looks like a secret: a day beside the name of a token does."""
+    """Tell whether nothing in it looks like a secret, as a day beside a token's name does."""
     each = [json.dumps({name: v}) for name, one in named.items() for v in (one.asked, one.inside)]
     return all(mask(text, ()) == text for text in each)
 
@@ -151,7 +151,7 @@ def is_kept(named: dict[str, Open]) -> bool:
 @settings(
     max_examples=6,
     deadline=None,
-    phases=[Phase.generate],  # to shrink an example takes minutes of a database
+    phases=[Phase.generate],  # shrinking an example takes minutes
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 def test_any_tool_is_shown_and_changed_alike_everywhere(
@@ -167,7 +167,7 @@ def test_any_tool_is_shown_and_changed_alike_everywhere(
 
     asked = {"who": "it", **{name: one.asked for name, one in named.items()}}
     read = [in_words(value, schemas[name]) for name, value in asked.items()]
-    assert sorted(shown.values) == sorted(read)  # each once; PostgreSQL has an order of its own
+    assert sorted(shown.values) == sorted(read)  # PostgreSQL orders JSON keys differently
     fields = {f"set.{name}" + (f".{one.part}" if one.part else "") for name, one in named.items()}
     assert shown.fields.keys() == fields
     assert "That is what the agent asked for" in post_changes(client, held, shown.fields)[1]
@@ -210,12 +210,12 @@ def test_a_text_that_would_be_masked_is_refused(scene: Scene) -> None:
     decide(scene, held, {"note": "for Anna's fair"})
     run = go(held.run)
     assert run.effects.get().args["note"] == "for Anna's fair"
-    # What the tool returns has the desk's own keys, for the model and for whoever reads the result.
+    # The tool's result keeps the desk's own keys.
     done = {"status": "ok", "left_minor": 7}
     assert result(run)["history"][0]["observation"] == done
     asked = run.steps.filter(kind="ask").latest("position").asked
     assert asked["inputs"]["state_summary"]["last_step"]["observation"] == done
-    # A run whose questions are older is told what it was told, to its end.
+    # A run with older questions keeps them to its end.
     before = brief_of(Run(desk=run.desk, question_version=1, policy=run.policy))
     assert before.as_models_see(done) == {"status": "ok", "left_usd": 0.07}
 

@@ -66,7 +66,7 @@ def test_what_a_person_set_names_nothing_elsewhere() -> None:
     assert ledger_of(run, transfer("P-101")).origin("amount") is Origin.NOBODY
 
 
-@pytest.mark.breaks("I8", "I32")  # calls of which nobody knows the end are put there by hand
+@pytest.mark.breaks("I8", "I32")  # calls with an unknown outcome are inserted by hand
 def test_what_is_under_way_counts_as_done() -> None:
     run = go(launch(bank_scene(), PAID_AT_ONCE))
     asked = ledger_of(run, transfer("P-101", "480.00"))
@@ -87,7 +87,7 @@ def test_what_is_under_way_counts_as_done() -> None:
     assert later.count("transfer_money", by="workspace", days=1) == 0
 
 
-@pytest.mark.breaks("I2", "I4")  # a bank that pays in dollars is none of ours
+@pytest.mark.breaks("I2", "I4")  # not our bank: it pays in dollars
 def test_currencies_are_not_added() -> None:
     run = go(launch(bank_scene(), PAID_AT_ONCE))
     Effect.objects.filter(run=run).update(currency="USD")
@@ -122,7 +122,7 @@ def test_a_key_pays_what_it_was_held_for_and_once() -> None:
 
 def test_what_a_transfer_holds_is_free_again_once_it_is_given_up() -> None:
     run = launch(bank_scene(), PAID_AT_ONCE)
-    with transaction.atomic():  # as that of an intent, which what cannot be held does not end
+    with transaction.atomic():  # as an intent does; a failed hold does not end the run
         TOOL.hold(call(run, "first"), args_of("4000.00"))
         TOOL.hold(call(run, "second"), args_of("4000.00"))
 
@@ -156,7 +156,7 @@ def test_a_transfer_of_nothing_is_blocked(amount: str) -> None:
         ("EUR 120", []),
         ("JPY 1,200", ["JPY 1,200"]),
         ("JPY 1,200.00", []),
-        ("BHD 1.200", ["BHD 1.200"]),  # and not a thousand times as much
+        ("BHD 1.200", ["BHD 1.200"]),  # not a thousand times as much
         ("BHD 1,200", ["BHD 1,200.000"]),
         ("BHD 1200", ["BHD 1,200.000"]),
         ("1,200.000 BHD", ["BHD 1,200.000"]),

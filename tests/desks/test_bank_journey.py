@@ -45,7 +45,7 @@ def test_transfers_are_lowered_put_off_and_refused() -> None:
         press("with these changes", "EUR 1,950.00")
 
         open_card(runs[2])
-        expect(rita.locator("#dform [data-change]")).to_have_count(0)  # as asked, or not at all
+        expect(rita.locator("#dform [data-change]")).to_have_count(0)  # as requested, or not at all
         rita.keyboard.press("r")
         rita.locator("#refusal").fill("nobody knows them")
         press("Reject and end the run", "ejected")

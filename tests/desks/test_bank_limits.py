@@ -1,4 +1,4 @@
-"""Caps of a day and people's own limits, in the desk's currency and in no other."""
+"""Daily caps and people's own limits, in the desk's currency only."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both, pytest.
 
 
 def under(scene: Scene, **caps: Any) -> None:
-    """Have new runs follow the policy with other caps of the bank."""
+    """Publish the policy with other caps for the bank."""
     policy = Workspace.objects.get(pk=scene.workspace.pk).policy
     assert policy is not None
     document = json.loads(json.dumps(policy.document))
@@ -128,7 +128,7 @@ def test_a_person_grants_up_to_their_own_limit_and_what_they_granted_counts(
     assert [amount for _, amount in postings(go(large))] == [70000]
     call_command("verify_audit", stdout=StringIO())
 
-    # A tool that names no resource is counted on its subject, and on nobody else's.
+    # A tool without a resource is counted on its subject only.
     monkeypatch.setitem(DESKS["bank"].tools, "transfer_money", replace(tool, resource=""))
     runs = [go(launch(scene, FIRST_PAYMENT)) for _ in range(2)]
     Run.objects.filter(pk__in=[run.pk for run in runs]).update(book_id=large.book_id)
@@ -180,7 +180,7 @@ def test_a_limit_in_one_currency_is_none_of_another() -> None:
     assert "may grant nothing in EUR (limited: USD 5,000.00)" in set_limit("none", *IN_EUR)
     assert "any amount" in set_limit("none", "--desk", "bank", "--currency", "USD")
     assert decide(scene, run).state == "approved"
-    decide(scene, go(launch(scene, NEW_PAYEE)))  # of no money, and so of no limit
+    decide(scene, go(launch(scene, NEW_PAYEE)))  # without money, so without a limit
 
 
 def test_what_one_person_grants_in_a_day_has_a_cap() -> None:

@@ -1,4 +1,4 @@
-"""A desk's own books are compared with the ledger: what is forged, missing or doubled is named."""
+"""A desk's books are compared with the ledger: forged, missing and doubled rows are named."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def test_what_was_called_stays_proved_where_a_tool_takes_other_arguments_or_is_g
     tools, name = DESKS["bank"].tools, "transfer_money"
 
     def transfer_money(call: Any, *, account: str, amount: Money, reason: str) -> Json:
-        """Send money otherwise."""
+        """A payment tool under another name."""
 
     other = arguments_of(transfer_money)
     monkeypatch.setitem(tools, name, replace(tools[name], arguments=other))

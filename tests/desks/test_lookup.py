@@ -1,4 +1,4 @@
-"""A desk's look-up on another machine: before any lock, repeated when it is old."""
+"""A desk's remote look-up runs before any lock and is repeated once it is old."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Seen:
 
 
 class Directory:
-    """Another machine; its answer needs the very rows that an intent locks."""
+    """Another machine, whose answer needs the rows that an intent locks."""
 
     def __init__(self) -> None:
         self.is_up, self.employed, self.asked = True, True, 0
@@ -70,7 +70,7 @@ def test_it_is_asked_without_a_lock_and_kept_with_its_time(
     kept = review["facts"]["lookup"]
     assert kept["value"] == {"employed": True}
     assert kept["at"] <= timezone.now().isoformat()
-    assert directory.asked == 3  # for each time that a worker takes it up, and for the decision
+    assert directory.asked == 3  # for each claim by a worker, and for the decision
 
 
 def test_what_has_changed_since_the_decision_is_seen_before_the_call(

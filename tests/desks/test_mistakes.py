@@ -1,4 +1,4 @@
-"""What a newcomer's functions do wrong while runs are under way: each comes to a sentence."""
+"""Mistakes in a newcomer's functions during runs: each is reported in a sentence."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def scene(no_desk_left: None) -> Scene:
 
 
 def launch(scene: Scene, place: Path, monkeypatch: pytest.MonkeyPatch, old: str, new: str) -> Run:
-    """Launch the skeleton's scenario, with what a newcomer wrote in place of a part of it."""
+    """Launch the skeleton's scenario with a newcomer's code in place of a part."""
     text = startdesk.fill("desk.py.txt", WORDS)
     assert old in text
     (place / "samples").mkdir()

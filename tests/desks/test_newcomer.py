@@ -1,4 +1,4 @@
-"""What a newcomer gets wrong in a desk: nothing starts, and one sentence names file and line."""
+"""Mistakes in a newcomer's desk: nothing starts, and a sentence names file and line."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from opsconsole.environment import Environment
 
 TYPED = "send_samples: weight cannot be of type"
 LIMIT = ' = limit(Pieces(5), "Most samples without approval", "More wait for a person.")'
-# What is changed in the skeleton, and what the sentence says of it.
+# Each change to the skeleton, with the sentence that it leads to.
 WRONG: list[tuple[str, str, str]] = [
     ("pieces: Pieces) ->", "pieces: Pieces, weight: float) ->", f"{TYPED} float: take str, int"),
     ("pieces: Pieces) ->", "pieces: Pieces, weight: object) ->", f"{TYPED} object: take str"),

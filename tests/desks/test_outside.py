@@ -34,7 +34,7 @@ GOAL = "Give Noor editor on billing until the end of the quarter; she covers for
 
 @dataclass(frozen=True)
 class Company:
-    """What the page's reader has in the end: a folder, a console that is served, its people."""
+    """What a reader of the page ends up with: a folder, a running console, its people."""
 
     folder: Path
     console: Installation
@@ -54,7 +54,7 @@ class Company:
 
 @pytest.fixture(scope="module")
 def company(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Company]:
-    """Type what the page says, in an empty folder; its last command serves until Ctrl-C."""
+    """Run the page's commands in an empty folder; the last one serves until Ctrl-C."""
     place, port = tmp_path_factory.mktemp("company"), free_port()
     written: set[str] = set()
     typed = ""
@@ -149,7 +149,7 @@ def test_a_date_is_moved_nearer_and_access_is_granted_once(company: Company) -> 
             f"Noor Haddad (Billing) has editor on billing until {in_words(nearer)}"
         )
         expect(omar.locator("#run")).to_contain_text("rita: adjusted")
-        omar.reload()  # what was folded in stays so while the page is open
+        omar.reload()  # folded sections stay folded while the page is open
         diff = omar.get_by_role("row", name="Until")
         expect(diff).to_contain_text(in_words(asked))
         expect(diff).to_contain_text(f"{in_words(nearer)}rita")
@@ -180,7 +180,7 @@ def test_a_role_is_lowered_with_javascript_off(company: Company) -> None:
         rita = company.page_of(browser, "rita", script=False)
         row = rita.locator(".qlist a", has_text="Noor Haddad (Billing)")
 
-        until(lambda: company.console.sql(OPEN) == [(1,)])  # nothing is live without a script
+        until(lambda: company.console.sql(OPEN) == [(1,)])  # no live updates without JavaScript
         rita.goto(f"{company.site}/approvals/")
         row.click()
         rita.locator(".dform input[value=adjust]").check(force=True)

@@ -1,4 +1,4 @@
-"""A desk of one's own in one command: its test is green and its scenario runs, as written."""
+"""startdesk makes a desk whose test passes and whose scenario runs unchanged."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ operations.launch(
 
 
 def in_folder(place: Path, *command: str, **settings: str) -> Ended:
-    """Run Python in a folder, with an environment that knows nothing of this suite."""
+    """Run Python in a folder, without this suite's environment."""
     own = Installation(place / "data", f"sqlite:///{place}/data/opsconsole.sqlite3", settings)
     ended = subprocess.run(
         [sys.executable, *command],

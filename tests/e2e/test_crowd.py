@@ -1,4 +1,4 @@
-"""Fifty browsers at once on SQLite, which has one writer: all are served, none is sent away."""
+"""Fifty browsers at once on SQLite, which has one writer: all are served."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BROWSERS, TURNS, ASKED = 50, 2, 10
 
 
 class Browser:
-    """One person's browser: it loads a form, and sends it."""
+    """A person's browser, which loads a form and sends it."""
 
     def __init__(self, site: str, cookie: str) -> None:
         self.site, self.cookie = urlsplit(site).netloc, cookie

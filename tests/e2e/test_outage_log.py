@@ -1,4 +1,4 @@
-"""While the database is away, worker and web say so in a few lines, not in thousands."""
+"""During a database outage, worker and web log a few lines, not thousands."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_a_worker_without_a_database_says_so_in_a_few_lines(dispatch: str, tmp_p
         text=True,
     )
     assert child.stderr is not None
-    first = child.stderr.readline()  # it is at work, and has found no database
+    first = child.stderr.readline()  # it works, and has found no database
     time.sleep(AWAY)
     child.terminate()
     said = first + child.communicate(timeout=LONGEST)[1]

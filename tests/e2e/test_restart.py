@@ -1,4 +1,4 @@
-"""PostgreSQL goes down under a worker and the pages, and comes back: nothing is lost or doubled."""
+"""PostgreSQL restarts under a worker and the pages: nothing is lost or doubled."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ pytestmark = [
     pytest.mark.skipif(clusters.programs() is None, reason="PostgreSQL's server is not installed"),
 ]
 
-KEPT = "600"  # seconds: pages have connections that are there when they are cut
+KEPT = "600"  # seconds: pages have open connections to cut
 
 
 @pytest.fixture(scope="module")
 def migrated_cluster() -> Iterator[clusters.Cluster]:
-    """Keep a server whose one database has our tables, to be copied."""
+    """Run a server with one migrated database, to be copied."""
     with clusters.cluster() as cluster:
         to = {"DATABASE_URL": cluster.url(), "OPSCONSOLE_DISPATCH": "procrastinate"}
         with running("manage.py", "migrate", "--verbosity", "0", **to) as child:
@@ -51,7 +51,7 @@ def dispatch(request: pytest.FixtureRequest, settings: Any) -> str:
 
 @pytest.fixture
 def own(migrated_cluster: clusters.Cluster, dispatch: str) -> Iterator[clusters.Cluster]:
-    """Point this test and its processes at a database on a server of their own."""
+    """Point this test and its processes at a database on their own server."""
     migrated_cluster.create(dispatch, like=clusters.USER)
     given = connection.settings_dict
     kept = dict(given)
@@ -75,7 +75,7 @@ def status(site: str, user: User, path: str) -> int:
 
 
 class Thinking(Session):
-    """A script whose second answer comes when it may."""
+    """A script whose second answer is held until the test allows it."""
 
     def __init__(self, name: str, script: list[str], may_go_on: Event) -> None:
         super().__init__(name, script)
@@ -90,7 +90,7 @@ class Thinking(Session):
 
 def restart(cluster: clusters.Cluster) -> None:
     cluster.restart()
-    connection.close()  # the test's own, which was cut as well
+    connection.close()  # the test's own connection was cut too
 
 
 def test_a_database_that_restarts_under_a_run_loses_and_doubles_nothing(

@@ -1,4 +1,4 @@
-"""Several hosts, as far as one machine can show it: a web process, three workers, PostgreSQL."""
+"""Several hosts, simulated on one: a web process, three workers, PostgreSQL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A database that takes what it is sent and says nothing more, as behind a firewall that drops."""
+"""A database that stops answering, as behind a firewall that drops packets."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WORKERS = "SELECT count(*) FROM agents_worker"
 
 
 class Wire:
-    """A way to the server that carries everything, until it is cut without a word."""
+    """A proxy to the server, which goes silent when cut."""
 
     def __init__(self, host: str, port: int) -> None:
         self.far = (host, port)

@@ -21,7 +21,7 @@ from tests.e2e.workers import PATIENCE, SCRIPT, has_state, settings_of, until
 from tests.engine.scene import Scene, fresh, mails, payments, recover, set_scene
 from tests.processes import ROOT, environment, running
 
-# By polling on SQLite, by procrastinate on PostgreSQL; its claims by polling are in the races.
+# Polling on SQLite, procrastinate on PostgreSQL; the races cover polling there.
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
 
@@ -116,7 +116,7 @@ def test_a_worker_that_was_frozen_past_its_lease_writes_nothing_more(
             until(has_state(run, RunState.WAITING))
         events = run.events.count()
         os.kill(frozen.pid, signal.SIGCONT)
-        time.sleep(0.2)  # long enough for what it would write
+        time.sleep(0.2)  # long enough for it to write
 
     assert run.events.count() == events
     assert fresh(run).state == RunState.WAITING

@@ -22,9 +22,9 @@ PATIENCE = 120.0  # seconds, on a busy machine
 
 
 def settings_of(model: ReplayServer, **more: str) -> dict[str, str]:
-    """Return a worker's environment: the scripted model, and leases that nobody loses by chance.
+    """Return a worker's environment: the scripted model, and leases too long to be lost.
 
-    What a worker that died has taken, `recover` brings back.
+    `recover` brings back the runs of a dead worker.
     """
     return {
         "OPENAI_BASE_URL": model.base_url("refund"),
@@ -35,7 +35,7 @@ def settings_of(model: ReplayServer, **more: str) -> dict[str, str]:
 
 
 def until(condition: Callable[[], bool]) -> None:
-    """Wait until something is so; fail when it takes too long."""
+    """Wait until a condition holds; fail after too long."""
     end = time.monotonic() + PATIENCE
     while not condition():
         assert time.monotonic() < end, "it took too long"

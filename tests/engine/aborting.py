@@ -1,4 +1,4 @@
-"""Break off what writes to the database before its n-th write, on every connection there is."""
+"""Abort before the n-th database write, on any connection."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ def _execute_watched(execute: Any, sql: str, params: Any, many: bool, context: A
 
 
 def _watch(connection: Any, **_: Any) -> None:
-    # A thread keeps its connection object when the connection itself is closed.
+    # A thread keeps its connection object after the connection is closed.
     if _execute_watched not in connection.execute_wrappers:
         connection.execute_wrappers.append(_execute_watched)
 
 
 @contextmanager
 def breaking(number: int, error: Callable[[], BaseException]) -> Iterator[Breaking]:
-    """Break off at the `number`-th write while the block runs, also on threads' connections."""
+    """Abort the `number`-th write within the block, including those on other threads."""
     global _breaking
     connection_created.connect(_watch)
     _watch(connection)

@@ -1,4 +1,4 @@
-"""Stand between us and PostgreSQL, and lose its answer to a commit."""
+"""A proxy to PostgreSQL that loses the answer to a commit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CHUNK = 65536
 
 
 class Proxy:
-    """Passes bytes to and fro. The answer to the n-th commit since `arm` is lost."""
+    """Passes bytes both ways, but loses the answer to the n-th commit since `arm`."""
 
     def __init__(self, host: str, port: int) -> None:
         self.server = (host, port)
@@ -47,7 +47,7 @@ class Proxy:
                         return
                     (server if ready is client else client).sendall(data)
                     if ready is client and data.endswith(COMMIT) and self._is_due():
-                        server.recv(CHUNK)  # it is committed, and we alone know
+                        server.recv(CHUNK)  # it is committed, and only the proxy knows
                         return
 
     def _is_due(self) -> bool:
@@ -61,7 +61,7 @@ class Proxy:
 
 @contextmanager
 def between() -> Iterator[Proxy]:
-    """Lead every new connection of this process through a proxy while the block runs."""
+    """Route this process's new connections through a proxy within the block."""
     given = connection.settings_dict
     kept = dict(given)
     proxy = Proxy(given["HOST"], int(given["PORT"]))

@@ -1,4 +1,4 @@
-"""Make a worker die where a test wants it, and remember where one has died."""
+"""Make a worker die at a crash point, and remember which points were used."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.engine.memory import Crash
 from tests.engine.scene import fresh, go, has_ended, recover
 from tests.whole import died_at
 
-# What a run passes that asks a model, calls a tool and commits, however it goes about it.
+# Passed by every run that asks a model, calls a tool and commits.
 AROUND_CALLS_AND_COMMITS = {
     *("model.before_call", "model.after_call"),
     *("gateway.before_call", "gateway.after_call"),
@@ -22,9 +22,9 @@ AROUND_CALLS_AND_COMMITS = {
 
 
 def die_at(number: int, *, only: str = "") -> None:
-    """Die when a crash point is reached for the `number`-th time, and never again.
+    """Die once, when a crash point is reached for the `number`-th time.
 
-    `only` counts one point; else all of them count.
+    With `only`, count that point alone.
     """
     crashpoints.watch(_dying(number, only))
 
@@ -43,7 +43,7 @@ def _dying(number: int, only: str) -> Callable[[str], None]:
 
 
 def to_the_end(run: Run, decide: Callable[[Run], object] | None = None) -> None:
-    """Work, decide what waits for a person, and recover until the run has ended."""
+    """Drive, decide and recover a run until it has ended."""
     for _ in range(12):
         try:
             if go(run).state == RunState.WAITING and decide:
@@ -56,7 +56,7 @@ def to_the_end(run: Run, decide: Callable[[Run], object] | None = None) -> None:
 
 
 def result_and_steps(run: Run) -> dict[str, Any]:
-    """Return what a run came to, and its steps; those side by side end in any order."""
+    """Return a run's outcome and its steps; parallel steps end in any order."""
     keys = sorted(run.steps.values_list("key", flat=True))
     return {**results.result(fresh(run)), "run_id": "", "steps": keys}
 
@@ -66,9 +66,9 @@ def die_everywhere(
     ending: Callable[[Run], Any],
     decide: Callable[[Run], object] | None = None,
 ) -> tuple[list[str], Any]:
-    """Let a run end undisturbed, then let one die at each crash point that the first passed.
+    """Let one run end undisturbed, then one die at each crash point that the first passed.
 
-    Every one has to have the same `ending`. Return the points, and that ending.
+    All must have the same `ending`. Return the points and the ending.
     """
     points: list[str] = []
     crashpoints.watch(points.append)

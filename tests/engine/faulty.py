@@ -28,7 +28,7 @@ from agents.models import Endpoint, Run
 from tests.engine.scene import claimable_runs
 from tests.llm.asking import send, serving
 
-LONG = 30.0  # seconds that a server hangs which nobody waits for
+LONG = 30.0  # seconds that a server hangs; nobody waits so long
 Said = Callable[[str, Json], str]  # (role, inputs): the text of the answer
 
 
@@ -39,12 +39,12 @@ def as_demo(role: str, inputs: Json) -> str:
 
 @dataclass
 class FaultyServer:
-    """What the server does now; `fault` is "" while it is well."""
+    """How the server behaves now; `fault` is "" while it works."""
 
     fault: str = ""
     retry_after: str = "2"
     says: Said = as_demo
-    seconds: float = 0.0  # that an answer takes
+    seconds: float = 0.0  # seconds per answer
     calls: list[str] = field(default_factory=list)  # the fault of each call
     bodies: list[Json] = field(default_factory=list)
 
@@ -88,7 +88,7 @@ class FaultyServer:
 
 @contextmanager
 def faulty_server(*, timeout: float = 0.3, **named: Any) -> Iterator[FaultyServer]:
-    """Serve while the block runs, as the server that the settings name."""
+    """Serve within the block, at the address in the settings."""
     server = FaultyServer(**named)
 
     with (
@@ -101,7 +101,7 @@ def faulty_server(*, timeout: float = 0.3, **named: Any) -> Iterator[FaultyServe
 
 
 def advance_all(runs: Iterable[Run]) -> list[Run]:
-    """Advance those that can be claimed side by side, as one worker would; return all of them."""
+    """Advance the claimable runs concurrently, like a worker; return all of them."""
     asked = list(runs)
 
     async def once() -> None:
@@ -118,7 +118,7 @@ def advance_all(runs: Iterable[Run]) -> list[Run]:
 
 
 def let_time_pass() -> None:
-    """Let every rest and every wait be over, by moving what the rows say."""
+    """End every rest and wait by moving the times in the rows."""
     past = timezone.now() - timedelta(seconds=1)
     Endpoint.objects.filter(rests_until__isnull=False).update(rests_until=past)
     Run.objects.filter(state=RunState.QUEUED, wake_at__isnull=False).update(wake_at=past)

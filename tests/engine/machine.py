@@ -1,6 +1,6 @@
-"""Everything that can happen to runs, in any order, drawn by a seed and by weights.
+"""Everything that can happen to runs, in random order, drawn with a seed and weights.
 
-The engine, the desk, the policy and the demo model are the real ones. The clock of whoever acts
+Engine, desk, policy and demo model are real. The clock of whoever acts
 can be moved; leases and expiry use the database's.
 """
 
@@ -54,7 +54,7 @@ GOALS = (
 )
 # Above USD 1,100.00 two of finance decide (Finn and Faye); above 500.00 Lena, who leads, may too.
 PEOPLE = ("finn", "faye", "lena", "rita", "omar", "eve", "ada")
-ROUNDS = 30  # more than any run takes to end once nothing happens to it any more
+ROUNDS = 30  # more than an undisturbed run takes to end
 SEEN = ("state", "stop_reason", "outcome", "ended_at", "steps__count")  # of a run that has ended
 REFUSALS = (operations.Refused, operations.AlreadyDecided, operations.Claimed)
 _real_now = timezone.now
@@ -65,7 +65,7 @@ class Engine:
 
     def __init__(self, seed: int) -> None:
         protection.unprotect(connection)
-        call_command("flush", interactive=False, verbosity=0)  # and the triggers are back
+        call_command("flush", interactive=False, verbosity=0)  # with the triggers again in place
         tiered = set_tiered()
         self.scene = tiered.scene
         self.people = {name: getattr(tiered, name) for name in ("finn", "faye", "lena", "ada")}
@@ -78,9 +78,9 @@ class Engine:
         self.deaths = Counter[str]()
 
     def live(self, steps: int) -> Counter[str]:
-        """Do this many things, then let all come to an end. Return what the record tells of.
+        """Perform this many actions, then finish all runs. Return what the record holds.
 
-        That is how often each kind of event and each state of a request came.
+        That is a count of event kinds and of request states.
         """
         rules = [getattr(self, name) for name in WEIGHTS]
         with mock.patch("django.utils.timezone.now", self.now):
@@ -97,19 +97,19 @@ class Engine:
         return _real_now() + self.ahead
 
     def a_run(self) -> Run:
-        """Return a run, most often one of the newest: the oldest have ended."""
+        """Return a run, preferring the newest, as the oldest have ended."""
         if not self.runs:
             self.launch()
         return self.chance.choice(self.runs[-4:] if self.chance.random() < 0.8 else self.runs)
 
     def a_request(self, *, seconded: bool = False) -> Escalation | None:
-        """Return a request that waits, or that waits for a second yes, if there is one."""
+        """Return a waiting request, or one waiting for a second approval, if any."""
         waiting = still_open().select_related("run", "approval")
         found = list(waiting.exclude(approval=None) if seconded else waiting)
         return self.chance.choice(found) if found else None
 
     def perhaps(self, run: Run) -> None:
-        """Let a worker go on with a run, at once, later, or once its charge has shrunk or gone."""
+        """Let a worker continue a run: now, later, or after its charge shrank or vanished."""
         when = self.chance.random()
         if when < 0.15:
             self.refund_elsewhere(run)
@@ -117,7 +117,7 @@ class Engine:
             go(run)
 
     def launch_run(self, goal: tuple[str, str]) -> Run:
-        self.scene.workspace.refresh_from_db()  # for the policy of now
+        self.scene.workspace.refresh_from_db()  # under the current policy
         self.runs.append(self.scene.launch(goal[1], pattern=goal[0]))
         return self.runs[-1]
 
@@ -132,7 +132,7 @@ class Engine:
         go(self.a_run())
 
     def deliver_twice(self) -> None:
-        """One job comes again, also long after its run has ended."""
+        """Deliver a job twice, even long after its run has ended."""
         run = self.a_run()
         events = [go(run).event_count, go(run).event_count]
         if fresh(run).state in (RunState.WAITING, *ENDED):
@@ -148,7 +148,7 @@ class Engine:
         crashpoints.watch(None)
 
     def take_over(self) -> None:
-        """A second worker takes a run while the first still believes it has it."""
+        """Let a second worker take a run that the first still drives."""
         run, number = self.a_run(), self.chance.randint(1, 12)
         crashpoints.watch(nth(number, lambda: in_thread(lambda: overtake(run))))
         go(run)
@@ -159,7 +159,7 @@ class Engine:
         sweep()
 
     def decide(self) -> None:
-        """Anyone gives any answer, even to requests decided long ago."""
+        """Give any answer in anyone's name, even to a request decided long ago."""
         for escalation in Escalation.objects.filter(run=self.a_run()).order_by("pk"):
             say = self.chance.choice(("yes", "part", "more", "no", "back"))
             amount = self.chance.choice((1, 50000, 80001)) if say == "part" else None
@@ -167,7 +167,7 @@ class Engine:
             self.answer(escalation, who, say, 10**10 if say == "more" else amount)
 
     def approve(self) -> None:
-        """Two people approve the same terms, or one of them does and the other comes later."""
+        """Let two people approve the same terms, or only the first of them."""
         if request := self.a_request():
             amount = self.chance.choice((None, None, 50000, 80000))
             for who in self.chance.sample(PEOPLE[:3], self.chance.choice((1, 1, 2))):
@@ -201,7 +201,7 @@ class Engine:
             )
 
     def leave_finance(self) -> None:
-        """Who said the first yes is of finance no more when the second comes."""
+        """Remove the first approver from finance before the second approves."""
         if request := self.a_request():
             about: Any = {"workspace": self.scene.workspace, "slug": "finance", "at": self.now()}
             finn = [self.people["finn"]]
@@ -217,7 +217,7 @@ class Engine:
             self.perhaps(request.run)
 
     def be_silent(self) -> None:
-        """A tier does not answer in time, and the next one is asked."""
+        """Let a tier miss its deadline, so that the next one is asked."""
         climbing = still_open().exclude(climbs_at=None)
         if not climbing.exists():
             go(self.launch_run(GOALS[1]))
@@ -230,7 +230,7 @@ class Engine:
             operations.cancel(run_id=self.a_run().pk, **about)
 
     def kill_switch(self) -> None:
-        """Press it, let something happen to what it stops, and release it, or on trial only."""
+        """Press the switch, act on what it stops, and release it fully or on trial."""
         self.press(SwitchStage.ON)
         for rule in self.chance.choices((self.approve, self.work, self.launch), k=2):
             rule()
@@ -253,7 +253,7 @@ class Engine:
         Workspace.objects.filter(pk=workspace.pk).update(policy=version)
 
     def shrink(self) -> None:
-        """What was allowed is refunded elsewhere before it is carried out."""
+        """Refund an approved amount elsewhere before the run carries it out."""
         if request := self.a_request():
             for who in PEOPLE[:2]:
                 self.answer(request, who, "yes")
@@ -284,7 +284,7 @@ class Engine:
             assert self.ended.setdefault(key, seen) == seen
 
     def to_the_end(self) -> None:
-        """Let everything come to its end: nothing is stuck, held or unknown."""
+        """Finish everything and check that nothing is stuck, held or unknown."""
         self.ahead = timedelta()
         for stage in (SwitchStage.TRIAL, SwitchStage.OFF):
             self.press(stage)
@@ -308,7 +308,7 @@ class Engine:
         assert list(copies.copy_is_whole(table, dump)) == []
 
 
-# How often each of it is drawn. Runs that wait for people are what most of it is about.
+# The weight of each action; most are about runs that wait for people.
 WEIGHTS = {
     "launch": 16,
     "launch_on_the_same_charges": 4,
@@ -338,7 +338,7 @@ def still_open() -> QuerySet[Escalation]:
 
 
 def nth(number: int, work: Callable[[], object]) -> Callable[[str], None]:
-    """Return a hook that does `work` when a crash point is reached for the `number`-th time."""
+    """Return a hook that calls `work` at the `number`-th crash point."""
     left = [number]
 
     def hook(name: str) -> None:
@@ -350,7 +350,7 @@ def nth(number: int, work: Callable[[], object]) -> Callable[[str], None]:
 
 
 def overtake(run: Run) -> None:
-    """Let the run's lease run out and drive it elsewhere. Its own bells reach nobody."""
+    """Expire the run's lease and drive it elsewhere; its own bells reach nobody."""
 
     let_leases_run_out()
     sweep()
@@ -358,6 +358,6 @@ def overtake(run: Run) -> None:
 
 
 def let_leases_run_out() -> None:
-    """End every lease by the database's clock, whatever the clock of the worker says."""
+    """Expire every lease by the database's clock, whatever the worker's clock says."""
     running = Run.objects.filter(state=RunState.RUNNING)
     running.update(lease_ends_at=_real_now() - timedelta(minutes=1))

@@ -1,4 +1,4 @@
-"""A world in memory for the pure loop: scripted replies, and a crash at any write."""
+"""An in-memory journal for the loop: scripted replies, and a crash at any write."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from agents.engine.journal import WaitsForPerson
 
 
 class Crash(BaseException):
-    """The process died here."""
+    """The simulated end of the process."""
 
 
 class MemoryWorld:
-    """Steps in a dict. `perform` answers requests; the same key has one effect."""
+    """Keeps steps in a dict. `perform` answers requests, with one effect per key."""
 
     def __init__(self, perform: Callable[[str, Request], Json]) -> None:
         self.perform = perform
         self.steps: dict[str, tuple[str, Reply | None]] = {}
         self.waiting: dict[str, Escalate] = {}
-        self.done: dict[str, Json] = {}  # the world outside: what took effect, by key
+        self.done: dict[str, Json] = {}  # external effects by key
         self.calls: list[str] = []
         self.writes = 0
         self.crash_at: int | None = None
@@ -51,7 +51,7 @@ class MemoryWorld:
         return reply
 
     async def keep(self) -> None:
-        """Nothing to do: a write here is there at once."""
+        """Do nothing, as writes take effect at once."""
 
     def decide(self, **decision: Any) -> None:
         """Answer the oldest question that waits for a person."""

@@ -1,4 +1,4 @@
-"""A workspace with its people and the means to drive a refund; the demo model answers."""
+"""A workspace with its people, and helpers to drive a refund with the demo model."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ REFUND_500 = "User Anna (user_id=42) requests a refund of 500 USD for the annual
 
 @dataclass(frozen=True)
 class Scene:
-    """The demo workspace; Rita reviews up to 800, Omar operates, Eve only looks."""
+    """The demo workspace: Rita reviews up to 800, Omar operates, Eve is a viewer."""
 
     workspace: Workspace
     rita: User
@@ -68,7 +68,7 @@ class Scene:
         )
 
     def launch_scenario(self, key: str) -> Run:
-        """Launch what the gallery offers under a key."""
+        """Launch a scenario of the gallery by its key."""
         scenario = BY_KEY[key]
         return operations.launch(
             workspace=self.workspace,
@@ -81,7 +81,7 @@ class Scene:
         )
 
     def done_refund(self) -> Run:
-        """Return the run of a refund that was within the limit and is done, made once."""
+        """Return a finished refund within the limit; it is made once."""
         return make_once("done refund", lambda: go(self.launch(REFUND_500)))
 
     def decide(self, run: Run, *, approve: bool = True, amount_minor: int | None = 80000) -> None:
@@ -119,7 +119,7 @@ def _new_scene() -> Scene:
 
 
 def go(run: Run) -> Run:
-    """Advance a run once, as a worker would, and return it as it then is."""
+    """Advance a run once, like a worker, and return it reloaded."""
 
     async def once() -> None:
         try:
@@ -142,7 +142,7 @@ def claimable_runs(limit: int) -> list[UUID]:
 
 
 def recover(run_id: UUID) -> None:
-    """Let the lease of a worker that died run out, and sweep."""
+    """Expire the dead worker's lease, and sweep."""
     gone = Run.objects.filter(pk=run_id, state=RunState.RUNNING)
     gone.update(lease_ends_at=timezone.now() - timedelta(minutes=1))
     sweep()
@@ -159,13 +159,13 @@ def payments(run: Run) -> list[int]:
 
 
 def mails(run: Run) -> list[int | None]:
-    """Return the amounts of the mails that were sent about the run's book; None for a reply."""
+    """Return the amounts of the mails sent in the run's book; None for a reply."""
     mails = SentMail.objects.filter(book_id=run.book_id, state="sent")
     return list(mails.order_by("pk").values_list("amount_minor", flat=True))
 
 
 def in_thread(work: Callable[[], object]) -> None:
-    """Do something to the database from a hook on the event loop, where the ORM refuses to work."""
+    """Run database work from a hook on the event loop, where the ORM refuses to work."""
     failed: list[BaseException] = []
 
     def work_guarded() -> None:
@@ -184,7 +184,7 @@ def in_thread(work: Callable[[], object]) -> None:
 
 
 def patch_of(amount_minor: int | None) -> dict[str, object] | None:
-    """Return what a person changes of a refund who grants an amount; None: as it was asked."""
+    """Return the patch for granting an amount of a refund; None: as requested."""
     return None if amount_minor is None else {"amount_minor": amount_minor}
 
 
@@ -194,7 +194,7 @@ def columns_of(row: Model) -> dict[str, object]:
 
 
 def refund_by_phone(run: Run, amount_minor: int = 120000) -> None:
-    """Refund what Anna has paid, all unless told, without a run, from the book of this one."""
+    """Refund Anna's charge without a run, in this run's book."""
     refunds.pay(
         book_id=run.book_id,
         customer_number=42,
@@ -207,16 +207,16 @@ def refund_by_phone(run: Run, amount_minor: int = 120000) -> None:
 
 
 def on_the_charge_of(first: Run, run: Run) -> Run:
-    """Have a queued run act on the customers of another one, whose demo has its own copies."""
+    """Move a queued run to another one's book, as each demo run has its own copy."""
     Run.objects.filter(pk=run.pk).update(book_id=first.book_id)
     return fresh(run)
 
 
-ELSEWHERE = Pool(1, "elsewhere")  # the database of a second worker
+ELSEWHERE = Pool(1, "elsewhere")  # the second worker's database threads
 
 
 def go_elsewhere(run: Run) -> None:
-    """Drive a run as a second worker would, while the first is in the midst of a commit."""
+    """Drive a run as a second worker while the first is within a commit."""
 
     async def once() -> None:
         try:
@@ -224,7 +224,7 @@ def go_elsewhere(run: Run) -> None:
         finally:
             await llm.close()
 
-    # On SQLite a worker has one thread for the database, and here the first one is in it.
+    # On SQLite a worker has one database thread, which the first one occupies here.
     with mock.patch("agents.engine.database.DATABASE_THREADS", ELSEWHERE):
         asyncio.run(once())
     ELSEWHERE.close_connections()

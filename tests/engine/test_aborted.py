@@ -1,4 +1,4 @@
-"""A change and its event are one: broken off at any write, neither is there without the other."""
+"""A change and its event are atomic: aborted at any write, neither exists alone."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
 Act: TypeAlias = Callable[[], object]
 
-# What an event tells of. Leases, attempts and counters are how a run is driven, not its state.
+# State that events tell of; leases, attempts and counters are not part of it.
 _DRIVEN = {
     *("lease_owner", "lease_ends_at", "fence", "attempts", "wake_at"),
     *("event_count", "head_hash", "seconds", "tokens_lost"),
@@ -158,7 +158,7 @@ def switching(to: SwitchStage) -> Callable[[Scene, User], Act]:
                 **common, to=SwitchStage.OFF, at=timezone.now()
             ),
         }
-        for stage in SwitchStage:  # from where the last one left it
+        for stage in SwitchStage:  # continuing from the previous one
             if stage is to:
                 break
             with suppress(operations.Refused):
@@ -175,7 +175,7 @@ def claimed_by_a_worker(scene: Scene, ada: User) -> Act:
 
 
 def requeuing(scene: Scene, ada: User) -> Act:
-    # One is overdue at a time: what earlier ones left would be queued first, and break off first.
+    # One is overdue at a time, as leftovers of earlier ones would be queued first.
     Run.objects.update(lease_ends_at=timezone.now() + timedelta(hours=1))
     run = scene.launch()
     claim(run.pk, owner="worker", lease=timedelta(minutes=-1), at=timezone.now())
@@ -240,7 +240,7 @@ OPERATIONS: dict[str, Callable[[Scene, User], Act]] = {
         lambda: operations.add_workspace(slug=f"w{next(numbers)}", name="W", at=timezone.now())
     ),
 }
-# One of each way to write: the others differ in Python, not in what is sent to a database.
+# One of each way to write; the others send the same statements.
 EACH_WAY = {"launch", "decide", "kill", "a worker's claim", "a worker that went quiet", "join"}
 
 
@@ -296,7 +296,7 @@ def to_the_end(scene: Scene, run: Run) -> None:
     for _ in range(12):
         recover(run.pk)
         Run.objects.filter(pk=run.pk, state=RunState.QUEUED).update(wake_at=None)
-        if go(run).state == RunState.WAITING:  # did the mail go out? Nobody can tell by its key
+        if go(run).state == RunState.WAITING:  # whether the mail left cannot be told by its key
             scene.decide(run, amount_minor=None)
         if has_ended(run):
             return
@@ -327,7 +327,7 @@ def test_a_run_that_breaks_off_at_any_write_tells_all_and_pays_once(
 
 
 def _allowed_ends(broke_at: str) -> list[tuple[str, list[int]]]:
-    """Return what a run may come to: where the desk broke off, also an honest end."""
+    """Return a run's allowed outcomes, including an error end where the desk was aborted."""
     if any(table.startswith("desk_") for table in _table(broke_at)):
         unpaid = ("tool_error:issue_refund", list[int]())
         return [("success", [50000]), unpaid, ("tool_error:send_refund_email", [50000])]

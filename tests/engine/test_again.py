@@ -1,4 +1,4 @@
-"""A run that ended badly is launched again: linked to the first one and bound by its calls."""
+"""A failed run is launched again: linked to the first one and bound by its calls."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ MAIL = (
     '"args": {"user_id": 42, "amount_usd": 500, "message": "paid"}}'
 )
 FINAL = '{"kind": "final", "answer": "The refund was looked into."}'
-LOST = {"fault": "http", "status": 400}  # the model's own fault: it ends the run
+LOST = {"fault": "http", "status": 400}  # the model's fault, which ends the run
 
 
 @pytest.fixture
@@ -172,7 +172,7 @@ def test_what_may_not_be_run_again_says_why(scene: Scene) -> None:
 def test_a_payment_under_way_when_its_run_is_cancelled_counts_for_the_next_run(
     scene: Scene, point: str
 ) -> None:
-    """Cancelled and run again while the first one's call is out; then that call pays."""
+    """The run is cancelled and launched again during its call, which then pays."""
     first = scene.launch(REFUND_500)
     later: list[Run] = []
 

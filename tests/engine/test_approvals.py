@@ -1,4 +1,4 @@
-"""What a person allows happens, or their card, the overview and the record say why it did not."""
+"""An approved action happens, or card, overview and record say why not."""
 
 from __future__ import annotations
 
@@ -67,13 +67,13 @@ def send_back(run: Run, by: User) -> None:
 
 
 def charge_of(run: Run, amount_minor: int) -> None:
-    """Have Anna have paid another amount."""
+    """Set the amount of Anna's charge."""
     charge = Charge.objects.filter(customer__book_id=run.book_id, customer__number=42)
     charge.update(amount_minor=amount_minor)
 
 
 def grants_of(run: Run) -> list[tuple[int | None, str]]:
-    """Return what people granted in a run and why nothing came of it, oldest first."""
+    """Return a run's grants and why they were not carried out, oldest first."""
     rows = Escalation.objects.filter(run=run).order_by("pk")
     return list(rows.values_list("granted_minor", "not_carried_out"))
 
@@ -99,7 +99,7 @@ def test_a_second_yes_after_the_charge_shrank_is_carried_out(scene: Scene, ada: 
 
 
 def test_a_yes_counts_for_no_more_than_the_person_was_shown(scene: Scene, ada: User) -> None:
-    """They saw 500 and 600 more of a charge; meanwhile another 400 were paid without a person."""
+    """They saw 500 and then 600 on a charge; meanwhile another 400 were paid unattended."""
     first = scene.launch(REFUND_500)
     charge_of(first, 300000)
     go(first)
@@ -119,7 +119,7 @@ def test_a_yes_counts_for_no_more_than_the_person_was_shown(scene: Scene, ada: U
 
 @pytest.mark.usefixtures("_nothing_takes_long")
 def test_a_call_that_was_not_made_is_no_repetition(scene: Scene, ada: User) -> None:
-    """700 are approved, but 500 were just paid on the same charge: the person is asked again."""
+    """700 are approved, but 500 have just been paid on the charge: the person is asked again."""
     run = go(scene.launch())
     other = on_the_charge_of(run, scene.launch(REFUND_500))
     approve(run, ada, 70000)
@@ -141,7 +141,7 @@ def test_a_call_that_was_not_made_is_no_repetition(scene: Scene, ada: User) -> N
 
 
 def test_a_new_reason_to_ask_is_a_new_question(scene: Scene, ada: User) -> None:
-    """Rita was asked for the amount; meanwhile small refunds of the charge add up too."""
+    """Rita was asked because of the amount; meanwhile small refunds of the charge add up."""
     run = go(scene.launch())
     go(on_the_charge_of(run, scene.launch(REFUND_500)))
 
@@ -157,7 +157,7 @@ def test_a_new_reason_to_ask_is_a_new_question(scene: Scene, ada: User) -> None:
 
 
 def test_a_yes_to_both_reasons_is_not_asked_for_the_first_again(scene: Scene, ada: User) -> None:
-    """Two runs wait for one charge of 2,400: the second yes has to settle what the first did."""
+    """Two runs share a charge of 2,400: the second approval covers the first one's refund too."""
     run = go(scene.launch())
     charge_of(run, 240000)
     go(on_the_charge_of(run, scene.launch(REFUND_500)))
@@ -208,7 +208,7 @@ def test_a_switch_and_a_cancellation_after_a_yes_say_so(scene: Scene, ada: User)
     assert grants_of(cancelled) == [(120000, "cancelled")]
 
 
-# What is no call of a tool: a memo, a judge's question, a case that nobody takes.
+# Not tool calls: a memo, a judge's question, a case without a specialist.
 OTHER_QUESTIONS: dict[str, dict[str, Any]] = {
     "output": {"goal": MEMO, "pattern": "workflow", "workflow": "exception-memo"},
     "question": {"goal": UNSURE, "pattern": "workflow", "workflow": "customer-reply"},
@@ -262,7 +262,7 @@ def refusal_of(run: Run, by: User, amount_minor: int | None = None) -> operation
 
 
 def test_a_persons_own_limit_holds_for_the_sum_on_one_charge(scene: Scene, ada: User) -> None:
-    """Rita may grant 800. She does, and another run asks for the rest of the same charge."""
+    """Rita grants her limit of 800, and another run asks for the rest of the charge."""
     run = go(scene.launch())
     charge_of(run, 240000)
     approve(run, scene.rita, 70000)
@@ -288,7 +288,7 @@ def test_a_grant_that_came_to_nothing_uses_no_limit_up(scene: Scene, ada: User) 
 
 
 def test_a_refusal_names_the_tightest_bound(scene: Scene, ada: User) -> None:
-    """2,000 a run, 800 of her own, and 100 are left of the charge."""
+    """The run may pay 2,000, she may grant 800, and 100 are left of the charge."""
     run = go(scene.launch())
     refund_by_phone(run, 110000)
 
@@ -358,7 +358,7 @@ def test_an_inbox_that_is_full_of_one_launcher_takes_no_more(scene: Scene, ada: 
     under(scene, open_per_launcher=2)
     runs = [scene.launch() for _ in range(3)]
 
-    ended = [go(go(run)) for run in runs]  # once more where it was turned away
+    ended = [go(go(run)) for run in runs]  # once more where it was refused
 
     assert [run.state for run in ended] == ["waiting", "waiting", "stopped"]
     assert ended[2].stop_reason == "too_many_open_requests:launcher"
@@ -375,4 +375,4 @@ def test_an_inbox_that_is_full_about_one_customer_takes_no_more(scene: Scene, ad
     second = go(go(on_the_charge_of(first, scene.launch())))
 
     assert second.stop_reason == "too_many_open_requests:customer"
-    assert go(scene.launch()).state == "waiting"  # a copy of the customers of its own
+    assert go(scene.launch()).state == "waiting"  # its own copy of the customers

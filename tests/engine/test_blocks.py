@@ -1,4 +1,4 @@
-"""A block is feedback: the agent is told why and may propose something else, a few times."""
+"""A block is feedback: the agent is told why and may try something else a few times."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FINAL = final("Done.")
 
 @pytest.fixture
 def play() -> Iterator[Callable[..., Run]]:
-    """Run a script of the agent's proposals; return how."""
+    """Run a script of the agent's proposals; return the finished run."""
     with (
         harness.replaying() as server,
         override_settings(OPENAI_BASE_URL=server.base_url("blocks"), OPENAI_API_KEY="any"),
@@ -139,7 +139,7 @@ def test_who_proposed_something_odd_and_says_done_has_done_nothing(
 
 
 def test_what_a_person_had_allowed_is_not_put_to_the_agent_again(scene: Scene) -> None:
-    """Their yes ends in a sentence of its own: see test_approvals."""
+    """What becomes of their approval is told separately: see test_approvals."""
     run = go(scene.launch())
     scene.decide(run, amount_minor=70000)
     refund_by_phone(run)

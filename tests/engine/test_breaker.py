@@ -1,4 +1,4 @@
-"""A model's server that fails again and again is left alone; the runs wait and lose nothing."""
+"""After repeated failures a model's server is given a rest; runs wait and lose nothing."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def server() -> Iterator[ReplayServer]:
 
 
 def fail_until_left_alone(scene: Scene, server: ReplayServer, *then: Any) -> Run:
-    """Let two runs fail until the server is left alone. Return the second."""
+    """Let two runs fail until the server rests. Return the second."""
     server.load("model", [DOWN, *then])
     go(scene.launch(REFUND_500))
     run = go(scene.launch(REFUND_500))
@@ -143,7 +143,7 @@ def test_a_call_has_its_full_time_however_little_its_run_has_left(
     with override_settings(OPENAI_TIMEOUT_SECONDS=0.5):
         run = go(launch_within(scene, seconds=0.1))
 
-    assert run.state == RunState.QUEUED  # silence is the server's, and costs the run nothing
+    assert run.state == RunState.QUEUED  # silence is the server's fault and costs the run nothing
     assert Endpoint.objects.get().failures == 3
     assert run.steps.get().seconds == 0
 
@@ -180,7 +180,7 @@ def test_who_waits_is_woken_by_the_first_answer(scene: Scene, server: ReplayServ
     ("place", "name"),
     [
         (breaker, "request_permit"),  # answered before the run says that it waits
-        pytest.param(  # and while that is written and not committed: others see nothing of it yet
+        pytest.param(  # and while that is written but not committed, so invisible to others
             Commit, "_flush", marks=pytest.mark.skipif(not ON_POSTGRES, reason="one writer at once")
         ),
     ],
@@ -258,7 +258,7 @@ def test_the_address_names_no_user_and_no_question() -> None:
 
 
 def launch_within(scene: Scene, *, seconds: float) -> Run:
-    """Launch a refund whose model calls may take so long in all."""
+    """Launch a refund with a limit on the total time of model calls."""
     at = timezone.now()
     limits = replace(STRICT, max_seconds=seconds)
     return operations.launch(

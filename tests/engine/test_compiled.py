@@ -1,4 +1,4 @@
-"""Queries that are compiled once say what plain ones say."""
+"""Compiled queries return what plain ones return."""
 
 from __future__ import annotations
 

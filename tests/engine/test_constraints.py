@@ -1,4 +1,4 @@
-"""What the database itself refuses, whatever the code above it does."""
+"""What the database itself refuses, whatever the code does."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def points_reached() -> Iterator[list[str]]:
 
 
 def outcome_of(run: Run) -> dict[str, Any]:
-    """Return what a run came to, without what differs from run to run by its nature."""
+    """Return a run's outcome without what naturally differs between runs."""
     result = results.result(fresh(run))
     result.pop("run_id")
     for past in result["history"]:

@@ -1,6 +1,6 @@
-"""A worker that dies while tasks run side by side: the run ends as if nothing had happened.
+"""A worker dies while tasks run in parallel: the run ends as if nothing had happened.
 
-Which task is first at a crash point is a race, so what is compared is where the run ends.
+Which task reaches a crash point first is a race, so only the run's end is compared.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ def test_a_crash_at_any_point_changes_nothing() -> None:
 
     assert expected["aggregate"]["health"] == "yellow"
     assert set(points) >= AROUND_CALLS_AND_COMMITS
-    assert len(points) > 9  # how many commits side by side take is a race
+    assert len(points) > 9  # the number of parallel commits is a race
 
 
 def exchange(monkeypatch: pytest.MonkeyPatch, name: str, call: Any) -> None:
-    """Exchange a worker, which is the world outside; the engine stays as it is."""
+    """Replace a report worker, which stands for an outside system."""
     monkeypatch.setitem(TOOLS, name, replace(TOOLS[name], call=call))
 
 
@@ -83,7 +83,7 @@ def test_a_task_that_had_answered_is_not_dispatched_again(monkeypatch: pytest.Mo
 
 
 def wait_until_kept(run: Run, *tasks: str) -> None:
-    """Return once the replies to these tasks are committed, though the run is still busy."""
+    """Wait until these tasks' replies are committed while the run goes on."""
     keys = [f"dispatch/{task}/work" for task in tasks]
     for _ in range(80):
         ended = Step.objects.filter(run=run, key__in=keys, ended_at__isnull=False)

@@ -21,12 +21,12 @@ SIGNED_OFF = "Anna (user_id=42) asks for an exception."
 
 
 def ending(run: Run) -> dict[str, Any]:
-    """Return what a run came to; a mail's reference is its own, agents end in any order."""
+    """Return a run's outcome without mail references and the order of agents."""
     return json.loads(_REFERENCE.sub("em", json.dumps(result_and_steps(run))))
 
 
 def phase_lines(run: Run) -> list[str]:
-    """Return the lines on record that tell of phases."""
+    """Return the record's lines about phases."""
     phases = ("checkpoint.", "drift.", "verdict.", "step.re", "step.accepted", "human.")
     events = Event.objects.filter(run=run).order_by("seq")
     kinds = [event.kind for event in events]

@@ -19,7 +19,7 @@ ALWAYS = 99
 
 
 def cut_off() -> None:
-    """End this thread's connection as a server that restarts does, or say what that would."""
+    """End this thread's connection like a restarting server, or raise the same error."""
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
             cursor.execute("SELECT pg_terminate_backend(pg_backend_pid())")
@@ -27,7 +27,7 @@ def cut_off() -> None:
 
 
 def cut(monkeypatch: pytest.MonkeyPatch, name: str, *, times: int, after: bool) -> list[str]:
-    """Cut the first calls of a tool off, before or after they did their work; return their keys."""
+    """Cut off a tool's first calls before or after their work; return their keys."""
     real, keys = TOOLS[name], list[str]()
 
     def call(context: Context, **args: Any) -> Any:

@@ -1,4 +1,4 @@
-"""How large the database is and when it will be full: once a day, told on the overview."""
+"""The database's size and when it will be full, measured daily, shown on the overview."""
 
 from __future__ import annotations
 

@@ -34,25 +34,25 @@ pytestmark = [
 ]
 
 GOAL = "Prepare the morning report."
-SECONDS = 2.0  # that a run has: the two tasks that come to something take far less
+SECONDS = 2.0  # the run's budget; the two tasks that succeed take far less
 NOTHING_SHORT = {"status": "done", "result": {"out_of_stock_skus": [], "restock_eta_days": 1}}
 
 
 @pytest.fixture
 def release() -> Iterator[threading.Event]:
-    """Hold a worker in its thread until the test is over, as a call that never returns would."""
+    """Hold a worker's thread until the test is over, like a call that never returns."""
     flag = threading.Event()
     yield flag
     flag.set()
 
 
 def exchange(monkeypatch: pytest.MonkeyPatch, name: str, call: Any, *, timeout: float = 30) -> None:
-    """Have a tool do something else, within a deadline that is its own: others take their time."""
+    """Replace a tool's function and set its deadline."""
     monkeypatch.setitem(TOOLS, name, replace(TOOLS[name], call=call, timeout=timeout))
 
 
 def launch_report(scene: Scene, **own: Json) -> Run:
-    """Launch a report under the strict policy, with these limits of its own."""
+    """Launch a report under the strict policy with these limits."""
     part = {**(STRICT.patterns or {})["orchestrator"], **own}
     limits = replace(STRICT, patterns={**(STRICT.patterns or {}), "orchestrator": part})
     at = timezone.now()
@@ -70,7 +70,7 @@ def launch_report(scene: Scene, **own: Json) -> Run:
 
 
 def seconds_of(run: Run) -> float:
-    """Return how long a run took, from its first claim to its end, by its own record."""
+    """Return how long a run took from its first claim to its end, by its record."""
     begun = Event.objects.filter(run=run, kind="run.claimed").earliest("seq").at
     assert run.ended_at is not None
     return (run.ended_at - begun).total_seconds()
@@ -104,7 +104,7 @@ def test_a_worker_that_never_returns_holds_no_run_beyond_its_deadline(
     assert seconds_of(run) < 20  # its calls might take 30
     assert [line["status"] for line in found["trace"]] == ["done", "done", "failed"]
     assert found["history"][0]["observation"]["result"]["orders"] == 4820
-    assert Event.objects.filter(run=run, kind=LATE).count() == 1  # said when all was over
+    assert Event.objects.filter(run=run, kind=LATE).count() == 1  # recorded after the end
 
 
 @asynccontextmanager
@@ -149,7 +149,7 @@ def test_a_late_answer_is_on_record_and_not_used(monkeypatch: pytest.MonkeyPatch
         return NOTHING_SHORT
 
     exchange(monkeypatch, "inventory_worker", slow_at_first, timeout=2)
-    run = go(run)  # its threads end before it returns, so the late one has spoken
+    run = go(run)  # its threads end before it returns, so the late reply is there
 
     found = results.result(run)
     assert (found["trace"][2]["status"], found["trace"][2]["attempts_used"]) == ("done", 2)

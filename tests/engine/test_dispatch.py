@@ -1,4 +1,4 @@
-"""What every way of bringing runs to a worker has to keep: the same tests for each."""
+"""Requirements on every way of dispatching runs to workers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def scene(dispatch: str) -> Scene:
 
 
 def work_until(until: Callable[[], bool]) -> None:
-    """Let one worker take runs in this process until something is so."""
+    """Run a worker in this process until a condition holds."""
 
     async def take_until() -> None:
         stop, ours = asyncio.Event(), active_runs.ActiveRuns()
@@ -199,7 +199,7 @@ def test_a_worker_that_stops_gives_back_what_it_holds(scene: Scene) -> None:
 
 
 def test_a_lease_is_renewed_only_while_somebody_drives(scene: Scene) -> None:
-    """A failed drive once kept its run for as long as its process lived."""
+    """A failed drive once kept its run for the life of its process."""
     run = scene.launch(REFUND_500)
     claim(run.pk, owner=lease.OWNER, lease=lease.length(), at=timezone.now())
     held = frozenset({run.pk})

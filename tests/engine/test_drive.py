@@ -193,7 +193,7 @@ def test_a_flow_goes_on_though_another_asks_for_something_alone() -> None:
 
     class Slow(MemoryWorld):
         async def do(self, key: str, effect: Request) -> Reply:
-            if key == "both/first/two":  # alone, while what the second flow asked for is under way
+            if key == "both/first/two":  # alone, while the second flow's request is under way
                 await gone_on.wait()
             if key == "both/second/one":
                 await asyncio.sleep(0.01)
@@ -350,7 +350,7 @@ def test_a_reply_is_kept_while_a_sibling_is_busy_and_only_then() -> None:
 def test_a_drive_that_is_broken_off_ends_though_a_step_takes_that_for_its_own() -> None:
     class Deaf(MemoryWorld):
         async def do(self, key: str, effect: Request) -> Reply:
-            # As where a call is cut at its deadline, and its reply is here already.
+            # As when a call is cut at its deadline though its reply has just come.
             with suppress(asyncio.CancelledError):
                 await asyncio.sleep(0 if self.calls else 60)
             return await super().do(key, effect)

@@ -86,7 +86,7 @@ def test_a_workspace_without_subscriptions_is_answered_from_its_charges(
 
 @pytest.mark.parametrize("pattern", ["routing", "supervisor"])
 def test_no_answer_says_a_plan_or_a_name_that_holds_a_link(pattern: str) -> None:
-    """A book may hold rows that were taken in before they were looked at."""
+    """A book may hold rows from before they were checked."""
     run = set_scene().launch(CASE, pattern=pattern)
     Customer.objects.filter(book=run.book_id).update(name="Anna evil.example")
     Charge.objects.filter(customer__book=run.book_id).update(plan="see evil.example")

@@ -1,4 +1,4 @@
-"""Databases that are locked, full, cut off or in a deadlock: nothing is half done or done twice."""
+"""Locked, full, cut-off and deadlocked databases: nothing is half done or done twice."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tests.web.test_pages import client_of
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
 sqlite_only = pytest.mark.skipif(ON_POSTGRES, reason="about a file of SQLite's")
-GONE_IN_MS = 30_000  # in which a server ends a connection that it was told to
+GONE_IN_MS = 30_000  # seconds for the server to end a connection
 CALLS = ("model.before_call", "gateway.before_call")
 
 
@@ -52,7 +52,7 @@ def to_the_end(run: Run) -> None:
 
 
 def saying(pragma: str) -> Callable[..., None]:
-    """Return a receiver that sets something on every connection that is opened."""
+    """Return a receiver that runs a statement on every new connection."""
 
     def say(connection: Any, **_: Any) -> None:
         with connection.cursor() as cursor:
@@ -85,7 +85,7 @@ def test_a_database_that_is_locked_for_long_loses_nothing(scene: Scene) -> None:
 
 @sqlite_only
 def test_a_table_that_takes_no_write_for_minutes_makes_no_run_poison(scene: Scene) -> None:
-    """As one does that an index is made on: each claim meets it, and counts."""
+    """As while an index is built: each claim fails, and counts."""
     run, waited = scene.launch(REFUND_500), timedelta()
     with connection.cursor() as cursor:
         busy = "CREATE TRIGGER busy BEFORE INSERT ON agents_step BEGIN SELECT RAISE(ABORT, ''); END"
@@ -121,7 +121,7 @@ def fill_the_disk(scene: Scene) -> None:
 def test_no_call_starts_whose_intent_finds_no_room(scene: Scene, pages: int) -> None:
     run = scene.launch(REFUND_500)
     with connection.cursor() as cursor:
-        cursor.execute("VACUUM")  # else what earlier tests have freed is room enough
+        cursor.execute("VACUUM")  # else pages freed by earlier tests leave enough room
         cursor.execute("PRAGMA page_count")
         full = saying(f"max_page_count={cursor.fetchone()[0] + pages}")
     connection_created.connect(full)
@@ -175,7 +175,7 @@ def _nobody_is_within_a_transaction() -> None:
 
 
 class _Conflict(Exception):
-    """What a driver says of a transaction that lost."""
+    """A driver's error for a transaction that lost a conflict."""
 
     def __init__(self, sqlstate: str) -> None:
         self.sqlstate = sqlstate
@@ -203,10 +203,10 @@ def test_a_transaction_that_lost_is_made_again_whole(
 
 
 def _cut_everybody_off() -> None:
-    """End every other connection to this database, as a server that restarts would.
+    """End every other connection to this database, like a restarting server.
 
-    Between calls of tools: one that is cut within its own work says so in its outcome
-    (tests/engine/test_cut_calls.py). And until they are gone, or a call could begin on one.
+    Only between tool calls, as one that is cut during its work reports that in its outcome
+    (tests/engine/test_cut_calls.py). Waits until they are gone, lest a call begin on one.
     """
     wait_until(lambda: len(TOOL_THREADS._idle) == len(TOOL_THREADS._everyone))
     with connection.cursor() as cursor:

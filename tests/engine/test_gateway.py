@@ -1,4 +1,4 @@
-"""Intent, call, result: what the gateway does when the world moves or a call goes wrong."""
+"""Intent, call, result: the gateway when circumstances change or a call fails."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def scene() -> Iterator[Scene]:
 
 
 def exchange(monkeypatch: pytest.MonkeyPatch, name: str, **parts: Any) -> None:
-    """Exchange a tool, which is the world outside; the engine stays as it is."""
+    """Replace a tool's function, which stands for an outside system."""
     monkeypatch.setitem(TOOLS, name, replace(TOOLS[name], **parts))
 
 
@@ -72,7 +72,7 @@ def test_a_refund_made_elsewhere_after_the_review_is_seen_before_the_call(scene:
 
 
 def commits_before_calls(run: Run) -> list[int]:
-    """Return how many commits the journal had made before each call of a tool."""
+    """Return the journal's number of commits before each tool call."""
     points: list[str] = []
     crashpoints.watch(points.append)
     go(run)
@@ -122,7 +122,7 @@ CONTEXT = TOOLS["get_refund_context"].call
 
 
 def hang(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have the call of a refund take longer than its deadline."""
+    """Make the call of a refund take longer than its deadline."""
 
     def hangs(context: Context, **args: Any) -> Any:
         wait_until(Escalation.objects.exists)
@@ -132,7 +132,7 @@ def hang(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
-    """Hold a tool's thread until something is on record, which it must come to meanwhile."""
+    """Hold a tool's thread until a condition holds in the database."""
     for _ in range(3000):
         if condition():
             return
@@ -220,7 +220,7 @@ def test_what_was_recorded_since_outweighs_a_persons_word(
 
     exchange(monkeypatch, "issue_refund", call=pays, find=None)
     run = go(scene.launch(REFUND_500))
-    # As a worker records it that had lost the run during its call.
+    # As recorded by a worker that lost the run during its call.
     Effect.objects.filter(run=run).update(state=EffectState.DONE, result=paid_late)
 
     scene.decide(run, approve=False)
@@ -388,7 +388,7 @@ def test_a_run_cancelled_during_the_call_still_records_what_happened(scene: Scen
 def beside_a_call(
     monkeypatch: pytest.MonkeyPatch, name: str, happens: Callable[[Journal], None], **parts: Any
 ) -> None:
-    """Have something happen after a call, while a flow beside it has its say committed."""
+    """Do something after a call, while a parallel flow commits."""
     journals: list[Journal] = []
 
     class Watched(Journal):
@@ -425,7 +425,7 @@ def test_what_a_call_came_to_is_kept_though_the_run_is_cancelled_meanwhile(
 
 
 def fail_the_commit_after(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """Have the database fail, once, in the first commit after this tool's step has ended."""
+    """Make the database fail once, in the first commit after this tool's step ended."""
     finish = Journal.finish
 
     def broken(at: object) -> Any:
@@ -442,7 +442,7 @@ def fail_the_commit_after(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
 
 
 def again(run: Run) -> Run:
-    """Let a run go on that was put back into the queue for a while."""
+    """Continue a run that was put back into the queue for a while."""
     assert Run.objects.filter(pk=run.pk, state=RunState.QUEUED).update(wake_at=None)
     return go(run)
 
@@ -572,7 +572,7 @@ def test_a_lookup_that_breaks_tells_nothing_so_a_person_is_asked(
     run = go(scene.launch(REFUND_500))
 
     assert Escalation.objects.get(run=run).kind == "effect_unknown"
-    scene.decide(run, approve=False)  # the key tells as little as before
+    scene.decide(run, approve=False)  # the key still tells nothing
     assert go(run).stop_reason == "tool_error:issue_refund"
     assert Effect.objects.get(run=run).state == EffectState.REFUSED
 

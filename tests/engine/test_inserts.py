@@ -1,4 +1,4 @@
-"""Rows that are written by their columns are as their models would write them."""
+"""Rows inserted by columns equal rows saved by their models."""
 
 from __future__ import annotations
 

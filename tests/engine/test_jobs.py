@@ -1,4 +1,4 @@
-"""What only a queue can do wrong: jobs whose worker died, a queue that cannot be written to."""
+"""Faults of the queue itself: jobs of dead workers, a queue that cannot be written."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def run_sql(statement: str, given: Sequence[int] = ()) -> None:
 
 def test_a_job_whose_worker_died_is_taken_over(scene: Scene) -> None:
     run = scene.launch(REFUND_500)
-    run_sql("UPDATE procrastinate_jobs SET status = 'doing'")  # by a worker that is no more
+    run_sql("UPDATE procrastinate_jobs SET status = 'doing'")  # by a dead worker
 
     work_until(lambda: has_ended(run) and jobs() == [])
 
@@ -82,7 +82,7 @@ def test_a_worker_that_is_there_before_its_queue_waits_for_it(
 def test_a_worker_outlives_the_connections_it_loses(scene: Scene) -> None:
     first = scene.launch(REFUND_500)
     after: list[Run] = []
-    ours = connection.connection.info.backend_pid  # the test's own, which is not to be lost
+    ours = connection.connection.info.backend_pid  # the test's own connection, to be kept
 
     def both_ended() -> bool:
         if has_ended(first) and not after:

@@ -34,7 +34,7 @@ def question(label: str) -> Ask:
 
 
 def claim_launched() -> Journal:
-    """Return the journal of a run that was launched and claimed, and is not driven."""
+    """Return the journal of a run that is claimed but not driven."""
     journal = _claim(set_scene().launch().pk)
     assert journal is not None
     return journal
@@ -49,7 +49,7 @@ def begun(journal: Journal) -> list[str]:
 
 
 def lose(journal: Journal) -> None:
-    """Let another worker claim the run, while the event loop waits: nothing is committed before."""
+    """Let another worker claim the run while the event loop waits, so before any commit."""
     in_thread(lambda: Run.objects.filter(pk=journal.run.pk).update(fence=99))
 
 
@@ -59,7 +59,7 @@ def test_a_step_that_ends_while_its_beginning_is_committed_is_ended() -> None:
 
     async def beside() -> None:
         first = journal.begin("one", question("one"))
-        # A strand beside it comes to its end while the transaction is under way.
+        # A parallel strand ends during the transaction.
         await journal.transact(lambda at: journal.finish(first, Reply({"text": "said"})))
         await journal.flush()
 
@@ -77,7 +77,7 @@ def test_a_step_that_ends_while_another_needs_its_key_is_ended() -> None:
         first = journal.begin("one", question("one"))
 
         def work(at: object) -> None:
-            journal.finish(first, Reply({"text": "said"}))  # by a strand beside it
+            journal.finish(first, Reply({"text": "said"}))  # by a parallel strand
             journal.under_lock(Commit.insert_steps)
 
         await journal.transact(work)
@@ -130,7 +130,7 @@ def test_a_decision_made_while_the_steps_are_read_is_not_undone(
     monkeypatch.setitem(TOOLS, "issue_refund", told)
     scene = set_scene()
     run = go(scene.launch(REFUND_500))
-    # As a worker leaves it that dies after it has asked, and before the run waits.
+    # As left by a worker that died after asking and before the run waits.
     Run.objects.filter(pk=run.pk).update(state=RunState.QUEUED)
     read = journals._STEPS
 
@@ -176,7 +176,7 @@ def test_a_step_has_ended_in_the_commit_that_says_so() -> None:
     async def beside() -> None:
         first = journal.begin("one", question("one"))
 
-        def end(point: str) -> None:  # once what is to be committed was taken
+        def end(point: str) -> None:  # once the commit's content was taken
             if point == "journal.before_commit":
                 journal.finish(first, Reply({"text": "said"}))
 
@@ -204,8 +204,8 @@ def test_what_another_attempt_may_cost_is_kept_before_it_is_made(
         raise llm.ModelFailed("llm_timeout", "no answer", retry=len(lost) < 2)
 
     async def leave() -> breaker.Permit:
-        await world.keep()  # as a strand beside it may
-        return breaker.Permit("https://models.example")  # what is asked there costs
+        await world.keep()  # as a parallel strand may
+        return breaker.Permit("https://models.example")  # requests there cost money
 
     monkeypatch.setattr(llm, "ask", ask)
     monkeypatch.setattr(asking, "permit_to_ask", leave)
@@ -277,7 +277,7 @@ def test_a_server_that_did_not_answer_is_counted_though_the_run_was_lost_meanwhi
     world = world_of(journal)
 
     async def ask(*args: object, **named: object) -> None:
-        journal.begin("two", question("two"))  # what a flow beside it writes down
+        journal.begin("two", question("two"))  # written by a parallel flow
         lose(journal)
         await asyncio.sleep(2 * journals.SOON)
         raise llm.ModelFailed("llm_error", "503", retry=True, outage=True)
@@ -338,7 +338,7 @@ def test_nothing_is_written_after_a_commit_that_failed() -> None:
     journal = claim_launched()
 
     def fails(at: object) -> None:
-        journal.begin("refund", question("refund"))  # as a call is, before it is looked at
+        journal.begin("refund", question("refund"))  # as a call is before it is read
         raise OperationalError("deadlock detected")
 
     async def beside() -> None:
@@ -369,7 +369,7 @@ def test_who_commits_what_waits_also_waits_for_what_another_is_committing() -> N
         journal.under_lock(note_refusal)
         other = asyncio.create_task(journal.flush())
         await asyncio.to_thread(reached.wait, 60)
-        own = asyncio.create_task(journal.flush())  # nothing waits: the other has taken it
+        own = asyncio.create_task(journal.flush())  # nothing waits: the other worker has it
         done, _ = await asyncio.wait([own], timeout=0.1)
         go_on.set()
         await asyncio.gather(own, other)

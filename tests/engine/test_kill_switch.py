@@ -59,7 +59,7 @@ def waiting(run: Run) -> Escalation:
 
 
 def age(escalation: Escalation, by: timedelta) -> None:
-    """Let time pass over a request: all that happened to it happened `by` earlier."""
+    """Let time pass for a request by moving all its times back."""
     escalation.refresh_from_db()
     for name in ("expires_at", "frozen_at"):
         if moved := getattr(escalation, name):
@@ -91,7 +91,7 @@ def test_a_call_that_its_worker_did_not_live_to_make_is_not_made_after_the_press
     scene: Scene, admin: User
 ) -> None:
     run = scene.launch(REFUND_500)
-    die_at(2, only="gateway.before_call")  # it looks the customer up, then it pays
+    die_at(2, only="gateway.before_call")  # it looks the customer up before paying
     try:
         with pytest.raises(Crash):
             go(run)

@@ -1,4 +1,4 @@
-"""New runs follow the published policy; another version is an admin's act, on record."""
+"""New runs follow the published policy; an admin may choose another, on record."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def tighten_policy(scene: Scene) -> tuple[PolicyVersion, User]:
-    """Publish a policy that asks a person above USD 10; return the one before, and who did it."""
+    """Publish a policy that asks a person above USD 10; return its predecessor and the admin."""
     before, ada = scene.workspace.policy, scene.add("ada", Role.ADMIN)
     assert before is not None
     operations.publish_policy(
@@ -68,7 +68,7 @@ def test_an_admin_does_and_it_is_on_record(scene: Scene) -> None:
 
 
 def test_a_form_that_was_open_for_long_follows_the_policy_of_now(scene: Scene) -> None:
-    tighten_policy(scene)  # while the scene still holds the workspace as it was
+    tighten_policy(scene)  # while the scene still holds the old workspace row
 
     run = go(scene.launch("Refund 500 USD to user_id=42."))
 

@@ -1,4 +1,4 @@
-"""Writers of one process on SQLite: each has its turn, however many there are."""
+"""On SQLite a process's writers take turns, however many there are."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WRITERS, TURNS, SECONDS = 30, 5, 0.02
 @ON_SQLITE
 @pytest.mark.django_db(transaction=True)
 def test_no_writer_gives_up_because_others_are_many() -> None:
-    """All together they take ten times as long as any of them would wait for another process."""
+    """Together they take ten times as long as any would wait for another process."""
     settings = deepcopy(connection.settings_dict)
     settings["OPTIONS"]["timeout"] = 0.3
 

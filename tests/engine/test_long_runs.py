@@ -1,4 +1,4 @@
-"""What a run of many turns costs: each as much as one of few, however it is counted."""
+"""The cost of a long run: each turn costs as much as in a short run."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MANY, FEW = 90, 15
 
 
 def launch(scene: Scene, turns: int) -> Run:
-    """Launch a run that reads the same again and again, under limits that let it."""
+    """Launch a run that repeats one reading call, with limits raised."""
     assert scene.workspace.policy
     limits = scene.workspace.policy.limits_of("supervisor", "refunds")
     most = {"get_refund_context": 1000}
@@ -62,7 +62,7 @@ async def answer(question: llm.Question, *, timeout: float) -> llm.ModelAnswer:
 
 
 def driven(run: Run) -> int:
-    """Drive a run. Return how many functions of Python were called, or went on, for it."""
+    """Drive a run. Return how many Python functions it called or resumed."""
     calls = 0
 
     def count(_: Any, event: str, __: Any) -> None:

@@ -1,4 +1,4 @@
-"""PostgreSQL commits, and its answer is lost: what is done is found again, and not done twice."""
+"""PostgreSQL commits and its answer is lost: the work is found and not repeated."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.postgres, pyt
 
 
 def settle(scene: Scene, run: Run) -> bool:
-    """Let a run end, with a person's word where nobody else can tell. Return whether it took one.
+    """Finish a run, asking a person where nobody else can tell. Return whether one was asked.
 
-    That is about a mail alone: what was begun and not found again is never sent a second time.
+    Only mails need that: one that was begun and is not found is never sent again.
     """
     for _ in range(12):
         recover(run.pk)
@@ -50,7 +50,7 @@ def test_a_commit_whose_answer_is_lost_is_neither_lost_nor_done_twice() -> None:
         for number in count(1):
             run = scene.launch(REFUND_500)
             proxy.arm(number)
-            with suppress(OperationalError):  # where the claim's is lost, the lease runs out
+            with suppress(OperationalError):  # where the claim's answer is lost, the lease runs out
                 go(run)
             was_cut = proxy.has_cut
             proxy.arm(0)

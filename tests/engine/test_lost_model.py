@@ -1,6 +1,6 @@
-"""A worker model that is lost: whatever it proposes, the ledger stays true.
+"""A hostile worker model: whatever it proposes, the ledger stays true.
 
-Hypothesis writes its replies; the engine, the desk and the simulated person are the real ones.
+Hypothesis writes its replies; engine, desk and simulated person are real.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ odd = [
         ]
     ),
 ]
-# Mostly what gets far, so that what is odd comes late, when there is something to lose.
+# Mostly sound calls, so that odd ones come late, when there is something to lose.
 proposals = st.one_of(*sound, *sound, *sound[:2], *odd)
 
 
@@ -102,7 +102,7 @@ def scene_of_this_test() -> Scene:
 
 
 def to_the_end(scene: Scene, run: Run) -> Run:
-    """Drive the run; a simulated person grants at most 800 of whatever is put to them."""
+    """Drive the run; a simulated person grants at most 800 of each request."""
     human = read_human({"decision": "approve", "cap_usd": 800.0})
     for _ in range(10):
         run = go(run)
@@ -115,7 +115,7 @@ def to_the_end(scene: Scene, run: Run) -> Run:
 
 
 def check_money(run: Run) -> None:
-    """Nobody but Anna is paid or written to, and never more than anyone allowed."""
+    """Check that only Anna is paid or written to, and no more than was allowed."""
     assert fresh(run).stop_reason not in ("internal_error", "diverged")
     paid = Refund.objects.filter(charge__customer__book_id=run.book_id, state="paid")
     assert {refund.charge.customer.number for refund in paid} <= {42}
@@ -134,7 +134,7 @@ def check_money(run: Run) -> None:
 
 
 def check_effects(run: Run) -> None:
-    """Every write was allowed before it, with these very arguments, by policy or person."""
+    """Check that policy or person allowed each write beforehand, with these arguments."""
     for effect in Effect.objects.filter(run=run).select_related("review", "escalation"):
         allowing = effect.review
         assert allowing.reply is not None

@@ -1,4 +1,4 @@
-"""Hundreds of runs come back as ten do: in one sweep after a crash, in few commits at the end."""
+"""Hundreds of runs are recovered in one sweep after a crash, and requeued in few commits."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MANY = 230
 
 @pytest.fixture
 def held_runs() -> Any:
-    """Have this process hold many runs."""
+    """Make this process hold many runs."""
     scene = set_scene()
     for _ in range(MANY):
         run = scene.launch()

@@ -11,9 +11,9 @@ from tests.settings import ON_POSTGRES
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both, pytest.mark.slow]
 
-SEQUENCES = 6 if ON_POSTGRES else 16  # there about SQL and locks, not about the order
+SEQUENCES = 6 if ON_POSTGRES else 16  # there the point is SQL and locks, not the order
 STEPS = 50
-# All of it has to be met in one run of the test; else the weights are wrong.
+# One run of the test must meet all of these, or the weights are wrong.
 MET = (
     *("approved", "adjusted", "rejected", "expired", "approval.given", "approval.lapsed"),
     *("escalation.assigned", "escalation.not_carried_out", "decision.refused"),

@@ -14,9 +14,9 @@ from tests.engine.scene import REFUND_500, Scene, mails, payments
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-MOVED = 5  # how often time is moved on within a fault
+MOVED = 5  # how often time moves on during a fault
 FAULTS = ("429", "hang", "drip", "half", "reset", "500", "503", "html", "empty", "408")
-SETTINGS = ("401", "403", "404", "307")  # what only an admin can put right
+SETTINGS = ("401", "403", "404", "307")  # what only an admin can fix
 
 
 def go_on_until_all_ended(runs: list[Run]) -> list[Run]:
@@ -29,7 +29,7 @@ def go_on_until_all_ended(runs: list[Run]) -> list[Run]:
 
 
 def last_through(runs: list[Run], moved: int = MOVED) -> list[Run]:
-    """Let a fault last for so many rests; return the runs as they are then."""
+    """Let a fault last for this many rests; return the runs reloaded."""
     for _ in range(moved):
         runs = advance_all(runs)
         let_time_pass()
@@ -67,7 +67,7 @@ def test_an_hour_of_rests_ends_no_run_and_costs_it_nothing(scene: Scene) -> None
 
     assert {run.state for run in during} == {RunState.QUEUED}
     assert [run.stop_reason for run in after] == ["success"] * 2
-    assert calls < 140  # one a rest, and those that opened the breaker
+    assert calls < 140  # one per rest, and those that opened the breaker
     for run in after:
         assert sum(step.tokens_lost for step in run.steps.all()) == 0
         assert sum(step.seconds for step in run.steps.all()) < 5

@@ -1,4 +1,4 @@
-"""A letter says what the books say when it leaves, not when the agent looked."""
+"""A letter matches the books when it is sent, not when the agent looked."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OWN = OURS.replace("thank", "Max says thank")
 
 
 def reply(scene: Scene, draft: str, *, meanwhile: Any = lambda: None) -> Run:
-    """Launch a reply whose agent drafts so; something happens while it thinks before it sends."""
+    """Launch a reply with this draft; something happens before the agent sends it."""
 
     def says(role: str, inputs: Json) -> str:
         if role == "executor" and inputs["step"] == "draft":

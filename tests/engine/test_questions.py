@@ -1,4 +1,4 @@
-"""What a waiting run was asked may be improved: it goes on as it was begun."""
+"""A waiting run keeps its questions when a later version words them differently."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def waiting() -> tuple[Scene, Run]:
 
 
 def as_of_0_1(run: Run) -> None:
-    """Store a run's questions as version 0.1.0 did, its guidance among what is compared."""
+    """Store a run's questions as version 0.1.0 did, with the guidance compared too."""
     Run.objects.filter(pk=run.pk).update(question_version=1)
     for step in Step.objects.filter(run=run, kind="ask"):
         guide = step.asked.pop("guide", {})
@@ -58,7 +58,7 @@ def another_sentence(patch: pytest.MonkeyPatch) -> None:
 
 
 def one_more_key(patch: pytest.MonkeyPatch) -> None:
-    """Tell the worker more, in runs of the version after this one."""
+    """Add a key to the worker's question, as a later version may."""
     before, newer = supervisor.situation, patterns.QUESTION_VERSION + 1
 
     def situation(brief: Brief, notes: Notes) -> Json:

@@ -1,4 +1,4 @@
-"""A review goes round until nothing changes."""
+"""A review is repeated until nothing changes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ FACTS = RefundFacts(subject=42, context_of=(42,), charge=ChargeFact(120000, 1200
 
 
 def test_a_revised_action_is_reviewed_from_the_start() -> None:
-    """SUP-Q1: leaving the reason out must not be a way round the person."""
+    """SUP-Q1: leaving out the reason must not bypass the person."""
     action = {
         "kind": "tool",
         "name": "issue_refund",

@@ -283,7 +283,7 @@ def test_a_worker_that_lost_its_lease_writes_nothing(scene: Scene) -> None:
 
 
 def test_two_runs_cannot_share_what_is_refunded_without_a_person(scene: Scene) -> None:
-    """Refunds on one charge add up over runs: here both runs are given the same book."""
+    """Refunds of one charge add up over runs; both runs share a book here."""
     first = go(scene.launch("Refund 600 USD to user_id=42."))
     second = scene.launch("Refund 500 USD to user_id=42.")
     Run.objects.filter(pk=second.pk).update(book_id=first.book_id)
@@ -316,7 +316,7 @@ def test_every_write_was_allowed_with_these_very_arguments(scene: Scene) -> None
 def test_an_answer_given_while_a_sibling_runs_is_not_waited_for(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One strand waits for a person, the other for a model; the person is the quicker one."""
+    """One strand waits for a person, the other for a model; the person is quicker."""
 
     def asks_person() -> Flow:
         review = {"escalating": [], "rulings": [], "deciding": {"reason": "r", "sentence": "s"}}

@@ -1,4 +1,4 @@
-"""A request goes back to its agent, which may propose something else: nothing else happens."""
+"""A request sent back to its agent lets it propose something else, and does nothing more."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def server() -> Iterator[ReplayServer]:
 
 
 def begin(scene: Scene, server: ReplayServer, *proposals: str) -> Run:
-    """Let an agent that says `proposals` go on until a person is asked."""
+    """Drive an agent with these proposals until a person is asked."""
     server.load("back", list(proposals))
     return go(scene.launch(REFUND_1200))
 
@@ -92,7 +92,7 @@ def test_the_agent_is_told_why_and_what_it_proposes_then_waits_again_however_sma
 def test_a_yes_to_something_else_does_not_let_through_what_was_sent_back(
     server: ReplayServer,
 ) -> None:
-    """A transfer within all limits: one that came back, then one of another payee is approved."""
+    """A transfer within all limits was sent back; then one to another payee is approved."""
 
     def transfer(payee: str, euros: str) -> str:
         amount = {"amount": euros, "currency": "EUR"}
@@ -123,7 +123,7 @@ def test_a_yes_to_something_else_does_not_let_through_what_was_sent_back(
     decide(scene, run)
     run = go(run)
     assert (run.stop_reason, len(postings(run))) == ("human_sent_back", 2)
-    assert "nothing else" not in end_sentence(run.stop_reason)  # something else was paid
+    assert "nothing else" not in end_sentence(run.stop_reason)  # another transfer was paid
 
 
 def test_the_same_proposal_is_not_put_to_a_person_twice(scene: Scene, server: ReplayServer) -> None:
@@ -173,7 +173,7 @@ def test_where_the_policy_says_never_nothing_goes_back(scene: Scene, server: Rep
 def test_what_keeps_a_rejection_back_keeps_a_send_back_back(
     scene: Scene, server: ReplayServer
 ) -> None:
-    """A claim of somebody else, and no reason; a switch does not, and still nothing is paid."""
+    """Another's claim or a missing reason prevents it; a kill switch does not."""
     run = begin(scene, server, CONTEXT, refund(1200), refund(300))
     one, at = run.escalations.get(), timezone.now()
     ada = scene.add("ada", Role.ADMIN)
@@ -216,7 +216,7 @@ def test_a_letter_of_a_workflow_that_goes_back_is_not_sent(scene: Scene) -> None
 
 
 def test_no_draft_and_no_case_goes_back_this_way(scene: Scene) -> None:
-    """A draft has instructions of its own, and who hands a case over proposes nothing."""
+    """A draft takes instructions instead, and a handed-over case proposes nothing."""
     run = go(scene.launch_scenario("judge-asks"))
 
     with pytest.raises(operations.Refused, match="its agent would propose nothing else"):

@@ -1,4 +1,4 @@
-"""A request is handed over, snoozed and commented on: who may, to whom, and all on record."""
+"""Handing over, snoozing and commenting: who may, to whom, and all on record."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def leads(scene: Scene, *people: User, slug: str = "leads") -> Team:
 
 
 def events_of(request: Escalation) -> list[dict[str, Any]]:
-    """Return the events of sharing it, without the facts common to all."""
+    """Return the sharing events of a request, without the facts common to all."""
     events = Event.objects.filter(run=request.run, kind__startswith="escalation.")
     rows = [(event, facts_of(event)) for event in events.order_by("seq")]
     common = ("escalation", "key")
@@ -132,7 +132,7 @@ def say(request: Escalation, by: User, text: str) -> None:
 def test_who_cannot_decide_neither_gives_nor_gets_a_request(
     scene: Scene, ada: User, waiting: Escalation
 ) -> None:
-    """Its launcher, though a reviewer since, whoever only looks or is away, another workspace."""
+    """That is its launcher, viewers, inactive people and another workspace's."""
     at = timezone.now()
     shop = operations.add_workspace(slug="shop", name="Shop", at=at)
     mara, away = (User.objects.create_user(name) for name in ("mara", "away"))
@@ -199,7 +199,7 @@ def test_a_comment_is_kept_masked_once_and_can_be_forgotten(
     scene: Scene, ada: User, waiting: Escalation
 ) -> None:
     for text in (" She pays with 4242 4242 4242 4242. ", "She pays with 4242 4242 4242 4242."):
-        say(waiting, scene.rita, text)  # a form that was sent twice
+        say(waiting, scene.rita, text)  # a form sent twice
     for text, why in (
         (" ", "Write"),
         ("x" * 2001, "A comment has at most 2000"),

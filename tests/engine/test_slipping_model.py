@@ -1,4 +1,4 @@
-"""A slow model that slips as real ones do: every pattern comes to an honest end under strict."""
+"""A slow model that errs like real ones: every pattern ends properly under strict."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ PATTERNS = ("within-limit", "routed", "morning-report", "reply")
 
 
 def slip_reply(kind: str, role: str, said: str) -> str:
-    """Return what a model says in place of a sound reply."""
+    """Return a faulty reply in place of a sound one."""
     if kind == "cut off":
         return said[: len(said) // 2]
     if kind == "prose":
@@ -47,7 +47,7 @@ def slip_reply(kind: str, role: str, said: str) -> str:
 
 
 def slipping(server: FaultyServer, kind: str, nth: int) -> Said:
-    """Return a model that slips once, at its `nth` call."""
+    """Return a model that errs once, at its `nth` call."""
 
     def says(role: str, inputs: Json) -> str:
         said = as_demo(role, inputs)
@@ -84,7 +84,7 @@ def test_a_false_claim_first_is_told_to_the_model_and_the_work_is_done(scene: Sc
     assert (payments(run), mails(run)) == ([50000], [50000])
 
 
-# A scenario, and what one of its roles says first.
+# A scenario, and the first reply of one of its roles.
 SLIPS = {
     "a router's torn route": ("routed", "router", '{"kind": "ro'),
     "a router's other desk": ("routed", "router", '{"kind": "route", "target": "x"}'),
@@ -128,7 +128,7 @@ def test_no_pattern_tells_a_lost_model_for_ever(scene: Scene, key: str) -> None:
 
 
 def test_what_strict_output_wraps_and_fills_reads_as_the_model_meant_it(scene: Scene) -> None:
-    """A server that takes the schema answers within it: an envelope, and null for no reason."""
+    """A server with schema support adds an envelope and null for absent keys."""
     run = scene.launch("Refund 500 USD to user_id=42.")
 
     def in_schema(role: str, inputs: Json) -> str:

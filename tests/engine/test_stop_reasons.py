@@ -42,7 +42,7 @@ DEAR = {"prompt_tokens": 1000, "completion_tokens": 1000}
 
 @pytest.fixture
 def load_script() -> Iterator[Callable[..., ReplayServer]]:
-    """Let the model say what a script holds; return how to load one."""
+    """Return a function that makes the model follow a script."""
     with (
         harness.replaying() as server,
         override_settings(
@@ -106,7 +106,7 @@ def test_a_call_that_is_made_again_counts_its_attempts(
     assert run.stop_reason == "success"
     step = run.steps.get(key="1/propose")
     assert step.attempts == 3
-    assert step.tokens_lost == 0  # what a server that fails costs is not the run's
+    assert step.tokens_lost == 0  # a failing server's cost is not the run's
     assert run.events.filter(kind="step.retried").count() == 2
     assert server.sessions["script"].requests == 4
 

@@ -1,4 +1,4 @@
-"""A tool that is switched off between plan and execution, and a planner that is lost."""
+"""A tool switched off between plan and execution, and a hostile planner."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pools of threads, as they are closed."""
+"""Thread pools, and how they are closed."""
 
 from __future__ import annotations
 
@@ -109,11 +109,11 @@ def test_a_connection_that_was_closed_behind_our_back_is_opened_anew() -> None:
 
 
 def _driver_connection() -> object:
-    """Return this thread's connection, as the driver has it, once it has been used."""
+    """Return the driver's connection of this thread after using it."""
     connection.cursor().execute("SELECT 1")
     return connection.connection
 
 
 def _break() -> None:
-    """Leave this thread's connection closed, as a server that went away leaves it."""
+    """Close this thread's connection as if the server had gone away."""
     connection.connection.close()

@@ -1,4 +1,4 @@
-"""Whose run goes next: one workspace with many keeps no other waiting."""
+"""Which run goes next: a workspace with many runs does not hold up the others."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ def test_whoever_has_fewest_goes_first_and_nobody_beyond_their_share(
     left = {whose: [run for run in runs if run not in turn.runs] for whose, runs in queues.items()}
     for whose, runs in queues.items():
         mine = [run for run in turn.runs if owner[run] == whose]
-        assert mine == runs[: len(mine)]  # each in its workspace's order
+        assert mine == runs[: len(mine)]  # in order within each workspace
         assert not mine or after[whose] <= share
         for other in left:
-            # A workspace that waits has at most one run less than any that was given a slot.
+            # A waiting workspace has at most one run fewer than any that got a slot.
             assert (
                 not (mine and left[other])
                 or after[whose] <= after[other] + 1

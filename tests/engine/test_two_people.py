@@ -1,4 +1,4 @@
-"""Tiers and two people, through the operations: who may approve, and when that is enough."""
+"""Tiers and two people in the operations: who may approve, and when it suffices."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BELOW = "User Anna (user_id=42) requests a refund of 1050 USD for the annual pla
 
 
 def events_of(run: Run, *kinds: str) -> list[tuple[str, str]]:
-    """Return what a run's record says of these kinds, in order: kind and person."""
+    """Return a run's events of these kinds in order, as kind and person."""
     found = Event.objects.filter(run=run, kind__in=kinds).order_by("seq")
     return list(found.values_list("kind", "actor"))
 
@@ -209,7 +209,7 @@ def test_a_tier_that_is_silent_passes_it_on_once_and_the_last_expires(tiered: Ti
     request.refresh_from_db()
     assert (request.tier, request.climbs_at, str(request.assigned_team)) == (2, None, "Finance")
     assert events_of(request.run, "escalation.assigned") == [("escalation.assigned", "")]
-    assert say_yes(request, tiered.lena) == "approved"  # the amount is still of her tier
+    assert say_yes(request, tiered.lena) == "approved"  # the amount is still within her tier
 
 
 def test_while_a_switch_stands_nobody_is_passed_over(tiered: Tiered) -> None:
@@ -220,7 +220,7 @@ def test_while_a_switch_stands_nobody_is_passed_over(tiered: Tiered) -> None:
     Escalation.objects.filter(pk=request.pk).update(climbs_at=at)
 
     sweep()
-    assert not climb(request.pk, at=at)  # that a sweeper found before the press
+    assert not climb(request.pk, at=at)  # found by a sweeper before the press
     operations.release(**asked, to=SwitchStage.TRIAL, at=at + timedelta(minutes=5))
     operations.release(**asked, to=SwitchStage.OFF, at=at + timedelta(minutes=5))
 
@@ -334,4 +334,4 @@ def test_only_who_may_say_yes_is_given_a_request_while_there_is_somebody(tiered:
     say_yes(request, tiered.finn)
     assert [try_assign(one) for one in (tiered.finn, tiered.faye)] == ["no_receiver", "assigned"]
     tiered.drop(tiered.faye)
-    assert try_assign(tiered.scene.rita) == "assigned"  # nobody may say yes, and she may say no
+    assert try_assign(tiered.scene.rita) == "assigned"  # nobody may approve; she may reject

@@ -1,4 +1,4 @@
-"""The five phases in the engine: what was sent stays sent once, whatever is corrected."""
+"""The five phases in the engine: whatever is corrected, a mail is sent once."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def sending(message: str) -> str:
 
 
 def reply(*sends: str, judge: list[str]) -> dict[str, Any]:
-    """Return a case of two steps: a text, and the goal that sends it."""
+    """Return a workflow of two steps: one writes a text, the other sends it."""
     send = {"kind": "goal", "name": "send", "description": "Send it.", "mode": "llm"}
     return {
         "id": "reply",

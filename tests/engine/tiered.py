@@ -35,7 +35,7 @@ class Tiered:
     ada: User
 
     def ask(self, goal: str = "") -> Escalation:
-        """Launch a run that asks, and return what it asks: USD 1,200.00 unless the goal says."""
+        """Launch a run and return its request: USD 1,200.00 unless the goal says otherwise."""
         run = go(self.scene.launch(goal) if goal else self.scene.launch())
         return Escalation.objects.get(run=run)
 
@@ -74,7 +74,7 @@ def put_tiers(scene: Scene, by: User, tiers: Json, **changes: Json) -> None:
 
 
 def say_yes(request: Escalation, by: User, amount: int | None = None, **more: object) -> str:
-    """Approve a request, or a part of it. Return its state, or why it was refused."""
+    """Approve a request in full or in part. Return its state, or the refusal's code."""
     patch = None if amount is None else {"amount_minor": amount}
     try:
         decided = operations.decide(
@@ -94,7 +94,7 @@ def say_yes(request: Escalation, by: User, amount: int | None = None, **more: ob
 
 
 def still_waits(request: Escalation) -> bool:
-    """Tell whether a request and its run wait."""
+    """Tell whether a request and its run still wait."""
     request.refresh_from_db()
     return request.state == EscalationState.OPEN and Run.objects.get(pk=request.run_id).state == (
         "waiting"

@@ -1,4 +1,4 @@
-"""Have the packages find the examples, as if each file had been dropped in beside the others."""
+"""Let the packages find the examples as if their files were beside the others."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PLACES: dict[str, tuple[ModuleType, dict[str, Any]]] = {
 
 @contextmanager
 def load_examples() -> Iterator[None]:
-    """Load the examples by the registry itself; afterwards nothing knows of them."""
+    """Load the examples through the registry for the block, then unregister them."""
     tables: list[dict[str, Any]] = [*(table for _, table in PLACES.values()), ROLES]
     before = [dict(table) for table in tables]
     modules = set(sys.modules)

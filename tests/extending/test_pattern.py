@@ -124,7 +124,7 @@ def test_a_crash_at_any_point_changes_nothing() -> None:
     )
 
     assert set(points) >= AROUND_CALLS_AND_COMMITS
-    assert len(points) > 9  # how many commits side by side take is a race
+    assert len(points) > 9  # the number of parallel commits is a race
     assert asked == 1
 
 

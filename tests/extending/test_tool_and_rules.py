@@ -1,4 +1,4 @@
-"""The tool and the rules of docs/extending.md, through the whole engine and a crash anywhere."""
+"""The tool and rules of docs/extending.md in the whole engine, with a crash anywhere."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def server() -> Iterator[ReplayServer]:
 
 
 def publish(scene: Scene, *, tools: Sequence[str] = (), rules: Sequence[str] = ()) -> None:
-    """Put tools and rules in force, as `manage.py publish_policy` does."""
+    """Add tools and rules to the policy, like `manage.py publish_policy`."""
     document = STRICT.as_json()
     document["proposable"] += tools
     document["executable"] += tools
@@ -101,19 +101,19 @@ def publish(scene: Scene, *, tools: Sequence[str] = (), rules: Sequence[str] = (
 
 
 def script_model(server: ReplayServer, name: str, *said: Any) -> Any:
-    """Have the worker model say these, one after the other."""
+    """Make the worker model reply with these in turn."""
     server.load(name, [json.dumps(one) for one in said])
     return override_settings(OPENAI_BASE_URL=server.base_url(name), OPENAI_API_KEY="any")
 
 
 def notes(folder: Path) -> list[str]:
-    """Return the texts of the notes that lie in the folder."""
+    """Return the texts of the notes in the folder."""
     found = sorted((folder / "notes").glob("*.json"))
     return [json.loads(file.read_text())["note"]["text"] for file in found]
 
 
 class TestNote:
-    """A note through the gateway: reviewed, on the ledger, once a key."""
+    """A note through the gateway: reviewed, in the ledger, once per key."""
 
     pytestmark = transactional
 

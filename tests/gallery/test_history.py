@@ -1,4 +1,4 @@
-"""The demo's past: every copy is a run that could have been; tests/checker looks at them too."""
+"""The demo's history: every copied run is plausible; tests/checker checks them too."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @dataclass(frozen=True)
 class Past:
-    """A workspace, and how many wait in it since its history was written."""
+    """A workspace, and how many requests its history left waiting."""
 
     workspace: Workspace
     until: datetime
@@ -100,7 +100,7 @@ def test_a_copy_is_of_somebody_else_and_takes_its_time(past: Past) -> None:
     thought = Step.objects.filter(run=run, kind="ask").values_list("seconds", flat=True)
     assert all(0.5 < seconds < 3 for seconds in thought)
     plain = Run.objects.filter(pattern="workflow").exclude(steps__key__contains="/agents/")
-    for one in (run, *plain):  # the lines that a workflow says lie between its calls
+    for one in (run, *plain):  # a workflow's lines lie between its calls
         calls = one.steps.filter(kind__in=("ask", "use")).order_by("position")
         assert all(a.ended_at and a.ended_at <= b.begun_at for a, b in itertools.pairwise(calls))
     assert plain
@@ -148,7 +148,7 @@ def test_a_newcomer_meets_a_team_a_tier_and_what_people_share(
     past: Past, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     workspace, at = past.workspace, timezone.now()
-    for gone in ("time", "role"):  # a demo of an earlier version may be begun anew like this
+    for gone in ("time", "role"):  # a demo of an earlier version may restart like this
         with transaction.atomic(), monkeypatch.context() as patch:
             patch.setattr(demo_work, "DESK", "none")
             if gone == "time":

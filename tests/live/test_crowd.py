@@ -1,4 +1,4 @@
-"""A crowd of open pages costs by what changes and by who is signed in, not by their number."""
+"""Open pages cost by changes and by signed-in people, not by their number."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 def work_of(runs: list[Run], pages: int, monkeypatch: pytest.MonkeyPatch) -> list[Counter[str]]:
-    """Return what a hub does for a crowd: as it comes, at one change, and as it comes back."""
+    """Return a hub's work for a crowd: at connect, at a change, and at reconnect."""
     work, found = Counter[str](), list[Counter[str]]()
     drawn, changed = hub.read_update, hub.changed_topics
 
@@ -66,7 +66,7 @@ def work_of(runs: list[Run], pages: int, monkeypatch: pytest.MonkeyPatch) -> lis
         viewers = [Viewer(topics(n), seen) for n, seen in enumerate(places)]
         for viewer in viewers:
             here.join(viewer)
-        if all(places):  # they have all there is: wait for what the hub learns
+        if all(places):  # they are up to date: wait for what the hub learns
             await until(lambda: len(here._versions) == len(runs) + 1)
         else:
             for viewer in viewers:
@@ -164,7 +164,7 @@ def test_access_is_asked_once_a_session_and_pages_come_back_apart(
         before = len(asyncio.all_tasks())
         opened = [stream_of(live, c, f"run={run.pk}") for c in cookies for run in runs]
         await until(lambda: all(len(sent) > 2 for _, sent in opened))
-        # Of each its own, what it sends and whether it left; a guard a session, and the hub.
+        # Two tasks per stream, a guard per session, and the hub.
         assert len(asyncio.all_tasks()) - before <= 3 * len(opened) + len(cookies) + 2
         waits = [int(ms) for _, sent in opened for ms in re.findall(rb"retry: (\d+)", sent[-1])]
         assert len(waits) == len(opened)

@@ -1,4 +1,4 @@
-"""A server that is told to stop first ends open streams, without errors."""
+"""A stopping server first ends its open streams, without errors."""
 
 from __future__ import annotations
 

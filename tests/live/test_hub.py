@@ -1,4 +1,4 @@
-"""What a viewer is sent, without a server: newest states, and where to go on."""
+"""What the hub sends a viewer: newest states, and where to resume."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_a_page_that_opens_while_the_last_one_closes_is_served() -> None:
         read = hub._read
 
         async def opening(work: Callable[[], Any]) -> Any:
-            # The hub puts its connection away because nobody watches: now somebody comes.
+            # Somebody comes just as the hub, unwatched, returns its connection.
             if work == connections.close_all and not hub._viewers:
                 hub.join(second)
             return await read(work)

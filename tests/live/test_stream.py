@@ -1,4 +1,4 @@
-"""The stream from a real server: who gets it, what it holds, and what a restart does to it."""
+"""The stream of a real server: access, content and restarts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ VIEWERS = 60
 
 
 def version(message: Message, letter: str = "r") -> int:
-    """Return the version of a topic that a message's id tells."""
+    """Return a topic's version from a message's id."""
     return int(next(p for p in message.id.split(".") if p.startswith(letter))[1:])
 
 
@@ -180,7 +180,7 @@ def test_everybody_who_watches_gets_the_newest_state(scene: Scene) -> None:
     def watch(number: int) -> str:
         query = f"run={runs[number % 2].pk}"
         with watching(site, query, cookie=cookies[number % len(cookies)]) as stream:
-            # What opens the request is the last that a run writes before it waits.
+            # Opening the request is a run's last write before it waits.
             return stream.next("#run", "Waiting for a person").data
 
     with serve() as site, ThreadPoolExecutor(VIEWERS) as pool:
@@ -189,7 +189,7 @@ def test_everybody_who_watches_gets_the_newest_state(scene: Scene) -> None:
             go(run)
         states = [answer.result() for answer in seen]
 
-    # Rendered for many at once; who comes later finds other waiting times on the page.
+    # Rendered for many at once; later viewers see other waiting times.
     assert len(set(states)) <= VIEWERS // 4
 
 

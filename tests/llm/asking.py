@@ -48,7 +48,7 @@ Respond = Callable[..., None]  # (handler), and with `with_body` what was sent
 def serving(
     respond: Respond, *, keep: bool = False, with_body: bool = False, threads_end: bool = True
 ) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """Serve every POST with `respond`. Gives the address and the headers that were received.
+    """Serve every POST with `respond`. Yields the address and the received headers.
 
     `keep` leaves connections open for a next call, as most servers do. Without `threads_end`
     nobody waits for responses that hang.
@@ -61,7 +61,7 @@ def serving(
         def do_POST(self) -> None:
             seen.append({name.lower(): value for name, value in self.headers.items()})
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            with suppress(OSError):  # the client hangs up, which is what some tests want
+            with suppress(OSError):  # the client hangs up, as some tests intend
                 respond(self, *([body] if with_body else []))
             self.close_connection = not keep
 

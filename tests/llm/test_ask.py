@@ -142,7 +142,7 @@ def test_a_role_may_have_a_model_of_its_own(replay: ReplayServer, models: Json, 
 @pytest.mark.parametrize(
     ("mode", "as_json", "schema", "kind"),
     [
-        ("auto", True, SCHEMA, "json_object"),  # an address is configured: who knows what it takes
+        ("auto", True, SCHEMA, "json_object"),  # a configured address: its abilities are unknown
         ("json_object", True, SCHEMA, "json_object"),
         ("json_schema", True, SCHEMA, "json_schema"),
         ("json_schema", True, None, "json_object"),
@@ -184,7 +184,7 @@ def mirror(handler: BaseHTTPRequestHandler) -> None:
 
 
 def asked_in_turn(*places: tuple[str, str]) -> list[llm.ModelAnswer]:
-    """Ask once at each address with its key, in one event loop."""
+    """Ask each address once with its key, in one event loop."""
 
     async def all_of_them() -> list[llm.ModelAnswer]:
         answers = []

@@ -1,4 +1,4 @@
-"""The demo model works a case to its end, and misbehaves only when a goal says so."""
+"""The demo model handles a case to its end, and misbehaves only when told to."""
 
 from __future__ import annotations
 
@@ -231,7 +231,7 @@ def test_a_phrase_makes_it_limit_the_rate() -> None:
         ("Please refund half of what Anna paid", 42, None),
         ("Please refund the last charge", 42, None),
         ("Refund -50 USD", 42, -50.0),
-        ("Refund 10.005 USD", 42, 10.005),  # not money, but that is for the parser to say
+        ("Refund 10.005 USD", 42, 10.005),  # not money, which the parser has to say
         ("Refund $1.5k", 42, None),
         ("Refund order 77 for customer 7", 7, None),
         ("Refund the maximum", 42, None),

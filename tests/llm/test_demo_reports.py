@@ -1,4 +1,4 @@
-"""The demo model plans a day and tells of it, and errs where a goal says so."""
+"""The demo model plans and writes reports, and errs only when told to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The demo model finds the specialist, errs when a goal says so, and tells what was found."""
+"""The demo model routes cases, errs only when told to, and reports findings."""
 
 from __future__ import annotations
 

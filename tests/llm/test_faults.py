@@ -1,4 +1,4 @@
-"""Whatever a server does instead of answering becomes one reason, and says whether to retry."""
+"""Each failure of a server maps to one reason, and to whether to retry."""
 
 from __future__ import annotations
 

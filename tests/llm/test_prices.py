@@ -1,4 +1,4 @@
-"""What an answer costs, and that nothing unknown looks free."""
+"""The cost of an answer; an unknown price never looks like zero."""
 
 from __future__ import annotations
 

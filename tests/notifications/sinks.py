@@ -1,4 +1,4 @@
-"""A mail server and a webhook's receiver on this machine, which can be told to go wrong."""
+"""A local mail server and webhook receiver that can be made to fail."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ AUTHORITY = TLS / "authority.pem"
 
 @dataclass
 class Sink:
-    """What has come, and how the next is answered."""
+    """What was received, and how the next is answered."""
 
     port: int = 0
     # Mail: take, refuse, hang, drip, handshake (drips in it), spam (refuses what is to Ada).
@@ -30,7 +30,7 @@ class Sink:
     flooded: int = 0  # bytes of an answer that were taken
     got: list[Any] = field(default_factory=list)
     arrived: Event = field(default_factory=Event)
-    over: Event = field(default_factory=Event)  # whoever hangs, hangs until then
+    over: Event = field(default_factory=Event)  # ends whatever hangs
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""A scene with mailboxes, a server for them, and the outbox as a worker empties it."""
+"""A scene with mail addresses, a mail server, and the outbox worker."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def with_addresses() -> None:
 
 
 def by_mail(settings: Any, sink: Sink) -> None:
-    """Have mail go to the sink."""
+    """Send mail to the sink."""
     settings.EMAIL_BACKEND = "agents.notifications.mail.LimitedBackend"
     settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", sink.port
     settings.EMAIL_USE_TLS = False
@@ -61,7 +61,7 @@ def tell(at: datetime | None = None) -> None:
 
 
 def prefer(scene: Scene, by: User, *, hours: Hours | None = None, **modes: Mode) -> None:
-    """Have a person say how they want to be told."""
+    """Set a person's notification preferences."""
     chosen = {**ALL, **{Kind(kind): mode for kind, mode in modes.items()}}
     operations.set_preference(
         workspace=scene.workspace, by=by, modes=chosen, hours=hours or Hours(), at=timezone.now()
@@ -71,7 +71,7 @@ def prefer(scene: Scene, by: User, *, hours: Hours | None = None, **modes: Mode)
 def hook(
     scene: Scene, ada: User, sink: Sink, kinds: Collection[Kind] = tuple(Kind), **more: Any
 ) -> Webhook:
-    """Have a sink called."""
+    """Add a webhook that calls the sink."""
     given: dict[str, Any] = {"name": "ops", "shape": Shape.JSON, **more}
     url = given.pop("url", f"https://localhost:{sink.port}/in?key=of-the-receiver")
     return operations.add_webhook(

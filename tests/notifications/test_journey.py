@@ -87,7 +87,7 @@ def test_a_request_that_nobody_takes_is_told_once_to_those_who_can(
     secret = hook(scene, ada, webhook).secret
     request = waiting(scene)
     tell()
-    assert mail.got == []  # a new request is told of by mail only where somebody chose so
+    assert mail.got == []  # new requests are mailed only to those who chose that
     middle = half_time(request.created_at, request.expires_at)
 
     tell(middle - timedelta(seconds=1))
@@ -105,7 +105,7 @@ def test_a_request_that_nobody_takes_is_told_once_to_those_who_can(
     page = client_of(scene.rita).get(urlsplit(address).path)
     assert "Anna" in page.text
     anonymous = Client().get(urlsplit(address).path)
-    assert anonymous.status_code == 302  # to the sign-in: a link carries nothing
+    assert anonymous.status_code == 302  # to the sign-in: a link carries no rights
     request.refresh_from_db()
     assert request.state == EscalationState.OPEN
 
@@ -126,7 +126,7 @@ def test_a_request_that_nobody_takes_is_told_once_to_those_who_can(
     sweep()
     tell(timezone.now() + timedelta(hours=1))
 
-    assert to(mail) == ["ada", "ada", "ada", "omar"]  # who launched it learns how it ended
+    assert to(mail) == ["ada", "ada", "ada", "omar"]  # its launcher learns how it ended
     kinds = [json.loads(call.body)["kind"] for call in webhook.got]
     assert kinds == ["opened", "half_time", "expiring", "expired"]
 
@@ -170,7 +170,7 @@ def test_who_is_given_a_request_is_told_and_so_is_their_teams_webhook_alone(
     assert "please" not in "".join(map(text, mail.got))
     headlines = [json.loads(call.body)["headline"] for call in webhook.got]
     assert any(headline.startswith("Assigned to Night: ") for headline in headlines)
-    for whom in (None, rita):  # given back and again, it is news again
+    for whom in (None, rita):  # released and assigned again, it is news again
         operations.assign(escalation_id=other.pk, by=ada, to_user=whom, at=at)
     tell()
     assert to(mail) == ["rita"] * 3
@@ -197,7 +197,7 @@ def test_tiers_say_who_is_told_and_reminded_and_of_two_people_the_first_is_not(m
     asked = "Approved by finn, awaits a second person: "
     assert subject(second).startswith(f"[opsconsole] {asked}")
     assert "Approved: USD 1,000.00" in text(second)
-    assert "checked" not in text(second)  # which the second person decides without
+    assert "checked" not in text(second)  # the second person decides without it
     mail.got.clear()
     tell(half_time(other.created_at, other.expires_at) + timedelta(seconds=1))
     assert to(mail) == ["faye", "finn"]
@@ -242,7 +242,7 @@ def test_a_kill_switch_is_told_and_stops_the_clock_of_what_it_holds(
     later = middle + timedelta(minutes=3)
     news = {"kind": Kind.KILL_SWITCH, "about": "event:0:0", "detail": "on tool:pay", "actor": "ada"}
     Notification.objects.create(workspace=scene.workspace, due_at=later, **news)
-    with monkeypatch.context() as patch:  # what stands still must not keep back what is behind it
+    with monkeypatch.context() as patch:  # what is paused must not hold up what is behind it
         patch.setattr(fan_out, "BATCH", 1)
         tell(later + timedelta(seconds=1))
     operations.release(at=at + timedelta(hours=1), to=SwitchStage.TRIAL, **given)
@@ -252,7 +252,7 @@ def test_a_kill_switch_is_told_and_stops_the_clock_of_what_it_holds(
     assert [subject(one) for one in mail.got] == [
         "[opsconsole] Kill switch turned on by ada: all payments, emails and changes",
         "[opsconsole] Kill switch turned on by ada: pay",
-        "[opsconsole] 3 notifications",  # two stages of its release, and what it had held
+        "[opsconsole] 3 notifications",  # its two stages of release, and what it had held
     ]
     assert "unclaimed after half its time" in text(mail.got[2])
     assert "it loops" not in "".join(map(text, mail.got))
@@ -344,7 +344,7 @@ def test_what_needs_somebody_comes_with_its_reason_and_only_while_it_does(
     assert "Expired without an answer: Did the email to Anna #42" in of(mail, ada)
     assert "It was not decided by " in of(mail, ada)
     in_digest = Notification.objects.get(escalation=asked_of, kind=Kind.ATTENTION)
-    lines = note_of(in_digest).lines  # there is nothing to answer any more
+    lines = note_of(in_digest).lines  # nothing left to answer
     assert lines[0] == "Nobody can tell whether a call took effect: look it up."
 
 
@@ -373,7 +373,7 @@ def test_a_mail_says_when_it_was_so_and_no_deadline_that_stands_still(
     assert sorted(told) == ["ada", "rita"]
     assert "About to expire" not in told["ada"]
     assert "Kill switch turned on by boss" in told["ada"]
-    assert told["rita"].count("Assigned to rita: ") == 1  # handed on meanwhile: it is said once
+    assert told["rita"].count("Assigned to rita: ") == 1  # handed on meanwhile: announced once
     assert "A kill switch is on, and the deadline stands still." in told["rita"]
     assert "Deadline: " not in told["rita"]
     when = f"{soon + timedelta(minutes=4):%d %b %H:%M} UTC"

@@ -1,4 +1,4 @@
-"""Servers that fail, hang, drip and redirect: nothing is lost, multiplied or held up."""
+"""Failing, hanging, slow and redirecting servers: nothing is lost, repeated or held up."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_a_call_looks_its_name_up_once_reads_no_answer_and_ends_where_nobody_is(
     sent, gone = Delivery.objects.exclude(webhook=None).order_by("pk")
     assert (sent.state, sent.tries) == (DeliveryState.SENT, 1)
     assert sink.flooded < FLOOD
-    assert names.count("localhost") == 1  # what it leads to later is not called
+    assert names.count("localhost") == 1  # later redirects are not followed
     assert (gone.state, gone.tries, gone.fault) == (DeliveryState.FAILED, 1, "answered 410")
     assert len(sink.got) == 2
 
@@ -125,7 +125,7 @@ def test_a_call_looks_its_name_up_once_reads_no_answer_and_ends_where_nobody_is(
 def test_a_host_with_an_address_where_nobody_listens_is_called_at_its_next(
     people: tuple[Scene, User], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As `localhost` is where it has two, and a receiver that only speaks IPv4."""
+    """As with `localhost` on both IPv6 and IPv4 and a receiver on IPv4 only."""
     scene, ada = people
     found = [(0, 0, 0, "", (address, 0)) for address in ("::1", "127.0.0.1")]
 
@@ -252,7 +252,7 @@ def test_who_never_answers_is_given_up_with_all_that_waited_for_it(
     people: tuple[Scene, User],
 ) -> None:
     scene, ada = people
-    with receiver("elsewhere") as sink:  # it cannot prove the name it is called by
+    with receiver("elsewhere") as sink:  # its certificate has another name
         hook(scene, ada, sink, [Kind.OPENED])
         for _ in range(3):
             waiting(scene)
@@ -263,7 +263,7 @@ def test_who_never_answers_is_given_up_with_all_that_waited_for_it(
         tell(at + GIVEN_UP + timedelta(hours=1))
     assert {row.state for row in Delivery.objects.exclude(webhook=None)} == {DeliveryState.FAILED}
     fan_out._looked_at = -fan_out.MINUTE
-    tell(at + fan_out.KEPT + timedelta(days=3))  # the log has an end
+    tell(at + fan_out.KEPT + timedelta(days=3))  # the log is bounded
     assert not Delivery.objects.exists()
 
 

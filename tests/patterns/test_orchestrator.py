@@ -1,4 +1,4 @@
-"""The orchestrator over scripted replies: who works, what counts as known, where a run ends."""
+"""The orchestrator over scripted replies: workers, known facts, and ends."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def plan_replies(*workers: str) -> dict[str, Reply]:
 
 
 def task(worker: str, *replies: Any) -> dict[str, Reply]:
-    """Return the replies to one task: its review, and its attempts in order."""
+    """Return the replies to one task: its review and its attempts in order."""
     path = f"dispatch/{worker[:5]}/"
     action = {"kind": "tool", "name": worker, "args": SCOPE}
     review = Reply({"allows": True, "action": action, "key": f"{path}review"})
@@ -67,7 +67,7 @@ def result_of(replies: dict[str, Reply], limits: Limits = LIMITS) -> dict[str, A
 
 
 def whole_day(**changed: Any) -> dict[str, Reply]:
-    """Return the replies of a day on which every worker answers, with some `changed`."""
+    """Return the replies when every worker answers, updated by `changed`."""
     tasks = {worker: task(worker, *changed.get(worker, ())) for worker in WORKERS}
     return {
         **plan_replies(*WORKERS),

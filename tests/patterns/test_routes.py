@@ -1,4 +1,4 @@
-"""Whose field a ticket is, and what a route may hold."""
+"""Which specialist a ticket belongs to, and what a route may hold."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from agents.desks.refunds.ticket_topics import TOPICS, is_about
         ("please give a rapid refund", "billing"),
         ("refund for the planet", "billing"),
         ("this is not a billing question", None),
-        ("an error on my invoice", None),  # as much the one as the other
+        ("an error on my invoice", None),  # both fit equally
         ("what will the weather be", None),
     ],
 )

@@ -1,4 +1,4 @@
-"""Workflow over scripted replies: where a step goes after its round, and what it never repeats."""
+"""The workflow over scripted replies: what follows each round, and what is never repeated."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def workflow_of(**step: Any) -> dict[str, Any]:
 
 
 def playing(answers: Answers, asked: list[Ask], said: list[str]) -> Callable[[str, Request], Any]:
-    """Return a world in which each role says its lines in turn, and the last one for ever."""
+    """Return a world in which each role says its lines in turn and repeats the last."""
 
     def perform(key: str, effect: Request) -> Any:
         match effect:
@@ -62,7 +62,7 @@ class Play:
     def __init__(self, document: Any, limits: Any = LIMITS, **answers: list[str]) -> None:
         usual = {"committer": [COMMITTED], "executor": ["out"], "assessor": [MET]}
         self.asked: list[Ask] = []
-        self.said: list[str] = []  # the kinds of the lines on the record
+        self.said: list[str] = []  # kinds of the recorded lines
         lines = {**usual, "judge": [CONTINUE], **answers}
         self.world = MemoryWorld(playing(lines, self.asked, self.said))
         self.brief = Brief("goal", limits, specs(), workflow=document)

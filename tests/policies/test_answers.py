@@ -1,4 +1,4 @@
-"""What is said of money comes from the ledger: answers, and letters to a customer."""
+"""Statements on money in answers and letters come from the ledger."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def test_a_letter_of_courteous_words_that_are_no_courtesy_is_read_by_a_person(te
 
 @pytest.mark.parametrize("negative", [NO_MONEY, UNTOLD])
 def test_no_letter_says_that_nothing_was_paid_or_told(negative: str) -> None:
-    """Another run may have paid the customer, so what this one did not do is nobody's fact."""
+    """Another run may have paid the customer, so this one cannot say that nothing was paid."""
     assert letter(negative).decision == "escalate"
     facts = replace(PAID, letter="message", ledger=(negative, *PAID.ledger))
     assert facts.sentences["ledger"] == PAID.ledger[0]

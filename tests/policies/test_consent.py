@@ -1,4 +1,4 @@
-"""A person's yes covers what they were shown, and nothing beyond it."""
+"""A person's approval covers what they were shown and nothing beyond it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _rule_that_asks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def decision_after(seen: Any, now: Any, answer: Any = None) -> str:
-    """Return what the policy says of a value after a person has agreed to another one."""
+    """Return the policy's decision on a value after a person agreed to another one."""
     asked = review({"kind": "tool", "name": "t", "args": {"value": seen}}, Facts(), LIMITS)
     consent = consent_of(asked.as_json(), answer)
     action = {"kind": "tool", "name": "t", "args": {"value": now}}
@@ -45,7 +45,7 @@ def decision_after(seen: Any, now: Any, answer: Any = None) -> str:
         ("FR", "DE", "escalate"),
         (["billing"], ["billing"], "approve"),
         (["billing"], ["billing", "hr"], "escalate"),
-        # Of another kind than what was shown: nobody can say that it is not more.
+        # Of another type than shown, so nobody can say that it is not more.
         (60, "14", "escalate"),
         (60, None, "escalate"),
         (60, True, "escalate"),

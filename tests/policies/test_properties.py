@@ -1,4 +1,4 @@
-"""What holds of the strict policy for every amount, age and history."""
+"""Properties of the strict policy for every amount, age and history."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def refund(amount: int, **more: Any) -> dict[str, Any]:
 
 @st.composite
 def situations(draw: st.DrawFn) -> RefundFacts:
-    """A charge with some of it refunded, by this run or others, with or without a person."""
+    """Draw a charge partly refunded, by this run or others, attended or not."""
     charge = draw(st.integers(1, 200_000))
     left = draw(st.integers(0, charge))
     mine = draw(st.lists(st.tuples(st.integers(1, 60_000), st.booleans()), max_size=2))
@@ -46,7 +46,7 @@ def situations(draw: st.DrawFn) -> RefundFacts:
 
 
 def amount_of(ruled: ReviewResult) -> int:
-    """Return the minor units that would be paid without a person: 0 unless it is allowed."""
+    """Return the minor units that would be paid without a person; 0 if none."""
     return ruled.action["args"]["amount_minor"] if ruled.allows else 0
 
 
@@ -54,7 +54,7 @@ def amount_of(ruled: ReviewResult) -> int:
 def test_a_larger_amount_never_gets_a_weaker_answer(
     facts: RefundFacts, amount: int, more: int
 ) -> None:
-    """But for an amount that is paid twice: that is blocked however small it is."""
+    """Except for an amount paid twice, which is blocked however small it is."""
     if amount in [r.amount_minor for r in facts.refunds]:
         return
     small, large = (
@@ -63,7 +63,7 @@ def test_a_larger_amount_never_gets_a_weaker_answer(
     )
 
     if amount_of(large):
-        # What is paid of the larger one would be paid when it is asked for as it is.
+        # The part paid of the larger amount would also be paid if requested itself.
         assert review(refund(amount_of(large)), facts, STRICT).allows
         assert amount_of(large) >= amount_of(small) or not small.allows
     if small.decision == "block":
@@ -96,7 +96,7 @@ def test_more_refunded_before_never_gets_a_weaker_answer(
 
 @given(facts=situations(), amount=st.integers(1, MAX_MINOR), reason=st.sampled_from(["", "r"]))
 def test_what_may_run_may_run_by_itself(facts: RefundFacts, amount: int, reason: str) -> None:
-    """A revision is no way round: the revised action alone gets the same leave."""
+    """A revised action is also allowed if proposed by itself."""
     ruled = review(refund(amount, reason=reason), facts, STRICT)
 
     if ruled.allows:

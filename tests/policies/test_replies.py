@@ -1,4 +1,4 @@
-"""What a workflow may send: a text that was let stand, word for word, once."""
+"""A workflow may send only an accepted text, word for word, once."""
 
 from __future__ import annotations
 

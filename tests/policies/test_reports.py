@@ -1,4 +1,4 @@
-"""What a plan of report workers may be, and what a brief may say."""
+"""What a report's plan may hold, and what its brief may say."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Look into every table that this program made, also into one nobody thought of."""
+"""Search every table of the database, including ones nobody thought of."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from django.db import connection
 def places_of(text: str) -> list[str]:
     """Return where a text stands, as "table.column rows", whatever the type of the column.
 
-    A text in JSON may be written with escapes; look for what has none.
+    JSON may escape a text, so search for one without characters to escape.
     """
     found = []
     with connection.cursor() as cursor:
@@ -44,10 +44,10 @@ def contents() -> dict[str, list[str]]:
 
 
 def texts_in_files(texts: Iterable[str]) -> list[str]:
-    """Return which texts stand in the files of SQLite's database, also in pages that are free."""
+    """Return which texts occur in SQLite's files, free pages included."""
     path = Path(str(connection.settings_dict["NAME"]))
     files = sorted(path.parent.glob(f"{path.name}*"))
-    # Another process reads them: one that closes such a file lets go of SQLite's own locks on it,
-    # and whoever closes the database next takes its log away from under the others.
+    # Read by another process: closing such a file here would drop SQLite's own locks on it,
+    # and the next to close the database would remove the log from under the others.
     held = subprocess.run(["/bin/cat", *files], capture_output=True, check=True).stdout
     return [text for text in texts if text.encode() in held]

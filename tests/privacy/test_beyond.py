@@ -1,4 +1,4 @@
-"""What an erasure cannot reach is named, so that nobody takes it for gone."""
+"""An erasure names what it cannot reach."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def press(scene: Scene, ada: User, reason: str) -> int:
 
 
 def end_run(scene: Scene) -> Run:
-    """Return a run about Anna, 42, that has ended, with a person's words in it."""
+    """Return a finished run about Anna, 42, that holds a person's words."""
     run = go(scene.launch())
     operations.cancel(run_id=run.pk, by=scene.omar, reason="she called off", at=timezone.now())
     return run

@@ -1,4 +1,4 @@
-"""A customer is erased everywhere, and the record still proves what it did before."""
+"""A customer is erased everywhere, and the record still verifies."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def heads_file(settings: Any, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def run(scene: Scene) -> Run:
-    """A refund to Anna, 42, with a canary wherever a person's text can lie; it has ended."""
+    """A finished refund to Anna, 42, with a canary in every place for people's texts."""
     launched = scene.launch(f"{REFUND_1200} {SAID} {CARD}")
     anna = Customer.objects.filter(book=launched.book, number=42)
     anna.update(name=NAME, email=MAIL, country=COUNTRY)
@@ -81,7 +81,7 @@ def erase(*, number: int = 42) -> operations.Erasure:
 def test_the_canaries_are_there_before(run: Run) -> None:
     found = {canary: places_of(canary) for canary in CANARIES}
 
-    assert found.pop(CARD) == []  # it was masked on its way in
+    assert found.pop(CARD) == []  # masked when it was stored
     assert [canary for canary, places in found.items() if not places] == []
 
 
@@ -100,7 +100,7 @@ def test_no_search_finds_a_run_by_what_was_erased(scene: Scene, run: Run) -> Non
 
     assert finds("canary goal")
     assert finds(run.pk.hex)
-    if connection.vendor == "sqlite":  # an index of its own, which keeps what it is told late
+    if connection.vendor == "sqlite":  # a separate index, which is updated late
         assert _words_on_sqlite() >= {"canary", "1200"}
 
     erase()
@@ -122,7 +122,7 @@ def test_no_byte_of_the_file_holds_what_was_erased(run: Run) -> None:
 
 
 def _words_on_sqlite() -> set[str]:
-    """Return the words that the index of runs has, from the very pages of its tree."""
+    """Return the words in the index of runs, from its pages."""
     with connection.cursor() as cursor:
         cursor.execute(
             "CREATE VIRTUAL TABLE temp.told USING fts5vocab(main, agents_run_words, row)"
@@ -277,7 +277,7 @@ def test_an_erasure_that_breaks_off_erases_nothing(run: Run) -> None:
 
 
 class Cut(Exception):
-    """The erasure ends here."""
+    """Aborts an erasure."""
 
 
 def test_nobody_else_is_forgotten(scene: Scene, run: Run) -> None:
@@ -318,7 +318,7 @@ def test_a_table_that_is_imported_again_brings_nobody_back(scene: Scene, tmp_pat
     table.write_text(line + "7,Max Weber,max@example.com,DE,,,,,\n")
     assert command("import_customers", "eu", str(table)).code == 0
     assert command("erase_subject", "eu", "42", "--reason", "asked for by letter 7").code == 0
-    # A number that is written otherwise, and a charge that the book has not.
+    # A number in another spelling, and a charge that is not in the book.
     table.write_text(table.read_text() + line.splitlines()[1].replace("42", "0042", 1) + "\n")
     table.write_text(table.read_text().replace("5.00", "6.00", 1))
 

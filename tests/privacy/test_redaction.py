@@ -1,4 +1,4 @@
-"""What the policy masks is masked before anything keeps it, at every way in."""
+"""The policy's masks apply before anything is stored, at every entry point."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The checker finds each kind of lie, and knows nothing of the engine that it watches."""
+"""The checker finds every kind of false row and imports nothing of the engine."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
 @pytest.fixture
 def dump() -> Dump:
-    """A refund of which Rita let 800 pass, and its mail; each test has a copy of its own."""
+    """A refund lowered to 800 by Rita, with its mail; each test gets its own copy."""
     return deepcopy(honest())
 
 
@@ -51,7 +51,7 @@ def row(table: str, number: int, **columns: Any) -> Callable[[Dump], object]:
 
 
 def again(table: str, **columns: Any) -> Callable[[Dump], object]:
-    """Write the first row of a table down a second time, a little different."""
+    """Add a slightly different copy of a table's first row."""
     return lambda dump: getattr(dump, table).append({**getattr(dump, table)[0], **columns})
 
 
@@ -68,12 +68,12 @@ def forgotten(dump: Dump) -> None:
 
 
 def ask_about(**args: Any) -> Callable[[Dump], object]:
-    """Have the person been asked about other arguments than were carried out."""
+    """Change the requested arguments, so that others were carried out."""
     return lambda dump: dump.escalations[0]["action"]["args"].update(args)
 
 
 def patch_args(**patch: Any) -> Callable[[Dump], object]:
-    """Have the person changed these arguments, as the row and its carried-out effect say."""
+    """Set a person's patch, in the row and in its effect."""
 
     def change(dump: Dump) -> None:
         dump.escalations[0]["patch"] = patch
@@ -177,7 +177,7 @@ MOVED = {"until": "2026-12-06"}
 
 
 def as_grant(dump: Dump, *, subject: str = "noor", **done: Any) -> Dump:
-    """Turn the refund into what a desk without money would have written of a grant."""
+    """Turn the refund into the rows of a grant at a desk without money."""
     [effect, *_], [escalation] = dump.effects, dump.escalations
     args = {**ASKED, **MOVED, **done}
     action = {"kind": "tool", "name": "grant_access", "args": args}

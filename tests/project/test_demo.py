@@ -1,4 +1,4 @@
-"""The demo as a newcomer starts it: one process, an address, sign-ins, Ctrl-C."""
+"""The demo as a newcomer starts it: one process, its address, sign-in, Ctrl-C."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.slow
 
 
 class Demo:
-    """The demo on a free port, with data of its own."""
+    """The demo on a free port, with its own data."""
 
     def __init__(self, data: Path) -> None:
         with socket.create_server(("127.0.0.1", 0)) as probe:
@@ -41,7 +41,7 @@ class Demo:
             cwd=ROOT,
             env={
                 **os.environ,
-                "PATH": str(self.data),  # it needs no program but Python
+                "PATH": str(self.data),  # it needs Python only
                 "DJANGO_SETTINGS_MODULE": "opsconsole.settings",
                 "DATABASE_URL": "",
                 "OPSCONSOLE_DATA_DIR": str(self.data),
@@ -62,7 +62,7 @@ class Demo:
     def answers(self) -> bool:
         """Wait until the web process serves a file of ours."""
         process = self.started[-1]
-        while not is_up(self.port):  # a busy machine takes its time over the migrations
+        while not is_up(self.port):  # migrations are slow on a busy machine
             assert process.poll() is None, process.communicate()[0]
             time.sleep(0.1)
         with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/static/mark.svg") as it:

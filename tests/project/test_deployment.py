@@ -1,4 +1,4 @@
-"""The image and compose.yaml name what exists, as far as it shows without a container engine."""
+"""Dockerfile and compose.yaml name what exists, checked without a container engine."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ def settings_names() -> set[str]:
 
 
 def fill_in(value: str, **given: str) -> str:
-    """Return a value as compose would hand it on."""
+    """Return a value as compose would interpolate it."""
     value = re.sub(r"\$\{(\w+):\?[^}]*\}", lambda found: given[found[1]], value)
     return re.sub(r"\$\{(\w+):-([^}]*)\}", lambda found: given.get(found[1], found[2]), value)
 
 
 def environment(service: str, **given: str) -> dict[str, str]:
-    """Return a service's environment, and nothing of ours that could hide what it lacks."""
+    """Return a service's environment without ours, which could hide what it lacks."""
     ours = {
         name: value
         for name, value in os.environ.items()
@@ -98,7 +98,7 @@ def test_there_are_a_database_two_workers_and_a_web() -> None:
     assert SERVICES["worker"]["deploy"]["replicas"] == 2
 
 
-# The image's, the host's, a trial's, or of no use under uvicorn.
+# Set by the image or the host, for trials only, or unused under uvicorn.
 NOT_HANDED_ON = {
     *("OPSCONSOLE_DATA_DIR", "OPSCONSOLE_HOST", "OPSCONSOLE_PORT"),
     *("OPSCONSOLE_DEBUG", "OPSCONSOLE_DEMO", "OPSCONSOLE_DEMO_PACE"),
@@ -194,7 +194,7 @@ def test_the_image_does_not_run_as_root_and_takes_the_supported_python() -> None
 @pytest.mark.skipif(os.getuid() != 0, reason="only root has directories that others may not enter")
 @pytest.mark.parametrize(("mode", "warns"), [(0o700, True), (0o755, False)])
 def test_installing_says_when_no_other_user_can_run_its_python(mode: int, warns: bool) -> None:
-    with TemporaryDirectory(prefix="python-") as name:  # not in pytest's, which is closed itself
+    with TemporaryDirectory(prefix="python-") as name:  # pytest's is private itself
         place, python = Path(name), Path(name, "python3")
         shutil.copy(sys._base_executable, python)  # type: ignore[attr-defined]
         without_pip = place / "without-pip"

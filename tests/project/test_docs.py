@@ -1,4 +1,4 @@
-"""README and docs/ name files, commands and settings that exist, and leave none out."""
+"""README and docs/ name only files, commands and settings that exist, and all of them."""
 
 from __future__ import annotations
 

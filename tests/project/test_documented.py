@@ -1,4 +1,4 @@
-"""What docs tell an operator to type is typed here, in order, on a fresh data directory."""
+"""Runs the commands that the docs give operators, in order, on fresh data."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-# What an operator has of SQLite's own program, where this machine lacks it.
+# Stands in for SQLite's command where this machine lacks it.
 SQLITE3 = """#!/bin/sh
 exec python -c 'import sqlite3, sys
 place, command = sys.argv[1:]
@@ -48,9 +48,9 @@ def fresh(tmp_path: Path) -> Installation:
 
 
 def run_block(own: Installation, block: str, place: Path, *, fails: str = "") -> str:
-    """Run a block as a shell does, in a place of its own with the programs in it.
+    """Run a block of the docs in a shell, in its own directory with the programs.
 
-    Where it is to fail, a shell that goes on after an error runs it, as an operator's does.
+    Where it is to fail, the shell goes on after an error, as an operator's does.
     """
     for name in ("manage.py", "scripts", "agents", "opsconsole", "static", "templates"):
         if not (place / name).exists():
@@ -110,7 +110,7 @@ def holds(path: Path, text: str) -> bool:
 
 
 def section(page: str, beginning: str) -> str:
-    """Return the paragraph that begins so."""
+    """Return the paragraph with this beginning."""
     [found] = [part for part in page.split("\n\n") if part.startswith(beginning)]
     return found
 

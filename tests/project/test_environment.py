@@ -1,4 +1,4 @@
-"""Settings that are wrong are said in a sentence; secrets are not in it."""
+"""Wrong settings are reported in a sentence without secrets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Installed packages are the locked ones: each in one version, by its hashes."""
+"""Packages are locked to one version each, with hashes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the log tells of an outage of the database, and in which order."""
+"""What the log says of a database outage, and in which order."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def outages(clock: Clock, caplog: pytest.LogCaptureFixture) -> Iterator[logs.Out
 
 
 def fails(outages: logs.Outages, error: Exception | None = None) -> bool:
-    """Meet the outage once. Return whether that is a line in the log."""
+    """Hit the outage once. Return whether it was logged."""
     error = error or OperationalError("connection refused")
     given = (type(error), error, None)
     return outages.filter(logging.LogRecord("x", logging.ERROR, "x", 1, "It failed", (), given))
 
 
 def opens() -> None:
-    """Have a connection opened, of a database that nothing else here listens to."""
+    """Signal a new connection of a database that nothing else listens to."""
     connection_created.send(sender=None, connection=SimpleNamespace(vendor="none"))
 
 

@@ -1,4 +1,4 @@
-"""The guard of the suite itself: what would leave this machine is refused and remembered."""
+"""The suite's network guard: connections beyond this machine are refused and noted."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from tests import conftest
 
-ELSEWHERE = "192.0.2.1"  # an address that documents use; nobody has it
+ELSEWHERE = "192.0.2.1"  # reserved for documentation; nobody has it
 
 
 def test_another_machine_cannot_be_reached() -> None:

@@ -1,4 +1,4 @@
-"""What every desk uses names the business of none."""
+"""Code shared by all desks names no desk's business."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from django.apps import apps
 
 from tests.processes import ROOT
 
-FORMER = ROOT / "agents/core/former.py"  # what was stored and sealed before there were others
-# Whatever is new is asked too: only the desks, what was stored, and others' programs are left out.
+FORMER = ROOT / "agents/core/former.py"  # stored and sealed before there were other desks
+# New files are covered too: only desks, stored words and third-party code are left out.
 PLACES = ("agents", "templates", "static")
 BUT = ("agents/desks/", "agents/migrations/", "static/vendor/")
 KINDS = {".py", ".html", ".js", ".css", ".md", ".json"}

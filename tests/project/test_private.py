@@ -1,4 +1,4 @@
-"""What is written on disk is its owner's alone, also in a directory that was there before."""
+"""Files are readable by their owner only, also in an existing directory."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[Path]:
-    """Make a data directory as a volume or a checkout often is."""
+    """Make a data directory with the permissions that a volume or checkout often has."""
     before = os.umask(0o022)
     place = tmp_path / "data"
     place.mkdir(mode=0o755)
@@ -33,7 +33,7 @@ def home(tmp_path: Path) -> Iterator[Path]:
 
 
 def readable(home: Path) -> list[str]:
-    """Return what others on this machine could read."""
+    """Return the files that others on this machine could read."""
     found = [path for path in home.rglob("*") if "static" not in str(path)]
     return [path.name for path in found if stat.S_IMODE(path.stat().st_mode) & 0o077]
 
@@ -70,7 +70,7 @@ def test_a_place_that_may_not_be_written_is_a_sentence_and_code_2(
     closed = home / place
     closed.mkdir(exist_ok=True)
     closed.chmod(0o500)
-    as_others = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"]  # root may all else
+    as_others = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"]  # the rest of root
     ended = subprocess.run(
         [*(as_others if os.getuid() == 0 else []), sys.executable, "manage.py", program],
         cwd=ROOT,
@@ -95,7 +95,7 @@ def test_a_process_told_to_stop_in_its_first_seconds_ends_with_nought(
     shutil.copy(migrated_file(), home / "opsconsole.sqlite3")
     (home / "opsconsole.sqlite3").chmod(0o600)
     settings = home / "settings"
-    os.mkfifo(settings)  # who reads it waits there: how far a process has come is known
+    os.mkfifo(settings)  # its reader waits there, so we know where the process is
     child = subprocess.Popen(
         [sys.executable, "manage.py", program],
         cwd=ROOT,
@@ -103,7 +103,7 @@ def test_a_process_told_to_stop_in_its_first_seconds_ends_with_nought(
         stderr=subprocess.PIPE,
     )
     with settings.open("w"):
-        settings.unlink()  # who asks later finds none
+        settings.unlink()  # a later call finds none
         if not seconds:
             child.send_signal(signal.SIGTERM)
             child.wait(LONGEST)

@@ -1,4 +1,4 @@
-"""Programs that run as one: real processes, started by a process that gets the signal."""
+"""Programs that run as one: real processes under a parent that gets the signal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings of production pass Django's own checks of a deployment."""
+"""Production settings pass Django's deployment checks."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ def test_the_checks_of_a_deployment_find_nothing(tmp_path: Path) -> None:
 
 
 def as_systemd_reads(text: str) -> dict[str, str]:
-    """Return what EnvironmentFile gives: a comment is a line of its own, all else is the value.
+    """Return what EnvironmentFile reads: comments have their own lines, the rest is values,
 
-    Quotes around it are none of it.
+    without surrounding quotes.
     """
     pairs = [line.partition("=") for line in text.splitlines() if line and line[0] not in "#;"]
     return {name: value.strip().strip("'") for name, _, value in pairs}

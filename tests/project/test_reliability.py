@@ -1,4 +1,4 @@
-"""The tables of docs/reliability.md say the truth about the tests they name."""
+"""The tables of docs/reliability.md are true of the tests they name."""
 
 from __future__ import annotations
 

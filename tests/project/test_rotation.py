@@ -1,4 +1,4 @@
-"""What ends when the secret key is changed: every session, on every host that has the new one."""
+"""Changing the secret key ends every session on hosts that have the new key."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def ask(site: str, method: str, path: str, *, cookie: str, body: str = "") -> HT
     kind = {"Content-Type": "application/x-www-form-urlencoded"} if body else {}
     try:
         connection.request(method, path, body or None, {"Cookie": cookie, **kind})
-        return connection.getresponse()  # its head: a stream that is let in has no end
+        return connection.getresponse()  # the head only: an accepted stream has no end
     finally:
         connection.close()
 

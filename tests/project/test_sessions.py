@@ -24,7 +24,7 @@ def rita() -> User:
 
 
 def visit(session: SessionStore, user: User, *, after: timedelta) -> HttpRequest:
-    """Let a signed-in person come by at a time; save the session as Django would."""
+    """Let a signed-in person visit at a time; save the session like Django."""
     request = RequestFactory().get("/")
     request.session, request.user = session, user
     with time_machine.travel(SIGNED_IN_AT + after, tick=False):

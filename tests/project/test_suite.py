@@ -1,4 +1,4 @@
-"""The test command on a machine with nothing but Python and make: it ends green, as README says."""
+"""README's test command passes on a machine with nothing but Python and make."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ BROWSER_TEST, PURE_TEST = "tests/web/test_browser.py", "tests/core/test_money.py
 
 
 def apart() -> list[str]:
-    """Return what runs a command where no browser, Java, Node, PostgreSQL or network is at all.
+    """Return a prefix that runs a command without browser, Java, Node, PostgreSQL or network.
 
-    In namespaces of its own, so that a path which names one of them finds nothing either; empty
-    where this machine allows none.
+    It uses namespaces, so that even absolute paths find none of them; empty
+    if this machine allows none.
     """
     unshare, shell, mount = (which(name) or name for name in ("unshare", "sh", "mount"))
     own = [unshare, "--map-root-user", "--mount", "--net"]
@@ -38,10 +38,10 @@ def apart() -> list[str]:
 
 
 def run_suite(tmp_path: Path, **more: str) -> subprocess.CompletedProcess[str]:
-    """Type README's command for a browser's test and a pure one, where no program is found."""
+    """Run README's command for a browser test and a pure one, with no programs to find."""
     make = which("make")
     assert make
-    # Nor what a make above tells the one below it, which would then say where it goes last.
+    # Nor a parent make's variables, with which make prints its directory at the end.
     not_ours = ("OPSCONSOLE_", "PLAYWRIGHT_", "MAKE", "MFLAGS")
     ours = {name: value for name, value in os.environ.items() if not name.startswith(not_ours)}
     nothing = {
@@ -50,7 +50,7 @@ def run_suite(tmp_path: Path, **more: str) -> subprocess.CompletedProcess[str]:
         "PLAYWRIGHT_DOWNLOAD_HOST": "http://127.0.0.1:9",  # where nobody listens
     }
     return subprocess.run(
-        # What is installed is installed: from here on nothing may be needed.
+        # Packages are installed; from here on nothing may be downloaded.
         [
             *apart(),
             make,
@@ -95,7 +95,7 @@ def test_a_browser_that_was_named_and_does_not_start_is_a_failure(tmp_path: Path
 def test_a_browser_that_playwright_cannot_drive_is_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its driver needs a library that a bare Debian lacks; a browser alone is no help then."""
+    """Its driver needs a library that a bare Debian lacks."""
     monkeypatch.setenv("PLAYWRIGHT_NODEJS_PATH", str(tmp_path / "node"))
     monkeypatch.setenv(browsers.VARIABLE, which("true") or "")
 
@@ -105,7 +105,7 @@ def test_a_browser_that_playwright_cannot_drive_is_none(
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.skipif(connection.vendor != "sqlite", reason="rows are put back on SQLite only")
 def test_rows_that_take_long_are_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Otherwise nothing fails, but each of thousands of tests creates its people again."""
+    """Otherwise nothing would fail, but thousands of tests would create their people again."""
     monkeypatch.setattr(database, "_images", {})
     made: list[str] = []
 

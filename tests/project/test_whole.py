@@ -1,4 +1,4 @@
-"""What a whole run of the suite must have shown."""
+"""What a complete run of the suite must have shown."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_crash_point_that_killed_nobody_is_named() -> None:
 def test_only_a_whole_run_is_held_to_it(
     tmp_path: Path, narrowed: tuple[str, ...], code: int
 ) -> None:
-    """A suite of one test, which proves next to nothing, passes unless it claims to be all."""
+    """A suite of one test passes unless it claims to be complete."""
     ended = run_suite_of_one(tmp_path, "pass", *narrowed)
 
     assert ended.returncode == code, ended.stdout + ended.stderr
@@ -74,7 +74,7 @@ def test_what_killed_in_a_worker_of_xdist_counts(tmp_path: Path) -> None:
 def run_suite_of_one(
     folder: Path, statement: str, *arguments: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run a suite whose only test is a statement, watched as the whole suite is."""
+    """Run a suite with this statement as its only test, watched like the whole suite."""
     (folder / "tests").mkdir(exist_ok=True)
     (folder / "tests" / "test_one.py").write_text(f"def test_one():\n    {statement}\n")
     (folder / "tests" / "conftest.py").write_text(WATCHED)

@@ -10,7 +10,7 @@ from uuid import UUID
 
 
 def does(name: str, *arguments: Any) -> Any:
-    """Do what another of these does, for races between unlike contenders."""
+    """Call another of these functions, for races between unlike contenders."""
     return globals()[name](*arguments)
 
 
@@ -40,7 +40,7 @@ def decides(escalation: int, user: str, amount: int | None) -> str:
 
 
 def archives(workspace: int, directory: str) -> str:
-    """Archive what ended and is sealed, as of now; heads are kept in the directory."""
+    """Archive what has ended and is sealed; heads are kept in the directory."""
     from pathlib import Path
 
     from django.conf import settings
@@ -120,7 +120,7 @@ def refunds(book: int, amount: int, key: str) -> str:
 def presses(workspace: int, user: str, runs: list[str]) -> int:
     """Press the kill switch once a write of these runs has begun.
 
-    Return how many had, as counted under its lock.
+    Return how many had begun, counted under its lock.
     """
     import time
 
@@ -142,7 +142,7 @@ def presses(workspace: int, user: str, runs: list[str]) -> int:
             reason="race",
             at=timezone.now(),
         )
-        # What commits from here on has begun without having seen the switch.
+        # Whatever commits from here on did not see the switch.
         begun = writes.count()
         time.sleep(0.05)
     return begun
@@ -186,7 +186,7 @@ def sweeps() -> int:
 
 
 def shares(verb: str, escalation: int, user: str, other: str) -> str:
-    """Do with a request what people do who work on it together."""
+    """Do one of the things that colleagues do with a request."""
     from django.contrib.auth.models import User
     from django.utils import timezone
 

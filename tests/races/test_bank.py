@@ -1,4 +1,4 @@
-"""Transfers at the same moment, in processes of their own: accounts and limits hold."""
+"""Simultaneous transfers in several processes: accounts and limits hold."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NO_DUPLICATES = {"repeats": -1}  # days
 
 
 def on_one_account(runs: list[Run]) -> list[list[Any]]:
-    """Let queued runs act on the account of the first. Return the contenders' arguments."""
+    """Let queued runs use the first one's account. Return the contenders' arguments."""
     Run.objects.filter(pk__in=[run.pk for run in runs]).update(book_id=runs[0].book_id)
     return [[str(run.pk)] for run in runs]
 
@@ -54,7 +54,7 @@ def elsewhere(scene: Scene) -> Scene:
 
 
 def test_what_leaves_an_account_in_a_day_adds_up_over_workspaces(crowd: Contenders) -> None:
-    """No row that the two have in common is locked: only the account itself is."""
+    """The two share no locked row but the account itself."""
     scene = bank_scene(daily=euros("1000.00"), **NO_DUPLICATES)
     other = elsewhere(scene)
     for _ in range(ROUNDS):

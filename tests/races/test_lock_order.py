@@ -1,6 +1,6 @@
-"""Locks that writers wait for: none has to give way to another, and each sees what was done.
+"""Writers that wait for locks: none deadlocks, and each sees what the other did.
 
-A writer is stopped where it holds a lock, until the other one waits for it.
+A writer is stopped while it holds a lock until the other one waits for it.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from tests.engine.scene import REFUND_500, Scene, fresh, go, payments, refund_by
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.postgres]
 
 
-# Whoever waits for a row waits for a transaction, which is of no database; but they have locked
-# its table, which is of this one and not of another that the suite has beside it.
+# A wait for a row is a wait for a transaction, which belongs to no database; but the waiter
+# has also locked its table, which tells this database from the suite's others.
 WAITING = """
 SELECT count(*) FROM pg_locks waiting JOIN pg_locks held USING (pid)
 JOIN pg_database ON pg_database.oid = held.database
@@ -55,7 +55,7 @@ def until_somebody_waits() -> None:
 
 
 def decide_beside(scene: Scene, run: Run, stopped: Event, other: Callable[[], object]) -> None:
-    """Decide about `run`, with `other` done from the moment that the decision has stopped."""
+    """Decide about `run`, and do `other` once the decision has stopped."""
     with ThreadPoolExecutor(1) as threads:
         decision = threads.submit(decide, scene, run)
         assert stopped.wait(30)
@@ -64,7 +64,7 @@ def decide_beside(scene: Scene, run: Run, stopped: Event, other: Callable[[], ob
 
 
 def decide(scene: Scene, run: Run) -> None:
-    """Decide in a thread, with a connection of its own."""
+    """Decide in a thread with its own connection."""
     try:
         scene.decide(run)
     finally:
@@ -72,7 +72,7 @@ def decide(scene: Scene, run: Run) -> None:
 
 
 def stop_before(monkeypatch: pytest.MonkeyPatch, module: object, name: str) -> Event:
-    """Stop a writer there once until another waits for it; the event is set when it stops."""
+    """Stop a writer there once until another waits for it; the event tells that it stopped."""
     goes_on, stopped = getattr(module, name), Event()
 
     def stop(*args: Any, **named: Any) -> Any:
@@ -103,7 +103,7 @@ def test_a_decision_and_the_intent_of_another_run_want_the_same_charge(
 def test_a_decision_and_the_intent_of_another_run_want_the_same_account(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What a declared desk's call uses has no row of ours: its key alone is locked."""
+    """A declared desk's resource has no row of ours, so its key alone is locked."""
     scene = bank_scene()
     held, other = go(launch(scene, LARGE)), launch(scene, PAID_AT_ONCE)
     Run.objects.filter(pk=other.pk).update(book_id=held.book_id)
@@ -155,7 +155,7 @@ def test_a_stop_does_not_wait_for_the_intent_of_another_run(scene: Scene) -> Non
     with ThreadPoolExecutor(1) as threads, transaction.atomic():
         switch_against(
             held, "issue_refund"
-        )  # as an intent asks, and holds the workspace until it ends
+        )  # as an intent does, holding the workspace until its end
         threads.submit(stop).result(timeout=30)
 
     assert fresh(held).state == RunState.STOPPED
@@ -224,7 +224,7 @@ def test_what_was_refunded_is_read_once_the_charge_is_locked(scene: Scene) -> No
             Charge.objects.select_for_update().get(pk=pk)
             waits = threads.submit(read_unattended)
             until_somebody_waits()
-            effects.update(resource=str(pk))  # as another run commits it, whoever's that is
+            effects.update(resource=str(pk))  # as another run's commit, in any workspace
         assert waits.result() == 50000
 
 
@@ -235,9 +235,7 @@ def test_an_erasure_and_a_late_decision_want_the_same_run(
     escalation = Escalation.objects.get(run=run)
     scene.decide(run, approve=False)
     go(run)
-    stopped = stop_before(
-        monkeypatch, SYSTEMS["refunds"], "names_of"
-    )  # with what it is about locked
+    stopped = stop_before(monkeypatch, SYSTEMS["refunds"], "names_of")  # with its subject locked
 
     with ThreadPoolExecutor(1) as threads:
         erasure = threads.submit(erase, scene.workspace, 42)
@@ -269,7 +267,7 @@ def test_an_erasure_and_an_import_want_the_same_customer(
 
 
 def erase(workspace: Workspace, number: int) -> int:
-    """Erase in a thread, with a connection of its own."""
+    """Erase in a thread with its own connection."""
     try:
         return operations.erase_subject(
             workspace=workspace,

@@ -1,8 +1,8 @@
-"""Many want the same thing at once, in processes of their own: one gets it, the others are told.
+"""Several processes want the same thing at once: one gets it, the others are told.
 
-Each race is run several times by the same six processes. What a round asserts holds in every
-order of events; nothing is asserted on time. On SQLite one transaction writes at a time, and a lock
-that is taken too late shows in every race and round: twenty rounds find what five find.
+The same six processes run each race several times. A round's assertions hold in any
+order of events and never depend on time. On SQLite one transaction writes at a time, and a lock
+taken too late shows in every round: twenty rounds find no more than five.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def test_of_six_workers_one_gets_the_run(scene: Scene, crowd: Contenders) -> Non
 def test_six_workers_who_take_a_run_from_each_other_execute_no_step_twice(
     scene: Scene, crowd: Contenders
 ) -> None:
-    """Each holds the others for dead, at any moment: before an intent, within a call, after it."""
+    """Each assumes the others dead at any moment: before, during and after a call."""
     taken = 0
     for _ in range(ROUNDS):
         run = scene.launch(REFUND_500)
@@ -89,7 +89,7 @@ def test_six_workers_who_take_a_run_from_each_other_execute_no_step_twice(
         run = run_to_rest(run)
         taken += run.events.filter(kind="run.claimed").count() - 1
         assert payments(run) == [50000]
-        # Of a mail that was under way when its worker was given up, only a person can tell.
+        # Only a person can tell what became of a mail whose worker was given up.
         assert (run.state, mails(run)) in [
             (RunState.DONE, [50000]),
             (RunState.WAITING, [50000]),
@@ -100,13 +100,13 @@ def test_six_workers_who_take_a_run_from_each_other_execute_no_step_twice(
 
 
 def twice(run: Run, kind: str) -> list[str]:
-    """Return the keys of which the run's record says more than once that they are done."""
+    """Return the keys that the run's record reports done more than once."""
     keys = Counter(run.events.filter(kind=kind).values_list("facts__key", flat=True))
     return [key for key, count in keys.items() if count > 1]
 
 
 def run_to_rest(run: Run) -> Run:
-    """Return the run as it is once nobody but a person can take it further."""
+    """Drive a run until it ends or waits for a person."""
     for _ in range(5):
         recover(run.pk)
         Run.objects.filter(pk=run.pk, state=RunState.QUEUED).update(wake_at=None)
@@ -160,7 +160,7 @@ def test_runs_side_by_side_do_not_add_up_past_the_limit(scene: Scene, crowd: Con
 
 
 def under(scene: Scene, **limits: Any) -> None:
-    """Have new runs follow the strict policy with other limits."""
+    """Publish the strict policy with other limits."""
     version = operations.policy_version(
         scene.workspace, replace(STRICT, **limits), at=timezone.now()
     )
@@ -171,7 +171,7 @@ def under(scene: Scene, **limits: Any) -> None:
 def test_runs_side_by_side_do_not_pass_the_cap_of_the_day(
     scene: Scene, crowd: Contenders, cap: str
 ) -> None:
-    """Six runs of 500, each on customers of its own: the day has room for two."""
+    """Six runs of 500, each in its own book: the daily cap has room for two."""
     under(scene, **{cap: 100000})
     runs = [scene.launch(REFUND_500) for _ in range(SIX)]
 
@@ -220,7 +220,7 @@ def test_one_person_deciding_in_six_windows_stays_within_their_day(
 def test_one_person_deciding_twice_about_a_charge_stays_within_their_limit(
     scene: Scene, crowd: Contenders
 ) -> None:
-    """Rita may grant 800: of six runs that want 700 of one charge she lets one pass."""
+    """Rita may grant 800: of six requests for 700 on one charge she can approve one."""
     runs = [go(scene.launch()) for _ in range(SIX)]
     Charge.objects.filter(customer__book=runs[0].book_id).update(amount_minor=10**6)
     Run.objects.filter(pk__in=[run.pk for run in runs]).update(book_id=runs[0].book_id)

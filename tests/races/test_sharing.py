@@ -1,4 +1,4 @@
-"""Six who work on one request at the same moment: each act is whole, and none is lost."""
+"""Six people work on one request at once: each act is atomic, and none is lost."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.processes import Contenders
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both, pytest.mark.slow]
 
 ROUNDS = 4
-# Who does what with a request for two people of Finance.
+# What each does with a request for two people of Finance.
 SHARING = (
     ("pass", "rita", "finance"),
     ("assign", "ada", "faye"),
@@ -34,7 +34,7 @@ EVENTS = {
     "approval.given": (("approve", "open"),),
     "escalation.decided": (("approve", "approved"), ("reject", "done")),
 }
-# The first of two is given it no more; who left may not claim it, and is not left in mid hand-over.
+# The first of two cannot be assigned it; a member who left can neither claim nor receive it.
 REFUSED = {"claimed", "not_open", "no_receiver", "not_permitted", "moved"}
 
 
@@ -44,7 +44,7 @@ REFUSED = {"claimed", "not_open", "no_receiver", "not_permitted", "moved"}
 def test_what_six_do_at_once_is_done_or_refused_and_told_either_way(
     crowd: Contenders, others: tuple[tuple[str, str, str], ...]
 ) -> None:
-    """That rows are as the record tells is held at the end, for every round: see conftest."""
+    """That rows match the record is checked at the end of every test: see conftest."""
     tiered, acts = set_tiered(), (*SHARING, *others)
 
     for _ in range(ROUNDS):

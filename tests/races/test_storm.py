@@ -1,4 +1,4 @@
-"""Reviewers, workers, an admin, the clock and the archive at work on refunds of one charge."""
+"""Reviewers, workers, an admin, the clock and the archive compete over one charge."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_whatever_meets_each_yes_comes_to_something(
 
     for number in range(ROUNDS):
         waiting = list(Escalation.objects.filter(state=EscalationState.OPEN).order_by("pk"))
-        if waiting and chance.random() < 0.5:  # one whose time ends just now
+        if waiting and chance.random() < 0.5:  # one that expires just now
             soon = timezone.now() + timedelta(milliseconds=chance.randrange(60))
             Escalation.objects.filter(pk=chance.choice(waiting).pk).update(expires_at=soon)
         asked: list[list[Any]] = [
@@ -60,7 +60,7 @@ def test_whatever_meets_each_yes_comes_to_something(
                 operations.release(workspace=scene.workspace, by=ada, reason="on", at=at, to=stage)
 
     to_the_end(scene, runs)
-    scene.add("late", Role.AUDITOR)  # a newer head, as one may seal an end after its own time
+    scene.add("late", Role.AUDITOR)  # a newer head, as one may seal a later end
     (last,) = crowd.meet("tests.races.contenders:archives", [[scene.workspace.pk, str(tmp_path)]])
     assert last.isdigit(), last
     unknown = Effect.objects.filter(state__in=UNSETTLED).values_list("run", flat=True)

@@ -1,4 +1,4 @@
-"""Six processes at once: first and second yes, a no, the end of time, and tiers that are silent."""
+"""Six processes at once: first and second approvals, rejections, expiry and silent tiers."""
 
 from __future__ import annotations
 

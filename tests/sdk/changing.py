@@ -1,4 +1,4 @@
-"""Every kind of argument that may stand open to a person, and what lies inside its bounds."""
+"""Every kind of argument that a person may change, with values within its bounds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from agents.sdk.arguments import between, longest
 from agents.sdk.rule_case import Case, tomorrow
 from agents.sdk.values import Count, Days, In, Money
 
-# With what a page must escape, and nothing that a policy masks.
+# With characters to escape, and nothing that a policy masks.
 words = st.text("ab<>&\"'{ äß", min_size=1, max_size=12).map(str.strip).filter(len)
 Level = Literal["low", "mid", "high"]
 
@@ -33,7 +33,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Open:
-    """An argument as it is declared and asked for, a change that is allowed and one that is not."""
+    """An argument as declared and requested, with an allowed and a forbidden change."""
 
     hint: Any
     how: Change

@@ -1,4 +1,4 @@
-"""A desk's rules, sentences and limits, tried as its company would: by calling them."""
+"""A desk's rules, sentences and limits, called as its company would."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_a_rule_is_handed_what_it_names_and_its_sentence_is_filled() -> None:
     assert large.sentence == (
         "Noor Haddad would get EUR 1,200.00, over the automatic limit of EUR 1,000.00."
     )
-    # A value that looks like a place is text: there is one pass.
+    # A value that looks like a placeholder is text: values are filled in once.
     assert unknown.sentence == "noor is not known; note: {subject} {amount} {0.__class__}."
 
 

@@ -1,4 +1,4 @@
-"""Whatever a company declares: its schema is exact, what fits is read, what does not is refused."""
+"""For any declared arguments the schema is exact, fitting values are read, others refused."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def money(currency: str) -> st.SearchStrategy[Any]:
 
 @dataclass(frozen=True)
 class Kind:
-    """A type that may be declared, what fits it, and something near that does not."""
+    """A declarable type, values that fit it, and close ones that do not."""
 
     hint: Any
     fitting: st.SearchStrategy[Any]
@@ -96,7 +96,7 @@ def arguments_for(named: dict[str, Kind]) -> Arguments:
 
 
 def fits(schema: Any, value: Any) -> bool:
-    """Tell whether a value fits a schema, by the few words that ours are made of."""
+    """Tell whether a value fits a schema, by the few keywords that ours use."""
     if "anyOf" in schema:
         return any(fits(branch, value) for branch in schema["anyOf"])
     types = {"string": str, "integer": int, "boolean": bool, "null": type(None)}

@@ -3,7 +3,7 @@
     git worktree add /tmp/version TAG
     python -m tests.upgrade.store /tmp/version 0.1.0
 
-It runs the programs of that checkout, whose requirements must be installed, and writes
+It runs that checkout's programs, whose requirements must be installed, and writes
 tests/upgrade/stored/0.1.0-sqlite.tar.gz; with a PostgreSQL at OPSCONSOLE_TEST_POSTGRES_URL also
 0.1.0-postgres.tar.gz. Once stored, a version's files are never made again: what
 runs inside follows the program of today, and a test sees that it does.
@@ -28,7 +28,7 @@ from tests import postgres
 
 _OURS = ("OPSCONSOLE_", "OPENAI_", "DJANGO_")
 STORED = Path(__file__).parent / "stored"
-# For stored databases alone: the key that sealed their heads.
+# The key that sealed the heads of stored databases.
 AUDIT_KEY = "stored-databases-are-sealed-with-this-key"
 
 # What runs inside the version's own program. Windows and deadlines are a hundred years, so that

@@ -1,4 +1,4 @@
-"""What a command says where the database is older than the program, or away."""
+"""What commands say if the database is older than the program, or away."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_a_lock_that_somebody_holds_is_told_and_not_taken_for_migrations(
 
 @pytest.mark.both
 def test_pages_and_a_worker_over_tables_of_another_release_say_so(tmp_path: Path) -> None:
-    """Leaving them running over an upgrade, or serving before it, shows no error of ours."""
+    """Running them during or before an upgrade is reported plainly, not as an error of ours."""
     with installation(tmp_path / "home", is_empty=False) as own, ExitStack() as ending:
         with own.in_one_process() as made:
             made.manage("add_workspace", "eu", "--name", "EU")
@@ -174,7 +174,7 @@ def test_pages_and_a_worker_over_tables_of_another_release_say_so(tmp_path: Path
 
     assert before == [200, 200]
     assert [page[0], stream[0], figures[0], again[0]] == [503] * 4
-    assert "event: ended" not in told  # on which a page loads anew, and would be gone
+    assert "event: ended" not in told  # on which the page would reload and be gone
     assert "The database belongs to another release" in page[1]
     for said in (ended["web"], first + ended["worker"]):
         assert said.count("The database has other tables than this program: ") == 1, said

@@ -1,4 +1,4 @@
-"""`manage.py migrate` on a database in use: its triggers neither stop it nor get lost."""
+"""`manage.py migrate` on a used database: triggers neither stop it nor get lost."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _DROP = "DROP TRIGGER agents_run_stays" + (" ON agents_run" if ON_POSTGRES else 
 
 @pytest.fixture
 def first_release(tmp_path: Path) -> Iterator[Installation]:
-    """Keep a database whose migrations are those of version 0.1.0, with its triggers."""
+    """Make a database of version 0.1.0, with its triggers."""
     with installation(tmp_path / "home") as home, home.in_one_process() as found:
         assert found.manage("migrate", "agents", RELEASED, "-v0").code == 0
         yield found
@@ -33,7 +33,7 @@ def first_release(tmp_path: Path) -> Iterator[Installation]:
 
 @pytest.fixture(scope="module")
 def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
-    """Keep a database of this version."""
+    """Make a database of this version."""
     place = tmp_path_factory.mktemp("home")
     with installation(place, is_empty=False) as home, home.in_one_process() as found:
         yield found
@@ -91,7 +91,7 @@ def test_a_migration_that_fails_leaves_the_record_protected(first_release: Insta
     first_release.sql(
         "ALTER TABLE agents_run ADD COLUMN question_version integer"
         if ON_POSTGRES
-        else "CREATE TABLE new__agents_run (id integer)"  # where SQLite's rebuilding begins
+        else "CREATE TABLE new__agents_run (id integer)"  # where SQLite starts to rebuild a table
     )
 
     ended = first_release.manage("migrate", "--no-input")

@@ -1,4 +1,4 @@
-"""Databases of earlier versions, upgraded by the documented command and driven to their end."""
+"""Databases of earlier versions are upgraded as documented and their runs finished."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.upgrade.store import AUDIT_KEY, STORED, store
 pytestmark = [pytest.mark.both, pytest.mark.slow]
 
 KIND = "postgres" if ON_POSTGRES else "sqlite"
-# Whom runs, requests and writes are about: as it was stored, and as any desk says it.
+# The subject of runs, requests and writes, as once stored and as today.
 BEFORE = """
 SELECT id, subject FROM agents_run WHERE subject IS NOT NULL
 UNION ALL SELECT run_id, customer FROM agents_escalation WHERE customer IS NOT NULL
@@ -43,7 +43,7 @@ SELECT run_id, agents_step.key FROM agents_step JOIN agents_run ON agents_run.id
 WHERE pattern = 'orchestrator'
 """
 PAID_RUNS = "SELECT run_id FROM agents_effect WHERE tool = 'issue_refund' AND state = 'done'"
-AMOUNTS = [50000, 80000]  # what an agent pays by itself, and what a person lowers the others to
+AMOUNTS = [50000, 80000]  # what an agent pays unattended, and what a person lowers the others to
 
 
 THIS = STORED / "this-sqlite.tar.gz"  # of this very program, made for the test
@@ -52,9 +52,9 @@ DATABASES = sorted(STORED.glob(f"*-{KIND}.tar.gz")) + ([] if ON_POSTGRES else [T
 
 @pytest.fixture(params=DATABASES, ids=lambda path: path.name)
 def restored(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Installation]:
-    """Keep an installation with a stored database, and one process for its commands.
+    """Make an installation with a stored database, and one process for its commands.
 
-    The database of this program shows that a release can be stored.
+    This program's own database shows that a release can be stored.
     """
     home, packed = tmp_path / "home", request.param
     if packed == THIS:
@@ -67,7 +67,7 @@ def restored(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Install
 
 
 def put_back(stored: Path, own: Installation) -> None:
-    """Put a stored database in place, as docs/operations.md does with a backup."""
+    """Put a stored database in place like a backup in docs/operations.md."""
     with tarfile.open(stored) as pack:
         pack.extractall(own.home, filter="data")
     if ON_POSTGRES:
@@ -84,7 +84,7 @@ def decide_all(own: Installation) -> int:
     for key, asked in waiting:
         amount = ["--amount", "800.00"] if asked else []
         ended = own.manage("decide", str(key), "--approve", *amount, "--as", "rita")
-        if "Edit it, and send that" in ended.err:  # a charge in it is days older by now
+        if "Edit it, and send that" in ended.err:  # its charge is days older by now
             old, new = re.findall("“(.*?)”", ended.err)
             [[action]] = own.sql(f"SELECT action FROM agents_escalation WHERE id = {key}")  # noqa: S608
             args = (action if isinstance(action, dict) else json.loads(str(action)))["args"]
@@ -121,7 +121,7 @@ def test_a_stored_database_is_upgraded_and_its_waiting_runs_come_to_their_end(
     runs = restored.sql("SELECT pattern, state, stop_reason FROM agents_run ORDER BY created_at")
     assert len(runs) == len(stored)
     others = [(pattern, state) for pattern, state, _ in runs if state != "done"]
-    assert others == [("routing", "stopped")], runs  # nobody's case, which a person has taken over
+    assert others == [("routing", "stopped")], runs  # no specialist's case: a person took over
     reports: dict[str, set[str]] = {}
     for run, key in restored.sql(STEPS_OF_REPORTS):
         reports.setdefault(str(run), set()).add(str(key).partition("#")[0])
@@ -137,7 +137,7 @@ def test_a_stored_database_is_upgraded_and_its_waiting_runs_come_to_their_end(
 def test_what_going_back_loses_is_listed_from_a_migrated_copy_of_the_backup(
     restored: Installation, tmp_path: Path
 ) -> None:
-    """As docs/upgrading.md says it: 0.1.0 itself cannot read the newer heads."""
+    """As docs/upgrading.md says; 0.1.0 itself cannot read the newer heads."""
     assert restored.manage("migrate", "--no-input", "-v0").code == 0
     decide_all(restored)
     assert restored.manage("work", "--once").code == 0

@@ -1,4 +1,4 @@
-"""The pages served by a process of their own, and a real browser to look at them."""
+"""A server process for the pages, and a real browser to open them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-expect.set_options(timeout=60_000)  # milliseconds for a state to come: a machine may be busy
+expect.set_options(timeout=60_000)  # milliseconds to wait for a state, on a busy machine
 PASSWORD = "a-password-of-the-test"
 
 
@@ -50,7 +50,7 @@ def is_up(port: int) -> bool:
 
 @contextmanager
 def serve(port: int = 0, **more: str) -> Iterator[str]:
-    """Serve the pages from a process of their own; yield the address."""
+    """Serve the pages from a separate process; yield the address."""
     port = port or free_port()
     more = {"DJANGO_SETTINGS_MODULE": "tests.settings", **more}
     with running("manage.py", "serve", "--port", str(port), **more):
@@ -74,9 +74,9 @@ def chromium() -> Iterator[Browser]:
 
 
 def open_page(browser: Browser, **context: Any) -> Page:
-    """Open a page in a context of its own, in which nothing moves.
+    """Open a page in its own browser context, without animations.
 
-    A mark that pulses has a page drawn sixty times a second. Playwright asks for motion in each
+    A pulsing mark redraws a page sixty times a second. Playwright enables motion in each
     context that does not say otherwise, whatever the browser's flags are.
     """
     return browser.new_context(reduced_motion="reduce", **context).new_page()

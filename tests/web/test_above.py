@@ -1,4 +1,4 @@
-"""What the page of a pattern shows above its steps, from real runs."""
+"""What a pattern's page shows above the steps, from real runs."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_a_trace_adds_up() -> None:
     [
         ([(0, 10)], (0, 10), (0.0, 100.0)),
         ([(0, 10)], (5, 10), (50.0, 50.0)),
-        ([(0, 5), (9, 10)], (9, 10), (90.0, 10.0)),  # a short gap stays
+        ([(0, 5), (9, 10)], (9, 10), (90.0, 10.0)),  # a short gap keeps its width
         ([(0, 5), (3605, 3610)], (0, 5), (0.0, 44.64)),  # an hour is folded to 12 percent
         ([(0, 5), (3605, 3610)], (3605, 3610), (55.36, 44.64)),
         ([(0, 0)], (0, 0), (0.0, 0.8)),

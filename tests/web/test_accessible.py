@@ -1,4 +1,4 @@
-"""Every page: no finding of axe in both themes and on a phone, valid HTML, no word of the CSP."""
+"""Every page: no axe findings in both themes and on a phone, valid HTML, no CSP reports."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ WCAG = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 
 @dataclass(frozen=True)
 class Seen:
-    """What a browser saw of every page: a pass takes half a minute."""
+    """What a browser saw on every page; one pass takes half a minute."""
 
-    findings: dict[tuple[str, str], list[str]] = field(default_factory=dict)  # of look and page
+    findings: dict[tuple[str, str], list[str]] = field(default_factory=dict)  # by look and page
     complaints: list[str] = field(default_factory=list)
     bodies: dict[str, str] = field(default_factory=dict)
 
 
 @pytest.fixture(scope="module")
 def seen(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Seen:
-    """Open every page once, and look at it in each of the ways."""
+    """Open every page once, and check it in each look."""
     found = Seen()
     with django_db_blocker.unblock():
         pages = set_pages()
@@ -67,7 +67,7 @@ def seen(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Seen:
 
 
 def look_in(page: Page, site: str, found: Seen) -> None:
-    """Look at what leads to a sign-in: a link of an invitation, and the code after a password."""
+    """Check the pages around signing in: an invitation's link, and the second factor."""
     rita, password = User.objects.get(username="rita"), "a long walk by the sea"
     workspace = rita.memberships.get().workspace
     invited = operations.invite(
@@ -159,7 +159,7 @@ def set_pages() -> dict[str, str]:
 
 
 def shared_request(scene: Scene) -> Escalation:
-    """Return a request above a tier that one of two approved, was handed over and told of."""
+    """Return a request above a tier with one approval, a hand-over and notifications."""
     at, first = timezone.now(), scene.add("finn", Role.REVIEWER)
     about: dict[str, Any] = {"workspace": scene.workspace, "at": at}
     team = operations.set_team(slug="finance", name="Finance", add=[first], **about)
@@ -181,7 +181,7 @@ def shared_request(scene: Scene) -> Escalation:
 
 
 def findings(page: Page) -> list[str]:
-    """Return what axe says against a page, in a line each."""
+    """Return axe's findings on a page, a line each."""
     tags = json.dumps(WCAG)
     found: list[dict[str, Any]] = page.evaluate(
         f"axe.run({{runOnly: {{type: 'tag', values: {tags}}}}}).then((r) => r.violations)"

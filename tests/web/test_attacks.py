@@ -1,4 +1,4 @@
-"""What a browser that means harm sends: other verbs, forms from elsewhere, other hosts."""
+"""A hostile browser: other verbs, forged forms, other hosts."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def about(name: str, escalation: Escalation) -> str:
     return address(name, run=escalation.run_id, escalation=escalation.pk)
 
 
-# Who may POST what, besides reading: everybody else gets 403. What a page refuses for its empty
-# form is 422 or 409, and so not denied.
+# Who may POST what; everybody else gets 403. A page that refuses the empty
+# form answers 422 or 409, which is not denied.
 MAY: dict[str, set[Role]] = {
     "decide": {Role.REVIEWER, Role.ADMIN},
     "judge-letter": {Role.REVIEWER, Role.ADMIN},
@@ -45,7 +45,7 @@ MAY: dict[str, set[Role]] = {
     "cancel": {Role.OPERATOR, Role.REVIEWER, Role.ADMIN},
     "run-again": {Role.OPERATOR, Role.ADMIN},
     "try-now": {Role.OPERATOR, Role.ADMIN},
-    "become": set(Role),  # 404 but in the demo
+    "become": set(Role),  # 404 outside the demo
     "launch": {Role.OPERATOR, Role.ADMIN},
     "notifications-prefer": set(Role),
     "save-view": set(Role),  # for oneself; to share it takes a role that decides
@@ -184,7 +184,7 @@ def test_a_field_that_is_sent_twice_is_refused(scene: Scene) -> None:
 
 
 def test_ids_of_another_workspace_in_a_body_reach_nothing(scene: Scene) -> None:
-    """An admin of another workspace names ours, and a version of its policy."""
+    """Another workspace's admin sends our ids, one of a policy version among them."""
     escalation, client = waiting(scene), client_of(stranger())
     pressed = {"workspace": str(scene.workspace.pk), "scope": "workspace:", "reason": "x"}
     launched = {"goal": "g", "subject": "42", "token": "a1", "policy": "1"}
@@ -227,7 +227,7 @@ def test_another_host_is_refused(scene: Scene, caplog: pytest.LogCaptureFixture)
 
     assert (other.status_code, ours.status_code) == (400, 200)
     [told] = [each for each in caplog.records if each.name.startswith("django.security")]
-    assert told.exc_info is None  # a line: anybody can have any number of them written
+    assert told.exc_info is None  # one line: anybody can cause any number of them
 
 
 PRIVATE = ("/.env", "/.git/config", "/db.sqlite3", "/var/secret-key", "/manage.py", "/admin/")

@@ -82,7 +82,7 @@ def test_every_filter_narrows(scene: Scene, auditor: Client) -> None:
     assert runs(amount_from="500", amount_to="500.00") == {str(small.pk)}
     assert runs(amount_to="499.99") == set()
     held = Escalation.objects.filter(run=mine)
-    held.update(currency="JPY")  # of which 120,000 is not 1,200.00
+    held.update(currency="JPY")  # in which 120,000 is not 1,200.00
     assert runs(amount_from="1000", amount_to="2000") == set()
     assert runs(amount_from="1000.50") == runs(currency="jpy") == {str(mine.pk)}
     assert runs(currency="USD") == {str(small.pk)}
@@ -141,7 +141,7 @@ def test_a_list_that_leaves_out_older_runs_says_so(
     monkeypatch.setattr(log, "FEW", 3)  # of four: each run paid and told it
     given = auditor.post(reverse("export"), asked)
     taken = Event.objects.filter(kind="audit.exported").latest("pk").facts["rows"]
-    go(scene.launch(REFUND_500))  # the newest is another now, while the file is sent
+    go(scene.launch(REFUND_500))  # a newer event comes while the file is sent
     copy = given.getvalue().decode()
     assert (str(newer.pk) in copy, f"END: {taken} entries" in copy) == (True, True)
 
@@ -159,7 +159,7 @@ def test_the_log_takes_at_most_twelve_queries(
     for _ in range(3):
         scene.decide(go(scene.launch()))
 
-    auditor.get(reverse("audit"))  # a first look renews the session
+    auditor.get(reverse("audit"))  # the first request renews the session
 
     with django_assert_max_num_queries(12):
         auditor.get(reverse("audit"), {**asked, "since": "2020-01-01", "until": "2999-01-01"})
@@ -176,7 +176,7 @@ def test_the_log_takes_at_most_twelve_queries(
     ],
 )
 def test_each_filter_has_its_index(scene: Scene, asked: dict[str, str], index: str) -> None:
-    """With an index for the order alone the log would be read until fifty rows fit."""
+    """With an index for the order only, the log would be read until fifty rows match."""
     go(scene.launch())
     found = log.find_events(scene.workspace, log.Filter(asked, "")).events[:51]
 
@@ -199,7 +199,7 @@ def test_an_entry_that_cannot_be_read_is_named_among_the_others(
     page = auditor.get(reverse("audit"))
     copy = auditor.post(reverse("export")).getvalue().decode()
 
-    for event in (odd, bad):  # as they were: what looks at every test's rows reads them too
+    for event in (odd, bad):  # restored, as the checks after every test read them too
         Event.objects.filter(pk=event.pk).update(at=event.at, facts=event.facts)
     protection.protect(connection)
 
@@ -252,7 +252,7 @@ def test_a_changed_event_is_named_and_the_check_is_on_record(
         **(newest.outcome or {}),
         "faults": [],
         "more": 0,
-    }  # its row is under no seal, the event is
+    }  # no seal covers its row, but one covers the event
     newest.save()
     assert "The last check found 2 faults" in auditor.get(reverse("audit")).text
 

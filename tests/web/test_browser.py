@@ -1,4 +1,4 @@
-"""A real browser with JavaScript off, a real server, a real worker: the way of one refund."""
+"""One refund in a real browser without JavaScript, with a real server and worker."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def model() -> Iterator[ReplayServer]:
 def test_rita_decides_a_refund_with_javascript_off(
     scene: Scene, page: Page, model: ReplayServer
 ) -> None:
-    """The server, a worker and the model are processes of their own; one worker dies on the way."""
+    """Server, worker and model are separate processes; one worker dies on the way."""
     messages: list[str] = []
     page.on("console", lambda message: messages.append(message.text))
     run = scene.launch()
@@ -56,7 +56,7 @@ def test_rita_decides_a_refund_with_javascript_off(
         page.locator(".qlist a").click()
 
         amount = page.get_by_label("Pay Anna")
-        expect(amount).to_have_value("")  # what was asked for is more than she may grant
+        expect(amount).to_have_value("")  # more is requested than she may grant
         page.get_by_label("Reason").fill("partly used")
         pay = page.get_by_role("button", name="Pay the amount above")
         amount.fill("1000")

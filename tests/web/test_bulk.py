@@ -1,4 +1,4 @@
-"""Reject several at once: of one rule and one kind, for one reason, each judged by itself."""
+"""Reject several requests of one rule and kind for one reason, each checked by itself."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_what_somebody_else_has_claimed_is_not_ticked(scene: Scene) -> None:
 
 
 def form(page: str, **fields: Any) -> dict[str, Any]:
-    """Return the form of a page as it is sent unchanged, with the total of the ticked requests."""
+    """Return a page's form as sent unchanged, with the total of the ticked requests."""
     ticked = re.findall(r'name="item" value="([^"]+)"[^>]* checked', page)
     [token] = re.findall(r'name="token" value="([^"]+)"', page)
     given = {"item": ticked, "token": token, "refusal": "not a refund", "total.USD": "3,750.00"}
@@ -100,7 +100,7 @@ def test_each_is_judged_by_itself_and_the_result_says_who_was_left(scene: Scene)
 
     operations.claim(escalation_id=second.pk, by=ada, at=at)
     operations.decide(escalation_id=third.pk, by=ada, approve=False, comment="no", at=at)
-    operations.reject_many(  # of the same form, clicked twice, that has come so far
+    operations.reject_many(  # from the same form, clicked twice, as far as it has come
         items=[(first.pk, first.action_sha256)],
         by=scene.rita,
         comment="not a refund",

@@ -58,7 +58,7 @@ def test_a_name_that_looks_like_another_is_marked(scene: Scene) -> None:
 
 def test_a_goal_with_letters_that_nobody_sees_is_marked(scene: Scene) -> None:
     escalation = waiting(scene)
-    # As one may stand in a database of before they were refused at the launch.
+    # As stored before such goals were refused at launch.
     Run.objects.update(goal="Refund 1200 USD to user_id=42, An\u200bna.")
 
     assert "“Anna” holds characters that are not shown: U+200B." in page_of(scene, escalation)
@@ -261,7 +261,7 @@ def test_an_answer_about_a_call_says_nothing_that_the_ledger_denies(
     assert escalation.kind == "effect_unknown"
     assert "Search the mail server" in page_of(scene, escalation)
 
-    with monkeypatch.context() as later:  # an answer needs no tool that has gone since
+    with monkeypatch.context() as later:  # an answer needs no tool, even one since removed
         later.delitem(TOOLS, "send_refund_email")
         pay("rita", escalation, verdict="reject", comment="not in the log")
 

@@ -1,4 +1,4 @@
-"""What is refused leaves a trace: in the record where it was a decision, else in the log."""
+"""Refusals leave a trace: decisions in the record, the rest in the log."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_a_form_that_is_none_of_ours_is_on_record(scene: Scene, more: dict[str, 
 
 
 def test_a_role_that_was_taken_away_refuses_the_form_that_is_open(scene: Scene) -> None:
-    """Rita opened the form as a reviewer, and no longer is one when she sends it."""
+    """Rita opens the form as a reviewer and sends it after losing the role."""
     escalation = waiting(scene)
     client = client_of(scene.rita)
     assert "dform" in client.get(reverse("approval", args=[escalation.pk])).text

@@ -1,4 +1,4 @@
-"""What a person has typed is kept, whatever happens to the request, and sent by nobody else."""
+"""A person's draft is kept whatever happens to the request, and sent by nobody else."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def open_one(scene: Scene) -> Escalation:
 
 @pytest.fixture
 def page(scene: Scene, open_one: Escalation, browser: Browser) -> Iterator[Page]:
-    """Rita's tab, in which she has begun to type a reason."""
-    with_passwords(scene.rita)  # before she signs in: another password ends sessions
+    """Rita's tab, with a reason partly typed."""
+    with_passwords(scene.rita)  # before she signs in, as a new password ends sessions
     with serve() as site:
         page = open_page(browser)
         sign_in(page, site, "rita")
@@ -44,7 +44,7 @@ def page(scene: Scene, open_one: Escalation, browser: Browser) -> Iterator[Page]
 
 
 def come_late(route: Route) -> None:
-    """Let a slow line deliver what extends htmx after htmx has begun."""
+    """Delay the htmx extensions until after htmx has started."""
     time.sleep(0.2)
     route.continue_()
 
@@ -69,7 +69,7 @@ def test_a_draft_outlives_the_request(
     end(open_one, ada)
 
     expect(page.locator("#draft")).to_contain_text("Your draft was not sent")
-    page.keyboard.type(" were / in use")  # her fingers do not stop at once
+    page.keyboard.type(" were / in use")  # she types on for a moment
     expect(page.get_by_label("Reason")).to_have_value("Four seats")
     expect(page.locator("#dform .acts")).to_be_hidden()
     page.reload()
@@ -79,7 +79,7 @@ def test_a_draft_outlives_the_request(
         const box = document.querySelector("#draft");
         document.dispatchEvent(new Event("htmx-after-swap"));
         return box.isConnected;
-    }"""  # at once: what is live may change the page beside it
+    }"""  # at once, as live updates may change the page
     assert page.evaluate(is_there), "it can be pressed while the page changes"
     page.get_by_role("button", name="Discard").click()
     page.reload()
@@ -130,7 +130,7 @@ def test_a_decision_that_cannot_arrive_is_kept(page: Page, open_one: Escalation)
 
 
 def end_session_at_post(page: Page, route: Route) -> None:
-    """Have the first form that is sent be the first that comes without a session."""
+    """End the session just before the first form is posted."""
     if route.request.method == "POST":
         page.unroute("**/*")
         page.context.clear_cookies(name="sessionid")
@@ -141,7 +141,7 @@ def end_session_at_post(page: Page, route: Route) -> None:
 def test_what_was_typed_when_the_session_had_ended_is_there_after_signing_in(
     page: Page, open_one: Escalation, typed: str
 ) -> None:
-    """Signing in sends nothing, and the form is then sent once."""
+    """Signing in sends nothing; the form is then sent once."""
     address, key = page.url, {"comment": "m", "note": "h"}.get(typed)
     field = page.get_by_label({"comment": "Add a comment", "note": "Note"}.get(typed, "Reason"))
     if key:
@@ -150,7 +150,7 @@ def test_what_was_typed_when_the_session_had_ended_is_there_after_signing_in(
         field.fill("She called twice.")
     if typed == "note":
         page.locator("#to").select_option("person:rita")
-    page.route("**/*", partial(end_session_at_post, page))  # before, the page would lead away
+    page.route("**/*", partial(end_session_at_post, page))  # before that, the page would redirect
     field.press("Control+Enter")
 
     page.get_by_label("Name").fill("rita")

@@ -1,4 +1,4 @@
-"""Every end of a run is a sentence: no stop reason that code or recorded cases know is missing."""
+"""Every stop reason in code or recorded cases has a sentence."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from agents.policies.ends import end_sentence
 
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = ("core", "engine", "llm", "patterns", "policies", "operations")
-# What ends a run, by the call that names its reason, with what the reason is put behind.
+# The calls that end a run, with the prefix of the reasons that they name.
 CALLS = {
     "Stop": "",
     "stop": "",
@@ -27,7 +27,7 @@ CALLS = {
     "InvalidPlan": "invalid_plan:",
     "InvalidRoute": "invalid_route:",
 }
-# Words that are put before a tool's name, or stand for another reason, in these tables.
+# Prefixes of a tool's name, or stand-ins for another reason, in these tables.
 TABLES = {"_REASONS": "values", "REFUSED": "values"}
 
 

@@ -1,4 +1,4 @@
-"""A page that fails tells its request's id, and the log has it too; nothing else of the inside."""
+"""A failing page shows its request id, which the log has too, and no internals."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ID = re.compile(r"<code>([0-9a-f]{12})</code>")
 
 @pytest.fixture
 def log() -> Iterator[io.StringIO]:
-    """Collect the log as a deployment writes it."""
+    """Collect the log in a deployment's format."""
     written = io.StringIO()
     handler = logging.StreamHandler(written)
     handler.setFormatter(OneLine())

@@ -1,4 +1,4 @@
-"""What htmx asks for is a page without its frame; where access has ended, the sign-in."""
+"""htmx gets a page without its frame, or the sign-in page once access has ended."""
 
 from __future__ import annotations
 

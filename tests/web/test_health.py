@@ -31,7 +31,7 @@ TOKEN = "a-token-of-the-test-1234"
 
 
 def samples() -> dict[tuple[str, ...], float]:
-    """Return every sample by its name and its labels, in their order of names."""
+    """Return every sample by name and sorted labels."""
     text = Client().get("/metrics").text
     return {
         (sample.name.removeprefix("opsconsole_"), *sample.labels.values()): sample.value
@@ -66,7 +66,7 @@ def test_ready_is_who_has_a_database_its_migrations_and_a_worker() -> None:
 def test_a_newer_release_put_in_place_makes_no_running_process_unready(
     tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its migrations may need what this process does not have."""
+    """Its migrations may need packages that this process lacks."""
     Worker.give_sign(lease.OWNER)
     before = Client().get("/readyz").status_code
     newer = tmp_path / "newer"
@@ -159,7 +159,7 @@ def test_models_are_counted_by_name_over_all_attempts(scene: Scene) -> None:
 
     found = samples()
     assert sum_next_day(at=timezone.now()) == 0
-    for _ in range(2):  # a day that is over is summed once, and its runs are not read again
+    for _ in range(2):  # a past day is summed once, and its runs are not read again
         sum_next_day(at=timezone.now() + timedelta(days=2))
         asked.filter(run__ended_at__isnull=False).update(tokens_in=10**6)
         assert samples() == found
@@ -255,7 +255,7 @@ def test_runs_that_stopped_for_want_of_an_answer_are_measured(scene: Scene) -> N
     go(scene.launch(REFUND_500))
     found = samples()
     later = timezone.now() + timedelta(days=2)
-    while count_next_day(at=later):  # a day that is over is counted once
+    while count_next_day(at=later):  # a past day is counted once
         pass
     assert samples() == {**found, ("queue_oldest_seconds",): samples()["queue_oldest_seconds",]}
     CaseDay.objects.filter(outcome="run.done").update(count=7)
@@ -263,7 +263,7 @@ def test_runs_that_stopped_for_want_of_an_answer_are_measured(scene: Scene) -> N
 
 
 def test_not_ready_where_writes_fail(transactional_db: None, tmp_path: Path) -> None:
-    """The file may grow no further, as on a disk that is full: reads go on."""
+    """The file may not grow, as on a full disk; reads still work."""
     Worker.give_sign(lease.OWNER)
     connection.close()
     script = tmp_path / "full.py"

@@ -1,4 +1,4 @@
-"""Requests that are too long, too many or too slow are refused, and hold up nobody else."""
+"""Requests too long, too many or too slow are refused without holding up others."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SCOPE = {"type": "http", "method": "POST", "raw_path": b"/", "query_string": b""
 
 
 def test_the_longest_texts_that_are_taken_fit(scene: Scene) -> None:
-    """Each character may take four bytes, and three times as many once it is in a form."""
+    """A character may take four bytes, and three times that in a form."""
     goal = {"goal": "𝒂" * MAX_GOAL, "subject": "42", "token": "a1"}
     escalation = waiting(scene)
     given = form(escalation, comment="𝒂" * MAX_COMMENT)
@@ -63,7 +63,7 @@ def test_an_address_with_many_fields_is_refused(scene: Scene) -> None:
 
 
 def status_of(bodies: list[Message], *, headers: tuple[Any, ...] = (), pause: float = 0) -> int:
-    """Return how an application that reads its body to the end is let answer."""
+    """Return the status of an application that reads its body to the end."""
     sent: list[Message] = []
     arriving = iter(bodies)
 

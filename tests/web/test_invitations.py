@@ -1,4 +1,4 @@
-"""An invitation from the admin's form to the first sign-in, and the links that do not work."""
+"""An invitation from the admin's form to the first sign-in, and invalid links."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_who_is_invited_by_mail_joins_once_with_name_and_password(
     made = Invitation.objects.get()
     assert token not in f"{vars(made)}{[e.facts for e in Event.objects.all()]}"
     assert "ada invites you as a reviewer, in the team Leads." in words(Client().get(page).text)
-    scanner = Client()  # a mail server's: it opens each link, and may do so again and again
+    scanner = Client()  # a mail server's scanner opens each link, perhaps repeatedly
     scans = [(scanner.head(page), scanner.get(page)) for _ in range(21)]
     assert {answer.status_code for scan in scans for answer in scan} == {200}
     refused = [accept(token, name, PASSWORD) for name in ("rita", "Mia", "mia x", "simulated-x")]
@@ -186,7 +186,7 @@ def test_who_has_a_sign_in_joins_with_it_and_nobody_is_told_that_they_have_one(
     assert "Join as" not in shown
     answered = client_of(scene.rita).post(f"/invitations/{again.token}/", {"as": "me"})
     assert (answered.status_code, "already" in answered.text) == (422, True)
-    out = {"next": f"/invitations/{again.token}/"}  # as its form sends: the link is not lost
+    out = {"next": f"/invitations/{again.token}/"}  # as its form sends, so the link is kept
     assert client_of(scene.rita).post("/sign-out/", out)["Location"] == out["next"]
     assert Membership.objects.get(user=scene.rita).role == Role.REVIEWER
 

@@ -1,4 +1,4 @@
-"""What people do all day, in real browsers against a real server and a real worker."""
+"""Daily work in real browsers, with a real server and worker."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def open_browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def browser(open_browser: Browser) -> Iterator[Browser]:
-    """Lend the module's browser; what a test has opened in it is closed behind it."""
+    """Lend the module's browser, and close what a test opens in it."""
     yield open_browser
     for context in open_browser.contexts:
         context.close()
@@ -48,7 +48,7 @@ def browser(open_browser: Browser) -> Iterator[Browser]:
 
 @pytest.fixture
 def complaints() -> Iterator[list[str]]:
-    """Collect what the browsers complain of; at the end there is nothing."""
+    """Collect the browsers' complaints, of which none may be left at the end."""
     found: list[str] = []
     yield found
     assert not found
@@ -66,7 +66,7 @@ def own_page(browser: Browser, name: str, complaints: list[str], **context: Any)
     page = open_page(browser, **context)
 
     def hear(text: str) -> None:
-        # A connection that a test cuts, or a refusal, is told of by the browser, as it should.
+        # The browser rightly reports connections that a test cuts, and refusals.
         if not any(cut in text for cut in CUT):
             complaints.append(f"{name}: {text}")
 
@@ -83,7 +83,7 @@ def console() -> Iterator[str]:
 
 
 def advance_run(run: Run) -> Run:
-    """Advance a run once, in a thread: this one has the browser's event loop."""
+    """Advance a run once in a thread, as this one has the browser's event loop."""
 
     def work() -> Run:
         try:
@@ -126,7 +126,7 @@ def test_two_people_see_one_refund_to_its_end(
         omar.goto(f"{site}/launch/")
         omar.get_by_role("button", name="Launch: Refund over the limit waits for approval").click()
 
-        # Nobody loads a page again from here on, but for what each of them clicks.
+        # From here on pages reload only by what each of them clicks.
         expect(omar.locator("#run")).to_contain_text("Waiting for a person")
         expect(omar.locator("#step-2")).to_contain_text("Issue refund")
         expect(rita.locator("#waiting")).to_have_text(", waiting: 1")
@@ -140,7 +140,7 @@ def test_two_people_see_one_refund_to_its_end(
         )
         expect(rita.get_by_role("button", name="Pay USD 750.00 to Anna")).to_be_visible()
 
-        held: list[Route] = []  # an answer that never comes holds back none to what is typed later
+        held: list[Route] = []  # an answer that never comes does not hold back later ones
         judging = "**/judge/**"
         rita.route(judging, lambda route: route.continue_() if held else held.append(route))
         with rita.expect_request(judging):
@@ -181,7 +181,7 @@ def test_the_second_of_two_reviewers_is_told_who_was_first(
         for page, amount in ((rita, "800"), (second, "900")):
             page.get_by_label("Pay Anna").fill(amount)
             page.get_by_label("Reason").fill("partly used")
-        second.route("**/live/**", lambda route: route.abort())  # what is live cannot warn in time
+        second.route("**/live/**", lambda route: route.abort())  # a live update cannot warn in time
         second.reload()
         second.get_by_label("Pay Anna").fill("900")
         second.get_by_label("Reason").fill("mine")
@@ -224,7 +224,7 @@ def test_a_claim_keeps_the_others_out_until_it_is_released(
         expect(second.locator("#live")).to_have_text("Live")
         rita.get_by_role("button", name="Release").click()
         expect(second.locator("#claim")).to_contain_text("Unclaimed")
-        # What was refused stays to be read while the card goes on.
+        # The refusal stays readable while the card updates.
         expect(second.locator("#notice")).to_contain_text("What you filled in was not sent.")
         expect(pay).to_be_visible()
         second.get_by_role("link", name="Dismiss").click()
@@ -282,7 +282,7 @@ def test_time_runs_out_while_the_card_is_open(
 def test_a_restart_while_pages_are_open_loses_nothing(
     scene: Scene, browser: Browser, complaints: list[str]
 ) -> None:
-    """Each page says that nobody answers, on a phone too, and goes on by itself."""
+    """Each page says that the server is away, on a phone too, and resumes by itself."""
     held, run, port = (
         Escalation.objects.get(run=advance_run(scene.launch())),
         scene.launch(),
@@ -291,7 +291,7 @@ def test_a_restart_while_pages_are_open_loses_nothing(
 
     with serve(port) as site:
         trace = desk(browser, site, "rita", complaints)
-        # Its first stream fails, before its own script is there to hear of it.
+        # Its first stream fails before its script is loaded.
         trace.add_init_script(
             "addEventListener('htmx-finally-request', (event) => event.stopPropagation(), "
             "{ capture: true, once: true })"
@@ -309,9 +309,9 @@ def test_a_restart_while_pages_are_open_loses_nothing(
         checked = desk(browser, site, "audrey", complaints)
         checked.route("**/live/**", lambda route: route.abort())
         checked.goto(f"{site}/audit/")
-        # As what a refused form shows stands at an address that only takes a form.
+        # A refused form's page has an address that takes only POST.
         checked.evaluate("history.replaceState(null, '', '/audit/verify/')")
-        for _ in range(2):  # the page looks; the server answers, and has no such page to get
+        for _ in range(2):  # the page polls; the server answers, but has nothing to GET there
             checked.wait_for_event("response", lambda answer: answer.status == 405)
         expect(checked.locator("#live")).to_have_text("Not live")
         expect(checked.locator("#away")).to_be_hidden()
@@ -347,7 +347,7 @@ def test_every_scenario_comes_to_its_end(
         scenarios = {s.title: s.goal for _, s in examples().values()}
         names = [f"Launch: {title}" for title in scenarios]
         assert forms.locator("button").evaluate_all("all => all.map(b => b.ariaLabel)") == names
-        # Sent as the buttons do; to draw each run's page while it moves takes seconds.
+        # Sent like the buttons' forms; drawing each run's page as it moves takes seconds.
         sent = forms.evaluate_all(
             """async (all) => {
                 const answers = [];
@@ -368,7 +368,7 @@ def test_every_scenario_comes_to_its_end(
         rita = desk(browser, site, "rita", complaints)
         drawn: set[str] = set()
         for escalation in Escalation.objects.filter(state=EscalationState.OPEN):
-            if escalation.kind in drawn:  # once for each kind: test_states has them all
+            if escalation.kind in drawn:  # one of each kind; test_states has them all
                 scene.decide(escalation.run, approve=False)
                 continue
             drawn.add(escalation.kind)
@@ -377,7 +377,7 @@ def test_every_scenario_comes_to_its_end(
             why = rita.locator(".dform textarea:visible").last
             why.fill("not eligible")
             rita.locator(".dform .acts button:visible").last.click()
-            # Where it was refused, this says why.
+            # Says why, if it was refused.
             expect(rita.locator("#strip .strip, #deciding .error")).to_contain_text("ejected")
         rita.goto("about:blank")  # no page to keep live
         until(lambda: all(has_ended(run) for run in quick))
@@ -426,7 +426,7 @@ def launch_memo(omar: Page, site: str) -> None:
 
 
 def answer_request(rita: Page, site: str, choice: str, words: dict[str, str]) -> None:
-    """Answer in the card what waits longest."""
+    """Answer the longest-waiting request in its card."""
     rita.goto(f"{site}/approvals/")
     rita.locator("#queue li a").first.click()
     rita.get_by_role("radio", name=choice).check(force=True)
@@ -465,7 +465,7 @@ def test_the_whole_way_by_keyboard(scene: Scene, browser: Browser, complaints: l
         expect(rita.locator("#claim")).to_contain_text("You have claimed it")
         rita.keyboard.press("r")
         expect(rita.get_by_label("Why not")).to_be_focused()
-        rita.keyboard.type("ear, jack?")  # letters are text while one types
+        rita.keyboard.type("ear, jack?")  # letters are text while typing
         rita.locator("body").evaluate("() => document.activeElement.blur()")
         rita.keyboard.press("e")
         expect(rita.get_by_label("Pay Anna")).to_be_focused()
@@ -526,7 +526,7 @@ def test_rows_that_arrive_move_neither_form_nor_pointer(
         advance_run(scene.launch())
         news = rita.get_by_role("button", name="1 new request")
         expect(news).to_be_visible()
-        expect(rita.locator("#queue li")).to_have_count(2)  # what is pointed at stays
+        expect(rita.locator("#queue li")).to_have_count(2)  # the row under the pointer stays
         assert rita.locator("#dform").bounding_box() == before
         assert rita.evaluate("window.shift") == 0
         expect(rita.get_by_label("Reason")).to_have_value("half wri")

@@ -172,7 +172,7 @@ def test_another_workspace_is_not_found(scene: Scene, admin: Client) -> None:
 def test_what_is_under_way_is_found_without_reading_the_runs(scene: Scene) -> None:
     with transaction.atomic(), connection.cursor() as cursor:
         if connection.vendor == "postgresql":
-            cursor.execute("SET LOCAL enable_seqscan = off")  # it reads a small table whole
+            cursor.execute("SET LOCAL enable_seqscan = off")  # it reads all of a small table
         plan = in_flight([scene.workspace.pk]).explain()
 
     assert "effect_unsettled" in plan
@@ -213,7 +213,7 @@ def test_a_switch_that_somebody_turns_on_comes_live(scene: Scene) -> None:
         at = timezone.now()
         operations.kill(workspace=scene.workspace, by=ada, reason="it misbehaves", at=at)
         banner = page.locator("#stopped")
-        expect(banner).to_contain_text("it misbehaves")  # which came live
+        expect(banner).to_contain_text("it misbehaves")  # updated live
         expect(page.get_by_role("heading", name="Demo: what is stopped")).to_be_visible()
         expect(page.get_by_label("Reason", exact=True)).to_have_value("because")
         expect(banner.get_by_role("link", name="Kill switches")).to_be_hidden()

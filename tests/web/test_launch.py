@@ -1,4 +1,4 @@
-"""Launching: customers are chosen by name, an error is in view, a scenario links its last run."""
+"""Launching: customers are chosen by name, errors are visible, scenarios link their last run."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_a_customer_is_chosen_by_name_or_number(scene: Scene, given: str) -> Non
 def test_a_desk_with_books_of_its_own_for_each_demo_run_is_launched(
     scene: Scene, subject: str, status: int
 ) -> None:
-    """The workspace's own book has no account: only the run's will."""
+    """The workspace's own book has no account; only the run's book will."""
     fields = {"goal": "Pay INV-7.", "desk": "bank", "subject": subject, "token": "a1b2"}
 
     answered = client_of(scene.omar).post(reverse("launch"), fields)

@@ -1,4 +1,4 @@
-"""A letter in the agent's own words: a person reads it, sends it, corrects it or keeps it back."""
+"""A letter in the agent's own words: a person sends, corrects or rejects it."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ def test_a_run_whose_judge_is_its_executor_says_so(scene: Scene) -> None:
 
 
 def test_a_letter_too_long_to_be_sent_says_so(scene: Scene) -> None:
-    """Its run does once it stops, and the card of a draft does before anybody approves it."""
+    """The run says so once it stops, and a draft's card before anybody approves it."""
     letter = "Thank you. " * 400
 
     def says(role: str, inputs: Json) -> str:

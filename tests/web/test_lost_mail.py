@@ -1,4 +1,4 @@
-"""A mail of which nobody knows whether it left: the card shows what there is to find out by."""
+"""A mail with unknown outcome: the card shows what helps to find out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text of every origin stays text on every page, and in what a page is sent while it is open."""
+"""Text of any origin stays text on every page and in live updates."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def everywhere(value: Any, mark: str) -> Any:
 
 
 def plant(scene: Scene, pattern: str, goal: str) -> Run:
-    """Drive a run and write markup wherever text comes from outside."""
+    """Drive a run and put markup wherever text comes from outside."""
     run = go(scene.launch(f"{goal} {marked_text('goal')}", pattern=pattern))
     for step in Step.objects.filter(run=run, reply__isnull=False):
         said: dict[str, Any] = step.reply or {}
@@ -92,7 +92,7 @@ def admin(scene: Scene) -> Client:
 
 
 def pages(run: Run) -> list[str]:
-    """Return every address that can be read, about this run."""
+    """Return every readable address about this run."""
     found = []
     escalation = Escalation.objects.filter(run=run).first()
     for name in set(ADDRESSES) - {"healthz", "readyz", "metrics", "sign-out", "sign-in"}:

@@ -1,4 +1,4 @@
-"""The members page: what an admin sees and changes there, and who is refused."""
+"""The members page: what an admin sees and changes, and who is refused."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_an_admin_changes_role_limit_and_teams_and_each_change_is_on_record(
     assert command("verify_audit").code == 0
 
     change(ada, "rita", "leave", team="leads")
-    assert Team.objects.get().lead is None  # who was removed sees its figures no more
+    assert Team.objects.get().lead is None  # a removed member no longer sees its figures
     change(ada, "rita", "join", team="leads")
     change(ada, "rita", "lead", team="leads")
     change(ada, "rita", "follow", team="leads")
@@ -101,7 +101,7 @@ def test_nobody_changes_what_they_may_do_themselves_nor_takes_the_last_admin_awa
     assert change(rita, "rita", "role", role="viewer").status_code == 422
     assert (part_of("ada").role, part_of("rita").role) == (Role.VIEWER, Role.ADMIN)
     assert not Team.objects.get().members.exists()
-    at = timezone.now()  # a program that plays an admin signs in nowhere
+    at = timezone.now()  # a simulated admin never signs in
     operations.ensure_simulated_person(workspace=scene.workspace, role=Role.ADMIN, at=at)
     with pytest.raises(operations.Refused, match="only admin"):
         operations.set_role(workspace=scene.workspace, user=scene.rita, role=Role.VIEWER, at=at)
@@ -154,7 +154,7 @@ def test_a_session_that_an_admin_ends_is_out_at_its_next_request(scene: Scene, a
 
 @pytest.mark.parametrize("how", ["removed", "viewer"])
 def test_who_decides_here_no_more_holds_nothing(scene: Scene, ada: Client, how: str) -> None:
-    """A request of hers that someone else works on stays with them."""
+    """Her request that someone else has claimed stays with them."""
     ada.post("/members/teams/add/", {"name": "Leads", "slug": "leads"})
     change(ada, "rita", "join", team="leads")
     change(ada, "rita", "lead", team="leads")

@@ -1,4 +1,4 @@
-"""What no honest browser sends gets an answer all the same, and nothing changes."""
+"""Input that no honest browser sends is answered, and changes nothing."""
 
 from __future__ import annotations
 

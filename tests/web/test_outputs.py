@@ -1,4 +1,4 @@
-"""An output of a workflow in the inbox: it is shown, approved as it is, corrected or denied."""
+"""A workflow's output in the inbox: shown, approved, corrected or rejected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The first page: its figures are those of the ledger and the record."""
+"""The overview: its figures match ledger and record."""
 
 from __future__ import annotations
 
@@ -77,14 +77,14 @@ def test_the_figures_are_those_of_the_ledger_in_each_currency() -> None:
         assert round(sum(segment.height for segment in drawn.days[-1].segments)) == 100
     assert found.attention == []
     rita = client_of(scene.rita)
-    rita.get(reverse("home"))  # which keeps in the session what it saw
+    rita.get(reverse("home"))  # which stores in the session what it saw
     with CaptureQueriesContext(connection) as asked:
         page = rita.get(reverse("home"))
     assert len(asked) <= 12
     assert "Amounts in EUR" in page.text
     assert "USD 1,080.00" not in page.text
 
-    # Whatever the hour of UTC, it is another date in one of these zones.
+    # At any hour of UTC, one of these zones has another date.
     yesterday = timezone.now().astimezone(UTC).date() - timedelta(days=1)
     CaseDay.objects.create(workspace=scene.workspace, day=yesterday, count=0)
     for zone in ("Pacific/Pago_Pago", "Pacific/Kiritimati"):

@@ -1,4 +1,4 @@
-"""The pages over Django's client: who may, what is refused, what is shown as text."""
+"""The pages over Django's client: permissions, refusals, and text shown as text."""
 
 from __future__ import annotations
 
@@ -71,12 +71,12 @@ def _new_stranger() -> User:
 
 
 PEOPLE = ("anon", "stranger", "eve", "rita")
-# What each of PEOPLE gets by GET and by POST. 302 leads on, 405 is the wrong verb.
+# What each of PEOPLE gets by GET and POST; 302 redirects, 405 is the wrong verb.
 ADDRESSES: dict[str, tuple[tuple[int, int], ...]] = {
     "home": ((302, 405), (200, 405), (200, 405), (200, 405)),
     "try-now": ((302, 302), (405, 302), (405, 403), (405, 403)),
     "healthz": ((200, 405), (200, 405), (200, 405), (200, 405)),
-    "readyz": ((503, 405), (503, 405), (503, 405), (503, 405)),  # no worker is at work
+    "readyz": ((503, 405), (503, 405), (503, 405), (503, 405)),  # no worker is running
     "metrics": ((200, 405), (200, 405), (200, 405), (200, 405)),  # the client is on loopback
     "sign-in": ((200, 200), (302, 302), (302, 302), (302, 302)),
     "sign-in-code": ((302, 302),) * 4,  # no password was typed before; see test_second_factor
@@ -89,7 +89,12 @@ ADDRESSES: dict[str, tuple[tuple[int, int], ...]] = {
     "decided": ((302, 405), (200, 405), (200, 405), (200, 405)),
     "bulk": ((302, 405), (200, 405), (403, 405), (200, 405)),  # of their own workspaces
     "bulk-reject": ((302, 302), (405, 422), (405, 403), (405, 422)),
-    "bulk-result": ((302, 405), (200, 405), (200, 405), (200, 405)),  # of none that they may see
+    "bulk-result": (
+        (302, 405),
+        (200, 405),
+        (200, 405),
+        (200, 405),
+    ),  # of an unseen workspace
     "save-view": ((302, 302), (405, 422), (405, 422), (405, 422)),  # the form names none
     "delete-view": ((302, 302), (405, 404), (405, 404), (405, 302)),
     "approval": ((302, 405), (404, 405), (200, 405), (200, 405)),
@@ -116,7 +121,7 @@ ADDRESSES: dict[str, tuple[tuple[int, int], ...]] = {
     "member-change": ((302, 302), (405, 404), (405, 403), (405, 403)),
     "invite": ((302, 302), (405, 422), (405, 403), (405, 403)),
     "invitation-revoke": ((302, 302), (405, 404), (405, 403), (405, 403)),
-    "invitation": ((404, 404),) * 4,  # no link of anybody's; see test_invitations
+    "invitation": ((404, 404),) * 4,  # nobody's link; see test_invitations
     "require-factor": ((302, 302), (405, 302), (405, 403), (405, 403)),
     "team-add": ((302, 302), (405, 422), (405, 403), (405, 403)),
     "notifications": ((302, 405), (200, 405), (200, 405), (200, 405)),
@@ -146,7 +151,7 @@ OF_RUN = ("run", "run-turn", "run-json", "case", "case-proof", "cancel", "run-ag
 
 
 def address(name: str, *, run: object, escalation: object) -> str:
-    """Return an address about this run or this escalation, by their keys."""
+    """Return an address about this run or escalation."""
     parts = dict.fromkeys(OF_ESCALATION, escalation) | dict.fromkeys(OF_RUN, run)
     parts |= {
         "bulk-result": UUID(int=1),
@@ -183,7 +188,7 @@ def test_no_desk_is_called_as_a_page() -> None:
 
 
 def test_signing_in_leads_from_every_action_to_a_page(scene: Scene) -> None:
-    """After signing in for an action, the browser requests the target by GET."""
+    """After signing in for an action, the browser requests its target by GET."""
     for name in ADDRESSES:
         found = page_of(address(name, run=UUID(int=1), escalation=1))
         assert page_of(found) == found, name

@@ -1,4 +1,4 @@
-"""The queue: each view holds what it says, reaches every request by pages, and counts them all."""
+"""The queue: each view holds what it promises, pages through all of it, and counts it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ REQUESTS = [
     (120000, "USD", 40, 50),
     (80000, "USD", 70, 40),
     (80001, "USD", 70, 90),
-    (5000, "EUR", 10, 20),  # once she is limited in one currency, no other is hers
+    (5000, "EUR", 10, 20),  # once limited in one currency, she may grant no other
     (None, "", 100, 60),
     (120000, "JPY", 40, 5),
     (90000, "USD", 20, 30),
@@ -41,7 +41,7 @@ REQUESTS = [
 
 @pytest.fixture
 def scene(monkeypatch: pytest.MonkeyPatch) -> Scene:
-    """Seven requests, of which a page holds three."""
+    """Seven requests, three to a page."""
     monkeypatch.setattr(inbox, "INBOX", 3)
     scene, now = make_once("queue", seven), timezone.now()
     for held, (amount, currency, risk, minutes) in zip(
@@ -74,12 +74,12 @@ def numbers_in(page: str) -> list[int]:
 
 
 def walk(scene: Scene, query: str = "") -> list[int]:
-    """Return what all pages of an address show, one after another."""
+    """Return the rows of all pages of an address, in order."""
     client, address, found = client_of(scene.rita), f"{reverse('approvals')}?{query}", list[int]()
     while address:
         page = client.get(address).text
         assert 0 < len(numbers_in(page)) <= inbox.INBOX
-        assert "data-next" not in page  # from which `j` would go on
+        assert "data-next" not in page  # from where `j` would go on
         found += numbers_in(page)
         following = re.search(r'rel="next" href="([^"]+)"', page)
         address = following[1].replace("&amp;", "&") if following else ""
@@ -90,7 +90,7 @@ def walk(scene: Scene, query: str = "") -> list[int]:
     ("order", "places"),
     [
         ("deadline", [5, 3, 6, 1, 0, 4, 2]),
-        # Currencies are never compared: each has its own order, and what has none comes last.
+        # Currencies are never compared: each has its own order, and none comes last.
         ("amount", [3, 5, 0, 6, 2, 1, 4]),
         ("risk", [4, 1, 2, 5, 0, 6, 3]),
     ],
@@ -136,9 +136,9 @@ def test_each_view_holds_what_it_says_and_counts_it_in_each_currency(scene: Scen
     client = client_of(scene.rita)
     page = words(client.get(reverse("approvals")).text)
 
-    # Somebody else works on the second, though it is assigned to her.
+    # Somebody else has claimed the second, though it is assigned to her.
     assert mine == [every[place] for place in (0, 3, 4)]
-    # A claim that ran out is none; what is another team's is theirs to take up.
+    # An expired claim does not count; another team's request is theirs.
     assert unclaimed == [every[place] for place in (2, 4)]
     assert above == [every[place] for place in (0, 2, 3, 5)]
     assert snoozed == [every[6]]
@@ -147,13 +147,13 @@ def test_each_view_holds_what_it_says_and_counts_it_in_each_currency(scene: Scen
     assert "Above my limit 4 EUR 50.00, JPY 120,000, USD 2,000.01" in page
     assert "Snoozed 1 USD 900.00" in page
     assert "All but snoozed 6 EUR 50.00, JPY 120,000, USD 2,800.01" in page
-    assert ", waiting: 7" in page  # the badge forgets nothing
+    assert ", waiting: 7" in page  # the badge counts everything
     everything = Escalation.objects.order_by("expires_at").first()
     assert everything
     soonest = f'data-soonest="{everything.expires_at.isoformat()}"'
     assert soonest in client.get(reverse("approvals"), {"view": "snoozed"}).text
     assert "for second" in page
-    # Others see what she has snoozed; a snooze that is over is none.
+    # Others see what she has snoozed; an expired snooze does not count.
     assert "Snoozed 0" in words(client_of(second).get(reverse("approvals")).text)
     who = reviewer(scene.rita, at=soon)
     assert line_of(WHOLE, who, views=["all"]).views["all"].count == 7
@@ -219,7 +219,7 @@ def test_a_decision_leads_to_the_next_of_its_view_and_then_to_its_list(scene: Sc
     assert above == [every[place] for place in (3, 5, 0, 6, 2)]
     passed = []
 
-    pk = above[3]  # from the middle: those before it come once those behind it are decided
+    pk = above[3]  # from the middle: those before it follow after those behind it
     for _ in above:
         held = Escalation.objects.get(pk=pk)
         answered = client.post(
@@ -258,7 +258,7 @@ def test_a_saved_view_is_its_owners_or_shared_in_a_workspace(scene: Scene) -> No
         answered = client.post(reverse("save-view"), sent)
         return answered.get("Location") or words(answered.text)
 
-    # What no address of the queue has is left out of what is saved.
+    # Unknown parameters are not saved.
     at = save(rita, " Big  ones ", "view=above&amount_from=900&x=1&after=3")
     assert at == "/approvals/?view=above&amount_from=900"
     assert save(rita, "Ours", "order=risk", scene.workspace.slug) == "/approvals/?order=risk"

@@ -1,4 +1,4 @@
-"""A reviewer works through a mixed queue by keyboard alone: one page load a decision."""
+"""A reviewer works through a mixed queue by keyboard, with one page load per decision."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_mixed_queue_is_worked_through_by_keyboard_alone(
         rita.wait_for_url(f"{site}/approvals/?view=above")
         expect(rita.locator("#queue li")).to_have_count(3)
         expect(rita.locator("#views [aria-current]")).to_contain_text("USD 3,600.00")
-        rita.keyboard.press("x")  # of which rule is still to be chosen
+        rita.keyboard.press("x")  # its rule is still to be chosen
         expect(rita.locator("#by-rule")).to_be_focused()
         rita.keyboard.press("ArrowDown")
         rita.keyboard.press("Control+Enter")
@@ -75,7 +75,7 @@ def test_a_mixed_queue_is_worked_through_by_keyboard_alone(
         rita.keyboard.press("2")
         rita.wait_for_url(f"{site}/approvals/?view=unclaimed")
 
-        # What comes while the focus is in the list waits, and says how much there is.
+        # New rows wait while the focus is in the list, which says how many.
         rita.keyboard.press("j")
         expect(rita.locator(f"#q-{order[0]} a")).to_be_focused()
         advance_run(scene.launch_scenario("above-limit"))
@@ -107,15 +107,15 @@ def test_a_mixed_queue_is_worked_through_by_keyboard_alone(
             expect(headline).to_be_focused()
             following = order[number + 1]
             rita.wait_for_url(f"{site}/approvals/{following}/?view=unclaimed&done={pk}")
-        assert len(loads) == 4  # one page load a decision
+        assert len(loads) == 4  # one page load per decision
 
-        rita.keyboard.press("u")  # what was just decided is one key away, and so is the way on
+        rita.keyboard.press("u")  # one key leads back to the decided request, and one leads on
         rita.wait_for_url(f"{site}/approvals/{order[3]}/?view=unclaimed")
         expect(headline).to_contain_text("ejected")
         rita.keyboard.press("n")
         rita.wait_for_url(f"{site}/approvals/{order[4]}/?view=unclaimed")
 
-        # What was snoozed has left the view, and not its place there; `l` is the way to the line.
+        # A snoozed request has left the view, but `l` leads to its former place.
         rita.keyboard.press("s")
         rita.keyboard.press("Control+Enter")
         expect(rita.locator("#claim")).to_contain_text("Snoozed for you")

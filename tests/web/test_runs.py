@@ -60,7 +60,7 @@ def test_runs_are_found_by_what_is_known_of_them(
     operations.add_member(workspace=other, user=scene.eve, role=Role.VIEWER, at=timezone.now())
 
     client = client_of(scene.eve)
-    for few in (listing.FEW, 0):  # of words that many runs have, each run is asked
+    for few in (listing.FEW, 0):  # words in many runs are searched run by run
         monkeypatch.setattr(listing, "FEW", few)
         page = client.get(reverse("runs"), asked).text
         assert (str(of_500.pk) in page, str(of_1200.pk) in page) == (done, waiting), few

@@ -1,4 +1,4 @@
-"""A second factor: enrolled, asked for, never taken twice, required, reset and recovered."""
+"""The second factor: enrolment, sign-in, no reuse, requirement, reset and recovery."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ def scene() -> Scene:
 
 @pytest.fixture
 def clock() -> Iterator[Any]:
-    """Stand still at the beginning of a time step."""
+    """Freeze time at the beginning of a time step."""
     start = timezone.now().timestamp() // 30 * 30
     with time_machine.travel(start, tick=False) as clock:
         yield clock
 
 
 def code_of(user: User, *, ago: int = 0) -> str:
-    """Return what the app shows now, or showed some steps of 30 seconds ago."""
+    """Return the app's code now, or some steps of 30 seconds ago."""
     device = TOTPDevice.objects.get(user=user)
     moment = timezone.now().timestamp() - 30 * ago
     return f"{totp(device.bin_key, t0=int(timezone.now().timestamp() - moment)):06}"
@@ -68,7 +68,7 @@ def enrol(client: Client, user: User) -> list[str]:
 
 
 def password(at: str = OFFICE, then: str = "/runs/") -> Client:
-    """Type Rita's password, and return the browser in which the code is asked for."""
+    """Enter Rita's password, and return the browser that asks for the code."""
     client = Client(REMOTE_ADDR=at)
     given = {"username": "rita", "password": PASSWORD, "next": then}
     assert client.post("/sign-in/", given)["Location"] == CODE
@@ -93,7 +93,7 @@ def test_who_enrols_signs_in_with_a_code_that_works_once(scene: Scene, clock: An
     secret = re.search(r'id="secret">([A-Z2-7 ]+)<', shown)
     assert secret
     assert b32decode(secret[1].replace(" ", "")) == TOTPDevice.objects.get().bin_key
-    # Without a view box its size on the page cuts it off, and no app can read it.
+    # Without a view box it would be cropped, and no app could read it.
     svg = re.search(r"<svg[^>]*>", shown[shown.index('class="qr"') :])
     assert svg
     assert ("viewBox" in svg[0], "width" in svg[0]) == (True, False)
@@ -152,7 +152,7 @@ def test_guesses_of_a_code_count_as_guesses_of_a_password(scene: Scene, clock: A
     again = Client(REMOTE_ADDR=OFFICE).post("/sign-in/", {"username": "rita", "password": PASSWORD})
     assert again.status_code == 429
     AccessAttempt.objects.all().delete()
-    # From elsewhere the name is free, and the factor itself still waits: longer with each guess.
+    # Elsewhere the name is not locked, but the factor is: longer with each guess.
     other = password("198.51.100.7")
     for guess in ("111111", "222222"):
         clock.shift(31)

@@ -1,4 +1,4 @@
-"""Sending back by HTTP: the button, what is told of it everywhere, and the next request."""
+"""Sending back over HTTP: the button, all mentions of it, and the next request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every kind of event has a sentence, and nothing that an event holds keeps it from being told."""
+"""Every kind of event has a sentence, whatever the event holds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from agents.web.event_words import ASK_REASONS, EventContext
 from agents.web.sentences import known_kinds, tell_events
 
 ROOT = Path(__file__).resolve().parents[2]
-# Where the code puts a kind together.
+# Kinds that the code composes.
 COMPOSED = {
     *(f"run.{state}" for state in RunState if state is not RunState.RUNNING),
     *(f"effect.{state}" for state in EffectState),

@@ -1,4 +1,4 @@
-"""Two reviewers work on one request: by keyboard, in two browsers, and by what they send."""
+"""Two reviewers work on one request, by keyboard in two browsers and by forms."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ COMMENT = "She called twice.\nSee <b>ticket</b> 77."
 def test_two_reviewers_comment_hand_over_snooze_and_decide(
     scene: Scene, browser: Browser, complaints: list[str]
 ) -> None:
-    """By keyboard alone; what is typed and not sent outlives what the other does."""
+    """By keyboard alone; unsent text survives what the other does."""
     user = second_reviewer(scene)
     one = Escalation.objects.get(run=advance_run(scene.launch()))
     later = Escalation.objects.get(run=advance_run(scene.launch()))
@@ -81,11 +81,11 @@ def test_two_reviewers_comment_hand_over_snooze_and_decide(
         expect(rita.locator("#unsent-comment")).to_contain_text("Your comment was not sent")
         expect(rita.locator("#unsent-comment pre")).to_have_text("too late?")
 
-        rita.goto(f"{site}/approvals/{later.pk}/")  # what is refused is kept in its form
+        rita.goto(f"{site}/approvals/{later.pk}/")  # a refused text stays in its form
         operations.claim(escalation_id=later.pk, by=user, at=timezone.now())
         expect(rita.locator("#claim")).to_contain_text("second has claimed it")
         expect(rita.locator("#hand-over")).to_have_count(0)
-        rita.keyboard.press("c")  # there is nothing to release for her
+        rita.keyboard.press("c")  # she has nothing to release
         rita.keyboard.press("s")
         expect(rita.locator("#minutes")).to_be_focused()
         expect(rita.locator("#wake")).to_have_count(0)

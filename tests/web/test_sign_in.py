@@ -1,4 +1,4 @@
-"""Signing in: who guesses has to wait, and nobody else."""
+"""Signing in: only those who guess have to wait."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_a_header_from_this_machine_does_not_make_it_another_network() -> None:
 
 
 def post_guess(site: str, forwarded: str) -> int:
-    """Guess by the form as a browser would, through a real server."""
+    """Post a guess to a real server, as a browser would."""
     with closing(HTTPConnection(urlsplit(site).netloc, timeout=20)) as http:
         http.request("GET", "/sign-in/")
         page = http.getresponse()

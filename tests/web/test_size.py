@@ -1,4 +1,4 @@
-"""What a page reads does not grow with a year of runs that it does not show."""
+"""A page's reading does not grow with a year of runs that it does not show."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ pytestmark = [
 ]
 
 RUNS, TIMES, MONTH = 36, 12, timedelta(days=30)
-STEP = 100  # instructions of SQLite's machine, at each of which it is counted
-MOST_TIMES, FEW = 1.5, 60  # another plan may take that much more, whatever there is to read
+STEP = 100  # SQLite instructions per counted step
+MOST_TIMES, FEW = 1.5, 60  # margin for another query plan, whatever the size
 
 
 @contextmanager
 def count_steps() -> Iterator[list[int]]:
-    """Count the steps that SQLite takes for this thread's questions."""
+    """Count SQLite's steps for this thread's queries."""
     steps = [0]
 
     def count() -> int:
@@ -59,7 +59,7 @@ def count_steps() -> Iterator[list[int]]:
 
 
 def work_of(ask: Callable[[], object]) -> tuple[int, int]:
-    """Return the steps and the queries that a page or a live frame takes."""
+    """Return the steps and queries of a page or live frame."""
     ask()
     with count_steps() as steps, CaptureQueriesContext(connection) as asked:
         assert getattr(ask(), "status_code", 200) in (200, 503)  # not ready: there is no worker
@@ -67,7 +67,7 @@ def work_of(ask: Callable[[], object]) -> tuple[int, int]:
 
 
 def everything_asked(clients: Mapping[str, Client]) -> dict[str, tuple[int, int]]:
-    """Return what each page, filter and live frame of `make bench-size` takes, asked by one."""
+    """Return the work of each page, filter and live frame of `make bench-size`."""
     asked: dict[str, tuple[str, Callable[[], object]]] = {}
     for name, person, address in pages_asked():
         if person in clients:
@@ -93,7 +93,7 @@ def test_a_page_reads_no_more_of_a_year_of_runs(monkeypatch: pytest.MonkeyPatch)
     places = [operations.add_workspace(slug=f"w0{n}", name=f"W {n}", at=now) for n in range(1, 6)]
     places = [Workspace.objects.get(pk=made.pk) for made in (scene.workspace, *places)]
     ada = User.objects.create_user("ada")
-    for workspace in places[:2]:  # a database with few does not care for their index
+    for workspace in places[:2]:  # with few rows the planner ignores their index
         operations.add_member(workspace=workspace, user=ada, role=Role.ADMIN, at=now)
     held = scene.launch()
     go(held)
@@ -108,7 +108,7 @@ def test_a_page_reads_no_more_of_a_year_of_runs(monkeypatch: pytest.MonkeyPatch)
             kept = kept_rows(original, place)
             copies.append(Copy(original, kept, clock=clock, name="Ben", number=100 + len(copies)))
     write_copies(copies)
-    go(scene.launch())  # and waits
+    go(scene.launch())  # and waiting
     clients = {"ada": client_of(ada), "rita": client_of(scene.rita)}
     before = everything_asked(clients)
 
@@ -123,7 +123,7 @@ def test_a_page_reads_no_more_of_a_year_of_runs(monkeypatch: pytest.MonkeyPatch)
         a: (before[a], after[a])
         for a in after
         if after[a][0] > MOST_TIMES * before[a][0] + FEW
-        # A copied request's customer has no charge: its card looks them up by themselves.
+        # A copied request's customer has no charge, so its card looks the customer up.
         or after[a][1] > max(12, before[a][1] + ("card" in a))
     } == {}
     assert max(queries for _, queries in before.values()) <= 12

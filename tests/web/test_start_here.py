@@ -1,4 +1,4 @@
-"""The demo's first steps, and the button that goes on as somebody else: nowhere but there."""
+"""The demo's first steps, and the button to continue as another person: only in the demo."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_the_steps_are_led_through_and_then_gone(scene: Scene, demo: None) -> No
 
     home = client.get("/").content.decode()
     assert "Continue as rita, reviewer" in home
-    # Not the queue, in which it is the last of several.
+    # Not the queue, where it is the last of several.
     request = reverse("approval", args=[Escalation.objects.get(run=run).pk])
     assert f'name="back" value="{request}"' in home
     led = client.post(reverse("become", args=["rita"]), {"back": request})

@@ -1,5 +1,5 @@
-"""Every state of a card for every role: what it says of money the ledger bears out, and each
-button does what it says; what it does not offer the server refuses as well.
+"""Every state of a card for every role: its statements on money match the ledger, its
+buttons do what they say, and the server refuses what it does not offer.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ CHANGES = {
     "question": {"correction": "Say less, and say it plainly."},
 }
 
-# What a browser is asked about the form. What the frame's own bars hide at the edges of a phone is
-# scrolled away; anything else in front of a control covers it.
+# Evaluated in the browser. Controls under the frame's bars at the edges of a phone are
+# scrolled free; anything else in front of a control covers it.
 CONTROLS = """
 const rail = document.querySelector(".rail").getBoundingClientRect();
 const card = document.querySelector("#card");
@@ -86,7 +86,7 @@ FOCUSED = f"""() => {{ {CONTROLS}
   const at = one.getBoundingClientRect();
   return [named(one), at.top >= top && at.bottom <= bottom];
 }}"""
-# What can be seen of cards: the headline, the answers that can be chosen, and the buttons.
+# The visible parts of cards: headline, choosable answers, buttons.
 SEEN = """(pages) => pages.map((sent) => {
   document.body.replaceWith(new DOMParser().parseFromString(sent, "text/html").body);
   const texts = (them) => [...document.querySelectorAll(them)]
@@ -144,7 +144,7 @@ def claimed_by_ada(desk: Desk) -> Escalation:
 
 
 def assigned_to_rita(desk: Desk) -> Escalation:
-    """Handed to Rita, who had snoozed it, and claimed by Ada since."""
+    """Assigned to Rita, who had snoozed it, and since claimed by Ada."""
     one = desk.ask()
     at = timezone.now()
     operations.assign(escalation_id=one.pk, by=desk.ada, to_user=desk.scene.rita, note="x", at=at)
@@ -152,7 +152,7 @@ def assigned_to_rita(desk: Desk) -> Escalation:
 
 
 def with_a_team(desk: Desk) -> Escalation:
-    """With the team Leads, that is Ada, who has snoozed it."""
+    """Assigned to the team Leads, whose only member Ada has snoozed it."""
     one, at = desk.ask(), timezone.now()
     ours = desk.scene.workspace
     team = operations.set_team(workspace=ours, slug="leads", name="Leads", add=[desk.ada], at=at)
@@ -163,7 +163,7 @@ def with_a_team(desk: Desk) -> Escalation:
 
 
 def assigned_to_nobody_able(desk: Desk) -> Escalation:
-    """With somebody whose account was closed since."""
+    """Assigned to somebody whose account has since been closed."""
     one, max_ = desk.ask(), desk.scene.add("max", Role.REVIEWER)
     operations.assign(escalation_id=one.pk, by=desk.ada, to_user=max_, at=timezone.now())
     User.objects.filter(pk=max_.pk).update(is_active=False)
@@ -171,7 +171,7 @@ def assigned_to_nobody_able(desk: Desk) -> Escalation:
 
 
 def assigned_to_ada(desk: Desk) -> Escalation:
-    """With another than Rita, who has snoozed it."""
+    """Assigned to Ada; Rita has snoozed it."""
     one, at = desk.ask(), timezone.now()
     operations.assign(escalation_id=one.pk, by=desk.scene.rita, to_user=desk.ada, at=at)
     until = at + timedelta(minutes=5)
@@ -180,20 +180,20 @@ def assigned_to_ada(desk: Desk) -> Escalation:
 
 
 def for_two_people(desk: Desk) -> Escalation:
-    """For two people, of whom none has said yes."""
+    """For two people, neither of whom has approved."""
     put_tiers(desk.scene, desk.ada, {"refunds": {"USD": [{"people": 2}]}})
     one = desk.ask()
-    put_tiers(desk.scene, desk.ada, None)  # which is of no matter to a run that has begun
+    put_tiers(desk.scene, desk.ada, None)  # which does not matter to a run that has begun
     return one
 
 
 def awaiting_a_second(desk: Desk) -> Escalation:
-    """Rita has approved a part as the first of two; Ada may be the second."""
+    """Rita, the first of two, has approved a part; Ada may be the second."""
     return desk.decide(for_two_people(desk), by="rita")
 
 
 def without_a_second(desk: Desk) -> Escalation:
-    """Ada has approved it; all of it is above the limit of everybody else."""
+    """Ada has approved all of it, which is above everybody else's limit."""
     return desk.decide(for_two_people(desk))
 
 
@@ -213,7 +213,7 @@ def rejected(desk: Desk) -> Escalation:
 
 
 def sent_back(desk: Desk) -> Escalation:
-    """Sent back, and the run has proposed something else, which waits."""
+    """Sent back; the run's next proposal waits."""
     one = desk.ask()
     operations.decide(
         escalation_id=one.pk,
@@ -242,7 +242,7 @@ def approved_by_another(desk: Desk) -> Escalation:
 
 
 def superseded(desk: Desk) -> Escalation:
-    """Approved; then part of the charge was paid back by phone, so the run had to ask again."""
+    """Approved; then part of the charge was refunded by phone, so the run asked again."""
     one = desk.decide(desk.ask(), by="rita")
     refund_by_phone(one.run)
     go(one.run)
@@ -262,7 +262,7 @@ def carried_out(desk: Desk) -> Escalation:
 
 
 def unknown(desk: Desk) -> Escalation:
-    """Whether the email after a refund has left is not known."""
+    """The email after a refund has an unknown outcome."""
     return desk.ask(REFUND_500)
 
 
@@ -273,7 +273,7 @@ def frozen(desk: Desk) -> Escalation:
 
 
 def scenario(key: str, *, approve: bool | None = None) -> Callable[[Desk], Escalation]:
-    """Return what a scenario of the gallery puts to a person; None: it waits still."""
+    """Return the request of a gallery scenario after an answer; None: it still waits."""
 
     def ask(desk: Desk) -> Escalation:
         one = Escalation.objects.get(run=go(desk.scene.launch_scenario(key)))
@@ -286,7 +286,7 @@ def scenario(key: str, *, approve: bool | None = None) -> Callable[[Desk], Escal
     return ask
 
 
-# A letter, a draft, a judge's question and a case that no specialist takes.
+# A letter, a draft, a judge's question and a case without a specialist.
 ASKED = ("own-words", "exception", "judge-asks", "nobodys")
 OTHERS = tuple(scenario(key, approve=approve) for key in ASKED for approve in (None, True, False))
 STATES: tuple[Callable[[Desk], Escalation], ...] = (
@@ -323,12 +323,12 @@ def verdicts_of(card: str) -> set[str]:
 
 
 def first_shown(card: str) -> dict[str, str]:
-    """Return what a form says of the first yes that its reader saw."""
+    """Return a form's hidden fields about the first approval."""
     return dict(re.findall(r'type="hidden" name="(approval)" value="(\d+)"', card))
 
 
 def answer(client: Client, one: Escalation, verdict: str, **shown: str) -> tuple[int, Escalation]:
-    """Send a verdict and take it back. Return the status, and the request as it was then."""
+    """Send a verdict and roll it back. Return the status and the request in between."""
     changes = CHANGES.get(one.kind, {}) if verdict == "adjust" else {}
     form = {"verdict": verdict, "action_sha256": one.action_sha256, **VERDICTS[verdict], **changes}
     form |= shown
@@ -340,7 +340,7 @@ def answer(client: Client, one: Escalation, verdict: str, **shown: str) -> tuple
 
 
 def check_money(one: Escalation, card: str) -> None:
-    """Hold what a card says of money against ledger and run."""
+    """Check a card's statements on money against ledger and run."""
     text, run = words(card), fresh(one.run)
     done = Effect.objects.filter(escalation=one, state="done").first()
     is_of_money = one.kind == "action"
@@ -376,7 +376,7 @@ HOLDERS = {
     "awaiting_a_second": dict.fromkeys(ROLES, "Unclaimed"),
     "assigned_to_nobody_able": dict.fromkeys(ROLES, "Assigned to max, who can no longer decide it"),
 }
-# What a card says of the first of two, to each; "": to all others.
+# What a card says of the first approval, by reader; "": to all others.
 TWO = {
     "for_two_people": {"": "0 of 2: two people have to approve this, and fewer than two can"},
     "awaiting_a_second": {
@@ -397,7 +397,7 @@ SHARES = {
 
 
 def check_sharing(client: Client, one: Escalation, state: str, name: str, page: str) -> None:
-    """Who has it is one sentence; what is offered works, what is not is refused."""
+    """Check that one sentence says who has it, and that exactly the offered actions work."""
     if state in HOLDERS:
         place = page[page.index('id="claim"') :]
         assert words(place[place.index("<h3>") : place.index("</h3>")]) == HOLDERS[state][name]
@@ -411,20 +411,20 @@ def check_sharing(client: Client, one: Escalation, state: str, name: str, page: 
         assert "as agreed" not in page  # why the first approved
     for verb, form in SHARES.items():
         if state == "awaiting_a_second" and "to" in form:
-            form = {**form, "to": "person:ada"}  # who is left to be the second
+            form = {**form, "to": "person:ada"}  # who can still be the second
         address = reverse(verb, args=[one.pk])
         is_live = f'action="{address}"' in page
         with transaction.atomic():
             status = client.post(address, form).status_code
             transaction.set_rollback(True)
-        # To end no snooze changes nothing; a snooze that stands can be moved.
+        # Ending no snooze changes nothing; a standing snooze can be moved.
         may_be = verb in ("wake", "snooze") and one.state == EscalationState.OPEN
         assert (status == 302) == is_live or (may_be and status == 302), (name, verb, status)
         assert not is_live or name in ("rita", "ada")
 
 
 def check_buttons(client: Client, one: Escalation, page: str) -> None:
-    """Press every button, and send what no button is there for: of a card without any, one."""
+    """Press every button, and send verdicts that have no button."""
     live = verdicts_of(card_in(page))
     for verdict in VERDICTS if live else ["reject"]:
         shown = first_shown(card_in(page))
@@ -436,7 +436,7 @@ def check_buttons(client: Client, one: Escalation, page: str) -> None:
         states = {"approve": "approved", "adjust": "adjusted", "reject": "rejected"}
         states["send_back"] = "sent_back"
         granted = {"adjust": 70000, "approve": one.amount_minor}.get(verdict)
-        if shown and granted:  # the first of two, unless it is the same that a first one approved
+        if shown and granted:  # the first of two, unless equal to a first approval
             first = one.approval if verdict == "approve" else None
             states[verdict] = "open"
             if first:
@@ -451,7 +451,7 @@ def check_buttons(client: Client, one: Escalation, page: str) -> None:
         with transaction.atomic():
             status = client.post(address).status_code
             transaction.set_rollback(True)
-        # To release what nobody has claimed, or to claim one's own again, changes nothing.
+        # Releasing an unclaimed request or claiming one's own again changes nothing.
         assert status == 302 or not is_live, verb
         if status == 302 and not is_live:
             assert one.state == EscalationState.OPEN
@@ -472,13 +472,13 @@ def test_a_card_is_true_for_everybody(
         assert card_in(page).count("<h2 ") == 1, name
         check_money(one, card_in(page))
         check_buttons(client, one, page)
-        if state not in OTHERS:  # what is asked makes no difference to who has it
+        if state not in OTHERS:  # sharing does not depend on the kind of request
             check_sharing(client, one, state.__name__, name, page)
 
 
 @pytest.mark.slow
 def test_a_card_shows_its_buttons_at_both_widths(desk: Desk, settings: Any) -> None:
-    """One browser over all states and kinds: nothing is cut off, covered, or says two things."""
+    """One browser checks all states and kinds: nothing is cut off, covered or contradictory."""
     found = {state: state(desk) for state in STATES if state not in (unknown, frozen)}
     transfers = (bank.launch(desk.scene, number) for number in (bank.LARGE, bank.NEW_PAYEE))
     kinds = [desk.ask(), *(found.pop(state) for state in OTHERS if state.__name__ in ASKED)]
@@ -501,7 +501,7 @@ def test_a_card_shows_its_buttons_at_both_widths(desk: Desk, settings: Any) -> N
 
 
 def check_looks(page: Page, found: list[Escalation]) -> None:
-    """Hold what a browser shows of cards to each role against what the server sends of them."""
+    """Compare what a browser shows of cards to each role with what the server sends."""
     with ThreadPoolExecutor(1) as pool:  # this thread has the browser's event loop
         pages = pool.submit(pages_of, found).result()
     for size in WIDTHS:
@@ -531,11 +531,11 @@ def check_look(seen: dict[str, Any], one: Escalation, sent: str) -> None:
     _, _, headline = sent.partition('id="consequence"')
     told = words(headline.partition("<h2 ")[2].partition(">")[2].partition("</h2>")[0])
     assert seen["headline"]
-    assert " ".join(seen["headline"].split()) in told  # of a form's headlines that of one answer
+    assert " ".join(seen["headline"].split()) in told  # the chosen answer's
 
 
 def check_widths(page: Page, address: str) -> int:
-    """Look at a card at both widths. Return how many answers it offers."""
+    """Check a card at both widths. Return how many answers it offers."""
     page.goto(address)
     tabs = page.locator("#dform .choices label")
     for size in WIDTHS:
@@ -557,7 +557,7 @@ def check_widths(page: Page, address: str) -> int:
 
 
 def check_keys(page: Page, address: str) -> None:
-    """Tab through the page until each control of the form had the focus, in view."""
+    """Tab through the page until each control of the form has had the focus, in view."""
     missing = set(page.evaluate(REACHABLE))
     for _ in range(60):
         page.keyboard.press("Tab")

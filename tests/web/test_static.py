@@ -1,4 +1,4 @@
-"""What is served besides the pages: ours, or written down with its source and its hash."""
+"""Static files are ours, or listed with source and hash."""
 
 from __future__ import annotations
 

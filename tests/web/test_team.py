@@ -1,4 +1,4 @@
-"""The team page: what it counts, from where, and who sees whom."""
+"""The team page: what it counts, its sources, and who sees whom."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def decide(scene: Scene, by: User, **more: object) -> None:
 
 @pytest.fixture
 def scene() -> Iterator[Scene]:
-    """Rita adjusted one and rejected one, @mara one, one expired; two days later we look."""
+    """Two days ago Rita adjusted one and rejected one, @mara decided one, one expired."""
     scene = set_scene()
     decide(scene, scene.rita, approve=True, patch={"amount_minor": 80000})
     decide(scene, scene.rita)
@@ -75,7 +75,7 @@ def test_closed_days_are_summed_once_and_tell_what_the_requests_told(scene: Scen
         pass
     assert sweep() == 0
 
-    # Days that were summed between two questions are not counted twice.
+    # Days summed between two queries are not counted twice.
     late = team_figures(sight, chosen, at=timezone.now())
     assert {line.name: line.decided for line in late.people} == {"rita": 2, "@mara": 1}
     rita = before["reviewer", "rita"]
@@ -90,7 +90,7 @@ def test_closed_days_are_summed_once_and_tell_what_the_requests_told(scene: Scen
         shown = words(admin.get("/team/").text)
     assert len(asked) <= MOST_QUERIES
     assert "USD 400.00" in shown
-    # What was summed is read from its sums, and days outside the range are not.
+    # Summed days are read from their sums, and only within the range.
     ReviewDay.objects.all().update(figures=ReviewFigures().as_json())
     assert "USD 400.00" not in words(admin.get("/team/").text)
     today = timezone.now().date()
@@ -124,7 +124,7 @@ def test_a_lead_sees_the_team_an_auditor_the_rules_and_a_reviewer_themselves(sce
     assert client_of(scene.eve).get("/team/").status_code == 403
     for client, is_there in ((clients["omar"], True), (client_of(scene.eve), False)):
         assert ('href="/team/"' in client.get("/runs/").text) == is_there  # in the menu
-    for number in range(8):  # in each of which omar is nobody's lead, and rita reviews
+    for number in range(8):  # in each omar leads nobody, and rita reviews
         other = operations.add_workspace(slug=f"other-{number}", name=f"Other {number}", at=at)
         for user, role in ((scene.rita, Role.REVIEWER), (scene.omar, Role.VIEWER)):
             operations.add_member(workspace=other, user=user, role=role, at=at)

@@ -1,6 +1,6 @@
 """Rita, Finn and Faye work on requests in three browsers, by keyboard alone, Finn on a phone.
 
-What a page says is worded here from the rows and the ledger, and read there.
+Expected texts are worded here from rows and ledger.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ def ask(tiered: Tiered, goal: str = "") -> Escalation:
 
 
 def reads(page: Page, where: str, *sentences: str) -> None:
-    """Wait until a page says so, with nothing beside the screen."""
+    """Wait until a page shows a text, with nothing beyond the screen's edge."""
     for sentence in sentences:
         expect(page.locator(where)).to_contain_text(sentence)
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
 def opens(page: Page, view: str, request: Escalation) -> None:
-    """Open a request from the list, in a view of it, by keys."""
+    """Open a request from a view of the list, by keyboard."""
     if not page.locator("#views").count():
         page.goto(page.url.partition("/approvals/")[0] + "/approvals/")
     page.keyboard.press(view)
@@ -98,7 +98,7 @@ def events_of(request: Escalation, kind: str) -> list[tuple[str, dict[str, objec
 
 
 def first_of(request: Escalation, by: User) -> Approval:
-    """Return the first yes that counts, once it is this person's."""
+    """Return the valid first approval, once it is this person's."""
     found = Approval.objects.filter(
         pk__in=Escalation.objects.filter(pk=request.pk).values("approval")
     )
@@ -117,7 +117,7 @@ def test_three_people_share_a_request_and_two_of_them_approve_it(
             page.goto(f"{site}/approvals/")
             expect(page.locator("#live")).to_have_text("Live")
 
-        # Rita is below the tier, and passes it up.
+        # Rita is below the tier and passes it on.
         opens(rita, "3", large)
         reads(rita, "#below", f"only the team Finance may approve {large.asked}. Hand it over")
         tabs_to(rita, "#pass-to")
@@ -128,7 +128,7 @@ def test_three_people_share_a_request_and_two_of_them_approve_it(
         [(by, facts)] = events_of(large, "escalation.assigned")
         assert (by, facts["to"]) == ("rita", "finn")
 
-        # Finn leaves it for five minutes, takes it back, and hands it on.
+        # Finn snoozes it for five minutes, ends that, and hands it on.
         opens(finn, "1", large)
         reads(finn, "#claim h3", "Assigned to you")
         finn.keyboard.press("s")
@@ -150,7 +150,7 @@ def test_three_people_share_a_request_and_two_of_them_approve_it(
         reads(faye, "#newest", f"finn handed it over to faye: “{NOTE}”")
         assert events_of(large, "escalation.assigned")[-1][1]["note"] == NOTE
 
-        # Faye says yes to a part. Finn sees that, and not why; he wants another amount.
+        # Faye approves a part. Finn sees that but not why, and wants another amount.
         reads(faye, "#two", "0 of 2: two people have to approve this.")
         sends(faye, "e", "1000", WHY_FAYE)
         yes = first_of(large, tiered.faye)
@@ -176,7 +176,7 @@ def test_three_people_share_a_request_and_two_of_them_approve_it(
         reads(faye, "#two", WHY_FINN)
         until(lambda: mails(fresh(large.run)) == [other.granted_minor])
 
-        # Rita sends a request of the leads back; what comes next she may approve herself.
+        # Rita sends back a request for the leads; the next one she may approve herself.
         opens(rita, "6", small)
         reads(rita, "#below", f"only the team Leads or Finance may approve {small.asked}.")
         sends(rita, "b", ADVICE)
@@ -190,7 +190,7 @@ def test_three_people_share_a_request_and_two_of_them_approve_it(
         reads(rita, "#strip, .queuepage > #strip", f"{again.asked} was paid to Anna")
         until(lambda: payments(fresh(small.run)) == [30_000])
 
-        # Finn rejects what is left by one rule, on his phone; Faye is faster with one of them.
+        # On his phone Finn rejects the rest of one rule; Faye is faster with one of them.
         for _ in range(2):
             tiered.scene.launch(BELOW)
         left = Escalation.objects.filter(state=EscalationState.OPEN).order_by("pk")
@@ -260,7 +260,7 @@ def test_who_is_invited_enrols_on_a_phone_decides_and_is_removed(
         mia.keyboard.press("Enter")
         expect(mia.locator("h1")).to_have_text("Overview")
 
-        mia.goto("about:blank")  # a page that is open would go to the sign-in by itself
+        mia.goto("about:blank")  # an open page would go to the sign-in by itself
         mia.context.clear_cookies()  # another day, without the app
         mia.goto(f"{site}/approvals/")
         signs_in(mia, "mia")
@@ -281,7 +281,7 @@ def test_who_is_invited_enrols_on_a_phone_decides_and_is_removed(
         ada.keyboard.press("Enter")
         expect(ada.locator("#people")).to_be_visible()
         expect(ada.locator(".members")).not_to_contain_text("mia")
-        # Her open page finds out by itself.
+        # Her open page notices by itself.
         expect(mia.get_by_role("heading", name="Sign in")).to_be_visible()
 
     large.refresh_from_db()
@@ -295,7 +295,7 @@ def signs_in(page: Page, name: str) -> None:
 
 
 def answers(page: Page, text: str, *, key: str = "Enter") -> None:
-    """Type into the field that a page has put the focus into, and press a key."""
+    """Type into the focused field, and press a key."""
     expect(page.locator("input:focus")).to_have_count(1)
     page.keyboard.type(text)
     page.keyboard.press(key)

@@ -1,4 +1,4 @@
-"""Times are those of who reads them, named once on a page; the record's are UTC for everybody."""
+"""Times are in the reader's zone, named once per page; the record's are UTC for all."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_a_refusal_names_utc_where_no_page_does(scene: Scene) -> None:
 
 @pytest.mark.slow
 def test_what_comes_live_is_told_in_the_viewers_zone(scene: Scene) -> None:
-    """The stream is one text for all viewers; the browser writes its times as the server would."""
+    """The stream is the same for all viewers; the browser writes times like the server."""
     run = scene.launch()
     with chromium() as browser, serve() as site:
         page = open_page(browser, timezone_id="Asia/Tokyo")

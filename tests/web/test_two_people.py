@@ -1,4 +1,4 @@
-"""What the card says and offers where two people decide, in each state for each person."""
+"""The card where two people decide: what it says and offers, by state and person."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
 
 def verdicts_of(card: str) -> list[str]:
-    """Return what the card's form can send."""
+    """Return the verdicts that the card's form can send."""
     return re.findall(r'name="verdict" value="(\w+)"', card)
 
 
 def form_of(card: str) -> dict[str, str]:
-    """Return what the form sends unseen."""
+    """Return the form's hidden fields."""
     return dict(re.findall(r'type="hidden" name="(approval|action_sha256)" value="(\w+)"', card))
 
 
@@ -40,7 +40,7 @@ def send(name: str, request: Escalation, verdict: str, **more: str) -> Any:
 
 
 def table_of(user: User) -> str:
-    """Return the audit log as somebody can download it."""
+    """Return the audit log's CSV as a person downloads it."""
     return client_of(user).post(reverse("export")).getvalue().decode()
 
 
@@ -104,7 +104,7 @@ def test_a_desk_says_every_term_that_the_first_of_two_changed() -> None:
     for name in ("rita", "paul"):
         card = words(card_of(name, held))
         assert f"EUR 600.00 from Operating account to Kanzlei Brandt (P-103), dated {later}" in card
-    for name, before, behind in (  # a form is for the second alone; the others read of the same
+    for name, before, behind in (  # only the second gets a form; the others read the same text
         ("rita", "Awaiting a second person: ", "You can still send it back or reject it."),
         ("vera", "Awaiting approval: ", "Your role here"),
     ):
@@ -155,7 +155,7 @@ def test_below_the_tier_the_card_passes_it_to_those_who_may(tiered: Tiered) -> N
         tiered.drop(gone)
     alone = card_of("rita", request)
     assert "Automatic up to" in alone
-    assert "You: " not in words(alone)  # their own limit is of no use to them here
+    assert "You: " not in words(alone)  # their own limit does not matter here
     assert "and nobody else in it can do so now. Reject it" in words(alone)
     assert "Hand it over" not in words(alone)
     assert 'id="pass"' not in alone

@@ -1,4 +1,4 @@
-"""Pages write a measured value in the unit that its ruling names, and guess only for old ones."""
+"""Pages write a measured value in its ruling's unit, and guess only for old rulings."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def ruling(rule: str, observed: Any, limit: Any, unit: str = "") -> dict[str, An
         (ruling("calls.few", 3, None, "calls"), "3 calls"),
         (ruling("refunds.positive", -0.5, 1, "USD"), "-0.5 vs USD 0.01"),
         (ruling("refunds.renamed", 120_000, 100_000, "USD"), USD),
-        # A name of a rule makes no money of what is none.
+        # A rule's name does not turn a value into money.
         (ruling("refunds.count", 12, 10, "calls"), "12 vs 10 calls"),
         (ruling("answers.matches_ledger", 25, 0, "words"), "25 words, 0 allowed"),
         (ruling("access.systems", "hr", ["billing", "crm"]), "hr vs billing, crm"),

@@ -1,4 +1,4 @@
-"""A verification is done by a worker: its page shows how far it is, and ends it."""
+"""A worker verifies the record; the page shows its progress and can cancel it."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_what_a_worker_left_is_taken_up_and_ends_at_last(auditor: Client) -> Non
 def test_what_was_found_is_not_shown_to_whom_a_workspace_is_closed(
     scene: Scene, auditor: Client
 ) -> None:
-    """A fault tells what rows hold, as a log that they may no longer read does."""
+    """A fault quotes rows, like a log that they may no longer read."""
     at = timezone.now()
     eu = operations.add_workspace(slug="eu", name="EU", at=at)
     mine = Membership.objects.create(

@@ -1,4 +1,4 @@
-"""Watching a run: nothing that is read jumps, and a reader may hold what is new."""
+"""Watching a run: nothing jumps while it is read, and a reader may pause updates."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_a_reader_holds_a_page_and_takes_over_what_is_new(
         advance_run(run)
         expect(eve.get_by_text("There is something new.")).to_be_visible()
         expect(eve.locator("#run .meta .chip").first).to_have_text("Queued")
-        expect(eve.locator("#waiting")).to_contain_text("1")  # the rest of the page goes on
+        expect(eve.locator("#waiting")).to_contain_text("1")  # the rest of the page updates
 
         eve.get_by_role("button", name="Resume page updates").click()
 
@@ -81,7 +81,7 @@ def test_a_page_whose_own_script_comes_last_is_live(
         eve.route("**/opsconsole*.js", lambda route: held.append(route))
         eve.goto(f"{site}/runs/", wait_until="commit")
         expect(eve.locator("#live")).to_have_attribute("data-htmx-powered", "true")
-        # What is asked after a stream of the page's own is answered after it.
+        # A request made after the page's own stream began is answered after it.
         eve.evaluate("() => fetch('/live/').then((answer) => answer.body.cancel())")
         held[0].continue_()
 

@@ -1,4 +1,4 @@
-"""Have the log verified as people do: press the button, let a worker do it, look again."""
+"""Verify the log like a person: press the button, run a worker, reload."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from agents.operations.verifying import verify_next
 
 
 def verify_log(client: Client, **given: str) -> str:
-    """Return the page that says what came of it."""
+    """Return the page with the result."""
     assert client.post(reverse("verify"), given).status_code == 302
     assert verify_next()
     return client.get(reverse("audit")).text

@@ -1,4 +1,4 @@
-"""What people read on a page: its words without its markup."""
+"""The words on a page, without its markup."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ _TAG = re.compile(r"<(?:script|style).*?</(?:script|style)>|<[^>]*>", re.DOTALL)
 
 
 def words(page: str) -> str:
-    """Return the text of a page or a part of one, blanks as one."""
+    """Return the text of a page or part of one, with single blanks."""
     return " ".join(unescape(_TAG.sub("", page.replace("><", "> <"))).split())
