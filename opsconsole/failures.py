@@ -17,8 +17,9 @@ def answer_failure(request: HttpRequest) -> HttpResponse:
     """Answer 503 if the database is unusable or of another release, else 500."""
     error = sys.exc_info()[1]
     is_of_schema = error is not None and databases.is_schema_error(error)
-    if is_of_schema or isinstance(error, OperationalError | InterfaceError):
-        context = {"request": request, "is_of_schema": is_of_schema}
+    is_read_only = error is not None and databases.is_read_only(error.__cause__ or error)
+    if is_of_schema or is_read_only or isinstance(error, OperationalError | InterfaceError):
+        context = {"request": request, "is_of_schema": is_of_schema, "is_read_only": is_read_only}
         page = render_to_string("503.html", context)
         return HttpResponse(page, status=503, headers={"Retry-After": str(AGAIN)})
     return HttpResponse(render_to_string("500.html", {"request": request}), status=500)

@@ -81,6 +81,8 @@ def test_an_operator_can_type_what_the_pages_say(fresh: Installation, tmp_path: 
     backup, live = fresh.home / "backup.sqlite3", fresh.home / "opsconsole.sqlite3"
     kept, before = backup.rename(fresh.home / "elsewhere"), live.read_bytes()
     run_block(fresh, blocks[4], place, fails="backup.sqlite3")
+    backup.write_bytes(b"damaged")
+    run_block(fresh, blocks[4], place, fails="file is not a database")
     assert (live.read_bytes(), (fresh.home / "before-restore").exists()) == (before, False)
     kept.rename(backup)
     said += [run_block(fresh, block, place) for block in blocks[4:]]

@@ -9,8 +9,9 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+import psycopg
 import pytest
-from django.db import InterfaceError, OperationalError, connection
+from django.db import InterfaceError, InternalError, OperationalError, connection
 from django.test import AsyncClient, Client
 from django.urls import reverse
 
@@ -123,6 +124,20 @@ def test_a_page_without_a_database_says_to_come_again(
     assert (answered.status_code, answered["Retry-After"]) == (503, "5")
     assert answered[HEADER] in answered.text
     assert "10.0.0.7" not in answered.text
+
+
+def test_a_page_whose_database_takes_no_writes_says_to_come_again(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As PostgreSQL says it on a standby, and Django passes it on."""
+    error = InternalError("cannot execute INSERT in a read-only transaction")
+    error.__cause__ = psycopg.errors.ReadOnlySqlTransaction()
+    broken(monkeypatch, error)
+
+    answered = our_fault(scene)
+
+    assert (answered.status_code, answered["Retry-After"]) == (503, "5")
+    assert "The database takes no changes" in answered.text
 
 
 def test_a_page_that_fails_asks_nothing_of_the_database(scene: Scene) -> None:

@@ -109,8 +109,15 @@ def test_who_drives_one_run_by_command_is_no_worker(scene: Scene) -> None:
     assert samples()["workers",] == 0
 
 
-def test_not_ready_without_a_database_and_nothing_is_told_of_it(browser: Client) -> None:
-    def cut(*_: Any) -> None:
+@pytest.mark.parametrize("table", ["", "agents_run"])
+def test_not_ready_without_a_database_and_nothing_is_told_of_it(
+    browser: Client, table: str
+) -> None:
+    """Also where one table is locked by somebody else."""
+
+    def cut(execute: Any, sql: str, *given: Any) -> Any:
+        if table not in sql:
+            return execute(sql, *given)
         raise OperationalError("password authentication failed for user omar")
 
     with connection.execute_wrapper(cut):

@@ -60,7 +60,7 @@ def _readiness() -> dict[str, str]:
         missing = pending_migrations()
         if missing:
             return {"database": OK, "migrations": f"{missing} to apply", "worker": "unknown"}
-        seen = workers().exists()
+        seen, desks = workers().exists(), _missing_desks()
     except DatabaseError:
         return {"database": "cannot be reached", "migrations": "unknown", "worker": "unknown"}
     worker = OK if seen else "none was seen lately"
@@ -68,7 +68,7 @@ def _readiness() -> dict[str, str]:
         prove_writable()
     except DatabaseError:
         return {"database": "cannot be written", "migrations": OK, "worker": worker}
-    return {"database": OK, "migrations": OK, "worker": worker, **_missing_desks()}
+    return {"database": OK, "migrations": OK, "worker": worker, **desks}
 
 
 def _missing_desks() -> dict[str, str]:
