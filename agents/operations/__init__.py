@@ -12,6 +12,7 @@ from agents.operations.commenting import comment
 from agents.operations.deciding import (
     AlreadyDecided,
     KillSwitchStands,
+    check_reason,
     decide,
     judge_letter,
     record_refusal,
@@ -95,6 +96,7 @@ __all__ = [
     "cancel",
     "cancel_verification",
     "check_factor",
+    "check_reason",
     "claim",
     "comment",
     "confirm_factor",

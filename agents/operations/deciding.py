@@ -200,9 +200,14 @@ def _check_person(escalation: Escalation, person: Membership, wanted: _Answer) -
         raise Refused("four_eyes", OWN)
     if person.is_simulated and not escalation.workspace.is_demo:
         raise Refused("simulated", "A simulated person decides only in a demo workspace.")
-    if not wanted.approve and not wanted.comment:
-        of = "for the agent" if wanted.send_back else "for the rejection"
-        raise Refused("no_reason", f"Enter a reason {of}.")
+    first = escalation.approval
+    is_repeated = first is not None and wanted.patch == first.patch
+    check_reason(
+        approve=wanted.approve,
+        send_back=wanted.send_back,
+        is_changed=bool(wanted.patch) and not is_repeated,  # the first person gave the reason
+        comment=wanted.comment,
+    )
     check_text(wanted.comment, most=MAX_COMMENT)
     asked = kind_of(escalation.kind, escalation.action)
     is_no = not (wanted.approve or wanted.send_back or asked.settles_call)
@@ -215,6 +220,14 @@ def _check_person(escalation: Escalation, person: Membership, wanted: _Answer) -
         raise Refused("no_correction", "Only an email or the result of a step can be corrected.")
     most, what = (MAX_TEXT, "letter") if change == TEXT else (MAX_COMMENT, "correction")
     check_text(wanted.correction, most=most, what=what)
+
+
+def check_reason(*, approve: bool, send_back: bool, is_changed: bool, comment: str) -> None:
+    """Check that what is not a plain yes has its reason. Raises Refused."""
+    if comment or (approve and not is_changed):
+        return
+    of = "change" if approve else "agent" if send_back else "rejection"
+    raise Refused("no_reason", f"Enter a reason for the {of}.")
 
 
 def judge_letter(

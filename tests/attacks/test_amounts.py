@@ -105,8 +105,9 @@ def test_the_commands_take_the_same_texts_and_no_other(scene: Scene) -> None:
 def test_a_decision_on_the_command_line_takes_the_same_texts_and_no_other(scene: Scene) -> None:
     admin(scene)
     escalation = open_request(scene)
+    approve = ("--approve", "--reason", "partly used", "--as", "ada")
     refused = [
-        command("decide", str(escalation.pk), "--approve", f"--amount={token}", "--as", "ada")
+        command("decide", str(escalation.pk), *approve, f"--amount={token}")
         for token in NOT_AS_TEXT
     ]
     assert {ended.code for ended in refused} <= {2, 3}
@@ -115,7 +116,7 @@ def test_a_decision_on_the_command_line_takes_the_same_texts_and_no_other(scene:
 
     for token, minor in (AS_TEXT | PADDED).items():
         escalation = open_request(scene)
-        command("decide", str(escalation.pk), "--approve", f"--amount={token}", "--as", "ada")
+        command("decide", str(escalation.pk), *approve, f"--amount={token}")
         escalation.refresh_from_db()
         assert escalation.granted_minor == minor, token
 

@@ -176,8 +176,12 @@ def waiting() -> tuple[Escalation, str]:
 def test_decide_adjusts_and_says_so() -> None:
     escalation, rita = waiting()
 
-    ended = command("decide", str(escalation.pk), "--approve", "--amount", "800.00", "--as", rita)
+    less = ["--approve", "--amount", "800.00", "--as", rita]
 
+    unexplained = command("decide", str(escalation.pk), *less)
+    ended = command("decide", str(escalation.pk), *less, "--reason", "partly used")
+
+    assert (unexplained.code, unexplained.err) == (3, "Enter a reason for the change.")
     assert ended.code == 0
     assert "adjusted: USD 800.00" in ended.out
     escalation.refresh_from_db()
@@ -188,9 +192,12 @@ def test_decide_adjusts_and_says_so() -> None:
 def test_decide_refuses_in_words_with_code_3() -> None:
     escalation, rita = waiting()
 
-    above_own = command("decide", str(escalation.pk), "--approve", "--amount", "1000", "--as", rita)
-    above_charge = command(
-        "decide", str(escalation.pk), "--approve", "--amount", "1300", "--as", rita
+    above_own, above_charge = (
+        command(
+            *("decide", str(escalation.pk), "--approve", "--amount", amount),
+            *("--reason", "x", "--as", rita),
+        )
+        for amount in ("1000", "1300")
     )
     command("decide", str(escalation.pk), "--reject", "--reason", "no", "--as", rita)
     second = command("decide", str(escalation.pk), "--approve", "--as", rita)
@@ -249,7 +256,8 @@ def test_a_decision_by_command_meets_the_kill_switch() -> None:
     operations.add_member(workspace=escalation.workspace, user=ada, role=Role.ADMIN, at=at)
     operations.kill(workspace=escalation.workspace, by=ada, reason="look", at=at)
 
-    approved = command("decide", str(escalation.pk), "--approve", "--amount", "800", "--as", rita)
+    less = ("--approve", "--amount", "800", "--reason", "partly used", "--as", rita)
+    approved = command("decide", str(escalation.pk), *less)
     rejected = command("decide", str(escalation.pk), "--reject", "--reason", "no", "--as", rita)
 
     assert (approved.code, rejected.code) == (3, 0)

@@ -82,7 +82,7 @@ def decide_all(own: Installation) -> int:
         "SELECT id, amount_minor FROM agents_escalation WHERE state = 'open' ORDER BY id"
     )
     for key, asked in waiting:
-        amount = ["--amount", "800.00"] if asked else []
+        amount = ["--amount", "800.00", "--reason", "partly used"] if asked else []
         ended = own.manage("decide", str(key), "--approve", *amount, "--as", "rita")
         if "Edit it, and send that" in ended.err:  # its charge is days older by now
             old, new = re.findall("“(.*?)”", ended.err)

@@ -245,7 +245,7 @@ def test_what_is_live_leaves_the_focus_where_somebody_types(
         rita, second = both_at(f"{site}/approvals/{escalation.pk}/", browser, site, complaints)
         rita.get_by_label("Pay Anna").fill("700")
         rita.get_by_label("Pay Anna").press("Control+Enter")
-        expect(rita.locator("#comment-error")).to_have_text("Enter a reason.")
+        expect(rita.locator("#comment-error")).to_have_text("Enter a reason for the change.")
         expect(rita.get_by_label("Reason")).to_be_focused()
         expect(rita.locator("#live")).to_have_text("Live")
         rita.get_by_label("Reason").fill("partly")

@@ -163,7 +163,7 @@ def test_a_correction_runs_the_step_again_and_asks_again(scene: Scene) -> None:
     [
         ({"verdict": "adjust"}, "Write what should be different."),
         ({"verdict": "adjust", "correction": "x" * 2001}, "at most 2000 characters"),
-        ({"verdict": "reject"}, "Enter a reason."),
+        ({"verdict": "reject"}, "Enter a reason for the rejection."),
         ({"action_sha256": "0" * 64}, "changed since you opened it"),
     ],
 )

@@ -34,7 +34,7 @@ def test_what_rita_sends_back_comes_again_with_what_changed_as_often_as_the_poli
     assert "What should be different required" in words(card)
 
     empty = pay("rita", first, **form_of(card), verdict="send_back")
-    assert (empty.status_code, "Enter a reason." in empty.text) == (422, True)
+    assert (empty.status_code, "Enter a reason for the agent." in empty.text) == (422, True)
     sent = pay("rita", first, **form_of(card), verdict="send_back", advice=WHY)
     told = words(rita.get(sent.url).text)
     assert "Sent back to the agent. Nothing was paid on this request." in told

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from django.http import QueryDict
 
+from agents import operations
 from agents.core.kinds import ADJUST, APPROVE, ARGUMENTS, REJECT, SEND_BACK, TEXT, RequestKind
 from agents.core.requests import Json
 from agents.sdk.open_fields import BadPatch, OpenField
@@ -62,8 +63,15 @@ def read_decision(
     )
     if verdict == ADJUST and "correction" in posted and kind.change != ARGUMENTS:
         return replace(wanted, correction=_correction(posted, kind))
-    if verdict != APPROVE and not comment:
-        raise BadForm(field, "Enter a reason.")
+    try:
+        operations.check_reason(
+            approve=wanted.approve,
+            send_back=is_back,
+            is_changed=verdict == ADJUST,
+            comment=comment,
+        )
+    except operations.Refused as no:
+        raise BadForm(field, str(no)) from None
     return replace(wanted, patch=read_patch(posted, fields, asked) if verdict == ADJUST else None)
 
 
