@@ -674,7 +674,7 @@ def kept_heads(path: Path | None, keys: dict[str, bytes]) -> tuple[list[Head], b
     A last line that lacks nothing but its end is a head. Raises BadUsage, Broken.
     """
     found: list[Head] = []
-    *lines, last = path.read_bytes().split(b"\n") if path else [b""]
+    *lines, last = content(path).split(b"\n") if path else [b""]
     is_torn = bool(last) and not is_head(last)
     lines += [last] if last and not is_torn else []
     for number, line in enumerate(lines, start=1):
@@ -690,6 +690,11 @@ def kept_heads(path: Path | None, keys: dict[str, bytes]) -> tuple[list[Head], b
     return found, is_torn
 
 
+def content(path: Path) -> bytes:
+    """Return what a file holds, without the mark that some editors put before it."""
+    return path.read_bytes().removeprefix(b"\xef\xbb\xbf")
+
+
 def is_head(line: bytes) -> bool:
     try:
         Head(parsed(line, ""))
@@ -699,7 +704,7 @@ def is_head(line: bytes) -> bool:
 
 
 def read_keys(path: Path | None) -> dict[str, bytes]:
-    lines = path.read_bytes().split() if path else []
+    lines = content(path).split() if path else []
     if path and not lines:
         raise BadUsage(f"{path}: there is no key in it")
     return {keyed(key, b"opsconsole audit key id")[:12]: key for key in lines}

@@ -117,8 +117,12 @@ def take_copy(place: Path, heads_file: Path, settings: Any, of: Run | None = Non
     return found
 
 
-def test_a_copy_that_nobody_touched_holds(copy: Copy) -> None:
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"], ids=["plain", "byte order mark"])
+def test_a_copy_that_nobody_touched_holds(copy: Copy, mark: bytes) -> None:
+    """Also where an editor put a mark before the keys or the heads."""
     events = Event.objects.count()
+    for name in ("heads.jsonl", "keys"):
+        (copy.folder / name).write_bytes(mark + (copy.folder / name).read_bytes())
 
     code, said = copy.verify("--head", "heads.jsonl", "--keys", "keys")
 
