@@ -86,9 +86,12 @@ def is_schema_error(error: BaseException) -> bool:
 
 
 def is_read_only(error: BaseException) -> bool:
-    """Say whether it is the driver's own error of a database that answers but takes no writes."""
+    """Say whether it is the driver's own error of a database that answers but takes no writes.
+
+    It takes none from anybody (a standby), or none from this role (after a restore, say).
+    """
     is_sqlite = str(error).startswith("attempt to write a readonly database")
-    return is_sqlite or getattr(error, "sqlstate", None) == "25006"
+    return is_sqlite or getattr(error, "sqlstate", None) in ("25006", "42501")
 
 
 def _sqlite(path: Path) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import psycopg
 import pytest
-from django.db import InternalError, OperationalError
+from django.db import InternalError, OperationalError, ProgrammingError
 from django.db.backends.signals import connection_created
 
 from opsconsole import logs
@@ -69,10 +69,20 @@ def read_only_of_postgres() -> Exception:
     return error
 
 
+def denied_by_postgres() -> Exception:
+    error = ProgrammingError("permission denied for table agents_run")
+    error.__cause__ = psycopg.errors.InsufficientPrivilege(str(error))
+    return error
+
+
 @pytest.mark.parametrize(
     "error",
-    [read_only_of_postgres(), OperationalError("attempt to write a readonly database")],
-    ids=["postgres", "sqlite"],
+    [
+        read_only_of_postgres(),
+        denied_by_postgres(),
+        OperationalError("attempt to write a readonly database"),
+    ],
+    ids=["postgres", "permission", "sqlite"],
 )
 def test_a_database_that_takes_no_writes_is_told_once_a_minute_however_often_it_is_connected_to(
     outages: logs.Outages, clock: Clock, caplog: pytest.LogCaptureFixture, error: Exception

@@ -11,7 +11,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from django.db import InterfaceError, InternalError, OperationalError, connection
+from django.db import InterfaceError, InternalError, OperationalError, ProgrammingError, connection
 from django.test import AsyncClient, Client
 from django.urls import reverse
 
@@ -126,13 +126,20 @@ def test_a_page_without_a_database_says_to_come_again(
     assert "10.0.0.7" not in answered.text
 
 
+@pytest.mark.parametrize(
+    ("error", "cause"),
+    [
+        (InternalError, psycopg.errors.ReadOnlySqlTransaction),
+        (ProgrammingError, psycopg.errors.InsufficientPrivilege),
+    ],
+)
 def test_a_page_whose_database_takes_no_writes_says_to_come_again(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, error: type[Exception], cause: type[Exception]
 ) -> None:
-    """As PostgreSQL says it on a standby, and Django passes it on."""
-    error = InternalError("cannot execute INSERT in a read-only transaction")
-    error.__cause__ = psycopg.errors.ReadOnlySqlTransaction()
-    broken(monkeypatch, error)
+    """As PostgreSQL says it on a standby or to a role without rights, and Django passes it on."""
+    raised = error("SELECT secret")
+    raised.__cause__ = cause()
+    broken(monkeypatch, raised)
 
     answered = our_fault(scene)
 
