@@ -6,7 +6,7 @@ The time is passed as `at`. A refusal has a sentence for the person.
 from agents.operations.approving import ApprovalLapsed
 from agents.operations.archiving import Archived, Forgotten, archive_runs, forget_archived
 from agents.operations.assigning import assign
-from agents.operations.auditing import record_command_export, record_export, record_verification
+from agents.operations.auditing import record_command_export, record_export
 from agents.operations.claiming import Claimed, claim, release_claim
 from agents.operations.commenting import comment
 from agents.operations.deciding import (
@@ -124,7 +124,6 @@ __all__ = [
     "record_command_export",
     "record_export",
     "record_refusal",
-    "record_verification",
     "reject_many",
     "release",
     "release_claim",
