@@ -7,9 +7,7 @@ from typing import Any
 
 import pytest
 from django.test import override_settings
-from django.utils import timezone
 
-from agents import operations
 from agents.core.states import ENDED
 from agents.models import Escalation, Run
 from tests.conformance.replay_server import ReplayServer
@@ -72,16 +70,7 @@ ASKED: dict[str, list[str]] = {
 def attack(scene: Scene, server: ReplayServer, script: list[str]) -> Run:
     """Run a script and reject every request. Return the run."""
     server.load("lost", [*script, *[final()] * 3], {"sticky_last": True})
-    at = timezone.now()
-    run = operations.launch(
-        workspace=scene.workspace,
-        pattern="supervisor",
-        goal=GOAL,
-        desk="bank",
-        subject="main",
-        by=scene.omar,
-        at=at,
-    )
+    run = scene.launch(GOAL, desk="bank", subject="main")
     with override_settings(OPENAI_BASE_URL=server.base_url("lost"), OPENAI_API_KEY="any"):
         for _ in range(6):
             run = go(run)

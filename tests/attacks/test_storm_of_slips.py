@@ -14,9 +14,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from django.utils import timezone
 
-from agents import operations
 from agents.core.courtesy import free_words
 from agents.core.requests import Json
 from agents.core.states import EscalationState, RunState
@@ -26,7 +24,7 @@ from agents.models import Escalation, Run
 from tests.attacks.lies import LIES
 from tests.attacks.test_lost_roles import JOURNEYS, OURS
 from tests.engine.faulty import advance_all, as_demo, faulty_server
-from tests.engine.scene import Scene, payments, set_scene
+from tests.engine.scene import Scene, decide_request, payments, set_scene
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -105,9 +103,7 @@ def driven(scene: Scene, nth: int, often: float) -> tuple[Run, str]:
         [run] = advance_all([run])
         for held in Escalation.objects.filter(run=run, state=EscalationState.OPEN):
             if held.kind == "output" and held.action["kind"] != "tool":
-                operations.decide(
-                    escalation_id=held.pk, by=scene.rita, approve=True, at=timezone.now()
-                )
+                decide_request(held, scene.rita)
                 [run] = advance_all([run])
     return run, lost
 

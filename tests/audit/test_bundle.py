@@ -16,14 +16,11 @@ from typing import Any
 
 import pytest
 from asgiref.sync import async_to_sync
-from django.contrib.auth.models import User
 from django.core import signals
 from django.core.asgi import get_asgi_application
 from django.test import AsyncClient
 from django.urls import reverse
-from django.utils import timezone
 
-from agents import operations
 from agents.core.digest import canonical, sha256
 from agents.models import Event, Role, Run
 from agents.web.audit import export
@@ -291,9 +288,7 @@ def test_the_copy_of_a_workspace_tells_nothing_of_another(
 
 
 def test_taking_a_copy_is_on_record_in_the_copy(scene: Scene, run: Run) -> None:
-    auditor = User.objects.create_user("auditor")
-    at = timezone.now()
-    operations.add_member(workspace=scene.workspace, user=auditor, role=Role.AUDITOR, at=at)
+    auditor = scene.add("auditor", Role.AUDITOR)
 
     answered = client_of(auditor).post(reverse("bundle"))
     lines = answered.getvalue().decode().splitlines()
@@ -306,9 +301,7 @@ def test_taking_a_copy_is_on_record_in_the_copy(scene: Scene, run: Run) -> None:
 
 
 def test_an_asgi_server_gets_the_copy_in_parts(scene: Scene, run: Run) -> None:
-    auditor = User.objects.create_user("auditor")
-    at = timezone.now()
-    operations.add_member(workspace=scene.workspace, user=auditor, role=Role.AUDITOR, at=at)
+    auditor = scene.add("auditor", Role.AUDITOR)
     client = AsyncClient()
     client.force_login(auditor)
 
@@ -328,9 +321,7 @@ def test_who_takes_no_more_of_a_copy_holds_neither_thread_nor_connection(
 ) -> None:
     """The connection stays open, with the server's buffer for it full."""
     monkeypatch.setattr(export, "PART", 1_000)
-    auditor = User.objects.create_user("auditor")
-    at, sent, ended = timezone.now(), list[bytes](), list[str]()
-    operations.add_member(workspace=scene.workspace, user=auditor, role=Role.AUDITOR, at=at)
+    auditor, sent, ended = scene.add("auditor", Role.AUDITOR), list[bytes](), list[str]()
     token, body = "t" * 32, [{"type": "http.request", "body": b""}]
     cookie = f"{cookie_of(auditor)}; csrftoken={token}"
     headers = {"host": "127.0.0.1", "cookie": cookie, "x-csrftoken": token}

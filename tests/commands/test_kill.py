@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from django.contrib.auth.models import User
-from django.utils import timezone
 
-from agents import operations
 from agents.models import KillSwitch, Role, SwitchStage
 from tests.commands.test_run_pattern import Ended, command
 from tests.engine.scene import set_scene
@@ -18,8 +15,7 @@ WHY = ("--reason", "it misbehaves")
 
 @pytest.fixture(autouse=True)
 def admin() -> None:
-    scene, user = set_scene(), User.objects.create_user("admin")
-    operations.add_member(workspace=scene.workspace, user=user, role=Role.ADMIN, at=timezone.now())
+    set_scene().add("admin", Role.ADMIN)
 
 
 def switch(verb: str, *more: str, who: str = "admin", workspace: str = "demo") -> Ended:

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from django.contrib.auth.models import User
 from django.urls import reverse
-from django.utils import timezone
 
 from agents import operations
 from agents.desks.refunds.profiles import REFERENCE, STRICT
@@ -23,8 +22,8 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
 @pytest.fixture
 def scene() -> Scene:
-    found, ada = set_scene(), User.objects.create_user("ada")
-    operations.add_member(workspace=found.workspace, user=ada, role=Role.ADMIN, at=timezone.now())
+    found = set_scene()
+    found.add("ada", Role.ADMIN)
     return found
 
 

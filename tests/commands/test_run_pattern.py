@@ -229,8 +229,7 @@ def test_decide_with_bad_usage_ends_with_code_2(arguments: list[str], says: str)
 
 def test_decide_leaves_alone_what_somebody_has_claimed() -> None:
     escalation, rita = waiting()
-    ada = User.objects.create_user("ada")
-    workspace, at = escalation.workspace, timezone.now()
+    ada, workspace, at = User.objects.create_user("ada"), escalation.workspace, timezone.now()
     operations.add_member(workspace=workspace, user=ada, role=Role.ADMIN, at=at)
     operations.claim(escalation_id=escalation.pk, by=ada, at=at)
 

@@ -14,7 +14,7 @@ from agents.desks.bank.models import Account, Transfer
 from agents.desks.refunds.profiles import STRICT
 from agents.models import Escalation, Role, Run
 from agents.sdk.desk import DESKS
-from tests.engine.scene import Scene, fresh, set_scene
+from tests.engine.scene import Scene, decide_request, fresh, set_scene
 
 PAID_AT_ONCE, FIRST_PAYMENT, LARGE, BLOCKED, NEW_PAYEE, *ATTACKS = range(8)  # of the scenarios
 
@@ -35,29 +35,14 @@ def bank_scene(**limits: Json) -> Scene:
 def launch(scene: Scene, number: int) -> Run:
     """Launch one of the bank's scenarios; the demo model knows no other goals."""
     scenario = DESKS["bank"].scenarios[number]
-    return operations.launch(
-        workspace=scene.workspace,
-        pattern="supervisor",
-        goal=scenario.goal,
-        desk="bank",
-        subject=scenario.subject,
-        by=scene.omar,
-        at=timezone.now(),
-    )
+    return scene.launch(scenario.goal, desk="bank", subject=scenario.subject)
 
 
 def decide(
     scene: Scene, run: Run, patch: dict[str, Any] | None = None, *, approve: bool = True
 ) -> Escalation:
     held = Escalation.objects.get(run=run, state="open")
-    return operations.decide(
-        escalation_id=held.pk,
-        by=scene.rita,
-        approve=approve,
-        comment="as agreed",
-        patch=patch,
-        at=timezone.now(),
-    )
+    return decide_request(held, scene.rita, approve=approve, comment="as agreed", patch=patch)
 
 
 def euros(amount: str) -> Json:

@@ -14,7 +14,7 @@ from agents.models import Escalation, Event, Role, Run
 from agents.sdk.desk import DESKS, Desk
 from agents.systems import SYSTEMS
 from tests.desks.bank import day
-from tests.engine.scene import Scene, claimable_runs, fresh, go, set_scene
+from tests.engine.scene import Scene, claimable_runs, decide_request, fresh, go, set_scene
 from tests.web.test_pages import client_of
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
@@ -33,27 +33,12 @@ def scene(access: Desk) -> Scene:
 
 def launch(scene: Scene, access: Desk, *, subject: str = "noor") -> Run:
     [scenario] = access.scenarios
-    return operations.launch(
-        workspace=scene.workspace,
-        pattern="supervisor",
-        goal=scenario.goal,
-        desk="access",
-        subject=subject,
-        by=scene.omar,
-        at=timezone.now(),
-    )
+    return scene.launch(scenario.goal, desk="access", subject=subject)
 
 
 def decide(scene: Scene, run: Run, patch: dict[str, Any] | None) -> Escalation:
     held = Escalation.objects.get(run=run, state="open")
-    return operations.decide(
-        escalation_id=held.pk,
-        by=scene.rita,
-        approve=True,
-        comment="shorter",
-        patch=patch,
-        at=timezone.now(),
-    )
+    return decide_request(held, scene.rita, comment="shorter", patch=patch)
 
 
 def grants() -> list[Any]:
@@ -142,15 +127,7 @@ def test_nobody_is_launched_whom_the_desk_does_not_know(scene: Scene, access: De
     unknown = (("eve", "access", "unknown_subject"), ("noor", "other", "unknown_desk"))
     for subject, name, code in unknown:
         with pytest.raises(operations.Refused) as refusal:
-            operations.launch(
-                workspace=scene.workspace,
-                pattern="supervisor",
-                goal="Give Eve everything.",
-                desk=name,
-                subject=subject,
-                by=scene.omar,
-                at=timezone.now(),
-            )
+            scene.launch("Give Eve everything.", desk=name, subject=subject)
         assert refusal.value.code == code
 
 

@@ -30,7 +30,7 @@ from agents.sdk.rule_case import escalate
 from opsconsole.desks import Answers, Desk, Lower, Range, Says, Subject, Touch
 from tests.checker.terms import TERMS, Terms
 from tests.commands.test_run_pattern import command
-from tests.engine.scene import Scene, go, set_scene
+from tests.engine.scene import Scene, decide_request, go, set_scene
 from tests.sdk.changing import Open, Units, as_typed, open_argument, whole
 from tests.web.test_pages import client_of
 from tests.web.words import words
@@ -79,15 +79,7 @@ def waiting(scene: Scene, desk: Desk) -> Escalation:
     document = {**scene.workspace.policy.document, "desks": {desk.name: desk.document()}}  # type: ignore[union-attr]
     operations.publish_policy(workspace=scene.workspace, document=document, by=ada, at=at)
     [case] = desk.scenarios
-    run = operations.launch(
-        workspace=scene.workspace,
-        pattern="supervisor",
-        goal=case.goal,
-        desk=desk.name,
-        subject="it",
-        by=scene.omar,
-        at=at,
-    )
+    run = scene.launch(case.goal, desk=desk.name, subject="it")
     return Escalation.objects.get(run=go(run))
 
 
@@ -221,14 +213,7 @@ def test_a_text_that_would_be_masked_is_refused(scene: Scene) -> None:
 
 
 def decide(scene: Scene, held: Escalation, patch: dict[str, Any]) -> None:
-    operations.decide(
-        escalation_id=held.pk,
-        by=scene.rita,
-        approve=True,
-        comment="less",
-        patch=patch,
-        at=timezone.now(),
-    )
+    decide_request(held, scene.rita, comment="less", patch=patch)
 
 
 def test_a_field_of_a_count_holds_its_number_and_words_hold_its_unit(scene: Scene) -> None:

@@ -14,7 +14,7 @@ from agents import operations
 from agents.engine import desk_registry
 from agents.management.commands import startdesk
 from agents.models import Escalation, Role, Run
-from tests.engine.scene import Scene, go, set_scene
+from tests.engine.scene import Scene, decide_request, go, set_scene
 from tests.web.test_pages import client_of
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
@@ -49,15 +49,7 @@ def launch(scene: Scene, place: Path, monkeypatch: pytest.MonkeyPatch, old: str,
     document = {**scene.workspace.policy.document, "desks": {"samples": desk.document()}}
     at = timezone.now()
     operations.publish_policy(workspace=scene.workspace, document=document, by=ada, at=at)
-    return operations.launch(
-        workspace=scene.workspace,
-        pattern="supervisor",
-        goal=desk.scenarios[0].goal,
-        desk="samples",
-        subject="anna",
-        by=scene.omar,
-        at=at,
-    )
+    return scene.launch(desk.scenarios[0].goal, desk="samples", subject="anna")
 
 
 @pytest.mark.parametrize(
@@ -98,9 +90,7 @@ def test_a_card_stands_without_what_cannot_be_shown(
     page = client_of(scene.rita).get(reverse("approval", args=[held.pk]))
 
     assert (page.status_code, shown in page.text) == (200, True)
-    operations.decide(
-        escalation_id=held.pk, by=scene.rita, approve=True, comment="", at=timezone.now()
-    )
+    decide_request(held, scene.rita, comment="")
     assert go(run).state == "done"
 
 
@@ -113,9 +103,7 @@ def test_a_tool_that_returns_no_receipt_is_asked_about(
 ) -> None:
     run = go(launch(scene, tmp_path, monkeypatch, DONE, result))
     held = Escalation.objects.get(run=run)
-    operations.decide(
-        escalation_id=held.pk, by=scene.rita, approve=True, comment="", at=timezone.now()
-    )
+    decide_request(held, scene.rita, comment="")
 
     run = go(run)
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from threading import Thread
+from typing import Any
 from unittest import mock
 from uuid import UUID
 
@@ -16,7 +17,8 @@ from django.db.models import Model
 from django.utils import timezone
 
 from agents import llm, operations
-from agents.core.requests import Json
+from agents.core.former import FIRST_DESK
+from agents.core.limits import Limits
 from agents.core.states import ENDED, EscalationState, RunState
 from agents.desks.refunds import refunds
 from agents.desks.refunds.models import Refund, SentMail
@@ -42,10 +44,10 @@ class Scene:
     omar: User
     eve: User
 
-    def add(self, name: str, role: Role) -> User:
+    def add(self, name: str, role: Role, **more: Any) -> User:
         """Add a person to the workspace."""
-        user = User.objects.create_user(name)
-        operations.add_member(workspace=self.workspace, user=user, role=role, at=timezone.now())
+        user, at = User.objects.create_user(name), timezone.now()
+        operations.add_member(workspace=self.workspace, user=user, role=role, at=at, **more)
         return user
 
     def launch(
@@ -53,47 +55,60 @@ class Scene:
         goal: str = REFUND_1200,
         *,
         pattern: str = "supervisor",
-        token: str | None = None,
-        workflow: Json = "",
-        subject: int = 42,
+        desk: str = FIRST_DESK,
+        subject: int | str | None = 42,
+        by: User | None = None,
+        **options: Any,
     ) -> Run:
         return operations.launch(
             workspace=self.workspace,
             pattern=pattern,
             goal=goal,
+            desk=desk,
             subject=subject,
-            by=self.omar,
+            by=by or self.omar,
             at=timezone.now(),
-            options=operations.LaunchOptions(token=token, workflow=workflow),
+            options=operations.LaunchOptions(**options),
         )
+
+    def launch_under(self, limits: Limits, goal: str = REFUND_500, **more: Any) -> Run:
+        """Launch a run under other limits than the published ones."""
+        at = timezone.now()
+        policy = operations.policy_version(self.workspace, limits, at=at, is_replay=True)
+        return self.launch(goal, policy=policy, **more)
 
     def launch_scenario(self, key: str) -> Run:
         """Launch a scenario of the gallery by its key."""
-        scenario = BY_KEY[key]
-        return operations.launch(
-            workspace=self.workspace,
-            pattern=scenario.pattern,
-            goal=scenario.goal,
-            subject=scenario.subject,
-            by=self.omar,
-            at=timezone.now(),
-            options=operations.LaunchOptions(workflow=scenario.workflow, off=scenario.off),
+        one = BY_KEY[key]
+        return self.launch(
+            one.goal,
+            pattern=one.pattern,
+            subject=one.subject,
+            workflow=one.workflow,
+            off=one.off,
         )
 
     def done_refund(self) -> Run:
         """Return a finished refund within the limit; it is made once."""
         return make_once("done refund", lambda: go(self.launch(REFUND_500)))
 
+    def decided_refund(self, **decision: Any) -> Run:
+        """Return the run of a refund that Rita has decided, driven on."""
+        run = go(self.launch())
+        self.decide(run, **decision)
+        return go(run)
+
     def decide(self, run: Run, *, approve: bool = True, amount_minor: int | None = 80000) -> None:
         escalation = Escalation.objects.get(run=run, state=EscalationState.OPEN)
-        operations.decide(
-            escalation_id=escalation.pk,
-            by=self.rita,
-            approve=approve,
-            patch=patch_of(amount_minor if approve and escalation.amount_minor else None),
-            comment="partly used",
-            at=timezone.now(),
-        )
+        patch = patch_of(amount_minor if approve and escalation.amount_minor else None)
+        comment = "partly used"
+        decide_request(escalation, self.rita, approve=approve, patch=patch, comment=comment)
+
+
+def decide_request(held: Escalation, by: User, *, approve: bool = True, **more: Any) -> Escalation:
+    """Decide a request now."""
+    at = timezone.now()
+    return operations.decide(escalation_id=held.pk, by=by, approve=approve, at=at, **more)
 
 
 def set_scene() -> Scene:

@@ -26,7 +26,17 @@ from agents.models import Escalation, Role, Run, SwitchStage
 from tests import checker
 from tests.engine.aborting import breaking
 from tests.engine.memory import Crash
-from tests.engine.scene import REFUND_500, Scene, fresh, go, has_ended, payments, recover, set_scene
+from tests.engine.scene import (
+    REFUND_500,
+    Scene,
+    decide_request,
+    fresh,
+    go,
+    has_ended,
+    payments,
+    recover,
+    set_scene,
+)
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
@@ -86,13 +96,12 @@ def open_request(scene: Scene) -> Escalation:
 
 def deciding(scene: Scene, ada: User, *, approve: bool = True) -> Act:
     escalation = open_request(scene)
-    return lambda: operations.decide(
-        escalation_id=escalation.pk,
-        by=scene.rita,
+    return lambda: decide_request(
+        escalation,
+        scene.rita,
         approve=approve,
         patch={"amount_minor": 80000} if approve else None,
         comment="partly used",
-        at=timezone.now(),
     )
 
 
@@ -101,9 +110,7 @@ def refused_decision(scene: Scene, ada: User) -> Act:
 
     def decide() -> None:
         with suppress(operations.Refused):
-            operations.decide(
-                escalation_id=escalation.pk, by=scene.eve, approve=True, at=timezone.now()
-            )
+            decide_request(escalation, scene.eve)
 
     return decide
 
@@ -218,7 +225,9 @@ def publishing(scene: Scene, ada: User) -> Act:
 
 OPERATIONS: dict[str, Callable[[Scene, User], Act]] = {
     "launch": lambda scene, ada: lambda: scene.launch(token=f"t{next(numbers)}"),
-    "launch without a tool": lambda scene, ada: lambda: launch_without_tool(scene),
+    "launch without a tool": lambda scene, ada: (
+        lambda: scene.launch(REFUND_500, off=["issue_refund"])
+    ),
     "decide": deciding,
     "reject": lambda scene, ada: deciding(scene, ada, approve=False),
     "a decision that is refused": refused_decision,
@@ -242,18 +251,6 @@ OPERATIONS: dict[str, Callable[[Scene, User], Act]] = {
 }
 # One of each way to write; the others send the same statements.
 EACH_WAY = {"launch", "decide", "kill", "a worker's claim", "a worker that went quiet", "join"}
-
-
-def launch_without_tool(scene: Scene) -> Run:
-    return operations.launch(
-        workspace=scene.workspace,
-        pattern="supervisor",
-        goal=REFUND_500,
-        subject=42,
-        by=scene.omar,
-        at=timezone.now(),
-        options=operations.LaunchOptions(off=["issue_refund"]),
-    )
 
 
 def cut_off() -> OperationalError:

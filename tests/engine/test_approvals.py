@@ -19,6 +19,7 @@ from agents.models import Escalation, Run
 from tests.engine.scene import (
     REFUND_500,
     Scene,
+    decide_request,
     go,
     go_elsewhere,
     in_thread,
@@ -45,25 +46,12 @@ def scene() -> Iterator[Scene]:
 def approve(run: Run, by: User, amount_minor: int | None = None) -> Escalation:
     """Approve the run's waiting request, in full or an amount."""
     open_one = Escalation.objects.get(run=run, state=EscalationState.OPEN)
-    return operations.decide(
-        escalation_id=open_one.pk,
-        by=by,
-        approve=True,
-        patch=patch_of(amount_minor),
-        comment="as agreed",
-        at=timezone.now(),
-    )
+    return decide_request(open_one, by, patch=patch_of(amount_minor), comment="as agreed")
 
 
 def send_back(run: Run, by: User) -> None:
     open_one = Escalation.objects.get(run=run, state=EscalationState.OPEN)
-    operations.decide(
-        escalation_id=open_one.pk,
-        by=by,
-        approve=True,
-        correction="Say less.",
-        at=timezone.now(),
-    )
+    decide_request(open_one, by, correction="Say less.")
 
 
 def charge_of(run: Run, amount_minor: int) -> None:

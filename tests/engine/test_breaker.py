@@ -14,7 +14,7 @@ from django.db import connection
 from django.test import override_settings
 from django.utils import timezone
 
-from agents import llm, operations
+from agents import llm
 from agents.core.states import RunState
 from agents.desks.refunds.profiles import STRICT
 from agents.engine import breaker
@@ -141,7 +141,7 @@ def test_a_call_has_its_full_time_however_little_its_run_has_left(
     server.load("model", [{"fault": "timeout", "times": 9}])
 
     with override_settings(OPENAI_TIMEOUT_SECONDS=0.5):
-        run = go(launch_within(scene, seconds=0.1))
+        run = go(scene.launch_under(replace(STRICT, max_seconds=0.1)))
 
     assert run.state == RunState.QUEUED  # silence is the server's fault and costs the run nothing
     assert Endpoint.objects.get().failures == 3
@@ -255,20 +255,3 @@ def test_calls_that_end_during_the_rest_do_not_prolong_it() -> None:
 def test_the_address_names_no_user_and_no_question() -> None:
     with override_settings(OPENAI_BASE_URL="https://me:secret@models.example.com/v1?key=secret"):
         assert breaker.request_permit().address == "https://models.example.com/v1"
-
-
-def launch_within(scene: Scene, *, seconds: float) -> Run:
-    """Launch a refund with a limit on the total time of model calls."""
-    at = timezone.now()
-    limits = replace(STRICT, max_seconds=seconds)
-    return operations.launch(
-        workspace=scene.workspace,
-        pattern="supervisor",
-        goal=REFUND_500,
-        subject=42,
-        by=scene.omar,
-        at=at,
-        options=operations.LaunchOptions(
-            policy=operations.policy_version(scene.workspace, limits, at=at, is_replay=True)
-        ),
-    )

@@ -20,7 +20,7 @@ from agents.desks.refunds import facts
 from agents.desks.refunds.models import Charge, Customer, Refund, SentMail
 from agents.models import Run
 from opsconsole.databases import PREPARE_THRESHOLD
-from tests.engine.scene import Scene, columns_of, fresh, go
+from tests.engine.scene import Scene, columns_of, fresh
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
@@ -65,9 +65,7 @@ def test_a_row_that_is_found_equals_the_row_that_a_plain_query_finds(scene: Scen
 
 
 def test_every_row_is_read_as_a_plain_query_reads_it(scene: Scene) -> None:
-    run = go(scene.launch())
-    scene.decide(run)
-    go(run)
+    scene.decided_refund()
 
     ours = apps.get_app_config("agents").get_models()
     models: list[type[Model]] = [*ours, Charge, Customer, Refund, SentMail]

@@ -17,9 +17,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 @pytest.fixture
 def scene() -> Scene:
     scene = set_scene()
-    run = go(scene.launch())
-    scene.decide(run)
-    go(run)
+    scene.decided_refund()
     return scene
 
 

@@ -13,9 +13,8 @@ from typing import Any
 
 import pytest
 from django.db import connection
-from django.utils import timezone
 
-from agents import operations, results
+from agents import results
 from agents.core.requests import Json
 from agents.core.states import RunState
 from agents.desks.refunds.profiles import STRICT
@@ -55,18 +54,7 @@ def launch_report(scene: Scene, **own: Json) -> Run:
     """Launch a report under the strict policy with these limits."""
     part = {**(STRICT.patterns or {})["orchestrator"], **own}
     limits = replace(STRICT, patterns={**(STRICT.patterns or {}), "orchestrator": part})
-    at = timezone.now()
-    return operations.launch(
-        workspace=scene.workspace,
-        pattern="orchestrator",
-        goal=GOAL,
-        subject=None,
-        by=scene.omar,
-        at=at,
-        options=operations.LaunchOptions(
-            policy=operations.policy_version(scene.workspace, limits, at=at, is_replay=True)
-        ),
-    )
+    return scene.launch_under(limits, GOAL, pattern="orchestrator", subject=None)
 
 
 def seconds_of(run: Run) -> float:

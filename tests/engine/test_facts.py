@@ -72,9 +72,7 @@ def test_what_another_run_refunded_counts_for_so_many_days(scene: Scene) -> None
 
 
 def test_what_a_person_allowed_is_told_as_theirs(scene: Scene) -> None:
-    run = go(scene.launch())
-    scene.decide(run)
-    run = go(run)
+    run = scene.decided_refund()
 
     effect = Effect.objects.get(run=run, tool="issue_refund")
     assert effect.escalation == Escalation.objects.get(run=run)

@@ -29,6 +29,7 @@ from tests.engine.memory import Crash
 from tests.engine.scene import (
     REFUND_500,
     Scene,
+    decide_request,
     go,
     in_thread,
     mails,
@@ -167,13 +168,7 @@ def test_a_person_settles_what_nobody_could_tell(
     run = go(scene.launch(REFUND_500))
     asked = Escalation.objects.get(run=run)
 
-    operations.decide(
-        escalation_id=asked.pk,
-        by=scene.rita,
-        approve=happened,
-        comment="looked it up",
-        at=timezone.now(),
-    )
+    decide_request(asked, scene.rita, approve=happened, comment="looked it up")
     run = go(run)
 
     assert Effect.objects.get(run=run, tool="issue_refund").state == state
@@ -198,9 +193,7 @@ def test_a_late_payment_counts_though_a_person_said_it_did_not_happen(
     run = go(scene.launch(REFUND_500))  # its threads end before it returns, so it has paid
     asked = Escalation.objects.get(run=run)
 
-    operations.decide(
-        escalation_id=asked.pk, by=scene.rita, approve=False, comment="no", at=timezone.now()
-    )
+    decide_request(asked, scene.rita, approve=False, comment="no")
 
     assert payments(run) == [50000]
     assert Effect.objects.get(run=run, tool="issue_refund").state == EffectState.DONE

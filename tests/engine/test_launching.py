@@ -44,15 +44,7 @@ def test_an_operator_launches_under_no_superseded_version(scene: Scene) -> None:
     assert send(scene.omar, before) == 422
     assert 'name="policy"' not in client_of(scene.omar).get(reverse("launch")).text
     with pytest.raises(operations.Refused, match="is for admins only"):
-        operations.launch(
-            workspace=scene.workspace,
-            pattern="supervisor",
-            goal="Refund 500 USD to user_id=42.",
-            subject=42,
-            by=scene.omar,
-            at=timezone.now(),
-            options=operations.LaunchOptions(policy=before),
-        )
+        scene.launch("Refund 500 USD to user_id=42.", policy=before)
     assert not Run.objects.exists()
 
 

@@ -13,7 +13,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from agents import llm, operations
+from agents import llm
 from agents.models import Run
 from agents.operations.people import policy_version
 from agents.web.live.topics import RunTopic, read_update
@@ -45,14 +45,7 @@ def launch(scene: Scene, turns: int) -> Run:
     )
     scene.workspace.policy = policy_version(scene.workspace, wide, at=timezone.now())
     scene.workspace.save(update_fields=["policy"])
-    return operations.launch(
-        workspace=scene.workspace,
-        pattern="supervisor",
-        goal=f"Read what is known of customer 42, {turns} times",
-        subject=42,
-        by=scene.omar,
-        at=timezone.now(),
-    )
+    return scene.launch(f"Read what is known of customer 42, {turns} times")
 
 
 async def answer(question: llm.Question, *, timeout: float) -> llm.ModelAnswer:

@@ -9,14 +9,13 @@ import pytest
 from django.db import connections
 from django.utils import timezone
 
-from agents import operations
 from agents.core.requests import Json
 from agents.core.states import EscalationState, RunState
 from agents.desks.refunds.models import Charge, SentMail
 from agents.models import Escalation, Run
 from agents.operations.refusal import Refused
 from tests.engine.faulty import advance_all, as_demo, faulty_server
-from tests.engine.scene import Scene, go
+from tests.engine.scene import Scene, decide_request, go
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -67,10 +66,7 @@ def request_of(run: Run) -> Escalation:
 
 
 def decide(scene: Scene, escalation: Escalation, correction: str = "") -> None:
-    operations.decide(
-        escalation_id=escalation.pk, by=scene.rita, approve=True, correction=correction,
-        at=timezone.now(),
-    )  # fmt: skip
+    decide_request(escalation, scene.rita, correction=correction)
 
 
 def test_a_letter_that_the_books_bear_out_leaves_by_itself(scene: Scene) -> None:

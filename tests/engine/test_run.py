@@ -24,6 +24,7 @@ from agents.patterns import PATTERNS, Brief, Notes
 from tests.engine.scene import (
     REFUND_500,
     Scene,
+    decide_request,
     fresh,
     go,
     mails,
@@ -115,13 +116,7 @@ def test_the_second_decision_is_told_who_was_first(scene: Scene) -> None:
     scene.decide(run)
 
     with pytest.raises(operations.AlreadyDecided) as late:
-        operations.decide(
-            escalation_id=escalation.pk,
-            by=scene.rita,
-            approve=False,
-            comment="late",
-            at=timezone.now(),
-        )
+        decide_request(escalation, scene.rita, approve=False, comment="late")
 
     assert late.value.escalation.decided_by == scene.rita
     assert late.value.escalation.granted_minor == 80000
@@ -142,9 +137,7 @@ def test_who_launched_a_run_may_not_decide_about_it(scene: Scene, anew: bool) ->
     escalation = Escalation.objects.get(run=run)
 
     with pytest.raises(operations.Refused, match="You launched this run"):
-        operations.decide(
-            escalation_id=escalation.pk, by=scene.omar, approve=True, at=timezone.now()
-        )
+        decide_request(escalation, scene.omar)
 
 
 def test_eve_may_neither_launch_nor_decide_nor_cancel(scene: Scene) -> None:
@@ -153,14 +146,7 @@ def test_eve_may_neither_launch_nor_decide_nor_cancel(scene: Scene) -> None:
     at = timezone.now()
 
     with pytest.raises(operations.Refused, match="needs the role"):
-        operations.launch(
-            workspace=scene.workspace,
-            pattern="supervisor",
-            goal="g",
-            subject=42,
-            by=scene.eve,
-            at=at,
-        )
+        scene.launch("g", by=scene.eve)
     with pytest.raises(operations.Refused, match="needs the role"):
         operations.decide(escalation_id=escalation.pk, by=scene.eve, approve=True, at=at)
     with pytest.raises(operations.Refused, match="needs the role"):
@@ -297,9 +283,7 @@ def test_two_runs_cannot_share_what_is_refunded_without_a_person(scene: Scene) -
 
 
 def test_every_write_was_allowed_with_these_very_arguments(scene: Scene) -> None:
-    run = go(scene.launch())
-    scene.decide(run)
-    run = go(run)
+    run = scene.decided_refund()
 
     for effect in Effect.objects.filter(run=run):
         allowing = effect.review

@@ -20,7 +20,7 @@ from tests.conformance import harness
 from tests.conformance.harness import final, tool
 from tests.conformance.replay_server import ReplayServer
 from tests.desks.bank import bank_scene, day, decide, postings
-from tests.engine.scene import REFUND_1200, Scene, go, mails, payments
+from tests.engine.scene import REFUND_1200, Scene, decide_request, go, mails, payments
 
 pytestmark = pytest.mark.django_db(transaction=True)
 WHY = "Only two months are unused."
@@ -52,13 +52,12 @@ def begin(scene: Scene, server: ReplayServer, *proposals: str) -> Run:
 
 
 def send_back(scene: Scene, run: Run, comment: str = WHY) -> Escalation:
-    return operations.decide(
-        escalation_id=run.escalations.get(state="open").pk,
-        by=scene.rita,
+    return decide_request(
+        run.escalations.get(state="open"),
+        scene.rita,
         approve=False,
         send_back=True,
         comment=comment,
-        at=timezone.now(),
     )
 
 

@@ -12,7 +12,7 @@ import pytest
 from django.test import override_settings
 from django.utils import timezone
 
-from agents import operations, results
+from agents import results
 from agents.core.digest import sha256
 from agents.core.requests import Flow
 from agents.core.states import RunState
@@ -57,23 +57,6 @@ def load_script() -> Iterator[Callable[..., ReplayServer]]:
             return server
 
         yield load
-
-
-def launch_under(scene: Scene, **limits: Any) -> Run:
-    """Launch a refund of 500 under the strict policy with other limits."""
-    at = timezone.now()
-    policy = operations.policy_version(
-        scene.workspace, replace(STRICT, **limits), at=at, is_replay=True
-    )
-    return operations.launch(
-        workspace=scene.workspace,
-        pattern="supervisor",
-        goal=REFUND_500,
-        subject=42,
-        by=scene.omar,
-        at=at,
-        options=operations.LaunchOptions(policy=policy),
-    )
 
 
 @pytest.mark.parametrize(
@@ -130,7 +113,7 @@ def test_a_long_rate_limit_holds_no_worker_and_the_run_goes_on_after_it(
 def test_tokens_are_a_budget(scene: Scene, load_script: Callable[..., ReplayServer]) -> None:
     load_script({"text": CONTEXT, "usage": DEAR}, {"text": REFUND, "usage": DEAR}, FINAL)
 
-    run = go(launch_under(scene, max_tokens=3500))
+    run = go(scene.launch_under(replace(STRICT, max_tokens=3500)))
 
     assert run.stop_reason == "max_tokens"
     assert "phase" not in results.result(run)
@@ -143,10 +126,10 @@ def test_cost_is_a_budget_where_the_price_is_known(
     script = [{"text": text, "usage": DEAR} for text in (CONTEXT, REFUND, FINAL)]
     with override_settings(OPENAI_MODEL="gpt-4.1-mini"):
         load_script(*script)
-        known = go(launch_under(scene, max_cost_micro_usd=1))
+        known = go(scene.launch_under(replace(STRICT, max_cost_micro_usd=1)))
     with override_settings(OPENAI_MODEL="a-model-nobody-knows"):
         load_script(CONTEXT, {"fault": "http", "status": 400})
-        unknown = go(launch_under(scene, max_cost_micro_usd=1))
+        unknown = go(scene.launch_under(replace(STRICT, max_cost_micro_usd=1)))
 
     assert known.stop_reason == "max_cost"
     assert (known.steps.get(key="1/propose").cost_micro_usd or 0) > 1
@@ -158,11 +141,11 @@ def test_time_is_a_budget_and_waiting_for_a_person_costs_none(
     scene: Scene, load_script: Callable[..., ReplayServer]
 ) -> None:
     load_script(CONTEXT, {"text": REFUND, "delay_s": 0.4}, FINAL)
-    late = go(launch_under(scene, max_seconds=0.3))
+    late = go(scene.launch_under(replace(STRICT, max_seconds=0.3)))
     assert (late.stop_reason, payments(late)) == ("max_seconds", [])
 
     load_script(CONTEXT, REFUND.replace("500", "1200"), FINAL)
-    waits = go(launch_under(scene, max_seconds=60))
+    waits = go(scene.launch_under(replace(STRICT, max_seconds=60)))
     waits.steps.update(begun_at=timezone.now() - timedelta(hours=3))
     scene.decide(waits)
     waits = go(waits)
@@ -188,7 +171,7 @@ def test_time_that_is_up_does_not_keep_a_paid_customer_from_being_told(
     wait = {"delay_s": 2.2} if slow == "the model" else {}
     load_script(CONTEXT, REFUND, {"text": MAIL, **wait}, REFUND.replace("500", "100"), FINAL)
 
-    run = go(launch_under(scene, max_seconds=2, first={"tells_subject": tells}))
+    run = go(scene.launch_under(replace(STRICT, max_seconds=2, first={"tells_subject": tells})))
 
     assert run.stop_reason == "max_seconds"
     assert (payments(run), mails(run)) == ([50000], told)
@@ -199,7 +182,7 @@ def test_steps_are_a_budget_and_running_out_is_no_success(
 ) -> None:
     load_script(CONTEXT, REFUND)
 
-    run = go(launch_under(scene, max_steps=2))
+    run = go(scene.launch_under(replace(STRICT, max_steps=2)))
 
     assert (run.state, run.stop_reason) == (RunState.STOPPED, "max_steps")
     assert payments(run) == [50000]

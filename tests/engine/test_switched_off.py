@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 import pytest
-from django.utils import timezone
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -31,14 +30,8 @@ def test_a_worker_may_be_planned_and_not_run(monkeypatch: pytest.MonkeyPatch) ->
     for source in metrics.DEMO_SECONDS:
         monkeypatch.setitem(metrics.DEMO_SECONDS, source, (0.0, 0.0))
     scene = set_scene()
-    launched = operations.launch(
-        workspace=scene.workspace,
-        pattern="orchestrator",
-        goal="Prepare the report.",
-        subject=None,
-        by=scene.omar,
-        at=timezone.now(),
-        options=operations.LaunchOptions(off=("inventory_worker",)),
+    launched = scene.launch(
+        "Prepare the report.", pattern="orchestrator", subject=None, off=("inventory_worker",)
     )
 
     run = go(launched)
@@ -60,14 +53,8 @@ def test_nothing_is_switched_off_for_one_run_outside_a_demo() -> None:
     scene.workspace.save(update_fields=["is_demo"])
 
     with pytest.raises(operations.Refused, match="only in a demo"):
-        operations.launch(
-            workspace=scene.workspace,
-            pattern="orchestrator",
-            goal="Prepare the report.",
-            subject=None,
-            by=scene.omar,
-            at=timezone.now(),
-            options=operations.LaunchOptions(off=("inventory_worker",)),
+        scene.launch(
+            "Prepare the report.", pattern="orchestrator", subject=None, off=("inventory_worker",)
         )
 
 

@@ -18,7 +18,7 @@ from agents.engine.sweep import sweep
 from agents.models import Approval, Escalation, Event, Role, Run, SwitchStage
 from agents.tools import TOOLS
 from tests.commands.test_run_pattern import command
-from tests.engine.scene import go, payments
+from tests.engine.scene import decide_request, go, payments
 from tests.engine.tiered import TIERS, Tiered, put_tiers, say_yes, still_waits
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both, pytest.mark.slow]
@@ -75,9 +75,7 @@ def test_who_launched_the_run_or_the_one_it_repeats_is_neither(tiered: Tiered) -
     scene, at = tiered.scene, timezone.now()
     put_tiers(scene, tiered.ada, TIERS, four_eyes=False)
     first = tiered.ask()
-    operations.decide(
-        escalation_id=first.pk, by=tiered.finn, approve=False, comment="not now", at=at
-    )
+    decide_request(first, tiered.finn, approve=False, comment="not now")
     go(first.run)
     operations.set_role(workspace=scene.workspace, user=scene.omar, role=Role.REVIEWER, at=at)
     operations.set_team(
@@ -96,9 +94,7 @@ def test_a_no_of_either_ends_it(tiered: Tiered, who: str) -> None:
     say_yes(request, tiered.finn)
 
     by = {"finn": tiered.finn, "faye": tiered.faye}[who]
-    operations.decide(
-        escalation_id=request.pk, by=by, approve=False, comment="no", at=timezone.now()
-    )
+    decide_request(request, by, approve=False, comment="no")
 
     assert go(request.run).state == "stopped"
     assert payments(request.run) == []
@@ -162,9 +158,7 @@ def test_nobody_below_the_tier_says_yes_and_anybody_says_no(tiered: Tiered) -> N
         assert say_yes(request, below, 10_000) == "above_tier"
     assert say_yes(between, tiered.scene.rita, 10_000) == "above_tier"
     assert say_yes(between, tiered.finn) == "approved"
-    operations.decide(
-        escalation_id=request.pk, by=tiered.lena, approve=False, comment="no", at=timezone.now()
-    )
+    decide_request(request, tiered.lena, approve=False, comment="no")
     assert go(request.run).state == "stopped"
 
 

@@ -10,9 +10,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.test import Client, override_settings
-from django.utils import timezone
 
-from agents import operations
 from agents.core.replay import Reply
 from agents.core.requests import Json, Request
 from agents.core.states import RunState
@@ -61,14 +59,7 @@ def test_it_answers_where_both_agree_and_stops_at_what_cannot_be_read(
 
 
 def launch_run(scene: Scene, goal: str, subject: int) -> Run:
-    return operations.launch(
-        workspace=scene.workspace,
-        pattern="two_readers",
-        goal=goal,
-        subject=subject,
-        by=scene.omar,
-        at=timezone.now(),
-    )
+    return scene.launch(goal, pattern="two_readers", subject=subject)
 
 
 @pytest.mark.django_db(transaction=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,6 @@ from agents.desks.refunds.profiles import STRICT
 from agents.engine import crashpoints
 from agents.models import Escalation, Role, Run
 from agents.policies import RULES, review
-from tests.conformance import harness
 from tests.conformance.replay_server import ReplayServer
 from tests.engine.dying import die_at
 from tests.engine.memory import Crash
@@ -77,15 +76,9 @@ def test_a_tool_that_no_rule_speaks_of_is_blocked() -> None:
 
 @pytest.fixture
 def scene() -> Scene:
-    found, ada = set_scene(), User.objects.create_user("ada")
-    operations.add_member(workspace=found.workspace, user=ada, role=Role.ADMIN, at=timezone.now())
+    found = set_scene()
+    found.add("ada", Role.ADMIN)
     return found
-
-
-@pytest.fixture
-def server() -> Iterator[ReplayServer]:
-    with harness.replaying() as server:
-        yield server
 
 
 def publish(scene: Scene, *, tools: Sequence[str] = (), rules: Sequence[str] = ()) -> None:

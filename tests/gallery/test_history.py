@@ -23,7 +23,7 @@ from agents.management.demo_people import ensure_sign_ins
 from agents.management.demo_work import begin_work
 from agents.models import Effect, Escalation, Event, Run, Step, Workspace
 from tests.database import make_once
-from tests.engine.scene import go
+from tests.engine.scene import decide_request, go
 from tests.notifications.telling import tell
 from tests.web.test_pages import client_of
 from tests.web.words import words
@@ -190,12 +190,8 @@ def test_a_newcomer_meets_a_team_a_tier_and_what_people_share(
 def test_what_waits_goes_on_as_if_the_engine_had_asked_here(past: Past, approve: bool) -> None:
     waiting = list(Escalation.objects.filter(state="open").select_related("run"))
     for escalation in waiting:
-        operations.decide(
-            escalation_id=escalation.pk,
-            by=User.objects.get(username="mara"),
-            approve=approve,
-            comment="Seen.",
-            at=timezone.now(),
+        decide_request(
+            escalation, User.objects.get(username="mara"), approve=approve, comment="Seen."
         )
         go(escalation.run)
 

@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from agents import operations
 from agents.core.states import EscalationState
-from agents.models import Escalation, Membership, Run, Session
+from agents.models import Escalation, Membership, Role, Run, Session
 from tests.e2e.test_scale_out import adjust_request
 from tests.engine.scene import Scene, go
 from tests.live.watching import Message, cookie_of, watching
@@ -97,9 +97,7 @@ def test_everybody_sees_at_once_what_is_stopped(scene: Scene) -> None:
 
 def press(scene: Scene) -> None:
     """Let an admin stop all writes."""
-    admin = User.objects.create_user("admin")
-    at = timezone.now()
-    operations.add_member(workspace=scene.workspace, user=admin, role="admin", at=at)
+    admin, at = scene.add("admin", Role.ADMIN), timezone.now()
     operations.kill(workspace=scene.workspace, by=admin, reason="looks odd", at=at)
 
 
@@ -170,11 +168,7 @@ def _take_access(why: str, user: User) -> None:
 @pytest.mark.both
 def test_everybody_who_watches_gets_the_newest_state(scene: Scene) -> None:
     runs = [scene.launch(), scene.launch()]
-    people = [User.objects.create_user(f"watcher-{n}") for n in range(VIEWERS // 20)]
-    for user in people:
-        operations.add_member(
-            workspace=scene.workspace, user=user, role="viewer", at=timezone.now()
-        )
+    people = [scene.add(f"watcher-{n}", Role.VIEWER) for n in range(VIEWERS // 20)]
     cookies = [cookie_of(user) for user in people]
 
     def watch(number: int) -> str:

@@ -23,7 +23,7 @@ from agents.engine.sweep import sweep
 from agents.models import Delivery, DeliveryState, Escalation, Notification, Role, Run, SwitchStage
 from agents.notifications import fan_out, webhooks
 from agents.notifications.messages import note_of
-from tests.engine.scene import REFUND_500, Scene, go, patch_of
+from tests.engine.scene import REFUND_500, Scene, decide_request, go, patch_of
 from tests.engine.tiered import say_yes, set_tiered
 from tests.notifications.sinks import AUTHORITY, Sink, mail_server, receiver
 from tests.notifications.telling import (
@@ -141,9 +141,7 @@ def test_who_claimed_it_in_time_is_not_reminded_and_who_decided_ends_it(
     operations.claim(escalation_id=request.pk, by=ada, at=middle - timedelta(seconds=5))
 
     tell(middle)
-    operations.decide(
-        escalation_id=request.pk, by=ada, approve=False, comment="no", at=timezone.now()
-    )
+    decide_request(request, ada, approve=False, comment="no")
     tell(request.expires_at)
 
     assert mail.got == []

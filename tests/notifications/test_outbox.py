@@ -25,7 +25,7 @@ from agents.models import Delivery, DeliveryState, Escalation, Notification, Rol
 from agents.notifications import fan_out, outbox, webhooks
 from agents.notifications import mail as mailing
 from agents.notifications.webhooks import BadAddress, NotDelivered, is_public, read_url
-from tests.engine.scene import Scene
+from tests.engine.scene import Scene, decide_request
 from tests.notifications.sinks import AUTHORITY, FLOOD, mail_server, receiver
 from tests.notifications.telling import by_mail, hook, tell, waiting, with_mailboxes
 from tests.nursery import Program
@@ -158,9 +158,7 @@ def test_a_receiver_that_hangs_holds_up_neither_decision_nor_mail(
         teller = Thread(target=tell_late)
         teller.start()
         assert sink.arrived.wait(30)
-        operations.decide(
-            escalation_id=request.pk, by=ada, approve=False, comment="no", at=timezone.now()
-        )
+        decide_request(request, ada, approve=False, comment="no")
         assert teller.is_alive()
         sink.over.set()
         teller.join()

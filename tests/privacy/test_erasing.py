@@ -26,7 +26,7 @@ from agents.models.event import facts_of
 from agents.web.live import topics
 from tests.commands.test_run_pattern import command
 from tests.engine.aborting import breaking
-from tests.engine.scene import REFUND_1200, Scene, go, payments
+from tests.engine.scene import REFUND_1200, Scene, decide_request, go, payments
 from tests.privacy.searching import contents, places_of, texts_in_files
 from tests.settings import ON_POSTGRES
 from tests.web.test_pages import client_of
@@ -54,14 +54,7 @@ def run(scene: Scene) -> Run:
     anna = Customer.objects.filter(book=launched.book, number=42)
     anna.update(name=NAME, email=MAIL, country=COUNTRY)
     held = Escalation.objects.get(run=go(launched))
-    operations.decide(
-        escalation_id=held.pk,
-        by=scene.rita,
-        approve=True,
-        patch={"amount_minor": 800_00},
-        comment=COMMENT,
-        at=timezone.now(),
-    )
+    decide_request(held, scene.rita, patch={"amount_minor": 800_00}, comment=COMMENT)
     ended = go(launched)
     SentMail.objects.filter(book=ended.book).update(body=f"{NAME}, {LETTER}")
     assert ended.state == RunState.DONE

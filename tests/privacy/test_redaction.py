@@ -23,7 +23,7 @@ from agents.engine.sweep import settle_orphan
 from agents.models import Effect, Escalation, Event, PolicyVersion, Run, Step, Workspace
 from agents.models import SwitchStage as KillStage
 from agents.results import result
-from tests.engine.scene import REFUND_1200, Scene, go
+from tests.engine.scene import REFUND_1200, Scene, decide_request, go
 from tests.llm.asking import send, serving
 from tests.privacy.searching import places_of
 
@@ -50,14 +50,7 @@ def test_what_a_person_types_is_masked_and_no_table_holds_it(scene: Scene) -> No
     run = go(scene.launch(f"{REFUND_1200} {ALL}"))
     held = Escalation.objects.get(run=run, state=EscalationState.OPEN)
 
-    operations.decide(
-        escalation_id=held.pk,
-        by=scene.rita,
-        approve=True,
-        patch={"amount_minor": 500_00},
-        comment=ALL,
-        at=timezone.now(),
-    )
+    decide_request(held, scene.rita, patch={"amount_minor": 500_00}, comment=ALL)
     run = go(run)
 
     assert run.state == RunState.DONE
@@ -156,10 +149,7 @@ def test_what_a_tool_returns_is_masked(scene: Scene) -> None:
 
 
 def test_the_address_a_mail_went_to_stays_with_the_desk(scene: Scene) -> None:
-    run = go(scene.launch())
-    scene.decide(run)
-
-    run = go(run)
+    run = scene.decided_refund()
 
     sent = Effect.objects.get(run=run, tool="send_refund_email")
     assert sent.result is not None
@@ -169,9 +159,7 @@ def test_the_address_a_mail_went_to_stays_with_the_desk(scene: Scene) -> None:
 
 
 def test_what_is_found_by_a_key_is_masked(scene: Scene) -> None:
-    run = go(scene.launch())
-    scene.decide(run)
-    run = go(run)
+    run = scene.decided_refund()
     sent = Effect.objects.get(run=run, tool="send_refund_email")
     Effect.objects.filter(pk=sent.pk).update(
         state="intended", settled_at=None, intended_at=timezone.now() - timedelta(hours=1)

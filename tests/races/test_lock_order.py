@@ -30,7 +30,15 @@ from agents.operations import deciding, granting
 from agents.systems import SYSTEMS
 from tests.desks.bank import LARGE, PAID_AT_ONCE, bank_scene, launch, postings
 from tests.desks.bank import decide as decide_at_bank
-from tests.engine.scene import REFUND_500, Scene, fresh, go, payments, refund_by_phone
+from tests.engine.scene import (
+    REFUND_500,
+    Scene,
+    decide_request,
+    fresh,
+    go,
+    payments,
+    refund_by_phone,
+)
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.postgres]
 
@@ -241,9 +249,7 @@ def test_an_erasure_and_a_late_decision_want_the_same_run(
         erasure = threads.submit(erase, scene.workspace, 42)
         assert stopped.wait(30)
         with pytest.raises(operations.AlreadyDecided):
-            operations.decide(
-                escalation_id=escalation.pk, by=scene.rita, approve=True, at=timezone.now()
-            )
+            decide_request(escalation, scene.rita)
         assert erasure.result() == 1
 
 

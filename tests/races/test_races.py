@@ -20,7 +20,7 @@ from agents.core.states import ENDED, EffectState, EscalationState, RunState
 from agents.desks.refunds.books import open_demo_book
 from agents.desks.refunds.models import Charge, Refund
 from agents.desks.refunds.profiles import STRICT
-from agents.models import Effect, Escalation, Run, Workspace
+from agents.models import Effect, Escalation, Role, Run, Workspace
 from agents.models.kill_switch import SwitchStage
 from tests.engine.scene import REFUND_500, Scene, fresh, go, mails, payments, recover
 from tests.processes import SIX, Contenders
@@ -33,11 +33,7 @@ ROUNDS = 20 if ON_POSTGRES else 5
 
 def reviewers(scene: Scene) -> list[str]:
     """Return the names of Rita and of five others who may decide."""
-    others = [User.objects.create_user(f"rita{n}") for n in range(2, SIX + 1)]
-    for user in others:
-        operations.add_member(
-            workspace=scene.workspace, user=user, role="reviewer", at=timezone.now()
-        )
+    others = [scene.add(f"rita{n}", Role.REVIEWER) for n in range(2, SIX + 1)]
     return ["rita", *(user.get_username() for user in others)]
 
 
@@ -233,8 +229,7 @@ def test_one_person_deciding_twice_about_a_charge_stays_within_their_limit(
 
 def test_no_write_starts_once_the_kill_switch_has_the_lock(scene: Scene, crowd: Contenders) -> None:
     """Five workers refund while an admin presses; only intents committed before are executed."""
-    admin = User.objects.create_user("admin")
-    operations.add_member(workspace=scene.workspace, user=admin, role="admin", at=timezone.now())
+    admin = scene.add("admin", Role.ADMIN)
     ended = set()
 
     for _ in range(ROUNDS):

@@ -21,7 +21,7 @@ from agents.models import Archive, Effect, Escalation, Role, Run, Workspace
 from agents.models.effect import UNSETTLED
 from agents.models.kill_switch import SwitchStage
 from tests import checker
-from tests.engine.scene import REFUND_500, Scene, fresh, go
+from tests.engine.scene import REFUND_500, Scene, decide_request, fresh, go
 from tests.processes import Contenders
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both, pytest.mark.slow]
@@ -85,11 +85,5 @@ def to_the_end(scene: Scene, runs: list[Run]) -> None:
             go(run)
         for open_one in Escalation.objects.filter(state=EscalationState.OPEN):
             with suppress(operations.AlreadyDecided):  # its time was over
-                operations.decide(
-                    escalation_id=open_one.pk,
-                    by=scene.rita,
-                    approve=False,
-                    comment="enough",
-                    at=timezone.now(),
-                )
+                decide_request(open_one, scene.rita, approve=False, comment="enough")
     raise AssertionError([fresh(run).state for run in runs])

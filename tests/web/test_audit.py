@@ -38,9 +38,7 @@ def auditor(scene: Scene) -> Client:
 def test_decisions_and_money_are_shown_by_default_and_all_events_on_demand(
     scene: Scene, auditor: Client
 ) -> None:
-    run = go(scene.launch())
-    scene.decide(run)
-    go(run)
+    run = scene.decided_refund()
     at = reverse("audit")
 
     ledger, everything = auditor.get(at).text, auditor.get(at, {"all": "1"}).text

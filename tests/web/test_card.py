@@ -26,9 +26,7 @@ def page_of(scene: Scene, escalation: Escalation) -> str:
 
 
 def test_a_card_says_that_there_is_a_newer_policy(scene: Scene) -> None:
-    ada = User.objects.create_user("ada")
-    at = timezone.now()
-    operations.add_member(workspace=scene.workspace, user=ada, role=Role.ADMIN, at=at)
+    scene.add("ada", Role.ADMIN)
     escalation = waiting(scene)
     pinned = escalation.run.policy.number
     before = page_of(scene, escalation)

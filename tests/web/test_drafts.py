@@ -15,7 +15,7 @@ from playwright.sync_api import Page, Route, expect
 from agents import operations
 from agents.engine import answering
 from agents.models import Escalation
-from tests.engine.scene import Scene
+from tests.engine.scene import Scene, decide_request
 from tests.web.serving import PASSWORD, open_page, serve, sign_in, with_passwords
 from tests.web.test_journeys import Browser, advance_run, browser, open_browser
 
@@ -50,9 +50,7 @@ def come_late(route: Route) -> None:
 
 
 def decide(open_one: Escalation, by: User) -> None:
-    operations.decide(
-        escalation_id=open_one.pk, by=by, approve=False, comment="no", at=timezone.now()
-    )
+    decide_request(open_one, by, approve=False, comment="no")
 
 
 def expire(open_one: Escalation, by: User) -> None:

@@ -15,14 +15,13 @@ from django.db import connection
 from django.utils import timezone
 from playwright.sync_api import Browser, Page, Route, expect
 
-from agents import operations
 from agents.core.states import EscalationState, RunState
 from agents.desks.refunds.scenarios import BY_KEY, SCENARIOS
 from agents.management.command_arguments import first_limit
 from agents.models import Escalation, Membership, Role, Run
 from agents.web.launch.forms import examples
 from tests.e2e.workers import has_state, until
-from tests.engine.scene import Scene, fresh, go, has_ended, mails, payments
+from tests.engine.scene import Scene, decide_request, fresh, go, has_ended, mails, payments
 from tests.processes import running
 from tests.web.serving import chromium, free_port, open_page, serve, sign_in
 
@@ -96,15 +95,7 @@ def advance_run(run: Run) -> Run:
 
 
 def second_reviewer(scene: Scene) -> User:
-    user = User.objects.create_user("second")
-    operations.add_member(
-        workspace=scene.workspace,
-        user=user,
-        role=Role.REVIEWER,
-        desk_limits=first_limit(90000),
-        at=timezone.now(),
-    )
-    return user
+    return scene.add("second", Role.REVIEWER, desk_limits=first_limit(90000))
 
 
 def both_at(address: str, browser: Browser, site: str, complaints: list[str]) -> tuple[Page, Page]:
@@ -549,14 +540,7 @@ def test_markup_stays_text_in_what_arrives_live(
             expect(page.locator("#live")).to_have_text("Live")
         advance_run(run)
         escalation = Escalation.objects.get()
-        operations.decide(
-            escalation_id=escalation.pk,
-            by=scene.rita,
-            approve=True,
-            patch={"amount_minor": 80000},
-            comment=MARKUP,
-            at=timezone.now(),
-        )
+        decide_request(escalation, scene.rita, patch={"amount_minor": 80000}, comment=MARKUP)
         expect(eve.locator("#run")).to_contain_text(f"“{MARKUP}”")
         expect(eve.locator("#run h2").first).to_have_text(goal)
         rita.goto(f"{site}/approvals/decided/")

@@ -13,7 +13,7 @@ from agents import operations
 from agents.core.states import EscalationState
 from agents.desks.refunds.models import Customer
 from agents.models import Escalation, Role, Run, Scope, Step, Workspace
-from tests.engine.scene import REFUND_500, Scene, go
+from tests.engine.scene import REFUND_500, Scene, decide_request, go
 from tests.web.test_pages import ADDRESSES, OF_ESCALATION, address, client_of
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
@@ -117,13 +117,7 @@ def test_text_of_any_origin_stays_text_on_every_page(
     run = plant(scene, pattern, goal)
     if decided:
         still_open = Escalation.objects.get(run=run, state=EscalationState.OPEN)
-        operations.decide(
-            escalation_id=still_open.pk,
-            by=scene.rita,
-            approve=False,
-            comment=marked_text("comment"),
-            at=timezone.now(),
-        )
+        decide_request(still_open, scene.rita, approve=False, comment=marked_text("comment"))
     seen = set()
 
     for at in pages(run):

@@ -80,11 +80,7 @@ def test_the_docs_say_what_the_page_says() -> None:
 
 
 def test_an_auditor_reads_what_is_in_force(scene: Scene) -> None:
-    user = User.objects.create_user("auditor")
-    at = timezone.now()
-    operations.add_member(workspace=scene.workspace, user=user, role=Role.AUDITOR, at=at)
-
-    shown = page(client_of(user))
+    shown = page(client_of(scene.add("auditor", Role.AUDITOR)))
 
     assert "Demo: policy v1 is active" in shown
     assert "It was created with the workspace" in shown

@@ -155,9 +155,7 @@ def test_runs_are_found_by_the_policy_they_were_held_to(scene: Scene) -> None:
 
 def test_an_end_is_a_sentence_and_a_failed_step_is_not_called_approved(scene: Scene) -> None:
     stopped = go(scene.launch("Refund 500 USD to user_id=42, but pay another customer."))
-    decided = go(scene.launch())
-    scene.decide(decided)
-    go(decided)
+    decided = scene.decided_refund()
     client = client_of(scene.eve)
 
     why = client.get(reverse("run", args=[stopped.pk])).text

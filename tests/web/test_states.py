@@ -25,7 +25,16 @@ from agents.core.states import ENDED, EscalationState
 from agents.engine import answering
 from agents.models import Effect, Escalation, Role
 from tests.desks import bank
-from tests.engine.scene import REFUND_500, Scene, fresh, go, payments, refund_by_phone, set_scene
+from tests.engine.scene import (
+    REFUND_500,
+    Scene,
+    decide_request,
+    fresh,
+    go,
+    payments,
+    refund_by_phone,
+    set_scene,
+)
 from tests.engine.tiered import put_tiers
 from tests.web.serving import chromium, open_page, serve, sign_in
 from tests.web.words import words
@@ -116,13 +125,12 @@ class Desk(NamedTuple):
         return Escalation.objects.get(run=run)
 
     def decide(self, one: Escalation, *, approve: bool = True, by: str = "ada") -> Escalation:
-        return operations.decide(
-            escalation_id=one.pk,
-            by=User.objects.get(username=by),
+        return decide_request(
+            one,
+            User.objects.get(username=by),
             approve=approve,
             comment="as agreed",
             patch={"amount_minor": 80000} if by == "rita" and approve else None,
-            at=timezone.now(),
         )
 
     def kill(self) -> None:
@@ -215,14 +223,7 @@ def rejected(desk: Desk) -> Escalation:
 def sent_back(desk: Desk) -> Escalation:
     """Sent back; the run's next proposal waits."""
     one = desk.ask()
-    operations.decide(
-        escalation_id=one.pk,
-        by=desk.ada,
-        approve=False,
-        send_back=True,
-        comment="USD 750 is enough.",
-        at=timezone.now(),
-    )
+    decide_request(one, desk.ada, approve=False, send_back=True, comment="USD 750 is enough.")
     go(one.run)
     return one
 
