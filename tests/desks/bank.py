@@ -6,9 +6,6 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from django.utils import timezone
-
-from agents import operations
 from agents.core.requests import Json
 from agents.desks.bank.models import Account, Transfer
 from agents.desks.refunds.profiles import STRICT
@@ -26,9 +23,7 @@ def bank_scene(**limits: Json) -> Scene:
     part["limits"] |= limits
     document = {**STRICT.as_json(), "desks": {"bank": part}}
     ada = scene.add("ada", Role.ADMIN)
-    operations.publish_policy(
-        workspace=scene.workspace, document=document, by=ada, at=timezone.now()
-    )
+    scene.publish(document, ada)
     return replace(scene, workspace=type(scene.workspace).objects.get(pk=scene.workspace.pk))
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from django.utils import timezone
 
 from agents import operations
 from agents.core.states import RunState
@@ -25,9 +24,7 @@ def scene(access: Desk) -> Scene:
     scene = set_scene()
     document = {**STRICT.as_json(), "desks": {"access": access.document()}}
     ada = scene.add("ada", Role.ADMIN)
-    operations.publish_policy(
-        workspace=scene.workspace, document=document, by=ada, at=timezone.now()
-    )
+    scene.publish(document, ada)
     return scene
 
 

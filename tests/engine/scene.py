@@ -19,6 +19,7 @@ from django.utils import timezone
 from agents import llm, operations
 from agents.core.former import FIRST_DESK
 from agents.core.limits import Limits
+from agents.core.requests import Json
 from agents.core.states import ENDED, EscalationState, RunState
 from agents.desks.refunds import refunds
 from agents.desks.refunds.models import Refund, SentMail
@@ -28,7 +29,7 @@ from agents.engine.round_robin import claimable
 from agents.engine.sweep import sweep
 from agents.engine.threads import Pool, close_connections
 from agents.management.command_arguments import first_limit
-from agents.models import Escalation, Role, Run, Workspace
+from agents.models import Escalation, KillSwitch, PolicyVersion, Role, Run, Workspace
 from tests.database import make_once
 
 REFUND_1200 = "User Anna (user_id=42) requests a refund of 1200 USD for the annual plan."
@@ -49,6 +50,14 @@ class Scene:
         user, at = User.objects.create_user(name), timezone.now()
         operations.add_member(workspace=self.workspace, user=user, role=role, at=at, **more)
         return user
+
+    def publish(self, document: Json, by: User) -> PolicyVersion:
+        where, at = self.workspace, timezone.now()
+        return operations.publish_policy(workspace=where, document=document, by=by, at=at)
+
+    def kill(self, by: User, reason: str, **more: Any) -> KillSwitch:
+        where, at = self.workspace, timezone.now()
+        return operations.kill(workspace=where, by=by, reason=reason, at=at, **more)
 
     def launch(
         self,

@@ -218,9 +218,7 @@ def changing_limit(scene: Scene, ada: User) -> Act:
 
 def publishing(scene: Scene, ada: User) -> Act:
     limits = replace(STRICT, max_steps=100 + next(numbers))
-    return lambda: operations.publish_policy(
-        workspace=scene.workspace, document=limits.as_json(), by=ada, at=timezone.now()
-    )
+    return lambda: scene.publish(limits.as_json(), ada)
 
 
 OPERATIONS: dict[str, Callable[[Scene, User], Act]] = {

@@ -307,12 +307,7 @@ def test_of_two_bounds_a_refusal_names_the_tighter(
 
 
 def under(scene: Scene, **limits: Any) -> None:
-    operations.publish_policy(
-        workspace=scene.workspace,
-        document=replace(STRICT, **limits).as_json(),
-        by=User.objects.get(username="ada"),
-        at=timezone.now(),
-    )
+    scene.publish(replace(STRICT, **limits).as_json(), User.objects.get(username="ada"))
 
 
 def test_what_one_person_grants_in_a_day_has_an_end_if_the_policy_says(

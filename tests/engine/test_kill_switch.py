@@ -30,14 +30,7 @@ def admin(scene: Scene) -> User:
 
 
 def press(scene: Scene, admin: User, scope: Scope = Scope.WORKSPACE, target: str = "") -> None:
-    operations.kill(
-        workspace=scene.workspace,
-        by=admin,
-        reason="it misbehaves",
-        at=timezone.now(),
-        scope=scope,
-        target=target,
-    )
+    scene.kill(admin, "it misbehaves", scope=scope, target=target)
 
 
 def release(
@@ -290,14 +283,7 @@ def test_who_may_not_and_what_stops_nothing_is_refused(
     scene: Scene, admin: User, who: str, scope: Scope, target: str, reason: str, code: str
 ) -> None:
     with pytest.raises(operations.Refused) as refused:
-        operations.kill(
-            workspace=scene.workspace,
-            by=User.objects.get(username=who),
-            reason=reason,
-            at=timezone.now(),
-            scope=scope,
-            target=target,
-        )
+        scene.kill(User.objects.get(username=who), reason, scope=scope, target=target)
 
     assert refused.value.code == code
     assert not KillSwitch.objects.exists()

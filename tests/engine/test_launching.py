@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 from django.contrib.auth.models import User
 from django.urls import reverse
-from django.utils import timezone
 
 from agents import operations
 from agents.desks.refunds.profiles import STRICT
@@ -22,12 +21,7 @@ def tighten_policy(scene: Scene) -> tuple[PolicyVersion, User]:
     """Publish a policy that asks a person above USD 10; return its predecessor and the admin."""
     before, ada = scene.workspace.policy, scene.add("ada", Role.ADMIN)
     assert before is not None
-    operations.publish_policy(
-        workspace=scene.workspace,
-        document=replace(STRICT, first={"auto_limit_minor": 1000}).as_json(),
-        by=ada,
-        at=timezone.now(),
-    )
+    scene.publish(replace(STRICT, first={"auto_limit_minor": 1000}).as_json(), ada)
     return before, ada
 
 

@@ -12,7 +12,6 @@ from django.db import OperationalError
 from django.utils import timezone
 
 from agents import llm, operations, results
-from agents.core.digest import sha256
 from agents.core.requests import Ask, Escalate, Flow, Together
 from agents.core.states import EscalationState, RunState
 from agents.engine import journal
@@ -31,6 +30,7 @@ from tests.engine.scene import (
     payments,
     set_scene,
 )
+from tests.engine.test_lost_model import check_effects
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
@@ -229,9 +229,7 @@ def test_no_write_starts_after_the_kill_switch(scene: Scene) -> None:
     operations.add_member(
         workspace=scene.workspace, user=scene.eve, role="admin", at=run.created_at
     )
-    operations.kill(
-        workspace=scene.workspace, by=scene.eve, reason="model misbehaves", at=timezone.now()
-    )
+    scene.kill(scene.eve, "model misbehaves")
 
     run = go(run)
 
@@ -285,13 +283,7 @@ def test_two_runs_cannot_share_what_is_refunded_without_a_person(scene: Scene) -
 def test_every_write_was_allowed_with_these_very_arguments(scene: Scene) -> None:
     run = scene.decided_refund()
 
-    for effect in Effect.objects.filter(run=run):
-        allowing = effect.review
-        assert allowing.reply is not None
-        assert allowing.reply["allows"]
-        assert sha256(allowing.reply["action"]) == effect.args_sha256
-        assert allowing.ended_at is not None
-        assert allowing.ended_at <= effect.intended_at
+    check_effects(run)
     refund = Effect.objects.get(run=run, tool="issue_refund")
     assert refund.escalation is not None
     assert refund.escalation.granted_minor == refund.amount_minor == 80000

@@ -68,9 +68,7 @@ def put_tiers(scene: Scene, by: User, tiers: Json, **changes: Json) -> None:
     scene.workspace.refresh_from_db()
     assert scene.workspace.policy is not None
     limits = replace(scene.workspace.policy.limits(), tiers=tiers, **changes)
-    operations.publish_policy(
-        workspace=scene.workspace, document=limits.as_json(), by=by, at=timezone.now()
-    )
+    scene.publish(limits.as_json(), by)
 
 
 def say_yes(request: Escalation, by: User, amount: int | None = None, **more: object) -> str:

@@ -10,9 +10,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 from django.test import override_settings
-from django.utils import timezone
 
-from agents import operations
 from agents.core.rulings import Ruling, RulingKind
 from agents.core.states import EscalationState, RunState
 from agents.desks.refunds.known import RefundFacts
@@ -88,9 +86,7 @@ def publish(scene: Scene, *, tools: Sequence[str] = (), rules: Sequence[str] = (
     document["executable"] += tools
     document["rules"] += rules
     ada = User.objects.get(username="ada")
-    operations.publish_policy(
-        workspace=scene.workspace, document=document, by=ada, at=timezone.now()
-    )
+    scene.publish(document, ada)
 
 
 def script_model(server: ReplayServer, name: str, *said: Any) -> Any:

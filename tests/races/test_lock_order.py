@@ -141,9 +141,7 @@ def test_a_decision_and_a_press_of_the_kill_switch_want_the_same_request(
     stopped = stop_before(monkeypatch, deciding, "answer")
 
     def press() -> None:
-        operations.kill(
-            workspace=scene.workspace, by=admin, reason="it misbehaves", at=timezone.now()
-        )
+        scene.kill(admin, "it misbehaves")
 
     decide_beside(scene, held, stopped, press)
 

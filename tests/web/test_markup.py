@@ -79,14 +79,7 @@ def admin(scene: Scene) -> Client:
     operations.add_member(workspace=scene.workspace, user=user, role=Role.ADMIN, at=at)
     Workspace.objects.filter(pk=scene.workspace.pk).update(name=ORIGINS["workspace"] + MARKS[0])
     for scope, target in ((Scope.PATTERN, "workflow"), (Scope.TOOL, "send_reply")):
-        operations.kill(
-            workspace=scene.workspace,
-            by=user,
-            reason=marked_text("switch"),
-            at=at,
-            scope=scope,
-            target=target,
-        )
+        scene.kill(user, marked_text("switch"), scope=scope, target=target)
     User.objects.filter(pk=scene.omar.pk).update(username=marked_text("name"))
     return client_of(user)
 

@@ -11,9 +11,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
-from django.utils import timezone
 
-from agents import operations
 from agents.core.limits import FIRST_LIMITS, KEYS, Limits
 from agents.desks.refunds.profiles import PROFILES, STRICT
 from agents.models import PolicyVersion, Role
@@ -33,9 +31,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def publish(scene: Scene, by: User, limits: Limits) -> PolicyVersion:
-    return operations.publish_policy(
-        workspace=scene.workspace, document=limits.as_json(), by=by, at=timezone.now()
-    )
+    return scene.publish(limits.as_json(), by)
 
 
 def page(client: Client) -> str:

@@ -307,14 +307,7 @@ def test_the_queue_takes_few_queries(
     scene: Scene, django_assert_max_num_queries: DjangoAssertNumQueries
 ) -> None:
     ada = scene.add("ada", Role.ADMIN)
-    operations.kill(
-        workspace=scene.workspace,
-        by=ada,
-        reason="look",
-        at=timezone.now(),
-        scope=Scope.TOOL,
-        target="send_reply",
-    )
+    scene.kill(ada, "look", scope=Scope.TOOL, target="send_reply")
     done = Escalation.objects.get(pk=keys()[2])
     scene.decide(done.run, approve=False)
     client, pk = client_of(scene.rita), done.pk

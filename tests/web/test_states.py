@@ -134,9 +134,7 @@ class Desk(NamedTuple):
         )
 
     def kill(self) -> None:
-        operations.kill(
-            workspace=self.scene.workspace, by=self.ada, reason="look", at=timezone.now()
-        )
+        self.scene.kill(self.ada, "look")
 
 
 def open_one(desk: Desk) -> Escalation:
