@@ -30,13 +30,7 @@ if "pytest" in sys.modules or _INHERITED not in os.environ:
     os.environ["DATABASE_URL"] = postgres.url() if ON_POSTGRES else ""
 
 from opsconsole.settings import *  # noqa: E402, F403 - the environment had to be set first
-from opsconsole.settings import (  # noqa: E402
-    DATA_DIR,
-    DATABASES,
-    INSTALLED_APPS,
-    STATIC_ROOT,
-    STORAGES,
-)
+from opsconsole.settings import DATA_DIR, DATABASES, INSTALLED_APPS, STATIC_ROOT, STORAGES  # noqa: E402
 
 if ON_POSTGRES and "procrastinate.contrib.django" not in INSTALLED_APPS:
     INSTALLED_APPS.append("procrastinate.contrib.django")  # its tables always exist

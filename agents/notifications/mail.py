@@ -6,12 +6,7 @@ import asyncio
 import smtplib
 import time
 from email.utils import parseaddr
-from smtplib import (
-    SMTPDataError,
-    SMTPException,
-    SMTPRecipientsRefused,
-    SMTPResponseException,
-)
+from smtplib import SMTPDataError, SMTPException, SMTPRecipientsRefused, SMTPResponseException
 from socket import socket
 from typing import Any
 

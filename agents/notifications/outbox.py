@@ -23,12 +23,7 @@ from agents.core.notifications import GIVEN_UP, WHILE_OPEN, Kind, wait_after
 from agents.engine.database import in_database
 from agents.models import Delivery, DeliveryState, InvitationState, Membership
 from agents.notifications import mail, webhooks
-from agents.notifications.fan_out import (
-    later_due,
-    share_out,
-    still_concerns,
-    still_matters,
-)
+from agents.notifications.fan_out import later_due, share_out, still_concerns, still_matters
 from agents.notifications.messages import Note, body_of, mail_of, note_of
 from agents.notifications.webhooks import NotDelivered
 

@@ -24,14 +24,7 @@ from agents.engine.desk_lookup import LookedUp
 from agents.engine.facts import fetch_facts
 from agents.engine.kill_switch import switch_against
 from agents.engine.redaction import redact_for
-from agents.models import (
-    Escalation,
-    KillSwitch,
-    Membership,
-    Role,
-    Run,
-    Step,
-)
+from agents.models import Escalation, KillSwitch, Membership, Role, Run, Step
 from agents.models.event import Entry, append_events, commanding_account
 from agents.operations.approving import (
     WAITS,

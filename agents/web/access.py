@@ -17,9 +17,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
 from django.http import Http404, HttpRequest
 
 from agents.core.states import EscalationState
-from agents.models import (
-    DECIDES as DECIDES,
-)
+from agents.models import DECIDES as DECIDES
 from agents.models import (
     Escalation,
     Invitation,

@@ -10,13 +10,7 @@ from operator import or_
 
 from django.db.models import Q
 
-from agents.core.money import (
-    MAX_MINOR,
-    BadAmount,
-    currencies_with,
-    exponent,
-    minor_of_text,
-)
+from agents.core.money import MAX_MINOR, BadAmount, currencies_with, exponent, minor_of_text
 
 _ENDS = {"amount_from": "0", "amount_to": str(MAX_MINOR)}
 AMOUNTS = (*_ENDS, "currency")

@@ -35,14 +35,7 @@ from tests import checker
 from tests.checker import record as copies
 from tests.engine.dying import die_at
 from tests.engine.memory import Crash
-from tests.engine.scene import (
-    fresh,
-    go,
-    go_elsewhere,
-    in_thread,
-    on_the_charge_of,
-    patch_of,
-)
+from tests.engine.scene import fresh, go, go_elsewhere, in_thread, on_the_charge_of, patch_of
 from tests.engine.tiered import TIERS, set_tiered
 
 GOALS = (

@@ -27,11 +27,7 @@ from agents.desks.refunds.known import UNTOLD, ChargeFact, MailFact, RefundFact,
 from agents.desks.refunds.tools.refunds import policy_hint
 from agents.engine import simulation
 from agents.engine.desk_ledger import EFFECTS, MAYBE_DONE
-from agents.engine.step_facts import (
-    accepted_outputs,
-    sentences_on_record,
-    specialist_results,
-)
+from agents.engine.step_facts import accepted_outputs, sentences_on_record, specialist_results
 from agents.models import Effect, Run, Step
 from agents.tools import Tool
 

@@ -13,15 +13,7 @@ from dataclasses import dataclass
 from django.utils.html import conditional_escape, format_html
 from django.utils.safestring import SafeString, mark_safe
 
-from agents.core.kinds import (
-    ADJUST,
-    APPROVE,
-    INSTRUCTIONS,
-    REJECT,
-    SEND_BACK,
-    Answer,
-    RequestKind,
-)
+from agents.core.kinds import ADJUST, APPROVE, INSTRUCTIONS, REJECT, SEND_BACK, Answer, RequestKind
 from agents.core.money import format_money
 from agents.core.requests import Json
 from agents.models import Approval, Escalation

@@ -16,14 +16,7 @@ from agents.core.tiers import Tier, Tiers, read_tiers
 from agents.policies.desk_words import LIMITS
 from agents.sdk.argument_words import in_words
 from agents.sdk.desk import tool_title
-from agents.web.formats import (
-    cost,
-    desk_title,
-    duration,
-    rule_in_full,
-    thousands,
-    with_article,
-)
+from agents.web.formats import cost, desk_title, duration, rule_in_full, thousands, with_article
 
 Told: TypeAlias = Callable[[Limits], str]
 ANY_TOOL = ""  # any tool that the document does not name

@@ -27,13 +27,7 @@ from agents.web.changes import (
     stages,
 )
 from agents.web.formats import ESCALATION_ROLES, RULING_ROLES
-from agents.web.runs.texts import (
-    ignored_calls,
-    is_output_of_step,
-    note_of,
-    summary_of,
-    title_of,
-)
+from agents.web.runs.texts import ignored_calls, is_output_of_step, note_of, summary_of, title_of
 from agents.web.runs.timeline import Bar, axis
 
 
