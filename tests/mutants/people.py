@@ -94,8 +94,8 @@ PEOPLE = (
     Mutant(
         "the last admin is removed",
         ROLES,
-        "        part = find_part(workspace, user)\n        _keep_an_admin(part)\n        teams",
-        "        part = find_part(workspace, user)\n        teams",
+        "        part = find_part(workspace, user)\n        _keep_an_admin(part)\n        revoke",
+        "        part = find_part(workspace, user)\n        revoke",
         "tests/commands/test_people.py -k only_admin",
     ),
 )
