@@ -18,3 +18,6 @@ LIMITS = {
     "tells_customer": "tells_subject",
 }
 DAYS, OF_MONEY = "refunds.window", ("refunds.", "mail.")  # rulings that named no unit
+# Where the name of a tool or of an argument does not read as words.
+TITLES = {"get_refund_context": "Look up customer"}
+LABELS = {"user_id": "Customer"}

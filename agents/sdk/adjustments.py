@@ -8,6 +8,7 @@ from datetime import date
 from decimal import Decimal
 from typing import Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
 
+from agents.core.former import LABELS
 from agents.core.requests import Json
 from agents.sdk.arguments import Arguments
 from agents.sdk.rule_case import Case
@@ -52,7 +53,8 @@ PLAIN = (str, int, Decimal, date)  # what a list may hold that a person writes a
 
 def label_of(name: str) -> str:
     """Return the label of an argument: Valid until, Amount."""
-    return name.removesuffix("_minor").replace("_", " ").replace(".", ": ").capitalize()
+    words = name.removesuffix("_minor").replace("_", " ").replace(".", ": ").capitalize()
+    return LABELS.get(name, words)
 
 
 def check_change(arguments: Arguments, name: str, how: Change) -> None:

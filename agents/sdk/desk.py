@@ -11,6 +11,7 @@ from datetime import date, datetime, timedelta
 from inspect import iscoroutinefunction, signature
 from typing import Any, TypeVar
 
+from agents.core.former import TITLES
 from agents.core.registry import enter
 from agents.core.requests import Json
 from agents.core.rulings import Ruling
@@ -272,4 +273,4 @@ DESKS: dict[str, Desk] = {}  # of this process, by name
 def tool_title(name: str) -> str:
     """Return a tool's declared title, or else its name in words."""
     declared = (desk.tools[name].title for desk in DESKS.values() if name in desk.tools)
-    return next(declared, "") or name.replace("_", " ").capitalize()
+    return next(declared, "") or TITLES.get(name) or name.replace("_", " ").capitalize()

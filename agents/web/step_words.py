@@ -36,10 +36,10 @@ def is_answer_of_run(name: str) -> bool:
 
 
 def step_in_words(name: str) -> str:
-    """Return a step's name: "step 2", "step “memo”, agent “against”", "task t1"."""
+    """Return a step's name: "step 2", "step “memo”, agent “against”", "task 1"."""
     first, *rest = name.split("/")
     if first == "dispatch" and rest:
-        return f"task {rest[0]}"
+        return f"task {rest[0].removeprefix('t')}"  # plans number them t1, t2
     if first in ("plan", "finalize"):
         return _PHASES[first]
     words = f"step {first}" if first.isdigit() else f"step “{first}”"

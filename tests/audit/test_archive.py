@@ -47,6 +47,7 @@ from tests.privacy.searching import texts_in_files
 from tests.processes import LONGEST, contenders
 from tests.settings import ON_POSTGRES
 from tests.web.test_pages import client_of
+from tests.web.words import words
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both, pytest.mark.slow]
 
@@ -189,6 +190,13 @@ def test_what_ended_is_archived_and_all_of_it_is_proved(
     client = client_of(scene.add("auditor", Role.AUDITOR))
     assert "Entries of 1 archived run are" in client.get(reverse("audit")).text
     assert "entries of 1 archived runs" in client.post(reverse("export")).getvalue().decode()
+    page = words(client.get(reverse("run", args=[run.pk])).text)
+    for of_steps in ("payment or change proposed", "Limits of this run"):
+        assert of_steps not in page
+    assert "The entries of this run are in its archive." in page
+    file = words(client.get(reverse("case", args=[run.pk])).text)
+    assert "Who acted on its requests is told by the archived entries." in file
+    assert "The entries are in the archive." in file
     later = reverse("audit") + f"?since={timezone.now() + timedelta(days=2):%Y-%m-%dT%H:%M}"
     assert "archived run" not in client.get(later).text
     assert archive(before=unsealed.ended_at) == Archived((), 0), "run twice, nothing is left to do"

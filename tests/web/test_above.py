@@ -121,7 +121,7 @@ def test_a_trace_adds_up() -> None:
     found = trace(run)
 
     assert [turn.title for turn in found.turns] == [
-        "Get refund context",
+        "Look up customer",
         "Issue refund",
         "Send refund email",
         "Answer",

@@ -196,7 +196,7 @@ def test_only_what_the_policy_changed_is_marked_as_changed(scene: Scene) -> None
 
     assert found["Reason"].startswith("changed by policy")
     assert found["Amount"].startswith("in the request system of record")
-    assert "policy" not in found["Amount"] + found["User id"]
+    assert "policy" not in found["Amount"] + found["Customer"]
 
 
 def test_what_only_a_longer_text_of_a_tool_says_is_unverified(scene: Scene) -> None:

@@ -19,6 +19,7 @@ from agents.web.kill.switches import in_flight
 from tests.engine.scene import REFUND_500, Scene, go
 from tests.web.serving import chromium, open_page, serve, sign_in
 from tests.web.test_pages import client_of
+from tests.web.words import words
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -48,6 +49,7 @@ def test_one_press_stops_agents_and_everybody_sees_why(scene: Scene, admin: Clie
     assert "Blocked: every payment, email and other change, in all runs. A run ends when" in page
     assert "Runs may still read and draft, and requests can be rejected or sent back." in page
     assert "odd &lt;img src=x" in page
+    assert "” Blocked:" in words(page)
     assert "1 request has its deadline paused" in page
     assert "danger-solid" not in page
     assert "Agents stopped" in client_of(scene.eve).get(reverse("home")).text

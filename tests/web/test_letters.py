@@ -175,6 +175,7 @@ def test_a_run_whose_judge_is_its_executor_says_so(scene: Scene) -> None:
     page = client_of(scene.rita).get(reverse("run", args=[run.pk])).text
 
     assert "The same model (demo) did this work and judged it" in page
+    assert "OPENAI_" not in page
 
 
 def test_a_letter_too_long_to_be_sent_says_so(scene: Scene) -> None:

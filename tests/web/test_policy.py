@@ -146,7 +146,7 @@ def test_of_a_list_only_what_came_or_went_is_said() -> None:
 
     assert [(one.before, one.after) for one in found] == [
         ("Statements about money come from the ledger", "Abroad: needs person"),
-        ("Get refund context", "gone"),
+        ("Look up customer", "gone"),
         ("card numbers, IBANs, email addresses", "none"),
     ]
 

@@ -22,6 +22,7 @@ from playwright.sync_api import Page, ViewportSize, expect
 from agents import operations
 from agents.core.money import format_money
 from agents.core.states import ENDED, EscalationState
+from agents.desks.refunds.models import Customer
 from agents.engine import answering
 from agents.models import Effect, Escalation, Role
 from tests.desks import bank
@@ -482,6 +483,8 @@ def test_a_card_shows_its_buttons_at_both_widths(desk: Desk, settings: Any) -> N
     transfers = (bank.launch(desk.scene, number) for number in (bank.LARGE, bank.NEW_PAYEE))
     kinds = [desk.ask(), *(found.pop(state) for state in OTHERS if state.__name__ in ASKED)]
     kinds += [Escalation.objects.get(run=go(run)) for run in transfers]
+    named = Customer.objects.filter(book_id=kinds[0].run.book_id, number=42)
+    named.update(name="Wolfeschlegelsteinhausenbergerdorffvoralternwarengewissenhaftschafers")
     settings.EMAIL_BACKEND = "tests.desk.letterboxes.Broken"
     found[unknown] = unknown(desk)
     with serve() as site, chromium() as browser:

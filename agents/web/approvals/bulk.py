@@ -111,7 +111,7 @@ def turn_of(queue: QueueAddress, who: Reviewer) -> BulkPage:
             for desk, rule in sorted(found[:20], key=str)
             if rule
         ]
-        asks = "One reason has to fit all. Choose the rule that stopped the requests:"
+        asks = "What is rejected together gets the same reason. Choose the rule it waits for:"
         return _nothing(asks if rules else nobody, rules)
     shapes = list(held.values_list("kind", KT("action__name")).distinct()[:10])
     if len(shapes) > 1:

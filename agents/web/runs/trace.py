@@ -112,7 +112,7 @@ def trace(run: Run, *, at: datetime | None = None, before: int | None = None) ->
         waiting=open_ones[0] if open_ones else None,
         moved=moved_sums(effects.values()) or _letters(effects.values()),
         is_untold=has_paid and run.state in ENDED and not any(map(_is_letter, effects.values())),
-        asked=_proposed_text(asked) if asked or not acts else f"of {_calls(len(acts))} proposed",
+        asked="" if run.is_emptied else _asked_text(asked, acts),  # its steps told that
         tokens=spent.tokens,
         cost=cost_of(steps),
         seconds=round(spent.seconds, 1),
@@ -126,6 +126,10 @@ def _wait_seconds(escalation: Escalation, now: datetime) -> float:
     if end == now and escalation.state != EscalationState.OPEN:
         end = min(escalation.expires_at, escalation.run.ended_at or now)
     return (end - escalation.created_at).total_seconds()
+
+
+def _asked_text(asked: Sequence[tuple[str, int]], acts: Sequence[RunTurn]) -> str:
+    return _proposed_text(asked) if asked or not acts else f"of {_calls(len(acts))} proposed"
 
 
 def _proposed_text(asked: Sequence[tuple[str, int]]) -> str:
