@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import hashlib
 import json
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from django.core.asgi import get_asgi_application
 from django.test import AsyncClient
 from django.urls import reverse
 
+from agents.audit import bundle
 from agents.core.digest import canonical, sha256
 from agents.models import Event, Role, Run
 from agents.web.audit import export
@@ -362,3 +364,19 @@ def test_a_copy_is_not_written_over_another(copy: Copy) -> None:
     assert ended.code == 2
     assert (copy.folder / "record.jsonl").read_bytes() == before
     assert (copy.folder / "record.jsonl").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_copy_that_finds_no_room_is_a_sentence_and_leaves_no_file(
+    copy: Copy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> Iterator[str]:
+        yield "a first line\n"
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(bundle, "lines", full)
+    place = copy.folder / "another.jsonl"
+
+    ended = command("export_audit", "--output", str(place))
+
+    assert (ended.code, "No space left on device" in ended.err) == (3, True)
+    assert not place.exists()

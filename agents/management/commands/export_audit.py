@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from agents import operations
 from agents.audit import bundle
-from agents.management.exit_codes import BAD_USAGE
+from agents.management.exit_codes import BAD_USAGE, REFUSED
 from agents.models import Workspace
 
 
@@ -30,16 +30,22 @@ class Command(BaseCommand):
             workspaces = workspaces.filter(slug=slug)
         if not workspaces:
             raise CommandError(f"There is no workspace {slug!r}.", returncode=BAD_USAGE)
-        with _open_new(options["output"]) as file:
-            for workspace in workspaces:
-                facts = {"bundle": bundle.FORMAT}
-                operations.record_command_export(workspace=workspace, facts=facts, at=at)
-            for line in bundle.lines(workspaces, at=at):
-                (file or self.stdout).write(line)
+        try:
+            with _open_new(options["output"]) as file:
+                for workspace in workspaces:
+                    facts = {"bundle": bundle.FORMAT}
+                    operations.record_command_export(workspace=workspace, facts=facts, at=at)
+                for line in bundle.lines(workspaces, at=at):
+                    (file or self.stdout).write(line)
+        except OSError as error:
+            if options["output"]:
+                options["output"].unlink()
+            why = f"The copy could not be written to its end: {error.strerror}."
+            raise CommandError(why, returncode=REFUSED) from error
 
 
 def _open_new(path: Path | None) -> AbstractContextManager[TextIO | None]:
-    """Open a new file that only its owner can read. Raises CommandError if it exists."""
+    """Open a new file that only its owner can read. Raises CommandError if it cannot be made."""
     if path is None:
         return nullcontext()
     try:
