@@ -86,7 +86,7 @@ def test_a_switch_on_trial_or_of_one_tool_stops_agents_partly(scene: Scene, admi
     assert "Agents partly stopped" in chip()
     assert switch.trial_at is not None
     since = switch.trial_at.isoformat(timespec="milliseconds")
-    assert f'Runs launched since <time datetime="{since}"' in chip()
+    assert f'launched before <time datetime="{since}"' in chip()
 
 
 def test_a_step_that_a_switch_held_back_has_not_failed(scene: Scene, admin: Client) -> None:
@@ -106,6 +106,7 @@ def test_release_goes_by_stages_and_a_stale_tab_is_told(scene: Scene, admin: Cli
     stale = admin.post(reverse("kill-release"), form(scene.workspace, to="trial"))
     assert (tried.status_code, stale.status_code) == (302, 409)
     assert "Partly resumed: all payments, emails and changes" in stale.text
+    assert "Later runs may act again." in words(stale.text)
     assert "New runs may act already" in stale.text
 
     admin.post(reverse("kill-release"), form(scene.workspace, to="off"))
