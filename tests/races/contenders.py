@@ -28,7 +28,7 @@ def decides(escalation: int, user: str, amount: int | None) -> str:
             approve=bool(amount),
             send_back=amount == 0,
             patch={"amount_minor": amount} if amount else None,
-            comment="" if amount else "no",
+            comment="lower" if amount else "no",
             at=timezone.now(),
         )
     except operations.AlreadyDecided as late:
