@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TypeAlias
@@ -30,11 +29,12 @@ from agents.notifications.webhooks import NotDelivered
 log = logging.getLogger(__name__)
 
 PAUSE = 2.0  # seconds between two looks
-AT_ONCE = 8  # messages under way in one worker, one to each recipient
+AT_ONCE = 8  # messages under way in one worker, one to each recipient at a time
 IN_ONE_MAIL = 20  # items
 RECIPIENT = ("user_id", "webhook_id", "invitation_id")  # each message has one of them
 LEASE = timedelta(seconds=90)  # longer than any message may take
 Clock: TypeAlias = Callable[[], datetime]
+Recipient: TypeAlias = Mapping[str, int | None]
 
 
 @dataclass(frozen=True)
@@ -52,31 +52,52 @@ class Message:
 
 async def deliver_until(stop: asyncio.Event) -> None:
     """Address and send notifications until told to stop; failures are retried."""
+    sender = Sender()
     while not stop.is_set():
-        sent = 0
+        begun = 0
         try:
-            sent = await deliver()
+            begun = await sender.begin()
         except DatabaseError:
             log.exception("Notifications could not be read")
         except Exception:
             log.exception("Notifications could not be sent")
-        if not sent:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(stop.wait(), PAUSE)
+        if not begun:
+            await sender.pause(stop)
 
 
 async def deliver_all(stop: asyncio.Event, now: Clock = timezone.now) -> None:
     """Address and send notifications until nothing is due."""
-    while not stop.is_set() and await deliver(now):
-        pass
+    sender = Sender(now)
+    while not stop.is_set() and (await sender.begin() or sender.under_way):
+        if sender.under_way:
+            await sender.pause(stop)
 
 
-async def deliver(now: Clock = timezone.now) -> int:
-    """Address notifications and send due messages, once. Return how many there were."""
-    shared = await in_database(lambda: share_out(at=now()))
-    messages = await in_database(lambda: take(at=now()))
-    await asyncio.gather(*(_deliver(message, now) for message in messages))
-    return shared + len(messages)
+class Sender:
+    """The messages that one worker sends at a time: none waits for another's recipient."""
+
+    def __init__(self, now: Clock = timezone.now) -> None:
+        self.now = now
+        self.under_way: dict[asyncio.Task[None], Recipient] = {}
+
+    async def begin(self) -> int:
+        """Address notifications and begin to send due messages. Return how many there were."""
+        busy = list(self.under_way.values())
+        shared = await in_database(lambda: share_out(at=self.now()))
+        messages = await in_database(lambda: take(at=self.now(), busy=busy))
+        for message in messages:
+            task = asyncio.create_task(_deliver(message, self.now))
+            self.under_way[task] = {name: getattr(message.first, name) for name in RECIPIENT}
+        return shared + len(messages)
+
+    async def pause(self, stop: asyncio.Event) -> None:
+        """Wait until a message has ended, it is time to look again or the worker is to stop."""
+        told = asyncio.create_task(stop.wait())
+        waited = {told, *self.under_way}
+        await asyncio.wait(waited, timeout=PAUSE, return_when=asyncio.FIRST_COMPLETED)
+        told.cancel()
+        for task in [task for task in self.under_way if task.done()]:
+            del self.under_way[task]
 
 
 async def _deliver(message: Message, now: Clock) -> None:
@@ -88,7 +109,10 @@ async def _deliver(message: Message, now: Clock) -> None:
     except Exception:  # retried with ever longer pauses, like any other
         log.exception("A notification could not be sent")
         fault = NotDelivered("a fault of the console", is_server=False)
-    await in_database(lambda: record(message, fault, at=now()))
+    try:
+        await in_database(lambda: record(message, fault, at=now()))
+    except DatabaseError:  # sent again after LEASE, under the same id
+        log.exception("A notification's result could not be recorded")
 
 
 async def _send(message: Message, *, at: datetime) -> None:
@@ -101,17 +125,20 @@ async def _send(message: Message, *, at: datetime) -> None:
         await mail.send(mailbox.email, subject, text, message=key)
 
 
-def take(*, at: datetime) -> list[Message]:
-    """Take due messages for LEASE: one per recipient, the longest due first."""
+def take(*, at: datetime, busy: Sequence[Recipient] = ()) -> list[Message]:
+    """Take due messages for LEASE: one per recipient who is not busy, the longest due first."""
     waiting = Delivery.objects.filter(state=DeliveryState.WAITING, next_at__lte=at)
+    for recipient in busy:
+        [(name, key)] = [(name, key) for name, key in recipient.items() if key is not None]
+        waiting = waiting.exclude(**{f"{name}__isnull": False, name: key})
     # By recipient, so that none waits behind another's messages.
     of_each = waiting.values(*RECIPIENT).annotate(first=Min("next_at"))
-    due = list(of_each.order_by("first", *RECIPIENT)[:AT_ONCE])
+    due = list(of_each.order_by("first", *RECIPIENT)[: max(0, AT_ONCE - len(busy))])
     taken = [_take({name: one[name] for name in RECIPIENT}, at=at) for one in due]
     return [message for message in taken if message]
 
 
-def _take(recipient: Mapping[str, int | None], *, at: datetime) -> Message | None:
+def _take(recipient: Recipient, *, at: datetime) -> Message | None:
     """Take one message of a recipient; None if another worker has it or it is out of date."""
     mine = Delivery.objects.filter(state=DeliveryState.WAITING, next_at__lte=at, **recipient)
     message = mine.order_by("next_at", "pk").values_list("message", flat=True).first()

@@ -140,15 +140,16 @@ def test_a_host_with_an_address_where_nobody_listens_is_called_at_its_next(
     assert (row.state, row.tries, row.fault) == (DeliveryState.SENT, 1, "")
 
 
-def test_a_receiver_that_hangs_holds_up_neither_decision_nor_mail(
+def test_a_receiver_that_hangs_holds_up_neither_decision_nor_others(
     people: tuple[Scene, User], settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scene, ada = people
     monkeypatch.setattr(webhooks, "TOTAL", 600.0)
-    with receiver() as sink, mail_server() as mail:
+    with receiver() as sink, receiver() as other, mail_server() as mail:
         by_mail(settings, mail)
         sink.answers = "hang"
         hook(scene, ada, sink)
+        hook(scene, ada, other, [Kind.OPENED], name="other")
         request = waiting(scene)
 
         def tell_late() -> None:
@@ -158,6 +159,10 @@ def test_a_receiver_that_hangs_holds_up_neither_decision_nor_mail(
         teller = Thread(target=tell_late)
         teller.start()
         assert sink.arrived.wait(30)
+        assert other.arrived.wait(30)
+        other.arrived.clear()
+        waiting(scene)
+        assert other.arrived.wait(30)  # of what was opened while the first one hangs
         decide_request(request, ada, approve=False, comment="no")
         assert teller.is_alive()
         sink.over.set()
