@@ -244,6 +244,14 @@ def _text(name: str, value: Json, event: dict[str, Any]) -> dict[str, Any]:
     return {"event_id": event, "name": name, "text": text, "salt": salt, "erased_at": None}
 
 
+class ErasedText(str):
+    """The time of erasure, which stands in place of an erased text."""
+
+    @property
+    def sentence(self) -> str:
+        return f"The text was {self}."
+
+
 def texts_of(event: Event) -> dict[str, Text]:
     """Return the texts beside an event; prefetch "texts" for many events."""
     return {
@@ -263,7 +271,7 @@ def facts_of(event: Event, texts: Iterable[EventText] | None = None) -> dict[str
         if at is None:
             told[beside.name] = json.loads(beside.text)
         else:
-            told.setdefault(beside.name, f"erased on {at:%Y-%m-%d}")
+            told.setdefault(beside.name, ErasedText(f"erased on {at:%Y-%m-%d}"))
     return told
 
 

@@ -120,13 +120,16 @@ _NOT_CARRIED_OUT = {
 }
 
 
-def end_sentence(code: str, ruling: str = "") -> str:
+def end_sentence(code: str, ruling: str = "", taker: str = "") -> str:
     """Return why a run ended, for a stop reason such as ``tool_error:add_note``; "" for none.
 
     An unknown code is quoted. For a desk's own code the sentence of its `ruling` is used, if given.
+    `taker` is the person who took over the case; "" for nobody.
     """
     if not code:
         return ""
+    if taker:
+        return f"No specialist took the case, so {taker} took it over."
     head, *rest = code.split(":", 2)
     if head == "supervisor_block" and rest and rest[0] in _BLOCKS:
         return f"Blocked by policy: {_BLOCKS[rest[0]].format(*_pad(rest))}."

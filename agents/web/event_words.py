@@ -14,6 +14,7 @@ from django.utils.dateparse import parse_datetime
 from agents.core.former import CURRENCY, ERASED_NUMBER, SUBJECT
 from agents.core.kinds import ACTION, KINDS
 from agents.core.money import format_money
+from agents.models.event import ErasedText
 from agents.models.kill_switch import stopped_by
 from agents.operations.approving import LAPSES
 from agents.policies import desk_words
@@ -68,7 +69,10 @@ class EventSentence:
         return self.context.actions.get(self.facts["key"], self.facts)
 
 
-def _quote(text: object) -> str:
+def quotation(text: object) -> str:
+    """Return a person's text as a quotation behind a sentence, or that it was erased."""
+    if isinstance(text, ErasedText):
+        return f" {text.sentence}"
     return f" “{text}”" if text else ""
 
 
@@ -94,7 +98,7 @@ def _run_queued(told: EventSentence) -> str:
 
 
 def _run_stopped(told: EventSentence) -> str:
-    reason = _quote(told.facts.get("why"))
+    reason = quotation(told.facts.get("why"))
     if told.actor:
         return f"Stopped the run.{reason}"
     return f"The run stopped. {end_sentence(told.facts.get('stop_reason', ''))}".strip()
@@ -130,7 +134,7 @@ def _human_answered(told: EventSentence) -> str:
 
 def _step_halted(told: EventSentence) -> str:
     why = str(told.facts.get("why") or "")
-    reason = halt_in_words(why) or _quote(why)
+    reason = halt_in_words(why) or quotation(why)
     return f"The workflow was stopped at {_step(told)}.{reason}"
 
 
@@ -231,13 +235,19 @@ def _escalation_decided(told: EventSentence) -> str:
     by += " with others of its kind" if facts.get("bulk") else ""
     is_listed = what.startswith("Approved with changes:")
     whom = f" for {told.whom}" if told.whom and not is_listed else ""
-    return f"{what}{whom}{by}.{_quote(facts.get('comment'))}"
+    return f"{what}{whom}{by}.{quotation(facts.get('comment'))}"
 
 
 def _escalation_expired(told: EventSentence) -> str:
     name = _kind(told.context.requests.get(told.facts["escalation"], {}))
     kind = next((kind for kind in KINDS if kind.name == name), ACTION)
     return f"{kind.expiry_words}: it was not decided in time."
+
+
+def _escalation_commented(told: EventSentence) -> str:
+    comment = told.facts["comment"]
+    end = "." if isinstance(comment, ErasedText) else ":"
+    return f"Commented{end}{quotation(comment)}"
 
 
 def _escalation_assigned(told: EventSentence) -> str:
@@ -255,7 +265,7 @@ def _escalation_assigned(told: EventSentence) -> str:
         what = "Returned the request to everybody"
     if left := facts.get("left"):
         what += f", because {left} no longer decides here"
-    return f"{what}.{_quote(facts.get('note'))}"
+    return f"{what}.{quotation(facts.get('note'))}"
 
 
 def _time(text: str) -> str:
@@ -359,7 +369,7 @@ def _switch(word: str, clocks: str) -> Callable[[EventSentence], str]:
         what = stopped_by(told.facts["scope"], told.facts["target"])
         count = told.facts.get("deadlines") or 0
         deadlines = f" Deadlines {clocks}: {count}." if count else ""
-        return f"{word.format(what)}.{_quote(told.facts.get('why'))}{deadlines}"
+        return f"{word.format(what)}.{quotation(told.facts.get('why'))}{deadlines}"
 
     return tell
 
@@ -392,7 +402,7 @@ def _erasure_text(told: EventSentence) -> str:
             if ERASED_NUMBER in told.facts
             else f"{told.facts.get('subject_key', 'a subject')} ({told.facts['desk']})"
         )
-        return f"Erased {whom} from {runs} runs.{_quote(why)}"
+        return f"Erased {whom} from {runs} runs.{quotation(why)}"
     return "Erased the texts of this run."
 
 
@@ -405,7 +415,7 @@ def _teller_of(form: str, *, quote: str = "") -> Callable[[EventSentence], str]:
             "step": step_in_words(str(told.facts.get("step", ""))),
             "phase": phase_in_words(str(told.facts.get("key", ""))),
         }
-        return f"{form.format(**given)}{_quote(told.facts.get(quote))}"
+        return f"{form.format(**given)}{quotation(told.facts.get(quote))}"
 
     return tell
 
@@ -481,7 +491,7 @@ TELLS: Mapping[str, Callable[[EventSentence], str]] = {
     "drift.reconciled": _teller_of("Compared {step} with its plan."),
     "verdict.rendered": lambda told: (
         f"Verdict on {_step(told)}: {verdict_in_words(told.facts['verdict'])}."
-        f"{_quote(told.facts.get('reason'))}"
+        f"{quotation(told.facts.get('reason'))}"
     ),
     "human.asked": _teller_of("Asked a person about {step}.", quote="question"),
     "human.answered": _human_answered,
@@ -501,7 +511,7 @@ TELLS: Mapping[str, Callable[[EventSentence], str]] = {
     "escalation.claimed": _teller_of("Claimed the request."),
     "escalation.released": _teller_of("Released the request."),
     "escalation.assigned": _escalation_assigned,
-    "escalation.commented": lambda told: f"Commented:{_quote(told.facts['comment'])}",
+    "escalation.commented": _escalation_commented,
     "escalation.snoozed": lambda told: (
         f"Snoozed the request until {_time(told.facts['until'])}. Its deadline stays."
     ),

@@ -22,7 +22,8 @@ from agents.audit import bundle
 from agents.core.states import RunState
 from agents.desks.refunds.models import Charge, Customer, Refund, SentMail
 from agents.models import Effect, Escalation, Event, EventText, Role, Run, Step, Workspace
-from agents.models.event import facts_of
+from agents.models.event import Entry, facts_of
+from agents.operations.commenting import COMMENTED
 from agents.web.live import topics
 from tests.commands.test_run_pattern import command
 from tests.engine.aborting import breaking
@@ -187,12 +188,15 @@ def test_the_erasure_is_on_record_in_both_chains(run: Run) -> None:
 def test_no_page_shows_anything_or_breaks(run: Run) -> None:
     admin = client_of(member("anton", Role.ADMIN))
     held = Escalation.objects.get(run=run)
+    said = Entry(COMMENTED, {"escalation": held.pk, "comment": COMMENT}, "rita")
+    run.tell([said], at=timezone.now())
     erase()
 
     pages = [
         *(reverse("run", args=[run.pk]), reverse("run-json", args=[run.pk])),
         *(reverse("approval", args=[held.pk]), reverse("decided"), reverse("approvals")),
         *(reverse("runs"), "/", reverse("audit"), "/metrics"),
+        *(reverse("case", args=[run.pk]), reverse("audit") + "?all=1"),
     ]
     shown = {page: text_of(admin, page) for page in pages}
 
@@ -202,6 +206,9 @@ def test_no_page_shows_anything_or_breaks(run: Run) -> None:
     assert f"Erased on {today}" in shown[reverse("run", args=[run.pk])]
     assert f"Erased on {today}" in shown[reverse("runs")]
     assert f"erased on {today}" in shown[reverse("approval", args=[held.pk])]
+    told = [page for page in pages if f"The text was erased on {today}." in shown[page]]
+    assert told == [pages[index] for index in (0, 2, 7, 9, 10)]
+    assert [page for page in pages if f"“erased on {today}”" in shown[page]] == []
 
 
 def test_no_copy_and_no_live_frame_shows_anything(run: Run) -> None:

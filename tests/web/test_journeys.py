@@ -182,7 +182,7 @@ def test_the_second_of_two_reviewers_is_told_who_was_first(
             second.get_by_role("button", name="Pay USD 900.00 to Anna").click()
 
         assert answered.value.status == 409
-        expect(second.locator("#card")).to_contain_text("rita decided at")
+        expect(second.locator("#card")).to_contain_text("rita approved it with changes at")
         expect(second.locator("#card")).to_contain_text("USD 800.00 was approved")
         expect(second.locator("#card")).to_contain_text("What you filled in was not sent")
 

@@ -13,7 +13,7 @@ from django.db.models import F
 from agents.core.states import EscalationState
 from agents.engine.deciders import Roster, deciders
 from agents.models import Escalation, Event, EventText, Role, Team
-from agents.models.event import facts_of
+from agents.models.event import ErasedText, facts_of
 from agents.operations.commenting import COMMENTED
 from agents.operations.snoozing import deadline_of
 from agents.web import access
@@ -124,7 +124,9 @@ def _entry(event: Any) -> Said:
     facts = facts_of(event, [text] if text.name else [])
     is_handed, is_team = event.kind != COMMENTED, "team" in facts
     to = facts.get("team_name", "") if is_team else facts.get("to", "")
-    return Said(event, is_handed, to, is_team, facts.get("comment") or facts.get("note", ""))
+    said = facts.get("comment") or facts.get("note", "")
+    said = said.sentence if isinstance(said, ErasedText) else said
+    return Said(event, is_handed, to, is_team, said)
 
 
 def _periods(left: timedelta) -> list[tuple[int, str]]:

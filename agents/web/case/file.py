@@ -19,13 +19,14 @@ from agents.models.event import facts_of
 from agents.sdk.adjustments import label_of
 from agents.tools import call_in_words
 from agents.web.changes import reply_of
+from agents.web.event_words import quotation
 from agents.web.notifications.pages import LogLine, log_line
 from agents.web.outputs import in_prose
 from agents.web.policy.desk_sections import DeskPart, desk_parts
 from agents.web.policy.differences import LimitLine
 from agents.web.policy.differences import lines as limit_lines
 from agents.web.policy.versions import readable_limits, team_names
-from agents.web.runs.listing import outcome_of
+from agents.web.runs.listing import outcome_of, takers
 from agents.web.runs.texts import is_output_of_step, title_of
 from agents.web.runs.trace import moved_sums
 from agents.web.sentences import EventLine, read_events, tell_events
@@ -58,7 +59,7 @@ class FileEntry:
     line: EventLine
     review: ReviewEntry | None
     seconds: int | None  # since its request was made
-    reason: str  # of the first of two approvals, shown once the second person has decided
+    reason: str  # quotation of the first of two approvals, once the second person has decided
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ class CaseFile:
 
 
 def case_file(run: Run, *, after: int = 0) -> CaseFile:
-    """Return a page of a run's case file, in at most nine queries."""
+    """Return a page of a run's case file, in at most ten queries."""
     found = run.events.filter(seq__lte=run.event_count, seq__gt=after).exclude(_machinery())
     rows = read_events(found.order_by("seq").prefetch_related("texts"), PAGE + 1)
     lines = tell_events(rows[:PAGE])
@@ -107,7 +108,7 @@ def case_file(run: Run, *, after: int = 0) -> CaseFile:
     return CaseFile(
         run=run,
         is_closed=run.state in ENDED,
-        outcome=outcome_of(run),
+        outcome=outcome_of(run, takers([run])),
         moved=moved_sums(effects),
         entries=[_entry(line, steps, is_erased=run.is_emptied) for line in lines],
         after=after,
@@ -142,7 +143,7 @@ def _entry(line: EventLine, steps: Mapping[str, Step], *, is_erased: bool) -> Fi
     is_later = held is not None and line.request and event.kind != "escalation.opened"
     seconds = int((event.at - held.created_at).total_seconds()) if held and is_later else None
     is_first = event.kind == "approval.given" and held and held.state != EscalationState.OPEN
-    reason = str(facts_of(event).get("comment", "")) if is_first else ""
+    reason = quotation(facts_of(event).get("comment")) if is_first else ""
     is_review = event.kind == "step.done" and step.kind == "review" and not is_erased
     return FileEntry(line, _review(step) if is_review else None, seconds, reason)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from urllib.parse import urlencode
@@ -15,10 +15,12 @@ from django.http import QueryDict
 from django.utils import timezone
 
 from agents.core.former import CURRENCY
+from agents.core.kinds import HAND_OVER
 from agents.core.money import format_money, format_sums
-from agents.core.states import EffectState, RunState
+from agents.core.states import EffectState, EscalationState, RunState
 from agents.db.run_words import HasWords, WordBeginnings, newest_on_sqlite
 from agents.models import Effect, Escalation, Run
+from agents.patterns.routing import NO_SPECIALIST
 from agents.policies.ends import end_sentence
 from agents.tools import letter_tools
 from agents.web import access
@@ -79,9 +81,9 @@ def find_runs(user: User, asked: QueryDict) -> Runs:
 
 
 def _rows(runs: Sequence[Run], now: datetime) -> list[RunRow]:
-    """Return runs with requested and paid amounts, in two queries for a page."""
+    """Return runs with requested and paid amounts, in at most three queries for a page."""
     paid, asked = dict[UUID, list[tuple[str, int]]](), dict[UUID, tuple[int, str]]()
-    letters = letter_tools()
+    letters, taken_by = letter_tools(), takers(runs)
     effects = Effect.objects.filter(run__in=runs, state=EffectState.DONE).exclude(tool__in=letters)
     effects = effects.filter(amount_minor__isnull=False)
     for run, currency, minor in effects.values_list("run_id", "currency", "amount_minor"):
@@ -94,21 +96,33 @@ def _rows(runs: Sequence[Run], now: datetime) -> list[RunRow]:
             run=run,
             asked=format_money(*asked[run.pk]) if run.pk in asked else "",
             paid=format_sums(paid.get(run.pk, ())),
-            outcome=outcome_of(run),
+            outcome=outcome_of(run, taken_by),
             seconds=((run.ended_at or now) - run.created_at).total_seconds(),
         )
         for run in runs
     ]
 
 
-def outcome_of(run: Run) -> str:
-    """Return a run's outcome in a line: the sentence of its end, or what it waits for."""
+def takers(runs: Iterable[Run]) -> dict[UUID, str]:
+    """Return who took over the case, for the runs whose case somebody took."""
+    ended = [run for run in runs if run.stop_reason == NO_SPECIALIST]
+    taken = Escalation.objects.filter(
+        run__in=ended, kind=HAND_OVER.stored, state=EscalationState.APPROVED
+    )
+    return dict(taken.order_by("pk").values_list("run_id", "decided_by__username"))
+
+
+def outcome_of(run: Run, taken_by: Mapping[UUID, str]) -> str:
+    """Return a run's outcome in a line: the sentence of its end, or what it waits for.
+
+    `taken_by` is what `takers` returned.
+    """
     if run.state == RunState.DONE:
         answer = run.outcome.get("answer", "") if isinstance(run.outcome, dict) else ""
         return str(answer) or end_sentence(run.stop_reason)
     if run.state == RunState.WAITING:
         return "Waiting for a person"
-    return end_sentence(run.stop_reason) or "In progress"
+    return end_sentence(run.stop_reason, taker=taken_by.get(run.pk, "")) or "In progress"
 
 
 def _filter_runs(found: QuerySet[Run], given: dict[str, str]) -> QuerySet[Run]:

@@ -27,6 +27,7 @@ from agents.systems import SYSTEMS
 from agents.tools import TOOLS
 from agents.web.formats import duration, thousands
 from agents.web.outage import outage_of_run
+from agents.web.runs.listing import takers
 from agents.web.runs.patterns import ABOVE
 from agents.web.runs.turns import RunTurn, cost_of, turns_of
 
@@ -68,7 +69,7 @@ class Trace:
 
 
 def trace(run: Run, *, at: datetime | None = None, before: int | None = None) -> Trace:
-    """Return a run with its steps, escalations and effects, in three queries.
+    """Return a run with its steps, escalations and effects, in at most four queries.
 
     Shows its newest turns, or those before the turn number `before`.
     """
@@ -106,7 +107,7 @@ def trace(run: Run, *, at: datetime | None = None, before: int | None = None) ->
         turns=turns,
         shown=on_page,
         meters=[] if run.is_emptied else _meters(limits, steps, spent, turns),
-        end=_end(run.stop_reason, turns) if run.state in _BAD_ENDS else "",
+        end=_end(run, turns) if run.state in _BAD_ENDS else "",
         counts=_counts(on_page),
         result=found,
         waiting=open_ones[0] if open_ones else None,
@@ -168,12 +169,13 @@ def _is_letter(effect: Effect) -> bool:
     return effect.state == EffectState.DONE and bool(tool and tool.letter)
 
 
-def _end(stop_reason: str, turns: Sequence[RunTurn]) -> str:
+def _end(run: Run, turns: Sequence[RunTurn]) -> str:
     """Return why a run ended badly, in our words or else those of the blocking rule."""
-    code = stop_reason.partition(":")[2]
+    code = run.stop_reason.partition(":")[2]
     rulings = [ruling for turn in turns for ruling in (turn.ruling, turn.again) if ruling]
     said = [str(ruling["sentence"]) for ruling in rulings if ruling["reason"] == code]
-    return end_sentence(stop_reason, said[-1] if said else "")
+    taker = takers([run]).get(run.pk, "")
+    return end_sentence(run.stop_reason, said[-1] if said else "", taker)
 
 
 def _spending(steps: Sequence[Step]) -> Spent:
