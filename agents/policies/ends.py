@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import ChainMap
+from operator import itemgetter
 
 from agents.core.actions import MAX_TEXT
 from agents.core.former import SUBJECT
@@ -107,6 +108,7 @@ _BLOCKS = ChainMap(
     },
     desk_words.STOPS,  # which desks fill in later
 )
+_CALLED = {"tool": "a tool", "route": "a specialist", "worker": "a worker"}
 # For an approval that was not carried out, if this differs from the end of its run. Each is the
 # part of a sentence after a colon.
 _NOT_CARRIED_OUT = {
@@ -118,6 +120,20 @@ _NOT_CARRIED_OUT = {
     "escalation_expired": "no one answered a later request of the run in time",
     "success": "the run went on without it",
 }
+
+
+def known_ends() -> list[tuple[str, str]]:
+    """Return what stop reasons begin with, each with its sentence, in the order of sentences."""
+    found = []
+    blocks = {
+        f"supervisor_block:{code}": f"Blocked by policy: {_BLOCKS[code]}." for code in _BLOCKS
+    }
+    for code, form in (_ENDS | blocks).items():
+        if "{1}" not in form:  # the code before its colon has a sentence too
+            whose = _CALLED.get(code.partition("_")[0], "")
+            sentence = form.replace(" ({0})", "").replace(" {0}.", " of that name.").format(whose)
+            found.append((code, sentence[:1].upper() + sentence[1:]))
+    return sorted(found, key=itemgetter(1))
 
 
 def end_sentence(code: str, ruling: str = "", taker: str = "") -> str:

@@ -26,6 +26,7 @@ from tests.engine.scene import REFUND_500, Scene, claimable_runs, go
 from tests.web.serving import chromium, open_page, serve, sign_in
 from tests.web.test_journeys import advance_run
 from tests.web.test_pages import client_of, stranger
+from tests.web.words import words
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -133,6 +134,15 @@ def test_what_failed_or_is_unknown_needs_somebody(scene: Scene) -> None:
         ("failed", failed.pk),
         ("unknown", unknown.pk),
     }
+
+
+def test_where_nothing_ever_ran_the_first_step_is_named(scene: Scene) -> None:
+    omar, rita = (words(client_of(who).get("/").text) for who in (scene.omar, scene.rita))
+
+    assert "No run has been launched yet: launch one." in omar
+    assert "No run has been launched yet: an operator can, under Launch." in rita
+    go(scene.launch(REFUND_500))
+    assert "You’re all caught up." in words(client_of(scene.rita).get("/").text)
 
 
 def test_nobody_sees_the_figures_of_another_workspace(scene: Scene) -> None:

@@ -66,6 +66,17 @@ def test_runs_are_found_by_what_is_known_of_them(
         assert (str(of_500.pk) in page, str(of_1200.pk) in page) == (done, waiting), few
 
 
+def test_ends_are_chosen_in_the_words_of_pages_and_old_links_work(scene: Scene) -> None:
+    client = client_of(scene.rita)
+
+    page = client.get(reverse("runs")).text
+    assert '<option value="max_steps">Step limit reached before the agent finished.' in page
+    assert '<option value="tool_error">A tool reported an error.' in page
+    assert '<option value="supervisor_block:duplicate_refund">Blocked by policy: the same' in page
+    kept = client.get(reverse("runs"), {"stop_reason": "tool_error:add_note"}).text
+    assert '<option value="tool_error:add_note" selected>Add note reported an error.' in kept
+
+
 @pytest.mark.both
 def test_a_run_is_found_by_its_key_or_how_that_begins(scene: Scene) -> None:
     runs = [scene.launch() for _ in range(12)]  # a key of digits with an e reads as a number

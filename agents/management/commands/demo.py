@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import ipaddress
+import os
 import socket
 from argparse import ArgumentParser
 from datetime import datetime, timedelta
@@ -67,6 +68,7 @@ class Command(BaseCommand):
         shown = f"[{host}]" if ":" in host else host
         self.stdout.write(f"\nServing http://{shown}:{port}/ until Ctrl-C.\n\n")
         self.stdout.flush()
+        os.environ["OPSCONSOLE_PORT"] = str(port)  # links in mails lead there
         run_together(programs(host=host, port=port))
         self.stdout.write("Stopped. The data stays; the same command goes on with it.")
 

@@ -17,7 +17,7 @@ from django.utils import timezone
 from agents.core.former import FIRST_DESK
 from agents.core.money import format_money, format_sums
 from agents.core.states import EscalationState
-from agents.models import Escalation, Workspace
+from agents.models import Escalation, Run, Workspace
 from agents.web import access
 from agents.web.approvals.inbox import InboxRow, soonest
 from agents.web.approvals.selection import WaitingCount
@@ -87,6 +87,7 @@ class Overview:
     waiting: WaitingCount
     waiting_sums: str
     rows: Sequence[InboxRow]  # soonest to expire
+    is_new: bool  # nothing ever ran
     median_seconds: float | None  # from request to decision
     decisions: int  # that the median covers
     automatic: int  # calls without a person, in the charts' days
@@ -132,6 +133,7 @@ def overview(user: User, *, at: datetime) -> Overview:
         waiting=WaitingCount.of(sum(s.count for s in waiting), first.expires_at if first else None),
         waiting_sums=_sums((s.currency, s.asked_minor) for s in waiting),
         rows=rows,
+        is_new=not rows and not Run.objects.filter(workspace__in=keys).exists(),
         median_seconds=median(lengths) if lengths else None,
         decisions=len(lengths),
         automatic=sum(s.count for s in calls if s.is_automatic),

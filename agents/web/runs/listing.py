@@ -21,7 +21,7 @@ from agents.core.states import EffectState, EscalationState, RunState
 from agents.db.run_words import HasWords, WordBeginnings, newest_on_sqlite
 from agents.models import Effect, Escalation, Run
 from agents.patterns.routing import NO_SPECIALIST
-from agents.policies.ends import end_sentence
+from agents.policies.ends import end_sentence, known_ends
 from agents.tools import letter_tools
 from agents.web import access
 from agents.web.forms import whole_number
@@ -65,6 +65,13 @@ class Runs:
     @property
     def query(self) -> str:
         return urlencode(self.given)
+
+
+def ends_to_choose(given: str) -> list[tuple[str, str]]:
+    """Return the ends that a filter offers; a given one of another address is among them."""
+    known = known_ends()
+    is_other = given and given not in dict(known)
+    return [*known, (given, end_sentence(given))] if is_other else known
 
 
 def find_runs(user: User, asked: QueryDict) -> Runs:

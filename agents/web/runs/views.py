@@ -27,9 +27,11 @@ LINES = 30  # of the audit log, on a run's page
 def runs(request: HttpRequest) -> HttpResponse:
     """List the runs that match the filter, newest first."""
     found = listing.find_runs(access.person(request), request.GET)
-    shown = {"found": found, "given": found.given, "nav": "runs"}
+    given = found.given
+    ends = listing.ends_to_choose(given.get("stop_reason", ""))
+    choices = {"states": listing.STATES, "patterns": PATTERNS, "ends": ends}
     return render(
-        request, "runs/list.html", {**shown, "states": listing.STATES, "patterns": PATTERNS}
+        request, "runs/list.html", {"found": found, "given": given, **choices, "nav": "runs"}
     )
 
 
