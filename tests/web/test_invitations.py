@@ -117,6 +117,7 @@ def test_a_link_that_is_over_or_forged_opens_nothing(scene: Scene, ada: User) ->
     )
     answered = accept(second.token)
     assert (answered.status_code, "This link does not work" in answered.text) == (404, True)
+    assert "or come from somebody who is no longer an admin" in answered.text
     second.refresh_from_db()
     assert (second.state, second.email) == ("revoked", "")
     operations.set_role(
