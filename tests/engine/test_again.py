@@ -11,8 +11,9 @@ from django.utils import timezone
 
 from agents import operations
 from agents.core.states import RunState
+from agents.desks.refunds.profiles import STRICT
 from agents.engine import crashpoints
-from agents.models import Effect, Run
+from agents.models import Effect, Role, Run, Scope, SwitchStage
 from agents.web.overview.figures import overview
 from tests.conformance import harness
 from tests.conformance.replay_server import ReplayServer
@@ -26,6 +27,7 @@ from tests.engine.scene import (
     mails,
     payments,
 )
+from tests.engine.test_kill_switch import press, release
 from tests.web.test_pages import client_of
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
@@ -76,6 +78,20 @@ def test_the_mail_that_is_missing_is_sent_and_nothing_paid_twice(
     assert second.outcome
     assert second.outcome["answer"].startswith("USD 500.00 was refunded to customer 42.")
     assert not overview(scene.omar, at=timezone.now()).attention
+
+
+def test_the_demo_model_mails_what_is_owed_once_it_hears_of_the_payment(scene: Scene) -> None:
+    admin, mailing = scene.add("ada", Role.ADMIN), (Scope.TOOL, "send_refund_email")
+    scene.publish(STRICT.as_json(), admin)
+    press(scene, admin, *mailing)
+    first = go(scene.launch(REFUND_500))
+    assert (first.stop_reason, payments(first)) == ("killed", [50000])
+    release(scene, admin, SwitchStage.TRIAL, *mailing)
+
+    second = go(again(scene, first))
+
+    assert (second.stop_reason, mails(second)) == ("success", [50000])
+    assert payments(second) == [50000]
 
 
 def test_a_paid_customer_who_was_not_told_needs_attention_until_they_are(

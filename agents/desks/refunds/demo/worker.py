@@ -11,6 +11,7 @@ from agents.desks.refunds.demo.writer import told_of_refund, usd, who_is
 
 CONTEXT, REFUND, MAIL = "get_refund_context", "issue_refund", "send_refund_email"
 SENT_BACK = "person.sent_back"  # in place of a rule, if a person sent it back
+PAID_BEFORE = "refunds.same_again"
 UNCHECKED_USD = 100.0  # proposed if neither the goal nor the context names an amount
 _REASONS = {
     "refund_exceeds_last_charge": "the amount is more than the last charge",
@@ -35,6 +36,8 @@ def _proposal(goal: Goal, inputs: Json) -> Json:
         return _refund(goal, {}) if goal.misfortune == Misfortune.NO_CONTEXT else _context(goal)
     done, seen = last["executed_action"], last["observation"]
     match done["name"]:
+        case "get_refund_context" if blocked and blocked[-1]["rule"] == PAID_BEFORE:
+            return _mail(blocked[-1]["action"]["args"])  # by the run that this one repeats
         case "get_refund_context":
             return _after_context(goal, seen)
         case "issue_refund":
@@ -101,7 +104,10 @@ def _after_refund(goal: Goal, done: Json, seen: Json) -> Json:
         return _final(f"Nothing was refunded: {why}.")
     if goal.misfortune == Misfortune.TWICE:
         return _tool(REFUND, **{**done["args"], "reason": "The customer asks once more"})
-    refund = seen["refund"]
+    return _mail(seen["refund"])
+
+
+def _mail(refund: Json) -> Json:
     message = f"Your refund of {usd(refund['amount_usd'])} was issued."
     return _tool(MAIL, user_id=refund["user_id"], amount_usd=refund["amount_usd"], message=message)
 
