@@ -569,7 +569,7 @@ def test_omar_launches_and_stops_a_run_with_javascript_off(scene: Scene, browser
         page = open_page(browser, java_script_enabled=False)
         sign_in(page, site, "omar")
         page.goto(site)
-        page.get_by_role("link", name="Launch").click()
+        page.get_by_role("link", name="Launch", exact=True).click()
         page.get_by_label("Goal", exact=True).fill("Refund 1200 USD to user_id=42.")
         page.get_by_label("About").fill("Anna")
         page.get_by_role("button", name="Launch", exact=True).last.click()
