@@ -42,7 +42,6 @@ class TaskAttempt:
 class Task:
     """One task of the plan, and its state."""
 
-    name: str
     worker: str
     is_critical: bool
     role: str
@@ -105,9 +104,7 @@ def _task(
     why = own[-1].failed.partition(":")[0].replace("_", " ") if own and own[-1].failed else ""
     earlier = [s.failed.partition(":")[0].replace("_", " ") for s in own[:-1] if s.failed]
     told = ", ".join(filter(None, (tried, why, f"first: {earlier[0]}" if earlier else "")))
-    return Task(
-        task["id"], tool_title(task["worker"]), task["critical"], role, word, attempts, told
-    )
+    return Task(tool_title(task["worker"]), task["critical"], role, word, attempts, told)
 
 
 def _role(step: Step) -> str:
