@@ -13,6 +13,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from agents.core.states import EscalationState
+
+# What a person did with a request, by its state.
+_DID = {
+    EscalationState.APPROVED: "approved {it}",
+    EscalationState.ADJUSTED: "approved {it} with changes",
+    EscalationState.REJECTED: "rejected {it}",
+    EscalationState.SENT_BACK: "sent {it} back to the agent",
+}
 # As a form sends them.
 APPROVE, ADJUST, SEND_BACK, REJECT = "approve", "adjust", "send_back", "reject"
 # What a person may change: the arguments that the tool opens, a text, or a step's instructions.
@@ -41,9 +50,11 @@ class RequestKind:
     answers: tuple[Answer, ...]
     change: str  # what `adjust` changes; "": nothing
     reason: str  # the label of the field beside the answer
-    done: str  # what happened, once it did
     undone: str  # after a no, an end of time or a run that is over
-    rejected: str = ""  # after a no; "": that it was rejected, and `undone`
+    done: str = ""  # what happened, once it did; "": what the person did
+    it: str = "the request"
+    did: Mapping[EscalationState, str] = field(default_factory=lambda: _DID)
+    opened: str = "Asked for approval{what}{case} ({reason})."
     grants: tuple[str, ...] = ()  # ready reasons for a yes
     refusals: tuple[str, ...] = ()  # and for a no
     changed: str = ""  # `done` where the person changed something; "": the same
@@ -53,6 +64,8 @@ class RequestKind:
     lost: str = ""  # asks whether it happened, where its outcome was lost
     runs_tool: bool = False  # a yes starts a call, and is carried out or says why not
     settles_call: bool = False  # says what became of a call that was made: a yes starts nothing
+    ends_run: bool = False  # whatever the answer
+    turn: str = ""  # the title of its turn; "": that of its tool or step
     labels: Mapping[str, str] = field(default_factory=dict)  # of what is changed, by argument
     # What became of its call, by the state of the effect: {tool}, {of}, {amount}, {about}, {to}.
     events: Mapping[str, str] = field(default_factory=dict)
@@ -62,6 +75,15 @@ class RequestKind:
     def expiry_words(self) -> str:
         """Return how an expired request ended, as the beginning of a sentence."""
         return f"Expired and {self.expires}{' automatically' if self.expires == 'rejected' else ''}"
+
+    def what_was_done(self, state: str, granted: str = "", asked: str = "") -> str:
+        """Return what a person did: "took over the case", "approved USD 8.00 instead of USD 9.00".
+
+        The amounts are of money, and "" if there is none.
+        """
+        if state == EscalationState.ADJUSTED and granted and asked and granted != asked:
+            return f"approved {granted} instead of {asked}"
+        return self.did[EscalationState(state)].format(it=granted or asked or self.it)
 
     def answer(self, verdict: str) -> Answer | None:
         """Return the answer for a verdict, or None."""
@@ -148,6 +170,9 @@ LETTER = RequestKind(
     ),
     change=TEXT,
     reason="Reason",
+    it="the email",
+    did=_DID | {EscalationState.ADJUSTED: "edited {it} and approved it"},
+    opened="Asked for approval of an email{to} ({reason}).",
     done="The email was sent as the agent wrote it.",
     undone="The email was not sent.",
     changed="The email was sent as {by} edited it.",
@@ -187,6 +212,9 @@ OUTPUT = RequestKind(
     ),
     change=INSTRUCTIONS,
     reason="Reason",
+    it="the draft",
+    did=_DID | {EscalationState.ADJUSTED: "sent {it} back with instructions"},
+    opened="Asked for approval of a draft{case}.",
     done="Approved. The run went on with this result.",
     undone="The result was not used.",
     changed="Sent back to the agent with instructions.",
@@ -199,6 +227,7 @@ QUESTION = replace(
     stored="question",
     tag="question",
     asks="Answer a question about the step {step}",
+    opened="Asked a person a question about a draft.",
 )
 
 HAND_OVER = RequestKind(
@@ -218,10 +247,17 @@ HAND_OVER = RequestKind(
     ),
     change="",
     reason="Note for the record",
-    done="{by} took over the case.",
+    it="the case",
+    did=_DID
+    | {
+        EscalationState.APPROVED: "took over {it}",
+        EscalationState.REJECTED: "closed {it} without an answer",
+    },
+    opened="Asked a person to take the case{of}: no specialist took it.",
     undone="Nobody took over the case.",
-    rejected="{by} closed the case without an answer.",
     expires="closed unanswered",
+    ends_run=True,
+    turn="Handed over: a case that no specialist takes",
 )
 
 EFFECT_UNKNOWN = RequestKind(
@@ -243,9 +279,13 @@ EFFECT_UNKNOWN = RequestKind(
     ),
     change="",
     reason="Where you looked",
-    done="{by} confirmed that it happened.",
+    did=_DID
+    | {
+        EscalationState.APPROVED: "confirmed that the action took effect",
+        EscalationState.REJECTED: "answered that the action took no effect",
+    },
+    opened="Asked a person whether an action took effect: its answer was lost.",
     undone="Whether it happened is still not known.",
-    rejected="{by} answered that it did not happen.",
     expires="left unknown",
     settles_call=True,
 )

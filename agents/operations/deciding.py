@@ -10,7 +10,7 @@ from django.db import transaction
 
 from agents.core.actions import MAX_TEXT
 from agents.core.facts import Facts
-from agents.core.kinds import ACTION, INSTRUCTIONS, TEXT, kind_of
+from agents.core.kinds import INSTRUCTIONS, TEXT, kind_of
 from agents.core.redact import KEY_MASK, MASKS
 from agents.core.requests import Json
 from agents.core.states import EscalationState
@@ -57,26 +57,17 @@ class KillSwitchStands(Refused):
         )
 
 
-_DID = {
-    EscalationState.APPROVED: "approved it",
-    EscalationState.ADJUSTED: "approved it with changes",
-    EscalationState.REJECTED: "rejected it",
-    EscalationState.SENT_BACK: "sent it back",
-}
-
-
 class AlreadyDecided(Exception):
     """Someone answered this escalation first, or it has expired."""
 
     def __init__(self, escalation: Escalation) -> None:
         by, at = escalation.decided_by, escalation.decided_at
         late = "The request has expired and can no longer be decided."
-        did = (
-            _DID.get(EscalationState(escalation.state))
-            if escalation.kind == ACTION.stored
-            else "decided it"
-        )
-        super().__init__(f"{by} {did} at {time_here(at)}." if by and at else late)
+        if by and at:
+            one = escalation
+            did = kind_of(one.kind, one.action).what_was_done(one.state, one.granted, one.asked)
+            late = f"{by} {did}, at {time_here(at)}."
+        super().__init__(late)
         self.escalation = escalation
 
 

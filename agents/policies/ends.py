@@ -34,7 +34,7 @@ _ENDS = {
     "max_tool_calls": "Tool call limit reached before the agent finished.",
     "max_dispatches": "Task limit reached before every part of the report was gathered.",
     "max_delegations": "Limit of handed-over tickets reached before a specialist solved the case.",
-    "max_route_attempts": "No specialist took the case, so the agent ended without an answer.",
+    "max_route_attempts": "No specialist took the case.",
     "loop_detected": "The agent kept making the same call, so the run was stopped.",
     "loop_detected:per_tool_limit": "The agent called one tool more often than the policy allows.",
     "loop_detected:signature_repeat": "The agent repeated the same call too often.",
@@ -136,16 +136,13 @@ def known_ends() -> list[tuple[str, str]]:
     return sorted(found, key=itemgetter(1))
 
 
-def end_sentence(code: str, ruling: str = "", taker: str = "") -> str:
+def end_sentence(code: str, ruling: str = "") -> str:
     """Return why a run ended, for a stop reason such as ``tool_error:add_note``; "" for none.
 
     An unknown code is quoted. For a desk's own code the sentence of its `ruling` is used, if given.
-    `taker` is the person who took over the case; "" for nobody.
     """
     if not code:
         return ""
-    if taker:
-        return f"No specialist took the case, so {taker} took it over."
     head, *rest = code.split(":", 2)
     if head == "supervisor_block" and rest and rest[0] in _BLOCKS:
         return f"Blocked by policy: {_BLOCKS[rest[0]].format(*_pad(rest))}."

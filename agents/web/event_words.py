@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from django.utils.dateparse import parse_datetime
 
 from agents.core.former import CURRENCY, ERASED_NUMBER, SUBJECT
-from agents.core.kinds import ACTION, KINDS
+from agents.core.kinds import ACTION, RequestKind
 from agents.core.money import format_money
 from agents.models.event import ErasedText
 from agents.models.kill_switch import stopped_by
@@ -22,7 +22,7 @@ from agents.policies.ends import end_sentence, why_not
 from agents.record.claimed_rows import limits_told
 from agents.sdk.adjustments import label_of
 from agents.sdk.argument_words import in_words
-from agents.tools import TOOLS, argument_in_words
+from agents.tools import TOOLS, argument_in_words, request_of
 from agents.web.formats import (
     desk_title,
     rule_title,
@@ -161,15 +161,6 @@ def _amount(facts: EventFacts, name: str) -> str:
     return format_money(minor, currency) if isinstance(minor, int) else ""
 
 
-_ASKS = {
-    "effect_unknown": "Asked a person whether an action took effect: its answer was lost.",
-    "output": "Asked for approval of a draft{in_case}.",
-    "letter": "Asked for approval of an email{to} ({reason}).",
-    "question": "Asked a person a question about a draft.",
-    "hand_over": "Asked a person to take the case{of}: no specialist took it.",
-}
-
-
 # Why a person is asked, by the ruling's code.
 ASK_REASONS = {
     **desk_words.ASKS,
@@ -182,65 +173,44 @@ ASK_REASONS = {
 }
 
 
-def _kind(facts: EventFacts) -> str:
-    """Return the kind by which a request is worded: an email is stored as an output."""
-    is_letter = str(facts.get("reason", "")).startswith("letter_")
-    return "letter" if is_letter else str(facts.get("kind", ""))
+def _kind(facts: EventFacts) -> RequestKind:
+    """Return the kind of a request; ACTION if its event is missing or of another release."""
+    # Events of former releases do not name the tool.
+    is_call = "tool" in facts or str(facts.get("reason", "")).startswith("letter_")
+    action = {"kind": "tool" if is_call else "", "name": facts.get("tool")}
+    try:
+        return request_of(str(facts.get("kind")), action)
+    except KeyError:
+        return ACTION
 
 
 def _escalation_opened(told: EventSentence) -> str:
     facts, amount = told.facts, _amount(told.facts, "requested_minor")
-    of = f" of {told.whom}" if told.whom else ""
     code = str(facts.get("reason", ""))
-    reason = ASK_REASONS.get(code, code.replace("_", " "))
-    case = f" for {told.whom}" if told.whom else ""
-    if (kind := _kind(facts)) in _ASKS:
-        return _ASKS[kind].format(to=told.to_whom, of=of, in_case=case, reason=reason)
-    what = f" of {amount}" if amount else "" if told.whom else " to go on"
-    return f"Asked for approval{what}{case} ({reason})."
-
-
-_ANSWERS = {
-    ("output", "approved"): "Approved the draft",
-    ("output", "adjusted"): "Sent the draft back with instructions",
-    ("output", "rejected"): "Rejected the draft",
-    ("letter", "approved"): "Approved the email",
-    ("letter", "adjusted"): "Edited the email and approved it",
-    ("letter", "rejected"): "Rejected the email",
-    ("letter", "sent_back"): "Sent the email back to the agent",
-    ("question", "approved"): "Approved the draft",
-    ("question", "adjusted"): "Sent the draft back with instructions",
-    ("question", "rejected"): "Rejected the draft",
-    ("hand_over", "approved"): "Took the case",
-    ("hand_over", "rejected"): "Closed the case",
-    ("effect_unknown", "approved"): "Confirmed that the action took effect",
-    ("effect_unknown", "rejected"): "Answered that the action took no effect",
-}
+    return _kind(facts).opened.format(
+        what=f" of {amount}" if amount else "" if told.whom else " to go on",
+        to=told.to_whom,
+        of=f" of {told.whom}" if told.whom else "",
+        case=f" for {told.whom}" if told.whom else "",
+        reason=ASK_REASONS.get(code, code.replace("_", " ")),
+    )
 
 
 def _escalation_decided(told: EventSentence) -> str:
     facts, request = told.facts, told.context.requests.get(told.facts["escalation"], {})
     granted, asked = _amount(facts, "granted_minor"), _amount(request, "requested_minor")
-    what = {
-        "approved": f"Approved {granted}" if granted else "Approved",
-        "adjusted": f"Approved with changes{_changes(facts, request)}",
-        "rejected": f"Rejected {asked or 'the request'}",
-        "sent_back": f"Sent {asked or 'the request'} back to the agent",
-    }[facts["decision"]]
-    is_of_amount = len(facts.get("patch") or ()) < 2 and granted != asked
-    if facts["decision"] == "adjusted" and granted and is_of_amount:
-        what = f"Approved {granted}" + (f" instead of {asked}" if asked else "")
-    what = _ANSWERS.get((_kind(request), facts["decision"]), what)
+    is_listed = len(facts.get("patch") or ()) > 1 or granted == asked
+    changes = _changes(facts, request) if is_listed else ""
+    amounts = (granted or asked, "" if is_listed else asked)
+    what = _kind(request).what_was_done(facts["decision"], *amounts)
     by = " (a simulated person)" if facts.get("simulated") else ""
     by += " with others of its kind" if facts.get("bulk") else ""
-    is_listed = what.startswith("Approved with changes:")
-    whom = f" for {told.whom}" if told.whom and not is_listed else ""
-    return f"{what}{whom}{by}.{quotation(facts.get('comment'))}"
+    whom = f" for {told.whom}" if told.whom and not changes else ""
+    return f"{what[:1].upper()}{what[1:]}{whom}{by}{changes}.{quotation(facts.get('comment'))}"
 
 
 def _escalation_expired(told: EventSentence) -> str:
-    name = _kind(told.context.requests.get(told.facts["escalation"], {}))
-    kind = next((kind for kind in KINDS if kind.name == name), ACTION)
+    kind = _kind(told.context.requests.get(told.facts["escalation"], {}))
     return f"{kind.expiry_words}: it was not decided in time."
 
 

@@ -237,4 +237,4 @@ def test_a_field_of_a_count_holds_its_number_and_words_hold_its_unit(scene: Scen
     assert post_changes(client, held, {"set.quantity": "180"})[0] == 302
     assert "180 units" in client.get(reverse("approval", args=[held.pk])).text
     log = client_of(scene.add("auditor", Role.AUDITOR)).get(reverse("audit")).text
-    assert "Approved with changes: quantity 180 units." in words(log)
+    assert "Approved the request with changes: quantity 180 units." in words(log)

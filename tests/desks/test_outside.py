@@ -148,7 +148,7 @@ def test_a_date_is_moved_nearer_and_access_is_granted_once(company: Company) -> 
         expect(card).to_contain_text(
             f"Noor Haddad (Billing) has editor on billing until {in_words(nearer)}"
         )
-        expect(omar.locator("#run")).to_contain_text("rita: adjusted")
+        expect(omar.locator("#run")).to_contain_text("rita: approved the request with changes")
         omar.reload()  # folded sections stay folded while the page is open
         diff = omar.get_by_role("row", name="Until")
         expect(diff).to_contain_text(in_words(asked))
@@ -158,7 +158,7 @@ def test_a_date_is_moved_nearer_and_access_is_granted_once(company: Company) -> 
         admin = company.page_of(browser, "admin")
         admin.goto(f"{site}/audit/")
         log = admin.locator("main")
-        expect(log).to_contain_text(f"Approved with changes: until {in_words(nearer)}")
+        expect(log).to_contain_text(f"Approved the request with changes: until {in_words(nearer)}")
         expect(log).to_contain_text("Carried out “Grant access” for Noor Haddad (Billing).")
         admin.goto(f"{site}/policy/")
         expect(admin.locator("main")).to_contain_text("Longest grant without approval")

@@ -265,5 +265,5 @@ def test_an_answer_about_a_call_says_nothing_that_the_ledger_denies(
 
     card = words(card_of("rita", escalation))
     assert "Search the mail server" not in page_of(scene, escalation)
-    assert "rita answered that it did not happen." in card
+    assert "rita answered that the action took no effect." in card
     assert "Nothing was paid" not in card  # the refund before the email was

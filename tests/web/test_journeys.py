@@ -152,7 +152,7 @@ def test_two_people_see_one_refund_to_its_end(
 
         expect(rita.locator("#strip")).to_contain_text("USD 800.00 was paid to Anna")
         expect(omar.locator("#run")).to_contain_text("StatusDone")
-        expect(omar.locator("#run")).to_contain_text("rita: adjusted, USD 800.00")
+        expect(omar.locator("#run")).to_contain_text("rita: approved USD 800.00 instead of USD 1,200.00")
         expect(omar.locator("#run")).to_contain_text("of USD 1,200.00 proposed")
 
     run = Run.objects.get()

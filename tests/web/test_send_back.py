@@ -48,7 +48,7 @@ def test_what_rita_sends_back_comes_again_with_what_changed_as_often_as_the_poli
     assert "rita sent an earlier proposal of this run back" in said
     assert f"Request {second.pk} followed." in words(card_of("rita", first))
     page = words(rita.get(reverse("run", args=[run.pk])).text)
-    assert "rita: sent back" in page
+    assert "rita: sent USD 1,200.00 back to the agent" in page
     audrey = client_of(scene.add("audrey", Role.AUDITOR))
     log = words(audrey.get(reverse("audit")).text)
     assert f"Sent USD 1,200.00 back to the agent for customer 42. “{WHY}”" in log

@@ -81,7 +81,7 @@ def test_the_record_is_in_utc_for_everybody(scene: Scene) -> None:
     ("refusal", "says"),
     [
         ("claimed", "rita has claimed it until {}."),
-        ("decided", "rita rejected it at {}."),
+        ("decided", "rita rejected USD 1,200.00, at {}."),
         ("switch", "ada pressed it at {}. Nothing it stops"),
         ("switch again", "ada turned this switch on already, at {}. Nothing was changed."),
         ("snooze", "before the deadline, {}."),

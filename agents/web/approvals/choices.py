@@ -1,4 +1,4 @@
-"""The choices in the queue's filter: names known to this server and its policies."""
+"""The fields of the queue's filter; names known to this server and its policies to choose from."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from agents.policies import RULES
 from agents.sdk.desk import tool_title
 from agents.systems import SYSTEMS
 from agents.tools import TOOLS
-from agents.web.approvals.queue import MINUTES, QueueAddress
+from agents.web.approvals.queue import FILTERS, MINUTES, QueueAddress
 from agents.web.formats import desk_title, rule_in_full, spell_out
 
 
 @dataclass(frozen=True)
-class FilterChoice:
-    """A field of the filter and its choices, each as a value and in words."""
+class FilterField:
+    """A field of the filter and its choices, each as a value and in words; none: it is typed."""
 
     name: str
     label: str
@@ -24,22 +24,22 @@ class FilterChoice:
     value: str
 
 
-def filter_choices(queue: QueueAddress) -> list[FilterChoice]:
-    """Return the filter's choices, always including the current values."""
-    offered: dict[str, tuple[str, Iterable[tuple[str, str]]]] = {
-        "tool": ("Tool", ((name, tool_title(name)) for name in sorted(TOOLS, key=tool_title))),
-        "rule": (
-            "Rule",
-            sorted(((name, rule_in_full(name)) for name in RULES), key=lambda rule: rule[1]),
-        ),
-        "pattern": ("Pattern", ((name, spell_out(name)) for name in sorted(PATTERNS))),
-        "desk": ("Desk", ((name, desk_title(name)) for name in sorted(SYSTEMS))),
-        "age": ("Waiting at least", MINUTES.items()),
-        "due": ("Expires within", MINUTES.items()),
+def filter_fields(queue: QueueAddress) -> list[FilterField]:
+    """Return the filter's fields in order, with the current values among their choices."""
+    offered: dict[str, Iterable[tuple[str, str]]] = {
+        "subject": (),
+        "tool": ((name, tool_title(name)) for name in sorted(TOOLS, key=tool_title)),
+        "rule": sorted(((name, rule_in_full(name)) for name in RULES), key=lambda rule: rule[1]),
+        "pattern": ((name, spell_out(name)) for name in sorted(PATTERNS)),
+        "desk": ((name, desk_title(name)) for name in sorted(SYSTEMS)),
+        "age": MINUTES.items(),
+        "due": MINUTES.items(),
+        **dict.fromkeys(("launcher", "amount_from", "amount_to", "currency"), ()),
     }
     found = []
-    for name, (label, values) in offered.items():
-        given = queue.given.get(name, "")
-        known = {**({given: given} if given else {}), **dict(values)}
-        found.append(FilterChoice(name, label, list(known.items()), given))
+    for name, values in offered.items():
+        given, known = queue.given.get(name, ""), dict(values)
+        if known and given:
+            known = {given: given} | known
+        found.append(FilterField(name, FILTERS[name][0], list(known.items()), given))
     return found

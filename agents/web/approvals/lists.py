@@ -11,7 +11,7 @@ from agents.core.requests import Json
 from agents.web import access
 from agents.web.approvals import inbox as inboxes
 from agents.web.approvals import queue as queues
-from agents.web.approvals.choices import filter_choices
+from agents.web.approvals.choices import filter_fields
 from agents.web.approvals.position import QueuePosition, line_of
 from agents.web.approvals.queue import QueueAddress, read_queue
 from agents.web.approvals.selection import reviewer
@@ -63,7 +63,7 @@ def _list(
         "current": next((view for view in saved if view.query == queue.query), None),
         "shareable": [part.workspace for part in who.parts if part.role in access.DECIDES],
         "sentence": sentence,
-        "choices": filter_choices(queue),
+        "fields": filter_fields(queue),
         "after": after,
         "tally": inbox.line.tally if queue.given else None,
         "strip": strip_of(user, request.GET.get("done", "")),

@@ -45,13 +45,13 @@ def outcome(escalation: Escalation, effect: Effect | None, name: str, *, why: st
         return say(f"{kind.expiry_words}. {kind.undone}")
     if state == EscalationState.CANCELLED:
         return say(f"The run ended before a decision. {kind.undone}")
-    is_yes = state in GRANTED
+    is_yes, answer = state in GRANTED, f"{{by}} {kind.what_was_done(state)}."
     if kind.settles_call:
-        return say(_settle(kind.done if is_yes else kind.rejected, effect, is_yes=is_yes))
+        return say(_settle(answer, effect, is_yes=is_yes))
     if state == EscalationState.SENT_BACK:
         return say(f"Sent back to the agent. {kind.undone}")
     if not is_yes:
-        return say(kind.rejected or f"Rejected. {kind.undone}")
+        return say(answer if kind.ends_run else f"Rejected. {kind.undone}")
     if why:
         return say(
             f"{{amount}} approved, not carried out: {_no_braces(why)}."
@@ -60,7 +60,7 @@ def outcome(escalation: Escalation, effect: Effect | None, name: str, *, why: st
         )
     done = kind.changed if state == EscalationState.ADJUSTED and kind.changed else kind.done
     if not kind.runs_tool:
-        return say(done)
+        return say(done or answer)
     if effect is None:
         return say(kind.pending)
     if effect.state == EffectState.DONE:

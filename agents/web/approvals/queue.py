@@ -36,19 +36,19 @@ def _minutes(text: str) -> int | None:
     return found if found is not None and found < MOST_MINUTES else None
 
 
-# A filter's name in the address, and its reader, which returns None for an invalid value.
-FILTERS: Mapping[str, Callable[[str], object]] = {
-    "desk": _text,
-    "tool": _text,
-    "rule": _text,
-    "pattern": _text,
-    "subject": _text,
-    "launcher": _text,
-    "amount_from": read_amount,
-    "amount_to": read_amount,
-    "currency": read_currency,
-    "age": _minutes,  # waiting for at least so many minutes
-    "due": _minutes,  # expiring within so many minutes
+# By its name in the address: a filter's label, and its reader, which returns None if it is invalid.
+FILTERS: Mapping[str, tuple[str, Callable[[str], object]]] = {
+    "desk": ("Desk", _text),
+    "tool": ("Tool", _text),
+    "rule": ("Rule", _text),
+    "pattern": ("Pattern", _text),
+    "subject": ("About (name or key)", _text),
+    "launcher": ("Launched by", _text),
+    "amount_from": ("Amount from", read_amount),
+    "amount_to": ("Amount to", read_amount),
+    "currency": ("Currency", read_currency),
+    "age": ("Waiting at least", _minutes),
+    "due": ("Expires within", _minutes),
 }
 
 
@@ -66,8 +66,9 @@ class QueueAddress:
 
     @property
     def unreadable(self) -> str:
-        """Return the name of an invalid filter, with which no request fits, or ""."""
-        return next((name for name, text in self.given.items() if FILTERS[name](text) is None), "")
+        """Return the label of an invalid filter, with which no request fits, or ""."""
+        filters = ((*FILTERS[name], text) for name, text in self.given.items())
+        return next((label for label, read, text in filters if read(text) is None), "")
 
     @property
     def query(self) -> str:

@@ -26,7 +26,7 @@ from agents.web.policy.desk_sections import DeskPart, desk_parts
 from agents.web.policy.differences import LimitLine
 from agents.web.policy.differences import lines as limit_lines
 from agents.web.policy.versions import readable_limits, team_names
-from agents.web.runs.listing import outcome_of, takers
+from agents.web.runs.listing import closings, outcome_of
 from agents.web.runs.texts import is_output_of_step, title_of
 from agents.web.runs.trace import moved_sums
 from agents.web.sentences import EventLine, read_events, tell_events
@@ -108,7 +108,7 @@ def case_file(run: Run, *, after: int = 0) -> CaseFile:
     return CaseFile(
         run=run,
         is_closed=run.state in ENDED,
-        outcome=outcome_of(run, takers([run])),
+        outcome=outcome_of(run, closings([run])),
         moved=moved_sums(effects),
         entries=[_entry(line, steps, is_erased=run.is_emptied) for line in lines],
         after=after,

@@ -15,12 +15,11 @@ from django.http import QueryDict
 from django.utils import timezone
 
 from agents.core.former import CURRENCY
-from agents.core.kinds import HAND_OVER
+from agents.core.kinds import KINDS
 from agents.core.money import format_money, format_sums
-from agents.core.states import EffectState, EscalationState, RunState
+from agents.core.states import DECIDED, EffectState, RunState
 from agents.db.run_words import HasWords, WordBeginnings, newest_on_sqlite
 from agents.models import Effect, Escalation, Run
-from agents.patterns.routing import NO_SPECIALIST
 from agents.policies.ends import end_sentence, known_ends
 from agents.tools import letter_tools
 from agents.web import access
@@ -90,7 +89,7 @@ def find_runs(user: User, asked: QueryDict) -> Runs:
 def _rows(runs: Sequence[Run], now: datetime) -> list[RunRow]:
     """Return runs with requested and paid amounts, in at most three queries for a page."""
     paid, asked = dict[UUID, list[tuple[str, int]]](), dict[UUID, tuple[int, str]]()
-    letters, taken_by = letter_tools(), takers(runs)
+    letters, closed = letter_tools(), closings(runs)
     effects = Effect.objects.filter(run__in=runs, state=EffectState.DONE).exclude(tool__in=letters)
     effects = effects.filter(amount_minor__isnull=False)
     for run, currency, minor in effects.values_list("run_id", "currency", "amount_minor"):
@@ -103,33 +102,34 @@ def _rows(runs: Sequence[Run], now: datetime) -> list[RunRow]:
             run=run,
             asked=format_money(*asked[run.pk]) if run.pk in asked else "",
             paid=format_sums(paid.get(run.pk, ())),
-            outcome=outcome_of(run, taken_by),
+            outcome=outcome_of(run, closed),
             seconds=((run.ended_at or now) - run.created_at).total_seconds(),
         )
         for run in runs
     ]
 
 
-def takers(runs: Iterable[Run]) -> dict[UUID, str]:
-    """Return who took over the case, for the runs whose case somebody took."""
-    ended = [run for run in runs if run.stop_reason == NO_SPECIALIST]
-    taken = Escalation.objects.filter(
-        run__in=ended, kind=HAND_OVER.stored, state=EscalationState.APPROVED
+def closings(runs: Iterable[Run]) -> dict[UUID, str]:
+    """Return what a person did to end a run, as a sentence behind that of its end."""
+    by_stored = {kind.stored: kind for kind in KINDS if kind.ends_run}
+    found = Escalation.objects.filter(
+        run__in=[run for run in runs if run.stop_reason], kind__in=by_stored, state__in=DECIDED
     )
-    return dict(taken.order_by("pk").values_list("run_id", "decided_by__username"))
+    rows = found.values_list("run_id", "decided_by__username", "kind", "state")
+    return {run: f" {by} {by_stored[kind].what_was_done(state)}." for run, by, kind, state in rows}
 
 
-def outcome_of(run: Run, taken_by: Mapping[UUID, str]) -> str:
+def outcome_of(run: Run, closed: Mapping[UUID, str]) -> str:
     """Return a run's outcome in a line: the sentence of its end, or what it waits for.
 
-    `taken_by` is what `takers` returned.
+    `closed` is what `closings` returned.
     """
     if run.state == RunState.DONE:
         answer = run.outcome.get("answer", "") if isinstance(run.outcome, dict) else ""
         return str(answer) or end_sentence(run.stop_reason)
     if run.state == RunState.WAITING:
         return "Waiting for a person"
-    return end_sentence(run.stop_reason, taker=taken_by.get(run.pk, "")) or "In progress"
+    return f"{end_sentence(run.stop_reason)}{closed.get(run.pk, '')}" or "In progress"
 
 
 def _filter_runs(found: QuerySet[Run], given: dict[str, str]) -> QuerySet[Run]:

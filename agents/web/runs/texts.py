@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Sequence
 
 from agents.core.former import CURRENCY
-from agents.core.kinds import HAND_OVER
+from agents.core.kinds import kind_of
 from agents.core.requests import Json
 from agents.models import Step
 from agents.policies.ends import end_sentence
@@ -19,8 +19,8 @@ from agents.web.step_words import is_answer_of_run
 
 def title_of(name: str, steps: Sequence[Step], action: Json) -> str:
     first = steps[0].asked
-    if first.get("kind") == HAND_OVER.stored:
-        return "Handed over: a case that no specialist takes"
+    if steps[0].kind == "escalate" and (turn := kind_of(first["kind"], first["action"]).turn):
+        return turn
     if not action:
         held = (first.get("action") or {}).get("name")  # put to a person without a review
         role = str(first.get("role", "")).replace("_", " ")

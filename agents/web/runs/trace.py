@@ -27,7 +27,7 @@ from agents.systems import SYSTEMS
 from agents.tools import TOOLS
 from agents.web.formats import duration, thousands
 from agents.web.outage import outage_of_run
-from agents.web.runs.listing import takers
+from agents.web.runs.listing import closings
 from agents.web.runs.patterns import ABOVE
 from agents.web.runs.turns import RunTurn, cost_of, turns_of
 
@@ -174,8 +174,8 @@ def _end(run: Run, turns: Sequence[RunTurn]) -> str:
     code = run.stop_reason.partition(":")[2]
     rulings = [ruling for turn in turns for ruling in (turn.ruling, turn.again) if ruling]
     said = [str(ruling["sentence"]) for ruling in rulings if ruling["reason"] == code]
-    taker = takers([run]).get(run.pk, "")
-    return end_sentence(run.stop_reason, said[-1] if said else "", taker)
+    closing = closings([run]).get(run.pk, "")
+    return f"{end_sentence(run.stop_reason, said[-1] if said else '')}{closing}"
 
 
 def _spending(steps: Sequence[Step]) -> Spent:

@@ -76,6 +76,15 @@ class RunTurn:
         return request_of(held.kind, held.action).expires if held else ""
 
     @property
+    def did(self) -> str:
+        """Return what a person did with the turn's request, once somebody decided it."""
+        held = self.escalation
+        if held is None or held.decided_by is None:
+            return ""
+        kind = request_of(held.kind, held.action)
+        return kind.what_was_done(held.state, held.granted, held.asked)
+
+    @property
     def opens(self) -> bool:
         """Tell whether there is more to show than a line."""
         return bool(self.escalation or self.changes or len(self.rulings) > 1)
