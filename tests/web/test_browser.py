@@ -81,7 +81,9 @@ def test_rita_decides_a_refund_with_javascript_off(
         page.reload()
         expect(page.locator("#strip")).to_contain_text("USD 800.00 was paid to Anna")
         page.goto(f"{site}/runs/{run.pk}/")
-        expect(page.locator("main")).to_contain_text("rita: approved USD 800.00 instead of USD 1,200.00")
+        expect(page.locator("main")).to_contain_text(
+            "rita: approved USD 800.00 instead of USD 1,200.00"
+        )
         page.get_by_role("link", name="Result as JSON").click()
         expect(page.locator("body")).to_contain_text('"executed_from": "human_revised"')
 
