@@ -46,7 +46,7 @@ AWAY = {
 def old(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     place = tmp_path_factory.mktemp("home")
     with installation(place) as home, home.in_one_process() as found:
-        assert found.manage("migrate", "agents", "0010", "-v0").code == 0
+        found.migrate_one_by_one("0010_endpoint")
         yield found
 
 
