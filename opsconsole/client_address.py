@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 
 from django.conf import settings
 from django.http import HttpRequest
 
+_WITH_PORT = re.compile(r"(?:\[(.+)\]|([\d.]+)):\d+")  # as some proxies write it
 HOUSEHOLD = 64  # bits of an IPv6 network, all of whose addresses one client can use
 
 
@@ -19,8 +21,11 @@ def client_address(request: HttpRequest) -> str | None:
     said = request.META.get("REMOTE_ADDR", "")
     if settings.OPSCONSOLE_BEHIND_PROXY:
         said = request.META.get("HTTP_X_FORWARDED_FOR", said).rpartition(",")[2]
+    said = said.strip()
+    if found := _WITH_PORT.fullmatch(said):
+        said = found[1] or found[2]
     try:
-        address = ipaddress.ip_address(said.strip())
+        address = ipaddress.ip_address(said)
     except ValueError:
         return None
     if isinstance(address, ipaddress.IPv4Address):
