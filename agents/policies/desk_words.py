@@ -9,4 +9,5 @@ RULES: dict[str, tuple[str, str]] = {}  # title and sentence, by rule
 STOPS: dict[str, str] = {}  # by the code of a ruling that blocks
 ASKS: dict[str, str] = {}  # by the code of a ruling that asks a person
 LIMITS: dict[str, tuple[str, str]] = {}  # label and sentence, by the name in a policy document
+FIELDS: dict[str, str] = {}  # label of a field of a tool's reply; "": it is not shown
 EVENTS: dict[str, tuple[str, str]] = {}  # label and sentence, by kind; the facts stand in braces

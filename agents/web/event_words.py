@@ -32,6 +32,7 @@ from agents.web.formats import (
     within_sentence,
 )
 from agents.web.step_words import (
+    answer_in_words,
     halt_in_words,
     is_answer_of_run,
     phase_in_words,
@@ -125,11 +126,8 @@ def _step(told: EventSentence) -> str:
 
 
 def _human_answered(told: EventSentence) -> str:
-    decision, step = told.facts["decision"], _step(told)
-    if decision == "expired":
-        return f"The output of {step} was not decided in time."
-    verb = {"adjusted": "corrected", "approved": "approved"}.get(decision, "rejected")
-    return f"{told.facts['by']} {verb} the output of {step}."
+    what = f"the result of {_step(told)}"
+    return answer_in_words(told.facts["decision"], told.facts["by"], what)
 
 
 def _step_halted(told: EventSentence) -> str:

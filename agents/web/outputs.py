@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from agents.core.former import CURRENCY
 from agents.core.money import format_money
 from agents.core.requests import Json
 from agents.core.strict_json import BadJson, parse
+from agents.policies import desk_words
 from agents.sdk.adjustments import label_of
 from agents.sdk.argument_words import in_words
+from agents.sdk.desk import tool_title
 
 _CODE = re.compile("[a-z]+(_[a-z]+)+")
+# What a reply's status says that its other fields do not.
+_STATUSES = {"done": "", "ok": "", "error": "", "needs_reroute": "Declined"}
 
 
 class Output(NamedTuple):
@@ -31,17 +36,36 @@ def split_output(text: str) -> Output:
         said = parse(text[begin:].rstrip().removesuffix("```"))
     except BadJson:
         return Output(text, {})
+    if said.get("kind") == "tool" and isinstance(said.get("args"), dict):
+        said = {"Proposes": tool_title(str(said.get("name"))), **said["args"]}
     words = text[:begin].rstrip().removesuffix("json").removesuffix("```")
     fields = {label_of(name): field_in_words(name, said[name]) for name in said}
     return Output(words.rstrip(), fields)
 
 
 def field_in_words(name: str, value: Json, currency: str = CURRENCY) -> str:
-    """Return a field of a reply as people read it: minor units as an amount, codes as words."""
+    """Return a field of a reply as people read it: amounts, shares, counts, codes as words."""
     if name.endswith("_minor") and type(value) is int:
         return format_money(value, currency)
+    if name.endswith("_usd") and type(value) in (int, float):
+        return f"{CURRENCY} {value:,.2f}"
+    if name.endswith("_rate") and type(value) is float:
+        return f"{value:.1%}"
+    if type(value) is int and not name.endswith("id"):
+        return f"{value:,}"
     words = in_words(value)
     return words.replace("_", " ") if _CODE.fullmatch(words) else words
+
+
+def fields_in_words(reply: Mapping[str, Json]) -> str:
+    """Return the fields of a tool's reply in a line."""
+    currency, status = str(reply.get("currency") or CURRENCY), str(reply.get("status", ""))
+    told = [
+        f"{label} {field_in_words(name, value, currency)}"
+        for name, value in reply.items()
+        if name != "status" and (label := desk_words.FIELDS.get(name, label_of(name)))
+    ]
+    return " · ".join(filter(None, (_STATUSES.get(status, status.capitalize()), *told)))
 
 
 def in_prose(text: str) -> str:

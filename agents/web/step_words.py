@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from agents.core.kinds import OUTPUT
+from agents.core.states import EscalationState
+
 _PHASES = {
     "commit": "the plan of {}",
     "delegate": "the specialist's answer in {}",
@@ -28,6 +31,13 @@ _HALTS = {
     "rejected": " A reviewer rejected its output.",
     "reorients_used_up": " No further correction is allowed.",
 }
+
+
+def answer_in_words(decision: str, by: str, what: str) -> str:
+    """Return what a person did with a step's result, as a sentence."""
+    if decision == EscalationState.EXPIRED:
+        return f"Nobody decided on {what} in time."
+    return f"{by} {OUTPUT.did[EscalationState(decision)].format(it=what)}."
 
 
 def is_answer_of_run(name: str) -> bool:

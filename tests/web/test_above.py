@@ -49,8 +49,8 @@ def test_a_report_is_shown_with_the_facts_of_the_day_and_its_brief() -> None:
     above = tasks(steps_of("partial-report"), timezone.now())
 
     told = {part.name: part.told for part in above["parts"]}
-    assert told["sales"] == "average order USD 37.85 · gross sales USD 182,450.00 · orders 4,820"
-    assert "failed payments 2.3%" in told["payments"]
+    assert told["sales"] == "Average order USD 37.85 · Gross sales USD 182,450.00 · Orders 4,820"
+    assert "Failed payments 2.3%" in told["payments"]
     assert told["inventory"] == ""
     assert above["brief"].text.startswith("Health unknown: US, 2026-02-26. Partial report")
     assert (above["brief"].word, above["brief"].why) == ("Allowed", "")
@@ -86,7 +86,7 @@ def test_a_drift_is_shown_between_two_rounds() -> None:
 def test_page_and_case_file_agree_that_outputs_of_steps_are_kept_and_not_changed() -> None:
     run = ran("reoriented")
 
-    outputs = [turn for turn in trace(run).turns if turn.title.endswith(": output")]
+    outputs = [turn for turn in trace(run).turns if turn.title.startswith("Result of step “")]
     told = [entry for entry in case_file(run).entries if entry.review and entry.review.text]
     assert {turn.word for turn in outputs} == {"Allowed"}
     assert len(told) >= len(outputs) > 2

@@ -397,10 +397,10 @@ def test_rita_answers_for_outputs_while_omar_watches(
 
         launch_memo(omar, site)
         answer_request(rita, site, "Send back", {"What should change?": "Name it."})
-        expect(omar.locator("#run")).to_contain_text("Answer: adjusted")
+        expect(omar.locator("#run")).to_contain_text("rita sent the draft back with instructions.")
         expect(omar.get_by_role("list", name="Memo, round 2")).to_be_visible()
         answer_request(rita, site, "Approve", {})
-        expect(omar.locator("#run")).to_contain_text("Answer: approved")
+        expect(omar.locator("#run")).to_contain_text("rita approved the draft.")
         expect(omar.locator("#run[data-ended]")).to_be_visible()
 
         launch_memo(omar, site)

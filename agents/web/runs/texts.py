@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 
-from agents.core.former import CURRENCY
 from agents.core.kinds import kind_of
 from agents.core.requests import Json
 from agents.models import Step
@@ -13,8 +12,8 @@ from agents.policies.ends import end_sentence
 from agents.sdk.desk import tool_title
 from agents.web.changes import reply_of
 from agents.web.formats import within_sentence
-from agents.web.outputs import field_in_words, in_prose
-from agents.web.step_words import is_answer_of_run
+from agents.web.outputs import fields_in_words, in_prose
+from agents.web.step_words import is_answer_of_run, phase_in_words, step_in_words
 
 
 def title_of(name: str, steps: Sequence[Step], action: Json) -> str:
@@ -22,14 +21,15 @@ def title_of(name: str, steps: Sequence[Step], action: Json) -> str:
     if steps[0].kind == "escalate" and (turn := kind_of(first["kind"], first["action"]).turn):
         return turn
     if not action:
+        if first.get("role"):
+            return f"Model asked for {phase_in_words(steps[0].key.partition('#')[0])}"
         held = (first.get("action") or {}).get("name")  # put to a person without a review
-        role = str(first.get("role", "")).replace("_", " ")
-        asked = f"Model asked as {role}" if role else ""
-        word = asked or tool_title(str(first.get("tool") or held or "step"))
-        return f"{name}: {within_sentence(word)}" if "/" in name else word  # one of several at once
+        word = tool_title(str(first.get("tool") or held or "step"))
+        where = step_in_words(name)  # if it is one of several at once
+        return f"{where[:1].upper()}{where[1:]}: {within_sentence(word)}" if "/" in name else word
     kind = action.get("kind")
     if is_output_of_step(name, action):
-        return f"{name}: output"
+        return f"Result of {step_in_words(name)}"
     if kind == "plan":
         return f"Plan: {len(action['tasks'])} tasks"
     if name := action.get("name"):
@@ -85,10 +85,7 @@ def _fields(reply: Json) -> str:
     flat = {key: value for key, value in reply.items() if not isinstance(value, dict)}
     for part in reply.values():
         flat |= part if isinstance(part, dict) else {}
-    currency = str(flat.get("currency") or CURRENCY)
-    said = {key: field_in_words(key, value, currency) for key, value in flat.items()}
-    words = {key: key.removesuffix("_minor").replace("_", " ") for key in said}
-    return " · ".join(f"{words[key]} {text}" for key, text in said.items() if len(text) <= 60)
+    return fields_in_words({key: value for key, value in flat.items() if len(str(value)) <= 60})
 
 
 def raw_of(steps: Sequence[Step]) -> Iterable[str]:

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from agents.core.former import CURRENCY
 from agents.core.requests import Json
 from agents.models import Step
 from agents.sdk.desk import tool_title
+from agents.web.outputs import fields_in_words
 from agents.web.runs.timeline import Axis, Bar, axis
 
 HEALTH = {  # role and word of the aggregate's finding
@@ -17,15 +17,6 @@ HEALTH = {  # role and word of the aggregate's finding
     "yellow": ("waiting", "Yellow"),
     "red": ("block", "Red"),
     "unknown": ("failed", "Unknown"),
-}
-
-
-_WORDS = {
-    "aov_usd": "average order",
-    "failed_payment_rate": "failed payments",
-    "low_stock_skus": "low on stock",
-    "out_of_stock_skus": "out of stock",
-    "restock_eta_days": "days until restocked",
 }
 
 
@@ -143,21 +134,9 @@ def _parts(found: Json) -> list[WorkerPart]:
     """Return the facts of the day by part; none before they are aggregated."""
     names = ("sales", "payments", "inventory") if found else ()
     return [
-        WorkerPart(name, " · ".join(map(_fact, sorted(found.get(name, {}).items()))))
+        WorkerPart(name, fields_in_words(dict(sorted(found.get(name, {}).items()))))
         for name in names
     ]
-
-
-def _fact(fact: tuple[str, Json]) -> str:
-    name, value = fact
-    word = _WORDS.get(name) or name.removesuffix("_usd").replace("_", " ")
-    if name.endswith("_rate") and isinstance(value, float):
-        return f"{word} {value:.1%}"
-    if name.endswith("_usd"):
-        return f"{word} {CURRENCY} {value:,.2f}"
-    if isinstance(value, list):
-        return f"{word} {', '.join(map(str, value)) or 'none'}"
-    return f"{word} {value:,}" if isinstance(value, int) else f"{word} {value}"
 
 
 def _brief(steps: Sequence[Step]) -> Written | None:

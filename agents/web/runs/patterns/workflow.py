@@ -9,6 +9,7 @@ from datetime import datetime
 from agents.core.checkpoints import Assessment, Commitment, read_assessment, read_commitment
 from agents.core.requests import Json
 from agents.models import Step
+from agents.web.step_words import answer_in_words
 
 VERDICTS = {
     "continue": ("approve", "approve", "continue"),
@@ -71,7 +72,7 @@ class Round:
     @property
     def answer(self) -> str:
         said = self.said.get("human.answered", {})
-        return str(said.get("decision", said.get("answer", "")))
+        return answer_in_words(said["decision"], said["by"], "the draft") if said else ""
 
 
 @dataclass
