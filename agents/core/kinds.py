@@ -77,7 +77,7 @@ class RequestKind:
         return f"Expired and {self.expires}{' automatically' if self.expires == 'rejected' else ''}"
 
     def what_was_done(self, state: str, granted: str = "", asked: str = "") -> str:
-        """Return what a person did: "took over the case", "approved USD 8.00 instead of USD 9.00".
+        """Return what a person did: "took over the case", "approved 8.00 instead of 9.00".
 
         The amounts are of money, and "" if there is none.
         """
