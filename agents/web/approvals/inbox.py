@@ -26,7 +26,7 @@ from agents.web.forms import whole_number
 from agents.web.newest import newest, older
 from agents.web.times import read_time
 
-INBOX = 100  # requests on one page
+INBOX = 50  # requests on one page
 BESIDE = 40  # beside an open card; at most so many of them before it:
 BEFORE = 8
 DECIDED_PAGE = 50
