@@ -5,15 +5,17 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from functools import reduce
 from operator import or_
+from uuid import UUID
 
 from django.db.models import Exists, OuterRef, Q
 
 from agents.core.states import ENDED, EffectState
-from agents.models import Effect
+from agents.models import Effect, Run
 from agents.models.effect import EffectQuerySet
 from agents.systems import SYSTEMS, Notice
 
 EARLIER = timedelta(days=30)  # that a letter may have settled before what it tells of
+REPEATS = 3  # how many runs after the one that paid are looked at for a letter
 MAYBE_SENT = (EffectState.DONE, EffectState.INTENDED, EffectState.UNKNOWN)
 
 
@@ -25,7 +27,7 @@ def notices() -> list[Notice]:
 def untold_effects(*, since: datetime, of: Notice | None = None) -> EffectQuerySet:
     """Return the effects since then that no mail tells of.
 
-    A mail of the run that was launched anew counts; one that may have left is asked about anyway.
+    A mail of a run that repeats theirs counts; one that may have left is asked about anyway.
     """
     wanted = [_without_letter(notice, since - EARLIER) for notice in ([of] if of else notices())]
     done = Effect.objects.filter(state=EffectState.DONE, settled_at__gte=since)
@@ -38,6 +40,24 @@ def _without_letter(notice: Notice, since: datetime) -> Q:
     letters = Effect.objects.filter(
         is_recent, tool=notice.letter, state__in=MAYBE_SENT, amount_minor=OuterRef("amount_minor")
     )
-    # Two queries: with one, a database reads every letter of that amount.
-    own, again = (letters.filter(**{run: OuterRef("run")}) for run in ("run", "run__again_of"))
-    return Q(tool=notice.tool) & ~Exists(own) & ~Exists(again)
+    # A query for each: with one, a database reads every letter of that amount.
+    by = ("run" + "__again_of" * times for times in range(REPEATS + 1))
+    told = (Exists(letters.filter(**{run: OuterRef("run")})) for run in by)
+    return Q(tool=notice.tool) & ~reduce(or_, map(Q, told))
+
+
+def failed_letter() -> Exists:
+    """Return whether an effect's run tried to write and could not."""
+    letters = [notice.letter for notice in notices()]
+    tried = Effect.objects.filter(tool__in=letters, state=EffectState.REFUSED)
+    return Exists(tried.filter(run=OuterRef("run")))
+
+
+def earlier_runs(run: Run) -> list[UUID]:
+    """Return the earlier runs that this one repeats, newest first; almost always none."""
+    found: list[UUID] = []
+    before = run.again_of_id
+    while before:
+        found.append(before)
+        before = Run.objects.values_list("again_of", flat=True).get(pk=before)
+    return found

@@ -47,7 +47,7 @@ from agents.operations.people import (
 from agents.operations.publishing import publish_policy
 from agents.operations.refusal import Refused
 from agents.operations.rejecting import MOST_AT_ONCE, reject_many, told_in_bulk
-from agents.operations.relaunching import launch_again
+from agents.operations.relaunching import launch_again, leaves_work
 from agents.operations.roles import join, remove_member, set_limit, set_role
 from agents.operations.saved_views import delete_view, save_view
 from agents.operations.second_factor import (
@@ -118,6 +118,7 @@ __all__ = [
     "lacks_factor",
     "launch",
     "launch_again",
+    "leaves_work",
     "obstacle",
     "policy_version",
     "publish_policy",

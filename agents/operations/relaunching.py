@@ -1,4 +1,4 @@
-"""Launch a stopped or failed run again."""
+"""Launch a run again that stopped or failed, or that paid and wrote to nobody."""
 
 from __future__ import annotations
 
@@ -9,24 +9,32 @@ from django.conf import settings
 from django.contrib.auth.models import User
 
 from agents.core.states import RunState
+from agents.engine.untold import EARLIER, earlier_runs, untold_effects
 from agents.models import Role, Run
 from agents.operations.launching import LaunchOptions, launch
 from agents.operations.refusal import Refused, require_member
 
 
+def leaves_work(run: Run) -> bool:
+    """Tell whether a run stopped or failed, or it or one that it repeats paid and told nobody."""
+    if run.state == RunState.DONE:
+        runs = [run.pk, *earlier_runs(run)]
+        return untold_effects(since=run.created_at - EARLIER).filter(run__in=runs).exists()
+    return run.state in (RunState.STOPPED, RunState.FAILED)
+
+
 def launch_again(*, run_id: UUID, by: User, at: datetime) -> Run:
-    """Launch a stopped or failed run again, under the policy that is published now.
+    """Launch a run again that left something to do, under the policy that is published now.
 
     What it did counts as done by the new run, so nothing is paid twice. Each run is repeated only
     once: a second call returns the first one's run. Raises Refused.
     """
     ended = Run.objects.select_related("workspace__policy", "policy").get(pk=run_id)
     require_member(ended.workspace, by, Role.OPERATOR, Role.ADMIN)
-    if ended.state not in (RunState.STOPPED, RunState.FAILED):
+    if not leaves_work(ended):
         why = "is done" if ended.state == RunState.DONE else "has not ended"
-        raise Refused(
-            "not_again", f"This run {why}; only a run that stopped or failed can be run again."
-        )
+        only = "only a run that stopped, failed or lacks its email can be run again"
+        raise Refused("not_again", f"This run {why}; {only}.")
     if ended.erased_at or ended.simulation:
         raise Refused("not_again", "What this run was asked for is gone, or was only simulated.")
     followed = ended.workflow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from django.test import override_settings
@@ -42,6 +43,7 @@ MAIL = (
     '"args": {"user_id": 42, "amount_usd": 500, "message": "paid"}}'
 )
 FINAL = '{"kind": "final", "answer": "The refund was looked into."}'
+BY_SMTP = "agents.notifications.mail.LimitedBackend"
 LOST = {"fault": "http", "status": 400}  # the model's fault, which ends the run
 
 
@@ -94,6 +96,31 @@ def test_the_demo_model_mails_what_is_owed_once_it_hears_of_the_payment(scene: S
     assert payments(second) == [50000]
 
 
+def test_a_mail_that_failed_is_sent_by_running_the_run_again(scene: Scene, settings: Any) -> None:
+    scene.publish(STRICT.as_json(), scene.add("ada", Role.ADMIN))
+    works, settings.EMAIL_BACKEND = settings.EMAIL_BACKEND, BY_SMTP
+    settings.EMAIL_HOST, settings.EMAIL_PORT, settings.EMAIL_USE_TLS = "127.0.0.1", 1, False
+    first, omar = go(scene.launch(REFUND_500)), client_of(scene.omar)
+    assert (first.state, payments(first), mails(first)) == ("done", [50000], [])
+    home, page = reverse("home"), reverse("run", args=[first.pk])
+    assert "its email failed; run it again or write to them" in omar.get(home).text
+    assert "Write to them, or run it again" in omar.get(page).text
+    assert 'id="again"' in omar.get(page).text
+
+    second = go(again(scene, first))
+    assert (second.state, mails(second)) == ("done", [])
+
+    settings.EMAIL_BACKEND = works
+    omar.post(reverse("run-again", args=[second.pk]))
+    third = go(Run.objects.get(again_of=second))
+
+    assert (third.stop_reason, mails(third)) == ("success", [50000])
+    assert payments(third) == [50000]
+    assert "carried out, and nobody was told" not in omar.get(home).text
+    for run in (first, second, third):
+        assert 'id="again"' not in omar.get(reverse("run", args=[run.pk])).text
+
+
 def test_a_paid_customer_who_was_not_told_needs_attention_until_they_are(
     scene: Scene, server: ReplayServer
 ) -> None:
@@ -108,6 +135,20 @@ def test_a_paid_customer_who_was_not_told_needs_attention_until_they_are(
 
     assert "carried out, and nobody was told" not in eve.get(home).text
     assert "opsconsole_refunds_untold 0.0" in eve.get("/metrics").text
+
+
+def test_a_customer_is_told_by_whichever_run_of_the_chain_writes(
+    scene: Scene, server: ReplayServer
+) -> None:
+    first = ended_after_paying(scene, server)
+    server.load("model", [LOST])
+    second = go(again(scene, first))
+    server.load("model", [CONTEXT, MAIL, FINAL])
+
+    third = go(again(scene, second))
+
+    assert mails(third) == [50000]
+    assert not overview(scene.omar, at=timezone.now()).attention
 
 
 def test_the_same_amount_is_a_duplicate(scene: Scene, server: ReplayServer) -> None:

@@ -28,6 +28,7 @@ from agents.desks.refunds.tools.refunds import policy_hint
 from agents.engine import simulation
 from agents.engine.desk_ledger import EFFECTS, MAYBE_DONE
 from agents.engine.step_facts import accepted_outputs, sentences_on_record, specialist_results
+from agents.engine.untold import earlier_runs
 from agents.models import Effect, Run, Step
 from agents.tools import Tool
 
@@ -103,7 +104,7 @@ def fetch_facts(
 
     def answer() -> tuple[Facts, str]:
         account, effects = named.get(), [_as_settled(e, done) for e in ledger.get()]
-        effects = _effects_of(_earlier_runs(run)) + effects
+        effects = _effects_of(earlier_runs(run)) + effects
         charge = account.charge if account and tool != "get_refund_context" else None
         refunds = [effect for effect in effects if effect.tool == "issue_refund"]
         today, by_launcher = next(iter(daily.get()), (0, 0))
@@ -159,16 +160,6 @@ def _context_now(
     """Return what the tool for reading a customer's context would find now."""
     found = billing.context_of(account, customer) if account and customer is not None else {}
     return {"get_refund_context": {**found, "policy_hint": policy_hint(limits)}}
-
-
-def _earlier_runs(run: Run) -> list[UUID]:
-    """Return the earlier runs that this one repeats, newest first; almost always none."""
-    found: list[UUID] = []
-    before = run.again_of_id
-    while before:
-        found.append(before)
-        before = Run.objects.values_list("again_of", flat=True).get(pk=before)
-    return found
 
 
 def _effects_of(runs: list[UUID]) -> list[Effect]:

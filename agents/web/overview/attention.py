@@ -8,16 +8,17 @@ from datetime import datetime
 from math import inf
 from uuid import UUID
 
-from django.db.models import BigIntegerField, CharField, F, Value
+from django.db.models import BigIntegerField, Case, CharField, F, Value, When
 from django.db.models.functions import Cast, Coalesce
 
 from agents.core.money import format_money
 from agents.core.states import EffectState, RunState
-from agents.engine.untold import untold_effects
+from agents.engine.untold import failed_letter, untold_effects
 from agents.models import Effect, Escalation, Run
 from agents.policies.ends import why_not
 
 MOST = 10  # shown, newest first
+EMAIL_FAILED = "email_failed"
 NO_KEY, NO_NAME = Cast(Value(None), BigIntegerField()), Value("", CharField())
 
 
@@ -53,9 +54,9 @@ class Attention:
         if self.kind == "failed":
             return "failed because of a system error"
         untold = "carried out, and nobody was told"
-        if self.code == "success":
-            return f"{untold}, because the agent sent no email; write to them"
-        return f"{untold}, because the run ended first; run it again or write to them"
+        of = {EMAIL_FAILED: "its email failed", "success": "the agent sent no email"}
+        why = of.get(self.code, "the run ended first")
+        return f"{untold}, because {why}; run it again or write to them"
 
 
 def attention(workspaces: Sequence[int], *, since: datetime) -> list[Attention]:
@@ -85,10 +86,11 @@ def attention(workspaces: Sequence[int], *, since: datetime) -> list[Attention]:
     rows = list(failed.union(unknown, not_carried_out, all=True).order_by("-over_at")[:MOST])
     # A separate query in its index's order: in the union PostgreSQL would read every ended run.
     untold = untold_effects(since=since).filter(run__workspace__in=workspaces)
+    why = Case(When(failed_letter(), then=Value(EMAIL_FAILED)), default="run__stop_reason")
     rows += untold.order_by("-settled_at").values_list(
         Value("untold", CharField()),
         *("run_id", NO_KEY, "settled_at", "amount_minor", "currency", "run__subject_label"),
-        *("run__stop_reason", NO_NAME),
+        *(why, NO_NAME),
     )[:MOST]
     newest = sorted((Attention(*row) for row in rows), key=_age)
     return newest[:MOST]

@@ -80,7 +80,7 @@ def cancel(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 @action
 def run_again(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Launch a stopped or failed run again; 409 if it may not be."""
+    """Launch a run again that left something to do; 409 if it may not be."""
     user = access.person(request)
     found = access.run_to_launch_again(user, pk)
     try:
@@ -113,7 +113,6 @@ def _page(
 
 
 def _can_run_again(found: Run) -> bool:
-    """Tell whether a run ended badly and has not been launched again."""
-    ended_badly = found.state in (RunState.STOPPED, RunState.FAILED)
+    """Tell whether a run left something to do and has not been launched again."""
     is_real = not (found.erased_at or found.simulation)
-    return ended_badly and is_real and not found.launched_again.exists()
+    return is_real and operations.leaves_work(found) and not found.launched_again.exists()
