@@ -109,6 +109,9 @@ def pages_asked() -> Iterator[tuple[str, str, str]]:
         yield page.strip("/"), "ada", f"/{page}"
     yield "member", "ada", f"/members/{Membership.objects.filter(user__username='rita')[0].pk}/"
     yield "notifications/log", "ada", "/notifications/log/?workspace=w00"
+    yield "policy of a version", "ada", "/policy/?workspace=w00&version=1"
+    for page in ("notifications", "second-factor"):
+        yield page, "rita", f"/{page}/"
     for person in ("ada", "rita"):
         yield "team", person, "/team/?workspace=w00"
         days = {"from": f"{timezone.now() - timedelta(days=89):%Y-%m-%d}", "workspace": "w00"}
@@ -144,6 +147,7 @@ def _of_runs() -> Iterator[tuple[str, str, str]]:
         "text=a run": {"text": str(one.pk)[:8]},
         "text=refund, deep": {"text": "refund", "before": deep},
         "until the middle": {"until": _iso(middle)},
+        "text=refund until the middle": {"text": "refund", "until": _iso(middle)},
         "of one day": day,
         "failed, text=xylophone": {"state": "failed", "text": "xylophone"},
         "failed, text=refund": {"state": "failed", "text": "refund"},
@@ -157,6 +161,7 @@ def _of_runs() -> Iterator[tuple[str, str, str]]:
         found = runs.filter(pattern=pattern, ended_at__isnull=False).first()
         if found:
             yield f"run of a {pattern}", "rita", f"/runs/{found.pk}/"
+            yield f"first turn of a {pattern}", "rita", f"/runs/{found.pk}/steps/1/"
             yield f"result of a {pattern}", "rita", f"/runs/{found.pk}/result.json"
             yield f"case file of a {pattern}", "audrey", f"/runs/{found.pk}/case/"
 
@@ -188,6 +193,8 @@ def _of_approvals() -> Iterator[tuple[str, str, str]]:
     for kind in held.filter(state="open").values_list("kind", flat=True).distinct().order_by():
         first = held.filter(state="open", kind=kind).order_by("expires_at")[0]
         yield f"card of {kind}", "rita", f"/approvals/{first.pk}/"
+        if kind == "action":
+            yield LIVE + "judging an amount", "rita", f"/approvals/{first.pk}/judge/?amount=1"
     newest = decided[0]
     for name, request in (("newest", newest), ("old", old)):
         yield f"card decided, {name}", "rita", f"/approvals/{request.pk}/"
@@ -215,6 +222,7 @@ def _of_audit() -> Iterator[tuple[str, str, str]]:
                 ("amount_from", "900000"),
             )
         },
+        "of one person's decisions": {"person": "rita", "event": "escalation.decided"},
         "from the middle": {"before": str(middle.pk)},
         "of one run": {"run": str(run.pk)},
         "of one subject": {"subject": run.subject_key},

@@ -12,6 +12,7 @@ from uuid import UUID
 from django.db import connection
 from django.db.models import BooleanField, Exists, F, Func, OuterRef, QuerySet, Sum
 from django.db.models.functions import Coalesce
+from django.db.models.lookups import Exact
 from django.http import QueryDict
 
 from agents.core.event_kinds import LEDGER
@@ -108,15 +109,16 @@ def find_events(workspace: Workspace, wanted: Filter) -> Found:
     if wanted.unreadable:
         return Found(found.none())
     is_cut = False
+    kinds: Func | Exact[Any] = IsLedger(F("kind"))
     if "event" in given:
-        found = found.filter(kind=given["event"])
-    elif "all" not in given:
-        is_ledger = IsLedger(F("kind"))
-        # Most of what people do is in it. PostgreSQL expects next to nothing, unless it cannot see
-        # what is compared, and would read and sort all that a person ever did.
-        found = found.filter(Coalesce(is_ledger, False) if "person" in given else is_ledger)
+        kinds = Exact(F("kind"), given["event"])
     if "person" in given:
         found = found.filter(HasActor(F("actor")), actor=given["person"])
+        # PostgreSQL expects next to none of these kinds among what a person did, and would read and
+        # sort all of it, unless it cannot see what is compared.
+        kinds = Coalesce(kinds, False)
+    if "event" in given or "all" not in given:
+        found = found.filter(kinds)
     if "run" in given:
         found = found.filter(run__pk=given["run"])
     if given.keys() & {"subject", *AMOUNTS}:
