@@ -62,7 +62,8 @@ class Outages(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         error = _outage_in(record)
         if error is None:
-            return True
+            # Django's line about a 503; its cause has one, and a probe comes every few seconds.
+            return getattr(record, "status_code", 0) != 503
         now = time.monotonic()
         is_of_schema = is_schema_error(error)
         with self._lock:

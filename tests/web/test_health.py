@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from django.db import OperationalError, connection
+from django.db.backends.signals import connection_created
 from django.db.migrations.recorder import MigrationRecorder
 from django.test import Client, override_settings
 from django.utils import timezone
@@ -20,6 +21,7 @@ from agents.engine import lease
 from agents.engine.case_days import count_next_day
 from agents.engine.model_use import sum_next_day
 from agents.models import CaseDay, Effect, Endpoint, Escalation, Run, Step, Worker
+from opsconsole import logs
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import REFUND_500, Scene, go
 from tests.processes import ROOT, environment
@@ -129,6 +131,24 @@ def test_not_ready_without_a_database_and_nothing_is_told_of_it(
         "migrations": "unknown",
         "worker": "unknown",
     }
+
+
+def test_probes_in_an_outage_are_one_line_a_minute_with_its_cause(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def cut(*_: Any) -> Any:
+        raise OperationalError("connection refused")
+
+    outages = logs.Outages()
+    try:
+        with connection.execute_wrapper(cut):
+            answers = [Client().get("/readyz").status_code for _ in range(3)]
+        lines = [record.getMessage() for record in caplog.records if outages.filter(record)]
+    finally:
+        connection_created.disconnect(outages._open)
+
+    assert answers == [503] * 3
+    assert lines == ["The database cannot be used: OperationalError: connection refused"]
 
 
 @pytest.mark.breaks("I9")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import logging
 from hmac import compare_digest
 
 from django.conf import settings
@@ -18,6 +19,8 @@ from agents.engine.database_state import pending_migrations, prove_writable
 from agents.engine.desk_registry import known_desks
 from agents.models import Run
 from agents.web.health.measures import Measures, workers
+
+log = logging.getLogger(__name__)
 
 OK = "ok"
 OPEN = [state for state in RunState if state not in ENDED]
@@ -62,11 +65,13 @@ def _readiness() -> dict[str, str]:
             return {"database": OK, "migrations": f"{missing} to apply", "worker": "unknown"}
         seen, desks = workers().exists(), _missing_desks()
     except DatabaseError:
+        log.exception("The database cannot be read")
         return {"database": "cannot be reached", "migrations": "unknown", "worker": "unknown"}
     worker = OK if seen else "none was seen lately"
     try:
         prove_writable()
     except DatabaseError:
+        log.exception("The database cannot be written")
         return {"database": "cannot be written", "migrations": OK, "worker": worker}
     return {"database": OK, "migrations": OK, "worker": worker, **desks}
 
