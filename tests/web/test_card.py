@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -267,3 +268,15 @@ def test_an_answer_about_a_call_says_nothing_that_the_ledger_denies(
     assert "Search the mail server" not in page_of(scene, escalation)
     assert "rita answered that the action took no effect." in card
     assert "Nothing was paid" not in card  # the refund before the email was
+
+
+def test_a_card_says_who_the_customer_is(scene: Scene) -> None:
+    escalation = waiting(scene)
+    theirs = Customer.objects.get(book_id=escalation.run.book_id, number=42)
+    first = timezone.now() - timedelta(days=300)
+    theirs.charges.create(plan="pro_monthly", amount_minor=4900, currency="USD", paid_at=first)
+
+    page = words(page_of(scene, escalation))
+
+    assert "The customer Country US Tier enterprise" in page
+    assert f"Paid in all USD 1,249.00 in 2 charges since {first:%-d %B %Y}" in page

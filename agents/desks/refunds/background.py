@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from agents.core.kinds import EFFECT_UNKNOWN
-from agents.core.money import format_money
+from agents.core.money import format_money, format_sums
 from agents.core.names import plan_in_words
 from agents.core.states import EscalationState
 from agents.desks.refunds import billing, mail, refunds
@@ -21,7 +21,7 @@ FIND_IT = (
 
 
 def background(held: Escalation, *, at: datetime, effect: str) -> Background:
-    """Return the newest charge and the earlier refunds of a request's customer."""
+    """Return who a request's customer is, their newest charge and their earlier refunds."""
     letter = _letter(held, effect)
     if not held.subject_key:
         return Background(sections=letter)
@@ -43,6 +43,11 @@ def background(held: Escalation, *, at: datetime, effect: str) -> Background:
     sections = (
         *letter,
         Section("Money on this charge", write_evidence(_charge(charge))),
+        *(
+            [Section("The customer", write_evidence(_customer(account)))]
+            if name and account
+            else ()
+        ),
         Section(
             f"Earlier refunds to {name or held.run.subject_label}",
             write_evidence([earlier] if rows else []),
@@ -60,6 +65,17 @@ def background(held: Escalation, *, at: datetime, effect: str) -> Background:
 
 def _plan(charge: billing.ChargeFacts) -> str:
     return plan_in_words(charge.plan) or charge.plan
+
+
+def _customer(account: billing.CustomerAccount) -> list[Evidence]:
+    charges = account.charges
+    facts = [Fact("Country", account.country), Fact("Tier", account.tier)]
+    if charges:
+        paid = format_sums((one.currency, one.amount_minor) for one in charges)
+        count = f"{len(charges):,} charge{'s' if len(charges) > 1 else ''}"
+        since = show(min(one.paid_at for one in charges).date())
+        facts.append(Fact("Paid in all", f"{paid} in {count} since {since}"))
+    return [fact for fact in facts if fact.value]
 
 
 def _charge(charge: billing.ChargeFacts | None) -> list[Evidence]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeGuard
@@ -66,12 +66,16 @@ class ChargeFacts:
 
 @dataclass(frozen=True)
 class CustomerAccount:
-    """Who a customer is, and their newest charge."""
+    """Who a customer is, and their charges, the newest first."""
 
     name: str
     country: str
     tier: str
-    charge: ChargeFacts | None
+    charges: Sequence[ChargeFacts] = ()
+
+    @property
+    def charge(self) -> ChargeFacts | None:
+        return next(iter(self.charges), None)
 
 
 def customer(*, book_id: int, customer_number: int) -> Customer | None:
@@ -164,11 +168,12 @@ def fetch_account(
 
 
 def account_of(
-    charges: list[tuple[Any, ...]], book_id: int, customer_number: int, at: datetime
+    rows: list[tuple[Any, ...]], book_id: int, customer_number: int, at: datetime
 ) -> CustomerAccount | None:
-    """Return the query for an account: the newest of some charges, with its customer."""
-    for pk, _, plan, amount, currency, paid_at, refunded, held, _, *of_customer in charges:
-        charge = ChargeFacts(
+    """Return a customer with the charges of some rows; a charge may have several."""
+    charges = {}
+    for pk, _, plan, amount, currency, paid_at, refunded, held, *_ in rows:
+        charges[pk] = ChargeFacts(
             charge_id=pk,
             customer_number=customer_number,
             plan=plan,
@@ -179,7 +184,8 @@ def account_of(
             refunded_minor=refunded,
             held_minor=held,
         )
-        name, country, tier = of_customer
-        return CustomerAccount(name, country, tier, charge)
+    if rows:
+        name, country, tier = rows[0][-len(_OF_CUSTOMER) :]
+        return CustomerAccount(name, country, tier, tuple(charges.values()))
     known = customer(book_id=book_id, customer_number=customer_number)
-    return CustomerAccount(known.name, known.country, known.tier, None) if known else None
+    return CustomerAccount(known.name, known.country, known.tier) if known else None

@@ -137,7 +137,7 @@ def find(*, key: str) -> Receipt | None:
 def account_with_refunds(
     *, book_id: int, customer_number: int, at: datetime
 ) -> tuple[billing.CustomerAccount | None, list[Receipt]]:
-    """Return a customer with their newest charge, and its refunds, newest first.
+    """Return a customer with their charges and refunds, newest first.
 
     In one query, if there is a charge.
     """
@@ -149,7 +149,7 @@ def account_with_refunds(
     columns += [f"paid__{name}" for name in COLUMNS[2:]]
     rows = list(found.order_by("-paid_at", "-pk").values_list(*billing.OF_ACCOUNT, *columns))
     cut = len(billing.OF_ACCOUNT)
-    account = billing.account_of([row[:cut] for row in rows[:1]], book_id, customer_number, at)
+    account = billing.account_of([row[:cut] for row in rows], book_id, customer_number, at)
     receipts = [Receipt(*row[cut:]) for row in rows if row[cut + 2] is not None]
     return account, sorted(receipts, key=lambda one: (one.paid_at, one.pk), reverse=True)
 
