@@ -89,6 +89,12 @@ def test_no_stop_reason_is_without_a_sentence() -> None:
     assert sorted(reason for reason in code | cases if not is_known(reason)) == []
 
 
+def test_no_two_ends_to_choose_from_read_the_same() -> None:
+    sentences = [sentence for _, sentence in ends.known_ends()]
+
+    assert sorted({one for one in sentences if sentences.count(one) > 1}) == []
+
+
 @pytest.mark.parametrize(
     ("code", "sentence"),
     [

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from django.contrib.auth.models import User
 from django.urls import reverse
 from django.utils import timezone
 
@@ -15,8 +16,8 @@ from agents.models import Escalation, Role, Step
 from agents.web.runs import listing
 from agents.web.runs.trace import trace
 from tests.database import make_once
-from tests.engine.scene import REFUND_500, Scene, fresh, go, payments
-from tests.web.test_pages import client_of
+from tests.engine.scene import REFUND_500, Scene, decide_request, fresh, go, payments
+from tests.web.test_pages import client_of, waiting
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -223,3 +224,17 @@ def test_a_run_whose_request_expired_waits_for_nobody_any_more(scene: Scene) -> 
     later = trace(fresh(run), at=timezone.now() + timedelta(hours=1))
 
     assert later.waited == 300
+
+
+def test_names_reorder_nothing_on_the_page_of_a_run(scene: Scene) -> None:
+    escalation = waiting(scene)
+    for person, name in ((scene.rita, "ענת"), (scene.omar, "דנה")):
+        User.objects.filter(pk=person.pk).update(username=name)
+    decide_request(escalation, scene.rita, patch={"amount_minor": 70000}, comment="כמבוקש")
+    go(escalation.run)
+
+    page = client_of(scene.eve).get(reverse("run", args=[escalation.run_id])).text
+
+    for name in ("ענת", "דנה", "כמבוקש"):
+        assert f"<bdi>{name}</bdi>" in page
+        assert name not in page.replace(f"<bdi>{name}</bdi>", "")

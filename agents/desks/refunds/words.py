@@ -71,7 +71,7 @@ desk_words.STOPS |= {
     "duplicate_refund": "the same amount was already refunded to this customer",
     "email_before_refund": "there was no refund to write to the customer about",
     "final_requires_context": "the agent answered without reading the customer's record",
-    "invalid_refund_amount": "the amount was not above zero",
+    "invalid_refund_amount": "the refund was not above zero",
     "no_charge_to_refund": "the customer has no charge that could be refunded",
     "nothing_to_mail": "the customer was already told of every refund",
     "outside_refund_window": "the charge is older than the refund window",

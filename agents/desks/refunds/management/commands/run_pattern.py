@@ -46,7 +46,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("pattern", choices=sorted(PATTERNS))
-        parser.add_argument("--goal", required=True, help="what the run is to achieve")
+        parser.add_argument("--goal", required=True, help="what is asked for, in a sentence or two")
         parser.add_argument("--subject", type=int, help="whom it may act on, by number, such as 42")
         parser.add_argument("--workflow", help="the workflow to follow, such as customer-reply")
         parser.add_argument(
