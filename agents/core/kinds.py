@@ -54,6 +54,7 @@ class RequestKind:
     done: str = ""  # what happened, once it did; "": what the person did
     it: str = "the request"
     did: Mapping[EscalationState, str] = field(default_factory=lambda: _DID)
+    words: Mapping[EscalationState, str] = field(default_factory=dict)  # of its state, if others
     opened: str = "Asked for approval{what}{case} ({reason})."
     grants: tuple[str, ...] = ()  # ready reasons for a yes
     refusals: tuple[str, ...] = ()  # and for a no
@@ -172,6 +173,7 @@ LETTER = RequestKind(
     reason="Reason",
     it="the email",
     did=_DID | {EscalationState.ADJUSTED: "edited {it} and approved it"},
+    words={EscalationState.ADJUSTED: "Edited"},
     opened="Asked for approval of an email{to} ({reason}).",
     done="The email was sent as the agent wrote it.",
     undone="The email was not sent.",
@@ -214,6 +216,7 @@ OUTPUT = RequestKind(
     reason="Reason",
     it="the draft",
     did=_DID | {EscalationState.ADJUSTED: "sent {it} back with instructions"},
+    words={EscalationState.ADJUSTED: "Sent back"},
     opened="Asked for approval of a draft{case}.",
     done="Approved. The run went on with this result.",
     undone="The result was not used.",
@@ -253,6 +256,7 @@ HAND_OVER = RequestKind(
         EscalationState.APPROVED: "took over {it}",
         EscalationState.REJECTED: "closed {it} without an answer",
     },
+    words={EscalationState.APPROVED: "Taken over", EscalationState.REJECTED: "Closed"},
     opened="Asked a person to take the case{of}: no specialist took it.",
     undone="Nobody took over the case.",
     expires="closed unanswered",
@@ -284,6 +288,7 @@ EFFECT_UNKNOWN = RequestKind(
         EscalationState.APPROVED: "confirmed that the action took effect",
         EscalationState.REJECTED: "answered that the action took no effect",
     },
+    words={EscalationState.APPROVED: "Confirmed", EscalationState.REJECTED: "Denied"},
     opened="Asked a person whether an action took effect: its answer was lost.",
     undone="Whether it happened is still not known.",
     expires="left unknown",

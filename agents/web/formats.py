@@ -15,7 +15,9 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from agents.core.former import CURRENCY
+from agents.core.kinds import kind_of
 from agents.core.money import PRICED_IN, format_money, format_sums
+from agents.core.states import EscalationState
 from agents.core.units import is_currency, unit_of, with_unit
 from agents.models import Escalation, KillSwitch, Scope, SwitchStage
 from agents.policies import RULES
@@ -84,8 +86,15 @@ def run_chip(state: str) -> SafeString:
 
 
 @register.simple_tag
-def escalation_chip(state: str) -> SafeString:
-    return _chip(*ESCALATION_ROLES[state])
+def escalation_chip(escalation: Escalation) -> SafeString:
+    return _chip(*standing_of(escalation))
+
+
+def standing_of(escalation: Escalation) -> tuple[str, str]:
+    """Return role and word of a request's state, in the words of its kind."""
+    role, word = ESCALATION_ROLES[escalation.state]
+    kind = kind_of(escalation.kind, escalation.action)
+    return role, kind.words.get(EscalationState(escalation.state), word)
 
 
 @register.simple_tag

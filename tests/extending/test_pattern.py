@@ -135,7 +135,7 @@ def test_it_has_a_page_and_a_command_without_another_line_of_code() -> None:
     call_command("run_pattern", "two_readers", goal=AGREED, subject=42, stdout=plain)
 
     assert "Two readers" in page
-    assert "Model asked for step “read”, first" in page
+    assert "Step “read”, first: model asked" in page
     assert "Say refund is due" in page
     assert "The readers differ: the first says yes" in page
     assert "Refund due: yes (decided by rita)." in page

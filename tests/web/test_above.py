@@ -40,7 +40,7 @@ def test_a_report_is_shown_with_what_is_missing() -> None:
     assert above["health"] == ("failed", "Unknown")
     assert above["failed"] == ["Inventory worker"]
     assert found["Inventory worker"].word == "Failed"
-    assert "tool denied" in found["Inventory worker"].told
+    assert "the policy does not allow" in found["Inventory worker"].told
     assert found["Payments worker"].word == "Answered"
     assert [attempt.role for attempt in found["Payments worker"].attempts] == ["failed", "approve"]
 

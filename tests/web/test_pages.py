@@ -483,7 +483,11 @@ def test_rita_takes_over_a_case_that_no_specialist_takes(scene: Scene) -> None:
     assert "rita took over the case." in words(
         rita.get(reverse("approval", args=[escalation.pk])).text
     )
-    assert "a case that no specialist takes" in rita.get(reverse("run", args=[run.pk])).text
+    shown = words(rita.get(reverse("run", args=[run.pk])).text)
+    assert "a case that no specialist takes" in shown
+    assert "rita: took over the case" in shown
+    assert "1 taken over by a person" in shown
+    assert "Take it yourself" not in shown
     auditor = client_of(scene.add("auditor", Role.AUDITOR))
     for address in (reverse("run", args=[run.pk]), reverse("runs"), reverse("case", args=[run.pk])):
         assert "No specialist took the case. rita took over the case." in auditor.get(address).text

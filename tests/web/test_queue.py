@@ -199,7 +199,8 @@ def test_a_filter_leaves_what_fits(scene: Scene) -> None:
         page = client.get(f"{reverse('approvals')}?{query}").text
         found = walk(scene, query) if numbers_in(page) else []
         assert sorted(found) == [every[place] for place in places], query
-        assert f"{len(found)} match" in words(page), query
+        matches = "1 request matches" if len(found) == 1 else f"{len(found)} requests match"
+        assert matches in words(page), query
     odd = words(client.get(f"{reverse('approvals')}?age=-1").text)
     assert "“Waiting at least” cannot be read. Clear the filter." in odd
     for option in ('transfer_money">Transfer money<', 'issue_refund">Issue refund<'):

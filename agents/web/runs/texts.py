@@ -13,7 +13,7 @@ from agents.sdk.desk import tool_title
 from agents.web.changes import reply_of
 from agents.web.formats import within_sentence
 from agents.web.outputs import fields_in_words, in_prose
-from agents.web.step_words import is_answer_of_run, phase_in_words, step_in_words
+from agents.web.step_words import is_answer_of_run, step_in_words
 
 
 def title_of(name: str, steps: Sequence[Step], action: Json) -> str:
@@ -21,12 +21,14 @@ def title_of(name: str, steps: Sequence[Step], action: Json) -> str:
     if steps[0].kind == "escalate" and (turn := kind_of(first["kind"], first["action"]).turn):
         return turn
     if not action:
+        where = step_in_words(name)
+        where = f"{where[:1].upper()}{where[1:]}"
         if first.get("role"):
-            return f"Model asked for {phase_in_words(steps[0].key.partition('#')[0])}"
+            return f"{where}: model asked"
         held = (first.get("action") or {}).get("name")  # put to a person without a review
         word = tool_title(str(first.get("tool") or held or "step"))
-        where = step_in_words(name)  # if it is one of several at once
-        return f"{where[:1].upper()}{where[1:]}: {within_sentence(word)}" if "/" in name else word
+        # One of several at once is told apart by its step.
+        return f"{where}: {within_sentence(word)}" if "/" in name else word
     kind = action.get("kind")
     if is_output_of_step(name, action):
         return f"Result of {step_in_words(name)}"
@@ -71,11 +73,20 @@ def summary_of(steps: Sequence[Step], action: Json, *, is_output: bool) -> str:
     if action and action.get("kind") in ("final", "brief"):
         stands = _reviewed_action(steps) or action
         return in_prose(stands.get("note", stands["answer"])) if is_output else stands["answer"]
-    held = [s.asked["review"]["deciding"]["sentence"] for s in steps if s.kind == "escalate"]
+    held = [step for step in steps if step.kind == "escalate"]
     if held and not action:  # put to a person without a review
-        return str(held[-1])
+        return _answer_to(held[-1])
     asks = [s for s in steps if s.kind == "ask" and s.reply]
     return in_prose(reply_of(asks[-1]).get("text", "")) if asks and not action else ""
+
+
+def _answer_to(held: Step) -> str:
+    """Return what a request asks of a person or, where it says what to do, what they did."""
+    kind = kind_of(held.asked["kind"], held.asked["action"])
+    if not held.reply or not kind.ends_run:
+        return str(held.asked["review"]["deciding"]["sentence"])
+    by, decision = reply_of(held)["by"], str(reply_of(held)["decision"])
+    return f"{by} {kind.what_was_done(decision)}." if by else kind.undone
 
 
 def _fields(reply: Json) -> str:

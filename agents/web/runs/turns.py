@@ -26,7 +26,7 @@ from agents.web.changes import (
     reply_of,
     stages,
 )
-from agents.web.formats import ESCALATION_ROLES, RULING_ROLES
+from agents.web.formats import RULING_ROLES, standing_of
 from agents.web.runs.texts import ignored_calls, is_output_of_step, note_of, summary_of, title_of
 from agents.web.runs.timeline import Bar, axis
 
@@ -211,7 +211,7 @@ def _turn(
         final=lead_in_words(action, ran or patch_of(escalation)),
         money=amount_of(action),
         writes=is_write(action),
-        said=unusable if role == "block" and not action else said,
+        said=unusable if unusable and role == "block" and not action else said,
         note="" if is_output else note_of(steps),
         ignored=ignored_calls(steps),
         role=role,
@@ -251,8 +251,8 @@ def _standing(
         return "block", "Stopped"  # a person said no; nothing failed
     if calls and (calls[-1].failed or (errors_fail and _reports_error(calls[-1]))):
         return "failed", "Failed"
-    if escalation and escalation.state in ESCALATION_ROLES:
-        return ESCALATION_ROLES[escalation.state]
+    if escalation:
+        return standing_of(escalation)
     if decision:
         return RULING_ROLES[decision]
     is_busy = any(step.ended_at is None for step in steps)

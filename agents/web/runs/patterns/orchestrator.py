@@ -8,6 +8,7 @@ from datetime import datetime
 
 from agents.core.requests import Json
 from agents.models import Step
+from agents.policies.ends import why_not
 from agents.sdk.desk import tool_title
 from agents.web.outputs import fields_in_words
 from agents.web.runs.timeline import Axis, Bar, axis
@@ -92,8 +93,8 @@ def _task(
     role, word = _standing(own)
     count = len(own)
     tried = f"{count} attempt{'' if count == 1 else 's'}" if count else "not begun"
-    why = own[-1].failed.partition(":")[0].replace("_", " ") if own and own[-1].failed else ""
-    earlier = [s.failed.partition(":")[0].replace("_", " ") for s in own[:-1] if s.failed]
+    why = why_not(own[-1].failed) if own else ""
+    earlier = [why_not(step.failed) for step in own[:-1] if step.failed]
     told = ", ".join(filter(None, (tried, why, f"first: {earlier[0]}" if earlier else "")))
     return Task(tool_title(task["worker"]), task["critical"], role, word, attempts, told)
 
