@@ -25,6 +25,7 @@ from agents.sdk.argument_words import in_words
 from agents.tools import TOOLS, argument_in_words, request_of
 from agents.web.formats import (
     desk_title,
+    duration,
     rule_title,
     spell_out,
     up_to,
@@ -226,9 +227,9 @@ def _escalation_assigned(told: EventSentence) -> str:
     elif to:
         what = f"Handed the request over to {to}" if told.actor else f"Passed on to {to}"
         if minutes := facts.get("silent_minutes"):
-            what += f", because nobody decided within {minutes} minutes"
+            what += f", because nobody decided within {duration(minutes * 60)}"
     elif minutes := facts.get("silent_minutes"):  # a tier of everybody, or of a team that is gone
-        what = f"Asked the next tier, because nobody decided within {minutes} minutes"
+        what = f"Asked the next tier, because nobody decided within {duration(minutes * 60)}"
     else:
         what = "Returned the request to everybody"
     if left := facts.get("left"):

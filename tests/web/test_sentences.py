@@ -79,3 +79,14 @@ def test_no_facts_are_too_odd_to_be_told(kind: str, facts: Any, monkeypatch: Any
     (line,) = tell_events([event])
 
     assert line.sentence
+
+
+def test_a_minute_of_silence_is_one(monkeypatch: Any) -> None:
+    monkeypatch.setattr("agents.web.sentences._context", lambda events: EventContext())
+    monkeypatch.setattr("agents.web.sentences.facts_of", lambda event: dict(event.facts.items()))
+    facts = {"team_name": "Leads", "team": "leads", "silent_minutes": 1}
+    event = Event(pk=1, kind="escalation.assigned", facts=facts, run=Run(), at="2026-11-21")
+
+    (line,) = tell_events([event])
+
+    assert "Passed on to the team Leads, because nobody decided within 1 min." in line.sentence
