@@ -42,6 +42,18 @@ def test_a_card_says_that_there_is_a_newer_policy(scene: Scene) -> None:
     )
 
 
+def test_nobody_is_offered_to_decide_once_the_time_is_over(scene: Scene) -> None:
+    escalation = waiting(scene)
+    assert "Reject, pay nothing" in words(page_of(scene, escalation))
+
+    over = timezone.now() - timedelta(hours=1)  # and no worker runs
+    Escalation.objects.filter(pk=escalation.pk).update(expires_at=over)
+    page = words(page_of(scene, escalation))
+
+    assert "The time to decide is over. The request is closed as soon as a worker runs." in page
+    assert "Reject, pay nothing" not in page
+
+
 def test_a_name_that_looks_like_another_is_marked(scene: Scene) -> None:
     escalation = waiting(scene)
     honest = page_of(scene, escalation)

@@ -97,6 +97,9 @@ class Card:
     followed_by: int | None  # the request that followed one that was sent back
 
 
+OVERDUE = "The time to decide is over. The request is closed as soon as a worker runs."
+
+
 @dataclass(frozen=True)
 class Around:
     """What a card and the rest of its page share, read once."""
@@ -120,6 +123,8 @@ def card(escalation: Escalation, user: User, around: Around, *, at: datetime) ->
     refusal = _refusal(escalation, user, part.role)
     if not refusal and stands.is_launcher:
         refusal = OWN
+    if is_open and escalation.frozen_at is None and escalation.expires_at <= at:
+        refusal = OVERDUE
     turn = turn_of(escalation.step.key)
     reviews = [
         step for step in steps if step.kind == "review" and step.reply and step.key.startswith(turn)

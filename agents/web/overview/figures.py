@@ -191,14 +191,14 @@ def _by_amount(
 
 
 def _exposures(workspaces: Sequence[Workspace], calls: Sequence[DayOfCalls]) -> list[Exposure]:
-    """Return what was paid today without a person, where a cap is in force."""
+    """Return what was paid today without a person, nearest to its cap first."""
     found = []
     for workspace in workspaces:
         for (desk, currency), cap in sorted(_caps(workspace).items()):
             mine = (workspace.pk, desk, currency)
             moved = sum(s.exposed_minor for s in calls if (s.workspace, s.desk, s.currency) == mine)
             found.append(Exposure(workspace.name, desk_title(desk), currency, moved, cap))
-    return found
+    return sorted(found, key=lambda one: -one.percent)
 
 
 def _tools(workspaces: Sequence[Workspace]) -> set[str]:
