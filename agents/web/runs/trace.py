@@ -21,6 +21,7 @@ from agents.core.money import PRICED_IN, format_money, format_sums
 from agents.core.requests import Json
 from agents.core.states import ENDED, EffectState, EscalationState, RunState
 from agents.core.units import with_unit
+from agents.engine.untold import untold_effects
 from agents.models import Effect, Escalation, Run, Step
 from agents.policies.ends import end_sentence
 from agents.systems import SYSTEMS
@@ -60,7 +61,7 @@ class Trace:
     result: Json
     waiting: Escalation | None
     moved: str  # "" for nothing
-    is_untold: bool  # the run is over and has paid without writing to anyone
+    is_untold: bool  # the run is over and has paid, and nobody was written to since
     asked: str  # the proposed payment; "" for none
     tokens: int
     cost: str
@@ -101,6 +102,7 @@ def trace(run: Run, *, at: datetime | None = None, before: int | None = None) ->
     notice = SYSTEMS[run.desk].notice if run.desk in SYSTEMS else None
     on_page = turns[: before - 1 if before and 1 < before <= len(turns) else None][-TURNS:]
     has_paid = any(notice and e.tool == notice.tool for e in done)
+    may_be_untold = has_paid and not any(map(_is_letter, effects.values()))
     return Trace(
         run=run,
         steps=steps,
@@ -112,7 +114,7 @@ def trace(run: Run, *, at: datetime | None = None, before: int | None = None) ->
         result=found,
         waiting=open_ones[0] if open_ones else None,
         moved=moved_sums(effects.values()) or _letters(effects.values()),
-        is_untold=has_paid and run.state in ENDED and not any(map(_is_letter, effects.values())),
+        is_untold=may_be_untold and run.state in ENDED and _is_untold(run),
         asked="" if run.is_emptied else _asked_text(asked, acts),  # its steps told that
         tokens=spent.tokens,
         cost=cost_of(steps),
@@ -149,6 +151,11 @@ def moved_sums(effects: Iterable[Effect]) -> str:
     done = _done_effects(effects)
     sums = format_sums((e.currency, e.amount_minor) for e in done if e.amount_minor)
     return sums or _calls(len(done))
+
+
+def _is_untold(run: Run) -> bool:
+    """Tell whether a run that wrote to nobody was not repeated by one that did."""
+    return untold_effects(since=run.created_at).filter(run=run).exists()
 
 
 def _done_effects(effects: Iterable[Effect]) -> list[Effect]:
