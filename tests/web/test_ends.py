@@ -109,9 +109,3 @@ def test_no_two_ends_to_choose_from_read_the_same() -> None:
 )
 def test_an_end_is_said_in_words(code: str, sentence: str) -> None:
     assert sentence in end_sentence(code)
-
-
-def test_no_two_ends_that_a_filter_offers_read_the_same() -> None:
-    sentences = [sentence for _, sentence in ends.known_ends()]
-
-    assert sentences == sorted(set(sentences))
