@@ -105,7 +105,10 @@ def note_of(notification: Notification) -> Note:
         if request.kind != ACTION.stored:
             told = _OF_QUESTION.get(Kind(kind), told)
         if kind == Kind.EXPIRED:
-            told = request_of(request.kind, request.action).expiry_words
+            of = request_of(request.kind, request.action)
+            told = of.expiry_words
+            if of.ends_run:  # why a person was asked says what to do, which is too late
+                lines[0] = of.undone
         if kind_of(request.kind, request.action).settles_call:
             told = _OF_LOST.get(Kind(kind), told)
         # By name: others may read it, and the request may have been handed over since.

@@ -502,6 +502,7 @@ def test_rita_takes_over_a_case_that_no_specialist_takes(scene: Scene) -> None:
         note_of(told).headline,
     ]
     assert ["Expired and closed unanswered" in words(page) for page in pages] == [True] * 3
+    assert note_of(told).lines[0] == "Nobody took over the case."
 
 
 def test_a_wrong_password_is_said_in_words(scene: Scene) -> None:
