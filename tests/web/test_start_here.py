@@ -12,10 +12,11 @@ from django.utils import timezone
 
 from agents import operations
 from agents.core.states import EscalationState
-from agents.models import Escalation, Role, Run
+from agents.models import Escalation, Role, Run, Workspace
 from tests.engine.scene import Scene, go
 from tests.web.test_pages import client_of
 from tests.web.verifying import verify_log
+from tests.web.words import words
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -55,6 +56,10 @@ def test_the_steps_are_led_through_and_then_gone(scene: Scene, demo: None) -> No
     assert become(client, "auditor") == 302
     verify_log(client)
     assert "Start here" not in client.get("/").content.decode()
+    # What it shows stays invented, and is marked on every page, at both widths.
+    assert words(client.get("/approvals/").text).count("auditor in Demo (demo data)") == 2
+    Workspace.objects.filter(pk=scene.workspace.pk).update(is_demo=False)
+    assert "demo data" not in client.get("/approvals/").text
 
 
 def test_who_decides_after_the_button_is_who_they_became(scene: Scene, demo: None) -> None:
