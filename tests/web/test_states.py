@@ -365,6 +365,47 @@ def check_money(one: Escalation, card: str) -> None:
         assert not done
 
 
+# What a headline may say of money; the amounts are compared with `amounts_of`.
+SAYS = {
+    "asks": r"(?:Awaiting (?:approval|a second person): )?(?:Refund|Pay) .*",
+    "nothing yet": "Nothing is carried out now|.* It has not been paid yet",
+    "never": "Nothing was paid on this request|.* approved, not carried out: .*",
+    "paid": r".* was paid to Anna",
+    "first": r"1 of 2: you approved .*",
+}
+OF_MONEY = re.compile(r"USD|[Pp]a(?:y|id)\b|[Rr]efund|carried out")
+
+
+def headline_of(card: str) -> list[str]:
+    """Return the sentences of a card's headline, those of each answer by itself."""
+    _, _, rest = card.partition('id="consequence"')
+    told = rest.partition("<h2")[2].partition(">")[2].partition("</h2>")[0]
+    parts = [words(part) for part in re.split(r'<span class="if-[^"]*">', told)]
+    return [one for part in parts for one in re.split(r"(?<!approved)\. ", part.removesuffix("."))]
+
+
+def check_headline(one: Escalation, card: str) -> None:
+    """Check every sentence about money of a headline; one that SAYS lacks is an error."""
+    done = Effect.objects.filter(escalation=one, state="done").first()
+    first = one.approval
+    is_open = one.state == EscalationState.OPEN
+    may_be = {
+        "asks": is_open,
+        "nothing yet": is_open or (fresh(one.run).state not in ENDED and not done),
+        "never": not done and not is_open,
+        "paid": bool(done),
+        "first": is_open and first is not None,
+    }
+    minor = {one.amount_minor, one.granted_minor, first.granted_minor if first else None}
+    amounts = {format_money(done.amount_minor or 0)} if done else set()
+    amounts |= {format_money(each) for each in minor if each is not None and not done}
+    for sentence in headline_of(card):
+        if one.kind == "action" and OF_MONEY.search(sentence):
+            fits = [name for name, form in SAYS.items() if re.fullmatch(form, sentence)]
+            assert any(may_be[name] for name in fits), sentence
+            assert set(re.findall(r"USD [\d,.]*\d", sentence)) <= amounts, sentence
+
+
 HOLDERS = {
     "open_one": dict.fromkeys(ROLES, "Unclaimed"),
     "claimed_by_ada": dict.fromkeys(ROLES, "ada has claimed it") | {"ada": "You have claimed it"},
@@ -471,6 +512,7 @@ def test_a_card_is_true_for_everybody(
         page = client.get(reverse("approval", args=[one.pk])).text
         assert card_in(page).count("<h2 ") == 1, name
         check_money(one, card_in(page))
+        check_headline(one, card_in(page))
         check_buttons(client, one, page)
         if state not in OTHERS:  # sharing does not depend on the kind of request
             check_sharing(client, one, state.__name__, name, page)
