@@ -139,10 +139,11 @@ def test_what_comes_live_is_told_in_the_viewers_zone(scene: Scene) -> None:
 
 
 @pytest.mark.slow
-def test_a_phone_reaches_kill_switches_policy_search_and_help(scene: Scene) -> None:
+@pytest.mark.parametrize("width", [390, 900])
+def test_a_phone_reaches_kill_switches_policy_search_and_help(scene: Scene, width: int) -> None:
     scene.add("ada", Role.ADMIN)
     with chromium() as browser, serve() as site:
-        page = open_page(browser, viewport={"width": 390, "height": 844})
+        page = open_page(browser, viewport={"width": width, "height": 844})
         sign_in(page, site, "ada")
         page.goto(site)
         for name, heading in (("Kill switches", "Kill switches"), ("Policy", "Policy")):
