@@ -113,7 +113,9 @@ def closings(runs: Iterable[Run]) -> dict[UUID, str]:
     """Return what a person did to end a run, as a sentence behind that of its end."""
     by_stored = {kind.stored: kind for kind in KINDS if kind.ends_run}
     found = Escalation.objects.filter(
-        run__in=[run for run in runs if run.stop_reason], kind__in=by_stored, state__in=DECIDED
+        run__in=[run for run in runs if run.state == RunState.STOPPED],
+        kind__in=by_stored,
+        state__in=DECIDED,
     )
     rows = found.values_list("run_id", "decided_by__username", "kind", "state")
     return {run: f" {by} {by_stored[kind].what_was_done(state)}." for run, by, kind, state in rows}
