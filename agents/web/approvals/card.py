@@ -343,9 +343,12 @@ def _decisions(escalation: Escalation) -> list[Escalation]:
     """Return earlier decisions about the same subject, newest first."""
     if not escalation.subject_key:
         return []
+    # Of the subject's runs, by their index. Others may not act on it, but in the reference profile.
     same = Escalation.objects.filter(
         workspace_id=escalation.workspace_id,
+        run__workspace=escalation.workspace_id,
         run__desk=escalation.run.desk,
+        run__subject_key=escalation.subject_key,
         subject_key=escalation.subject_key,
         decided_at__isnull=False,
     ).exclude(pk=escalation.pk)
