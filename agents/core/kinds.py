@@ -61,6 +61,7 @@ class RequestKind:
     changed: str = ""  # `done` where the person changed something; "": the same
     pending: str = ""  # allowed, and not carried out yet
     under_way: str = ""  # begun, and its outcome not known
+    awaits: str = "approval"
     expires: str = "rejected"  # what becomes of it once nobody answers in time
     lost: str = ""  # asks whether it happened, where its outcome was lost
     runs_tool: bool = False  # a yes starts a call, and is carried out or says why not
@@ -230,6 +231,7 @@ QUESTION = replace(
     stored="question",
     tag="question",
     asks="Answer a question about the step {step}",
+    awaits="a decision",
     opened="Asked a person a question about a draft.",
 )
 
@@ -238,6 +240,7 @@ HAND_OVER = RequestKind(
     stored="hand_over",
     tag="case",
     asks="Take over the case of {subject}",
+    awaits="a decision",
     note="The agent has not answered, and nothing is sent from here. The run ends either way.",
     answers=(
         Answer(
@@ -269,6 +272,7 @@ EFFECT_UNKNOWN = RequestKind(
     stored="effect_unknown",
     tag="unclear",
     asks="Did {tool} take effect?",
+    awaits="a decision",
     note="The call was made, and its answer was lost. Look it up before you answer.",
     answers=(
         Answer(

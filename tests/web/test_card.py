@@ -292,3 +292,12 @@ def test_a_card_says_who_the_customer_is(scene: Scene) -> None:
 
     assert "The customer Country US Tier enterprise" in page
     assert f"Paid in all USD 1,249.00 in 2 charges since {first:%-d %B %Y}" in page
+
+
+def test_what_is_no_approval_does_not_await_one(scene: Scene) -> None:
+    case = Escalation.objects.get(run=go(scene.launch_scenario("nobodys")))
+
+    seen = words(card_of("eve", case))
+
+    assert "Awaiting a decision: Take over the case of Anna" in seen
+    assert "Awaiting approval" not in seen
