@@ -14,7 +14,7 @@ from agents.core.workflow_checks import cap_of, fill_variables
 from agents.core.workflows import Agent, BadWorkflow, WorkflowStep
 from agents.patterns import Brief, Notes
 from agents.patterns.blocks import Blocked, blocks_of, expect_readable, is_by_person
-from agents.patterns.steps import Steps, answer_to, stop
+from agents.patterns.steps import Steps, answer_to, reports_error, stop
 from agents.patterns.supervisor import ProposalTurn, carry_out
 
 EXECUTE = "EXECUTE"
@@ -130,7 +130,8 @@ def _with_tools(work: Work) -> Steps[str]:
             block.put_to_agent(work.tools, limits)
             asked_for.discard(call)  # it was not made, and blocks have an end of their own
             continue
-        turn.close(work.done[call])
+        is_error = limits.reference.errors_fail and reports_error(work.done[call])
+        turn.close(work.done[call], failed=is_error)
     raise work.stop("max_steps", "no output within the turns it has", phase=EXECUTE)
 
 

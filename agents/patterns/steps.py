@@ -57,6 +57,13 @@ def block_reason(review: Json) -> str:
     return str(reason) if reason in _SAID_PLAINLY else f"supervisor_block:{reason}"
 
 
+def reports_error(seen: Json) -> bool:
+    """Tell whether a tool that was called answered with an error."""
+    if not isinstance(seen, dict):
+        return False
+    return bool(seen.get("error")) if "status" not in seen else seen["status"] == "error"
+
+
 def final_answer(action: Json) -> Json:
     """Return a run's final result: its answer, the agent's note and who approved that."""
     return {key: action[key] for key in ("answer", "note", "approved_by") if key in action}

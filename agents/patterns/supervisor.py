@@ -32,6 +32,7 @@ from agents.patterns.steps import (
     block_reason,
     final_answer,
     nonblank_text,
+    reports_error,
     stop,
 )
 
@@ -73,7 +74,7 @@ def supervisor(brief: Brief, notes: Notes) -> Flow:
                 raise row.with_all(notes.blocks)
             return final_answer(turn.action)
         row = None
-        turn.close(seen, failed=limits.reference.errors_fail and seen.get("status") == "error")
+        turn.close(seen, failed=limits.reference.errors_fail and reports_error(seen))
 
     if not limits.reference.finalize:
         raise Stop("max_steps")

@@ -61,8 +61,8 @@ def text_of(reviewed: Json) -> str:
 def run_unsupervised(course: StepRun) -> Steps[Json]:
     """Execute a step without a supervisor. Return the output as reviewed by policy."""
     output = yield from execute(course.work)
-    course.line(EXECUTE)
     reviewed, claim = yield from _review_output(course, output)
+    course.line(EXECUTE, ok=not claim)
     if claim:
         raise course.work.stop("answer_contradicts_ledger", claim, phase=EXECUTE)
     return reviewed

@@ -34,8 +34,13 @@ def workflow_of(**step: Any) -> dict[str, Any]:
     return {"name": "wf", "sequences": [{"name": "s", "steps": [{**whole, **step}]}]}
 
 
-def playing(answers: Answers, asked: list[Ask], said: list[str]) -> Callable[[str, Request], Any]:
-    """Return a world in which each role says its lines in turn and repeats the last."""
+def playing(
+    answers: Answers, asked: list[Ask], said: list[str], *, objection: str = "", seen: Any = None
+) -> Callable[[str, Request], Any]:
+    """Return a world in which each role says its lines in turn and repeats the last.
+
+    `objection` is the policy's to every output, `seen` what every tool answers.
+    """
 
     def perform(key: str, effect: Request) -> Any:
         match effect:
@@ -46,9 +51,12 @@ def playing(answers: Answers, asked: list[Ask], said: list[str]) -> Callable[[st
             case Review():
                 fine = {"decision": "approve", "allows": True, "action": effect.action}
                 ruling = dict.fromkeys(("verdict", "rule", "reason", "observed", "limit"))
+                if objection and effect.action["kind"] == "final":
+                    fine |= {"decision": "block", "allows": False}
+                    ruling |= {"observed": objection}
                 return {**fine, "key": key, "deciding": {**ruling, "sentence": "", "risk": 0}}
             case Use():
-                return {"status": "ok"}
+                return seen or {"status": "ok"}
             case Say():
                 said.append(effect.kind)
         return None
@@ -59,12 +67,21 @@ def playing(answers: Answers, asked: list[Ask], said: list[str]) -> Callable[[st
 class Play:
     """A workflow being driven in memory."""
 
-    def __init__(self, document: Any, limits: Any = LIMITS, **answers: list[str]) -> None:
+    def __init__(
+        self,
+        document: Any,
+        limits: Any = LIMITS,
+        *,
+        objection: str = "",
+        seen: Any = None,
+        **answers: list[str],
+    ) -> None:
         usual = {"committer": [COMMITTED], "executor": ["out"], "assessor": [MET]}
         self.asked: list[Ask] = []
         self.said: list[str] = []  # kinds of the recorded lines
         lines = {**usual, "judge": [CONTINUE], **answers}
-        self.world = MemoryWorld(playing(lines, self.asked, self.said))
+        known: dict[str, Any] = {"objection": objection, "seen": seen}
+        self.world = MemoryWorld(playing(lines, self.asked, self.said, **known))
         self.brief = Brief("goal", limits, specs(), workflow=document)
         self.notes = Notes()
 
@@ -102,6 +119,42 @@ def test_a_judge_that_is_never_content_ends_with_a_person() -> None:
     assert held.kind == "question"
     assert "say please" in held.action["question"]
     assert held.action["post"]["actual_output"] == "out"
+
+
+def test_no_judge_overrules_what_the_policy_says_of_an_output() -> None:
+    play = Play(workflow_of(), judge=[CONTINUE], objection="USD 5 was refunded")
+
+    assert play.go().outcome is None
+
+    [held] = play.world.waiting.values()
+    assert (held.kind, held.action["triggers"]) == ("output", ["ledger:USD 5 was refunded"])
+
+
+def test_an_output_that_the_policy_blocks_is_not_ok_where_nobody_judges_it() -> None:
+    play = Play(workflow_of(mode="unsupervised"), objection="USD 5 was refunded")
+
+    strand = play.go()
+
+    assert strand.outcome
+    assert strand.outcome.stopped == "answer_contradicts_ledger"
+    assert [(line["phase"], line["ok"]) for line in play.notes.trace] == [("EXECUTE", False)]
+
+
+ERRORS = [{"status": "error", "error": "mail_rejected"}, {"error": "context_not_found_for_user:9"}]
+
+
+@pytest.mark.parametrize("seen", [*ERRORS, {"status": "ok"}, {"user": {"id": 42}, "error": ""}])
+@pytest.mark.parametrize("pattern", ["workflow", "supervisor"])
+def test_a_call_that_reports_an_error_is_not_ok(pattern: str, seen: Any) -> None:
+    said = [json.dumps(SEND), FINAL]
+    play = Play(workflow_of(tools=["send_reply"]), seen=seen, executor=said, worker=said)
+    limits = replace(STRICT.of(pattern), proposable=("send_reply",))
+    play.brief = replace(play.brief, limits=limits)
+
+    asyncio.run(drive(PATTERNS[pattern](play.brief, play.notes), play.world))
+
+    [called] = [line for line in play.notes.trace if line.get("tool") == "send_reply"]
+    assert called["ok"] is (seen not in ERRORS)
 
 
 def test_a_correction_by_a_person_is_reviewed_like_the_first_time() -> None:

@@ -14,6 +14,7 @@ from agents.core.money import PRICED_IN
 from agents.core.requests import Json
 from agents.models import Effect, Escalation, Step
 from agents.patterns.blocks import UNREADABLE
+from agents.patterns.steps import reports_error
 from agents.tools import request_of
 from agents.web.changes import (
     ActionStage,
@@ -249,7 +250,7 @@ def _standing(
     calls = [step for step in steps if step.kind in ("ask", "use")]
     if calls and calls[-1].failed == "killed":
         return "block", "Stopped"  # a person said no; nothing failed
-    if calls and (calls[-1].failed or (errors_fail and _reports_error(calls[-1]))):
+    if calls and (calls[-1].failed or (errors_fail and _is_error(calls[-1]))):
         return "failed", "Failed"
     if escalation:
         return standing_of(escalation)
@@ -259,6 +260,5 @@ def _standing(
     return ("running", "Running") if is_busy else ("done", "Done")
 
 
-def _reports_error(call: Step) -> bool:
-    reply = call.reply
-    return call.kind == "use" and isinstance(reply, dict) and reply.get("status") == "error"
+def _is_error(call: Step) -> bool:
+    return call.kind == "use" and reports_error(call.reply)
