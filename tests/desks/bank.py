@@ -27,10 +27,10 @@ def bank_scene(**limits: Json) -> Scene:
     return replace(scene, workspace=type(scene.workspace).objects.get(pk=scene.workspace.pk))
 
 
-def launch(scene: Scene, number: int) -> Run:
+def launch(scene: Scene, number: int, **options: Any) -> Run:
     """Launch one of the bank's scenarios; the demo model knows no other goals."""
     scenario = DESKS["bank"].scenarios[number]
-    return scene.launch(scenario.goal, desk="bank", subject=scenario.subject)
+    return scene.launch(scenario.goal, desk="bank", subject=scenario.subject, **options)
 
 
 def decide(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from dataclasses import replace
+from datetime import timedelta
 from io import StringIO
 from typing import Any
 from unittest import mock
@@ -20,7 +21,8 @@ from agents import operations
 from agents.core.limits import BadPolicy, read_limits
 from agents.core.states import RunState
 from agents.desks.refunds.profiles import STRICT
-from agents.models import Effect, Escalation, Run, Workspace
+from agents.engine.desk_ledger import DeskLedger
+from agents.models import Effect, Escalation, Role, Run, Workspace
 from agents.sdk.desk import DESKS
 from agents.systems import SYSTEMS
 from agents.tools import TOOLS
@@ -70,6 +72,21 @@ def test_what_goes_out_in_a_day_without_a_person_has_a_cap(whose: str) -> None:
     assert reason(runs[2]) == "unattended_cap_of_the_day"
     decide(scene, runs[2])
     assert len(postings(go(runs[2]))) == 1
+
+
+def test_each_launcher_has_a_cap_and_all_of_a_workspace_have_one() -> None:
+    scene = bank_scene()
+    under(scene, EUR={"launcher_daily_minor": 50000, "workspace_daily_minor": 100000})
+    lena, noah = (scene.add(name, Role.OPERATOR) for name in ("lena", "noah"))
+
+    runs = [go(launch(scene, PAID_AT_ONCE, by=who)) for who in (scene.omar, lena, lena, noah)]
+
+    assert [len(postings(run)) for run in runs] == [1, 1, 0, 0]
+    held = [Escalation.objects.get(run=run).review["deciding"]["limit"] for run in runs[2:]]
+    assert held == [50000, 100000]
+    tomorrow = timezone.now() + timedelta(days=1)
+    ledger = DeskLedger(DESKS["bank"], runs[0], tomorrow, "transfer_money", {}, None, [])
+    assert ledger.unattended_today("EUR") == {"workspace": 0, "launcher": 0}
 
 
 def test_a_cap_counts_its_own_currency_only() -> None:

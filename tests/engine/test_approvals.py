@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -12,10 +13,14 @@ from django.utils import timezone
 
 from agents import operations
 from agents.core.states import EscalationState, RunState
+from agents.core.terms import Terms
+from agents.db.driver import fetch_now
 from agents.desks.refunds.models import Charge
 from agents.desks.refunds.profiles import STRICT
 from agents.engine import crashpoints
-from agents.models import Escalation, Run
+from agents.engine.facts import fetch_facts
+from agents.models import Escalation, Membership, Role, Run
+from agents.operations.own_limits import own_bounds
 from tests.engine.scene import (
     REFUND_500,
     Scene,
@@ -335,6 +340,43 @@ def test_what_goes_out_unattended_in_a_day_has_a_cap(scene: Scene, ada: User, ca
     assert asked.review["deciding"]["reason"] == "unattended_cap_of_the_day"
     approve(second, ada)
     assert go(second).stop_reason == "success"  # a person saw this one
+
+
+def test_each_launcher_has_a_cap_and_all_of_a_workspace_have_one(scene: Scene, ada: User) -> None:
+    under(scene, launcher_daily_minor=60000, workspace_daily_minor=120000)
+    lena, noah = (scene.add(name, Role.OPERATOR) for name in ("lena", "noah"))
+
+    runs = [go(scene.launch(REFUND_500, by=who)) for who in (scene.omar, lena, lena, noah)]
+
+    assert [payments(run) for run in runs] == [[50000], [50000], [], []]
+    deciding = [Escalation.objects.get(run=run).review["deciding"] for run in runs[2:]]
+    assert [(it["observed"], it["limit"]) for it in deciding] == [(100000, 60000), (150000, 120000)]
+
+
+def test_what_was_paid_and_granted_counts_in_its_day_and_window_only(
+    scene: Scene, ada: User
+) -> None:
+    under(scene, reviewer_daily_minor=150000)
+    first, second = go(scene.launch()), go(scene.launch())
+    approve(first, scene.rita, 70000)
+    go(scene.launch(REFUND_500))
+    held = Escalation.objects.get(run=second)
+    terms = Terms("42", Escalation.objects.get(run=first).resource, 120000, "USD")
+    rita = Membership.objects.get(user=scene.rita)
+    held.run.book_id = first.book_id
+
+    def left(days: int) -> tuple[int, ...]:
+        at = timezone.now() + timedelta(days=days)
+        steps = list(second.steps.all())
+        asked = (second, held.action, second.limits, steps)
+        facts, _ = fetch_now(fetch_facts, *asked, at=at, lock=False)
+        bounds = own_bounds(held, rita, terms, at=at)
+        sums = facts.unattended_today_minor, facts.unattended_by_launcher_minor
+        return (*sums, *(bound.most_minor for bound in bounds))
+
+    assert left(0) == (50000, 50000, 10000, 80000)
+    assert left(1) == (0, 0, 10000, 150000)
+    assert left(31) == (0, 0, 80000, 150000)
 
 
 def test_an_inbox_that_is_full_of_one_launcher_takes_no_more(scene: Scene, ada: User) -> None:
