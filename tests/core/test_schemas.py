@@ -44,6 +44,18 @@ def test_strict_output_takes_it(schema: Any) -> None:
             assert part["required"] == list(part["properties"])
 
 
+@pytest.mark.parametrize("name", sorted(tools.TOOLS))
+def test_every_number_and_list_of_a_tool_has_bounds(name: str) -> None:
+    schema = action_schema(tools.specs(), proposable=[name], bound={})
+    bounds = {"integer": "minimum", "number": "minimum", "array": "minItems"}
+
+    for part in parts(schema):
+        kinds = part.get("type", ())
+        for kind in [kinds] if isinstance(kinds, str) else kinds:
+            if (low := bounds.get(kind)) and "enum" not in part:
+                assert part[low] <= part[low.replace("min", "max")]
+
+
 def test_there_is_a_branch_for_each_tool_with_its_own_arguments() -> None:
     branches = {
         branch["properties"]["name"]["enum"][0]: branch["properties"]["args"]["properties"]

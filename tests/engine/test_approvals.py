@@ -369,7 +369,7 @@ def test_what_was_paid_and_granted_counts_in_its_day_and_window_only(
         at = timezone.now() + timedelta(days=days)
         steps = list(second.steps.all())
         asked = (second, held.action, second.limits, steps)
-        facts, _ = fetch_now(fetch_facts, *asked, at=at, lock=False)
+        facts: Any = fetch_now(fetch_facts, *asked, at=at, lock=False)[0]
         bounds = own_bounds(held, rita, terms, at=at)
         sums = facts.unattended_today_minor, facts.unattended_by_launcher_minor
         return (*sums, *(bound.most_minor for bound in bounds))

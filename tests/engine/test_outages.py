@@ -56,8 +56,9 @@ def test_an_outage_of_any_kind_ends_no_run(scene: Scene, fault: str) -> None:
 
 
 @pytest.mark.slow
-def test_an_hour_of_rests_ends_no_run_and_costs_it_nothing(scene: Scene) -> None:
-    with faulty_server(retry_after="3600", fault="429") as server:
+@pytest.mark.parametrize("fault", ["429", "500"])
+def test_an_hour_of_rests_ends_no_run_and_costs_it_nothing(scene: Scene, fault: str) -> None:
+    with faulty_server(retry_after="3600", fault=fault) as server:
         runs = [scene.launch(REFUND_500) for _ in range(2)]
         during = last_through(runs, moved=120)
         calls = len(server.calls)

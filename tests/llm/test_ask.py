@@ -14,6 +14,7 @@ from django.test import override_settings
 from agents import llm
 from agents.core.requests import Json
 from agents.llm.prompts import prompt
+from agents.llm.reply import read_reply
 from tests.conformance.replay_server import ReplayServer, Session
 from tests.llm.asking import KEY, QUESTION, ask_model, failure_of, load_script, send, serving
 
@@ -35,6 +36,15 @@ def test_an_answer_carries_text_model_tokens_and_cost(replay: ReplayServer) -> N
     assert answer == llm.ModelAnswer(
         "Hello", "gpt-4.1-mini-2025-04-14", 1000, 500, 1200, demo=False
     )
+
+
+def test_tool_calls_that_were_never_offered_are_kept_in_both_forms() -> None:
+    calls = {"tool_calls": [{"id": "1"}], "function_call": {"name": "issue_refund"}}
+    choice = {"message": {"content": "{}", **calls}, "finish_reason": "stop"}
+
+    found = read_reply(json.dumps({"choices": [choice]}).encode())
+
+    assert found.tool_calls == ('{"id": "1"}', '{"name": "issue_refund"}')
 
 
 def test_the_cost_of_an_unknown_model_is_unknown(replay: ReplayServer) -> None:

@@ -88,6 +88,7 @@ def test_only_who_seals_has_the_key_and_may_write_the_heads() -> None:
     volumes = {name: SERVICES[name].get("volumes", []) for name in OURS}
 
     assert keys == {"migrate": "none", "web": "none", "worker": GIVEN["OPSCONSOLE_AUDIT_KEY"]}
+    assert {environment(name)["OPSCONSOLE_HEADS_FILE"] for name in OURS} == {"/heads/heads.jsonl"}
     assert "heads:/heads" in volumes["worker"]
     assert "heads:/heads:ro" in volumes["web"]
     assert "heads:/heads" not in volumes["web"] + volumes["migrate"]

@@ -116,6 +116,16 @@ def test_a_step_that_asks_says_so() -> None:
     assert "May this draft be used?" in draft.rounds[0].question
 
 
+def test_a_judge_of_another_model_than_the_executor_is_not_called_the_same() -> None:
+    steps = steps_of("judge-asks")
+    same = rounds(steps, timezone.now())["one_model"]
+    for step in steps:
+        if step.kind == "ask" and step.asked["role"] == "judge":
+            step.model = "another"
+
+    assert (same, rounds(steps, timezone.now())["one_model"]) == ("demo", "")
+
+
 def test_a_trace_adds_up() -> None:
     run = ran("within-limit")
     found = trace(run)
