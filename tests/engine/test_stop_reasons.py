@@ -17,6 +17,7 @@ from agents.core.digest import sha256
 from agents.core.requests import Flow
 from agents.core.states import RunState
 from agents.desks.refunds.profiles import STRICT
+from agents.engine import simulation
 from agents.models import Run
 from agents.patterns import PATTERNS, Brief, Notes
 from agents.tools import TOOLS, Context
@@ -175,6 +176,21 @@ def test_time_that_is_up_does_not_keep_a_paid_customer_from_being_told(
 
     assert run.stop_reason == "max_seconds"
     assert (payments(run), mails(run)) == ([50000], told)
+
+
+@pytest.mark.parametrize(
+    "key", ["within-limit", "rerouted", "morning-report", "reoriented", "capped"]
+)
+def test_every_pattern_has_time_for_a_model_that_takes_a_minute_a_call(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    monkeypatch.setattr(simulation, "pause_before", lambda run, role: 60.0)
+
+    run = go(scene.launch_scenario(key))
+
+    assert run.stop_reason == "success"
+    asked = run.steps.filter(kind="ask")
+    assert all(step.seconds >= 60 for step in asked)
 
 
 def test_steps_are_a_budget_and_running_out_is_no_success(
