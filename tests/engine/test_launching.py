@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 from django.contrib.auth.models import User
 from django.urls import reverse
+from django.utils import timezone
 
 from agents import operations
-from agents.desks.refunds.profiles import STRICT
+from agents.desks.refunds.profiles import REFERENCE, STRICT
 from agents.models import PolicyVersion, Role, Run
 from tests.engine.scene import Scene, go
 from tests.web.test_pages import client_of
@@ -51,6 +52,14 @@ def test_an_admin_does_and_it_is_on_record(scene: Scene) -> None:
     facts = run.events.get(kind="run.queued").facts
     assert run.policy == before
     assert (facts["policy"], facts["published"]) == (before.number, before.number + 1)
+
+
+def test_nobody_launches_under_a_recorded_cases_version_from_the_form(scene: Scene) -> None:
+    at, ada = timezone.now(), scene.add("ada", Role.ADMIN)
+    replay = operations.policy_version(scene.workspace, REFERENCE, at=at, is_replay=True)
+
+    assert [send(user, replay) for user in (scene.omar, ada)] == [422, 422]
+    assert not Run.objects.exists()
 
 
 def test_a_form_that_was_open_for_long_follows_the_policy_of_now(scene: Scene) -> None:

@@ -128,6 +128,24 @@ def test_a_service_runs_a_command_that_exists_in_the_image(name: str) -> None:
         assert command[0] in DOCKERFILE
 
 
+def test_serve_takes_the_python_of_a_plain_venv(tmp_path: Path) -> None:
+    """Nobody has activated it, and `python` is on no path of a service."""
+    script, python = tmp_path / "scripts/serve", tmp_path / ".venv/bin/python"
+    for place in (script, python):
+        place.parent.mkdir(parents=True)
+    shutil.copy(ROOT / "scripts/serve", script)
+    python.write_text('#!/bin/sh\necho "$(umask) $*"\n')
+    python.chmod(0o700)
+    env = {"PATH": "/usr/bin:/bin"}
+
+    done = subprocess.run([script], cwd="/", env=env, capture_output=True, text=True, check=True)
+
+    assert done.stdout.splitlines() == [
+        "0077 manage.py collectstatic --no-input --verbosity 0",
+        "0077 manage.py serve --host 0.0.0.0",
+    ]
+
+
 def test_the_healthcheck_is_in_the_image_too() -> None:
     _, program, path = SERVICES["web"]["healthcheck"]["test"]
 
