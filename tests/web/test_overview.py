@@ -136,6 +136,22 @@ def test_what_failed_or_is_unknown_needs_somebody(scene: Scene) -> None:
     }
 
 
+@pytest.mark.breaks("I9")
+def test_that_more_needs_attention_than_is_listed_is_said(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Effect.objects.filter(run=go(scene.launch(REFUND_500))).update(state="unknown")  # two calls
+    found = []
+
+    for most in (2, 1):
+        monkeypatch.setattr("agents.web.overview.attention.MOST", most)
+        page = words(client_of(scene.eve).get(reverse("home")).text)
+        listed = page.count("nobody can tell whether it took effect")
+        found.append((listed, "Only the newest are listed" in page))
+
+    assert found == [(2, False), (1, True)]
+
+
 def test_where_nothing_ever_ran_the_first_step_is_named(scene: Scene) -> None:
     omar, rita = (words(client_of(who).get("/").text) for who in (scene.omar, scene.rita))
 

@@ -59,8 +59,8 @@ class Attention:
         return f"{untold}, because {why}; run it again or write to them"
 
 
-def attention(workspaces: Sequence[int], *, since: datetime) -> list[Attention]:
-    """Return the newest cases of some workspaces, in two queries.
+def attention(workspaces: Sequence[int], *, since: datetime) -> tuple[list[Attention], bool]:
+    """Return the newest cases of some workspaces, and whether there are more, in two queries.
 
     Payments without notice count if they were made after `since`.
     """
@@ -83,7 +83,7 @@ def attention(workspaces: Sequence[int], *, since: datetime) -> list[Attention]:
         *("run_id", "pk", "decided_at", Coalesce("granted_minor", "amount_minor"), "currency"),
         *("run__subject_label", "not_carried_out", "decided_by__username"),
     )
-    rows = list(failed.union(unknown, not_carried_out, all=True).order_by("-over_at")[:MOST])
+    rows = list(failed.union(unknown, not_carried_out, all=True).order_by("-over_at")[: MOST + 1])
     # A separate query in its index's order: in the union PostgreSQL would read every ended run.
     untold = untold_effects(since=since).filter(run__workspace__in=workspaces)
     why = Case(When(failed_letter(), then=Value(EMAIL_FAILED)), default="run__stop_reason")
@@ -91,9 +91,9 @@ def attention(workspaces: Sequence[int], *, since: datetime) -> list[Attention]:
         Value("untold", CharField()),
         *("run_id", NO_KEY, "settled_at", "amount_minor", "currency", "run__subject_label"),
         *(why, NO_NAME),
-    )[:MOST]
+    )[: MOST + 1]
     newest = sorted((Attention(*row) for row in rows), key=_age)
-    return newest[:MOST]
+    return newest[:MOST], len(newest) > MOST
 
 
 def _age(one: Attention) -> float:

@@ -99,6 +99,7 @@ class Overview:
     by_outcome: Chart
     by_amount: Sequence[Chart]  # one for each currency
     attention: Sequence[Attention]
+    is_more: bool  # that needs attention than is listed
     exposures: Sequence[Exposure]
     system: SystemStatus
 
@@ -127,6 +128,7 @@ def overview(user: User, *, at: datetime) -> Overview:
     decided = [s for s in requests if s.state in WORDS]  # a sent-back request goes on
     lengths = _seconds_to_decide(keys)
     today = dates[-1]
+    cases, is_more = attention(keys, since=at - timedelta(days=DAYS))
     rows = soonest(keys, SOONEST, at=at)
     first = rows[0].escalation if rows and rows[0].escalation.frozen_at is None else None
     return Overview(
@@ -144,7 +146,8 @@ def overview(user: User, *, at: datetime) -> Overview:
         withheld_sums=_sums((s.currency, s.withheld_minor) for s in decided if s.day == today),
         by_outcome=outcomes,
         by_amount=_by_amount(requests, calls, dates),
-        attention=attention(keys, since=at - timedelta(days=DAYS)),
+        attention=cases,
+        is_more=is_more,
         exposures=_exposures(workspaces, calls),
         system=system(parts),
     )
