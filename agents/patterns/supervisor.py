@@ -70,8 +70,10 @@ def supervisor(brief: Brief, notes: Notes) -> Flow:
         except NoReply as end:
             raise (row.end_without(end) if row else end) from None
         if turn.action["kind"] == "final":
-            if row and is_undone(row, brief):
-                raise row.with_all(notes.blocks)
+            undone = row if row and is_undone(row, brief) else None
+            turn.close({"status": "final"}, failed=undone is not None)
+            if undone:
+                raise undone.with_all(notes.blocks)
             return final_answer(turn.action)
         row = None
         turn.close(seen, failed=limits.reference.errors_fail and reports_error(seen))
@@ -219,7 +221,6 @@ def carry_out(turn: ProposalTurn) -> Steps[Json]:
         allowed_by = yield from clear_action(turn)
         action = turn.action
         if action["kind"] == "final":
-            turn.close({"status": "final"})
             return None
         try:
             return (yield Use(f"{turn.step}/execute", action["name"], action["args"], allowed_by))

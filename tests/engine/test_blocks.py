@@ -82,6 +82,7 @@ def test_who_only_says_done_after_a_block_has_done_nothing(
 
     assert (run.state, run.stop_reason) == ("stopped", "supervisor_block:subject_mismatch")
     assert payments(run) == []
+    assert [line["ok"] for line in results.result(run)["trace"]] == [True, False, False]
 
 
 def test_what_cannot_be_read_is_a_block_too(scene: Scene, play: Callable[..., Run]) -> None:
