@@ -60,7 +60,7 @@ async def ask(key: str, request: Ask, journal: Journal, limits: Limits) -> Reply
             else:
                 reason = await _retry_or_reason(step, error, journal, limits)
             if reason:
-                return journal.finish(step, Reply(failed=reason))
+                return journal.finish(step, Reply(failed=reason), **_ignored(error.ignored))
             leave = await permit_to_ask()
             continue
         step.tokens_lost -= reserve
@@ -70,11 +70,14 @@ async def ask(key: str, request: Ask, journal: Journal, limits: Limits) -> Reply
         model, text, *tool_calls = redact([answer.model, answer.text, *answer.tool_calls], limits)
         step.model = model[:MAX_MODEL]
         said: Json = {"text": text, "demo": answer.demo}
-        facts: Json = {}
         if tool_calls:
             said |= {"tool_calls": [call[:MAX_CALL] for call in tool_calls]}
-            facts |= {"ignored_tool_calls": len(tool_calls)}
-        return journal.finish(step, Reply(said), **facts)
+        return journal.finish(step, Reply(said), **_ignored(answer.ignored))
+
+
+def _ignored(calls: int) -> dict[str, Json]:
+    """Return the fact that a model sent tool calls, which nobody had offered it."""
+    return {"ignored_tool_calls": calls} if calls else {}
 
 
 def _question(request: Ask, model: str) -> llm.Question:

@@ -99,7 +99,8 @@ def _answer(body: bytes, request: dict[str, Json], *, demo: bool) -> ModelAnswer
         cost = cost_micro_usd(model, tokens_in=tokens_in, tokens_out=tokens_out)
     is_strict = request.get("response_format", {}).get("type") == "json_schema"
     text = unpack(reply.text) if is_strict else reply.text
-    return ModelAnswer(text, model, tokens_in, tokens_out, cost, demo, reply.tool_calls)
+    calls = reply.tool_calls, reply.ignored
+    return ModelAnswer(text, model, tokens_in, tokens_out, cost, demo, *calls)
 
 
 def tokens_in_text(characters: int) -> int:

@@ -30,7 +30,8 @@ class ModelAnswer:
     tokens_out: int
     cost_micro_usd: int | None  # None: not known
     demo: bool
-    tool_calls: tuple[str, ...] = ()  # sent unasked, and ignored
+    tool_calls: tuple[str, ...] = ()  # the first of those sent unasked, and ignored
+    ignored: int = 0  # how many were
 
 
 class ModelFailed(Exception):
@@ -50,12 +51,14 @@ class ModelFailed(Exception):
         retry: bool = False,
         retry_after: float | None = None,
         outage: bool = False,
+        ignored: int = 0,
     ) -> None:
         super().__init__(message)
         self.reason = reason
         self.retry = retry
         self.retry_after = retry_after
         self.outage = outage
+        self.ignored = ignored  # tool calls beside the answer
 
     @property
     def is_suspect(self) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from agents.core.requests import Json
@@ -24,7 +23,8 @@ class Completion:
     text: str
     model: str  # "" if the server does not say
     tokens: tuple[int, int] | None  # in and out; None if the server does not say
-    tool_calls: tuple[str, ...] = ()  # that the message holds unasked, as JSON
+    tool_calls: tuple[str, ...] = ()  # the first that the message holds unasked, as JSON
+    ignored: int = 0  # how many it holds
 
 
 def read_reply(body: bytes) -> Completion:
@@ -37,22 +37,24 @@ def read_reply(body: bytes) -> Completion:
     text = message.get("content")
     if not isinstance(text, str | None):
         raise bad_response("The model's message is not text.")
-    _check_finished(choice, refused=bool(message.get("refusal")) and not text)
+    calls = _calls(message)
+    is_refused = bool(message.get("refusal")) and not text
+    _check_finished(choice, refused=is_refused, ignored=len(calls))
     model = _of(completion, "model")
     return Completion(
         text=_storable(text or ""),
         model=_storable(model) if isinstance(model, str) else "",
         tokens=_tokens(_of(completion, "usage")),
-        tool_calls=tuple(_calls(message)),
+        tool_calls=tuple(_storable(json.dumps(c, ensure_ascii=False)) for c in calls[:MAX_CALLS]),
+        ignored=len(calls),
     )
 
 
-def _calls(message: Json) -> Iterator[str]:
-    """Yield the native tool calls in a message, which are only kept, as none was offered."""
+def _calls(message: Json) -> list[Json]:
+    """Return the native tool calls in a message, which are only kept, as none was offered."""
     calls = message.get("tool_calls")
     found = [*(calls if isinstance(calls, list) else [calls]), message.get("function_call")]
-    for call in [call for call in found if call][:MAX_CALLS]:
-        yield _storable(json.dumps(call, ensure_ascii=False))
+    return [call for call in found if call]
 
 
 def _parse(body: bytes) -> Json:
@@ -74,18 +76,20 @@ def _first(choices: Json) -> Json:
     return choices[0]
 
 
-def _check_finished(choice: Json, *, refused: bool) -> None:
+def _check_finished(choice: Json, *, refused: bool, ignored: int) -> None:
     """Raise ModelFailed if the model stopped before it was done.
 
     The beginning of a truncated answer may parse and yet say the opposite of the whole.
     """
     finish = _of(choice, "finish_reason")
     if finish == "length":
-        raise ModelFailed("llm_truncated", "The model's answer was cut off at its length limit.")
+        told = "The model's answer was cut off at its length limit."
+        raise ModelFailed("llm_truncated", told, ignored=ignored)
     if finish == "content_filter":
-        raise ModelFailed("llm_refused", "A content filter withheld the model's answer.")
+        told = "A content filter withheld the model's answer."
+        raise ModelFailed("llm_refused", told, ignored=ignored)
     if refused:
-        raise ModelFailed("llm_refused", "The model refused to answer.")
+        raise ModelFailed("llm_refused", "The model refused to answer.", ignored=ignored)
 
 
 def _tokens(usage: Json) -> tuple[int, int] | None:

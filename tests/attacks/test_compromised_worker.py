@@ -119,7 +119,8 @@ def test_a_tool_call_beside_an_answer_is_on_record_and_nothing_more(
     server: ReplayServer, tmp_path: Path
 ) -> None:
     call = {"function": {"name": "issue_refund", "arguments": '{"user_id": 42, "key": "sk-x"}'}}
-    smuggled: Any = {"text": context(), "tool_calls": [{"id": "1", "type": "function", **call}]}
+    one = {"id": "1", "type": "function", **call}
+    smuggled: Any = {"text": context(), "tool_calls": [one] * 7}
 
     run = attack(server, tmp_path, [smuggled, final("Done.")])
 
@@ -127,9 +128,21 @@ def test_a_tool_call_beside_an_answer_is_on_record_and_nothing_more(
     asked = run.steps.get(key="1/propose")
     assert "issue_refund" in (asked.reply or {})["tool_calls"][0]
     told = Event.objects.get(run=run, kind="step.done", facts__key="1/propose")
-    assert told.facts["ignored_tool_calls"] == 1
+    assert told.facts["ignored_tool_calls"] == 7
     shown = trace(run).turns[0]
     assert "issue_refund" in shown.ignored[0]
+
+
+def test_a_tool_call_beside_an_answer_that_was_cut_off_is_on_record_too(
+    server: ReplayServer, tmp_path: Path
+) -> None:
+    cut: Any = {"text": "{", "tool_calls": [{"id": "1"}], "finish_reason": "length"}
+
+    run = attack(server, tmp_path, [cut, context(), final("Done.")])
+
+    assert run.stop_reason == "success"
+    told = Event.objects.filter(run=run, facts__ignored_tool_calls=1)
+    assert [event.facts["key"] for event in told] == ["1/propose"]
 
 
 @pytest.mark.parametrize("last", [final("Done."), "not JSON"])
