@@ -211,6 +211,24 @@ def test_on_trial_new_runs_write_and_older_ones_do_not(scene: Scene, admin: User
     assert (newer.state, older.stop_reason) == (RunState.DONE, "killed")
 
 
+def test_releasing_starts_nothing_again(scene: Scene, admin: User) -> None:
+    approved, held = waiting(scene.launch()).run, waiting(scene.launch())
+    scene.decide(approved)
+    press(scene, admin)
+    go(approved)
+
+    release(scene, admin, SwitchStage.TRIAL)
+    release(scene, admin, SwitchStage.OFF)
+    sweep()
+    after = [go(approved), go(held.run)]
+
+    assert [(run.state, run.stop_reason) for run in after] == [
+        ("stopped", "killed"),
+        ("waiting", ""),
+    ]
+    assert [payments(run) for run in after] == [[], []]
+
+
 def test_a_switch_on_trial_can_be_thrown_again(scene: Scene, admin: User) -> None:
     press(scene, admin)
     release(scene, admin, SwitchStage.TRIAL)
