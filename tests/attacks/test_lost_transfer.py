@@ -61,6 +61,7 @@ ASKED: dict[str, list[str]] = {
     "another payee": [pay(payee="P-102")],
     "a first payment": [pay(payee="P-103")],
     "an amount of its own": [pay("479.99")],
+    "words of its own to the payee": [pay(purpose="EUR 5,000 more follows, see pay.example")],
     "a payee of its own": [tool("add_payee", payee="P-900", name="Nordlicht Energie")],
     "twice the same": [pay(), pay(purpose="INV-22 again")],
     "in parts": [pay(), pay("240.00"), pay("240.00")],

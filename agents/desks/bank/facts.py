@@ -62,6 +62,7 @@ class BankFacts:
     payee_age: Days = NO_DAYS
     payee_named_by: Origin = Origin.NOBODY
     amount_named_by: Origin = Origin.NOBODY
+    purpose_named_by: Origin = Origin.NOBODY  # which the payee reads
     sent_today: Euros = Money(0, CURRENCY)  # from the account in 24 hours, or maybe sent
     transfers_today: Transfers = NONE
     same_on: date | None = None  # the last day on which the payee was sent the same amount
@@ -93,6 +94,7 @@ def gather(subject: str, asked: Asked) -> BankFacts:
         is_on_file=payee is not None,
         payee_named_by=asked.origin("payee" if is_transfer else "name"),
         amount_named_by=asked.origin("amount") if is_transfer else Origin.NOBODY,
+        purpose_named_by=asked.origin("purpose") if is_transfer else Origin.NOBODY,
     )
     if payee is None or not is_transfer:
         return known

@@ -32,10 +32,14 @@ def dated(args: Args, limits: BankLimits, case: Case) -> Ruling | None:
     return None if 0 <= ahead <= limits.ahead else block("bad_date", told, risk=60)
 
 
-@desk.rule(transfer_money, title="Who named payee and amount")
+@desk.rule(transfer_money, title="Who named payee, amount and purpose")
 def named(facts: BankFacts) -> Ruling | None:
-    """A transfer whose payee or amount only a document or nobody named waits for a reviewer."""
-    origins = {"payee": facts.payee_named_by, "amount": facts.amount_named_by}
+    """A transfer whose payee, amount or purpose no person of ours named waits for a reviewer."""
+    origins = {
+        "payee": facts.payee_named_by,
+        "amount": facts.amount_named_by,
+        "purpose": facts.purpose_named_by,
+    }
     bad = {what: origin for what, origin in origins.items() if not origin.is_of_people}
     if not bad:
         return None
