@@ -17,6 +17,7 @@ from agents.core.former import FIRST_DESK
 from agents.core.replay import Diverged, Strand
 from agents.core.requests import Json
 from agents.core.states import ENDED, RunState
+from agents.core.touch import Touch
 from agents.db.compiled import CompiledSelect, Param
 from agents.engine import breaker, lease, simulation
 from agents.engine.approvals import close_approvals
@@ -122,13 +123,15 @@ def _claim(run_id: UUID) -> Journal | None:
 def brief_of(run: Run) -> patterns.Brief:
     """Return the brief with which a run was launched. Raises BadPolicy."""
     extra = run.simulation.get("tool_arg_types", {})
-    known = {name: tool.spec for name, tool in simulation.registry(run).items()}
+    found = simulation.registry(run)
+    known = {name: tool.spec for name, tool in found.items()}
     limits = run.limits
     declared, inputs = run.workflow.get("document"), run.workflow.get("inputs", {})
     return patterns.Brief(
         goal=run.goal,
         limits=limits,
         specs={**tools.specs(), **known, **extra},
+        reads={name for name, tool in found.items() if tool.touch is Touch.READ},
         bound=SYSTEMS[run.desk].bound_arguments(run),
         more_tools=tools.usage_of(limits.proposable),
         question_version=run.question_version,

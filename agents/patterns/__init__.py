@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -32,6 +32,7 @@ class Brief:
     bound: Mapping[str, Json] = field(default_factory=dict)  # arguments of one value only
     more_tools: Mapping[str, str] = field(default_factory=dict)  # how to use what no prompt knows
     question_version: int = QUESTION_VERSION  # pinned: in a run of an older one, ask as it did
+    reads: Collection[str] = ()  # the tools that change nothing
     in_model_units: bool = True  # in ``_usd``: at the first desk, and before version 2 at any
 
     def as_models_see(self, value: Json) -> Json:

@@ -56,6 +56,7 @@ def supervisor(brief: Brief, notes: Notes) -> Flow:
     limits = brief.limits
     guide = guidance(brief)
     row: Blocked | None = None  # the first block since something was last carried out
+    undone: Blocked | None = None  # the first of these that an answer cannot replace
     for step in range(1, limits.max_steps + 1):
         asked = Ask(f"{step}/propose", "worker", situation(brief, notes), guide=guide)
         try:
@@ -66,16 +67,16 @@ def supervisor(brief: Brief, notes: Notes) -> Flow:
             seen = yield from carry_out(turn)
         except Blocked as block:
             row = block.put_to_agent(notes, limits, row=row)
+            undone = undone or (block if is_undone(block, brief, notes) else None)
             continue
         except NoReply as end:
             raise (row.end_without(end) if row else end) from None
         if turn.action["kind"] == "final":
-            undone = row if row and is_undone(row, brief) else None
             turn.close({"status": "final"}, failed=undone is not None)
             if undone:
                 raise undone.with_all(notes.blocks)
             return final_answer(turn.action)
-        row = None
+        row = undone = None
         turn.close(seen, failed=limits.reference.errors_fail and reports_error(seen))
 
     if not limits.reference.finalize:
@@ -83,13 +84,19 @@ def supervisor(brief: Brief, notes: Notes) -> Flow:
     return (yield from closing_answer(brief, notes))
 
 
-def is_undone(block: Blocked, brief: Brief) -> bool:
+def is_undone(block: Blocked, brief: Brief, notes: Notes) -> bool:
     """Tell whether a block prevented a call that an answer cannot replace.
 
-    For an unreadable reply: whether it names a tool that takes an amount of money.
+    A look can be replaced, and so can a call that was made before. For an unreadable reply: whether
+    it names a tool that takes an amount of money.
     """
     if "action" in block.details:
-        return bool(block.details["action"]["kind"] == "tool")
+        action = block.details["action"]
+        is_call = action["kind"] == "tool" and action["name"] not in brief.reads
+        return is_call and not any(
+            past["action"] == action and not reports_error(past["observation"])
+            for past in notes.history
+        )
     said = str(block.details.get("raw_action"))
     of_money = [tool for tool in brief.limits.proposable if _pays(brief.specs.get(tool, {}))]
     return any(tool in said for tool in of_money)

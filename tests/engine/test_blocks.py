@@ -130,6 +130,28 @@ def test_who_slips_once_all_is_done_has_done_it(scene: Scene, play: Callable[...
     assert (run.stop_reason, payments(run), mails(run)) == ("success", [50000], [50000])
 
 
+def test_who_repeats_what_was_done_has_done_it(scene: Scene, play: Callable[..., Run]) -> None:
+    run = play(scene, CONTEXT, REFUND, MAIL, MAIL, FINAL)
+
+    assert (run.stop_reason, payments(run), mails(run)) == ("success", [50000], [50000])
+    assert [block["rule"] for block in questions(run)[-1]["blocked"]] == ["mail.from_ledger"]
+
+
+def test_a_look_that_is_blocked_costs_no_answer(scene: Scene, play: Callable[..., Run]) -> None:
+    run = play(scene, CONTEXT, tool("get_refund_context", user_id=7), FINAL)
+
+    assert run.stop_reason == "success"
+    assert results.result(run)["answer"] == "No money was moved."
+
+
+def test_a_slip_before_a_block_hides_no_call_that_was_not_made(
+    scene: Scene, play: Callable[..., Run]
+) -> None:
+    run = play(scene, CONTEXT, REFUND, MAIL, "Sure!", STRANGER, FINAL)
+
+    assert run.stop_reason == "supervisor_block:subject_mismatch"
+
+
 def test_who_proposed_something_odd_and_says_done_has_done_nothing(
     scene: Scene, play: Callable[..., Run]
 ) -> None:
