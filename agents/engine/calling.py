@@ -74,12 +74,13 @@ async def _call_once(
     """Call the tool within its deadline, and judge its result; None: call it again."""
     fault = simulation.fault_for(journal.run, tool.name, nth=context.nth)
     call = ToolCall(tool, context, args, journal.run)
-    has_ended = False
+    seconds, has_ended = _seconds_for(tool, context.limits, journal), False
     crashpoint("gateway.before_call")
     try:
-        async with asyncio.timeout(_seconds_for(tool, context.limits, journal)):
+        async with asyncio.timeout(seconds) as limit:
+            real = partial(call.result, limit, seconds)
             try:
-                result = await (simulation.happen(fault, call.result) if fault else call.result())
+                result = await (simulation.happen(fault, real) if fault else real())
             except TimeoutError:
                 has_ended = True
                 raise
@@ -89,6 +90,8 @@ async def _call_once(
         if has_ended:
             return await _settle_failure(tool, context, f"tool_error:{tool.name}")
         call.give_up()
+        if call.never_began:
+            return CallOutcome(EffectState.REFUSED, Reply(failed=f"tool_timeout:{tool.name}"))
         if tool.writes and not fault:
             return UNKNOWN
         return await _settle_failure(tool, context, f"tool_timeout:{tool.name}")

@@ -7,6 +7,7 @@ import inspect
 import json
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import Lock
 
@@ -21,6 +22,7 @@ from agents.models import Run
 from agents.tools import Context, Tool
 
 LATE = "call.late"
+QUEUE_SECONDS = 60.0  # for which a call waits for a thread while other calls have them all
 LONGEST = 2000  # characters of a late reply that are kept
 
 
@@ -32,18 +34,31 @@ class ToolCall:
     context: Context
     args: Json
     run: Run
+    never_began: bool = False  # no thread had been free for it, and none will take it now
     _lock: Lock = field(default_factory=Lock)
     _given_up: bool = False
 
-    async def result(self) -> Json:
-        """Return what the tool returns."""
+    async def result(self, limit: asyncio.Timeout, seconds: float) -> Json:
+        """Return what the tool returns, within `seconds` from when a thread takes the call."""
         if inspect.iscoroutinefunction(self.tool.call):
             return await self.tool.call(self.context, **self.args)
-        reply = TOOL_THREADS.submit(self._in_thread)
+        loop = asyncio.get_running_loop()
+
+        def begin() -> None:
+            with suppress(RuntimeError):  # it was given up just now
+                limit.reschedule(loop.time() + seconds)
+
+        def work() -> Json:
+            loop.call_soon_threadsafe(begin)
+            return self._in_thread()
+
+        limit.reschedule(loop.time() + QUEUE_SECONDS)
+        reply = TOOL_THREADS.submit(work)
         try:
             return await asyncio.wrap_future(reply)
         except asyncio.CancelledError:
-            if reply.cancelled() or not reply.done():
+            self.never_began = reply.cancel()
+            if not reply.done() or self.never_began:
                 raise
             return reply.result()  # it came in time; the event loop was late
 

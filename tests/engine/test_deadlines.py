@@ -96,11 +96,11 @@ def test_a_worker_that_never_returns_holds_no_run_beyond_its_deadline(
 
 
 @asynccontextmanager
-async def timeout_without_cause(seconds: float) -> AsyncIterator[None]:
+async def timeout_without_cause(seconds: float) -> AsyncIterator[asyncio.Timeout]:
     """Raise as Pythons before 3.11.3 do."""
     try:
-        async with asyncio.timeout(seconds):
-            yield
+        async with asyncio.timeout(seconds) as limit:
+            yield limit
     except TimeoutError as error:
         error.__cause__ = None
         raise

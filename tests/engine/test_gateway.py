@@ -6,8 +6,10 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from threading import Event
+from itertools import count
+from threading import Event, Semaphore
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,6 +24,7 @@ from agents.desks.refunds import refunds
 from agents.engine import crashpoints, perform, tool_call
 from agents.engine.journal import Journal
 from agents.engine.sweep import ORPHANED, sweep
+from agents.engine.threads import TOOL_THREADS
 from agents.models import Effect, Escalation, Run, Step
 from agents.tools import TOOLS, Context, OutcomeUnknown
 from tests.engine.dying import die_at
@@ -39,6 +42,7 @@ from tests.engine.scene import (
 )
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+LONGEST = 60  # seconds to wait for a thread on a busy machine
 
 
 @pytest.fixture
@@ -553,6 +557,64 @@ def test_a_reply_in_time_counts_though_the_worker_was_late_to_look(
     run = go(scene.launch(REFUND_500))
 
     assert (run.stop_reason, payments(run)) == ("success", [50000])
+
+
+@contextmanager
+def no_thread_free() -> Iterator[Callable[[], None]]:
+    """Have other calls hold all threads for tools, until the block ends or says so."""
+    may_end, begun = Event(), Semaphore(0)
+
+    def hold() -> None:
+        begun.release()
+        may_end.wait(LONGEST)
+
+    others = [TOOL_THREADS.submit(hold) for _ in range(TOOL_THREADS.threads)]
+    for _ in others:
+        assert begun.acquire(timeout=LONGEST)
+    try:
+        yield may_end.set
+    finally:
+        may_end.set()
+        for other in others:
+            other.result(LONGEST)
+
+
+def test_the_wait_for_a_thread_is_not_part_of_a_calls_time(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, submit = scene.launch(REFUND_500), TOOL_THREADS.submit
+    with no_thread_free() as let_go:
+
+        def submit_and_wait(work: Callable[[], Any]) -> Future[Any]:
+            asyncio.get_running_loop().call_later(2.3, let_go)
+            return submit(work)
+
+        monkeypatch.setattr(tool_call, "TOOL_THREADS", SimpleNamespace(submit=submit_and_wait))
+        for name in ("get_refund_context", "issue_refund"):
+            exchange(monkeypatch, name, timeout=2.0)
+        run = go(run)
+
+    assert (run.stop_reason, payments(run)) == ("success", [50000])
+
+
+def test_a_payment_that_no_thread_took_was_not_made_and_nobody_is_asked(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, submit, calls = scene.launch(REFUND_500), TOOL_THREADS.submit, count(1)
+    monkeypatch.setattr(tool_call, "QUEUE_SECONDS", 0.05)
+    with ExitStack() as held:
+
+        def submit_while_held(work: Callable[[], Any]) -> Future[Any]:
+            if next(calls) == 2:  # the payment, after the customer was looked up
+                let_go = held.enter_context(no_thread_free())
+                monkeypatch.setattr(tool_call.ToolCall, "give_up", lambda call: let_go())
+            return submit(work)
+
+        monkeypatch.setattr(tool_call, "TOOL_THREADS", SimpleNamespace(submit=submit_while_held))
+        run = go(run)
+
+    assert (run.stop_reason, payments(run)) == ("tool_timeout:issue_refund", [])
+    assert Effect.objects.get(run=run).state == EffectState.REFUSED
 
 
 def test_a_lookup_that_breaks_tells_nothing_so_a_person_is_asked(
