@@ -64,7 +64,7 @@ class Tool:
     name: str
     call: Call
     touch: Touch
-    timeout: float  # seconds, in total
+    timeout: float  # seconds in total, from when a thread takes the call
     # argument -> int | former.AMOUNT | str, with ? where it may be left out; or as declared
     spec: dict[str, str] | Arguments
     reserve: Callable[..., None] | None = None  # hold what the call will use, with the intent
