@@ -24,7 +24,11 @@ BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SQLITE3 = """#!/bin/sh
 exec python -c 'import sqlite3, sys
 place, command = sys.argv[1:]
-sqlite3.connect(place).backup(sqlite3.connect(command.split(chr(39))[1]))' "$@"
+database = sqlite3.connect(place)
+if command.startswith(".backup"):
+    database.backup(sqlite3.connect(command.split(chr(39))[1]))
+else:
+    print(*database.execute(command).fetchone())' "$@"
 """
 
 
