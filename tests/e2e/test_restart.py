@@ -21,12 +21,16 @@ from tests.engine.scene import REFUND_500, mails, payments, set_scene
 from tests.live.watching import cookie_of, watching
 from tests.processes import running
 from tests.web.serving import serve
+from tests.whole import ELSEWHERE
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
     pytest.mark.postgres,
     pytest.mark.slow,
-    pytest.mark.skipif(clusters.programs() is None, reason="PostgreSQL's server is not installed"),
+    pytest.mark.skipif(
+        clusters.programs() is None,
+        reason=f"{ELSEWHERE}, and its server is not installed",  # a whole run excuses the first
+    ),
 ]
 
 KEPT = "600"  # seconds: pages have open connections to cut
