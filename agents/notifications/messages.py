@@ -17,7 +17,7 @@ from django.conf import settings
 from django.urls import reverse
 
 from agents.core.homoglyphs import invisible_characters
-from agents.core.kinds import ACTION, kind_of
+from agents.core.kinds import ACTION
 from agents.core.limits import BadPolicy
 from agents.core.notifications import UNKNOWN, UNTOLD, Kind
 from agents.core.redact import KINDS, mask
@@ -102,14 +102,14 @@ def note_of(notification: Notification) -> Note:
         asked += f" ({whom})" if whom and whom not in asked else ""
         why = _mask(notification, request.review["deciding"].get("sentence") or "")
         lines, url = [matter or why, _deadline(request)], _url("approval", request.pk)
+        of = request_of(request.kind, request.action)
         if request.kind != ACTION.stored:
             told = _OF_QUESTION.get(Kind(kind), told)
         if kind == Kind.EXPIRED:
-            of = request_of(request.kind, request.action)
             told = of.expiry_words
             if of.ends_run:  # why a person was asked says what to do, which is too late
                 lines[0] = of.undone
-        if kind_of(request.kind, request.action).settles_call:
+        if of.settles_call:
             told = _OF_LOST.get(Kind(kind), told)
         # By name: others may read it, and the request may have been handed over since.
         whose: object = request.assigned_to or request.assigned_team

@@ -64,8 +64,8 @@ class AlreadyDecided(Exception):
         by, at = escalation.decided_by, escalation.decided_at
         late = "The request has expired and can no longer be decided."
         if by and at:
-            one = escalation
-            did = kind_of(one.kind, one.action).what_was_done(one.state, one.granted, one.asked)
+            kind = kind_of(escalation.kind, escalation.action)
+            did = kind.what_was_done(escalation.state, escalation.granted, escalation.asked)
             late = f"{by} {did}, at {time_here(at)}."
         super().__init__(late)
         self.escalation = escalation

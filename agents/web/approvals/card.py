@@ -50,6 +50,7 @@ LOOKALIKES = 5  # sentences
 EARLIER = 5  # decisions about the same subject
 NONE = Entitlement(Demand())
 OTHERS = 3  # names of people who may grant it all
+OVERDUE = "The time to decide is over. The request is closed as soon as a worker runs."
 
 
 @dataclass(frozen=True)
@@ -95,9 +96,6 @@ class Card:
     sent_back: Sequence[SentBack]  # earlier proposals of the run, newest first
     kept: str  # why it cannot be sent back again, if it was before
     followed_by: int | None  # the request that followed one that was sent back
-
-
-OVERDUE = "The time to decide is over. The request is closed as soon as a worker runs."
 
 
 @dataclass(frozen=True)
