@@ -243,7 +243,7 @@ function left(until) {
     minutes < 60
       ? `${minutes}:${String(rest % 60).padStart(2, "0")}`
       : `${Math.floor(minutes / 60)} h ${String(minutes % 60).padStart(2, "0")}`;
-  return { minutes, text };
+  return { rest, minutes, text };
 }
 
 // Which tab has something to do, and how long: (3) 4:12, before the page's own title.
@@ -261,8 +261,9 @@ function showWaiting() {
 function tick() {
   showWaiting();
   for (const clock of document.querySelectorAll("[data-until]")) {
-    const { minutes, text } = left(clock.dataset.until);
-    if (clock.textContent !== text) clock.textContent = text;
+    const { rest, minutes, text } = left(clock.dataset.until);
+    const words = rest ? clock.dataset.words.replace("{}", text) : "Time is over";
+    if (clock.textContent !== words) clock.textContent = words;
     const countdown = clock.closest(".countdown");
     if (countdown) countdown.dataset.sla = minutes < 5 ? "now" : minutes < 10 ? "soon" : "";
   }

@@ -208,9 +208,13 @@ def cost(micro_usd: int) -> str:
 
 
 @register.filter
-def time_left(at: datetime) -> str:
-    """Write how long it is until `at`: 5:48 under an hour, 1 h 12 beyond it."""
-    return _clock(at - timezone.now())
+def time_left(at: datetime, words: str) -> str:
+    """Write how long it is until `at`, in words that have `{}` for 5:48 or, beyond an hour, 1 h 12.
+
+    `tick` in opsconsole.js writes the same.
+    """
+    rest = at - timezone.now()
+    return words.replace("{}", _clock(rest)) if rest > timedelta() else "Time is over"
 
 
 @register.filter

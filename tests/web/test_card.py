@@ -51,6 +51,8 @@ def test_nobody_is_offered_to_decide_once_the_time_is_over(scene: Scene) -> None
     page = words(page_of(scene, escalation))
 
     assert "The time to decide is over. The request is closed as soon as a worker runs." in page
+    assert "Time is over → rejected" in page
+    assert "0:00" not in page
     assert "Reject, pay nothing" not in page
 
 
