@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 from playwright.sync_api import Route, expect
 
@@ -26,6 +28,7 @@ SHIFT = """() => {
     }).observe({ type: "layout-shift", buffered: false });
 }"""
 SHOWN = ("reoriented", "partial-report", "above-limit", "within-limit")
+BEGUN = "document.addEventListener('htmx-after-process', () => (window.hasBegun = true))"
 EMPTY = """() => {
     const end = (part) => document.querySelector(part).getBoundingClientRect().bottom;
     return end("#run .trace") - end("#run .trace > :last-child");
@@ -72,17 +75,29 @@ def test_a_reader_holds_a_page_and_takes_over_what_is_new(
         expect(eve.locator("#run .meta .chip").first).to_have_text("Waiting")
 
 
+@pytest.mark.parametrize("first", ["htmx", "hx-sse"])
 def test_a_page_whose_own_script_comes_last_is_live(
-    scene: Scene, browser: Browser, complaints: list[str]
+    scene: Scene, browser: Browser, complaints: list[str], first: str
 ) -> None:
-    held: list[Route] = []
+    held: dict[str, Route] = {}
     with serve() as site:
         eve = desk(browser, site, "eve", complaints)
-        eve.route("**/opsconsole*.js", lambda route: held.append(route))
-        eve.goto(f"{site}/runs/", wait_until="commit")
-        expect(eve.locator("#live")).to_have_attribute("data-htmx-powered", "true")
-        # A request made after the page's own stream began is answered after it.
-        eve.evaluate("() => fetch('/live/').then((answer) => answer.body.cancel())")
-        held[0].continue_()
+        for name in ("htmx", "hx-sse", "opsconsole"):
+            eve.route(f"**/{name}*.js", partial(held.__setitem__, name))
+        eve.add_init_script(BEGUN)
+        with eve.expect_request("**/opsconsole*.js"):
+            eve.goto(f"{site}/runs/", wait_until="commit")
+        with eve.expect_event("requestfinished", lambda request: first in request.url):
+            held.pop(first).continue_()
+        if first == "htmx":  # which begins without its extension then
+            eve.wait_for_function("window.hasBegun")
+            expect(eve.locator("#live")).not_to_have_attribute("data-htmx-powered", "true")
+            held.pop("hx-sse").continue_()
+        else:
+            held.pop("htmx").continue_()
+            expect(eve.locator("#live")).to_have_attribute("data-htmx-powered", "true")
+            # A request made after the page's own stream began is answered after it.
+            eve.evaluate("() => fetch('/live/').then((answer) => answer.body.cancel())")
+        held.pop("opsconsole").continue_()
 
         expect(eve.locator("#live")).to_have_text("Live")
