@@ -27,13 +27,15 @@ SIX = 6  # of a race
 
 # Set by browser tests for themselves; our processes must not have it.
 UNSAFE = "DJANGO_ALLOW_ASYNC_UNSAFE"
+# Names the running test: with it, each test's processes would have Django set up anew for them.
+OF_ONE_TEST = "PYTEST_CURRENT_TEST"
 
 
 def environment(**more: str) -> dict[str, str]:
     """Return what a process needs to find the test's database."""
-    ours = {name: value for name, value in os.environ.items() if name != UNSAFE}
+    kept = {k: v for k, v in os.environ.items() if k not in (UNSAFE, OF_ONE_TEST)}
     return {
-        **ours,
+        **kept,
         "DJANGO_SETTINGS_MODULE": "opsconsole.settings",
         "DATABASE_URL": database_url(),
         "PYTHONUNBUFFERED": "1",
