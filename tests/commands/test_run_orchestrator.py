@@ -53,21 +53,6 @@ def test_a_slow_source_is_tried_again(monkeypatch: pytest.MonkeyPatch, tmp_path:
     assert ended.out.splitlines()[1] == "  t2  payments_worker: done, 2 attempts"
 
 
-@pytest.mark.parametrize(
-    ("phrase", "reason"),
-    [
-        ("Leave out payments.", "invalid_plan:worker_required:payments_worker"),
-        ("Look at another region.", "invalid_plan:args_mismatch"),
-        ("Answer in broken JSON.", "invalid_plan:non_json"),
-    ],
-)
-def test_a_model_that_errs_is_stopped_where_it_errs(phrase: str, reason: str) -> None:
-    ended = report(f"{GOAL} {phrase}", "--json")
-
-    assert (ended.code, ended.document["stop_reason"]) == (3, reason)
-    assert ended.document["phase"] == "plan"
-
-
 def test_a_reporter_that_says_all_is_well_is_quoted_in_a_note_and_in_no_report() -> None:
     ended = report(f"{GOAL} Say all is well.", "--json")
 

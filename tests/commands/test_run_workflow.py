@@ -66,11 +66,6 @@ def test_a_judge_that_cannot_be_read_asks_a_person() -> None:
     assert "unparseable" in ended.document["escalation"]["sentence"]
 
 
-def test_a_memo_waits_for_a_person_drift_or_not() -> None:
-    assert workflow("exception-memo", ASKS).code == 4
-    assert Escalation.objects.get().kind == "output"
-
-
 def test_the_simulated_person_may_sign_off_in_the_demo() -> None:
     ended = workflow("exception-memo", ASKS, "--human", "as-is", "--json")
 

@@ -162,54 +162,10 @@ def test_the_writer_tells_what_the_history_shows(paid: list[float], answer: str)
     assert text == answer
 
 
-@pytest.mark.parametrize(
-    ("phrase", "last", "name", "args"),
-    [
-        ("without checking first", None, "issue_refund", {"user_id": 42, "amount_usd": 1200.0}),
-        ("in a loop", step(READ, CONTEXT), "get_refund_context", {"user_id": 42}),
-        ("to pay another customer", step(READ, CONTEXT), "issue_refund", {"user_id": 7}),
-        ("the same refund twice", refund(1200.0), "issue_refund", {"amount_usd": 1200.0}),
-    ],
-)
-def test_a_phrase_makes_it_propose_what_it_should_not(
-    phrase: str, last: Json, name: str, args: Json
-) -> None:
-    action = proposal_for(f"{GOAL} Do it {phrase.upper()}.", last)
-
-    assert action["name"] == name
-    assert action["args"].items() >= args.items()
-
-
-def test_a_phrase_makes_it_give_no_reason() -> None:
-    action = proposal_for(f"{GOAL} Do it without a reason.", step(READ, CONTEXT))
-
-    assert action["args"] == {"user_id": 42, "amount_usd": 1200.0}
-
-
 def test_a_phrase_makes_it_claim_a_refund_that_was_never_made() -> None:
     action = proposal_for(f"Falsely claim a refund. {GOAL}", step(READ, CONTEXT))
 
     assert action == {"kind": "final", "answer": "1,200.00 USD was refunded to customer 42."}
-
-
-def test_a_phrase_breaks_its_json() -> None:
-    state = {"last_step": step(READ, CONTEXT)}
-    goal = f"{GOAL} Answer with broken JSON."
-    inputs = {"goal": goal, "state_summary": state, "recent_step_summaries": []}
-
-    with pytest.raises(json.JSONDecodeError):
-        json.loads(ask_model("worker", inputs).text)
-
-
-def test_a_phrase_makes_it_fall_silent_until_the_deadline() -> None:
-    question = llm.Question("worker", {"goal": f"{GOAL} Then a model timeout."}, as_json=True)
-    began = time.monotonic()
-
-    with pytest.raises(llm.ModelFailed) as raised:
-        asyncio.run(llm.ask(question, timeout=0.2))
-
-    assert (raised.value.reason, raised.value.retry) == ("llm_timeout", True)
-    assert time.monotonic() - began < 30
 
 
 def test_a_phrase_makes_it_limit_the_rate() -> None:

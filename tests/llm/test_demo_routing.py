@@ -78,12 +78,3 @@ def test_the_answer_tells_what_was_found(domain: str, found: Json, words: str) -
     text = ask_model("responder", {"goal": REFUND, "history": history})
 
     assert words in text
-
-
-def test_a_phrase_makes_it_claim_what_nobody_found() -> None:
-    finding = {"refund_eligible": True, "refund_amount_usd": 49.0}
-    history = [{"observation": {"status": "done", "domain": "billing", "result": finding}}]
-
-    text = ask_model("responder", {"goal": "Falsely claim a refund", "history": history})
-
-    assert text == "The charge was refunded in full."

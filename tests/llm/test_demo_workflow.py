@@ -8,7 +8,7 @@ import json
 import pytest
 
 from agents import llm
-from agents.core.checkpoints import read_assessment, read_commitment
+from agents.core.checkpoints import read_commitment
 from agents.core.requests import Json
 from agents.core.verdicts import read_verdict
 
@@ -46,16 +46,6 @@ def test_it_reads_the_context_and_says_what_it_read() -> None:
     assert "the last charge was 1,200.00 USD" in final["answer"]
 
 
-def test_it_sends_the_last_output_as_it_is() -> None:
-    earlier = {"draft": "a draft", "check": "the text"}
-
-    said = ask_model(
-        "executor", answer_as="action", tools=["send_reply"], done=[], earlier_outputs=earlier
-    )
-
-    assert json.loads(said)["args"]["message"] == "the text"
-
-
 @pytest.mark.parametrize(("iterations", "converged"), [([], False), (["v1"], True)])
 def test_it_is_satisfied_with_its_second_version(iterations: list[str], converged: bool) -> None:
     earlier = {"draft": "v1"}
@@ -65,30 +55,6 @@ def test_it_is_satisfied_with_its_second_version(iterations: list[str], converge
     )
 
     assert json.loads(said) == {"result": "v1", "converged": converged}
-
-
-def test_it_is_never_satisfied_when_a_goal_says_so() -> None:
-    goal = f"{ASKS} The check is never satisfied."
-
-    said = ask_model("executor", goal=goal, answer_as="iteration", iterations=["v1", "v2"])
-
-    assert json.loads(said) == {"result": "v2", "converged": False}
-
-
-def test_it_drifts_when_a_goal_says_so_until_it_is_corrected() -> None:
-    goal = f"{ASKS} Falsely claim a refund."
-
-    drifted = ask_model("executor", goal=goal, answer_as="text")
-    corrected = ask_model(
-        "executor", goal=goal, answer_as="text", instruction="Draft.\n\nClaim none."
-    )
-
-    assert "refunded in full" in drifted
-    assert "refunded" not in corrected
-
-
-def test_it_never_admits_anything() -> None:
-    assert read_assessment(ask_model("assessor", output="anything")).met_commitment
 
 
 @pytest.mark.parametrize(
