@@ -569,6 +569,29 @@ def test_access_that_is_taken_away_ends_an_open_page(
         expect(eve.get_by_role("heading", name="Page not found")).to_be_visible()
 
 
+def test_rita_decides_a_refund_with_javascript_off(scene: Scene, browser: Browser) -> None:
+    run = advance_run(scene.launch())
+
+    with console() as site:
+        page = open_page(browser, java_script_enabled=False)
+        sign_in(page, site, "rita")
+        page.goto(site)
+        page.get_by_role("link", name="Approvals").click()
+        page.locator(".qlist a").click()
+        amount, pay = page.get_by_label("Pay Anna"), page.get_by_role("button", name="Pay the")
+        page.get_by_label("Reason").fill("partly used")
+        amount.fill("1300")
+        pay.click()
+        expect(page.locator("#set-amount_minor-error")).to_contain_text("your own limit of USD 800")
+        amount.fill("800")
+        pay.click()
+        until(lambda: has_ended(run))
+        page.reload()
+        expect(page.locator("#strip")).to_contain_text("USD 800.00 was paid to Anna")
+
+    assert (payments(run), mails(run)) == ([80000], [80000])
+
+
 def test_omar_launches_and_stops_a_run_with_javascript_off(scene: Scene, browser: Browser) -> None:
     with console() as site:
         page = open_page(browser, java_script_enabled=False)
