@@ -227,7 +227,6 @@ def test_who_gets_what(scene: Scene, name: str, htmx: bool) -> None:
     for who, expected in zip(PEOPLE, ADDRESSES[name], strict=True):
         client = client_of(people[who]) if who in people else Client()
         got = status(client.get(at, headers=headers))
-        client = client_of(people[who]) if who in people else Client()
         posted = status(client.post(at, headers=headers))
         assert (got, posted) == expected, who
 
