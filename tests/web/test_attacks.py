@@ -9,7 +9,7 @@ from django.test import Client, override_settings
 from django.urls import reverse
 
 from agents.core.states import EscalationState
-from agents.models import Escalation, Event, Membership, Role, Run
+from agents.models import Escalation, Event, Role, Run
 from tests.engine.scene import Scene
 from tests.web.test_pages import ADDRESSES, SHARES, address, client_of, form, stranger, waiting
 
@@ -263,24 +263,22 @@ def test_a_failure_of_ours_tells_nothing_of_the_inside(
     assert not re.search(r"SELECT|passwd|RuntimeError|Traceback", answered.text)
 
 
-@pytest.mark.parametrize(
-    "hidden",
-    [
-        *("\u202e", "\u200f", "\x1b", "\x00", "\u2066"),
-        *("\u200b", "\u00ad", "\U000e0041", "\u3164", "\ufeff", "\u200d", "\ufe0f", "\u2060"),
-        *("\u115f", "\uffa0", "\u034f", "\u17b4", "\u180b", "\u2800", "\U000e0100", "\ue000"),
-    ],
+HIDDEN = (
+    *("\u202e", "\u200f", "\x1b", "\x00", "\u2066"),
+    *("\u200b", "\u00ad", "\U000e0041", "\u3164", "\ufeff", "\u200d", "\ufe0f", "\u2060"),
+    *("\u115f", "\uffa0", "\u034f", "\u17b4", "\u180b", "\u2800", "\U000e0100", "\ue000"),
 )
-def test_a_goal_or_a_reason_that_hides_is_refused(scene: Scene, hidden: str) -> None:
+
+
+def test_a_goal_or_a_reason_that_hides_is_refused(scene: Scene) -> None:
     escalation = waiting(scene)
-    text = f"12{hidden}00"
+    decide, launch = reverse("decide", args=[escalation.pk]), reverse("launch")
+    rita, omar = client_of(scene.rita), client_of(scene.omar)
 
-    launched = client_of(scene.omar).post(
-        reverse("launch"), {"goal": text, "subject": "42", "token": "a1"}
-    )
-    decided = client_of(scene.rita).post(
-        reverse("decide", args=[escalation.pk]), form(escalation, comment=text)
-    )
+    for hidden in HIDDEN:
+        text = f"12{hidden}00"
+        launched = omar.post(launch, {"goal": text, "subject": "42", "token": "a1"})
+        decided = rita.post(decide, form(escalation, comment=text))
+        assert (launched.status_code, decided.status_code) == (422, 422), ascii(hidden)
 
-    assert (launched.status_code, decided.status_code) == (422, 422)
-    assert Membership.objects.count() == 3
+    assert Run.objects.count() == 1
