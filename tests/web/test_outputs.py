@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
-from django.test import Client
 from django.urls import reverse
 
+from agents import operations
 from agents.core.states import EscalationState, RunState
 from agents.models import Escalation, Role
 from agents.web.outputs import split_output
-from tests.engine.scene import Scene, fresh, go
+from tests.engine.scene import Scene, decide_request, fresh, go
+from tests.web.test_pages import client_of
 from tests.web.words import words
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 MEMO = "Anna (user_id=42) asks for a policy exception."
 ASKS = "Anna (user_id=42) asks about her plan, and the judge is unsure."
-
-
-def client_of(user: Any) -> Client:
-    client = Client()
-    client.force_login(user)
-    return client
 
 
 def open_request(scene: Scene, goal: str = MEMO, workflow: str = "exception-memo") -> Escalation:
@@ -180,31 +173,8 @@ def test_an_answer_that_says_too_little_is_refused_where_it_lacks(
     assert fresh(escalation.run).state == RunState.WAITING
 
 
-def test_a_denial_ends_the_run(scene: Scene) -> None:
-    escalation = open_request(scene)
-    denied = form(escalation, verdict="reject", comment="Not our terms.")
-
-    client_of(scene.rita).post(reverse("decide", args=[escalation.pk]), denied)
-
-    assert go(escalation.run).stop_reason == "denied_by_human"
-
-
-def test_eve_and_who_launched_it_may_not_answer(scene: Scene) -> None:
-    escalation = open_request(scene)
-    address = reverse("decide", args=[escalation.pk])
-
-    assert client_of(scene.eve).post(address, form(escalation)).status_code == 403
-    assert client_of(scene.omar).post(address, form(escalation)).status_code == 403
-    assert fresh(escalation.run).state == RunState.WAITING
-
-
 def test_only_an_output_can_be_corrected(scene: Scene) -> None:
-    run = go(scene.launch())
-    refund = Escalation.objects.get(run=run)
-    wanted = {**form(refund, verdict="adjust", correction="pay more")}
+    refund = Escalation.objects.get(run=go(scene.launch()))
 
-    answered = client_of(scene.rita).post(reverse("decide", args=[refund.pk]), wanted)
-
-    assert answered.status_code == 422
-    refund.refresh_from_db()
-    assert refund.state == EscalationState.OPEN
+    with pytest.raises(operations.Refused, match="Only an email or the result of a step"):
+        decide_request(refund, scene.rita, correction="pay more")
