@@ -26,7 +26,7 @@ class Ask:
     inputs: Json
     as_json: bool = True
     # Guidance for the model, stored but not compared, so that it may be improved while runs wait:
-    # "schema" of the JSON answer, "more_tools" that its prompt does not know.
+    # "schema" of the JSON answer, "desk" that it acts for, "more_tools" unknown to its prompt.
     guide: Json = None
 
 

@@ -30,6 +30,7 @@ from agents.engine.drive import Later, drive
 from agents.engine.journal import Journal
 from agents.engine.perform import RunExecutor
 from agents.models import LostRun, Run, Step
+from agents.sdk.desk import DESKS
 from agents.systems import SYSTEMS
 
 log = logging.getLogger(__name__)
@@ -134,12 +135,19 @@ def brief_of(run: Run) -> patterns.Brief:
         reads={name for name, tool in found.items() if tool.touch is Touch.READ},
         bound=SYSTEMS[run.desk].bound_arguments(run),
         more_tools=tools.usage_of(limits.proposable),
+        desk=_told_of(run),
         question_version=run.question_version,
         in_model_units=run.desk == FIRST_DESK or run.question_version < 2,
         scope=run.scope,
         workflow=declared,
         inputs=inputs,
     )
+
+
+def _told_of(run: Run) -> Json:
+    """Return what the model of a declared desk is told: its brief, and the key of the subject."""
+    desk = DESKS.get(run.desk)
+    return desk and {"brief": desk.brief, "about": {desk.subject.kind: run.subject_key}}
 
 
 async def _drive_claimed(run: Run, journal: Journal, outlasts_outages: bool) -> RunState:

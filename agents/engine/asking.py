@@ -83,9 +83,8 @@ def _ignored(calls: int) -> dict[str, Json]:
 def _question(request: Ask, model: str) -> llm.Question:
     """Return the model call for a request, prompt included."""
     guide = request.guide or {}
-    inputs, more_tools = request.inputs, guide.get("more_tools")
-    if more_tools:
-        inputs = {**inputs, "more_tools": more_tools}
+    more = {name: guide[name] for name in ("desk", "more_tools") if name in guide}
+    inputs = {**request.inputs, **more} if more else request.inputs
     return llm.Question(request.role, inputs, request.as_json, guide.get("schema"), model)
 
 

@@ -55,7 +55,7 @@ def request_for(question: Question, server: Backend) -> dict[str, Json]:
     request: dict[str, Json] = {
         "model": "demo" if server.demo else model,
         "messages": [
-            {"role": "system", "content": prompt(question.role)},
+            {"role": "system", "content": prompt(question.role, at_desk="desk" in question.inputs)},
             {"role": "user", "content": json.dumps(question.inputs, ensure_ascii=False)},
         ],
     }

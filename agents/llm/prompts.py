@@ -9,12 +9,19 @@ from agents.core.model_roles import ROLES
 _FIRST_LINE = "Role: "
 
 
-def prompt(role: str) -> str:
-    """Return the system message of a role. Raises KeyError for an unregistered one."""
-    return f"{_FIRST_LINE}{role}\n\n{ROLES[role].prompt}"
+def prompt(role: str, *, at_desk: bool = False) -> str:
+    """Return the system message of a role. Raises KeyError for an unregistered one.
+
+    At a declared desk there is one for all, as its brief and its tools come with the inputs.
+    """
+    instructions = ROLES[role].prompt
+    return f"{_FIRST_LINE}{role}\n\n{AT_DESK if at_desk else instructions}"
 
 
 def read_prompt(folder: Path, role: str) -> str:
     """Return the instructions in a role's file, without its first line."""
     text = (folder / f"{role}.md").read_text(encoding="utf-8")
     return text.removeprefix(f"{_FIRST_LINE}{role}\n\n")
+
+
+AT_DESK = read_prompt(Path(__file__).parent, "desk_worker").strip()

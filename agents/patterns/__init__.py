@@ -31,6 +31,7 @@ class Brief:
     inputs: Mapping[str, str] = field(default_factory=dict)  # the values of its parameters
     bound: Mapping[str, Json] = field(default_factory=dict)  # arguments of one value only
     more_tools: Mapping[str, str] = field(default_factory=dict)  # how to use what no prompt knows
+    desk: Json = None  # what a model of a declared desk is told it does, and of what
     question_version: int = QUESTION_VERSION  # pinned: in a run of an older one, ask as it did
     reads: Collection[str] = ()  # the tools that change nothing
     in_model_units: bool = True  # in ``_usd``: at the first desk, and before version 2 at any

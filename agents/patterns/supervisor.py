@@ -149,10 +149,11 @@ def situation(brief: Brief, notes: Notes) -> Json:
 
 
 def guidance(brief: Brief) -> Json:
-    """Return guidance for the worker: its answer's schema, and tools unknown to its prompt."""
+    """Return the worker's guidance: its desk, its answer's schema, tools unknown to its prompt."""
     schema = action_schema(brief.specs, proposable=brief.limits.proposable, bound=brief.bound)
     return {
         "schema": schema,
+        **({"desk": brief.desk} if brief.desk else {}),
         **({"more_tools": dict(brief.more_tools)} if brief.more_tools else {}),
     }
 

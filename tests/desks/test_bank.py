@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from io import StringIO
 from typing import Any
 
@@ -10,10 +11,12 @@ from django.core.management import call_command
 from django.urls import reverse
 from django.utils import timezone
 
-from agents import operations
+from agents import llm, operations
 from agents.core.facts import DeskFacts, Facts
 from agents.core.states import RunState
 from agents.desks.refunds.profiles import STRICT
+from agents.llm.backend import backend
+from agents.llm.call import request_for
 from agents.models import Escalation, Run
 from agents.policies import RULES
 from agents.sdk.desk import DESKS
@@ -52,6 +55,27 @@ def reasons_of(run: Run) -> list[str]:
     held = Escalation.objects.get(run=run, state="open")
     wanting = held.review["escalating"]
     return [one["reason"] for one in held.review["rulings"] if one["rule"] in wanting]
+
+
+def test_a_model_is_told_of_its_own_desk_and_of_no_refund(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Any] = []
+    put = llm.ask
+
+    async def ask_noted(question: llm.Question, *, timeout: float) -> llm.ModelAnswer:
+        asked.append(request_for(question, backend())["messages"])
+        return await put(question, timeout=timeout)
+
+    monkeypatch.setattr(llm, "ask", ask_noted)
+
+    go(launch(scene, FIRST_PAYMENT))
+
+    system, user = (message["content"] for message in asked[0])
+    desk = {"brief": DESKS["bank"].brief, "about": {"account": "main"}}
+    assert json.loads(user)["desk"] == desk
+    assert system.startswith("Role: worker\n\n")
+    assert [word for word in ("refund", "customer", "Anna") if word in system] == []
 
 
 def test_a_first_payment_is_lowered_judged_again_and_paid_once(scene: Scene) -> None:
