@@ -22,7 +22,7 @@ from django.utils import timezone
 from agents.core.courtesy import free_words
 from agents.core.model_roles import ROLES
 from agents.core.states import RunState
-from agents.desks.refunds import metrics, refunds
+from agents.desks.refunds import refunds
 from agents.desks.refunds.known import RefundFacts
 from agents.desks.refunds.models import SentMail
 from agents.desks.refunds.profiles import STRICT
@@ -168,12 +168,9 @@ def driven(scene: Scene, journey: Journey, lie: str, role: str) -> Run:
 
 @pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
+@pytest.mark.usefixtures("sources_answer_at_once")
 @pytest.mark.parametrize(("name", "role"), LOST)
-def test_no_lie_leaves_and_no_run_dies_of_it(
-    name: str, role: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for source in metrics.DEMO_SECONDS:
-        monkeypatch.setitem(metrics.DEMO_SECONDS, source, (0.0, 0.0))
+def test_no_lie_leaves_and_no_run_dies_of_it(name: str, role: str) -> None:
     scene, journey = set_scene(), JOURNEYS[name]
     begin = LOST.index((name, role))
 

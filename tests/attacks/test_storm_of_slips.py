@@ -18,7 +18,6 @@ import pytest
 from agents.core.courtesy import free_words
 from agents.core.requests import Json
 from agents.core.states import EscalationState, RunState
-from agents.desks.refunds import metrics
 from agents.desks.refunds.models import SentMail
 from agents.models import Escalation, Run
 from tests.attacks.lies import LIES
@@ -109,12 +108,11 @@ def driven(scene: Scene, nth: int, often: float) -> tuple[Run, str]:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("sources_answer_at_once")
 @pytest.mark.parametrize(("often", "how"), [(0.2, "each fifth reply"), (1.0, "every reply")])
 def test_nothing_false_leaves_and_the_share_of_good_ends_is_what_the_docs_say(
-    often: float, how: str, monkeypatch: pytest.MonkeyPatch
+    often: float, how: str
 ) -> None:
-    for source in metrics.DEMO_SECONDS:
-        monkeypatch.setitem(metrics.DEMO_SECONDS, source, (0.0, 0.0))
     scene = set_scene()
     ends: Counter[str] = Counter()
 

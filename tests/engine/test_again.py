@@ -210,6 +210,7 @@ def test_it_asks_for_the_same_and_both_pages_name_the_other(
     assert page in omar.get(answered["Location"]).text
 
 
+@pytest.mark.usefixtures("sources_answer_at_once")
 @pytest.mark.parametrize("key", ["reply", "morning-report"])
 def test_other_patterns_are_run_again_too(scene: Scene, key: str) -> None:
     first = scene.launch_scenario(key)

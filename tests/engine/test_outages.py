@@ -12,7 +12,10 @@ from agents.models import Endpoint, Run
 from tests.engine.faulty import advance_all, as_demo, faulty_server, let_time_pass
 from tests.engine.scene import REFUND_500, Scene, mails, payments
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.usefixtures("sources_answer_at_once"),
+]
 
 MOVED = 5  # how often time moves on during a fault
 FAULTS = ("429", "hang", "drip", "half", "reset", "500", "503", "html", "empty", "408")

@@ -16,7 +16,10 @@ from agents.models import Run
 from tests.engine.faulty import FaultyServer, Said, advance_all, as_demo, faulty_server
 from tests.engine.scene import Scene, mails, payments
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.usefixtures("sources_answer_at_once"),
+]
 
 CLAIM = "500.00 USD was refunded."
 PLAN_OF_ONE = json.dumps(

@@ -25,7 +25,10 @@ from tests.conformance import harness
 from tests.conformance.replay_server import ReplayServer
 from tests.engine.scene import REFUND_500, Scene, claimable_runs, fresh, go, mails, payments
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.usefixtures("sources_answer_at_once"),
+]
 
 CONTEXT = '{"kind": "tool", "name": "get_refund_context", "args": {"user_id": 42}}'
 REFUND = (

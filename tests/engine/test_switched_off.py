@@ -13,7 +13,6 @@ from agents import operations, results
 from agents.core.facts import Facts
 from agents.core.plans import read_plan
 from agents.core.requests import Stop
-from agents.desks.refunds import metrics
 from agents.desks.refunds.profiles import STRICT, WORKERS
 from agents.models import PolicyVersion
 from agents.policies import review
@@ -26,9 +25,8 @@ SCOPE = {"report_date": "2026-02-26", "region": "US"}
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.both
-def test_a_worker_may_be_planned_and_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    for source in metrics.DEMO_SECONDS:
-        monkeypatch.setitem(metrics.DEMO_SECONDS, source, (0.0, 0.0))
+@pytest.mark.usefixtures("sources_answer_at_once")
+def test_a_worker_may_be_planned_and_not_run() -> None:
     scene = set_scene()
     launched = scene.launch(
         "Prepare the report.", pattern="orchestrator", subject=None, off=("inventory_worker",)

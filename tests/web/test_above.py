@@ -45,6 +45,7 @@ def test_a_report_is_shown_with_what_is_missing() -> None:
     assert [attempt.role for attempt in found["Payments worker"].attempts] == ["failed", "approve"]
 
 
+@pytest.mark.usefixtures("sources_answer_at_once")
 def test_a_report_is_shown_with_the_facts_of_the_day_and_its_brief() -> None:
     above = tasks(steps_of("partial-report"), timezone.now())
 
@@ -57,6 +58,7 @@ def test_a_report_is_shown_with_the_facts_of_the_day_and_its_brief() -> None:
     assert [x for x, _ in above["quarters"]] == [0, 25, 50, 75]
 
 
+@pytest.mark.usefixtures("sources_answer_at_once")
 def test_a_brief_is_shown_as_the_facts_are_whatever_the_reporter_wrote() -> None:
     brief = tasks(steps_of("rosy-brief"), timezone.now())["brief"]
 
@@ -64,6 +66,7 @@ def test_a_brief_is_shown_as_the_facts_are_whatever_the_reporter_wrote() -> None
     assert "green" not in brief.text
 
 
+@pytest.mark.usefixtures("sources_answer_at_once")
 def test_nothing_is_told_of_a_day_that_was_never_put_together() -> None:
     above = tasks(steps_of("critical-failure"), timezone.now())
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -22,9 +20,10 @@ from agents.engine.case_days import count_next_day
 from agents.engine.model_use import sum_next_day
 from agents.models import CaseDay, Effect, Endpoint, Escalation, Run, Step, Worker
 from opsconsole import logs
+from tests import nursery
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import REFUND_500, Scene, go
-from tests.processes import ROOT, environment
+from tests.processes import LONGEST, ROOT, environment
 from tests.web.test_pages import client_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -295,9 +294,7 @@ def test_not_ready_where_writes_fail(transactional_db: None, tmp_path: Path) -> 
     connection.close()
     script = tmp_path / "full.py"
     script.write_text(FULL)
-    ended = subprocess.run(
-        [sys.executable, str(script)], cwd=ROOT, env=environment(), capture_output=True, text=True
-    )
+    ended = nursery.run([str(script)], cwd=ROOT, env=environment(), timeout=LONGEST)
 
     assert ended.stdout.splitlines()[-1] == "503 cannot be written", ended.stderr
 

@@ -15,7 +15,6 @@ from django.utils import timezone
 
 from agents import operations
 from agents.core.states import EscalationState, RunState
-from agents.desks.refunds import metrics
 from agents.desks.refunds.books import open_demo_book
 from agents.desks.refunds.scenarios import SCENARIOS, LaunchScenario
 from agents.engine import answering
@@ -420,12 +419,9 @@ def test_a_report_in_own_words_needs_no_customer(scene: Scene) -> None:
     assert Run.objects.get().subject_key == ""
 
 
+@pytest.mark.usefixtures("sources_answer_at_once")
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.key)
-def test_a_scenario_goes_where_its_line_says(
-    scene: Scene, scenario: LaunchScenario, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for source in metrics.DEMO_SECONDS:
-        monkeypatch.setitem(metrics.DEMO_SECONDS, source, (0.0, 0.0))
+def test_a_scenario_goes_where_its_line_says(scene: Scene, scenario: LaunchScenario) -> None:
     expected = {
         "within-limit": "success",
         "above-limit": "",
