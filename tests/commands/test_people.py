@@ -171,14 +171,6 @@ def test_a_limit_is_set(rita: User, limit: str, minor: int | None, says: str) ->
     assert Membership.objects.get(user=rita).limit_minor("refunds", "USD") == minor
 
 
-@pytest.mark.parametrize("limit", ["", "-5", "1e3", "1,000", "٨٠٠", "800.005", "NaN"])
-def test_a_limit_that_is_no_amount_is_refused(rita: User, limit: str) -> None:
-    ended = command("set_limit", "shop", "rita", "--", limit)
-
-    assert ended.code == 2
-    assert "digits and a point" in ended.err
-
-
 def test_who_is_no_member_is_told_so() -> None:
     User.objects.create_user("max")
 
@@ -197,13 +189,6 @@ def test_a_team_is_made_renamed_and_emptied(rita: User) -> None:
     assert (nameless.code, command("set_team", "shop", "No one", "--name", "x").code) == (3, 3)
     said = [(ended.code, ended.out.strip()) for ended in (made, emptied)]
     assert said == [(0, "Leads (leads): rita"), (0, "Seniors (leads): nobody")]
-    assert command("verify_audit").code == 0
-
-
-def test_the_chain_holds_after_every_change(rita: User) -> None:
-    command("set_role", "shop", "rita", "admin")
-    command("set_limit", "shop", "rita", "5")
-
     assert command("verify_audit").code == 0
 
 

@@ -173,17 +173,6 @@ def test_a_request_that_is_opened_under_a_switch_is_frozen_from_its_start(
     assert escalation.frozen_at == escalation.created_at
 
 
-def test_a_frozen_request_can_still_be_rejected(scene: Scene, admin: User) -> None:
-    escalation = waiting(scene.launch())
-    press(scene, admin)
-    age(escalation, HOUR)
-
-    scene.decide(escalation.run, approve=False)
-
-    escalation.refresh_from_db()
-    assert escalation.state == EscalationState.REJECTED
-
-
 def test_of_two_switches_the_last_to_go_starts_the_clock(scene: Scene, admin: User) -> None:
     escalation = waiting(scene.launch())
     press(scene, admin)

@@ -37,6 +37,10 @@ pytestmark = pytest.mark.django_db(transaction=True)
         ({"subject": "Anna"}, False, False),
         ({"launcher": "omar"}, True, True),
         ({"launcher": "rita"}, False, False),
+        ({"launcher": "nobody"}, False, False),
+        ({"policy": "1"}, True, True),
+        ({"policy": "2"}, False, False),
+        ({"policy": "x"}, False, False),
         ({"text": "500 usd"}, True, False),
         ({"text": "USD refu"}, True, True),  # beginnings of words, in any order and case
         ({"text": "efund"}, False, False),
@@ -156,15 +160,6 @@ def test_a_row_tells_who_how_much_what_came_of_it_and_how_long(scene: Scene) -> 
     assert all(row.seconds >= 0 for row in rows)
 
 
-def test_runs_are_found_by_the_policy_they_were_held_to(scene: Scene) -> None:
-    go(scene.launch(REFUND_500))
-    client = client_of(scene.eve)
-
-    found = [client.get(reverse("runs"), {"policy": v}).context["found"] for v in ("1", "2", "x")]
-
-    assert [len(page.rows) for page in found] == [1, 0, 0]
-
-
 def test_an_end_is_a_sentence_and_a_failed_step_is_not_called_approved(scene: Scene) -> None:
     stopped = go(scene.launch("Refund 500 USD to user_id=42, but pay another customer."))
     decided = scene.decided_refund()
@@ -202,17 +197,6 @@ def test_who_may_audit_reads_the_entries_of_a_run_on_its_page(scene: Scene) -> N
     assert "Paid USD 500.00 to customer 42." in read
     assert f"/policy/?version={run.policy.number}" in read
     assert "Audit entries" not in denied
-
-
-def test_an_unknown_launcher_has_no_runs_in_any_of_two_workspaces(scene: Scene) -> None:
-    at = timezone.now()
-    other = operations.add_workspace(slug="other", name="Other", at=at)
-    operations.add_member(workspace=other, user=scene.rita, role=Role.REVIEWER, at=at)
-    run, client = scene.launch(), client_of(scene.rita)
-
-    pages = [client.get(reverse("runs"), {"launcher": name}) for name in ("nobody", "omar")]
-
-    assert [str(run.pk) in page.text for page in pages] == [False, True]
 
 
 def test_a_run_whose_request_expired_waits_for_nobody_any_more(scene: Scene) -> None:
