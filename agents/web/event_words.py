@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from django.utils.dateparse import parse_datetime
 
 from agents.core.former import CURRENCY, ERASED_NUMBER, SUBJECT
-from agents.core.kinds import ACTION, RequestKind
+from agents.core.kinds import ACTION, INSTRUCTIONS, RequestKind
 from agents.core.money import format_money
 from agents.models.event import ErasedText
 from agents.models.kill_switch import stopped_by
@@ -205,7 +205,11 @@ def _escalation_decided(told: EventSentence) -> str:
     by = " (a simulated person)" if facts.get("simulated") else ""
     by += " with others of its kind" if facts.get("bulk") else ""
     whom = f" for {told.whom}" if told.whom and not changes else ""
-    return f"{what[:1].upper()}{what[1:]}{whom}{by}{changes}.{quotation(facts.get('comment'))}"
+    # An email's text stands beside what was sent; instructions for a draft stand nowhere else.
+    is_draft = _kind(request).change == INSTRUCTIONS
+    said = quotation(facts.get("correction")) if is_draft else ""
+    said += quotation(facts.get("comment"))
+    return f"{what[:1].upper()}{what[1:]}{whom}{by}{changes}.{said}"
 
 
 def _escalation_expired(told: EventSentence) -> str:

@@ -23,6 +23,7 @@ from agents.models import Escalation, KillSwitch, Scope, SwitchStage
 from agents.policies import RULES
 from agents.policies.rule_words import words_of
 from agents.sdk.desk import DESKS, tool_title
+from agents.tools import request_of
 
 register = template.Library()
 register.filter(tool_title)
@@ -95,6 +96,14 @@ def standing_of(escalation: Escalation) -> tuple[str, str]:
     role, word = ESCALATION_ROLES[escalation.state]
     kind = kind_of(escalation.kind, escalation.action)
     return role, kind.words.get(EscalationState(escalation.state), word)
+
+
+@register.filter
+def outcome_in_words(escalation: Escalation) -> str:
+    """Return what became of a request: "rejected, EUR 1,100.00", "case taken over"."""
+    word = standing_of(escalation)[1].lower()
+    tag = request_of(escalation.kind, escalation.action).tag
+    return f"{word}, {escalation.asked}" if escalation.asked else f"{tag} {word}"
 
 
 @register.simple_tag

@@ -55,6 +55,8 @@ def test_what_a_person_lets_out_is_what_is_sent(scene: Scene, verdict: str) -> N
     page = client_of(scene.rita).get(reverse("approval", args=[escalation.pk])).text
     told = "as the agent wrote it" if verdict == "approve" else "as rita edited it"
     assert f"The email was sent {told}." in words(page)
+    for part in ("as rita edited it", "Call +1 900 555 0100"):
+        assert (part in words(page)) == (verdict == "adjust")
     trace = client_of(scene.rita).get(reverse("run", args=[run.pk])).text
     assert "Carried out 1 email no payment or change proposed" in words(trace)
 

@@ -130,8 +130,8 @@ def test_what_was_approved_before_is_not_shown_as_refused(scene: Scene) -> None:
     page = rita.get(reverse("approval", args=[open_request(scene).pk])).text
 
     before = page.partition("Earlier decisions")[2]
-    assert before.index('data-role="block"') < before.index(">rejected<")
-    assert before.index('data-role="human"') < before.index(">approved<")
+    assert before.index('data-role="block"') < before.index(">draft rejected<")
+    assert before.index('data-role="human"') < before.index(">draft approved<")
     assert before.count('data-role="block"') == 1
 
 
@@ -147,8 +147,14 @@ def test_a_correction_runs_the_step_again_and_asks_again(scene: Scene) -> None:
     assert (run.state, again.action["round"]) == (RunState.WAITING, 2)
     escalation.refresh_from_db()
     assert escalation.state == EscalationState.ADJUSTED
-    page = client_of(scene.rita).get(answered["Location"]).text
+    ada = client_of(scene.add("ada", Role.ADMIN))
+    page = ada.get(answered["Location"]).text
     assert "Sent back to the agent with instructions." in page
+    assert ">draft sent back<" in ada.get(reverse("approval", args=[again.pk])).text
+    told = [reverse("approval", args=[escalation.pk]), reverse("approval", args=[again.pk])]
+    told += [reverse(name, args=[run.pk]) for name in ("run", "case")]
+    for place in (*told, reverse("audit")):
+        assert "“Name the window.”" in words(ada.get(place).text), place
 
 
 @pytest.mark.parametrize(

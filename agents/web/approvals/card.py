@@ -30,7 +30,13 @@ from agents.web import access
 from agents.web.approvals.fields import FormField, form_field
 from agents.web.approvals.inbox import claimant
 from agents.web.approvals.outcomes import came_to_nothing, outcome
-from agents.web.approvals.proposals import SentBack, following, sent_back_before
+from agents.web.approvals.proposals import (
+    SentBack,
+    corrected_before,
+    correction_of,
+    following,
+    sent_back_before,
+)
 from agents.web.approvals.provenance import Source, sources
 from agents.web.approvals.ruler import Ruler, ruler
 from agents.web.approvals.standing import Entitlement, standing
@@ -88,6 +94,7 @@ class Card:
     published: int | None  # the published policy version, if the run keeps an older one
     produced: Output | None  # a step's output; None: the request is about something else
     letter: str | None  # the text for someone outside; None: the request is about something else
+    correction: str  # what a person wrote instead: the email, or instructions for the draft
     too_long: str  # why a later step cannot email this result, or ""
     lookalikes: Sequence[str]  # warnings about deceptive characters, a sentence each
     switch: KillSwitch | None  # prevents an approval
@@ -194,12 +201,13 @@ def card(escalation: Escalation, user: User, around: Around, *, at: datetime) ->
         published=_published_version(escalation),
         produced=split_output(_actual_output(escalation)) if kind.change == INSTRUCTIONS else None,
         letter=_letter(escalation, kind),
+        correction=correction_of(escalation),
         too_long=_too_long(escalation, kind),
         lookalikes=_lookalikes(escalation, name),
         switch=switch,
         obstacle=str(hindered or ""),
         asked_again=_asked_again(escalation),
-        sent_back=earlier,
+        sent_back=earlier or corrected_before(escalation),
         kept=str(kept or "") if earlier else "",
         followed_by=following(escalation)
         if escalation.state == EscalationState.SENT_BACK

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from agents.core.states import EscalationState
 from agents.models import Escalation
 from agents.operations.sending_back import sent_back_in
 from agents.sdk.adjustments import label_of
@@ -27,6 +28,7 @@ class SentBack:
 
     escalation: Escalation
     act: str
+    words: str  # of who sent it back
     is_other: bool  # another tool is proposed now
     changes: Sequence[Change]  # since then, if the tool is the same
 
@@ -38,6 +40,23 @@ def sent_back_before(escalation: Escalation) -> list[SentBack]:
     return [_since(one, escalation) for one in found]
 
 
+def corrected_before(escalation: Escalation) -> list[SentBack]:
+    """Return the earlier rounds of a draft that a person sent back, newest first."""
+    if escalation.action.get("round", 1) == 1:
+        return []
+    earlier = Escalation.objects.filter(
+        run=escalation.run_id, pk__lt=escalation.pk, state=EscalationState.ADJUSTED
+    )
+    found = earlier.select_related("decided_by", "step", "run").order_by("-pk")
+    same = (one for one in found if one.action.get("step") == escalation.action["step"])
+    return [SentBack(one, act(one), correction_of(one), False, []) for one in same]
+
+
+def correction_of(escalation: Escalation) -> str:
+    """Return what a person wrote instead of an email, or as instructions for a draft; or ""."""
+    return str((escalation.step.reply or {}).get("correction", ""))
+
+
 def _since(before: Escalation, now: Escalation) -> SentBack:
     old, new = before.action.get("args") or {}, now.action.get("args") or {}
     tool = str(now.action.get("name", ""))
@@ -46,7 +65,7 @@ def _since(before: Escalation, now: Escalation) -> SentBack:
     changes = [
         Change(label_of(name), *(_words(tool, args, name) for args in (old, new))) for name in names
     ]
-    return SentBack(before, act(before), is_other, [] if is_other else changes)
+    return SentBack(before, act(before), before.comment, is_other, [] if is_other else changes)
 
 
 def _words(tool: str, args: dict[str, object], name: str) -> str:

@@ -36,6 +36,7 @@ class Round:
     number: int
     said: dict[str, Json] = field(default_factory=dict)  # recorded facts by kind of line
     assessment: Assessment | None = None
+    instructions: str = ""  # of the person who sent it back
 
     @property
     def verdict(self) -> tuple[str, str, str]:
@@ -121,6 +122,9 @@ def rounds(steps: Sequence[Step], now: datetime) -> Json:
             _take_event(part, step.asked["kind"], step.asked["facts"])
         elif step.kind == "review" and step.key == f"{name}/review":
             part.is_busy = False
+        elif step.key.partition("#")[0] == f"{name}/person" and step.reply:
+            asked = part.round_of(step.asked["action"].get("round", 1))
+            asked.instructions = str(step.reply.get("correction", ""))
         elif step.kind == "ask" and step.reply:
             _take_text(part, step.key.partition("#")[0], str(step.reply.get("text", "")))
     for part in parts.values():
