@@ -97,9 +97,13 @@ class OpenField:
         """Return the unit beside the number: EUR, days."""
         return str(getattr(self.most, "currency", self.schema.get("unit", "")))
 
-    def refusal(self, value: Json) -> str:
-        """Return the refusal of a JSON value, with what is allowed."""
-        return f"{self.label} cannot be {self.line(value)[:80]}. {self.help}"
+    def refusal(self, value: Json, typed: Any = None) -> str:
+        """Return the refusal of a JSON value, with what is allowed.
+
+        To an amount below its range only the least is said: a tighter bound may be the most.
+        """
+        allowed = f"At least {self.show(self.least)}." if self._is_below(typed) else self.help
+        return f"{self.label} cannot be {self.line(value)[:80]}. {allowed}"
 
     def show(self, value: Any) -> str:
         """Return a typed value in words, minor units in their currency."""
@@ -158,6 +162,12 @@ class OpenField:
         try:
             return bool(self.currency) and bool(typed > self.most)
         except TypeError:  # of another currency, or left out
+            return False
+
+    def _is_below(self, typed: Any) -> bool:
+        try:
+            return bool(self.currency) and typed is not None and bool(typed < self.least)
+        except TypeError:
             return False
 
     def line(self, one: Json) -> str:

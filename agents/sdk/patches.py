@@ -66,7 +66,7 @@ def apply_patch(
             value, typed = value[part], getattr(typed, part)
         if value is None or not field.allows(value, typed):
             if not field.is_above(typed):
-                raise BadPatch(field.name, field.refusal(value))
+                raise BadPatch(field.name, field.refusal(value, typed))
             too_high = too_high or AmountTooHigh(field, value, left)
         if part:
             rest[name] = {**rest[name], part: field.value}

@@ -253,9 +253,9 @@ def test_rita_adjusts_and_sees_what_really_happened(scene: Scene) -> None:
     [
         ({"set.amount_minor": "1000"}, "above your own limit of USD 800.00"),
         ({"set.amount_minor": "1300"}, "above your own limit of USD 800.00"),
-        ({"set.amount_minor": "0"}, "From USD 0.01"),
-        ({"set.amount_minor": "1e3"}, "digits and a point"),
-        ({"set.amount_minor": "٣٠٠"}, "digits and a point"),
+        ({"set.amount_minor": "0"}, "At least USD 0.01."),
+        ({"set.amount_minor": "1e3"}, "up to nine digits"),
+        ({"set.amount_minor": "٣٠٠"}, "up to nine digits"),
         ({"set.amount_minor": ""}, "Fill in Amount."),
         ({"comment": " "}, "Enter a reason for the change."),
         ({"verdict": "reject", "comment": ""}, "Enter a reason for the rejection."),

@@ -17,6 +17,7 @@ from django.http import QueryDict
 
 from agents.core.event_kinds import LEDGER
 from agents.models import Archive, DatabaseSize, Effect, Escalation, Event, Run, Workspace
+from agents.sdk.adjustments import label_of
 from agents.web.amounts import AMOUNTS, of_amount, read_amount, read_currency
 from agents.web.forms import whole_number
 from agents.web.sentences import EventLine, read_events, tell_events
@@ -59,6 +60,10 @@ class Filter:
     @property
     def query(self) -> str:
         return urlencode(self.given)
+
+    @property
+    def unreadable_label(self) -> str:
+        return _LABELS.get(self.unreadable, label_of(self.unreadable))
 
     @property
     def is_narrowed(self) -> bool:
@@ -239,6 +244,7 @@ def _uuid(text: str) -> UUID | None:
         return None
 
 
+_LABELS = {"since": "From", "until": "To"}
 _READERS: dict[str, Callable[[str], object]] = {
     "event": _storable,
     "person": _storable,
