@@ -32,8 +32,12 @@ def unpack(text: str) -> str:
     return text
 
 
-def _without_nulls(value: Json) -> Json:
-    """Return a value without the properties that are null."""
+def _without_nulls(value: Json, *, below: bool = True) -> Json:
+    """Return a value without the properties that are null.
+
+    An argument may be left out, but a field of it may not: below an argument null is a value.
+    """
     if isinstance(value, dict):
-        return {name: _without_nulls(part) for name, part in value.items() if part is not None}
+        given = ((name, part) for name, part in value.items() if part is not None)
+        return {n: _without_nulls(part, below=n != "args") if below else part for n, part in given}
     return [_without_nulls(part) for part in value] if isinstance(value, list) else value

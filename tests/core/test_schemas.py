@@ -81,6 +81,15 @@ def test_what_fits_the_schema_is_an_action(reason: str | None) -> None:
     assert action["args"].get("reason") == reason
 
 
+def test_a_field_of_an_argument_may_be_null() -> None:
+    address = {"street": "Dojima 1", "zip": None}
+    said = {"kind": "tool", "name": "late", "args": {"bill_to": [address], "remark": None}}
+
+    kept = json.loads(unpack(json.dumps({"reply": said})))
+
+    assert kept == {**said, "args": {"bill_to": [address]}}
+
+
 def test_what_fits_the_others_is_a_plan_and_a_route() -> None:
     task = {"id": "t1", "worker": "sales_worker", "args": DAY, "critical": True}
     plan = json.dumps({"kind": "plan", "tasks": [task]})
