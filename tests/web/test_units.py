@@ -9,7 +9,7 @@ import pytest
 from agents.policies import RULES
 from agents.policies.rule_words import words_of
 from agents.web import formats
-from agents.web.approvals.ruler import ruler
+from agents.web.approvals.ruler import ruler, ruling_to_draw
 from agents.web.formats import compare_measure, rule_in_full
 
 USD = "USD 1,200.00 vs USD 1,000.00"
@@ -65,6 +65,25 @@ def test_what_has_a_unit_and_a_limit_has_a_picture(stored: dict[str, Any], words
     found = ruler(stored, 80_000)
 
     assert (found and found.limit_label) == words
+
+
+def test_the_picture_of_an_amount_is_of_the_tightest_limit_on_just_this_amount() -> None:
+    """A sum over a day is not what was requested, nor its limit what is automatic."""
+
+    def asked(rule: str, observed: int, limit: int, verdict: str = "escalate") -> dict[str, Any]:
+        return {**ruling(rule, observed, limit, "JPY"), "verdict": verdict}
+
+    caps, small = asked("hotel.caps", 12_000, 8_000), asked("hotel.small_fee", 12_000, 5_000)
+    whole = asked("hotel.caps", 18_000, 8_000)
+    few = {**ruling("hotel.few", 3, 2, "calls"), "verdict": "escalate"}
+
+    def drawn(*rulings: dict[str, Any]) -> Any:
+        return ruling_to_draw({"deciding": rulings[0], "rulings": rulings}, 12_000)
+
+    assert drawn(caps, small) == small
+    assert drawn(whole, asked("hotel.small_fee", 12_000, 20_000, "approve")) is None
+    assert drawn(few, small) == few
+    assert ruling_to_draw({"deciding": small}, 12_000) == small
 
 
 def test_what_a_reviewer_may_grant_stands_on_a_scale_of_money_only() -> None:

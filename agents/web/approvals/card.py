@@ -38,7 +38,7 @@ from agents.web.approvals.proposals import (
     sent_back_before,
 )
 from agents.web.approvals.provenance import Source, sources
-from agents.web.approvals.ruler import Ruler, ruler
+from agents.web.approvals.ruler import Ruler, ruler, ruling_to_draw
 from agents.web.approvals.standing import Entitlement, standing
 from agents.web.approvals.wording import (
     Choice,
@@ -195,7 +195,7 @@ def card(escalation: Escalation, user: User, around: Around, *, at: datetime) ->
         ),
         shown=(escalation.review.get("facts") or {}).get("evidence") or [],
         ruler=ruler(
-            escalation.review["deciding"],
+            ruling_to_draw(escalation.review, escalation.amount_minor),
             most if is_open and not refusal and stands.may_say_yes else None,
         ),
         published=_published_version(escalation),

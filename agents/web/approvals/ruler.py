@@ -28,8 +28,30 @@ class Ruler:
         return round(100 - self.limit, 2)
 
 
+def ruling_to_draw(review: Json, amount_minor: int | None) -> Json:
+    """Return the ruling of a request that its ruler shows, or None.
+
+    It is the one that decided. For money it is the tightest that measured the amount itself: a
+    day's sum is not what was requested, nor is its cap what goes out automatically.
+    """
+    deciding = review["deciding"]
+    unit = unit_of(deciding)
+    if not is_currency(unit):
+        return deciding
+    of_amount = [
+        one
+        for one in review.get("rulings") or [deciding]
+        if one.get("verdict") == "escalate"
+        and (one.get("observed"), unit_of(one)) == (amount_minor, unit)
+        and type(one.get("limit")) is int
+    ]
+    return min(of_amount, key=lambda one: one["limit"], default=None)
+
+
 def ruler(deciding: Json, yours_minor: int | None) -> Ruler | None:
     """Return the ruler of a ruling with a measurement in a unit, or None."""
+    if deciding is None:
+        return None
     observed, limit, unit = deciding.get("observed"), deciding.get("limit"), unit_of(deciding)
     if not unit or type(observed) is not int or type(limit) is not int or limit < 1:
         return None
