@@ -229,15 +229,10 @@ def _cells(
         if name not in row:
             found.append(Cell(missing if number > 1 else "none"))
             continue
-        before = next((r[name] for r in reversed(rows[:number]) if name in r), None)
+        before = [earlier[name] for earlier in rows[:number] if name in earlier]
         text = argument_in_words(tool, name, row[name], called)
-        if number == 0 or (before is not None and before != row[name]):
-            role, by = who[number]
-            found.append(Cell(text, role, by))
-        elif before is None:
-            found.append(Cell(text, *who[number]))
-        else:
-            found.append(Cell(text, is_same=True))
+        is_same = bool(before) and before[-1] == row[name]
+        found.append(Cell(text, is_same=True) if is_same else Cell(text, *who[number]))
     return found
 
 

@@ -10,6 +10,7 @@ from agents.policies import RULES
 from agents.policies.rule_words import words_of
 from agents.web import formats
 from agents.web.approvals.ruler import ruler, ruling_to_draw
+from agents.web.changes import _cells
 from agents.web.formats import compare_measure, rule_in_full
 
 USD = "USD 1,200.00 vs USD 1,000.00"
@@ -109,3 +110,12 @@ def test_the_titles_of_all_rules_are_compared_in_one_pass(monkeypatch: pytest.Mo
     assert titles["refunds.auto_limit"] == "Automatic approval limit (Refunds)"
     assert titles["refunds.window"] == "Refund window"
     assert len(asked) <= 3 * len(RULES)
+
+
+def test_an_argument_that_was_null_all_along_was_changed_by_nobody() -> None:
+    rows: list[dict[str, Any]] = [{"remark": None}] * 4
+    who = [("", ""), ("revise", "the policy"), ("human", "rita"), ("block", "the gateway")]
+
+    cells = _cells("any_tool", "remark", rows, who, "not yet", {})
+
+    assert [(cell.by, cell.is_same) for cell in cells] == [("", False), *[("", True)] * 3]
