@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 from django.apps import apps
-from django.db import IntegrityError, models, transaction
+from django.db import models
 
 from agents.desks.refunds import mail, refunds
 from agents.desks.refunds.models import Charge, Customer, Refund, SentMail, Subscription
 from agents.models import Book
 from tests.desk.ordering import AT, charge_of, demo_book, letter, refund
+from tests.engine.test_constraints import is_refused
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
@@ -26,16 +27,6 @@ def book() -> Book:
     refunds.release(key="released", at=AT)
     mail.send_refund_mail(**letter(book, key="sent"))
     return book
-
-
-def is_refused(rows: models.QuerySet[Any], **columns: Any) -> bool:
-    """Tell whether the database refuses to set these columns."""
-    try:
-        with transaction.atomic():
-            rows.update(**columns)
-    except IntegrityError:
-        return True
-    return False
 
 
 @pytest.mark.parametrize(
