@@ -49,11 +49,12 @@ function keepNotice(part, fresh) {
 }
 
 // Who may not decide, for now or any more, gets no form. One that was begun stays, without its
-// buttons: the swap keeps what is typed in it, and where the caret is.
+// buttons: the swap keeps what is typed in it and, while the request waits, where the caret is.
 function keepForm(part, fresh) {
   const form = document.querySelector(`${part} #dform`);
   const place = fresh.querySelector("[data-withheld]:not([data-withheld=yes])");
-  if (form && place && (form.contains(document.activeElement) || isBegun(form))) place.append(form.closest(".cq").cloneNode(true));
+  const isUsed = form?.contains(document.activeElement) && place?.dataset.withheld !== "ended";
+  if (form && place && (isUsed || isBegun(form))) place.append(form.closest(".cq").cloneNode(true));
 }
 
 // What is typed in a form is left alone. Once another first yes of two counts, the form answers to

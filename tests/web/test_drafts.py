@@ -84,6 +84,20 @@ def test_a_draft_outlives_the_request(
     expect(page.locator("#draft")).to_have_count(0)
 
 
+def test_a_form_in_which_nothing_is_typed_goes_with_the_request(
+    page: Page, open_one: Escalation, ada: User
+) -> None:
+    for label in ("Pay Anna", "Reason"):
+        page.get_by_label(label).clear()
+    page.locator(".choices label", has_text="Reject").click()
+    page.get_by_label("Why not").focus()
+
+    expire(open_one, ada)
+
+    expect(page.locator("#consequence")).to_contain_text("Expired and rejected")
+    expect(page.locator("#dform")).to_have_count(0)
+
+
 def test_a_draft_comes_back_with_the_form(page: Page, open_one: Escalation, ada: User) -> None:
     operations.claim(escalation_id=open_one.pk, by=ada, at=timezone.now())
     expect(page.locator("#consequence")).to_contain_text("ada has claimed it")
