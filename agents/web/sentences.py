@@ -64,6 +64,15 @@ def _row(found: Any, pk: int) -> Event | int:
 _UNREADABLE = "This entry cannot be read. Verify the log to find what is wrong."
 
 
+def stopped_by_hand(run: Run) -> str:
+    """Return who stopped a run, and why: "omar stopped the run. “A mistake”"; "" if nobody did."""
+    if run.stop_reason != "cancelled":
+        return ""
+    found = Event.objects.filter(run=run, kind="run.stopped").prefetch_related("texts")
+    said = ((line.event, line.sentence) for line in tell_events(read_events(found, 1)))
+    return "".join(f"{one.actor} {told[:1].lower()}{told[1:]}" for one, told in said if one)
+
+
 def _line(row: Event | int, context: EventContext) -> EventLine:
     if isinstance(row, int):
         return EventLine(row, None, _UNREADABLE)

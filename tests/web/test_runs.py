@@ -18,6 +18,7 @@ from agents.web.runs.trace import trace
 from tests.database import make_once
 from tests.engine.scene import REFUND_500, Scene, decide_request, fresh, go, payments
 from tests.web.test_pages import client_of, waiting
+from tests.web.words import words
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -142,7 +143,10 @@ def test_omar_stops_a_run_that_waits(scene: Scene) -> None:
     assert Escalation.objects.get(run=run).state == EscalationState.CANCELLED
     assert payments(run) == []
     assert run.events.get(kind="run.stopped").actor == "omar"
-    assert "Stop this run" not in client.get(reverse("run", args=[run.pk])).text
+    page, of_request = reverse("run", args=[run.pk]), Escalation.objects.get(run=run)
+    assert "Stop this run" not in client.get(page).text
+    for place in (page, reverse("approval", args=[of_request.pk])):
+        assert "omar stopped the run. “a mistake”" in words(client.get(place).text)
 
 
 def test_a_row_tells_who_how_much_what_came_of_it_and_how_long(scene: Scene) -> None:

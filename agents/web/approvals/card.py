@@ -51,6 +51,7 @@ from agents.web.approvals.wording import (
 from agents.web.changes import ActionStage, stages
 from agents.web.kill import switches
 from agents.web.outputs import Output, split_output
+from agents.web.sentences import stopped_by_hand
 
 LOOKALIKES = 5  # sentences
 EARLIER = 5  # decisions about the same subject
@@ -68,6 +69,7 @@ class Card:
     act: str
     asks: SafeString  # the action, as markup
     outcome: SafeString  # "" while it waits
+    stopped: str  # who stopped its run before a decision, and why; "" if nobody did
     choices: Sequence[Choice]  # what this person may answer here and now
     fields: Sequence[FormField]  # arguments that they may change
     withheld: str  # why there is no full form: ended, claim, role, yes; "" if there is one
@@ -158,6 +160,7 @@ def card(escalation: Escalation, user: User, around: Around, *, at: datetime) ->
         act=act(escalation, name),
         asks=what_awaits(escalation, called, stands.first),
         outcome=SafeString("") if is_open else outcome(escalation, effect, called, why=why),
+        stopped=stopped_by_hand(run) if escalation.state == EscalationState.CANCELLED else "",
         choices=()
         if withheld in ("ended", "claim", "role")
         else choices(

@@ -31,6 +31,7 @@ from agents.web.outage import outage_of_run
 from agents.web.runs.listing import closings
 from agents.web.runs.patterns import ABOVE
 from agents.web.runs.turns import RunTurn, cost_of, turns_of
+from agents.web.sentences import stopped_by_hand
 
 TURNS = 25  # on one page, and in one live update
 _BAD_ENDS = frozenset({RunState.STOPPED, RunState.FAILED})
@@ -178,6 +179,8 @@ def _is_letter(effect: Effect) -> bool:
 
 def _end(run: Run, turns: Sequence[RunTurn]) -> str:
     """Return why a run ended badly, in our words or else those of the blocking rule."""
+    if by_hand := stopped_by_hand(run):
+        return by_hand
     code = run.stop_reason.partition(":")[2]
     rulings = [ruling for turn in turns for ruling in (turn.ruling, turn.again) if ruling]
     said = [str(ruling["sentence"]) for ruling in rulings if ruling["reason"] == code]
