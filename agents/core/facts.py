@@ -39,6 +39,7 @@ class Facts:
     letter: str = ""  # the argument of this action that someone outside will read; "": none
     # Who sent back the run's last proposal, if this action changes something; or "".
     sent_back_by: str = ""
+    called_before: bool = False  # a declared desk's tool, by a run that this one repeats
     desk: DeskFacts | None = None  # of a declared desk, which has no other facts
 
     @property
@@ -56,7 +57,8 @@ class Facts:
         if self.desk:
             return self.desk.stored
         kept = {name: value for name, value in vars(self).items() if name != "desk"}
-        for name in ("outdated", "sent_back_by"):  # as facts were kept before these were there
+        # As facts were kept before these were there.
+        for name in ("outdated", "sent_back_by", "called_before"):
             if not kept[name]:
                 del kept[name]
         return kept

@@ -14,6 +14,7 @@ from agents.core.requests import Json
 from agents.core.states import EffectState
 from agents.db.compiled import CompiledSelect, Param
 from agents.engine.desk_lookup import LookedUp, StaleLookup
+from agents.engine.untold import earlier_runs
 from agents.models import Effect, Run, Step
 from agents.sdk.argument_words import Called
 from agents.sdk.desk import Desk
@@ -83,6 +84,12 @@ class DeskLedger:
     def last(self, tool: str, *, days: int, by: By = "subject", **like: Any) -> date | None:
         newest = self._calls(tool, days, by, False, like).order_by("-intended_at", "-pk").first()
         return newest.intended_at.astimezone(UTC).date() if newest else None
+
+    def called_before(self) -> bool:
+        """Tell whether a run that this one repeats has, or may have, called the tool."""
+        earlier = earlier_runs(self.run)
+        made = Effect.objects.filter(run__in=earlier, tool=self.tool, state__in=MAYBE_DONE)
+        return bool(earlier) and made.exists()
 
     def unattended_today(self, currency: str) -> dict[str, int]:
         """Return the sums paid without a person since midnight UTC: in all, and by the launcher.

@@ -242,6 +242,7 @@ def gather_facts(
     quotes = [Quote("What the agent read, written by an outsider", t) for t in ledger.outside()]
     shown = [*shown, *write_evidence(quotes[-1:])]
     is_write = tool is not None and tool.touch is not Touch.READ
+    called_before = is_write and ledger.called_before()
     kept = {
         "desk": run.desk,
         "own": written,
@@ -255,7 +256,9 @@ def gather_facts(
         ),
         **({"unattended": ledger.unattended_today(money.currency)} if money else {}),
         **({"names": called} if called else {}),
+        **({"called_before": True} if called_before else {}),
         **({"evidence": shown} if shown and is_write else {}),
         **({"origins": {name: ledger.origin(name).value for name in given}} if is_write else {}),
     }
-    return Facts(desk=DeskFacts(own, case, told, kept, sentences_on_record(steps, TOOLS)))
+    known_to_desk = DeskFacts(own, case, told, kept, sentences_on_record(steps, TOOLS))
+    return Facts(called_before=called_before, desk=known_to_desk)

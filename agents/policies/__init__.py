@@ -68,7 +68,18 @@ def judge(
     found = rulings or [_silence(action)]
     if facts.sent_back_by:
         found.append(_heed_consent(_after_send_back(facts.sent_back_by), consent))
+    if facts.called_before:
+        found.append(_heed_consent(_CALLED_BEFORE, consent))
     return found
+
+
+_CALLED_BEFORE = Ruling(
+    RulingKind.ESCALATE,
+    "called_before",
+    "This run was launched again, and an earlier one made such a call.",
+    risk=50,
+    rule="policy.called_before",
+)
 
 
 def _after_send_back(by: str) -> Ruling:

@@ -121,6 +121,7 @@ _WITHOUT_RULE = {
     "routing.hand_over": "Every specialist declined",
     "workflow.by_person": "This step needs a reviewer",
     "workflow.judge": "The judging model is unsure",
+    "policy.called_before": "Called by an earlier run",
     "policy.sent_back": "An earlier proposal was sent back",
 }
 

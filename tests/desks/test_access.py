@@ -77,6 +77,26 @@ def test_as_asked_is_granted_as_asked(scene: Scene, access: Desk) -> None:
     assert [one["until"] for one in grants()] == [day(60)]
 
 
+def test_run_again_a_person_decides_on_a_call_that_the_first_run_made(
+    scene: Scene, access: Desk
+) -> None:
+    limits = {**access.document()["limits"], "longest": 90}
+    desks = {"access": {**access.document(), "limits": limits}}
+    scene.publish({**STRICT.as_json(), "desks": desks}, scene.add("bo", Role.ADMIN))
+    first = go(launch(scene, access))
+    assert (first.state, len(grants())) == (RunState.DONE, 1)
+
+    [scenario] = access.scenarios
+    again = scene.launch(scenario.goal, desk="access", subject="noor", again_of=first)
+    again = go(again)
+
+    held = Escalation.objects.get(run=again, state="open")
+    assert held.review["escalating"] == ["policy.called_before"]
+    assert len(grants()) == 1
+    decide(scene, again, None)
+    assert (go(again).state, len(grants())) == (RunState.DONE, 2)
+
+
 @pytest.mark.parametrize(
     "patch",
     [
