@@ -35,8 +35,8 @@ def minor_of_text(text: str, currency: str = CURRENCY) -> int:
     whole, part = match.groups() if match else ("", None)
     if not match or len(part or "") > digits:
         such = plain_amount(800 * 10**digits, currency)
-        point = f", a point and up to {digits}" if digits else ""
-        raise BadAmount(f"{text!r} is not an amount like {such}: write up to nine digits{point}")
+        point = f", a point and up to {digits} more" if digits else ""
+        raise BadAmount(f"{text!r} is not an amount like {such}: write up to 9 digits{point}")
     return int(whole + (part or "").ljust(digits, "0"))
 
 

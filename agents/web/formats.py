@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -27,6 +28,7 @@ from agents.tools import request_of
 
 register = template.Library()
 register.filter(tool_title)
+_AMOUNT = re.compile(r"\b([A-Z]{3}) (?=[0-9])")
 
 
 class StopRow(Protocol):
@@ -202,6 +204,12 @@ def with_article(noun: str) -> str:
 def within_sentence(title: str) -> str:
     """Return a title for use within a sentence: bank transfers, SIM swaps."""
     return title if title[1:2].isupper() else title[:1].lower() + title[1:]
+
+
+@register.filter(is_safe=True)
+def unbroken(text: str) -> str:
+    """Keep each amount of a text on one line, with its currency."""
+    return _AMOUNT.sub("\\1\N{NO-BREAK SPACE}", text)
 
 
 @register.filter

@@ -100,7 +100,7 @@ def test_who_has_a_sign_in_keeps_it(rita: User, monkeypatch: Any) -> None:
     ("arguments", "password", "code", "says"),
     [
         (["nowhere", "max", "viewer"], PASSWORD, 2, "no workspace 'nowhere'. Workspaces: shop"),
-        (["shop", "max", "reviewer", "--limit", "1e3"], PASSWORD, 2, "up to nine digits"),
+        (["shop", "max", "reviewer", "--limit", "1e3"], PASSWORD, 2, "up to 9 digits"),
         (["shop", "max", "viewer", "--limit", "5"], PASSWORD, 3, "decides nothing"),
         (["shop", "max", "viewer"], "short", 2, "too short"),
         (["shop", "max\x00", "viewer"], PASSWORD, 2, "valid username"),

@@ -211,7 +211,7 @@ def test_decide_refuses_in_words_with_code_3() -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--approve", "--amount", "1e3", "--as", "rita"], "up to nine digits"),
+        (["--approve", "--amount", "1e3", "--as", "rita"], "up to 9 digits"),
         (["--approve", "--as", "nobody"], "no user 'nobody'"),
         (["--reject", "--amount", "5", "--reason", "r", "--as", "rita"], "--approve"),
     ],

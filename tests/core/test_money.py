@@ -79,7 +79,7 @@ NO_AMOUNTS = [
 
 @pytest.mark.parametrize("text", NO_AMOUNTS)
 def test_text_that_is_none(text: str) -> None:
-    with pytest.raises(BadAmount, match="up to nine digits"):
+    with pytest.raises(BadAmount, match="up to 9 digits"):
         minor_of_text(text)
 
 

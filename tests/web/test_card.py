@@ -253,7 +253,7 @@ def test_an_amount_is_judged_before_it_is_sent(scene: Scene) -> None:
     assert "above your own limit of USD 800.00" in judge_amount("800.01")[1]
     assert "above your own limit of USD 800.00" in judge_amount("1200.01")[1]
     assert "Amount cannot be USD 0.00. At least USD 0.01." in judge_amount("0")[1]
-    assert "not an amount like 800.00: write up to nine digits, a point" in judge_amount("12,50")[1]
+    assert "not an amount like 800.00: write up to 9 digits, a point" in judge_amount("12,50")[1]
     assert not escalation.run.events.filter(kind="decision.refused").exists()
 
 

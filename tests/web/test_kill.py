@@ -49,7 +49,7 @@ def test_one_press_stops_agents_and_everybody_sees_why(scene: Scene, admin: Clie
     assert "Blocked: every payment, email and other change, in all runs. A run ends when" in page
     assert "Runs may still read and draft, and requests can be rejected or sent back." in page
     assert "odd &lt;img src=x" in page
-    assert "” Blocked:" in words(page)
+    assert "”. Blocked:" in words(page)
     assert "1 request has its deadline paused" in page
     assert "danger-solid" not in page
     assert "Agents stopped" in client_of(scene.eve).get(reverse("home")).text

@@ -154,7 +154,7 @@ def test_three_people_share_a_request_and_two_of_them_approve_it(
         reads(faye, "#two", "0 of 2: two people have to approve this.")
         sends(faye, "e", "1000", WHY_FAYE)
         yes = first_of(large, tiered.faye)
-        reads(faye, "#strip", f"1 of 2: you approved {yes.granted}.")
+        reads(faye, "#strip", f"you approved {yes.granted}, as the first of two people.")
         reads(finn, "#two", f"1 of 2: faye approved {yes.granted}, changed,")
         reads(finn, "#consequence", f"Pay Anna {yes.granted} instead of {large.asked}")
         assert (yes.granted, WHY_FAYE in finn.content()) == ("USD 1,000.00", False)

@@ -47,7 +47,7 @@ def strip_of(user: User, key: str) -> Strip | None:
         first = escalation.approval
         if first is None or first.by_id != user.pk:
             return None
-        said = format_html("1 of 2: you approved {}.", first.granted or "it")
+        said = format_html("you approved {}, as the first of two people.", first.granted or "it")
         return Strip(escalation, act(escalation), said)
     effect: Effect | None = getattr(escalation, "carried", None)
     called = escalation.run.subject_label or "nobody in particular"
