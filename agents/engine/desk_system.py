@@ -65,6 +65,8 @@ class DeclaredSystem:
             for number, one in own
         ]
         may = f"Its agents can: {', '.join(tool.title for tool in self.desk.tools.values())}."
+        if not self.desk.fill_demo:
+            may += " Its tools act on your own systems, in a demo too."
         return [Shelf(f"desk-{name}", self.title, may, examples)] if examples else []
 
     def find_all(self, text: str, *, book_id: int, most: int) -> list[KnownSubject]:

@@ -77,6 +77,18 @@ def test_as_asked_is_granted_as_asked(scene: Scene, access: Desk) -> None:
     assert [one["until"] for one in grants()] == [day(60)]
 
 
+def test_a_demo_does_not_promise_that_a_companys_own_tools_act_on_a_copy(
+    scene: Scene, access: Desk
+) -> None:
+    scene.workspace.is_demo = True
+    scene.workspace.save(update_fields=["is_demo"])
+
+    page = client_of(scene.omar).get("/launch/").content.decode()
+
+    assert "No real money moves" not in page
+    assert "Its agents can: Grant access. Its tools act on your own systems, in a demo too." in page
+
+
 def test_run_again_a_person_decides_on_a_call_that_the_first_run_made(
     scene: Scene, access: Desk
 ) -> None:
