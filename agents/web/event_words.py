@@ -320,7 +320,7 @@ def _decision_refused(told: EventSentence) -> str:
 def _member_set(told: EventSentence) -> str:
     facts = told.facts
     limits = sorted(limits_told(dict(facts)).items())  # PostgreSQL keeps no order of keys
-    at = [f"{up_to(most)} at {within_sentence(desk_title(desk))}" for desk, most in limits]
+    at = [f"{up_to(most)} for {within_sentence(desk_title(desk))}" for desk, most in limits]
     may = ["any amount"] if facts["role"] in ("reviewer", "admin") else []
     granted = ", ".join(at or may)
     return f"Gave {facts['user']} the role of {facts['role']}{granted and ', approving '}{granted}."

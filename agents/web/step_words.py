@@ -53,8 +53,9 @@ def step_in_words(name: str) -> str:
     if first in ("plan", "finalize"):
         return _PHASES[first]
     words = f"step {first}" if first.isdigit() else f"step “{first}”"
-    if rest[:1] == ["agents"] and len(rest) > 1:
-        return f"{words}, agent “{rest[1]}”"
+    if len(rest) > 1 and (part := rest[0].partition("#"))[0] == "agents":
+        again = f", round {part[2]}" if part[2] else ""
+        return f"{words}, agent “{rest[1]}”{again}"
     if rest:
         words += f", action {rest[0]}" if rest[0].isdigit() else f", {rest[0].replace('_', ' ')}"
     return words
@@ -62,8 +63,8 @@ def step_in_words(name: str) -> str:
 
 def phase_in_words(key: str) -> str:
     """Return a key's phase and step as an object: "the execution of step 2 (no. 2)"."""
-    path, _, nth = key.partition("#")
-    name, _, phase = path.rpartition("/")
+    name, _, last = key.rpartition("/")
+    phase, _, nth = last.partition("#")
     words = _PHASES.get(phase, "{}").format(step_in_words(name or phase))
     return f"{words} (no. {nth})" if nth else words
 

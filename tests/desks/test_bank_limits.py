@@ -190,7 +190,7 @@ def test_a_limit_in_one_currency_is_none_of_another() -> None:
     ada = client_of(User.objects.get(username="ada"))
     shown = "Refunds: up to USD 800.00<br>Bank transfers: up to USD 5,000.00"
     assert shown in ada.get("/members/").text
-    told = "approving up to USD 5,000.00 at bank transfers, up to USD 800.00 at refunds."
+    told = "approving up to USD 5,000.00 for bank transfers, up to USD 800.00 for refunds."
     assert told in ada.get("/audit/").text
 
     set_limit("1000.00", *IN_EUR)

@@ -12,6 +12,7 @@ from agents.web.runs.patterns.routing import SpecialistAttempt, way
 from agents.web.runs.patterns.workflow import StepPart, rounds
 from agents.web.runs.timeline import axis
 from agents.web.runs.trace import trace
+from agents.web.step_words import phase_in_words, step_in_words
 from tests.engine.scene import go, mails, set_scene
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -84,6 +85,14 @@ def test_a_drift_is_shown_between_two_rounds() -> None:
     assert first.correction.startswith("Claim no refund")
     assert (second.triggers, second.verdict[2]) == ([], "continue")
     assert draft.standing[2] == "accepted"
+
+
+def test_a_key_of_a_second_round_is_told_in_words() -> None:
+    second = "memo/agents#2/against/task/execute"
+
+    assert step_in_words(second) == "step “memo”, agent “against”, round 2"
+    assert phase_in_words(second) == f"the execution of {step_in_words(second)}"
+    assert phase_in_words("1/propose#3") == "the agent's proposal for step 1 (no. 3)"
 
 
 def test_page_and_case_file_agree_that_outputs_of_steps_are_kept_and_not_changed() -> None:

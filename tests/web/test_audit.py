@@ -48,7 +48,7 @@ def test_decisions_and_money_are_shown_by_default_and_all_events_on_demand(
         "Approved USD 800.00 instead of USD 1,200.00 for customer 42. “partly used”",
         "Paid USD 800.00 to customer 42.",
         "Emailed customer 42 about USD 800.00.",
-        "Gave rita the role of reviewer, approving up to USD 800.00 at refunds.",
+        "Gave rita the role of reviewer, approving up to USD 800.00 for refunds.",
     )
     assert [sentence for sentence in told if sentence not in ledger] == []
     assert "Launched a Supervisor run for customer 42 under policy v1." not in ledger
