@@ -112,6 +112,21 @@ def test_the_titles_of_all_rules_are_compared_in_one_pass(monkeypatch: pytest.Mo
     assert len(asked) <= 3 * len(RULES)
 
 
+@pytest.mark.parametrize(
+    ("title", "within"),
+    [
+        ("Bank transfers", "bank transfers"),
+        ("Refunds", "refunds"),
+        ("SIM swaps", "SIM swaps"),
+        ("Harbor Hotels", "Harbor Hotels"),
+    ],
+)
+def test_a_desk_named_as_a_company_keeps_its_name_within_a_sentence(
+    title: str, within: str
+) -> None:
+    assert formats.within_sentence(title) == within
+
+
 def test_an_argument_that_was_null_all_along_was_changed_by_nobody() -> None:
     rows: list[dict[str, Any]] = [{"remark": None}] * 4
     who = [("", ""), ("revise", "the policy"), ("human", "rita"), ("block", "the gateway")]
