@@ -197,7 +197,7 @@ OUTPUT = RequestKind(
     stored="output",
     tag="draft",
     asks="Approve the result of the step {step}",
-    note="Your answer pays and sends nothing by itself. The policy checks what later steps do.",
+    note="Your answer pays and sends nothing by itself. The policy checks any later step.",
     answers=(
         Answer(
             APPROVE,

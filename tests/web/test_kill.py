@@ -47,7 +47,7 @@ def test_one_press_stops_agents_and_everybody_sees_why(scene: Scene, admin: Clie
     assert "turned on by <bdi>admin</bdi>" in page
     assert "Every payment, email and other change, in all runs." in page
     assert "Blocked: every payment, email and other change, in all runs. A run ends when" in page
-    assert "Runs may still read and draft, and requests can be rejected or sent back." in page
+    assert "Runs may still read and draft. Requests can be rejected, and actions sent back." in page
     assert "odd &lt;img src=x" in page
     assert "”. Blocked:" in words(page)
     assert "1 request has its deadline paused" in page

@@ -43,6 +43,8 @@ def test_the_person_sees_the_output_and_what_it_is_held_against(scene: Scene) ->
     assert "Recommendation: keep to the terms." in page
     assert "No deviations found." in page
     assert "Send back to the agent" in page
+    assert "The policy checks any later step." in page  # a rejection leaves none
+    assert "Why not? required" in words(page)
 
 
 def test_json_that_ends_an_output_is_shown_as_its_fields(scene: Scene) -> None:

@@ -79,6 +79,7 @@ def test_the_figures_are_those_of_the_ledger_in_each_currency() -> None:
         page = rita.get(reverse("home"))
     assert len(asked) <= 12
     assert "Amounts in EUR" in page.text
+    assert "EUR\u00a01,080.00, USD\u00a01,200.00" in page.text  # broken between the sums only
     assert "USD 1,080.00" not in page.text
 
     # At any hour of UTC, one of these zones has another date.

@@ -115,7 +115,7 @@ def _standing(switch: KillSwitch) -> SwitchInForce:
 
 def _reach(switch: KillSwitch) -> tuple[str, str]:
     """Return what a switch stops, and what it does not."""
-    rest = "Runs may still read and draft, and requests can be rejected or sent back."
+    rest = "Runs may still read and draft. Requests can be rejected, and actions sent back."
     if switch.scope == Scope.PATTERN:
         name = spell_out(switch.target)
         return (
