@@ -191,20 +191,20 @@ def test_no_lie_leaves_and_no_run_dies_of_it(name: str, role: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("text", [*HONEST, *LIES])
 @pytest.mark.parametrize("pattern", ["supervisor", "routing", "workflow"])
-def test_no_text_ends_a_run_and_no_text_is_an_answer(text: str, pattern: str) -> None:
+def test_no_text_ends_a_run_and_no_text_is_an_answer(pattern: str) -> None:
     ledger = ("USD 100.00 was refunded to customer 42.",)
     record = {"finding": "No refund is possible for free."}
     facts = RefundFacts(
         subject=42, context_of=(42,), evidence=({"ok": 1},), ledger=ledger, record=record
     )
 
-    found = review({"kind": "final", "answer": text}, facts, STRICT.of(pattern))
-
-    assert found.allows
     said = {*ledger, *record.values()}
-    assert said.issuperset(re.split(r"(?<=\.) ", found.action["answer"]))
+
+    for text in (*HONEST, *LIES):
+        found = review({"kind": "final", "answer": text}, facts, STRICT.of(pattern))
+        assert found.allows, text
+        assert said.issuperset(re.split(r"(?<=\.) ", found.action["answer"])), text
 
 
 def lines_of(name: str) -> list[str]:
