@@ -86,6 +86,24 @@ def test_a_fortnight_is_written_once_and_holds(workspace: Workspace) -> None:
 
 
 @pytest.mark.slow
+def test_it_is_of_the_first_policy_where_another_was_published_before(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`demo --prepare` puts a company's desk in force before there is any history."""
+    monkeypatch.setattr(history, "RUNS_A_DAY", 6)
+    later = {**workspace.policy.document, "max_steps": 7}  # type: ignore[union-attr]
+    admin = User.objects.get(username="admin")
+    at = timezone.now()
+    operations.publish_policy(workspace=workspace, document=later, by=admin, at=at)
+
+    history.write_history(workspace, until=at)
+
+    assert set(Run.objects.values_list("policy__number", flat=True)) == {1}
+    runs, all_of = Run.objects.all(), Workspace.objects.all()
+    assert prove(runs=runs, workspaces=all_of, file=Path("nowhere.jsonl")).faults == []
+
+
+@pytest.mark.slow
 def test_a_copy_is_of_somebody_else_and_takes_its_time(past: Past) -> None:
     refund = Effect.objects.filter(tool="issue_refund", run__subject_key__regex=COPIED).first()
     assert refund is not None

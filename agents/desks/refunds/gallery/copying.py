@@ -227,7 +227,8 @@ def kept_rows(original: Original, workspace: Workspace) -> Rows:
     return {
         **people,
         (Workspace, run.workspace_id): workspace,
-        (PolicyVersion, run.policy_id): workspace.policy,
+        # The first, as in the recording: others may have been published since.
+        (PolicyVersion, run.policy_id): workspace.policies.get(number=1),
     }
 
 
