@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, expect
 from agents import operations
 from agents.core.states import EscalationState
 from agents.models import Escalation, Event, Role
-from tests.engine.scene import Scene, go, payments
+from tests.engine.scene import Scene, decide_request, go, payments
 from tests.web.serving import chromium, serve
 from tests.web.test_journeys import advance_run, desk
 from tests.web.test_journeys import complaints as complaints
@@ -75,6 +75,18 @@ def test_the_next_ones_are_offered_while_there_are_any(scene: Scene) -> None:
 
     assert ("3 rejected" in some, "The next ones" in some) == (True, True)
     assert ("1 rejected" in last, "The next ones" in last) == (True, False)
+
+
+def test_the_total_to_type_is_that_of_what_still_waits(scene: Scene) -> None:
+    first, *_ = waiting(scene)
+    rita, ada = client_of(scene.rita), scene.add("ada", Role.ADMIN)
+    sent = form(bulk(rita), **{"total.USD": "3.750,00"})
+    decide_request(first, ada, approve=False, comment="no")
+
+    refused = words(send(rita, sent).text)
+
+    assert "You ticked 2 requests: USD 2,550.00. Type this total to go on." in refused
+    assert "Ticked at first: USD 2,550.00." in refused
 
 
 def test_each_is_judged_by_itself_and_the_result_says_who_was_left(scene: Scene) -> None:

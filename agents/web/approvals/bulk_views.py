@@ -11,6 +11,7 @@ from django.utils import timezone
 
 from agents import operations
 from agents.core.money import BadAmount, format_money, minor_of_text
+from agents.core.states import EscalationState
 from agents.models import Escalation
 from agents.web import access
 from agents.web.approvals import bulk as bulks
@@ -149,6 +150,9 @@ def _check_totals(request: HttpRequest, held: list[Escalation]) -> None:
             found = None
         shown = str(total) if name == bulks.COUNT else format_money(total, name)
         if found != total and typed not in (shown, shown.removeprefix(f"{name} ")):
-            ticked = f"{len(held)} request{'' if len(held) == 1 else 's'}"
-            told = f"You ticked {ticked}: {bulks.in_words(wanted)}. Type this total to go on."
+            # The page that is shown again no longer lists what was decided in the meantime.
+            left = [one for one in held if one.state == EscalationState.OPEN] or held
+            ticked = f"{len(left)} request{'' if len(left) == 1 else 's'}"
+            totals = bulks.in_words(bulks.totals(left))
+            told = f"You ticked {ticked}: {totals}. Type this total to go on."
             raise BadForm(f"{TOTAL}{name}", told)
