@@ -101,7 +101,7 @@ _BLOCKS = ChainMap(
         "review_does_not_settle": "what is known of it kept changing",
         "rule_failed": "a rule of the policy could not be evaluated",
         "other_desk": "the action used a tool of another desk",
-        "subject_mismatch": "the action was about somebody else than the run",
+        "subject_mismatch": "the action was not about the subject of the run",
         "unknown_action_kind": "no rule covers this kind of action",
         "unknown_tool_for_supervisor": "no rule covers the tool {1}",
         "worker_required": "the plan leaves out {1}",

@@ -160,7 +160,7 @@ def test_a_row_tells_who_how_much_what_came_of_it_and_how_long(scene: Scene) -> 
     assert (by_pk[paid_one.pk].paid, by_pk[paid_one.pk].asked) == ("USD 500.00", "")
     assert (by_pk[waits.pk].paid, by_pk[waits.pk].asked) == ("", "USD 1,200.00")
     assert by_pk[waits.pk].outcome == "Waiting for a person"
-    assert rows[0].outcome == "Blocked by policy: the action was about somebody else than the run."
+    assert rows[0].outcome == "Blocked by policy: the action was not about the subject of the run."
     assert all(row.seconds >= 0 for row in rows)
 
 
@@ -172,7 +172,7 @@ def test_an_end_is_a_sentence_and_a_failed_step_is_not_called_approved(scene: Sc
     why = client.get(reverse("run", args=[stopped.pk])).text
     adjusted = trace(decided)
 
-    assert "Blocked by policy: the action was about somebody else than the run." in why
+    assert "Blocked by policy: the action was not about the subject of the run." in why
     assert "<code>supervisor_block" not in why
     assert ("human", "Adjusted") in [(turn.role, turn.word) for turn in adjusted.turns]
     Step.objects.filter(run=decided, kind="use", key__startswith="2/").update(

@@ -69,7 +69,8 @@ class Command(BaseCommand):
 def _refusal(name: str, place: Path) -> str:
     """Return why a desk of this name cannot be written there, or ""."""
     if not NAME.fullmatch(name) or iskeyword(name):
-        return f"{name!r} is not a name for a desk: use lower-case letters, digits, _; at most 30."
+        how = "use at most 30 lower-case letters, digits, _, a letter first, no keyword of Python"
+        return f"{name!r} is not a name for a desk: {how}."
     if place.is_relative_to(settings.CODE_DIR):
         return f"{place} is the console's own: choose a folder outside, which no update meets."
     if (place / name).exists() or (place / f"test_{name}.py").exists():
