@@ -97,6 +97,8 @@ def stages(
 ) -> list[ActionStage]:
     """Return a call's main argument at its four stages; [] if it has none.
 
+    Without an amount it is the argument that a person changed.
+
     `is_over`: the run has ended and executes nothing more.
     """
     if not reviews:
@@ -105,7 +107,9 @@ def stages(
     lead = lead_of(action)
     if not lead:
         return []
-    name = str(action["name"])
+    name, changed = str(action["name"]), patch_of(escalation)
+    if changed and lead not in changed and not amount_of(action):
+        lead = next(iter(changed))
 
     def text(args: Mapping[str, Json]) -> str:
         return argument_in_words(name, lead, args[lead]) if lead in args else "none"
@@ -116,7 +120,7 @@ def stages(
     return [
         ActionStage("Proposed", "", "bot", text(_args(action)), "the agent", reviews[0].begun_at),
         ActionStage("Reviewed", verdict, verdict, text(left), by, reviews[0].ended_at),
-        _approved_stage(verdict, text({**left, **patch_of(escalation)}), escalation),
+        _approved_stage(verdict, text({**left, **changed}), escalation),
         _executed_stage(escalation, effect, text(effect.args) if effect else "", is_over=is_over),
     ]
 

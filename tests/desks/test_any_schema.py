@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from datetime import UTC, datetime
 from html.parser import HTMLParser
 from inspect import Parameter, Signature
@@ -210,6 +211,19 @@ def test_a_text_that_would_be_masked_is_refused(scene: Scene) -> None:
     # A run with older questions keeps them to its end.
     before = brief_of(Run(desk=run.desk, question_version=1, policy=run.policy))
     assert before.as_models_see(done) == {"status": "ok", "left_usd": 0.07}
+
+
+def test_the_stages_show_the_argument_that_a_person_changed(scene: Scene) -> None:
+    desk = desk_of(
+        {"a_room": Open(str, Range(1, 80), "12", "", ""), "nights": Open(int, Lower(1), 3, 2, 0)}
+    )
+    held = waiting(scene, desk)
+
+    decide(scene, held, {"nights": 2})
+
+    page = client_of(scene.rita).get(reverse("approval", args=[held.pk])).text
+    shown = re.findall(r'<span class="v">(.*?)</span>', page)
+    assert shown[:3] == ["3", "3", "2"]
 
 
 def decide(scene: Scene, held: Escalation, patch: dict[str, Any]) -> None:
