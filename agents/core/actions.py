@@ -134,8 +134,10 @@ def _args(name: str, args: dict[str, Json], spec: ArgSpec) -> dict[str, Json]:
     if not isinstance(spec, Mapping):
         try:
             spec.read(args)
-        except ValueError:
-            raise InvalidAction(f"bad_tool_args:{name}") from None
+        except ValueError as error:
+            arg = str(error).partition(":")[0].partition(".")[0]  # of "amount.currency: why"
+            where = f"{name}:{arg}" if arg in spec.schema["properties"] else name
+            raise InvalidAction(f"bad_tool_args:{where}") from None
         return args
     if set(args) - set(spec):
         raise InvalidAction(f"extra_tool_args:{name}")

@@ -35,6 +35,7 @@ _WHY = {
     "bad_final_answer": "its answer is blank or holds characters that are not shown",
     "text_too_long": "a text is too long",
     "bad_ticket": "its ticket is too long or holds characters that are not shown",
+    "bad_tool_args": "an argument is missing, not the tool's, or not written as its schema says",
     "bad_arg_type": "an argument is of another type, blank or holds characters that are not shown",
 }
 

@@ -46,6 +46,9 @@ _ENDS = {
     "Check the record (verify_audit).",
     "diverged": "A fault of the console: the run no longer matched its record and ended.",
     "invalid_action": "The agent's answer was not a valid action ({0}).",
+    "invalid_action:bad_arg_type": "An argument of the agent's call was of another type ({1}).",
+    "invalid_action:bad_tool_args": "The agent's call had arguments that its tool does not "
+    "take ({1}).",
     "invalid_action:text_too_long": f"The agent's text was longer than the {MAX_TEXT:,} characters "
     "that can be read and sent ({1}).",
     "invalid_plan": "The agent's plan was not valid ({0}).",

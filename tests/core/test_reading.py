@@ -102,6 +102,22 @@ def test_an_action_that_is_refused(said: Any, reason: str) -> None:
     assert refusal_of(said) == reason
 
 
+@pytest.mark.parametrize(
+    ("changed", "where"),
+    [
+        ({"on": "tomorrow"}, ":on"),
+        ({"amount": {"amount": "5", "currency": "EUR", "x": 1}}, ":amount"),
+        ({"\u202emade up": 1}, ""),
+    ],
+)
+def test_a_model_is_told_which_argument_does_not_fit(changed: dict[str, Any], where: str) -> None:
+    amount = {"amount": "5.00", "currency": "EUR"}
+    fits = {"account": "A", "payee": "P", "amount": amount, "on": "2026-12-01", "purpose": "rent"}
+    said = {"kind": "tool", "name": "transfer_money", "args": {**fits, **changed}}
+
+    assert refusal_of(said, ("transfer_money",)) == f"bad_tool_args:transfer_money{where}"
+
+
 def test_a_tool_that_may_not_be_proposed_is_refused() -> None:
     assert (
         refusal_of(tool(amount_usd=5), ("get_refund_context",)) == "tool_not_allowed:issue_refund"
