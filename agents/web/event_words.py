@@ -14,6 +14,7 @@ from django.utils.dateparse import parse_datetime
 from agents.core.former import CURRENCY, ERASED_NUMBER, SUBJECT
 from agents.core.kinds import ACTION, INSTRUCTIONS, RequestKind
 from agents.core.money import format_money
+from agents.core.units import with_unit
 from agents.models.event import ErasedText
 from agents.models.kill_switch import stopped_by
 from agents.operations.approving import LAPSES
@@ -132,7 +133,7 @@ def _human_answered(told: EventSentence) -> str:
 
 
 def _step_halted(told: EventSentence) -> str:
-    why = str(told.facts.get("why") or "")
+    why = told.facts.get("why") or ""
     reason = halt_in_words(why) or quotation(why)
     return f"The workflow was stopped at {_step(told)}.{reason}"
 
@@ -376,7 +377,7 @@ def _erasure_text(told: EventSentence) -> str:
             if ERASED_NUMBER in told.facts
             else f"{told.facts.get('subject_key', 'a subject')} ({told.facts['desk']})"
         )
-        return f"Erased {whom} from {runs} runs.{quotation(why)}"
+        return f"Erased {whom} from {with_unit(runs, 'runs')}.{quotation(why)}"
     return "Erased the texts of this run."
 
 
@@ -388,6 +389,7 @@ def _teller_of(form: str, *, quote: str = "") -> Callable[[EventSentence], str]:
             **told.facts,
             "step": step_in_words(str(told.facts.get("step", ""))),
             "phase": phase_in_words(str(told.facts.get("key", ""))),
+            "runs": with_unit(told.facts.get("runs"), "runs"),
         }
         return f"{form.format(**given)}{quotation(told.facts.get(quote))}"
 
@@ -422,9 +424,9 @@ TELLS: Mapping[str, Callable[[EventSentence], str]] = {
     "audit.exported": _export_text,
     "audit.verified": _verification_text,
     "archive.written": _teller_of(
-        "Archived {runs} runs that ended before {before} (archive {archive})."
+        "Archived {runs} that ended before {before} (archive {archive})."
     ),
-    "archive.erased": _teller_of("Emptied the archived texts of {runs} runs (archive {archive})."),
+    "archive.erased": _teller_of("Emptied the archived texts of {runs} (archive {archive})."),
     "kill_switch.on": _switch("Turned the kill switch on for {}", "paused"),
     "kill_switch.trial": _switch("Resumed new runs for {}", "resumed"),
     "kill_switch.off": _switch("Turned the kill switch off for {}", "resumed"),

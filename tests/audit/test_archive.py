@@ -253,7 +253,7 @@ def test_an_erasure_reaches_an_archive_that_was_interrupted(
     other = command("archive", scene.workspace.slug, str(directory), "--forget")
     assert (other.code, "archive 1" in other.err) == (3 * bool(is_told), is_told), other.err
     done = command("archive", scene.workspace.slug, str(files.record.parent), "--forget")
-    assert (done.code, f"of {int(is_told)} runs" in done.out) == (0, True), done.out
+    assert (done.code, f"texts of {int(is_told)} run" in done.out) == (0, True), done.out
     left = "".join(path.read_text() for path in files.record.parent.glob("*.jsonl*"))
     assert "customer 42" not in left
     command("seal_audit")
@@ -548,11 +548,11 @@ def test_an_erasure_reaches_what_was_archived(
     assert (ended.code, "archives 1" in ended.out) == (0, True), ended.out
     done = command("archive", scene.workspace.slug, str(files.record.parent), "--forget")
 
-    assert (done.code, "of 1 runs" in done.out) == (0, True), done.out
+    assert (done.code, "texts of 1 run." in done.out) == (0, True), done.out
     told = [event.facts for event in Event.objects.filter(kind="archive.erased")]
     files.texts.write_text(words)  # a copy kept elsewhere
     done = command("archive", scene.workspace.slug, str(files.record.parent), "--forget")
-    assert (done.code, "of 1 runs" in done.out) == (0, True), done.out
+    assert (done.code, "texts of 1 run." in done.out) == (0, True), done.out
     assert [event.facts for event in Event.objects.filter(kind="archive.erased")] == told
     files.texts.write_text(words)
     files.record.write_bytes(whole[: len(whole) // 2])

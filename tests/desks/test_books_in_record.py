@@ -190,12 +190,12 @@ def test_an_account_is_forgotten_everywhere_and_the_record_holds() -> None:
 
     done = command("erase_subject", "demo", "main", "--desk", "bank", "--reason", "letter 7")
 
-    assert (done.code, done.out) == (0, "Account main is forgotten, with 1 runs.\n")
+    assert (done.code, done.out) == (0, "Account main is forgotten, with 1 run.\n")
     assert [word for word in words if places_of(word)] == []
     assert (transfer_posted().amount_minor, transfer_posted().purpose) == (10000, "")
     assert reasons() == []
     [told] = tell_events(Event.objects.filter(kind="person.erased", run=None))
-    assert told.sentence.startswith("Erased main (bank) from 1 runs. “letter 7”")
+    assert told.sentence.startswith("Erased main (bank) from 1 run. “letter 7”")
     pages = client_of(scene.rita)
     for address in (f"/runs/{ended.pk}/", f"/approvals/{run.escalations.get().pk}/"):
         assert pages.get(address).status_code == 200, address

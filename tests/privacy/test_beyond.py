@@ -46,7 +46,7 @@ def test_nothing_is_said_where_everything_was_reached(scene: Scene, ada: User) -
 
     ended = erase()
 
-    assert (ended.code, ended.out) == (0, "Customer 42 is forgotten, with 1 runs.\n")
+    assert (ended.code, ended.out) == (0, "Customer 42 is forgotten, with 1 run.\n")
 
 
 @pytest.mark.parametrize(

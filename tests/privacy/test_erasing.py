@@ -297,8 +297,8 @@ def test_the_command_says_what_it_did(run: Run) -> None:
     again = command("erase_subject", "demo", "42", "--reason", "asked for by letter 8")
     nobody = command("erase_subject", "demo", "99", "--reason", "asked for by letter 9")
 
-    assert (first.code, first.out) == (0, "Customer 42 is forgotten, with 1 runs.\n")
-    assert "1 were erased before" in again.out
+    assert (first.code, first.out) == (0, "Customer 42 is forgotten, with 1 run.\n")
+    assert "Erased before: 1." in again.out
     assert (nobody.code, nobody.err.strip()) == (3, "Demo knows no customer 99.")
 
 

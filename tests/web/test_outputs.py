@@ -9,6 +9,7 @@ from agents import operations
 from agents.core.states import EscalationState, RunState
 from agents.models import Escalation, Role
 from agents.web.outputs import split_output
+from tests.commands.test_run_pattern import command
 from tests.engine.scene import Scene, decide_request, fresh, go
 from tests.web.test_pages import client_of
 from tests.web.words import words
@@ -135,6 +136,19 @@ def test_what_was_approved_before_is_not_shown_as_refused(scene: Scene) -> None:
     assert before.index('data-role="block"') < before.index(">draft rejected<")
     assert before.index('data-role="human"') < before.index(">draft approved<")
     assert before.count('data-role="block"') == 1
+
+
+def test_an_erased_reason_is_not_quoted(scene: Scene) -> None:
+    escalation = open_request(scene)
+    wanted = form(escalation, verdict="reject", comment="Not so.")
+    client_of(scene.rita).post(reverse("decide", args=[escalation.pk]), wanted)
+    run = go(escalation.run)
+
+    command("erase_subject", scene.workspace.slug, run.subject_key, "--reason", "asked for")
+
+    ada = client_of(scene.add("ada", Role.ADMIN))
+    page = words(ada.get(reverse("case", args=[run.pk])).text)
+    assert "The workflow was stopped at step “memo”. The text was erased on" in page
 
 
 def test_a_correction_runs_the_step_again_and_asks_again(scene: Scene) -> None:

@@ -11,6 +11,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
 from agents import operations
+from agents.core.units import with_unit
 from agents.management.command_arguments import ACTOR, refusals, workspace_named
 from agents.management.exit_codes import BAD_USAGE, REFUSED
 
@@ -46,7 +47,8 @@ class Command(BaseCommand):
             why = f"The archive cannot be written or read: {error.strerror}."
             raise CommandError(why, returncode=REFUSED) from error
         numbers = _numbers(done.archives)
-        said = f"{done.runs} runs are in archive {numbers}." if numbers else "Nothing was archived."
+        runs = with_unit(done.runs, "runs")
+        said = f"Archived {runs} (archive {numbers})." if numbers else "Nothing was archived."
         self.stdout.write(said)
         if done.unsealed:
             self.stdout.write(
@@ -55,7 +57,7 @@ class Command(BaseCommand):
             )
 
     def _forget(self, done: operations.Forgotten) -> None:
-        self.stdout.write(f"The archived texts of {done.runs} runs were emptied.")
+        self.stdout.write(f"Emptied the archived texts of {with_unit(done.runs, 'runs')}.")
         missing, unknown = _numbers(done.elsewhere), _numbers(done.unknown)
         why = []
         if missing:

@@ -12,6 +12,7 @@ from django.utils.text import capfirst
 
 from agents import operations
 from agents.core.former import FIRST_DESK
+from agents.core.units import with_unit
 from agents.management.command_arguments import ACTOR, refusals, workspace_named
 from agents.operations import ErasureLeftovers
 
@@ -39,8 +40,9 @@ class Command(BaseCommand):
                 at=timezone.now(),
                 actor=ACTOR,
             )
-        earlier = f" {done.before} were erased before." if done.before else ""
-        self.stdout.write(f"{capfirst(done.subject)} is forgotten, with {done.runs} runs.{earlier}")
+        earlier = f" Erased before: {done.before}." if done.before else ""
+        runs = with_unit(done.runs, "runs")
+        self.stdout.write(f"{capfirst(done.subject)} is forgotten, with {runs}.{earlier}")
         if done.beyond:
             self.stdout.write("\nThis it could not reach, so look there yourself:")
             for line in _leftover_lines(done.beyond):
