@@ -8,6 +8,7 @@ from django.core.management import get_commands
 from django.db import DatabaseError, connection
 from django.utils import timezone
 
+from agents.core.units import with_unit
 from agents.engine.database_state import database_time, pending_migrations
 from agents.management.exit_codes import BEHIND, REFUSED, UNUSABLE
 
@@ -76,5 +77,5 @@ def _pending() -> int:
 
 
 def _behind(count: int) -> str:
-    lacks = f"{count} migration{'' if count == 1 else 's'}"
+    lacks = with_unit(count, "migrations")
     return f"The database is older than this program and lacks {lacks}: run manage.py migrate."

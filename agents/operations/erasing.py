@@ -12,6 +12,7 @@ from agents.core.actions import has_hidden
 from agents.core.former import ERASED_NUMBER, FIRST_DESK
 from agents.core.requests import Json
 from agents.core.states import ENDED, EffectState
+from agents.core.units import with_unit
 from agents.db.run_words import purge_words
 from agents.db.sqlite_log import empty_log
 from agents.engine.redaction import redact_in
@@ -106,20 +107,16 @@ def _check_at_rest(runs: QuerySet[Run], called: str) -> None:
         verb, whose = ("is", "its") if going == 1 else ("are", "their")
         raise Refused(
             "under_way",
-            f"{_count_of(going, 'run')} about {called} {verb} still going. Wait for {whose} end, "
+            f"{with_unit(going, 'runs')} about {called} {verb} still going. Wait for {whose} end, "
             "or stop it first; nothing was erased.",
         )
     open_ones = Effect.objects.filter(run__in=runs, state__in=_UNSETTLED).count()
     if open_ones:
         raise Refused(
             "unsettled",
-            f"Nobody can tell yet whether {_count_of(open_ones, 'write')} for {called} "
+            f"Nobody can tell yet whether {with_unit(open_ones, 'writes')} for {called} "
             "took effect. Settle that first; nothing was erased.",
         )
-
-
-def _count_of(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def _erase_run(run: Run, *, actor: str, at: datetime) -> None:

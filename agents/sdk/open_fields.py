@@ -166,8 +166,8 @@ class OpenField:
 
     def _is_below(self, typed: Any) -> bool:
         try:
-            return bool(self.currency) and typed is not None and bool(typed < self.least)
-        except TypeError:
+            return bool(self.currency) and bool(typed < self.least)
+        except TypeError:  # of another currency, or left out
             return False
 
     def line(self, one: Json) -> str:

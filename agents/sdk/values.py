@@ -97,10 +97,10 @@ class Money:
     def __str__(self) -> str:
         return format_money(self.minor, self.currency)
 
-    def _like(self, other: Money) -> int:
-        """Return the other's minor units. Raises TypeError if its currency differs."""
-        if self.currency != other.currency:
-            raise TypeError(f"{self.currency} and {other.currency} are not compared or added")
+    def _like(self, other: object) -> int:
+        """Return the other's minor units. Raises TypeError if it is not of the same currency."""
+        if not isinstance(other, Money) or self.currency != other.currency:
+            raise TypeError(f"{self!r} and {other!r} are not compared or added")
         return other.minor
 
     @classmethod

@@ -329,7 +329,7 @@ def _member_set(told: EventSentence) -> str:
 
 def _member_removed(told: EventSentence) -> str:
     facts, count = told.facts, told.facts["requests"]
-    held = f" Given back: {count} request{'s' * (count != 1)}." if count else ""
+    held = f" Given back: {with_unit(count, 'requests')}." if count else ""
     return f"Removed {facts['user']}, who was {facts['role']}.{held}"
 
 

@@ -12,6 +12,7 @@ from django.utils import timezone
 from agents import operations
 from agents.core.money import BadAmount, format_money, minor_of_text
 from agents.core.states import EscalationState
+from agents.core.units import with_unit
 from agents.models import Escalation
 from agents.web import access
 from agents.web.approvals import bulk as bulks
@@ -152,7 +153,7 @@ def _check_totals(request: HttpRequest, held: list[Escalation]) -> None:
         if found != total and typed not in (shown, shown.removeprefix(f"{name} ")):
             # The page that is shown again no longer lists what was decided in the meantime.
             left = [one for one in held if one.state == EscalationState.OPEN] or held
-            ticked = f"{len(left)} request{'' if len(left) == 1 else 's'}"
+            ticked = with_unit(len(left), "requests")
             totals = bulks.in_words(bulks.totals(left))
             told = f"You ticked {ticked}: {totals}. Type this total to go on."
             raise BadForm(f"{TOTAL}{name}", told)

@@ -11,6 +11,7 @@ from django.contrib.auth.models import User
 from django.db.models import F
 
 from agents.core.states import EscalationState
+from agents.core.units import with_unit
 from agents.engine.deciders import Roster, deciders
 from agents.models import Escalation, Event, EventText, Role, Team
 from agents.models.event import ErasedText, facts_of
@@ -138,4 +139,4 @@ def _periods(left: timedelta) -> list[tuple[int, str]]:
 
 
 def _hours(hours: int) -> str:
-    return f"{hours} hour{'s' * (hours > 1)}"
+    return with_unit(hours, "hours")

@@ -13,6 +13,7 @@ from agents.core.limits import FIRST_LIMITS, Limits
 from agents.core.money import format_money
 from agents.core.redact import CARDS, EMAILS, IBANS
 from agents.core.tiers import Tier, Tiers, read_tiers
+from agents.core.units import with_unit
 from agents.policies.desk_words import LIMITS
 from agents.sdk.argument_words import in_words
 from agents.sdk.desk import tool_title
@@ -52,10 +53,6 @@ def _names(names: Iterable[str]) -> str:
 
 def _yes(is_so: bool) -> str:
     return "yes" if is_so else "no"
-
-
-def _count_of(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def _counts(counts: Mapping[str, int] | None, *, others: int) -> str:
@@ -112,7 +109,7 @@ MONEY = {
     ),
     "run_limit_minor": Words.of_first("run_limit_minor"),
     "window_days": Words.of_first("window_days"),
-    "rolling_days": Words.of_desk("rolling_days", lambda p: _count_of(p.rolling_days, "day")),
+    "rolling_days": Words.of_desk("rolling_days", lambda p: with_unit(p.rolling_days, "days")),
     "launcher_daily_minor": Words.of_desk(
         "launcher_daily_minor", lambda p: _cap(p.launcher_daily_minor)
     ),
@@ -144,7 +141,9 @@ PEOPLE = {
     ),
     "max_send_backs": Words(
         "Requests sent back, per run",
-        lambda p: f"at most {_count_of(p.max_send_backs, 'time')}" if p.max_send_backs else "never",
+        lambda p: (
+            f"at most {with_unit(p.max_send_backs, 'times')}" if p.max_send_backs else "never"
+        ),
         "A reviewer may send a request back instead of rejecting it: the agent gets the reason and "
         "may propose something else, which waits for a reviewer again. After that many, the "
         "requests of the run can only be approved, changed or rejected.",
@@ -304,7 +303,7 @@ PATTERNS = {
     ),
     "max_reorients": Words(
         "Corrections per draft",
-        lambda p: _count_of(p.max_reorients, "time"),
+        lambda p: with_unit(p.max_reorients, "times"),
         "How often the judging model may send one draft back. If it objects again, a reviewer "
         "decides. What the agent rewrites by itself does not count.",
     ),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from agents.core.requests import Json
+from agents.core.units import with_unit
 from agents.models import Step
 from agents.policies.ends import why_not
 from agents.sdk.desk import tool_title
@@ -92,7 +93,7 @@ def _task(
     ]
     role, word = _standing(own)
     count = len(own)
-    tried = f"{count} attempt{'' if count == 1 else 's'}" if count else "not begun"
+    tried = with_unit(count, "attempts") if count else "not begun"
     why = why_not(own[-1].failed) if own else ""
     earlier = [why_not(step.failed) for step in own[:-1] if step.failed]
     told = ", ".join(filter(None, (tried, why, f"first: {earlier[0]}" if earlier else "")))

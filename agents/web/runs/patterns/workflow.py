@@ -8,6 +8,7 @@ from datetime import datetime
 
 from agents.core.checkpoints import Assessment, Commitment, read_assessment, read_commitment
 from agents.core.requests import Json
+from agents.core.units import with_unit
 from agents.models import Step
 from agents.web.step_words import answer_in_words
 
@@ -191,7 +192,7 @@ def _phase(name: str, is_over: bool, told: str, *, good: bool = True) -> Phase:
 
 
 def _calls(part: StepPart) -> str:
-    return f"{part.calls} call{'' if part.calls == 1 else 's'}" if part.calls else "no call"
+    return with_unit(part.calls, "calls") if part.calls else "no call"
 
 
 def _keeps_commitment(assessed: Json) -> bool:
@@ -210,4 +211,4 @@ def _drift(drift: Json) -> str:
     if drift is None:
         return "not yet"
     count = len(drift.get("triggers", []))
-    return f"{count} deviation{'' if count == 1 else 's'}" if count else "no deviations"
+    return with_unit(count, "deviations") if count else "no deviations"

@@ -20,6 +20,7 @@ from agents.core.money import BadAmount, minor_of_text
 from agents.core.requests import Json
 from agents.core.states import ENDED, EscalationState, RunState
 from agents.core.strict_json import BadJson, parse
+from agents.core.units import with_unit
 from agents.desks.refunds.replays.config import read_config
 from agents.desks.refunds.replays.person import Human, decide_simulated, read_human
 from agents.engine import lease
@@ -126,7 +127,7 @@ def _trace_line(line: dict[str, Json]) -> str:
     Lines of other patterns are printed as they are.
     """
     if "task_id" in line:
-        tries = f"{line['attempts_used']} attempt{'' if line['attempts_used'] == 1 else 's'}"
+        tries = with_unit(line["attempts_used"], "attempts")
         said = line["stop_reason"] or line["status"]
         return f"  {line['task_id']}  {line['worker']}: {said}, {tries}"
     if {"phase", "step", "round"} <= set(line):
