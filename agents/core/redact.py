@@ -8,7 +8,7 @@ decode the escapes of a model's JSON after the masking.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 from agents.core.finders import addresses, cards, ibans
@@ -20,6 +20,8 @@ CARDS, IBANS, EMAILS = KINDS = ("card_numbers", "ibans", "emails")
 KEY_MASK = "[secret]"  # of keys and tokens, which no policy lets pass
 MASKS = {CARDS: "[card number]", IBANS: "[IBAN]", EMAILS: "[e-mail]"}
 
+# Also as a model may spell one: [email], [Card-Number].
+_ANY_MASK = re.compile(r"\[\s?(?:secret|card[ -]?numbers?|iban|e-?mail)\s?\]", re.I)
 _NUMBER = re.compile(r"-?[0-9][0-9.eE+-]*")
 _LONGEST_NUMBER = 80  # characters
 # What may precede and follow a number in JSON; in an array only after its beginning.
@@ -46,6 +48,24 @@ def mask_json(
 ) -> Json:
     """Mask every text in a JSON value, keys included."""
     return _mask_json(value, _finders(kinds, kept, ours))
+
+
+def masks_in(value: Json, place: str = "") -> Iterator[tuple[str, str]]:
+    """Yield each mask in a JSON value, keys included, after the name of the field it stands in."""
+    if isinstance(value, str):
+        yield from ((place, mask) for mask in _ANY_MASK.findall(value))
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            yield from masks_in(name, place or name)
+            yield from masks_in(item, place or name)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from masks_in(item, place)
+
+
+def without_masks(text: str) -> str:
+    """Return a text in which no mask names anything: what it stood for is not known."""
+    return _ANY_MASK.sub(" ", text)
 
 
 def _finders(kinds: Collection[str], kept: Collection[str], ours: Collection[str]) -> _Finders:

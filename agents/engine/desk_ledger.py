@@ -10,6 +10,7 @@ from typing import Any
 from django.db.models import Q, QuerySet, Sum
 
 from agents.core.days import utc_midnight
+from agents.core.redact import without_masks
 from agents.core.requests import Json
 from agents.core.states import EffectState
 from agents.db.compiled import CompiledSelect, Param
@@ -115,7 +116,8 @@ class DeskLedger:
             return Origin.GOAL  # the run's subject; any other is blocked
         value = getattr(self.args, argument)
         also = (*also, *self.called.get(argument, {}).values())
-        if any(is_named(named, [self.run.goal]) for named in (value, *also)):
+        goal = without_masks(self.run.goal)
+        if any(is_named(named, [goal]) for named in (value, *also)):
             return Origin.GOAL
         if any(argument in _patch(step, self.given) for step in self.steps):
             return Origin.PERSON
@@ -129,7 +131,7 @@ class DeskLedger:
             tool = self.desk.tools.get(step.asked["tool"]) if step.kind == "use" else None
             reply = step.reply if isinstance(step.reply, dict) else {}
             found += [reply[name] for name in (tool.outside if tool else ()) if name in reply]
-        return tuple(text for text in found if isinstance(text, str))
+        return tuple(without_masks(text) for text in found if isinstance(text, str))
 
     def _calls(
         self, tool: str, days: int, by: By, unattended: bool, like: dict[str, Any]

@@ -15,8 +15,10 @@ from typing import Any, TypeAlias
 from agents.core.actions import Action
 from agents.core.facts import Facts
 from agents.core.limits import Limits
+from agents.core.redact import masks_in
 from agents.core.registry import enter, load
 from agents.core.rulings import BY_PERSON, Consent, ReviewResult, Ruling, RulingKind, covers
+from agents.sdk.adjustments import label_of
 
 # The facts are those of the desk whose rule it is.
 Rule: TypeAlias = Callable[[Action, Any, Limits], Ruling | None]
@@ -66,6 +68,8 @@ def judge(
         if (said := _ask(name, action, facts, limits))
     ]
     found = rulings or [_silence(action)]
+    if masked := _masked_value(action, facts):
+        found.append(_heed_consent(masked, consent))
     if facts.sent_back_by:
         found.append(_heed_consent(_after_send_back(facts.sent_back_by), consent))
     if facts.called_before:
@@ -91,6 +95,26 @@ def _after_send_back(by: str) -> Ruling:
         risk=50,
         rule="policy.sent_back",
     )
+
+
+def _masked_value(action: Action, facts: Facts) -> Ruling | None:
+    """Block a call that would be carried out with a mask as its value.
+
+    A letter waits for a person, who may rewrite it; as it stands it cannot be approved.
+    """
+    if action.get("kind") != "tool":
+        return None
+    masked = list(masks_in(action.get("args") or {}))
+    if not masked:
+        return None
+    place, mask = next((one for one in masked if one[0] != facts.letter), masked[0])
+    if place == facts.letter:
+        verdict, flip = RulingKind.ESCALATE, "Take it out, and send the letter again."
+    else:
+        verdict, flip = RulingKind.BLOCK, "Leave it out, or name what is meant by another key."
+    said = f"{label_of(place)} holds {mask}, which is no value: the policy masked the one meant."
+    rule = "policy.masked_value"
+    return Ruling(verdict, "masked_value", f"{said} {flip}", 100, observed=mask, rule=rule)
 
 
 def _ask(name: str, action: Action, facts: Facts, limits: Limits) -> Ruling | None:

@@ -97,6 +97,7 @@ _BLOCKS = ChainMap(
         "brief_contradicts_facts": "the brief contradicts the facts that were gathered",
         "duplicate_worker": "the plan asks {1} twice",
         "final_requires_evidence": "the agent answered without asking a specialist",
+        "masked_value": "an argument held what the policy masks, not the value that was meant",
         "no_amount": "the amount was not above zero",
         "facts_failed": "its desk could not gather what the rules must know",
         "reply_not_accepted": "nobody approved this text for sending",

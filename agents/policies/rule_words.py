@@ -122,6 +122,7 @@ _WITHOUT_RULE = {
     "workflow.by_person": "This step needs a reviewer",
     "workflow.judge": "The judging model is unsure",
     "policy.called_before": "Called by an earlier run",
+    "policy.masked_value": "A masked value is no value",
     "policy.sent_back": "An earlier proposal was sent back",
 }
 

@@ -168,6 +168,7 @@ ASK_REASONS = {
     "letter_in_own_words": "the agent's own words",
     "person_decided_before": "a person has already set an amount in this run",
     "called_before": "an earlier run of the request made such a call",
+    "masked_value": "it holds what the policy masks",
     "sent_back_before": "a reviewer sent an earlier proposal back",
     "revisions_do_not_settle": "the policy kept changing the action",
     "unattended_cap_of_the_day": "above the daily cap without approval",
