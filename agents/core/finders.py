@@ -107,7 +107,9 @@ def _sums(digits: str) -> _Sums:
 
 def ibans(text: str) -> Iterator[tuple[int, int]]:
     """Yield the spans of IBANs; the country gives the length, so words may follow."""
-    for found in _IBAN.finditer(text):
+    begin = 0
+    while found := _IBAN.search(text, begin):
+        begin = found.start() + 1  # another may begin within what is none
         length = _LENGTH.get(found.group(1).upper(), 0)
         places = [found.start() + m.end() for m in _LETTER.finditer(found.group())]
         if not length or len(places) < length:
@@ -116,6 +118,7 @@ def ibans(text: str) -> Iterator[tuple[int, int]]:
         written = "".join(_LETTER.findall(text[found.start() : end]))
         if _passes_97(written):
             yield found.start(), end
+            begin = end
 
 
 def _passes_97(written: str) -> bool:
