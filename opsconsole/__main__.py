@@ -27,6 +27,8 @@ NOWHERE = {
     "OPSCONSOLE_DATA_DIR": gettempdir(),
     "OPSCONSOLE_SECRET_KEY": "-" * 50,
     "OPSCONSOLE_AUDIT_KEY": "none",
+    "OPSCONSOLE_VALUE_KEY": "-" * 50,
+    "OPSCONSOLE_NAMING_KEY": "-" * 50,
 }
 
 

@@ -12,6 +12,7 @@ import psycopg
 from django.db import InterfaceError, OperationalError
 from django.db.backends.signals import connection_created
 
+from agents.core.redact import KINDS, mask
 from opsconsole.databases import is_read_only, is_schema_error
 from opsconsole.request_ids import current
 
@@ -29,6 +30,10 @@ class OneLine(logging.Formatter):
 
     def __init__(self) -> None:
         super().__init__("{asctime} {levelname} {name} {within}{message}", style="{")
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line, traceback included, masked: a desk's own code works with real values."""
+        return mask(super().format(record), KINDS)
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
         # Django logs a failed page after its request, which it passes along.

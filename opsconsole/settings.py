@@ -112,6 +112,7 @@ MIDDLEWARE = [
     "agents.web.sign_in.second_factor.EnrolFirst",
     "axes.middleware.AxesMiddleware",
     "opsconsole.sign_in_throttle.address_limit",
+    "agents.web.values.values_for_people",
 ]
 ROOT_URLCONF = "opsconsole.urls"
 ASGI_APPLICATION = "opsconsole.asgi.application"
@@ -332,6 +333,21 @@ OPSCONSOLE_SEAL_SECONDS = _env.whole("OPSCONSOLE_SEAL_SECONDS", default=300, low
 OPSCONSOLE_DATABASE_GIGABYTES = _env.whole(
     "OPSCONSOLE_DATABASE_GIGABYTES", default=0, low=0, high=1_000_000
 )
+
+# What is masked
+
+# One key encrypts the values behind names, and its old ones still decrypt (rotate_values). Another
+# makes the names and never changes: under a new one every payee would be a new one.
+OPSCONSOLE_VALUE_KEY = _env.secret("OPSCONSOLE_VALUE_KEY", least=32) or secret_key.keep_secret(
+    DATA_DIR / "value-key", price="what the old one encrypted can be read only with it"
+)
+OPSCONSOLE_VALUE_OLD_KEYS = _env.secrets("OPSCONSOLE_VALUE_OLD_KEYS", least=32)
+OPSCONSOLE_NAMING_KEY = _env.secret("OPSCONSOLE_NAMING_KEY", least=32) or secret_key.keep_secret(
+    DATA_DIR / "naming-key", price="no value would have the name that it has"
+)
+OPSCONSOLE_OWN_KEYS += [
+    name for name in ("OPSCONSOLE_VALUE_KEY", "OPSCONSOLE_NAMING_KEY") if not _env.text(name)
+]
 
 # One line an event to stderr. The clients of the model stay quiet: they would log what is sent.
 

@@ -11,6 +11,7 @@ from django.db.models import Exists, F, OuterRef, QuerySet
 from django_otp.plugins.otp_totp.models import TOTPDevice
 
 from agents.audit.tombstones import digest_of_archive
+from agents.audit.value_rows import values_of_calls
 from agents.core.digest import sha256
 from agents.core.kinds import EFFECT_UNKNOWN
 from agents.core.requests import Json
@@ -55,12 +56,14 @@ def rows_of_runs(runs: Collection[Run]) -> dict[UUID, Rows]:
     escalations = escalations.prefetch_related("snoozes__user")
     writes = Effect.objects.filter(run__in=runs).select_related("run", "step", "review")
     effects = list(writes.defer("step__reply", "review__reply", "review__asked").order_by("pk"))
+    held = list(escalations.order_by("pk"))
+    values = values_of_calls(runs, [*held, *effects])
     carried_out = {one.escalation_id for one in effects if one.state != EffectState.REFUSED}
-    for escalation in escalations.order_by("pk"):
+    for escalation in held:
         row = _escalation(escalation, escalation.run_id in erased)
         if _is_closed_untold(escalation) and escalation.pk not in carried_out:
             del row["not_carried_out"]
-        found[escalation.run_id][f"escalation {escalation.pk}"] = row
+        found[escalation.run_id][f"escalation {escalation.pk}"] = row | values[escalation]
     for pk, run_id, stray in strays(Escalation.objects.filter(run__in=runs)):
         found[run_id][f"escalation {pk}"] |= stray
     for approval in Approval.objects.filter(run__in=runs).select_related("by").order_by("pk"):
@@ -72,6 +75,7 @@ def rows_of_runs(runs: Collection[Run]) -> dict[UUID, Rows]:
         traces |= system.traces_of([e for e in effects if e.run.desk == name], erased)
     for effect in effects:
         row = _effect(effect, effect.run_id in erased) | traces.get(effect.key, {})
+        row |= values[effect]
         if effect.run_id in replayed:
             row.pop("took_place", None)
         found[effect.run_id][f"effect {effect.key}"] = row

@@ -29,6 +29,10 @@ class TypedArguments(Protocol):
         """Return them typed. Raises ValueError if they are not the tool's."""
         ...
 
+    def fits_but_for_names(self, given: Json) -> bool:
+        """Tell whether only names do not fit, whose values are judged where a call is."""
+        ...
+
 
 # argument -> int | former.AMOUNT | str | str?, or as a desk declares them
 ArgSpec: TypeAlias = Mapping[str, str] | TypedArguments
@@ -135,6 +139,8 @@ def _args(name: str, args: dict[str, Json], spec: ArgSpec) -> dict[str, Json]:
         try:
             spec.read(args)
         except ValueError as error:
+            if spec.fits_but_for_names(args):
+                return args
             arg = str(error).partition(":")[0].partition(".")[0]  # of "amount.currency: why"
             where = f"{name}:{arg}" if arg in spec.schema["properties"] else name
             raise InvalidAction(f"bad_tool_args:{where}") from None

@@ -2,12 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
+from agents.core.redact import masks_in
 from agents.core.requests import Json
 from agents.core.statements import LEDGER, NO_MONEY
+
+
+class Border(Protocol):
+    """Between a run, which knows names of masked values, and desk code, which gets the values."""
+
+    def resolve(self, value: Json) -> Json:
+        """Return what desk code is handed: values in place of the run's own names."""
+        ...
+
+    def name(self, value: Json) -> Json:
+        """Return what desk code said as it may be kept and compared: names in place of values."""
+        ...
+
+    def unknown_in(self, value: Json) -> Iterator[tuple[str, str]]:
+        """Yield what stands for a value that the run cannot tell, after its field."""
+        ...
+
+
+class Open:
+    """No border: nothing is named, so only masks stand for what nobody can tell."""
+
+    def resolve(self, value: Json) -> Json:
+        return value
+
+    def name(self, value: Json) -> Json:
+        return value
+
+    def unknown_in(self, value: Json) -> Iterator[tuple[str, str]]:
+        return masks_in(value)
 
 
 @dataclass(frozen=True)
@@ -40,7 +70,9 @@ class Facts:
     # Who sent back the run's last proposal, if this action changes something; or "".
     sent_back_by: str = ""
     called_before: bool = False  # a declared desk's tool, by a run that this one repeats
+    unfit: str = ""  # why these values of the action's arguments do not fit its tool
     desk: DeskFacts | None = None  # of a declared desk, which has no other facts
+    border: Border = field(default_factory=Open)  # never kept
 
     @property
     def sentences(self) -> dict[str, str]:
@@ -56,9 +88,9 @@ class Facts:
     def as_json(self) -> Json:
         if self.desk:
             return self.desk.stored
-        kept = {name: value for name, value in vars(self).items() if name != "desk"}
+        kept = {name: value for name, value in vars(self).items() if name not in ("desk", "border")}
         # As facts were kept before these were there.
-        for name in ("outdated", "sent_back_by", "called_before"):
+        for name in ("outdated", "sent_back_by", "called_before", "unfit"):
             if not kept[name]:
                 del kept[name]
         return kept

@@ -1,6 +1,7 @@
 """Find card numbers, IBANs and email addresses in a text, in time proportional to its length.
 
-Every repetition is bounded.
+Every repetition is bounded. What is found is generous: it may hold a neighbouring mark too.
+`exact_place` says where a value stands to the letter, if that is certain.
 """
 
 from __future__ import annotations
@@ -33,6 +34,10 @@ _LETTER = re.compile(r"[A-Za-z0-9]")
 _DOMAIN = re.compile(r"@(?:[^\W_][\w-]{0,62}\.){1,8}[^\W\d_]{2,24}")
 _LOCAL = re.compile(r"[\w.!#$%&'*+/=?^`{|}~-]{1,64}\Z")
 _LOCAL_LENGTH = 64
+# An address to the letter: no mark at either end, and none of those that build other addresses.
+_EXACT_LOCAL = re.compile(r"\w[\w+-]*(?:[.'][\w+-]+)*")
+_QUOTES = "'`{|*"  # before an address, not part of it
+_TOP_LEVEL = {"com", "org", "net", "edu", "gov", "mil", "int", "info", "biz"}
 _Place: TypeAlias = tuple[int, int]
 
 
@@ -137,3 +142,32 @@ def addresses(text: str, kept: Collection[str]) -> Iterator[tuple[int, int]]:
         if text[begin : domain.end()].lower() not in kept:
             yield begin, domain.end()
         done = domain.end()
+
+
+def exact_place(kind: str, text: str, begin: int, end: int) -> _Place | None:
+    """Return where a found value of a kind of `core.redact` stands to the letter.
+
+    None where its end is not certain: what follows may be part of it, or what it ends with not.
+    """
+    if kind != "emails":
+        around = text[max(begin - 1, 0) : begin] + text[end : end + 1]
+        is_apart = not re.search(r"\w", around)
+        if kind == "card_numbers":  # the next group of digits may be one of its own
+            is_apart &= not re.match(r"[ .-][0-9]", text[end : end + 2])
+            is_apart &= not re.search(r"[0-9][ .-]\Z", text[max(begin - 2, 0) : begin])
+        return (begin, end) if is_apart else None
+    at = text.index("@", begin, end)
+    local = text[begin:at].lstrip(_QUOTES)
+    before, after = text[max(begin - 1, 0) : begin], text[end : end + 2]
+    is_whole = _EXACT_LOCAL.fullmatch(local) and at - begin < _LOCAL_LENGTH
+    if not is_whole or re.match(r"[\w@-]|\.\w", after) or re.match(r"[\w.@+-]", before):
+        return None
+    return (at - len(local), end) if _is_exact_domain(text[at + 1 : end]) else None
+
+
+def _is_exact_domain(domain: str) -> bool:
+    """Tell whether no word of the next sentence hangs on a domain: x.com.Thanks, x.com.thanks."""
+    *labels, last = domain.split(".")
+    if len(labels) > 1 and last[0].isupper() and labels[-1].islower():
+        return False
+    return len(last) == 2 or not _TOP_LEVEL.intersection(label.lower() for label in labels[1:])

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from agents.core.former import CURRENCY, FIRST_DESK, LIMITS, SUBJECT
 from agents.core.money import MAX_MINOR
-from agents.core.redact import KINDS
+from agents.core.redact import GONE, KINDS, OFF, TREATMENTS
 from agents.core.requests import Json
 from agents.core.tiers import BadTiers, Tiers, read_tiers, tiers_of
 
@@ -29,6 +29,7 @@ CAPS = BY_LAUNCHER, IN_WORKSPACE, BY_REVIEWER = (
     "reviewer_daily_minor",
 )
 Overrides: TypeAlias = Mapping[str, Mapping[str, Json]]
+Redaction: TypeAlias = Mapping[str, str]  # by kind of personal data: see core.redact
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,7 @@ class Limits:
     max_reorients: int = 1  # times that a judge may have one step run again
     inbox: bool = True  # there are people to ask; without them what wants one stops
     judge: bool = True  # a model may judge steps; without one no step can be supervised
-    redaction: tuple[str, ...] = ()  # kinds of personal data that are masked, see core.redact
+    redaction: Redaction = field(default_factory=lambda: dict.fromkeys(KINDS, OFF))
     reference: ReferenceQuirks = ReferenceQuirks()
     first: Mapping[str, Json] = field(default_factory=dict)  # of FIRST_LIMITS; absent: its default
     patterns: Overrides | None = None  # what is different for one pattern, by its name
@@ -129,6 +130,8 @@ class Limits:
             here = replace(self, rules=rules, proposable=tools, executable=tools)
             return replace(here, patterns=None, desks={desk: part})
         own = {key: _freeze(value) for key, value in (self.patterns or {}).get(pattern, {}).items()}
+        if "redaction" in own:
+            own["redaction"] = _read_redaction(own["redaction"])
         quirks = {name: own.pop(name) for name in _QUIRKS & own.keys()}
         reference = replace(self.reference, **quirks) if quirks else self.reference
         first = {**self.first, **{name: own.pop(name) for name in FIRST_LIMITS.keys() & own.keys()}}
@@ -198,9 +201,6 @@ def read_limits(document: Json) -> Limits:
         limits = Limits(**read, reference=quirks, first=first)
     except TypeError as error:
         raise BadPolicy(f"The policy is not complete: {error}.") from None
-    for kind in limits.redaction:
-        if kind not in KINDS:
-            raise BadPolicy(f"redaction has no {kind!r}; it masks {', '.join(KINDS)}.")
     for desk, part in (limits.desks or {}).items():
         names = [part.get("rules", []), part.get("tools", [])]
         are_lists = all(isinstance(n, list) and _all_names(n) for n in names)
@@ -231,6 +231,19 @@ def _rename_keys(document: dict[str, Json]) -> dict[str, Json]:
     return found
 
 
+def _read_redaction(value: Json) -> Redaction:
+    """Return what becomes of each kind. A list, as policies had before names, says what is gone."""
+    said = dict.fromkeys(value, GONE) if isinstance(value, list | tuple) else value
+    if not isinstance(said, dict):
+        raise BadPolicy(f"redaction cannot be {value!r}: it says of each kind what becomes of it.")
+    for kind, treatment in said.items():
+        if kind not in KINDS:
+            raise BadPolicy(f"redaction has no {kind!r}; it has {', '.join(KINDS)}.")
+        if treatment not in TREATMENTS:
+            raise BadPolicy(f"{kind} cannot be {treatment!r}: it is {', '.join(TREATMENTS)}.")
+    return {kind: said.get(kind, OFF) for kind in KINDS}
+
+
 def _freeze(value: Json) -> Json:
     return tuple(value) if isinstance(value, list) else value
 
@@ -249,6 +262,8 @@ def _value(key: str, kind: str, value: Json) -> Json:
         return value
     if kind == "str" and isinstance(value, str) and value:
         return value
+    if kind == "Redaction":
+        return _read_redaction(value)
     if kind.startswith("tuple") and isinstance(value, list | tuple) and _all_names(value):
         return tuple(value)
     if kind.startswith("Overrides") and (value is None or _all_objects(value)):

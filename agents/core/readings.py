@@ -52,13 +52,22 @@ def read_plainly(text: str) -> Reading:
 
 def read_undone(text: str) -> Reading:
     """Return a text read plainly, with escapes decoded."""
+    return _fold(_undo(text))
+
+
+def undone(text: str) -> str:
+    """Return a text with escapes decoded, its letters as they are."""
+    return _undo(text).text
+
+
+def _undo(text: str) -> Reading:
     reading = _as_written(text)
     for _ in range(_ROUNDS):
-        undone = _undo_once(reading)
-        if undone.text == reading.text:
+        less = _undo_once(reading)
+        if less.text == reading.text:
             break
-        reading = undone
-    return _fold(reading)
+        reading = less
+    return reading
 
 
 def _as_written(text: str) -> Reading:

@@ -3,21 +3,27 @@
 Text is masked before it is stored, logged or sent, in time proportional to its length whatever it
 contains: every repetition is bounded. It is searched as in `core.readings`, since a reader would
 decode the escapes of a model's JSON after the masking.
+
+A policy says for each kind whether it stays, is gone, or gets a name of `core.pseudonyms`, which
+stands for the value. Where the value's end is not certain it is gone.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from typing import TypeAlias
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Protocol, TypeAlias
 
-from agents.core.finders import addresses, cards, ibans
-from agents.core.readings import Reading, ways_to_read
+from agents.core.finders import addresses, cards, exact_place, ibans
+from agents.core.readings import Reading, undone, ways_to_read
 from agents.core.requests import Json
 from agents.core.secrets import join_overlaps, secret_spans
 
 CARDS, IBANS, EMAILS = KINDS = ("card_numbers", "ibans", "emails")
 KEY_MASK = "[secret]"  # of keys and tokens, which no policy lets pass
+OFF, NAME, GONE = TREATMENTS = ("off", "name", "gone")  # of a kind, by policy
 MASKS = {CARDS: "[card number]", IBANS: "[IBAN]", EMAILS: "[e-mail]"}
 
 # Also as a model may spell one: [email], [Card-Number].
@@ -30,37 +36,77 @@ _TELLING = re.compile(r"[^\W_A-Za-z]|@")  # a text without either has nothing to
 _LEAST = 6  # characters of the shortest that is masked: a@b.cd
 _Place: TypeAlias = tuple[int, int]
 _Find: TypeAlias = Callable[[str], Iterable[_Place]]
-_Finders: TypeAlias = Sequence[tuple[_Find, str]]
+
+
+class Namer(Protocol):
+    """What gives values their names: see `core.pseudonyms`."""
+
+    def name(self, kind: str, value: str) -> str: ...
+
+    def hide(self, text: str) -> str:
+        """Return a text with the names that it knows blanked out, as long as it was."""
+        ...
+
+
+class _Finder(NamedTuple):
+    """What finds a kind of value, and what is put in its place if it gets no name."""
+
+    kind: str
+    find: _Find
+    mask: str
+
+
+@dataclass(frozen=True)
+class _Masker:
+    finders: Sequence[_Finder]
+    namer: Namer | None
+    named: Collection[str]  # the kinds that get a name
 
 
 def mask(
     text: str, kinds: Collection[str], *, kept: Collection[str] = (), ours: Collection[str] = ()
 ) -> str:
-    """Return `text` with secrets and personal data of these kinds masked.
+    """Return `text` with secrets and personal data of these kinds gone.
 
     Addresses in `kept`, in lower case, stay. `ours` are the values of our own secrets.
     """
-    return _mask(text, _finders(kinds, kept, ours))
+    return _mask(text, _Masker(_finders(kinds, kept, ours), None, ()))
 
 
 def mask_json(
-    value: Json, kinds: Collection[str], *, kept: Collection[str] = (), ours: Collection[str] = ()
+    value: Json,
+    redaction: Mapping[str, str],
+    *,
+    kept: Collection[str] = (),
+    ours: Collection[str] = (),
+    namer: Namer | None = None,
 ) -> Json:
-    """Mask every text in a JSON value, keys included."""
-    return _mask_json(value, _finders(kinds, kept, ours))
+    """Mask every text in a JSON value, keys included, each kind as `redaction` says.
+
+    Without a `namer` what would get a name is gone.
+    """
+    kinds = [kind for kind, treatment in redaction.items() if treatment != OFF]
+    named = [kind for kind in kinds if redaction[kind] == NAME] if namer else []
+    return _mask_json(value, _Masker(_finders(kinds, kept, ours), namer, named))
 
 
-def masks_in(value: Json, place: str = "") -> Iterator[tuple[str, str]]:
+def masks_in(value: Json) -> Iterator[tuple[str, str]]:
     """Yield each mask in a JSON value, keys included, after the name of the field it stands in."""
+    for place, text in texts_in(value):
+        yield from ((place, mask) for mask in _ANY_MASK.findall(text))
+
+
+def texts_in(value: Json, place: str = "") -> Iterator[tuple[str, str]]:
+    """Yield each text in a JSON value, keys included, after the name of the field it stands in."""
     if isinstance(value, str):
-        yield from ((place, mask) for mask in _ANY_MASK.findall(value))
+        yield place, value
     elif isinstance(value, dict):
         for name, item in value.items():
-            yield from masks_in(name, place or name)
-            yield from masks_in(item, place or name)
+            yield place or name, name
+            yield from texts_in(item, place or name)
     elif isinstance(value, list | tuple):
         for item in value:
-            yield from masks_in(item, place)
+            yield from texts_in(item, place)
 
 
 def without_masks(text: str) -> str:
@@ -68,56 +114,87 @@ def without_masks(text: str) -> str:
     return _ANY_MASK.sub(" ", text)
 
 
-def _finders(kinds: Collection[str], kept: Collection[str], ours: Collection[str]) -> _Finders:
-    """Return the finders of secrets and these kinds of personal data, with their masks."""
+def _finders(kinds: Collection[str], kept: Collection[str], ours: Collection[str]) -> list[_Finder]:
+    """Return the finders of secrets, which come first, and of these kinds of personal data."""
     personal: dict[str, _Find] = {
         IBANS: ibans,  # before card numbers, which their digits may look like
         CARDS: cards,
         EMAILS: lambda read: addresses(read, kept),
     }
     return [
-        (lambda read: secret_spans(read, ours), KEY_MASK),
-        *((find, MASKS[kind]) for kind, find in personal.items() if kind in kinds),
+        _Finder("secrets", lambda read: secret_spans(read, ours), KEY_MASK),
+        *(_Finder(kind, find, MASKS[kind]) for kind, find in personal.items() if kind in kinds),
     ]
 
 
-def _mask(text: str, finders: _Finders) -> str:
+def _mask(text: str, masker: _Masker) -> str:
     if len(text) < _LEAST:
         return text
     for read in ways_to_read(text):
-        reading = read(text)
-        for find, instead in finders if _TELLING.search(reading.text) else finders[:1]:
-            masked = _replace_spans(text, reading, find(reading.text), instead)
+        reading = _read(read, text, masker)
+        finders = masker.finders
+        for finder in finders if _TELLING.search(reading.text) else finders[:1]:
+            masked = _replace_found(text, reading, finder, masker)
             if masked is not text:
-                text, reading = masked, read(masked)
+                text, reading = masked, _read(read, masked, masker)
     return text
 
 
-def _mask_json(value: Json, finders: _Finders) -> Json:
+def _read(read: Callable[[str], Reading], text: str, masker: _Masker) -> Reading:
+    """Read a text; a name in it is no value, whatever its letters look like."""
+    reading = read(text)
+    return replace(reading, text=masker.namer.hide(reading.text)) if masker.namer else reading
+
+
+def _mask_json(value: Json, masker: _Masker) -> Json:
     if isinstance(value, str):
-        return _mask(value, finders)
+        return _mask(value, masker)
     if isinstance(value, list | tuple):
-        return [_mask_json(item, finders) for item in value]
+        return [_mask_json(item, masker) for item in value]
     if isinstance(value, dict):
-        return {_mask(name, finders): _mask_json(item, finders) for name, item in value.items()}
+        masked: dict[str, Json] = {}
+        seen = Counter[str]()
+        for name, item in value.items():
+            key = _mask(name, masker)
+            seen[key] += 1  # two addresses with one mask stay two
+            masked[f"{key} ({seen[key]})" if seen[key] > 1 else key] = _mask_json(item, masker)
+        return masked
     return value
 
 
-def _replace_spans(text: str, reading: Reading, spans: Iterable[_Place], mask: str) -> str:
-    """Return `text` with a mask for each span of its reading."""
-    found = join_overlaps(spans)
+def _replace_found(text: str, reading: Reading, finder: _Finder, masker: _Masker) -> str:
+    """Return `text` with what is found in its reading replaced."""
+    found = join_overlaps(finder.find(reading.text))
     if not found:
         return text
     parts, done, array = [], 0, text.find("[")
     for begin, end in found:
+        instead = finder.mask
+        if masker.namer and finder.kind in masker.named:
+            place = exact_place(finder.kind, reading.text, begin, end)
+            if place and (value := _value_at(finder.kind, text, reading, *place)):
+                instead, (begin, end) = masker.namer.name(finder.kind, value), place
         start, stop = reading.begins[begin], reading.ends[end - 1]
         if number := _json_number(text, start, stop, is_in_array=0 <= array < start):
             start, stop = number
         if stop <= done:
             continue
-        parts += [text[done:start], f'"{mask}"' if number else mask]
+        parts += [text[done:start], f'"{instead}"' if number else instead]
         done = stop
     return "".join([*parts, text[done:]])
+
+
+def _value_at(kind: str, text: str, reading: Reading, begin: int, end: int) -> str:
+    """Return the value at a place, as it is to be delivered; "" if that is not certain.
+
+    Numbers without what separates their digits. An address to the letter: one whose letters were
+    read as others, or that stands in the escapes of a URL, may be another.
+    """
+    value = reading.text[begin:end]
+    if kind != EMAILS:
+        return re.sub("[^0-9A-Za-z]", "", value).upper()
+    written = text[reading.begins[begin] : reading.ends[end - 1]]
+    return value if "%" not in written and undone(written) == value else ""
 
 
 def _json_number(text: str, begin: int, end: int, *, is_in_array: bool) -> _Place | None:

@@ -81,6 +81,14 @@ def insert_new(row: Model) -> bool:
     return bool(keys)
 
 
+def send_missing(rows: Sequence[Model]) -> None:
+    """Insert numbered rows of one model, in an open pipeline if any, but for those that exist."""
+    database = connections[DEFAULT_DB_ALIAS]
+    sql, columns = _insert(type(rows[0]), True, len(rows), unless=" ON CONFLICT DO NOTHING")
+    given = [value for row in rows for value in _values(vars(row), columns, database.vendor)]
+    send(database, sql, given)
+
+
 def update_row(row: Model, *names: str) -> None:
     """Update the columns `names` of a row, by default all."""
     database = connections[DEFAULT_DB_ALIAS]

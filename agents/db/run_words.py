@@ -36,20 +36,24 @@ SQLITE_TRIGGERS = {
 
 
 class WordBeginnings(NamedTuple):
-    """Word prefixes that a run must all contain, anywhere or in its stop reason."""
+    """Word prefixes that a run must contain, anywhere or in its stop reason: all of one way."""
 
-    begin: tuple[str, ...]
+    ways: tuple[tuple[str, ...], ...]
     of_reason: bool = False
 
     @classmethod
-    def of(cls, text: str, *, of_reason: bool = False) -> WordBeginnings:
-        """Return the words of a typed text; a run's key is one word."""
-        # Case is left to the index: Python turns İ into two characters, which split a word.
-        parts = [
-            part.replace("-", "") if _KEY.fullmatch(part.lower()) else part for part in text.split()
-        ]
-        found = [word for part in parts for word in re.findall(r"[^\W_]+", part)]
-        return cls(tuple(dict.fromkeys(found)), of_reason)
+    def of(cls, *texts: str, of_reason: bool = False) -> WordBeginnings:
+        """Return the words of a text in each of its spellings; a run's key is one word."""
+        return cls(tuple(dict.fromkeys(map(_words_of, texts))), of_reason)
+
+
+def _words_of(text: str) -> tuple[str, ...]:
+    # Case is left to the index: Python turns İ into two characters, which split a word.
+    parts = [
+        part.replace("-", "") if _KEY.fullmatch(part.lower()) else part for part in text.split()
+    ]
+    found = [word for part in parts for word in re.findall(r"[^\W_]+", part)]
+    return tuple(dict.fromkeys(found))
 
 
 class HasWords(Func):
@@ -66,7 +70,8 @@ class HasWords(Func):
     ) -> tuple[str, list[Any]]:
         key, _ = compiler.compile(self.source_expressions[0])
         mark = "A" * self.words.of_reason
-        wanted = " & ".join(f"{word}:*{mark}" for word in self.words.begin)
+        ways = (" & ".join(f"{word}:*{mark}" for word in way) for way in self.words.ways)
+        wanted = " | ".join(f"({way})" for way in ways)
         return f"({key.rpartition('.')[0]}.\"words\" @@ to_tsquery('simple', %s))", [wanted]
 
 
@@ -90,7 +95,8 @@ def newest_on_sqlite(
     wanted = [f"workspace : ({homes})"]
     for one in words:
         columns = "stop_reason" if one.of_reason else "{run goal subject stop_reason}"
-        wanted.append(f"{columns} : ({' AND '.join(map(_beginning, one.begin))})")
+        ways = (" AND ".join(map(_beginning, way)) for way in one.ways)
+        wanted.append(f"{columns} : ({' OR '.join(f'({way})' for way in ways)})")
     if len(few) <= FEW:
         keys = " OR ".join(f'"{key.hex}"' for key in few)
         wanted.append(f"run : ({keys})")

@@ -25,6 +25,7 @@ from agents.engine.facts import fetch_facts
 from agents.engine.journal import Journal
 from agents.engine.kill_switch import fetch_switch
 from agents.engine.owing import moves_money, owes_letter
+from agents.engine.redaction import RunBorder
 from agents.models import Effect, Escalation, Run, Step
 from agents.models.event import Entry
 from agents.policies import NO_CONSENT, review
@@ -57,7 +58,8 @@ def _refusal(key: str, request: Use, journal: Journal, limits: Limits) -> str:
         return over
     call, registered = Call(request.tool, request.args), simulation.registry(journal.run)
     reason = refusal(call, before=journal.calls(but=key), limits=limits, registered=registered)
-    if not reason and not accepts(registered[request.tool], request.args):
+    args = RunBorder(journal.run).resolve(request.args)
+    if not reason and not accepts(registered[request.tool], args):
         return f"tool_bad_args:{request.tool}"
     return reason
 
@@ -94,7 +96,7 @@ def _intend(step: Step, request: Use, journal: Journal, limits: Limits, at: date
     journal.tell(Entry("effect.intended", sealed))
     if tool.reserve:
         context = Context(run.book_id, key, at, limits, run.subject_key)
-        tool.reserve(context, **request.args)
+        tool.reserve(context, **RunBorder(run).resolve(request.args))
     return ""
 
 

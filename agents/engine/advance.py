@@ -30,12 +30,14 @@ from agents.engine.drive import Later, drive
 from agents.engine.journal import Journal
 from agents.engine.perform import RunExecutor
 from agents.models import LostRun, Run, Step
+from agents.models.masked_value import ValuesLocked, pseudonyms_of
 from agents.sdk.desk import DESKS
 from agents.systems import SYSTEMS
 
 log = logging.getLogger(__name__)
 
 AFTER_DATABASE_ERROR = timedelta(seconds=1)  # doubled with each fruitless claim
+WITHOUT_KEY = timedelta(minutes=1)  # before a run whose values cannot be read is tried again
 LONGEST_DATABASE_PAUSE = timedelta(minutes=1)
 
 _ENDED_STEPS = CompiledSelect(
@@ -97,6 +99,9 @@ async def _advance(run: Run, journal: Journal, outlasts_outages: bool) -> RunSta
         if left and later.why == breaker.RESTS:
             await in_database(breaker.wake_if_rest_is_over, run.pk)
         return left
+    except ValuesLocked as missing:
+        log.error("Run %s waits: %s", run.pk, missing)
+        return await _leave_run(run, fence, _requeue_end(WITHOUT_KEY, str(missing), attempts=0))
     except DatabaseError:
         log.exception("Run %s met a database error and is tried again", run.pk)
         await in_database(journal.flush_unfenced)
@@ -154,6 +159,8 @@ async def _drive_claimed(run: Run, journal: Journal, outlasts_outages: bool) -> 
     """Drive a claimed run; commit pending writes together with its move."""
     if run.attempts > MAX_CLAIMS:
         raise RuntimeError(f"claimed {run.attempts} times without an end")
+    if run.has_values:
+        await in_database(pseudonyms_of, run)
     brief = brief_of(run)
     waits = outlasts_outages and brief.limits.outlasts_outages
     world = RunExecutor(journal, replace(brief.limits, outlasts_outages=waits))

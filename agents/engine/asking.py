@@ -26,7 +26,9 @@ from agents.engine.drive import Later
 from agents.engine.journal import Journal
 from agents.engine.owing import owes_letter
 from agents.engine.redaction import redact
-from agents.models import Endpoint, Step
+from agents.models import Endpoint, Run, Step
+from agents.models.masked_value import pseudonyms_of
+from agents.sdk.desk import DESKS
 
 MAX_CLAIMS = 20  # in a row without progress; then the run itself is at fault
 PATIENCE = 5.0  # seconds that a retry may wait here; for longer waits the run is queued
@@ -43,7 +45,7 @@ async def ask(key: str, request: Ask, journal: Journal, limits: Limits) -> Reply
     over = exceeded_budget(journal.spending(), limits)
     if over and not (over == "max_seconds" and _is_heard_late(request.role, journal, limits)):
         return journal.finish(step, Reply(failed=over))
-    question = _question(request, journal.run.model)
+    question = _question(request, journal.run)
     reserve, calls = len(json.dumps(question.inputs)) // 4 + ANSWER_TOKENS, 0
     while True:
         # Counted as used before the call: an answer that never comes may still cost.
@@ -67,7 +69,9 @@ async def ask(key: str, request: Ask, journal: Journal, limits: Limits) -> Reply
         step.tokens_in, step.tokens_out = answer.tokens_in, answer.tokens_out
         step.cost_micro_usd = answer.cost_micro_usd
         # Masked before truncation: half a key would not be recognised.
-        model, text, *tool_calls = redact([answer.model, answer.text, *answer.tool_calls], limits)
+        names = pseudonyms_of(journal.run)
+        written = [names.heal(text) for text in (answer.text, *answer.tool_calls)]
+        model, text, *tool_calls = redact([answer.model, *written], limits, names)
         step.model = model[:MAX_MODEL]
         said: Json = {"text": text, "demo": answer.demo}
         if tool_calls:
@@ -80,12 +84,14 @@ def _ignored(calls: int) -> dict[str, Json]:
     return {"ignored_tool_calls": calls} if calls else {}
 
 
-def _question(request: Ask, model: str) -> llm.Question:
+def _question(request: Ask, run: Run) -> llm.Question:
     """Return the model call for a request, prompt included."""
     guide = request.guide or {}
     more = {name: guide[name] for name in ("desk", "more_tools") if name in guide}
     inputs = {**request.inputs, **more} if more else request.inputs
-    return llm.Question(request.role, inputs, request.as_json, guide.get("schema"), model)
+    if run.desk in DESKS and DESKS[run.desk].shows_domains:
+        inputs = pseudonyms_of(run).with_domains(inputs)
+    return llm.Question(request.role, inputs, request.as_json, guide.get("schema"), run.model)
 
 
 async def permit_to_ask() -> breaker.Permit:

@@ -20,6 +20,7 @@ from agents.db.driver import pipeline
 from agents.db.inserts import send_columns, send_rows, update_row
 from agents.models import Run, Step
 from agents.models.event import Entry, chain_events
+from agents.models.masked_value import keep_values, taken_by
 from agents.models.run import columns_of_move, send_change
 
 # The columns of a step that change after it was begun.
@@ -143,6 +144,9 @@ class Commit:
 
     def _flush(self) -> None:
         run, is_new = self.run, self.run._state.adding
+        taken = taken_by(run)
+        if taken and not run.has_values:
+            self.change(has_values=True)
         lines = chain_events(
             self._entries,
             workspace_id=run.workspace_id,
@@ -168,5 +172,7 @@ class Commit:
                 answers.append(send_rows(run))
             elif self._columns:
                 answers.append(send_change(run.pk, *self._was, self._columns))
+            if taken:  # after the run, which they refer to
+                keep_values(run, taken)
         for answer in answers:
             answer.get()

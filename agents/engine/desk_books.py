@@ -10,6 +10,7 @@ from uuid import UUID
 
 from agents.core.requests import Json
 from agents.models import Effect
+from agents.models.masked_value import pseudonyms_of
 from agents.record.claimed_rows import Derived
 from agents.sdk.arguments import BadArguments
 from agents.sdk.books import Booked
@@ -44,7 +45,9 @@ def _trace(
     told = {tool.subject: effect.subject_key, tool.resource: effect.resource}
     if not is_erased:
         with suppress(BadArguments):  # tampered arguments are found by their digest
-            told |= vars(tool.arguments.read(effect.args))
+            names = pseudonyms_of(effect.run)
+            told |= vars(tool.arguments.read(names.resolve(effect.args)))
+            told |= names.resolve({tool.resource: effect.resource})
     if len(rows) > 1:
         trace["rows in the books"] = Derived(len(rows), 1)
     for row in rows:

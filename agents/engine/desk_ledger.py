@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
+from functools import cached_property, reduce
+from operator import or_
 from typing import Any
 
 from django.db.models import Q, QuerySet, Sum
 
 from agents.core.days import utc_midnight
+from agents.core.facts import Border, Open
 from agents.core.redact import without_masks
 from agents.core.requests import Json
 from agents.core.states import EffectState
@@ -19,9 +22,10 @@ from agents.engine.untold import earlier_runs
 from agents.models import Effect, Run, Step
 from agents.sdk.argument_words import Called
 from agents.sdk.desk import Desk
-from agents.sdk.fact_sources import By, Origin, is_named
+from agents.sdk.fact_sources import By, Origin, is_named, parts_of, texts_at
 from agents.sdk.values import Money
 
+_ORDER = (Origin.GOAL, Origin.PERSON, Origin.OUTSIDE, Origin.NOBODY)
 MAYBE_DONE = (EffectState.INTENDED, EffectState.DONE, EffectState.UNKNOWN)
 # Read at each review: the calls that the run made or may have made, oldest first.
 EFFECTS = CompiledSelect(
@@ -37,11 +41,12 @@ class DeskLedger:
     run: Run
     at: datetime
     tool: str
-    given: Json  # the arguments as stored
-    args: Any
+    given: Json  # the arguments as stored, with names
+    args: Any  # the same, typed, with values
     steps: Sequence[Step]
     found: LookedUp | None = None
     called: Called = field(default_factory=dict)
+    border: Border = field(default_factory=Open)
 
     @property
     def book(self) -> int:
@@ -112,26 +117,46 @@ class DeskLedger:
         return {"workspace": sums["all"] or 0, "launcher": sums["mine"] or 0}
 
     def origin(self, argument: str, *also: str) -> Origin:
+        return self.worst_of(argument, *also)[0]
+
+    def worst_of(self, argument: str, *also: str) -> tuple[Origin, Json]:
+        """Return who named an argument's value, and the part of it that is named the worst.
+
+        A list is as good as the worst of its elements, a dataclass as the worst of its fields.
+        """
         if argument == self.desk.tools[self.tool].subject:
-            return Origin.GOAL  # the run's subject; any other is blocked
-        value = getattr(self.args, argument)
-        also = (*also, *self.called.get(argument, {}).values())
-        goal = without_masks(self.run.goal)
-        if any(is_named(named, [goal]) for named in (value, *also)):
+            return Origin.GOAL, None  # the run's subject; any other is blocked
+        # Values are compared by their names: then two spellings of one are the same.
+        other = [self.border.name(one) for one in (*also, *self.called.get(argument, {}).values())]
+        parts = parts_of(getattr(self.args, argument), self.given.get(argument))
+        # Another name is that of the whole argument, never of one of several parts.
+        judged = [(self._source(part, other if len(parts) == 1 else ()), part) for part in parts]
+        origin, part = max(judged, key=lambda one: _ORDER.index(one[0]))
+        if not origin.is_of_people and any(
+            argument in _patch(step, self.given) for step in self.steps
+        ):
+            return Origin.PERSON, part
+        return origin, part
+
+    def _source(self, part: Any, also: Collection[str]) -> Origin:
+        if any(is_named(named, [without_masks(self.run.goal)]) for named in (part, *also)):
             return Origin.GOAL
-        if any(argument in _patch(step, self.given) for step in self.steps):
-            return Origin.PERSON
-        if any(is_named(named, self.outside()) for named in (value, *also)):
+        if any(is_named(named, self._outside) for named in (part, *also)):
             return Origin.OUTSIDE
         return Origin.NOBODY
 
     def outside(self) -> tuple[str, ...]:
-        found = []
+        return tuple(self.border.resolve(text) for text in self._outside)
+
+    @cached_property
+    def _outside(self) -> tuple[str, ...]:
+        """Return the outsiders' texts that the run has read, as they are kept."""
+        found: list[str] = []
         for step in self.steps:
             tool = self.desk.tools.get(step.asked["tool"]) if step.kind == "use" else None
-            reply = step.reply if isinstance(step.reply, dict) else {}
-            found += [reply[name] for name in (tool.outside if tool else ()) if name in reply]
-        return tuple(without_masks(text) for text in found if isinstance(text, str))
+            for place in tool.outside if tool else ():
+                found += texts_at(step.reply, place)
+        return tuple(map(without_masks, found))
 
     def _calls(
         self, tool: str, days: int, by: By, unattended: bool, like: dict[str, Any]
@@ -148,8 +173,10 @@ class DeskLedger:
         for name, value in like.items():
             if name == known.amount and isinstance(value, Money):
                 calls = calls.filter(amount_minor=value.minor, currency=value.currency)
-            else:
-                calls = calls.filter(**{f"args__{name}": value})
+            else:  # also as it was kept before its kind got names, or while the policy kept it
+                given = [value, *([self.border.name(value)] if isinstance(value, str) else [])]
+                either = (Q(**{f"args__{name}": one}) for one in given)
+                calls = calls.filter(reduce(or_, either))
         return calls
 
     def _those(self, by: By) -> Q:

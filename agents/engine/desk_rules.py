@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from functools import partial, update_wrapper
+from dataclasses import replace
+from functools import partial, update_wrapper, wraps
 from typing import Any
 
 from agents.core.actions import Action
@@ -30,7 +31,25 @@ def rules_of(desk: Desk) -> dict[str, Rule]:
         f"{desk.name}.{name}": update_wrapper(partial(check, desk), check)
         for name, check in console
     }
-    return rules | {own.name: _rule(desk, own) for own in desk.rules.values()}
+    rules |= {own.name: _rule(desk, own) for own in desk.rules.values()}
+    return {name: _on_names(check) for name, check in rules.items()}
+
+
+def _on_names(rule: Rule) -> Rule:
+    """Return a rule whose ruling is said with names, as it is kept and compared.
+
+    It is not asked about values that do not fit the tool: the policy itself blocks those.
+    """
+
+    @wraps(rule)
+    def check(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
+        said = None if facts.unfit else rule(action, facts, limits)
+        if said is None:
+            return None
+        parts = ("sentence", "flip", "observed", "limit", "action")
+        return replace(said, **{name: facts.border.name(getattr(said, name)) for name in parts})
+
+    return check
 
 
 def _rule(desk: Desk, rule: DeskRule) -> Rule:
@@ -40,9 +59,13 @@ def _rule(desk: Desk, rule: DeskRule) -> Rule:
         known, own = _desk_facts(facts), limits_of(desk, limits)
         if failed := known.stored.get("failed"):
             return Ruling(RulingKind.BLOCK, "facts_failed", f"{failed}, so nothing may run.", 100)
-        called = known.stored.get("names")
+        border, called = facts.border, facts.border.resolve(known.stored.get("names"))
         return rule.ruling(
-            action["args"], facts=known.own, limits=own, case=known.case, called=called
+            border.resolve(action["args"]),
+            facts=known.own,
+            limits=own,
+            case=known.case,
+            called=called,
         )
 
     check.__doc__ = rule.check.__doc__
@@ -70,9 +93,10 @@ def _check_binding(desk: Desk, action: Action, facts: Facts, limits: Limits) -> 
     if tool is None:
         sentence = f"{name} is not a tool of this desk."
         return Ruling(RulingKind.BLOCK, "other_desk", sentence, risk=95, observed=name)
+    given = facts.border.resolve(action["args"])
     named = action["args"].get(tool.subject)
-    if named == subject:
-        return READS if tool.touch is Touch.READ else _measure(tool, action["args"])
+    if given.get(tool.subject) == subject:
+        return READS if tool.touch is Touch.READ else _measure(tool, given)
     return Ruling(
         RulingKind.BLOCK,
         "subject_mismatch",
@@ -118,7 +142,7 @@ def _answer(desk: Desk, action: Action, facts: Facts, limits: Limits) -> Ruling 
 def _cap(desk: Desk, action: Action, facts: Facts, limits: Limits) -> Ruling | None:
     """What goes out without a person has a cap a day, of one launcher and of the workspace."""
     tool = desk.tools.get(str(action.get("name")))
-    money = tool.amount_of(action["args"]) if tool else None
+    money = tool.amount_of(facts.border.resolve(action["args"])) if tool else None
     by_currency = limits.caps_of(desk.name)
     if money is None or not by_currency:
         return None

@@ -26,13 +26,18 @@ from agents.engine.desk_functions import DeskFailed, of_company
 from agents.engine.desk_ledger import EFFECTS, DeskLedger
 from agents.engine.desk_lookup import LookedUp
 from agents.engine.desk_rules import LONGEST, limits_of
+from agents.engine.redaction import RunBorder
 from agents.engine.step_facts import sentences_on_record
 from agents.models import Book, Effect, Escalation, Run, Step, Workspace
 from agents.sdk import serialization
+from agents.sdk.adjustments import label_of
+from agents.sdk.argument_words import money_of
+from agents.sdk.arguments import BadArguments
 from agents.sdk.desk import DESKS, Desk
 from agents.sdk.desk_tools import DeskTool
 from agents.sdk.evidence import Fact, Quote, write_evidence
 from agents.sdk.rule_case import Case
+from agents.sdk.values import show
 from agents.systems import Background, Example, KnownSubject, Shelf, UnknownSubject
 from agents.tools import TOOLS, Touch
 
@@ -124,8 +129,9 @@ class DeclaredSystem:
         tool, given = self.desk.tools.get(str(action.get("name"))), action.get("args") or {}
         if tool is None:
             return Terms(run.subject_key)
-        money = tool.amount_of(given)
-        about = str(given[tool.subject]), tool.resource_of(given)
+        real = RunBorder(run).resolve(given)
+        money = tool.amount_of(real)
+        about = str(real[tool.subject]), tool.resource_of(given)
         return Terms(*about, *((money.minor, money.currency) if money else ()))
 
     def fetch_facts(
@@ -140,7 +146,8 @@ class DeclaredSystem:
         done: Mapping[int, Json],
         ahead: LookedUp | None,
     ) -> Pending[tuple[Facts, str]]:
-        resource = self.terms_of(run, action).resource
+        tool = self.desk.tools.get(str(action.get("name")))
+        resource = tool.resource_of(action.get("args") or {}) if tool else ""
         if lock:
             lock_resource(run, resource)
         acted = EFFECTS.fetch(run=run.pk)
@@ -180,9 +187,9 @@ def lock_resource(run: Run, resource: str) -> None:
 
 
 def case_of(run: Run, at: datetime) -> Case:
-    """Return what the console itself knows of a run; the day is in UTC."""
-    launcher = str(run.launched_by_id)
-    return Case(run.subject_key, run.subject_label, at.astimezone(UTC).date(), launcher)
+    """Return what the console itself knows of a run, for desk code; the day is in UTC."""
+    launcher, label = str(run.launched_by_id), RunBorder(run).resolve(run.subject_label)
+    return Case(run.subject_key, label, at.astimezone(UTC).date(), launcher)
 
 
 def names_of(desk: Desk, tool: DeskTool, given: Json, book: int) -> dict[str, dict[str, str]]:
@@ -192,11 +199,12 @@ def names_of(desk: Desk, tool: DeskTool, given: Json, book: int) -> dict[str, di
     return {}
 
 
-def done_sentence(desk: Desk, effect: Effect, case: Case, book: int) -> str:
+def done_sentence(desk: Desk, effect: Effect, case: Case, run: Run) -> str:
     """Return the sentence on what a call has done, with the present names of its keys."""
-    tool = desk.tools[effect.tool]
-    called = names_of(desk, tool, effect.args, book)
-    return tool.sentence(tool.after, effect.args, case.label, called)
+    tool, border = desk.tools[effect.tool], RunBorder(run)
+    given = border.resolve(effect.args)
+    called = names_of(desk, tool, given, run.book_id)
+    return str(border.name(tool.sentence(tool.after, given, case.label, called)))
 
 
 def gather_facts(
@@ -216,12 +224,16 @@ def gather_facts(
     transaction. Raises StaleLookup.
     """
     desk, case, name = DESKS[run.desk], case_of(run, at), str(action.get("name", ""))
-    tool, given = desk.tools.get(name), action.get("args", {})
-    args = tool.arguments.read(given) if tool else None
+    tool, given, border = desk.tools.get(name), action.get("args", {}), RunBorder(run)
+    real = border.resolve(given)
+    try:
+        args = tool.arguments.read(real) if tool else None
+    except BadArguments as error:
+        return Facts(unfit=_unfit(error, border), desk=DeskFacts(None, case, (), {}))
     failed = ""
-    called = names_of(desk, tool, given, run.book_id) if tool else {}
-    ledger = DeskLedger(desk, run, at, name, given, args, steps, ahead, called)
-    money = tool.amount_of(given) if tool else None
+    called = names_of(desk, tool, real, run.book_id) if tool else {}
+    ledger = DeskLedger(desk, run, at, name, given, args, steps, ahead, called, border)
+    money = tool.amount_of(real) if tool else None
     own = written = None
     try:
         with of_company(f"{desk.title} could not gather its facts"):
@@ -230,7 +242,7 @@ def gather_facts(
     except DeskFailed as error:
         failed = str(error)
     told = tuple(
-        done_sentence(desk, effect, case, run.book_id)
+        done_sentence(desk, effect, case, run)
         for effect in effects
         if effect.tool in desk.tools
         and (effect.state == EffectState.DONE or effect.step_id in done)
@@ -249,7 +261,7 @@ def gather_facts(
         "desk": run.desk,
         "own": written,
         **({"failed": failed} if failed else {}),
-        "case": serialization.write(case),
+        "case": {**serialization.write(case), "label": run.subject_label},
         "done": list(told),
         **(
             {"lookup": {"at": ahead.at.isoformat(), "value": serialization.write(ahead.value)}}
@@ -260,7 +272,28 @@ def gather_facts(
         **({"names": called} if called else {}),
         **({"called_before": True} if called_before else {}),
         **({"evidence": shown} if shown and is_write else {}),
-        **({"origins": {name: ledger.origin(name).value for name in given}} if is_write else {}),
+        **(_origins(ledger, given) if is_write else {}),
     }
-    known_to_desk = DeskFacts(own, case, told, kept, sentences_on_record(steps, TOOLS))
+    named = {**border.name(kept), "case": kept["case"]}
+    record = sentences_on_record(steps, TOOLS, border=border)
+    known_to_desk = DeskFacts(own, case, told, named, record)
     return Facts(called_before=called_before, desk=known_to_desk)
+
+
+def _origins(ledger: DeskLedger, given: Json) -> dict[str, Json]:
+    """Return who named each argument; of one with several parts, the part that is named worst."""
+    judged = {name: ledger.worst_of(name) for name in given}
+    worst = {
+        name: show(part)
+        for name, (origin, part) in judged.items()
+        if isinstance(given[name], list | dict)
+        and not (origin.is_of_people or money_of(given[name]))
+    }
+    origins = {name: origin.value for name, (origin, _) in judged.items()}
+    return {"origins": origins, **({"worst": worst} if worst else {})}
+
+
+def _unfit(error: BadArguments, border: RunBorder) -> str:
+    """Return why a call's values do not fit its tool, in a sentence."""
+    place, _, why = str(error).partition(": ")
+    return str(border.name(f"{label_of(place.partition('.')[0])} does not fit its tool: {why}."))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from typing import Any
 
 from agents.core.actions import Action
 from agents.core.facts import Facts
@@ -12,6 +13,7 @@ from agents.core.limits import Limits
 from agents.core.requests import Json
 from agents.db.driver import Pending
 from agents.engine.desk_lookup import LookedUp
+from agents.engine.redaction import RunBorder
 from agents.engine.step_facts import sent_back_by
 from agents.models import Run, Step
 from agents.systems import SYSTEMS
@@ -35,9 +37,10 @@ def fetch_facts(
     about = (run, action, limits, steps)
     system = SYSTEMS[run.desk]
     asked = system.fetch_facts(*about, at=at, lock=lock, done=done or {}, ahead=ahead)
-    by = sent_back_by(steps, action)
-    return Pending(lambda: _after_send_back(*asked.get(), by=by)) if by else asked
+    more: dict[str, Any] = {"sent_back_by": sent_back_by(steps, action), "border": RunBorder(run)}
 
+    def answer() -> tuple[Facts, str]:
+        facts, resource = asked.get()
+        return replace(facts, **more), resource
 
-def _after_send_back(facts: Facts, resource: str, *, by: str) -> tuple[Facts, str]:
-    return replace(facts, sent_back_by=by), resource
+    return Pending(answer)

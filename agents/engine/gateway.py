@@ -27,7 +27,7 @@ from agents.engine.drive import WaitsForPerson
 from agents.engine.escalating import open_escalation
 from agents.engine.journal import Journal
 from agents.engine.kill_switch import standing_against
-from agents.engine.redaction import redact
+from agents.engine.redaction import RunBorder
 from agents.engine.settling import SETTLED, settle
 from agents.models import Effect, Step
 from agents.tools import Context, Tool
@@ -54,6 +54,7 @@ async def use(key: str, request: Use, journal: Journal, limits: Limits) -> Reply
     at, nth = timezone.now(), _nth(request.tool, step, journal)
     own_key = effect_key(run, key)
     context = Context(run.book_id, own_key, at, limits, run.subject_key, nth)
+    border = RunBorder(run)
     async with journal.soon():
         with journal.active_time.measure(step):
             begun_before = opened is not None and tool.writes
@@ -62,8 +63,9 @@ async def use(key: str, request: Use, journal: Journal, limits: Limits) -> Reply
                 switch = await in_database(standing_against, run, tool.name)
                 if switch:  # a tool without a look-up may have made the call
                     outcome = STOPPED if tool.find else UNKNOWN
-            outcome = outcome or await call_tool(tool, request.args, context, journal)
-        kept = Reply(redact(outcome.reply.value, limits), outcome.reply.failed)
+            args = border.resolve(request.args)
+            outcome = outcome or await call_tool(tool, args, context, journal)
+        kept = Reply(border.name(outcome.reply.value), outcome.reply.failed)
         outcome = replace(outcome, reply=kept)
         # Inside the block, which raises if the commit made during the call fails.
         if outcome.state is not EffectState.UNKNOWN:

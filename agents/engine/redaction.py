@@ -1,32 +1,83 @@
 """Mask personal data where it comes in: before it is stored, logged or sent to a model.
 
-A policy says which kinds (`redaction`); secrets are masked under every policy. There is one call at
-each way in: the goal, a workflow and a person's words in the operations, a model's reply, what a
-tool returned, and what came of a tool by its key. What is hashed afterwards is what is stored.
+A policy says for each kind what becomes of it (`redaction`); secrets are gone under every policy.
+There is one call at each way in: the goal, a workflow and a person's words in the operations, a
+model's reply, what a tool returned, and what came of a tool by its key. What is hashed afterwards
+is what is stored: names in place of values. Only what a desk's own code is handed is resolved
+(`agents.models.masked_value`), and what it says is named here again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Iterator
+from dataclasses import dataclass
 from email.utils import parseaddr
-from functools import cache
+from functools import cache, cached_property
 
 from django.conf import settings
 
-from agents.core.limits import BadPolicy, Limits
-from agents.core.redact import KINDS, mask_json
+from agents.core.limits import BadPolicy, Limits, Redaction
+from agents.core.pseudonyms import Pseudonyms
+from agents.core.redact import GONE, KINDS, NAME, Namer, mask_json, masks_in
 from agents.core.requests import Json
 from agents.models import Run, Workspace
+from agents.models.masked_value import keep_values, naming, pseudonyms_of
 
 
-def redact(value: Json, limits: Limits) -> Json:
-    """Return a text or a JSON value as it may be kept. The desk's own address stays."""
-    return _mask(value, limits.redaction)
+def redact(value: Json, limits: Limits, namer: Namer | None = None) -> Json:
+    """Return a text or a JSON value as it may be kept. The desk's own address stays.
+
+    What the policy names gets its name from the `namer`; without one it is gone.
+    """
+    return _mask(value, limits.redaction, namer)
 
 
 def redact_for(run: Run, value: Json) -> Json:
-    """Do so under the policy that a run has pinned. Raises BadPolicy."""
-    return redact(value, run.limits)
+    """Do so under the policy that a run has pinned; the run takes in what it names.
+
+    Commit it with the run. Raises BadPolicy, ValuesLocked.
+    """
+    return redact(value, run.limits, pseudonyms_of(run))
+
+
+def redact_words(run: Run, value: Json) -> Json:
+    """Do so with a person's words about a run whose row is locked, and store what they name.
+
+    It reads no stored value, so a run can be stopped and spoken of without their key.
+    """
+    names = Pseudonyms(naming(run.workspace_id))
+    said = redact(value, run.limits, names)
+    if names.taken:
+        keep_values(run, names)
+        Run.objects.filter(pk=run.pk).update(has_values=True)
+    return said
+
+
+def redact_to_tell(run: Run, value: Json) -> Json:
+    """Do so with what leaves the console: the run takes nothing in. Raises BadPolicy."""
+    return redact(value, run.limits, Pseudonyms(naming(run.workspace_id)))
+
+
+@dataclass(frozen=True)
+class RunBorder:
+    """The border of one run. Whatever desk code says is taken in, so that people can read it."""
+
+    run: Run
+
+    def resolve(self, value: Json) -> Json:
+        return pseudonyms_of(self.run).resolve(value)
+
+    def name(self, value: Json) -> Json:
+        return _mask(value, self._redaction, pseudonyms_of(self.run))
+
+    @cached_property
+    def _redaction(self) -> Redaction:
+        return self.run.limits.redaction  # compares the whole policy each time
+
+    def unknown_in(self, value: Json) -> Iterator[tuple[str, str]]:
+        if NAME not in self._redaction.values():
+            return masks_in(value)
+        return pseudonyms_of(self.run).unknown_in(value)
 
 
 def redact_in(workspace: Workspace, value: Json) -> Json:
@@ -35,15 +86,15 @@ def redact_in(workspace: Workspace, value: Json) -> Json:
     Under one that cannot be read everything is masked: a kill switch has to work then too.
     """
     try:
-        kinds = workspace.policy.limits().redaction if workspace.policy else ()
+        redaction = workspace.policy.limits().redaction if workspace.policy else {}
     except BadPolicy:
-        kinds = KINDS
-    return _mask(value, kinds)
+        redaction = dict.fromkeys(KINDS, GONE)
+    return _mask(value, redaction)
 
 
-def _mask(value: Json, kinds: Collection[str]) -> Json:
+def _mask(value: Json, redaction: Redaction, namer: Namer | None = None) -> Json:
     kept = (_address(settings.DEFAULT_FROM_EMAIL),)
-    return mask_json(value, kinds, kept=kept, ours=_secrets())
+    return mask_json(value, redaction, kept=kept, ours=_secrets(), namer=namer)
 
 
 def _secrets() -> tuple[str, ...]:
@@ -51,7 +102,8 @@ def _secrets() -> tuple[str, ...]:
     keys = (settings.OPENAI_API_KEY, settings.SECRET_KEY, settings.OPSCONSOLE_METRICS_TOKEN)
     passwords = (settings.EMAIL_HOST_PASSWORD, settings.DATABASES["default"].get("PASSWORD", ""))
     audit = (settings.OPSCONSOLE_AUDIT_KEY, *settings.OPSCONSOLE_AUDIT_OLD_KEYS)
-    return tuple(filter(None, (*keys, *passwords, *audit)))
+    values = (settings.OPSCONSOLE_VALUE_KEY, *settings.OPSCONSOLE_VALUE_OLD_KEYS)
+    return tuple(filter(None, (*keys, *passwords, *audit, *values, settings.OPSCONSOLE_NAMING_KEY)))
 
 
 @cache

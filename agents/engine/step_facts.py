@@ -9,6 +9,7 @@ from types import MappingProxyType
 
 from agents.core.actions import Action
 from agents.core.digest import sha256
+from agents.core.facts import Border, Open
 from agents.core.requests import Json
 from agents.core.states import EscalationState
 from agents.models import Step
@@ -67,15 +68,18 @@ def sentences_on_record(
     registered: Mapping[str, Tool],
     *,
     now: Mapping[str, Json] = MappingProxyType({}),
+    border: Border | None = None,
 ) -> dict[str, str]:
     """Return what may be said of what the run has looked up, by name; the newest counts.
 
     `now` has what tools would find at this moment, which is then said in place of what they found.
     """
+    between = border or Open()
     said: dict[str, str] = {}
     for step in steps:
         tool = registered.get(step.asked["tool"]) if step.kind == "use" else None
         if tool and tool.may_say and step.reply and not step.failed:
             with suppress(KeyError, TypeError, ValueError, AttributeError):  # it found nothing
-                said |= tool.may_say(now.get(tool.name, step.reply))
-    return said
+                said |= tool.may_say(between.resolve(now.get(tool.name, step.reply)))
+    named: dict[str, str] = between.name(said) if said else {}
+    return named

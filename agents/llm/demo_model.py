@@ -14,6 +14,7 @@ import httpx2
 from django.conf import settings
 
 from agents.core.model_roles import ROLES
+from agents.core.pseudonyms import without_values
 from agents.core.requests import Json
 from agents.sdk.desk import DESKS
 
@@ -49,7 +50,8 @@ class DemoModel(httpx2.AsyncBaseTransport):
 def play_scenario(role: str, inputs: Json) -> str:
     """Return a desk's scripted reply for this step of its scenario, or ""."""
     known = (one for desk in DESKS.values() for one in desk.scenarios)
-    scenario = next((one for one in known if one.goal == inputs["goal"]), None)
+    goal = without_values(inputs["goal"])
+    scenario = next((one for one in known if without_values(one.goal) == goal), None)
     if role != "worker" or scenario is None:
         return ""
     step = min(inputs["state_summary"]["steps_completed"], len(scenario.demo) - 1)

@@ -12,6 +12,7 @@ from agents.models.event import Event, EventText
 from agents.models.head import Head, Sealed
 from agents.models.invitation import Invitation, InvitationState
 from agents.models.kill_switch import KillSwitch, Scope, SwitchStage
+from agents.models.masked_value import MaskedValue
 from agents.models.model_use import ModelUse
 from agents.models.notification import (
     Delivery,
@@ -53,6 +54,7 @@ __all__ = [
     "InvitationState",
     "KillSwitch",
     "LostRun",
+    "MaskedValue",
     "Membership",
     "ModelUse",
     "Notification",

@@ -71,6 +71,8 @@ class Run(models.Model):
     stop_reason = models.CharField(max_length=200, blank=True)
     event_count = models.PositiveBigIntegerField(default=0)
     head_hash = models.CharField(max_length=64, blank=True)  # of the run's newest event
+    # Whether values stand behind names in it (MaskedValue): without, nobody looks for them.
+    has_values = models.BooleanField(default=False, db_default=False)
     created_at = models.DateTimeField()
     ended_at = models.DateTimeField(null=True)
     erased_at = models.DateTimeField(null=True)  # since then its texts are gone, its numbers stay

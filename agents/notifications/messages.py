@@ -23,7 +23,7 @@ from agents.core.notifications import UNKNOWN, UNTOLD, Kind
 from agents.core.redact import KINDS, mask
 from agents.core.requests import Json
 from agents.core.states import EscalationState
-from agents.engine.redaction import redact_for
+from agents.engine.redaction import redact_to_tell
 from agents.models import Escalation, Invitation, Notification, Run, Shape
 from agents.policies.ends import end_sentence, why_not
 from agents.tools import ask_in_words, request_of
@@ -215,7 +215,7 @@ def _slack(text: str) -> str:
 
 def _mask(notification: Notification, text: str) -> str:
     try:
-        return _plain(redact_for(notification.run, text)) if notification.run else ""
+        return _plain(redact_to_tell(notification.run, text)) if notification.run else ""
     except BadPolicy:
         return _plain(mask(text, KINDS))
 

@@ -49,6 +49,7 @@ from agents.operations.refusal import Refused
 from agents.operations.rejecting import MOST_AT_ONCE, reject_many, told_in_bulk
 from agents.operations.relaunching import launch_again, leaves_work
 from agents.operations.roles import join, remove_member, set_limit, set_role
+from agents.operations.rotating import rotate_values
 from agents.operations.saved_views import delete_view, save_view
 from agents.operations.second_factor import (
     WRONG,
@@ -135,6 +136,7 @@ __all__ = [
     "require_factor",
     "reset_factor",
     "revoke_invitation",
+    "rotate_values",
     "rotate_webhook",
     "save_view",
     "set_email",

@@ -37,6 +37,7 @@ from agents.models import (
     Event,
     EventText,
     Head,
+    MaskedValue,
     Run,
     Sealed,
     Step,
@@ -353,4 +354,5 @@ def _let_go(runs: dict[UUID, int], at: datetime) -> None:
         texts._raw_delete(texts.db)
         events._raw_delete(events.db)
     Step.objects.filter(run__in=runs).update(asked={}, reply=None, fingerprint="")
-    Run.objects.filter(pk__in=runs).update(archived_at=at)
+    MaskedValue.objects.filter(run__in=runs).delete()
+    Run.objects.filter(pk__in=runs).update(archived_at=at, has_values=False)

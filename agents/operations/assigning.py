@@ -12,7 +12,7 @@ from django.db import transaction
 
 from agents.core.requests import Json
 from agents.engine.deciders import deciders, roster_of
-from agents.engine.redaction import redact_for
+from agents.engine.redaction import redact_words
 from agents.models import DECIDES, Escalation, Role, Snooze, Team
 from agents.operations.claiming import Claimed, is_kept_from, lock_open, tell_of, wait_for_part
 from agents.operations.refusal import Refused, check_text, require_member
@@ -42,7 +42,7 @@ def assign(
         found = lock_open(escalation_id, by, at=at)
         _check_giver(found, by, at=at)
         receivers = _receivers(found, to_user, to_team)
-        note = redact_for(found.run, note.strip())
+        note = redact_words(found.run, note.strip())
         if (found.assigned_to, found.assigned_team) == (to_user, to_team) and not note:
             return found
         found.assigned_to, found.assigned_team = to_user, to_team

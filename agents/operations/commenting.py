@@ -7,7 +7,7 @@ from datetime import datetime
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from agents.engine.redaction import redact_for
+from agents.engine.redaction import redact_words
 from agents.models import Event
 from agents.models.event import facts_of
 from agents.operations.claiming import lock_open, tell_of
@@ -28,7 +28,7 @@ def comment(*, escalation_id: int, by: User, text: str, at: datetime) -> None:
     check_text(text, most=MAX_COMMENT, what="comment")
     with transaction.atomic():
         found = lock_open(escalation_id, by, at=at)
-        said = redact_for(found.run, text.strip())
+        said = redact_words(found.run, text.strip())
         about = Event.objects.filter(run=found.run, kind=COMMENTED, facts__escalation=found.pk)
         before = about.prefetch_related("texts").order_by("seq").last()
         is_repeated = before is not None and before.actor == by.get_username()

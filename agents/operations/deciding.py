@@ -11,7 +11,6 @@ from django.db import transaction
 from agents.core.actions import MAX_TEXT
 from agents.core.facts import Facts
 from agents.core.kinds import INSTRUCTIONS, TEXT, kind_of
-from agents.core.redact import KEY_MASK, MASKS
 from agents.core.requests import Json
 from agents.core.states import EscalationState
 from agents.core.terms import Terms
@@ -20,12 +19,14 @@ from agents.db.driver import fetch_now
 from agents.engine.answering import answer, expire
 from agents.engine.commit import Commit
 from agents.engine.crashpoints import crashpoint
+from agents.engine.demands import held_tool
 from agents.engine.desk_lookup import LookedUp
 from agents.engine.facts import fetch_facts
 from agents.engine.kill_switch import switch_against
-from agents.engine.redaction import redact_for
+from agents.engine.redaction import RunBorder, redact_for
 from agents.models import Escalation, KillSwitch, Membership, Role, Run, Step
 from agents.models.event import Entry, append_events, commanding_account
+from agents.models.masked_value import ValuesLocked
 from agents.operations.approving import (
     WAITS,
     ApprovalLapsed,
@@ -36,7 +37,16 @@ from agents.operations.approving import (
 )
 from agents.operations.claiming import OWN, Claimed, is_kept_from, is_own
 from agents.operations.escalation_lock import lock_escalation
-from agents.operations.granting import Grant, Patch, grant, look_ahead, obstacle, read_case
+from agents.operations.granting import (
+    LOCKED,
+    Grant,
+    Patch,
+    grant,
+    look_ahead,
+    name_patch,
+    obstacle,
+    read_case,
+)
 from agents.operations.refusal import Refused, check_text, require_role, time_here
 from agents.operations.sending_back import check_send_back
 from agents.policies.answers import compare_amounts, outdated_sentences
@@ -123,6 +133,9 @@ def decide(
             decided = _decide(escalation_id, by, wanted, (action_sha256, approval), at, ahead)
         if isinstance(decided, ApprovalLapsed):  # committed, unlike other refusals
             raise decided
+    except ValuesLocked:
+        record_refusal(escalation_id=escalation_id, by=by, why=LOCKED.code, at=at, bulk=bulk)
+        raise LOCKED from None
     except (Refused, AlreadyDecided, Claimed) as no:
         why = no.code if isinstance(no, Refused) else _CODES[type(no)]
         record_refusal(escalation_id=escalation_id, by=by, why=why, at=at, bulk=bulk)
@@ -156,6 +169,8 @@ def _decide(
         raise AlreadyDecided(escalation)
     if is_kept_from(escalation, by, at=at):
         raise Claimed(escalation)
+    if wanted.patch and held_tool(escalation):
+        wanted = replace(wanted, patch=name_patch(escalation, wanted.patch) or None)
     _check_person(escalation, person, wanted)
     if wanted.approve and not kind_of(escalation.kind, escalation.action).settles_call:
         # The workspace is locked: sums of what people granted cannot grow until we commit.
@@ -233,7 +248,7 @@ def judge_letter(
     if kind_of(found.kind, found.action).change != TEXT:
         raise Refused("no_correction", "Only an email or the result of a step can be corrected.")
     check_text(text, most=MAX_TEXT, what="letter")
-    (text,) = redact_for(found.run, [text])
+    text = redact_for(found.run, text)
     return compare_amounts(text, _check_letter(found, steps, text, at=at, lock=False))
 
 
@@ -246,7 +261,7 @@ def _check_letter(
     """
     argument, run = escalation.review["facts"]["letter"], escalation.run
     letter = correction or str(escalation.action["args"][argument])
-    masks = [mask for mask in (*MASKS.values(), KEY_MASK) if mask in letter]
+    masks = list(dict.fromkeys(mask for _, mask in RunBorder(run).unknown_in(letter)))
     if masks:
         author = "you" if correction else "the agent"
         raise Refused(

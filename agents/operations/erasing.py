@@ -16,7 +16,16 @@ from agents.core.units import with_unit
 from agents.db.run_words import purge_words
 from agents.db.sqlite_log import empty_log
 from agents.engine.redaction import redact_in
-from agents.models import Approval, Effect, Escalation, EventText, Run, Step, Workspace
+from agents.models import (
+    Approval,
+    Effect,
+    Escalation,
+    EventText,
+    MaskedValue,
+    Run,
+    Step,
+    Workspace,
+)
 from agents.models.event import Entry, append_events
 from agents.operations.erasure_leftovers import ErasureLeftovers, find_leftovers
 from agents.operations.refusal import Refused, check_text
@@ -130,6 +139,7 @@ def _erase_run(run: Run, *, actor: str, at: datetime) -> None:
         simulation={},
         stop_reason=reason,
         erased_at=at,
+        has_values=False,
         subject_label=SYSTEMS[run.desk].label_of(run.subject_key, "") if run.subject_key else "",
     )
     for step in Step.objects.filter(run=run):
@@ -144,6 +154,7 @@ def _erase_run(run: Run, *, actor: str, at: datetime) -> None:
     for effect in Effect.objects.filter(run=run):
         effect.args, effect.args_sha256, effect.result = _amounts(effect.args), "", None
         effect.save(update_fields=["args", "args_sha256", "result"])
+    MaskedValue.objects.filter(run=run).delete()
     texts = EventText.objects.filter(event__run=run, erased_at=None)
     texts.update(text="", salt="", erased_at=at)
     run.say(ERASURE, at=at, facts={}, actor=actor)

@@ -12,6 +12,7 @@ from uuid import UUID
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from agents.core.limits import BadPolicy
+from agents.core.redact import OFF
 from agents.models import (
     Archive,
     Event,
@@ -110,6 +111,6 @@ def _unmasked_versions(workspace: Workspace) -> tuple[int, ...]:
 
 def _masks(version: PolicyVersion, pattern: str) -> bool:
     try:
-        return bool(version.limits().of(pattern).redaction)
+        return set(version.limits().of(pattern).redaction.values()) != {OFF}
     except BadPolicy:
         return False  # it cannot be read: assume that it masked nothing

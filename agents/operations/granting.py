@@ -19,8 +19,9 @@ from agents.engine.demands import demand_for, held_tool
 from agents.engine.desk_lookup import LookedUp, LookupFailed, look_up_now
 from agents.engine.desk_system import case_of
 from agents.engine.facts import fetch_facts
-from agents.engine.redaction import redact_for
+from agents.engine.redaction import RunBorder
 from agents.models import Escalation, Membership, Role, Run, Step
+from agents.models.masked_value import ValuesLocked
 from agents.operations.demand_checks import check_demand
 from agents.operations.own_limits import Bound, own_bounds
 from agents.operations.refusal import Refused, require_member
@@ -34,6 +35,13 @@ from agents.systems import SYSTEMS
 from agents.tools import TOOLS, Tool, accepts
 
 Patch: TypeAlias = Mapping[str, Json]  # arguments set by a person, by name
+
+
+LOCKED = Refused(
+    "values_locked",
+    "This server lacks the key of the masked values, so it cannot tell what the request is about. "
+    "Nothing is lost: try again once it has the key.",
+)
 
 
 @dataclass(frozen=True)
@@ -53,9 +61,9 @@ def fields_of(escalation: Escalation, *, at: datetime) -> list[OpenField]:
     if tool is None or tool.typed is None:
         return []
     try:
-        args = escalation.action["args"]
+        args = RunBorder(escalation.run).resolve(escalation.action["args"])
         return open_fields(tool.typed, tool.may_change, args, case_of(escalation.run, at))
-    except BadArguments:  # the tool has changed since: it can only be rejected
+    except (BadArguments, ValuesLocked):  # as its `obstacle` says
         return []
 
 
@@ -70,7 +78,11 @@ def obstacle(escalation: Escalation) -> Refused | None:
     if name not in TOOLS:
         sentence = f"This server has no tool {name!r}: reject this, or approve on one that has."
         return Refused("unknown_tool", sentence)
-    if not accepts(TOOLS[name], action["args"]):  # what an approval would do is unknown by now
+    try:
+        args = RunBorder(escalation.run).resolve(action["args"])
+    except ValuesLocked:
+        return LOCKED
+    if not accepts(TOOLS[name], args):  # what an approval would do is unknown by now
         return Refused(
             "tool_changed", "The tool has changed since. This request can only be rejected."
         )
@@ -102,8 +114,11 @@ def grant(
     check_demand(escalation, person, demand_for(escalation))
     too_high = None
     if patch is not None:
-        args, too_high = _changed_arguments(tool, args, patch, case_of(run, at))
         _check_masked(run, patch)
+        border = RunBorder(run)
+        asked_for, typed = border.resolve(args), border.resolve(dict(patch))
+        real, too_high = _changed_arguments(tool, asked_for, typed, case_of(run, at))
+        args = {**args, **border.name({name: real[name] for name in patch})}
     action = {**escalation.action, "args": args}
     asked = (run, action, run.limits, steps)
     facts, resource = fetch_now(fetch_facts, *asked, at=at, lock=lock, ahead=ahead)
@@ -150,13 +165,23 @@ def _changed_arguments(
         raise Refused("bad_patch", str(error), field=error.name) from None
 
 
+def name_patch(escalation: Escalation, patch: Patch) -> dict[str, Json]:
+    """Return a person's changes as they are kept: with names, without what is no change.
+
+    The same value in another spelling has the same name: it stays as it was proposed.
+    """
+    named: dict[str, Json] = RunBorder(escalation.run).name(dict(patch))
+    before = escalation.action.get("args") or {}
+    is_spelling = {name for name in patch if patch[name] != named[name] == before.get(name)}
+    return {name: value for name, value in named.items() if name not in is_spelling}
+
+
 def _check_masked(run: Run, patch: Patch) -> None:
-    """Refuse a change that redaction would alter: a call with a mask in it is useless."""
-    masked = [name for name, value in patch.items() if redact_for(run, value) != value]
-    if masked:
-        label = label_of(masked[0])
-        said = f"{label} holds what the policy masks, such as a card number or an email address."
-        raise Refused("masked", f"{said} Write it without.", field=masked[0])
+    """Refuse a change in which a mask or a foreign name would stand for a value."""
+    for name, mask in RunBorder(run).unknown_in(patch):
+        label = label_of(name)
+        said = f"{label} holds {mask}: the policy masks what was meant, such as a card number."
+        raise Refused("masked", f"{said} Write it without.", field=name)
 
 
 def judge_change(*, escalation_id: int, by: User, patch: Patch, at: datetime) -> Grant | None:

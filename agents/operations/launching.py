@@ -14,15 +14,17 @@ from agents import patterns
 from agents.core.digest import sha256
 from agents.core.former import FIRST_DESK, SUBJECT
 from agents.core.limits import Limits
+from agents.core.pseudonyms import Pseudonyms
 from agents.core.requests import Json
 from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import fetch_now
 from agents.engine.commit import Commit
 from agents.engine.dispatch import ring
 from agents.engine.open_requests import LAUNCHER, fetch_full
-from agents.engine.redaction import redact
+from agents.engine.redaction import RunBorder, redact
 from agents.models import PolicyVersion, Role, Run, Workspace
 from agents.models.belonging import belongs
+from agents.models.masked_value import give_pseudonyms, naming
 from agents.operations.desk_workflows import checked_workflow
 from agents.operations.launch_checks import check_desk, check_launch, check_version
 from agents.operations.people import policy_version
@@ -87,7 +89,11 @@ def launch(
     if options.off:
         version = _without(workspace, version, pattern, options.off, at)
     limits = version.limits_of(pattern, desk)
-    goal, inputs, workflow = redact([goal, options.inputs, options.workflow], limits)
+    names = Pseudonyms(naming(workspace.pk))
+    told = [goal, options.inputs, options.workflow]
+    if options.again_of:  # a run uses what it took in itself, not what another did
+        told = RunBorder(options.again_of).resolve(told)
+    goal, inputs, workflow = redact(told, limits, names)
     takes_one = pattern == "workflow"
     followed = checked_workflow(workflow, inputs, goal=goal, limits=limits) if takes_one else {}
     again_of = options.again_of
@@ -104,7 +110,7 @@ def launch(
                 goal=goal,
                 desk=desk,
                 subject_key=known.key,
-                subject_label=known.label,
+                subject_label=redact(known.label, limits, names),
                 model=options.model,
                 question_version=patterns.QUESTION_VERSION,
                 scope=again_of.scope if again_of else _scope(system, book_id, limits),
@@ -115,6 +121,7 @@ def launch(
                 again_of=again_of,
                 created_at=at,
             )
+            give_pseudonyms(run, names)
             if full := fetch_now(fetch_full, run, limits):
                 raise Refused("inbox_full", _full(full, run, limits))
             with Commit(run, at=at) as commit:

@@ -10,7 +10,7 @@ from django.db import transaction
 
 from agents.core.states import ENDED, EscalationState, RunState
 from agents.engine.approvals import close_approvals
-from agents.engine.redaction import redact_for
+from agents.engine.redaction import redact_words
 from agents.models import Escalation, LostRun, Role, Run
 from agents.operations.refusal import Refused, check_text, require_member
 
@@ -31,7 +31,7 @@ def cancel(*, run_id: UUID, by: User, reason: str, at: datetime) -> Run:
         open_ones = Escalation.objects.filter(run=run, state=EscalationState.OPEN)
         open_ones.update(state=EscalationState.CANCELLED)
         run.tell(close_approvals(run, why="cancelled"), at=at)
-        facts = {"stop_reason": "cancelled", "why": redact_for(run, reason)}
+        facts = {"stop_reason": "cancelled", "why": redact_words(run, reason)}
         try:
             run.move(
                 RunState.STOPPED,

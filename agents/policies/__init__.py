@@ -15,8 +15,8 @@ from typing import Any, TypeAlias
 from agents.core.actions import Action
 from agents.core.facts import Facts
 from agents.core.limits import Limits
-from agents.core.redact import masks_in
 from agents.core.registry import enter, load
+from agents.core.requests import Json
 from agents.core.rulings import BY_PERSON, Consent, ReviewResult, Ruling, RulingKind, covers
 from agents.sdk.adjustments import label_of
 
@@ -67,9 +67,11 @@ def judge(
         for name in limits.rules
         if (said := _ask(name, action, facts, limits))
     ]
-    found = rulings or [_silence(action)]
+    found = rulings or ([] if facts.unfit else [_silence(action)])
     if masked := _masked_value(action, facts):
         found.append(_heed_consent(masked, consent))
+    if facts.unfit:
+        found.append(Ruling(RulingKind.BLOCK, "unfit_value", facts.unfit, 60, rule=_UNFIT))
     if facts.sent_back_by:
         found.append(_heed_consent(_after_send_back(facts.sent_back_by), consent))
     if facts.called_before:
@@ -77,6 +79,7 @@ def judge(
     return found
 
 
+_UNFIT = "policy.unfit_value"  # of a name: what it stands for, which a stored reply does not show
 _CALLED_BEFORE = Ruling(
     RulingKind.ESCALATE,
     "called_before",
@@ -104,17 +107,17 @@ def _masked_value(action: Action, facts: Facts) -> Ruling | None:
     """
     if action.get("kind") != "tool":
         return None
-    masked = list(masks_in(action.get("args") or {}))
+    masked = list(facts.border.unknown_in(action.get("args") or {}))
     if not masked:
         return None
     place, mask = next((one for one in masked if one[0] != facts.letter), masked[0])
+    known: Json = {"observed": mask, "rule": "policy.masked_value"}
+    said = f"{label_of(place)} holds {mask}, which stands for a value that this run cannot tell."
     if place == facts.letter:
-        verdict, flip = RulingKind.ESCALATE, "Take it out, and send the letter again."
-    else:
-        verdict, flip = RulingKind.BLOCK, "Leave it out, or name what is meant by another key."
-    said = f"{label_of(place)} holds {mask}, which is no value: the policy masked the one meant."
-    rule = "policy.masked_value"
-    return Ruling(verdict, "masked_value", f"{said} {flip}", 100, observed=mask, rule=rule)
+        said += " Take it out, and send the letter again."
+        return Ruling(RulingKind.ESCALATE, "masked_value", said, 100, **known)
+    said += " Leave it out, or name what is meant by another key."
+    return Ruling(RulingKind.BLOCK, "masked_value", said, 100, **known)
 
 
 def _ask(name: str, action: Action, facts: Facts, limits: Limits) -> Ruling | None:

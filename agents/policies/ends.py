@@ -106,6 +106,7 @@ _BLOCKS = ChainMap(
         "rule_failed": "a rule of the policy could not be evaluated",
         "other_desk": "the action used a tool of another desk",
         "subject_mismatch": "the action was not about the subject of the run",
+        "unfit_value": "an argument did not fit its tool",
         "unknown_action_kind": "no rule covers this kind of action",
         "unknown_tool_for_supervisor": "no rule covers the tool {1}",
         "worker_required": "the plan leaves out {1}",

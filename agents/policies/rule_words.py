@@ -123,6 +123,7 @@ _WITHOUT_RULE = {
     "workflow.judge": "The judging model is unsure",
     "policy.called_before": "Called by an earlier run",
     "policy.masked_value": "A masked value is no value",
+    "policy.unfit_value": "A value does not fit its tool",
     "policy.sent_back": "An earlier proposal was sent back",
 }
 

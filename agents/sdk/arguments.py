@@ -15,6 +15,7 @@ from typing import Any, get_type_hints
 from pydantic import ConfigDict, Field, PydanticUserError, TypeAdapter, ValidationError
 
 from agents.core.actions import is_text
+from agents.core.pseudonyms import has_name
 from agents.core.requests import Json
 
 STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
@@ -90,6 +91,20 @@ class Arguments:
                 what = "a text is blank, too long, or holds characters that hide others"
                 raise BadArguments(f"{name}: {what}")
         return args
+
+    def fits_but_for_names(self, given: Json) -> bool:
+        """Tell whether all that does not fit are names of masked values.
+
+        A stored reply has to be read without the values; they are judged where a tool, a rule or
+        a bound gets them.
+        """
+        try:
+            self.adapter.validate_json(json.dumps(given, allow_nan=False))
+        except ValidationError as error:
+            return all(has_name(one["input"]) for one in error.errors())
+        except (TypeError, ValueError):
+            return False
+        return False
 
     def write(self, args: Any) -> dict[str, Json]:
         """Return typed arguments as JSON."""

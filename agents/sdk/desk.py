@@ -8,8 +8,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
+from decimal import Decimal
 from inspect import iscoroutinefunction, signature
-from typing import Any, TypeVar
+from types import NoneType
+from typing import (
+    Any,
+    NotRequired,
+    Required,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+    is_typeddict,
+)
 
 from agents.core.former import TITLES
 from agents.core.registry import enter
@@ -64,6 +75,7 @@ class Desk:
         limits: type[Any] | None = None,
         brief: str = "",
         fill_demo: Callable[[int, datetime], object] | None = None,
+        shows_domains: bool = False,
         caps: Mapping[str, Mapping[str, int]] | None = None,
     ) -> None:
         check_desk_name(name)
@@ -80,6 +92,7 @@ class Desk:
         self.show: Callable[..., Sequence[Evidence]] | None = None
         # (book, at): in a demo each launch gets a book of its own, which this fills.
         self.fill_demo = fill_demo
+        self.shows_domains = shows_domains  # models read EMAIL-7Q2MK3XW9T (example.com)
         self.caps = dict(caps or {})  # by currency, as `core.limits.CAPS` names them
 
     def facts(self, gather: F) -> F:
@@ -155,6 +168,8 @@ class Desk:
                 check_places(function.__name__, sentence, {*arguments.hints, SUBJECT})
             for name, how in changes.items():
                 check_change(arguments, name, how)
+            for place in more.get("outside", ()):
+                check_outside(function, place)
             declared = DeskTool(
                 name=function.__name__,
                 function=function,
@@ -249,6 +264,29 @@ class Desk:
         known: dict[str, Any] = {"facts": facts, "limits": limits, "case": case}
         rules = [rule for rule in self.rules.values() if rule.tool.name == line.tool]
         return [said for rule in rules if (said := rule.ruling(given, **known))]
+
+
+def check_outside(function: Callable[..., Any], place: str) -> None:
+    """Raise TypeError for a place that is no text of a tool's result, if its type says what is."""
+    kind: Any = get_type_hints(function).get("return")
+    for name in place.split("."):
+        kind = _items(kind)
+        if not is_typeddict(kind):
+            return  # any JSON: only a call will tell
+        if name not in (hints := get_type_hints(kind)):
+            raise TypeError(f"{function.__name__}: its result has no {place!r} for outside=")
+        kind = hints[name]
+    if _items(kind) in (int, float, bool, Decimal, date, NoneType):
+        raise TypeError(
+            f"{function.__name__}: {place!r} of its result is no text, as outside= says"
+        )
+
+
+def _items(kind: Any) -> Any:
+    """Return the type of a list's items, or what a field holds where it is there."""
+    while get_origin(kind) in (list, NotRequired, Required):
+        [kind] = get_args(kind)
+    return kind
 
 
 def check_plain(function: Callable[..., Any]) -> None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import fields, is_dataclass
 from datetime import date
 from enum import StrEnum
 from typing import Any, Literal, Protocol, TypeAlias
 
+from agents.core.redact import texts_in
+from agents.core.requests import Json
 from agents.sdk.values import Money, show
 
 By: TypeAlias = Literal["subject", "resource", "launcher", "workspace"]
@@ -104,6 +107,32 @@ class Asked(Protocol):
     def outside(self) -> tuple[str, ...]:
         """Return the outsiders' texts that the run has read, newest last."""
         ...
+
+
+def parts_of(value: Any, given: Json) -> list[Any]:
+    """Return what of an argument is named by itself: elements of lists, fields of dataclasses.
+
+    `given` is the argument as it is kept, whose texts count. A field left empty names nothing, and
+    an empty list is one part, which nobody names.
+    """
+    if isinstance(value, list) and isinstance(given, list) and value:
+        pairs = zip(value, given, strict=True)
+        return [part for one, kept in pairs for part in parts_of(one, kept)]
+    if is_dataclass(value) and not isinstance(value, Money) and isinstance(given, dict):
+        read = [(getattr(value, one.name), given.get(one.name)) for one in fields(value)]
+        found = [part for one, kept in read if one is not None for part in parts_of(one, kept)]
+        return found or [given]
+    return [given if isinstance(value, str) else value]
+
+
+def texts_at(reply: Json, place: str) -> list[str]:
+    """Return all texts at a place in a tool's result: a field, or `mails.body` through lists."""
+    if isinstance(reply, list):
+        return [text for item in reply for text in texts_at(item, place)]
+    if not place:
+        return [text for _, text in texts_in(reply)]
+    first, _, rest = place.partition(".")
+    return texts_at(reply[first], rest) if isinstance(reply, dict) and first in reply else []
 
 
 def is_named(value: Any, texts: Iterable[str]) -> bool:

@@ -30,6 +30,8 @@ MODELS: tuple[type[models.Model], ...] = (
 NOT_COMPARED = {
     # Scheduling, and launch details that no event holds: they matter until the run ends.
     Run: "fence lease_owner lease_ends_at wake_at attempts launch_token question_version "
+    # Whether it has values; that they are there is compared by themselves.
+    "has_values "
     # A report's day; a declared desk's subject.
     "subject_label scope",
     # Evidence, and the clocks.

@@ -11,6 +11,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from agents.core.pseudonyms import NAME
+
 Result = dict[str, Any]
 Check = Callable[[dict[str, Any], Result], None]
 
@@ -115,7 +117,8 @@ def only_the_subject(case: dict[str, Any], result: Result) -> None:
 
 def mail_from_the_ledger(case: dict[str, Any], result: Result) -> None:
     for mail in mails(result):
-        assert mail["to"] == "[e-mail]"  # masked; to whom it went, tests/checker looks up
+        # A name stands for the address; to whom it went, tests/checker looks up.
+        assert NAME.fullmatch(mail["to"])
         assert mail["amount_usd"] in payments(result)
         assert "http" not in mail["message"]
     assert len(mails(result)) <= len(payments(result))

@@ -214,7 +214,7 @@ def patch_of(amount_minor: int | None) -> dict[str, object] | None:
 
 def columns_of(row: Model) -> dict[str, object]:
     """Return the columns of a row as its object holds them."""
-    return {name: value for name, value in vars(row).items() if name != "_state"}
+    return {name: value for name, value in vars(row).items() if name[0] != "_"}
 
 
 def refund_by_phone(run: Run, amount_minor: int = 120000) -> None:

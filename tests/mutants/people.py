@@ -66,7 +66,7 @@ PEOPLE = (
     Mutant(
         "a comment shows a card number",
         "agents/operations/commenting.py",
-        "redact_for(found.run, text.strip())",
+        "redact_words(found.run, text.strip())",
         "text.strip()",
         f"{SHARED} -k kept_masked_once",
     ),

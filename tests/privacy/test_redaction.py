@@ -15,6 +15,7 @@ from django.utils import timezone
 
 from agents import llm, operations
 from agents.core.limits import BadPolicy, read_limits
+from agents.core.pseudonyms import NAME
 from agents.core.redact import KINDS
 from agents.core.states import EscalationState, RunState
 from agents.desks.refunds.models import Customer
@@ -43,7 +44,8 @@ def completion(content: str, *, model: str = "stand-in", **more: Any) -> str:
 def test_the_goal_is_masked(scene: Scene) -> None:
     run = scene.launch(f"{REFUND_1200} {ALL}")
 
-    assert run.goal.endswith("card [card number], account [IBAN], write to [e-mail]")
+    kept = NAME.sub("…", run.goal)
+    assert kept.endswith("card [card number], account …, write to …")
 
 
 def test_what_a_person_types_is_masked_and_no_table_holds_it(scene: Scene) -> None:
@@ -153,7 +155,7 @@ def test_the_address_a_mail_went_to_stays_with_the_desk(scene: Scene) -> None:
 
     sent = Effect.objects.get(run=run, tool="send_refund_email")
     assert sent.result is not None
-    assert sent.result["email"]["to"] == "[e-mail]"
+    assert NAME.fullmatch(sent.result["email"]["to"])
     found = {place.split(" ")[0] for place in places_of("anna@example.com")}
     assert found == {"desk_customer.email", "desk_sentmail.to"}
 
@@ -172,18 +174,27 @@ def test_what_is_found_by_a_key_is_masked(scene: Scene) -> None:
 
 
 def test_a_policy_names_what_it_masks() -> None:
-    assert STRICT.redaction == KINDS
-    assert STRICT.of("workflow").redaction == KINDS
-    assert REFERENCE.redaction == ()
-    with pytest.raises(BadPolicy, match="redaction has no 'names'"):
-        read_limits({**STRICT.as_json(), "redaction": ["names"]})
+    shipped = {"card_numbers": "gone", "ibans": "name", "emails": "name"}
+    assert STRICT.redaction == STRICT.of("workflow").redaction == shipped
+    assert set(REFERENCE.redaction.values()) == {"off"}
+    for wrong in (["names"], {"names": "gone"}):
+        with pytest.raises(BadPolicy, match="redaction has no 'names'"):
+            read_limits({**STRICT.as_json(), "redaction": wrong})
+    with pytest.raises(BadPolicy, match="emails cannot be 'masked': it is off, name, gone"):
+        read_limits({**STRICT.as_json(), "redaction": {"emails": "masked"}})
+
+
+def test_a_policy_from_before_there_were_names_means_what_it_meant() -> None:
+    before = read_limits({**STRICT.as_json(), "redaction": ["ibans"], "patterns": {}})
+
+    assert before.redaction == {"card_numbers": "off", "ibans": "gone", "emails": "off"}
 
 
 def test_a_policy_from_before_masks_nothing(scene: Scene) -> None:
     document: dict[str, Any] = STRICT.as_json()
     del document["redaction"]
 
-    assert read_limits(document).redaction == ()
+    assert set(read_limits(document).redaction.values()) == {"off"}
     assert Run.objects.count() == 0
 
 

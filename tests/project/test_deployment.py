@@ -35,6 +35,8 @@ GIVEN = {
     "POSTGRES_PASSWORD": "hunter2hunter2",
     "OPSCONSOLE_SECRET_KEY": "s" * 50,
     "OPSCONSOLE_AUDIT_KEY": "a" * 32,
+    "OPSCONSOLE_VALUE_KEY": "v" * 32,
+    "OPSCONSOLE_NAMING_KEY": "n" * 32,
 }
 
 

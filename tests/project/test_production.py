@@ -18,6 +18,8 @@ GIVEN = {
     "OPSCONSOLE_SECRET_KEY": "a-key-of-many-different-letters-0123456789-xyz-ABCDEFG",
     "OPSCONSOLE_ENV_FILE": "",
     "OPSCONSOLE_AUDIT_KEY": "another-key-of-many-letters-0123456789",
+    "OPSCONSOLE_VALUE_KEY": "a-third-key-of-many-letters-0123456789",
+    "OPSCONSOLE_NAMING_KEY": "a-fourth-key-of-many-letters-0123456789",
     "OPENAI_API_KEY": "any",
     "EMAIL_HOST": "smtp.example.com",
     "DEFAULT_FROM_EMAIL": "refunds@example.com",
@@ -26,6 +28,8 @@ GIVEN = {
 LACKING = {
     "OPSCONSOLE_SECRET_KEY": "OPSCONSOLE_SECRET_KEY is not given",
     "OPSCONSOLE_AUDIT_KEY": "OPSCONSOLE_AUDIT_KEY is not given",
+    "OPSCONSOLE_VALUE_KEY": "OPSCONSOLE_VALUE_KEY is not given",
+    "OPSCONSOLE_NAMING_KEY": "OPSCONSOLE_NAMING_KEY is not given",
     "OPENAI_API_KEY": "the demo model answers",
     "EMAIL_HOST": "mail goes to files",
     "DEFAULT_FROM_EMAIL": "mail comes from localhost",
@@ -73,7 +77,7 @@ def test_the_settings_of_the_guide_are_read_alike_by_systemd_and_a_shell(tmp_pat
     done = nursery.run(check, cwd=ROOT, env=told, timeout=60)
 
     assert [value for value in given.values() if "#" in value] == []
-    assert len(given) == 9
+    assert len(given) == 11
     assert done.returncode == 0, done.stderr
 
 

@@ -61,18 +61,25 @@ def test_what_a_person_lets_out_is_what_is_sent(scene: Scene, verdict: str) -> N
     assert "Carried out 1 email no payment or change proposed" in words(trace)
 
 
-def test_a_letter_that_would_be_masked_is_refused_with_what_would_be(scene: Scene) -> None:
+def test_a_letter_is_refused_with_what_would_be_gone_and_sent_with_an_address(
+    scene: Scene,
+) -> None:
     escalation = open_request(scene, ASKS, "customer-reply")
-    own = "Hello Anna,\n\nwrite to help@shop.example with questions."
+    own = "Hello Anna,\n\nwrite to help@shop.example with 4111 1111 1111 1111."
     wanted = form(escalation, verdict="adjust", correction=own)
 
     page = client_of(scene.rita).post(reverse("decide", args=[escalation.pk]), wanted)
 
-    assert "Anna #42 would read [e-mail] in place of what you wrote" in page.text
+    assert "Anna #42 would read [card number] in place of what you wrote" in page.text
     assert own.replace("\n", "&#10;") in page.text or own in page.text
     escalation.refresh_from_db()
     assert escalation.state == "open"
     assert not SentMail.objects.exists()
+    own = "Hello Anna,\n\nwrite to help@shop.example with questions."
+    wanted = form(escalation, verdict="adjust", correction=own)
+    client_of(scene.rita).post(reverse("decide", args=[escalation.pk]), wanted)
+    go(escalation.run)
+    assert [mail.body for mail in SentMail.objects.all()] == [own]
 
 
 @pytest.mark.parametrize(
@@ -132,7 +139,7 @@ def test_a_letter_of_the_agents_with_masks_in_it_is_not_sent_as_it_stands(scene:
 
     page = client_of(scene.rita).post(reverse("decide", args=[held.pk]), form(held))
 
-    assert "[card number] and [e-mail] and [secret] in place of what the agent wrote" in page.text
+    assert "[card number] and [secret] in place of what the agent wrote" in page.text
     assert "".join(places_of(OWN_KEY) + places_of("4111 1111") + places_of("\\u0034")) == ""
     assert not SentMail.objects.exists()
     client_of(scene.rita).post(

@@ -27,6 +27,7 @@ from agents.desks.refunds.known import UNTOLD, ChargeFact, MailFact, RefundFact,
 from agents.desks.refunds.tools.refunds import policy_hint
 from agents.engine import simulation
 from agents.engine.desk_ledger import EFFECTS, MAYBE_DONE
+from agents.engine.redaction import RunBorder
 from agents.engine.step_facts import accepted_outputs, sentences_on_record, specialist_results
 from agents.engine.untold import earlier_runs
 from agents.models import Effect, Run, Step
@@ -110,11 +111,12 @@ def fetch_facts(
         today, by_launcher = next(iter(daily.get()), (0, 0))
         letters = [e.args["message"] for e in effects if e.tool == "send_refund_email"]
         due = _mail(run, refunds, letters, {customer: account.name} if account else {})
-        record = sentences_on_record(steps, registered) if says else {}
+        border = RunBorder(run)
+        record = sentences_on_record(steps, registered, border=border) if says else {}
         true_now = record
         if letter and record:
             now = _context_now(account, customer, limits)
-            true_now = sentences_on_record(steps, registered, now=now)
+            true_now = sentences_on_record(steps, registered, now=now, border=border)
         facts = RefundFacts(
             subject=subject,
             context_of=tuple(sorted(_customers_read(steps))),

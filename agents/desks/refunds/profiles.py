@@ -7,7 +7,7 @@ demo book; operations refuse it anywhere else.
 from __future__ import annotations
 
 from agents.core.limits import Limits, ReferenceQuirks
-from agents.core.redact import KINDS
+from agents.core.redact import CARDS, EMAILS, GONE, IBANS, NAME
 from agents.core.requests import Json
 
 REFUND_TOOLS = ("get_refund_context", "issue_refund", "send_refund_email")
@@ -121,7 +121,7 @@ STRICT = Limits(
     max_seconds=600,  # eight calls of a minute each, as slow models take, and the tools
     max_blocks=2,
     max_send_backs=2,
-    redaction=KINDS,
+    redaction={CARDS: GONE, IBANS: NAME, EMAILS: NAME},
     patterns={
         "routing": {
             **_ROUTING,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -13,6 +14,7 @@ from django.utils.safestring import SafeString
 from agents.core.actions import MAX_TEXT
 from agents.core.homoglyphs import homoglyph_warnings
 from agents.core.kinds import INSTRUCTIONS, TEXT, RequestKind
+from agents.core.redact import texts_in
 from agents.core.requests import Json
 from agents.core.states import ENDED, EscalationState
 from agents.core.terms import Terms
@@ -20,6 +22,7 @@ from agents.core.tiers import Demand
 from agents.engine.approvals import ASKED_AGAIN, turn_of
 from agents.engine.deciders import Roster, people_who_may
 from agents.models import Effect, Escalation, KillSwitch, Membership, Role, Step
+from agents.models.masked_value import ValuesLocked, pseudonyms_of
 from agents.operations import fields_of, obstacle
 from agents.operations.claiming import OWN, is_own
 from agents.operations.own_limits import own_bounds
@@ -52,6 +55,7 @@ from agents.web.changes import ActionStage, stages
 from agents.web.kill import switches
 from agents.web.outputs import Output, split_output
 from agents.web.sentences import stopped_by_hand
+from agents.web.values import SEE_VALUES
 
 LOOKALIKES = 5  # sentences
 EARLIER = 5  # decisions about the same subject
@@ -206,7 +210,7 @@ def card(escalation: Escalation, user: User, around: Around, *, at: datetime) ->
         letter=_letter(escalation, kind),
         correction=correction_of(escalation),
         too_long=_too_long(escalation, kind),
-        lookalikes=_lookalikes(escalation, name),
+        lookalikes=_lookalikes(escalation, name, part),
         switch=switch,
         obstacle=str(hindered or ""),
         asked_again=_asked_again(escalation),
@@ -299,9 +303,12 @@ def _too_long(escalation: Escalation, kind: RequestKind) -> str:
     )
 
 
-def _lookalikes(escalation: Escalation, name: str) -> list[str]:
-    args = escalation.action.get("args") or {}
-    texts = [name, escalation.run.goal, *(v for v in args.values() if isinstance(v, str))]
+def _lookalikes(escalation: Escalation, name: str, part: Membership) -> list[str]:
+    """Return warnings of deceptive letters, within values too for those who see them."""
+    texts = [text for _, text in texts_in([name, escalation.run.goal, escalation.action])]
+    if part.role in SEE_VALUES:
+        with suppress(ValuesLocked):
+            texts = pseudonyms_of(escalation.run).resolve(texts)
     found = dict.fromkeys(sentence for text in texts for sentence in homoglyph_warnings(text))
     return list(found)[:LOOKALIKES]
 

@@ -45,6 +45,7 @@ class Source:
     name: str
     value: str
     origins: tuple[str, ...]
+    worst: str = ""  # the part of a list that nobody named, or only an outsider
 
     @property
     def marks(self) -> list[tuple[str, str, str]]:
@@ -66,6 +67,7 @@ def sources(
     args: Mapping[str, Json] = escalation.action.get("args") or {}
     proposed = (reviews[0].asked["action"].get("args") or {}) if reviews else args
     named_by = (escalation.review.get("facts") or {}).get("origins") or {}
+    worst = (escalation.review.get("facts") or {}).get("worst") or {}
     fields, texts = ([], "") if named_by else _read_replies(step.reply for step in earlier)
     called = names_in(escalation.review)
     tool, found = str(escalation.action.get("name", "")), []
@@ -79,7 +81,7 @@ def sources(
                 (known,) if known else _origins(name, value, escalation, recorded, fields, texts)
             )
         told = argument_in_words(tool, name, value, called)
-        found.append(Source(label_of(name), told, origins))
+        found.append(Source(label_of(name), told, origins, worst.get(name, "")))
     for name, value in patch_of(escalation).items():
         if value != args.get(name):
             told = argument_in_words(tool, name, value)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import uuid4
 
+from agents.core.pseudonyms import without_values
 from agents.models import Run, Workspace
 from agents.systems import SYSTEMS, Example, System
 
@@ -48,10 +49,10 @@ def gallery(workspace: Workspace) -> list[GallerySection]:
     newest = Run.objects.filter(workspace=workspace).order_by("-created_at", "-pk")
     last: dict[tuple[str, str, str], Run] = {}
     for run in newest.only("desk", "pattern", "goal", "state", "created_at")[:NEWEST]:
-        last.setdefault((run.desk, run.pattern, run.goal), run)
+        last.setdefault((run.desk, run.pattern, without_values(run.goal)), run)
 
     def offer(desk: str, one: Example) -> Offer:
-        newest = last.get((desk, one.pattern, one.goal))
+        newest = last.get((desk, one.pattern, without_values(one.goal)))
         return Offer(one.key, one.title, one.watch, one.ends, one.goal, uuid4().hex, newest)
 
     return [

@@ -12,12 +12,14 @@ from typing import Any, TypeAlias
 from urllib.parse import parse_qsl
 
 from django.conf import settings
+from django.contrib.auth.models import User
 from django.db import DatabaseError
 
 from agents.engine.threads import Pool
 from agents.web.live.auth import NotAdmitted, Visitor, admit, lost_visitors
 from agents.web.live.hub import Hub, Viewer
 from agents.web.live.shutdown import Ending
+from agents.web.values import NAME_IN_HTML, with_values
 
 Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
@@ -90,7 +92,7 @@ class Live:
         if cookie not in self._guards:
             self._guards[cookie] = asyncio.create_task(self._guard(cookie))
         tasks: list[asyncio.Future[Any]] = [
-            asyncio.create_task(self._pump(hub, viewer, send)),
+            asyncio.create_task(self._pump(hub, viewer, stream.visitor, send)),
             asyncio.create_task(_wait_until_gone(receive)),
         ]
         try:
@@ -111,13 +113,15 @@ class Live:
             del self._streams[cookie]
             self._guards.pop(cookie).cancel()
 
-    async def _pump(self, hub: Hub, viewer: Viewer, send: Send) -> None:
+    async def _pump(self, hub: Hub, viewer: Viewer, visitor: Visitor, send: Send) -> None:
         """Send messages as they come; one not taken within PATIENCE ends the stream."""
         await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
         hub.join(viewer)
         body = b""
         while True:
             # Browsers heed `retry` only beside data, and the number of streams changes.
+            if NAME_IN_HTML.search(body):
+                body = await self._doors.run(partial(_as_seen_by, visitor, body))
             body = b"retry: %d\n" % self._retry() + (body or b"\n")
             async with asyncio.timeout(PATIENCE):
                 await send({"type": "http.response.body", "body": body, "more_body": True})
@@ -151,6 +155,11 @@ class Live:
         for streams in self._streams.values():
             for stream in streams:
                 stream.end()
+
+
+def _as_seen_by(visitor: Visitor, body: bytes) -> bytes:
+    """Return an update, which is rendered once for all viewers, with what this one may see."""
+    return with_values(body, User(pk=visitor.user_id), repr(visitor.topics).encode())
 
 
 async def _wait_until_gone(receive: Receive) -> None:

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from agents.core.limits import FIRST_LIMITS, Limits
 from agents.core.money import format_money
-from agents.core.redact import CARDS, EMAILS, IBANS
+from agents.core.redact import CARDS, EMAILS, GONE, IBANS, NAME, OFF
 from agents.core.tiers import Tier, Tiers, read_tiers
 from agents.core.units import with_unit
 from agents.policies.desk_words import LIMITS
@@ -22,6 +22,7 @@ from agents.web.formats import cost, desk_title, duration, rule_in_full, thousan
 Told: TypeAlias = Callable[[Limits], str]
 ANY_TOOL = ""  # any tool that the document does not name
 _OFTEN = {1: "once", 2: "twice"}
+TREATED = {NAME: "replaced by a name", GONE: "gone"}
 MASKED = {CARDS: "card numbers", IBANS: "IBANs", EMAILS: "email addresses"}
 
 
@@ -339,9 +340,15 @@ REPLAYS = {
 PRIVACY = {
     "redaction": Words(
         "Masked before anything is kept",
-        lambda p: _names(MASKED[kind] for kind in p.redaction),
-        "Replaced by a placeholder wherever people, models or tools write them. Keys and passwords "
-        "are masked under every policy; docs/operations.md lists the forms that are found.",
+        lambda p: _names(
+            f"{MASKED[kind]} ({TREATED[treatment]})"
+            for kind, treatment in p.redaction.items()
+            if treatment != OFF
+        ),
+        "Wherever people, models or tools write them. A name stands for the same value everywhere, "
+        "so the policy can compare it, and only tools and people who decide get the value. What is "
+        "gone nobody gets, and a call that would need it is blocked. Keys and passwords are gone "
+        "under every policy; docs/operations.md lists the forms that are found.",
     ),
 }
 # Limits of the first desk alone: left out for a policy without its rules.

@@ -26,6 +26,7 @@ from agents.web import access
 from agents.web.forms import whole_number
 from agents.web.newest import newest, older
 from agents.web.times import read_time
+from agents.web.values import spellings
 
 PAGE = 50
 FEW = 5000  # runs with some words or in a state whose keys can simply be sorted
@@ -167,13 +168,14 @@ def _search_runs(
     are looked for in the list's order, where a page is soon full.
     """
     words = [
-        WordBeginnings.of(given[name], of_reason=name == "stop_reason")
+        WordBeginnings.of(*texts, of_reason=name == "stop_reason")
         for name in ("text", "stop_reason")
         if name in given
+        for texts in [spellings(given[name], workspaces) if name == "text" else [given[name]]]
     ]
     if found.query.is_empty():
         return found
-    if not all(one.begin for one in words):
+    if not all(all(one.ways) for one in words):
         return found.none()
     if not words:
         # In the list's order, a rare state would be looked for in all runs.

@@ -1,0 +1,242 @@
+"""A name stands for one value, to the letter; where that is not certain, the value is gone."""
+
+from __future__ import annotations
+
+import json
+import time
+from functools import partial
+from typing import Any
+
+import pytest
+
+from agents.core.pseudonyms import NAME, Pseudonyms, name_of, without_values
+from agents.core.redact import GONE, KINDS, mask_json
+from agents.core.redact import NAME as NAMED
+
+KEY = "a key that never changes"
+ALL = dict.fromkeys(KINDS, NAMED)
+IBAN = "DE89370400440532013000"
+
+
+def names(*known: tuple[str, str]) -> Pseudonyms:
+    found = Pseudonyms(partial(name_of, KEY, 1))
+    for kind, value in known:
+        found.name(kind, value)
+    return found
+
+
+def taken(text: str, redaction: Any = ALL) -> tuple[str, list[str]]:
+    """Return a text as it is kept, each name as dots, and what the names stand for."""
+    of = names()
+    kept = mask_json(text, redaction, namer=of)
+    return NAME.sub("…", kept), list(of.values.values())
+
+
+@pytest.mark.parametrize(
+    ("text", "kept", "value"),
+    [
+        ("write to anna@example.com.", "write to ….", "anna@example.com"),
+        ("'anna@example.com'", "'…'", "anna@example.com"),
+        ("**anna@example.com**", "**…**", "anna@example.com"),
+        ("`anna@example.com`", "`…`", "anna@example.com"),
+        ("|anna@example.com|", "|…|", "anna@example.com"),
+        ("Anna <anna@example.com>, hi", "Anna <…>, hi", "anna@example.com"),
+        ("mailto:anna.lee+x@mail.example.co.uk?", "mailto:…?", "anna.lee+x@mail.example.co.uk"),
+        ("o'brien@example.com", "…", "o'brien@example.com"),
+        ("jörg@exämple.de", "…", "jörg@exämple.de"),
+        ('{"to": "anna\\u0040example.com"}', '{"to": "…"}', "anna@example.com"),
+        ('{"text": "Hi\\nanna@example.com"}', '{"text": "Hi\\n…"}', "anna@example.com"),
+        ("pay DE89 3704 0044 0532 0130 00 now", "pay … now", IBAN),
+        ("pay de89-3704-0044-0532-0130-00, now", "pay …, now", IBAN),
+        (f"IBAN:{IBAN};", "IBAN:…;", IBAN),
+        ("card 4111-1111-1111-1111.", "card ….", "4111111111111111"),
+        ('{"card": 4111111111111111}', '{"card": "…"}', "4111111111111111"),
+    ],
+)
+def test_a_value_is_taken_in_to_the_letter(text: str, kept: str, value: str) -> None:
+    assert taken(text) == (kept, [value])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "eve@x.com.Thanks",
+        "eve@x.com.thanks",
+        "bounce=eve@x.com",
+        "/eve@x.com",
+        "eve%40x.com",
+        "a%2Bb@x.com",
+        "eve@x.com_",
+        "eve@x.com2",
+        "a@b@x.com",
+        "-eve@x.com",
+        "eve.@x.com",
+        "ｅve@x.com",
+        "e\u200bve@x.com",
+        "DE893704004405320130001",
+        "DE89 3704 0044 0532 0130 001",
+        "4111 1111 1111 1111 123",
+        f"{'x' * 70}@example.com",
+    ],
+)
+def test_what_has_no_certain_end_is_gone(text: str) -> None:
+    kept, values = taken(text)
+
+    assert "[" in kept
+    assert values == []
+
+
+def test_each_kind_is_treated_as_the_policy_says() -> None:
+    text = f"anna@example.com {IBAN} 4111111111111111"
+
+    kept, values = taken(text, {"emails": NAMED, "ibans": GONE, "card_numbers": "off"})
+
+    assert (kept, values) == ("… [IBAN] 4111111111111111", ["anna@example.com"])
+
+
+def test_spellings_of_one_value_share_a_name_and_other_values_do_not() -> None:
+    of = names()
+    said = ["Anna@Example.com", "anna@example.com", "anne@example.com", "аnna@example.com"]
+    said += ["straße@example.com", "strasse@example.com", IBAN, "DE89 3704 0044 0532 0130 00"]
+
+    kept = [mask_json(text, ALL, namer=of) for text in said]
+
+    assert kept[0] == kept[1]
+    assert kept[6] == kept[7]
+    assert len(set(kept)) == 6
+    assert of.resolve(kept[1]) == "Anna@Example.com"  # as it came first
+
+
+def test_a_name_differs_by_workspace_by_kind_and_by_key() -> None:
+    found = {
+        name_of(key, workspace, kind, value)
+        for key in ("one", "other")
+        for workspace in (1, 11)
+        for kind, value in (("emails", "1:a@b.cd"), ("emails", "a@b.cd"), ("ibans", "a@b.cd"))
+    }
+
+    assert len(found) == 12
+    assert all(map(NAME.fullmatch, found))
+
+
+def test_two_values_of_one_name_are_refused() -> None:
+    same = Pseudonyms(lambda kind, value: "EMAIL-7Q2MK3XW9T")
+    same.name("emails", "anna@example.com")
+
+    with pytest.raises(ValueError, match="two values"):
+        same.name("emails", "eve@example.com")
+
+
+def test_two_addresses_as_keys_of_one_object_stay_two() -> None:
+    counts = {"Ana@x.example": 3, "ana@x.example": 4, "ben@x.example": 5}
+
+    named = mask_json(counts, ALL, namer=names())
+    gone = mask_json(counts, dict.fromkeys(KINDS, GONE))
+
+    assert sorted(named.values()) == [3, 4, 5]
+    assert gone == {"[e-mail]": 3, "[e-mail] (2)": 4, "[e-mail] (3)": 5}
+
+
+def test_masking_twice_changes_nothing_more() -> None:
+    of = names()
+    once = mask_json(f"token: anna@example.com, {IBAN}", ALL, namer=of)
+
+    assert mask_json(once, ALL, namer=of) == once
+
+
+def test_a_name_hides_no_value_beside_it() -> None:
+    of = names(("emails", "anna@example.com"))
+    [own] = of.values
+    forged = "IBAN-4111111111"  # of nothing: its digits begin a card number
+
+    kept = mask_json(
+        f"{forged} 111111 {own}4111 password={own}x9!", {"card_numbers": GONE}, namer=of
+    )
+
+    assert "4111111111 111111" not in kept
+    assert own in kept
+
+
+def test_everything_of_a_value_is_put_back_keys_included() -> None:
+    of = names(("emails", "anna@example.com"))
+    [own] = of.values
+
+    assert of.resolve({own: [f"to {own}, and {own}x", 1]}) == {
+        "anna@example.com": [f"to anna@example.com, and {own}x", 1]
+    }
+
+
+@pytest.mark.parametrize("around", ["{}", "[{}]", "[ {} ]", "{}@mail.example"])
+@pytest.mark.parametrize("change", ["exact", "small", "dash", "escaped", "halves", "bare", "blank"])
+def test_a_name_nearly_spelled_by_a_model_is_mended(around: str, change: str) -> None:
+    of = names(("emails", "anna@example.com"))
+    [own] = of.values
+    code = own.partition("-")[2]
+    spelled = {
+        "exact": own,
+        "small": own.lower(),
+        "dash": f"email–{code}",
+        "escaped": f"EMAIL\\u2011{code}",
+        "halves": f"E-MAIL {code[:5]}-{code[5:]}",
+        "bare": code,
+        "blank": f"EMAIL: {code}",
+    }[change]
+
+    reply = json.dumps({"to": "X"}).replace("X", around.format(spelled))
+
+    assert json.loads(of.heal(reply)) == {"to": own}
+
+
+def test_what_is_near_to_no_name_stays_as_it_is() -> None:
+    of = names(("emails", "anna@example.com"))
+    reply = json.dumps({"answer": "Order 12345-67890 [see ABCDE-FGHJK] (7Q2MK3XW9T)", "n": [1, 2]})
+
+    assert of.heal(reply) == reply
+
+
+@pytest.mark.parametrize(
+    ("args", "field"),
+    [
+        ({"to": "EMAIL-7Q2MK3XW9T"}, "to"),
+        ({"to": "email-7q2mk3xw9t"}, "to"),
+        ({"to": "EMAIL–7Q2MK3XW9T"}, "to"),
+        ({"to": "EMAIL-7Q2MK3XW9"}, "to"),
+        ({"to": "IBAN-0000000000"}, "to"),
+        ({"to": "IBAN-ABCDEFGHIL"}, "to"),
+        ({"to": ["fine", {"cc": "x EMAIL-7Q2MK3XW9T x"}]}, "to"),
+        ({"counts": {"EMAIL-7Q2MK3XW9T": 1}}, "counts"),
+        ({"to": "[e-mail]"}, "to"),
+    ],
+)
+def test_what_looks_like_a_name_and_is_not_the_runs_own_is_told(args: Any, field: str) -> None:
+    of = names(("emails", "anna@example.com"))
+
+    assert [place for place, _ in of.unknown_in(args)] == [field]
+
+
+@pytest.mark.parametrize(
+    "text", ["email-newsletter", "iban-check", "EMAIL-2", "an e-mail, 7Q2MK3XW9T", "IBAN 12345678"]
+)
+def test_ordinary_words_look_like_no_name(text: str) -> None:
+    of = names(("emails", "anna@example.com"))
+    [own] = of.values
+
+    assert list(of.unknown_in({"a": text, "b": own, own: "c"})) == []
+
+
+def test_a_text_without_values_is_the_same_with_names_and_with_values() -> None:
+    goal = f"Pay {IBAN} and write to 'anna@example.com'."
+
+    assert without_values(mask_json(goal, ALL, namer=names())) == without_values(goal)
+
+
+@pytest.mark.parametrize("part", ["EMAIL-", "a@b.cd,", "7Q2MK-", "[", "1 ", "EMAIL-7Q2MK3XW9T"])
+def test_long_texts_take_no_longer_than_their_length(part: str) -> None:
+    of = names(("emails", "anna@example.com"))
+    text = part * (300_000 // len(part))
+
+    begun = time.process_time()
+    mask_json(of.heal(text), ALL, namer=of)
+    list(of.unknown_in({"text": text}))
+
+    assert time.process_time() - begun < 15

@@ -1,0 +1,472 @@
+"""What is carried out is what was meant: a model that knows only names, and values delivered."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+from pathlib import Path
+from typing import Any, TypedDict
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+from django.utils import timezone
+
+from agents import operations
+from agents.core.pseudonyms import NAME
+from agents.core.states import RunState
+from agents.models import Effect, Escalation, Head, MaskedValue, Role, Run
+from agents.sdk.values import Money
+from opsconsole.desks import Call, Desk, Subject, Touch
+from opsconsole.logs import OneLine
+from tests.audit.test_rows import reasons
+from tests.commands.test_run_pattern import command
+from tests.desks.post import (
+    ANNA,
+    BEN,
+    CARLA,
+    DORA,
+    IBAN,
+    OTHER_IBAN,
+    SPACED,
+    Guest,
+    Post,
+    calls,
+    held_by,
+    install,
+    launch,
+    model,
+    name,
+)
+from tests.engine.scene import REFUND_1200, Scene, decide_request, go, set_scene
+from tests.live.watching import cookie_of, watching
+from tests.privacy.searching import places_of
+from tests.web.serving import serve
+from tests.web.test_pages import client_of
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+VALUES = (ANNA, BEN, CARLA, IBAN, OTHER_IBAN, SPACED)
+EUROS = {"amount": "5.00", "currency": "EUR"}
+
+
+class Mail(TypedDict):
+    text: str
+    size: int
+
+
+class Mails(TypedDict, total=False):
+    mails: list[Mail]
+    error: str
+
+
+@pytest.fixture
+def scene(no_desk_left: None) -> Scene:
+    scene = set_scene()
+    scene.add("ada", Role.ADMIN)
+    return scene
+
+
+@pytest.fixture
+def post(scene: Scene) -> Post:
+    return install(scene)
+
+
+def nowhere() -> None:
+    """Assert that no table holds a value; the encrypted ones are in one of their own."""
+    assert {value: places_of(value) for value in VALUES} == {value: [] for value in VALUES}
+
+
+def test_what_a_model_names_is_delivered_as_the_goal_had_it(scene: Scene, post: Post) -> None:
+    a, b, account = (name(scene, value) for value in (ANNA, BEN, IBAN))
+    write = calls("send_message", to=[a, b], body=f"Hello {a}")
+    pay = calls("pay", iban=account, amount=EUROS)
+
+    with model(calls("find_person", email=a), write, pay) as asked:
+        run = launch(scene, f"Look up {ANNA}, write to '{ANNA}' and {BEN}, pay EUR 5 to {SPACED}.")
+
+    assert run.state == RunState.DONE
+    assert post.calls == [
+        ("find_person", {"email": ANNA}),
+        ("send_message", {"to": [ANNA, BEN], "body": f"Hello {ANNA}"}),
+        ("pay", {"iban": IBAN, "amount": Money(500, "EUR")}),
+    ]
+    assert [value for value in VALUES if value in json.dumps(asked)] == []
+    assert run.goal == f"Look up {a}, write to '{a}' and {b}, pay EUR 5 to {account}."
+    nowhere()
+
+
+def test_a_person_sees_values_changes_one_and_what_they_typed_is_carried_out(
+    scene: Scene, post: Post
+) -> None:
+    other = name(scene, OTHER_IBAN)
+    with model(calls("read_mails"), calls("pay", iban=other, amount=EUROS)):
+        run = launch(scene, f"Pay EUR 5 to {IBAN}.")
+        held = held_by(run)
+        card = client_of(scene.rita).get(reverse("approval", args=[held.pk])).text
+        assert (OTHER_IBAN in card, NAME.search(card)) == (True, None)
+        decide_request(held, scene.rita, patch={"iban": SPACED}, comment=f"{CARLA} was wrong")
+        run = go(run)
+
+    assert post.called("pay") == [{"iban": IBAN, "amount": Money(500, "EUR")}]
+    held.refresh_from_db()
+    assert (held.state, held.patch) == ("adjusted", {"iban": name(scene, IBAN)})
+    assert run.state == RunState.DONE
+    nowhere()
+
+
+def test_the_same_account_in_another_spelling_is_no_change(scene: Scene, post: Post) -> None:
+    with model(calls("pay", iban=name(scene, OTHER_IBAN), amount=EUROS)):
+        run = launch(scene, "Pay EUR 5 into the account of the newest mail.")
+
+    # The run never took that account in, so the name stands for nothing there.
+    assert (run.stop_reason, post.calls) == ("supervisor_block:masked_value", [])
+
+    with model(calls("read_mails"), calls("pay", iban=name(scene, OTHER_IBAN), amount=EUROS)):
+        run = launch(scene, "Pay EUR 5 into the account of the newest mail.")
+        held = held_by(run)
+        decide_request(held, scene.rita, patch={"iban": "nl91 abna 0417 1643 00"})
+        go(run)
+
+    held.refresh_from_db()
+    assert (held.state, held.patch) == ("approved", None)
+    assert post.called("pay") == [{"iban": OTHER_IBAN, "amount": Money(500, "EUR")}]
+
+
+def test_two_spellings_are_one_payee_and_two_letters_are_two(scene: Scene, post: Post) -> None:
+    account = name(scene, IBAN)
+    with model(calls("pay", iban=account, amount=EUROS)):
+        assert launch(scene, f"Pay EUR 5 to {SPACED}.").state == RunState.DONE
+    with model(calls("pay", iban=IBAN.lower(), amount=EUROS)):
+        again = launch(scene, f"Pay EUR 5 to {IBAN}.")
+    with model(calls("pay", iban=OTHER_IBAN, amount=EUROS)):
+        assert launch(scene, f"Pay EUR 5 to {OTHER_IBAN}.").state == RunState.DONE
+
+    assert held_by(again).review["deciding"]["reason"] == "again"
+    assert [one["iban"] for one in post.called("pay")] == [IBAN, OTHER_IBAN]
+
+
+def test_an_approval_of_a_shown_address_is_asked_for_once(scene: Scene, post: Post) -> None:
+    carla = name(scene, CARLA)
+    with model(calls("read_mails"), calls("send_message", to=[carla], body="Hello")):
+        run = launch(scene, "Answer the newest mail.")
+        decide_request(held_by(run), scene.rita)
+        run = go(run)
+
+    assert (run.state, Escalation.objects.count()) == (RunState.DONE, 1)
+    assert post.called("send_message") == [{"to": [CARLA], "body": "Hello"}]
+    nowhere()
+
+
+def test_a_list_is_as_good_as_its_worst_element_and_the_card_says_which(
+    scene: Scene, post: Post
+) -> None:
+    a, b, c = (name(scene, value) for value in (ANNA, BEN, CARLA))
+    goal = f"Write to {ANNA}, and to {BEN} too."
+    with model(calls("send_message", to=[b, a], body="Hi")):
+        assert launch(scene, goal).state == RunState.DONE
+    with model(calls("read_mails"), calls("send_message", to=[a, c, b], body="Hi")):
+        run = launch(scene, goal)
+    guests = {"guest": {"email": a, "note": None}, "more": [{"email": c, "note": None}]}
+    with model(calls("invite", **guests)):
+        invited = launch(scene, f"Invite {ANNA}.")
+
+    assert held_by(run).review["facts"]["origins"]["to"] == "outside"
+    card = client_of(scene.rita).get(reverse("approval", args=[held_by(run).pk])).text
+    assert f"unverified text: {CARLA}" in card
+    # The name of another run, two levels deep.
+    assert (invited.stop_reason, post.called("invite")) == ("supervisor_block:masked_value", [])
+
+
+def test_a_dataclass_gets_values_and_is_as_good_as_its_worst_field(
+    scene: Scene, post: Post
+) -> None:
+    guest = {"email": name(scene, ANNA), "note": None}
+    with model(calls("invite", guest=guest, more=[guest])):
+        assert launch(scene, f"Invite {ANNA}.").state == RunState.DONE
+
+    assert post.called("invite") == [{"guest": Guest(ANNA), "more": [Guest(ANNA)]}]
+
+
+def test_types_and_lengths_are_judged_on_values(scene: Scene, post: Post) -> None:
+    with model(calls("forward", to=name(scene, DORA))):
+        assert launch(scene, f"Forward it to {DORA}.").state == RunState.DONE
+    long = "MT84MALT011000012345MTLCAST001S"
+    with model(calls("pay", iban=name(scene, long), amount=EUROS)) as asked:
+        run = launch(scene, f"Pay EUR 5 to {long}.")
+    with model(calls("forward", to=name(scene, CARLA))):
+        wrong = launch(scene, f"Forward it to {CARLA}.")
+
+    assert post.calls == [("forward", {"to": DORA})]
+    assert "Iban does not fit its tool" in json.dumps(asked[1])
+    assert long not in json.dumps(asked)
+    assert {run.state, wrong.state} <= {RunState.DONE, RunState.STOPPED}
+
+
+@pytest.mark.parametrize("spelled", ["[{}]", "{} ", "`{}`", "{}@example.com"])
+def test_a_name_that_a_model_nearly_spells_is_read_as_it(
+    scene: Scene, post: Post, spelled: str
+) -> None:
+    a = name(scene, ANNA)
+    forms = [a.lower(), a.replace("-", "–"), a.partition("-")[2], f"{a[:11]}-{a[11:]}"]
+    for form in forms:
+        with model(calls("find_person", email=spelled.format(form).strip())):
+            launch(scene, f"Who is {ANNA}?")
+
+    assert post.called("find_person") == [{"email": ANNA}] * len(forms)
+
+
+def test_a_name_that_is_not_the_runs_own_is_blocked_whoever_wrote_it(
+    scene: Scene, post: Post
+) -> None:
+    with model():
+        other = launch(scene, f"Remember {ANNA}.")
+    assert MaskedValue.objects.filter(run=other).count() == 1
+    foreign = name(scene, ANNA)
+    guessed = ["EMAIL-0000000001", "IBAN-GUESSEDONE", "email-guessed123"]
+    written = [foreign, foreign.lower(), foreign[:-1], f"{foreign}A", *guessed]
+    for form in written:
+        with model(calls("find_person", email=form)):
+            run = launch(scene, f"Who is {form}?")
+        review = run.steps.values_list("reply", flat=True).get(key="1/review")
+        assert (review or {})["deciding"]["reason"] == "masked_value", form
+
+    assert post.calls == []
+
+
+def test_a_viewer_an_export_and_a_mail_have_names(scene: Scene, post: Post) -> None:
+    with model(calls("read_mails"), calls("pay", iban=name(scene, OTHER_IBAN), amount=EUROS)):
+        run = launch(scene, f"Pay EUR 5 as the mail for {ANNA} says.")
+    held = held_by(run)
+    of_run, of_held = reverse("run", args=[run.pk]), reverse("approval", args=[held.pk])
+    for page in (of_run, of_held, reverse("runs"), reverse("approvals"), reverse("home")):
+        seen, shown = client_of(scene.eve).get(page).text, client_of(scene.rita).get(page).text
+        assert [value for value in VALUES if value in seen] == [], page
+        assert NAME.search(shown) is None, page
+    assert ANNA in client_of(scene.rita).get(of_run).text
+
+
+def test_nothing_is_named_where_the_policy_says_off_or_gone(scene: Scene) -> None:
+    post = install(scene, redaction={"emails": "off", "ibans": "gone"})
+    with model(calls("find_person", email=ANNA)):
+        run = launch(scene, f"Who is {ANNA}, who has {IBAN}?")
+    with model(calls("pay", iban="[IBAN]", amount=EUROS)):
+        blocked = launch(scene, f"Pay EUR 5 to {IBAN}.")
+
+    assert run.goal == f"Who is {ANNA}, who has [IBAN]?"
+    assert post.calls == [("find_person", {"email": ANNA})]
+    assert (MaskedValue.objects.count(), Effect.objects.filter(run=blocked).count()) == (0, 0)
+
+
+def test_what_was_put_in_a_runs_place_is_found_and_stops_the_call(scene: Scene, post: Post) -> None:
+    held: dict[str, Any] = {}
+    for twist in ("deleted", "swapped", "copied"):
+        with model(calls("pay", iban=name(scene, IBAN), amount=EUROS)):
+            run = launch(scene, f"Pay EUR 5 to {IBAN}, as {OTHER_IBAN} asks.")
+        if twist == "deleted":  # the first is paid at once, so that the others wait
+            with model(calls("pay", iban=name(scene, IBAN), amount=EUROS)):
+                run = launch(scene, f"Pay EUR 5 to {IBAN}, as {OTHER_IBAN} asks.")
+        held[twist] = run
+        decide_request(held_by(run), scene.rita)
+    paid = len(post.called("pay"))
+    assert reasons() == []
+    mine = {
+        twist: MaskedValue.objects.filter(run=run, name=name(scene, IBAN))
+        for twist, run in held.items()
+    }
+    mine["deleted"].delete()
+    other = MaskedValue.objects.get(run=held["swapped"], name=name(scene, OTHER_IBAN))
+    mine["swapped"].update(token=other.token)
+    mine["copied"].update(token=MaskedValue.objects.exclude(run=held["copied"])[0].token)
+
+    found = reasons()
+    for run in held.values():
+        with model():
+            go(run)
+
+    assert len(post.called("pay")) == paid
+    for run in held.values():
+        assert [f for f in found if str(run.pk) in f and "values of its names" in f]
+
+
+def test_without_the_key_a_run_waits_a_decision_is_refused_and_pages_show_names(
+    scene: Scene, post: Post, settings: Any
+) -> None:
+    with model(calls("read_mails"), calls("pay", iban=name(scene, OTHER_IBAN), amount=EUROS)):
+        run = launch(scene, f"Pay EUR 5 to {IBAN}.")
+    held, key = held_by(run), settings.OPSCONSOLE_VALUE_KEY
+    page = reverse("approval", args=[held.pk])
+    for lost in ("OPSCONSOLE_VALUE_KEY", "OPSCONSOLE_NAMING_KEY"):
+        before = getattr(settings, lost)
+        setattr(settings, lost, "another key of more than 32 letters")
+        with pytest.raises(operations.Refused, match="lacks the key of the masked values"):
+            decide_request(held, scene.rita)
+        assert "lacks the key of the masked values" in client_of(scene.rita).get(page).text
+        assert client_of(scene.rita).get(reverse("run", args=[run.pk])).status_code == 200
+        setattr(settings, lost, before)
+    decide_request(held, scene.rita)
+    settings.OPSCONSOLE_VALUE_KEY = "another key of more than 32 letters"
+    Run.objects.filter(pk=run.pk).update(attempts=19)
+    for _ in range(3):
+        Run.objects.filter(pk=run.pk).update(wake_at=None)
+        waits = go(run)
+        assert (waits.state, waits.attempts) == (RunState.QUEUED, 0)
+    assert post.called("pay") == []
+    settings.OPSCONSOLE_VALUE_KEY = key
+    Run.objects.filter(pk=run.pk).update(wake_at=None)
+    with model():
+        assert go(run).state == RunState.DONE
+
+    assert post.called("pay") == [{"iban": OTHER_IBAN, "amount": Money(500, "EUR")}]
+
+
+def test_a_rotated_key_can_be_taken_away(scene: Scene, post: Post, settings: Any) -> None:
+    with model():
+        run = launch(scene, f"Remember {ANNA} and {IBAN}.")
+    settings.OPSCONSOLE_VALUE_OLD_KEYS = [settings.OPSCONSOLE_VALUE_KEY]
+    settings.OPSCONSOLE_VALUE_KEY = "a newer key of more than 32 letters"
+
+    told = command("rotate_values")
+    settings.OPSCONSOLE_VALUE_OLD_KEYS = []
+
+    assert (told.code, told.out) == (0, "2 values encrypted with the newest key.\n")
+    assert ANNA in client_of(scene.rita).get(reverse("run", args=[run.pk])).text
+    settings.OPSCONSOLE_VALUE_KEY = "a third key of more than 32 letters"
+    assert command("rotate_values").code == 3
+
+
+@pytest.mark.parametrize("way", ["erased", "archived"])
+def test_of_what_was_erased_or_archived_names_stay_and_say_so(
+    scene: Scene, post: Post, tmp_path: Path, way: str
+) -> None:
+    with model(calls("read_mails"), calls("pay", iban=name(scene, OTHER_IBAN), amount=EUROS)):
+        run = launch(scene, f"Pay EUR 5 to {IBAN}.")
+        decide_request(held_by(run), scene.rita, patch={"iban": IBAN}, comment="right one")
+        run = go(run)
+    page, own = reverse("approval", args=[run.escalations.get().pk]), name(scene, IBAN)
+    assert IBAN in client_of(scene.rita).get(page).text
+
+    if way == "erased":
+        told = ("demo", "box", "--desk", "post", "--reason", "asked for by letter 7")
+        assert command("erase_subject", *told).code == 0
+    else:
+        command("seal_audit")
+        operations.archive_runs(
+            workspace=scene.workspace,
+            before=Head.objects.latest("number").at,
+            directory=tmp_path / "archives",
+            actor="ada",
+            at=timezone.now(),
+        )
+
+    assert not MaskedValue.objects.filter(run=run).exists()
+    assert places_of(own) != []
+    shown = client_of(scene.rita).get(page).text
+    assert IBAN not in shown
+    assert shown.count(own) == shown.count(f"{own} (erased)")
+    assert reasons() == []
+
+
+def test_a_run_launched_again_takes_its_values_in_anew(scene: Scene, post: Post) -> None:
+    with model(*[{"kind": "nonsense"}] * 5):
+        first = launch(scene, f"Write to {ANNA}.")
+    assert first.state == RunState.STOPPED
+    again = operations.launch_again(run_id=first.pk, by=scene.omar, at=timezone.now())
+    MaskedValue.objects.filter(run=first).delete()
+
+    with model(calls("send_message", to=[name(scene, ANNA)], body="Hi")):
+        assert go(again).state == RunState.DONE
+
+    assert post.called("send_message") == [{"to": [ANNA], "body": "Hi"}]
+
+
+def test_no_line_of_the_log_holds_a_value(scene: Scene, post: Post) -> None:
+    lines = io.StringIO()
+    handler = logging.StreamHandler(lines)
+    handler.setFormatter(OneLine())
+    logging.getLogger("agents").addHandler(handler)
+
+    def gather(box: str, asked: Any) -> Any:
+        raise KeyError(asked.args.iban if asked.args else "")
+
+    post.desk.gather = gather
+    try:
+        with model(calls("pay", iban=name(scene, IBAN), amount=EUROS)):
+            launch(scene, f"Pay EUR 5 to {IBAN}.")
+    finally:
+        logging.getLogger("agents").removeHandler(handler)
+
+    assert "KeyError" in lines.getvalue()
+    assert [value for value in VALUES if value in lines.getvalue()] == []
+    nowhere()
+
+
+def test_a_run_is_found_by_a_value_in_any_spelling(scene: Scene, post: Post) -> None:
+    with model():
+        run = launch(scene, f"Remember {ANNA} and {IBAN}.")
+        other = launch(scene, f"Remember {BEN}.")
+    client = client_of(scene.rita)
+
+    def found(text: str) -> set[Any]:
+        page = client.get(reverse("runs"), {"text": text}).text
+        return {one.pk for one in (run, other) if str(one.pk) in page}
+
+    for text in (ANNA, ANNA.upper(), IBAN, SPACED, f"remember {SPACED}"):
+        assert found(text) == {run.pk}, text
+    assert (found(BEN), found("remember")) == ({other.pk}, {run.pk, other.pk})
+
+
+def test_a_live_update_has_values_for_a_reviewer_and_names_for_a_viewer(scene: Scene) -> None:
+    run = scene.launch(f"{REFUND_1200} Her account is {IBAN}.")
+    seen = {}
+    for who in (scene.rita, scene.eve):
+        with serve() as site, watching(site, f"run={run.pk}", cookie=cookie_of(who)) as stream:
+            seen[who.username] = stream.next("hx-partial", "#run").data
+
+    assert (IBAN in seen["rita"], NAME.search(seen["rita"])) == (True, None)
+    assert (IBAN in seen["eve"], NAME.search(seen["eve"]) is None) == (False, False)
+
+
+def test_what_takes_no_value_in_costs_no_statement_and_what_does_costs_one(
+    scene: Scene, post: Post
+) -> None:
+    def statements(goal: str) -> dict[str, int]:
+        with model(calls("find_person", email="nobody")), CaptureQueriesContext(connection) as seen:
+            run = launch(scene, goal)
+        assert run.state == RunState.DONE
+        told = [one["sql"] for one in seen.captured_queries]
+        return {"all": len(told), "values": sum("maskedvalue" in sql for sql in told)}
+
+    plain, named = statements("Who is there?"), statements(f"Who is {ANNA}?")
+
+    assert plain["values"] == 0
+    assert named["values"] <= 2
+
+
+def test_a_desk_may_tell_its_models_the_domain_of_an_address(scene: Scene, post: Post) -> None:
+    post.desk.shows_domains = True
+    own = name(scene, ANNA)
+    seen = f"{own} (post.example)"
+
+    with model(calls("send_message", to=[seen], body=f"Hi {seen} (all)")) as asked:
+        assert launch(scene, f"Write to {ANNA}.").state == RunState.DONE
+
+    assert asked[0]["goal"] == f"Write to {seen}."
+    assert post.called("send_message") == [{"to": [ANNA], "body": f"Hi {ANNA} (all)"}]
+
+
+def test_a_place_of_outsiders_that_the_result_has_not_is_refused_when_declared() -> None:
+    desk = Desk(name="mails", title="Mails", subject=Subject("box", find={}.get))
+    for place in ("text", "mails.body", "mails.size"):
+        with pytest.raises(TypeError, match=place):
+
+            @desk.tool(Touch.READ, title="Read", subject="box", outside=(place,))
+            def read_all(call: Call, *, box: str) -> Mails:
+                """Return the mails."""
+                return {}
+
+    @desk.tool(Touch.READ, title="Read", subject="box", outside=("mails.text", "mails", "error"))
+    def read_some(call: Call, *, box: str) -> Mails:
+        """Return the mails."""
+        return {}
