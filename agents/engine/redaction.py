@@ -17,7 +17,7 @@ from functools import cache, cached_property
 from django.conf import settings
 
 from agents.core.limits import BadPolicy, Limits, Redaction
-from agents.core.pseudonyms import Pseudonyms
+from agents.core.pseudonyms import Pseudonyms, has_name
 from agents.core.redact import GONE, KINDS, NAME, Namer, mask_json, masks_in
 from agents.core.requests import Json
 from agents.models import Run, Workspace
@@ -65,7 +65,7 @@ class RunBorder:
     run: Run
 
     def resolve(self, value: Json) -> Json:
-        return pseudonyms_of(self.run).resolve(value)
+        return pseudonyms_of(self.run).resolve(value) if has_name(value) else value
 
     def name(self, value: Json) -> Json:
         return _mask(value, self._redaction, pseudonyms_of(self.run))

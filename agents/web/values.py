@@ -33,6 +33,7 @@ _REQUEST = re.compile(rb"/approvals/([0-9]{1,18})/")
 _KEPT = re.compile(
     rb"""\s(?:href|src|action|formaction|id|name|for|hx-[a-z-]+)="[^"]*"|""" + NAME_IN_HTML.pattern
 )
+_EMPTIED = Q(erased_at__isnull=False) | Q(archived_at__isnull=False)
 Answer = Callable[[HttpRequest], HttpResponse]
 
 
@@ -61,8 +62,12 @@ def with_values(html: bytes, user: User, place: bytes = b"") -> bytes:
     spaces = [part.workspace_id for part in access.parts_of(user) if part.role in SEE_VALUES]
     if not named or not spaces:
         return html
+    linked = _links(html + place)
     try:
-        shown = _shown(named, _runs_in(html + place, spaces))
+        shown = _values(named, linked, spaces)
+        gone = named - shown.keys()
+        if gone and Run.objects.filter(linked, _EMPTIED, workspace__in=spaces).exists():
+            shown |= {name: f"{name} (erased)".encode() for name in gone}
     except (ValuesLocked, DatabaseError) as missing:  # a page with names is better than none
         log.warning("A page is shown with names: %s", missing)
         return html
@@ -80,22 +85,20 @@ def spellings(text: str, workspaces: Collection[int]) -> list[str]:
     return list(dict.fromkeys([text, *kept]))
 
 
-def _runs_in(html: bytes, spaces: Collection[int]) -> list[Run]:
-    """Return the runs that HTML links to, by themselves or by a request of theirs."""
+def _links(html: bytes) -> Q:
+    """Return a filter of the runs that HTML links to, by themselves or by a request of theirs."""
     runs = {UUID(found.decode()) for found in _RUN.findall(html)}
     requests = {int(found) for found in _REQUEST.findall(html)}
     of_requests = Escalation.objects.filter(pk__in=requests).values("run")
-    named = Run.objects.filter(Q(pk__in=runs) | Q(pk__in=of_requests), workspace__in=spaces)
-    return list(named.only("pk", "workspace", "erased_at", "archived_at", "has_values"))
+    return Q(pk__in=runs) | Q(pk__in=of_requests)
 
 
-def _shown(named: Collection[str], runs: Collection[Run]) -> dict[str, bytes]:
-    """Return what is shown in place of names, as HTML."""
-    holders = {run.pk: run.workspace_id for run in runs if run.has_values}
-    rows = MaskedValue.objects.filter(run__in=holders, name__in=named) if holders else ()
-    values: dict[str, str] = {}
-    for row in rows:
-        values |= dict(read_values(holders[row.run_id], [row]))
-    gone = [name for name in named if name not in values] if any(r.is_emptied for r in runs) else []
-    shown = {name: escape(value).encode() for name, value in values.items()}
-    return shown | {name: f"{name} (erased)".encode() for name in gone}
+def _values(named: Collection[str], linked: Q, spaces: Collection[int]) -> dict[str, bytes]:
+    """Return the values of names that these runs can resolve, as HTML."""
+    runs = Run.objects.filter(linked, workspace__in=spaces, has_values=True)
+    rows = MaskedValue.objects.filter(run__in=runs, name__in=named).select_related("run")
+    values: dict[str, bytes] = {}
+    for row in rows.only("name", "token", "run__workspace"):
+        known = read_values(row.run.workspace_id, [row])
+        values |= {name: escape(value).encode() for name, value in known}
+    return values

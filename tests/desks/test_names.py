@@ -338,8 +338,9 @@ def test_a_rotated_key_can_be_taken_away(scene: Scene, post: Post, settings: Any
 
 @pytest.mark.parametrize("way", ["erased", "archived"])
 def test_of_what_was_erased_or_archived_names_stay_and_say_so(
-    scene: Scene, post: Post, tmp_path: Path, way: str
+    scene: Scene, post: Post, settings: Any, tmp_path: Path, way: str
 ) -> None:
+    settings.OPSCONSOLE_HEADS_FILE = tmp_path / "heads.jsonl"
     with model(calls("read_mails"), calls("pay", iban=name(scene, OTHER_IBAN), amount=EUROS)):
         run = launch(scene, f"Pay EUR 5 to {IBAN}.")
         decide_request(held_by(run), scene.rita, patch={"iban": IBAN}, comment="right one")

@@ -21,8 +21,9 @@ from agents.core.terms import Terms
 from agents.core.tiers import Demand
 from agents.engine.approvals import ASKED_AGAIN, turn_of
 from agents.engine.deciders import Roster, people_who_may
+from agents.engine.redaction import RunBorder
 from agents.models import Effect, Escalation, KillSwitch, Membership, Role, Step
-from agents.models.masked_value import ValuesLocked, pseudonyms_of
+from agents.models.masked_value import ValuesLocked
 from agents.operations import fields_of, obstacle
 from agents.operations.claiming import OWN, is_own
 from agents.operations.own_limits import own_bounds
@@ -308,7 +309,7 @@ def _lookalikes(escalation: Escalation, name: str, part: Membership) -> list[str
     texts = [text for _, text in texts_in([name, escalation.run.goal, escalation.action])]
     if part.role in SEE_VALUES:
         with suppress(ValuesLocked):
-            texts = pseudonyms_of(escalation.run).resolve(texts)
+            texts = RunBorder(escalation.run).resolve(texts)
     found = dict.fromkeys(sentence for text in texts for sentence in homoglyph_warnings(text))
     return list(found)[:LOOKALIKES]
 
