@@ -5,14 +5,18 @@ Every worker sweeps; conditional updates make many sweepers harmless.
 
 from __future__ import annotations
 
+import logging
 import time
+from collections.abc import Callable
 from datetime import timedelta
 
-from django.db import transaction
+from django.db import DatabaseError, transaction
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from agents.audit.sealing import seal_when_due
+from agents.audit.heads_file import Unreadable
+from agents.audit.sealing import NoKey, seal_when_due
+from agents.audit.unsealed import HeadsDiffer
 from agents.core.replay import Reply
 from agents.core.states import ENDED, EffectState, EscalationState, RunState
 from agents.db.statistics import keep_statistics
@@ -34,24 +38,42 @@ from agents.engine.settling import settle
 from agents.models import Effect, Escalation, LostRun, Run
 from agents.tools import TOOLS, OutcomeUnknown
 
+log = logging.getLogger(__name__)
+
 ORPHANED = timedelta(minutes=1)  # longer than any tool may take
-HOUR = 3600.0  # seconds
+MINUTE, HOUR = 60.0, 3600.0  # seconds
 BATCH = 100  # rows put right in one sweep; the next one does the rest
 
 _kept_at = -HOUR
+_told_at: dict[str, float] = {}  # when a part's failure was last logged
 
 
 def sweep() -> int:
-    """Queue what can go on and expire what is due. Return how many rows were put right."""
-    put_right = _expire() + _climb() + _requeue_abandoned() + _requeue_decided() + _settle_orphans()
-    put_right += _ring_again() + expire_invitations(at=timezone.now())
+    """Queue what can go on and expire what is due. Return how many rows were put right.
+
+    Each part stands on its own: if one fails, the others are done.
+    """
+    put_right = sum(_do(name, part) for name, part in _URGENT.items())
     crashpoint("sweep.after_commit")
-    sum_next_day(at=timezone.now())
-    count_next_day(at=timezone.now())
-    sum_next_review_day(at=timezone.now())
-    seal_when_due(at=timezone.now())
-    _look_hourly()
+    for name, part in _LATER.items():
+        _do(name, part)
     return put_right
+
+
+def _do(name: str, part: Callable[[], object]) -> int:
+    """Do one part. If it fails, say so once a minute; a database error ends the whole sweep."""
+    try:
+        done = part()
+    except DatabaseError:
+        raise
+    except Exception as error:  # whatever is wrong with one part
+        now = time.monotonic()
+        if now - _told_at.get(name, -MINUTE) >= MINUTE:
+            _told_at[name] = now
+            is_refusal = isinstance(error, (HeadsDiffer, NoKey, Unreadable, OSError))
+            log.error("The sweep could not %s: %s", name, error, exc_info=not is_refusal)
+        return 0
+    return done if isinstance(done, int) else 0
 
 
 def _look_hourly() -> None:
@@ -145,3 +167,21 @@ def settle_orphan(effect: Effect) -> bool:
         run = Run.objects.select_for_update().get(pk=effect.run_id)
         with Commit(run, at=timezone.now()) as commit:
             return settle(commit, effect.step, outcome, tool=tool)
+
+
+_URGENT: dict[str, Callable[[], int]] = {
+    "expire requests": _expire,
+    "ask the next tier": _climb,
+    "queue runs whose worker went quiet": _requeue_abandoned,
+    "queue runs that were decided": _requeue_decided,
+    "settle calls of ended runs": _settle_orphans,
+    "ring again": _ring_again,
+    "expire invitations": lambda: expire_invitations(at=timezone.now()),
+}
+_LATER: dict[str, Callable[[], object]] = {
+    "sum up models' use": lambda: sum_next_day(at=timezone.now()),
+    "count cases": lambda: count_next_day(at=timezone.now()),
+    "sum up reviews": lambda: sum_next_review_day(at=timezone.now()),
+    "seal the record": lambda: seal_when_due(at=timezone.now()),
+    "measure the database": _look_hourly,
+}

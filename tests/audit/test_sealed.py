@@ -12,6 +12,7 @@ from threading import Thread
 from typing import Any
 
 import pytest
+import time_machine
 from django.db import connection, models, transaction
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
@@ -19,6 +20,7 @@ from pytest_django import DjangoAssertNumQueries
 from agents import operations
 from agents.audit import sealing, unsealed
 from agents.desks.refunds.models import Charge, Refund, SentMail
+from agents.engine import sweep as sweeping
 from agents.engine.sweep import sweep
 from agents.models import (
     Effect,
@@ -431,6 +433,28 @@ def test_the_sweep_seals_when_the_period_is_over_and_not_before(
 
     assert sealing.seal_when_due(at=at + timedelta(seconds=299)) == 0
     assert sealing.seal_when_due(at=at + timedelta(seconds=300)) == 1
+
+
+def test_a_refused_seal_is_a_line_a_minute_and_keeps_no_other_part_from_being_done(
+    scene: Scene, settings: Any, monkeypatch: pytest.MonkeyPatch, caplog: Any
+) -> None:
+    monkeypatch.setattr(sealing, "_looked_at", None)
+    monkeypatch.setattr(sweeping, "_told_at", {})
+    measured: list[bool] = []
+    monkeypatch.setitem(sweeping._LATER, "measure the database", lambda: measured.append(True))
+    settings.OPSCONSOLE_SEAL_SECONDS = 1
+    for _ in range(2):
+        go(scene.launch(REFUND_500))
+        assert command("seal_audit").code == 0
+    settings.OPSCONSOLE_HEADS_FILE.unlink()
+
+    with time_machine.travel(timezone.now() + timedelta(minutes=5)):
+        for _ in range(3):
+            sweep()
+
+    said = [one for one in caplog.records if "could not seal the record" in one.getMessage()]
+    assert [(bool(one.exc_info), one.getMessage().count("\n")) for one in said] == [(False, 0)]
+    assert measured == [True] * 3
 
 
 def test_a_sweep_that_finds_nothing_new_does_not_look_again_at_once(
