@@ -18,13 +18,14 @@ from pytest_django import DjangoAssertNumQueries
 
 from agents.audit import protection
 from agents.audit.sealing import seal
-from agents.models import Escalation, Event, Role, Run, Verification
+from agents.models import DatabaseSize, Escalation, Event, Role, Run, Verification
 from agents.operations import verifying
 from agents.web.audit import export, log, views
 from tests.engine.scene import REFUND_500, Scene, go
 from tests.settings import ON_POSTGRES
 from tests.web.test_pages import client_of, stranger
 from tests.web.verifying import verify_log
+from tests.web.words import words
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
@@ -301,3 +302,20 @@ def test_nobody_reads_the_record_of_another_workspace(scene: Scene) -> None:
     assert "No matching events" in page
     assert str(run.pk) not in copy
     assert Run.objects.count() == 1
+
+
+def test_the_size_of_the_log_is_that_of_now_or_says_of_when(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, yesterday = client_of(scene.add("auditor", Role.AUDITOR)), timezone.now().date()
+    DatabaseSize.objects.create(
+        day=yesterday, bytes=1, day_runs=1, entries={str(scene.workspace.pk): 17}
+    )
+    go(scene.launch())
+    entries = Event.objects.filter(workspace=scene.workspace).count()
+
+    assert f"The verifiable log has about {entries} entries" in words(client.get("/audit/").text)
+
+    monkeypatch.setattr(log, "COUNTED", entries - 1)
+    told = words(client.get("/audit/").text)
+    assert f"On {yesterday:%-d %B %Y} the verifiable log had about 17 entries" in told

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
@@ -24,6 +24,7 @@ from agents.web.sentences import EventLine, read_events, tell_events
 from agents.web.times import read_time
 
 PAGE = 50
+COUNTED = 10_000  # entries that are counted while a page is made
 ENTRY_BYTES = 500  # per entry of a verifiable copy, with its share of the heads
 FEW = 4000  # requests or calls of one amount that are looked up by their keys
 RUNS = 500  # the newest of a subject or an amount
@@ -140,11 +141,26 @@ def archived_runs(workspace: Workspace, wanted: Filter) -> int:
     return gone.aggregate(runs=Sum("runs"))["runs"] or 0
 
 
-def copy_size(workspaces: Sequence[Workspace]) -> tuple[int, int] | None:
-    """Estimate the entries and bytes of a verifiable copy; None: not counted yet."""
-    newest = DatabaseSize.objects.order_by("-day").values_list("entries", flat=True).first()
-    count = sum((newest or {}).get(str(workspace.pk), 0) for workspace in workspaces)
-    return (count, count * ENTRY_BYTES) if count else None
+@dataclass(frozen=True)
+class CopySize:
+    """The entries of a verifiable copy, as counted now or on a day (UTC)."""
+
+    entries: int
+    day: date | None = None
+
+    @property
+    def bytes(self) -> int:
+        return self.entries * ENTRY_BYTES
+
+
+def copy_size(workspaces: Sequence[Workspace]) -> CopySize | None:
+    """Return how large a verifiable copy is: of a long log as last counted; None: never."""
+    here = Event.objects.filter(workspace__in=workspaces).order_by()[: COUNTED + 1].count()
+    if here <= COUNTED:
+        return CopySize(here)
+    last = DatabaseSize.objects.order_by("-day").first()
+    entries = sum(last.entries.get(str(one.pk), 0) for one in workspaces) if last else 0
+    return CopySize(entries, last.day) if last and entries else None
 
 
 _COLUMNS = [field.name for field in Event._meta.concrete_fields]
