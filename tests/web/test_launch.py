@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from django.contrib.auth.models import User
 from django.urls import reverse
 from playwright.sync_api import expect
 
@@ -98,3 +99,15 @@ def test_what_was_wrong_with_a_launch_is_in_view(scene: Scene) -> None:
             expect(page.locator("#workflow")).to_be_hidden()
             page.get_by_label("Pattern").select_option("workflow")
             expect(page.locator("#workflow")).to_be_visible()
+
+
+def test_a_launch_at_a_desk_that_the_policy_does_not_name_says_so(scene: Scene, ada: User) -> None:
+    policy = scene.workspace.policy
+    assert policy is not None
+    scene.publish({**policy.document, "desks": None}, ada)
+    wanted = {"goal": "Read the balance.", "subject": "", "token": "a1", "desk": "bank"}
+
+    page = client_of(scene.omar).post(reverse("launch"), wanted)
+
+    assert page.status_code == 422
+    assert "The policy has no rules for the desk &#x27;bank&#x27;." in page.text

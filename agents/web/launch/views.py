@@ -97,4 +97,7 @@ def _page(
         "models": settings.OPENAI_MODEL_CHOICES,
         "nav": "launch",
     }
-    return render(request, "launch/page.html", shown, status=status)
+    page = render(request, "launch/page.html", shown, status=status)
+    if field and f'id="{field}-error"' not in page.text:  # the form has no such field here
+        return render(request, "launch/page.html", {**shown, "field": ""}, status=status)
+    return page
