@@ -30,6 +30,18 @@ LARGEST = 32 * 1024  # bytes of a body
 OVERLAP = timedelta(hours=24)  # for which a former secret signs too
 PORT = 443
 # IPv6 prefixes for IPv4 addresses, which must be allowed themselves.
+# Special by the IANA registries of special-purpose addresses, but not to every Python from 3.11 on:
+# anycast relays of 6to4 and AS112's, documentation, dummies, segment routing, and the like.
+_SPECIAL = tuple(
+    map(
+        ipaddress.ip_network,
+        (
+            *("192.0.0.0/24", "192.31.196.0/24", "192.52.193.0/24", "192.88.99.0/24"),
+            *("192.175.48.0/24", "100::/63", "2001::/23", "2620:4f:8000::/48"),
+            *("3fff::/20", "5f00::/16"),
+        ),
+    )
+)
 _NAT64 = (ipaddress.ip_network("64:ff9b::/96"), ipaddress.ip_network("64:ff9b:1::/48"))
 
 
@@ -86,6 +98,8 @@ def is_public(text: str) -> bool:
         # Obsolete forms: ::127.0.0.1 and fec0::1.
         if int(address) >> 32 == 0 or address.is_site_local:
             return False
+    if any(address in network for network in _SPECIAL if network.version == address.version):
+        return False
     return address.is_global and not address.is_multicast and not address.is_reserved
 
 

@@ -449,8 +449,12 @@ def test_a_private_address_is_called_only_where_its_host_is_listed(
         *("fc00::1", "ff02::1", "::ffff:127.0.0.1", "::ffff:10.0.0.1", "2002:7f00:1::"),
         *("64:ff9b::7f00:1", "64:ff9b::808:808", "2001:0:4136:e378:8000:63bf:3fff:fdd2"),
         *("::127.0.0.1", "2001:db8::1", "fec0::1"),
+        # Special by the registries, to some or all versions of Python not.
+        *("3fff::1", "192.88.99.1", "2620:4f:8000::1", "192.31.196.1", "192.52.193.1"),
+        *("192.175.48.1", "5f00::1", "100::1", "100:0:0:1::1", "2001:20::1", "2001:1::1"),
+        *("192.0.0.9", "::ffff:192.88.99.1", "2002:c058:6301::1"),
     ],
 )
 def test_addresses_that_lead_within_are_none_of_the_open_internet(address: str) -> None:
     assert not is_public(address)
-    assert all(map(is_public, ("8.8.8.8", "2606:4700::1111", "::ffff:8.8.8.8")))
+    assert all(map(is_public, ("8.8.8.8", "2606:4700::1111", "::ffff:8.8.8.8", "2001:4860::8")))
