@@ -96,6 +96,7 @@ INSTALLED_APPS = [
 ]
 MIDDLEWARE = [
     "opsconsole.request_ids.request_ids",
+    "opsconsole.permissions.permissions_policy",
     "django.middleware.security.SecurityMiddleware",
     "servestatic.middleware.ServeStaticMiddleware",
     "csp.middleware.CSPMiddleware",

@@ -513,3 +513,12 @@ def test_the_theme_leads_back_to_our_pages_only(scene: Scene, back: str) -> None
 
     assert answered["Location"] == "/"
     assert answered.cookies["theme"].value == "dark"
+
+
+def test_every_answer_says_what_no_page_may_use(scene: Scene) -> None:
+    client = client_of(scene.rita)
+    for address in ("/", "/nowhere/", "/sign-in/", "/static/opsconsole.css", "/healthz"):
+        told = client.get(address).headers["Permissions-Policy"]
+        assert "publickey-credentials-get=(self), publickey-credentials-create=(self)" in told
+        assert "camera=()" in told
+        assert "*" not in told
