@@ -24,6 +24,7 @@ from agents.sdk.desk import DESKS
 DESK, SUBJECT, CURRENCY = "bank", "main", "EUR"
 GOAL = "Pay Papier Hansen EUR 1,950.00 for invoice INV-9."
 TEAM, NAME = "leads", "Leads"
+SOON = 30 * 60  # seconds until what is launched from then on expires: somebody can see that
 SNOOZED = timedelta(minutes=10)
 TIERS = {DESK: {CURRENCY: [{"up_to_minor": 100_000}, {"team": TEAM, "people": 2}]}}
 
@@ -76,7 +77,7 @@ def _share(workspace: Workspace, rita: User, mara: User, *, at: datetime) -> Non
 def _approve_as_first(workspace: Workspace, first: User, admin: User, *, at: datetime) -> None:
     """Bring a request to the point where it waits for a second person."""
     held = workspace.policy.document if workspace.policy else {}
-    document = {**held, "tiers": TIERS | (held.get("tiers") or {})}
+    document = {**held, "tiers": TIERS | (held.get("tiers") or {}), "escalation_seconds": SOON}
     operations.publish_policy(workspace=workspace, document=document, by=admin, at=at)
     workspace.refresh_from_db()
     run = operations.launch(

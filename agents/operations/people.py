@@ -22,7 +22,7 @@ from agents.sdk.desk import DESKS
 from agents.systems import SYSTEMS
 
 DEMO = "demo"
-DEMO_EXPIRY = 30 * 60  # seconds: long enough to look round, short enough to see one expire
+DEMO_EXPIRY = 8 * 3600  # seconds: who comes back after lunch finds what waited at the start
 SIMULATED = "simulated-reviewer"
 SLUG = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.contrib.auth.models import User
@@ -44,8 +44,11 @@ def by_mail(settings: Any, sink: Sink) -> None:
 
 
 def waiting(scene: Scene) -> Escalation:
-    """Return a request for USD 1,200.00, which ada may grant and Rita may not."""
-    return Escalation.objects.get(run=go(scene.launch()), state=EscalationState.OPEN)
+    """Return a request for USD 1,200.00, which ada may grant and Rita may not, for half an hour."""
+    held = Escalation.objects.get(run=go(scene.launch()), state=EscalationState.OPEN)
+    held.expires_at = held.created_at + timedelta(minutes=30)
+    held.save(update_fields=["expires_at"])
+    return held
 
 
 def tell(at: datetime | None = None) -> None:
