@@ -31,6 +31,7 @@ from agents.core.notifications import (
     send_at,
 )
 from agents.core.states import EffectState, EscalationState
+from agents.engine.asked_again import is_asked_again, is_unsettled
 from agents.engine.deciders import deciders, people_who_may, roster_of
 from agents.engine.untold import untold_effects
 from agents.models import (
@@ -127,7 +128,7 @@ def _share(notification: Notification, circles: _Circles, *, at: datetime) -> in
         mine.update(due_at=later)
         return 1  # done: a thousand stopped clocks must not hold up the others
     deliveries, following = [], []
-    if request is None or kind not in WHILE_OPEN or still_concerns(kind, request, at=at):
+    if still_matters(notification, at=at):
         deliveries = list(_deliveries(notification, circles, at=at))
         following = list(_following(notification)) if kind is Kind.OPENED else []
     with transaction.atomic():
@@ -140,6 +141,8 @@ def _share(notification: Notification, circles: _Circles, *, at: datetime) -> in
 
 def later_due(kind: Kind, request: Escalation | None, *, at: datetime) -> datetime | None:
     """Return when to look again at a request whose deadline a kill switch stops or moves."""
+    if kind is Kind.NOT_CARRIED_OUT and request is not None and is_asked_again(request):
+        return at + PAUSED  # those who can answer were told of the request in its place
     due = _DUE.get(kind)
     if due is None or request is None or request.state != EscalationState.OPEN:
         return None
@@ -163,7 +166,14 @@ def still_concerns(kind: Kind, request: Escalation, *, at: datetime) -> bool:
 
 
 def still_matters(notification: Notification, *, at: datetime) -> bool:
-    """Tell whether a run still needs attention, or others have dealt with it."""
+    """Tell whether there is still something to do, or others have seen to it."""
+    request, kind = notification.escalation, Kind(notification.kind)
+    if request is not None and kind in WHILE_OPEN:
+        return still_concerns(kind, request, at=at)
+    if request is not None and kind is Kind.NOT_CARRIED_OUT:
+        return is_unsettled(request)
+    if kind is not Kind.ATTENTION:
+        return True
     ours = {"run": notification.run_id}
     if notification.detail == UNKNOWN:
         return Effect.objects.unsettled().filter(**ours, state=EffectState.UNKNOWN).exists()

@@ -23,6 +23,7 @@ from agents.core.notifications import UNKNOWN, UNTOLD, Kind
 from agents.core.redact import KINDS, mask
 from agents.core.requests import Json
 from agents.core.states import EscalationState
+from agents.engine.asked_again import unsettled_approvals
 from agents.engine.redaction import redact_to_tell
 from agents.models import Escalation, Invitation, Notification, Run, Shape
 from agents.policies.ends import end_sentence, why_not
@@ -119,7 +120,7 @@ def note_of(notification: Notification) -> Note:
             lines = [first.granted and f"Approved: {first.granted}", *lines]
         if kind == Kind.NOT_CARRIED_OUT:  # instead of why a person was asked
             why = why_not(request.not_carried_out)
-            why = f"{why[:1].upper()}{why[1:]}." if why else ""
+            why = f"{why[:1].upper()}{why[1:]}{_in_place_of(request)}." if why else ""
             facts |= {"granted_minor": request.granted_minor}
             by = f"Approved by {_plain(str(request.decided_by))}"
             lines = [f"{by}: {request.granted}" if request.granted else f"{by}.", why]
@@ -130,6 +131,17 @@ def note_of(notification: Notification) -> Note:
     facts |= {"asked": asked, "url": url}
     headline = f"{told}: {asked}" if asked else told
     return Note(kind, headline, [line for line in lines if line], url, facts)
+
+
+def _in_place_of(approval: Escalation) -> str:
+    """Return which other requests were about the same call, as the end of a sentence."""
+    known = unsettled_approvals(Escalation.objects.filter(pk=approval.pk)).values(
+        "later", "earlier"
+    )
+    one = known.first() or {"later": None, "earlier": None}
+    if one["later"]:
+        return f", as request {one['later']}, which nobody answered"
+    return f" (it took the place of request {one['earlier']})" if one["earlier"] else ""
 
 
 def _deadline(request: Escalation) -> str:

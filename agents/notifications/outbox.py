@@ -22,7 +22,7 @@ from agents.core.notifications import GIVEN_UP, WHILE_OPEN, Kind, wait_after
 from agents.engine.database import in_database
 from agents.models import Delivery, DeliveryState, InvitationState, Membership
 from agents.notifications import mail, webhooks
-from agents.notifications.fan_out import later_due, share_out, still_concerns, still_matters
+from agents.notifications.fan_out import later_due, share_out, still_matters
 from agents.notifications.messages import Note, body_of, mail_of, note_of
 from agents.notifications.webhooks import NotDelivered
 
@@ -187,11 +187,9 @@ def _drop(row: Delivery, *, at: datetime) -> bool:
             workspace=row.workspace_id, user=row.user_id, user__is_active=True
         )
         why = "" if part.exists() else "no longer a member"
-    if not why and row.notification.kind in WHILE_OPEN and request is not None:
-        is_so = still_concerns(Kind(row.notification.kind), request, at=at)
-        why = "" if is_so else "the request no longer waits for anybody"
-    if not why and row.notification.kind == Kind.ATTENTION:
-        why = "" if still_matters(row.notification, at=at) else "it was seen to meanwhile"
+    if not why and not still_matters(row.notification, at=at):
+        waits = request is not None and row.notification.kind in WHILE_OPEN
+        why = "the request no longer waits for anybody" if waits else "it was seen to meanwhile"
     if why:
         Delivery.objects.filter(pk=row.pk).update(
             state=DeliveryState.DROPPED, fault=why, ended_at=at

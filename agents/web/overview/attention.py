@@ -12,7 +12,9 @@ from django.db.models import BigIntegerField, Case, CharField, F, Value, When
 from django.db.models.functions import Cast, Coalesce
 
 from agents.core.money import format_money
-from agents.core.states import EffectState, RunState
+from agents.core.states import EffectState, EscalationState, RunState
+from agents.engine.approvals import ASKED_AGAIN
+from agents.engine.asked_again import unsettled_approvals
 from agents.engine.untold import failed_letter, untold_effects
 from agents.models import Effect, Escalation, Run
 from agents.policies.ends import why_not
@@ -20,6 +22,7 @@ from agents.policies.ends import why_not
 MOST = 10  # shown, newest first
 EMAIL_FAILED = "email_failed"
 NO_KEY, NO_NAME = Cast(Value(None), BigIntegerField()), Value("", CharField())
+NO_CHAIN = (NO_KEY, NO_NAME, NO_KEY)
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,9 @@ class Attention:
     subject_label: str  # its subject; "": unknown
     code: str  # the stored reason
     person: str  # who approved it
+    later: int | None  # the request in its place, and its state; of an approval asked again
+    later_state: str
+    earlier: int | None  # the approval whose place it took
 
     @property
     def subject(self) -> str:
@@ -48,7 +54,7 @@ class Attention:
     def matter(self) -> str:
         """Return what is wrong and what can be done."""
         if self.kind == "not_carried_out":
-            return f"approved by {self.person}, not carried out: {why_not(self.code)}"
+            return f"approved by {self.person}{self._chain}"
         if self.kind == "unknown":
             return "nobody can tell whether it took effect; look it up and answer the request"
         if self.kind == "failed":
@@ -57,6 +63,23 @@ class Attention:
         of = {EMAIL_FAILED: "its email failed", "success": "the agent sent no email"}
         why = of.get(self.code, "the run ended first")
         return f"{untold}, because {why}; run it again or write to them"
+
+    @property
+    def _chain(self) -> str:
+        """Return what became of an approval, with the other requests about the same call."""
+        if self.code != ASKED_AGAIN or self.later is None:
+            after = f", in place of request {self.earlier}" if self.earlier else ""
+            return f"{after}, not carried out: {why_not(self.code)}"
+        if self.later_state == EscalationState.OPEN:
+            return f"; facts had changed, so it was asked again: see request {self.later}"
+        end = _UNANSWERED.get(self.later_state, "which was not answered")
+        return f", not carried out: it was asked again as request {self.later}, {end}"
+
+
+_UNANSWERED = {
+    EscalationState.EXPIRED: "which nobody answered in time",
+    EscalationState.CANCELLED: "and the run ended before an answer",
+}
 
 
 def attention(workspaces: Sequence[int], *, since: datetime) -> tuple[list[Attention], bool]:
@@ -70,18 +93,20 @@ def attention(workspaces: Sequence[int], *, since: datetime) -> tuple[list[Atten
     failed = of.filter(state=RunState.FAILED).values_list(
         Value("failed", CharField()),
         *("pk", NO_KEY, "over_at", NO_KEY, NO_NAME, "subject_label", "stop_reason", NO_NAME),
+        *NO_CHAIN,
     )
     lost = Effect.objects.unsettled().filter(state=EffectState.UNKNOWN)
     unknown = lost.in_workspaces(workspaces).values_list(
         Value("unknown", CharField()),
         *("run_id", NO_KEY, "settled_at", "amount_minor", "currency", "run__subject_label"),
-        *("tool", NO_NAME),
+        *("tool", NO_NAME, *NO_CHAIN),
     )
     undone = Escalation.objects.filter(workspace__in=workspaces).exclude(not_carried_out="")
-    not_carried_out = undone.values_list(
+    not_carried_out = unsettled_approvals(undone).values_list(
         Value("not_carried_out", CharField()),
         *("run_id", "pk", "decided_at", Coalesce("granted_minor", "amount_minor"), "currency"),
         *("run__subject_label", "not_carried_out", "decided_by__username"),
+        *("later", Coalesce("later_state", NO_NAME), "earlier"),
     )
     rows = list(failed.union(unknown, not_carried_out, all=True).order_by("-over_at")[: MOST + 1])
     # A separate query in its index's order: in the union PostgreSQL would read every ended run.
@@ -90,7 +115,7 @@ def attention(workspaces: Sequence[int], *, since: datetime) -> tuple[list[Atten
     rows += untold.order_by("-settled_at").values_list(
         Value("untold", CharField()),
         *("run_id", NO_KEY, "settled_at", "amount_minor", "currency", "run__subject_label"),
-        *(why, NO_NAME),
+        *(why, NO_NAME, *NO_CHAIN),
     )[: MOST + 1]
     newest = sorted((Attention(*row) for row in rows), key=_age)
     return newest[:MOST], len(newest) > MOST

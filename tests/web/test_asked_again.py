@@ -1,0 +1,121 @@
+"""An approval that was asked again needs a look only while nobody answered what took its place."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.utils import timezone
+
+from agents import operations
+from agents.core.notifications import Kind
+from agents.engine.answering import expire
+from agents.models import Delivery, Escalation, Notification, Run
+from agents.notifications.messages import note_of
+from agents.web.overview.attention import Attention, attention
+from tests.engine.scene import Scene, decide_request, go
+from tests.engine.test_approvals import approve, refund_by_phone
+from tests.notifications.sinks import receiver
+from tests.notifications.telling import hook, tell
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+
+
+def asked_again(scene: Scene, ada: User, times: int = 1) -> tuple[Run, list[Escalation]]:
+    """Return a run whose approvals were asked again so often, and its requests."""
+    run = go(scene.launch())
+    for nth in range(times):
+        approve(run, ada)
+        refund_by_phone(run, 1000 + nth)
+        run = go(run)
+    return run, list(Escalation.objects.filter(run=run).order_by("pk"))
+
+
+def shown(scene: Scene) -> list[tuple[int | None, str]]:
+    since = timezone.now() - timedelta(days=1)
+    found, _ = attention([scene.workspace.pk], since=since)
+    return [(one.escalation, one.matter) for one in found if _is_of_approval(one)]
+
+
+def _is_of_approval(one: Attention) -> bool:
+    return one.kind == "not_carried_out"
+
+
+@pytest.mark.parametrize("times", [1, 2])
+@pytest.mark.parametrize("end", ["paid", "rejected", "open", "expired", "cancelled", "refused"])
+def test_one_line_stands_for_a_chain_as_long_as_it_needs_a_look(
+    scene: Scene, ada: User, end: str, times: int
+) -> None:
+    run, requests = asked_again(scene, ada, times)
+    *_, approved, last = requests
+    if end == "paid":
+        approve(run, ada)
+        go(run)
+    elif end == "rejected":
+        decide_request(last, ada, approve=False, comment="no")
+        go(run)
+    elif end == "expired":
+        Escalation.objects.filter(pk=last.pk).update(expires_at=timezone.now())
+        expire(last.pk, at=timezone.now())
+        go(run)
+    elif end == "cancelled":
+        operations.cancel(run_id=run.pk, by=scene.omar, reason="enough", at=timezone.now())
+    elif end == "refused":
+        approve(run, ada)
+        operations.cancel(run_id=run.pk, by=scene.omar, reason="enough", at=timezone.now())
+
+    asked = f"it was asked again as request {last.pk}"
+    matter = {
+        "open": f"; facts had changed, so it was asked again: see request {last.pk}",
+        "expired": f", not carried out: {asked}, which nobody answered in time",
+        "cancelled": f", not carried out: {asked}, and the run ended before an answer",
+        "refused": f", in place of request {approved.pk}, not carried out: a person stopped the "
+        "run",
+    }
+    line = last.pk if end == "refused" else approved.pk
+    told = f"approved by {ada.username}{matter.get(end)}"
+    assert shown(scene) == ([] if end in ("paid", "rejected") else [(line, told)])
+
+
+def test_an_approval_whose_amount_was_not_possible_any_more_is_over_once_another_was_paid(
+    scene: Scene, ada: User
+) -> None:
+    run, _ = asked_again(scene, ada)
+    approve(run, ada)
+    refund_by_phone(run, 20000)
+
+    run = go(run)
+
+    paid = [effect.amount_minor for effect in run.effects.filter(tool="issue_refund")]
+    assert (paid, shown(scene)) == ([99000], [])
+
+
+@pytest.mark.parametrize("end", ["paid", "expired"])
+def test_nobody_is_told_that_something_was_not_carried_out_while_that_is_not_known(
+    scene: Scene, ada: User, settings: Any, end: str
+) -> None:
+    settings.OPSCONSOLE_WEBHOOK_HOSTS = ["localhost"]
+
+    def told() -> list[Any]:
+        sent = Delivery.objects.filter(notification__kind=Kind.NOT_CARRIED_OUT)
+        return list(sent.values_list("notification__escalation", "state"))
+
+    with receiver() as sink:
+        hook(scene, ada, sink, [Kind.NOT_CARRIED_OUT])
+        run, (approved, last) = asked_again(scene, ada)
+        tell()
+        assert told() == []
+        if end == "paid":
+            approve(run, ada)
+        else:
+            Escalation.objects.filter(pk=last.pk).update(expires_at=timezone.now())
+            expire(last.pk, at=timezone.now())
+        tell(timezone.now() + timedelta(minutes=2))
+
+    assert {request for request, _ in told()} == (set() if end == "paid" else {approved.pk})
+    notified = Notification.objects.get(kind=Kind.NOT_CARRIED_OUT, escalation=approved)
+    assert notified.addressed_at is not None
+    if end == "expired":
+        assert f"as request {last.pk}, which nobody answered" in " ".join(note_of(notified).lines)
