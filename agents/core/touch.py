@@ -7,7 +7,7 @@ from enum import StrEnum
 
 class Touch(StrEnum):
     READ = "read"  # changes nothing: may be repeated freely
-    SAFE = "safe"  # changes the world once per key: may be repeated with the same key
+    SAFE = "safe"  # changes the world at most once per key: may be repeated with the same key
     ONCE = "once"  # changes the world each time: if the outcome is unknown, a person is asked
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import Thread
 
@@ -13,8 +13,11 @@ from django.db import connection
 
 from agents.desks.refunds.models import SentMail
 from tests.engine.memory import Crash
+from tests.engine.scene import in_thread
 
 seen: list[tuple[str, bool]] = []
+calls: list[Callable[[], str]] = []  # to make while a mail is under way
+told: list[str] = []  # what they returned
 
 
 @contextmanager
@@ -53,6 +56,14 @@ class Broken(BaseEmailBackend):
 
     def send_messages(self, email_messages: Sequence[EmailMessage]) -> int:
         raise ConnectionResetError("the server hung up")
+
+
+class CalledAgain(BaseEmailBackend):
+    """Makes a call in another thread while the mail leaves."""
+
+    def send_messages(self, email_messages: Sequence[EmailMessage]) -> int:
+        in_thread(lambda: told.append(calls[0]()))
+        return len(email_messages)
 
 
 class Deadly(BaseEmailBackend):

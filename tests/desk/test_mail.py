@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import re
+import signal
+from functools import partial
+from pathlib import Path
 from smtplib import SMTPServerDisconnected
 from typing import Any
+from uuid import uuid4
 
 import pytest
+from django.conf import settings as configured
 from django.core.mail import EmailMessage
 from django.db import transaction
 from django.utils import timezone
@@ -17,9 +22,10 @@ from agents.desks.refunds.models import Customer, SentMail
 from agents.desks.refunds.refunds import KeyReused
 from agents.models import Book
 from agents.notifications import mail as mailing
-from tests.desk import letterboxes
+from tests.desk import contenders, letterboxes
 from tests.desk.ordering import demo_book, letter
 from tests.notifications.sinks import mail_server
+from tests.processes import LONGEST, running
 from tests.project.test_settings import manage
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
@@ -106,6 +112,46 @@ def test_a_mail_that_broke_off_is_never_sent_again(
     assert begun is not None
     assert begun.state == "sending"
     assert mailoutbox == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("place", "left", "sent_again", "tells"),
+    [
+        ("before its row", 0, 1, True),
+        ("its row not committed", 0, 1, True),
+        ("its row committed", 0, 0, False),
+        ("taken by the server", 1, 0, False),
+        ("recorded", 1, 0, True),
+    ],
+)
+def test_a_key_sends_at_most_one_mail_wherever_its_process_is_killed(
+    book: Book, mailoutbox: list[EmailMessage], place: str, left: int, sent_again: int, tells: bool
+) -> None:
+    key = str(uuid4())  # other tests' letters are in the same folder
+    with running("-m", "tests.desk.killed", place, str(book.pk), key) as process:
+        assert process.wait(LONGEST) == -signal.SIGKILL
+
+    told = contenders.mails(book.pk, key)
+
+    assert told.startswith("em_42_") if tells else told == "unknown"
+    folder = Path(configured.EMAIL_FILE_PATH)
+    letters = folder.iterdir() if folder.exists() else ()
+    assert sum(key in letter.read_text() for letter in letters) == left
+    assert len(mailoutbox) == sent_again
+
+
+def test_a_second_call_while_the_first_is_sending_cannot_tell(
+    book: Book, settings: Settings
+) -> None:
+    settings.EMAIL_BACKEND = "tests.desk.letterboxes.CalledAgain"
+    letterboxes.calls[:] = [partial(contenders.mails, book.pk, "a key")]
+    letterboxes.told.clear()
+
+    receipt = contenders.mails(book.pk, "a key")
+
+    assert letterboxes.told == ["unknown"]
+    assert receipt.startswith("em_42_")
 
 
 @pytest.mark.parametrize("answers", ["hang", "drip", "handshake"])

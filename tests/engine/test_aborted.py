@@ -312,21 +312,13 @@ def test_a_run_that_breaks_off_at_any_write_tells_all_and_pays_once(
         assert_told(before, f"{number}: {broken.broke_at}")
         to_the_end(scene, run)
         came_to = fresh(run).stop_reason, payments(run)
-        assert came_to in _allowed_ends(broken.broke_at), f"{number}: {broken.broke_at}"
+        assert came_to == ("success", [50000]), f"{number}: {broken.broke_at}"
         reached.update(_table(broken.broke_at))
         if not broken.broke_at:
             break
 
     assert {"agents_run", "agents_step", "agents_effect", "agents_event"} <= set(reached)
     assert number > 24
-
-
-def _allowed_ends(broke_at: str) -> list[tuple[str, list[int]]]:
-    """Return a run's allowed outcomes, including an error end where the desk was aborted."""
-    if any(table.startswith("desk_") for table in _table(broke_at)):
-        unpaid = ("tool_error:issue_refund", list[int]())
-        return [("success", [50000]), unpaid, ("tool_error:send_refund_email", [50000])]
-    return [("success", [50000])]
 
 
 def _table(sql: str) -> Iterable[str]:

@@ -6,10 +6,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from django.core.mail import EmailMessage
 from django.db import OperationalError, connection
 
 from agents.core.states import RunState
-from agents.models import Effect
+from agents.desks.refunds import mail
+from agents.models import Effect, Escalation, Run
 from agents.tools import TOOLS, Context
 from tests.engine.scene import REFUND_500, Scene, go, mails, payments
 
@@ -27,7 +29,7 @@ def cut_off() -> None:
 
 
 def cut(monkeypatch: pytest.MonkeyPatch, name: str, *, times: int, after: bool) -> list[str]:
-    """Cut off a tool's first calls before or after their work; return their keys."""
+    """Cut off a tool's first calls before or after their work; return the keys of all."""
     real, keys = TOOLS[name], list[str]()
 
     def call(context: Context, **args: Any) -> Any:
@@ -67,11 +69,74 @@ def test_a_refund_that_is_cut_off_each_time_is_given_up_and_its_hold_returned(
     assert Effect.objects.get(run=run, tool="issue_refund").state == "refused"
 
 
-def test_a_mail_that_is_cut_off_is_not_written_again(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
+def cut_within(monkeypatch: pytest.MonkeyPatch, name: str, *, after: bool) -> None:
+    """Cut off a letter once, before or after the work of a function of its module."""
+    real, calls = getattr(mail, name), list[str]()
+
+    def call(*args: Any, **named: Any) -> Any:
+        calls.append(name)
+        if len(calls) > 1:
+            return real(*args, **named)
+        if after:
+            real(*args, **named)
+        return cut_off()
+
+    monkeypatch.setattr(mail, name, call)
+
+
+@pytest.mark.parametrize(
+    ("name", "after", "calls"),
+    [
+        ("_recipient", False, 2),
+        ("insert_new", False, 2),
+        ("insert_new", True, 2),  # not committed
+        ("_hand_over", True, 1),
+    ],
+)
+def test_a_letter_whose_connection_is_cut_is_sent_once(
+    scene: Scene,
+    monkeypatch: pytest.MonkeyPatch,
+    mailoutbox: list[EmailMessage],
+    name: str,
+    after: bool,
+    calls: int,
 ) -> None:
-    keys = cut(monkeypatch, "send_refund_email", times=1, after=True)
+    keys = cut(monkeypatch, "send_refund_email", times=0, after=False)
+    cut_within(monkeypatch, name, after=after)
 
     run = go(scene.launch(REFUND_500))
 
-    assert (run.stop_reason, mails(run), len(keys)) == ("success", [50000], 1)
+    assert (run.stop_reason, mails(run), len(mailoutbox)) == ("success", [50000], 1)
+    assert (len(keys), len(set(keys))) == (calls, 1)
+
+
+def test_a_letter_whose_look_up_is_cut_too_is_sent_by_the_next_worker(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, mailoutbox: list[EmailMessage]
+) -> None:
+    """As by a server that restarts."""
+    cut_within(monkeypatch, "_recipient", after=False)
+    cut_within(monkeypatch, "find", after=False)
+
+    run = go(scene.launch(REFUND_500))
+    assert (run.state, payments(run)) == (RunState.QUEUED, [50000])
+    Run.objects.filter(pk=run.pk).update(wake_at=None)
+    run = go(run)
+
+    assert (run.stop_reason, mails(run), len(mailoutbox)) == ("success", [50000], 1)
+
+
+@pytest.mark.parametrize(("name", "left"), [("_hand_over", 0), ("update_row", 1)])
+def test_a_letter_that_was_begun_when_its_connection_is_cut_is_put_to_a_person(
+    scene: Scene,
+    monkeypatch: pytest.MonkeyPatch,
+    mailoutbox: list[EmailMessage],
+    name: str,
+    left: int,
+) -> None:
+    keys = cut(monkeypatch, "send_refund_email", times=0, after=False)
+    cut_within(monkeypatch, name, after=False)
+
+    run = go(scene.launch(REFUND_500))
+
+    assert (run.state, len(mailoutbox), len(keys)) == (RunState.WAITING, left, 1)
+    assert Escalation.objects.get(run=run).kind == "effect_unknown"

@@ -1,4 +1,8 @@
-"""Letters to customers: sent by tools, and found by key."""
+"""Letters to customers: sent by tools, and found by key.
+
+The tools are SAFE, as a key's row is committed before its letter leaves. A second call sends a
+letter that was not begun. Of one that was, it returns the outcome or cannot tell; nothing is sent.
+"""
 
 from __future__ import annotations
 

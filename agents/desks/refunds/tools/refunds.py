@@ -157,14 +157,14 @@ def _receipt_reply(receipt: refunds.Receipt) -> Json:
 
 
 @tool(
-    Touch.ONCE,
+    Touch.SAFE,
     timeout=20,
     find=letters.find,
     after="Customer {subject} was told by email of the refund of {amount}.",
     letter="message",
 )
 def send_refund_email(context: Context, *, user_id: int, amount_minor: Minor, message: str) -> Json:
-    """Write to a customer about a refund. Mail cannot be taken back nor sent twice by key."""
+    """Write to a customer about a refund. The same key sends at most one mail."""
     return letters.send(
         mail.send_refund_mail,
         context,

@@ -9,12 +9,12 @@ from agents.tools import Context, Touch, tool
 
 
 @tool(
-    Touch.ONCE,
+    Touch.SAFE,
     timeout=20,
     find=letters.find,
     after="A reply was sent to customer {subject}.",
     letter="message",
 )
 def send_reply(context: Context, *, user_id: int, message: str) -> Json:
-    """Write to a customer, once. Only a text that was supervised in this run may be sent."""
+    """Write to a customer, at most once per key. Only a text supervised in this run may be sent."""
     return letters.send(mail.send_reply_mail, context, customer_number=user_id, message=message)
