@@ -18,6 +18,7 @@ from agents.engine import simulation
 from agents.engine.admission import is_made_late
 from agents.engine.crashpoints import crashpoint
 from agents.engine.journal import Journal
+from agents.engine.kill_switch import switch_against
 from agents.engine.lookup import outcome_of
 from agents.engine.threads import TOOL_THREADS
 from agents.engine.tool_call import ToolCall
@@ -58,14 +59,27 @@ async def find_outcome(tool: Tool, context: Context) -> CallOutcome | None:
 
 
 async def call_tool(tool: Tool, args: Json, context: Context, journal: Journal) -> CallOutcome:
-    """Call the tool; again with the same key if the connection was cut and nothing happened."""
+    """Call the tool; again with the same key if it was cut off and may be. Raises LostRun."""
     for _ in range(CALLS - 1):
         outcome = await _call_once(tool, args, context, journal, is_last=False)
+        outcome = outcome or await settle_stopped(tool, journal)
         if outcome:
             return outcome
         log.warning("%s was cut off and did not happen; it is called again", context.key)
     outcome = await _call_once(tool, args, context, journal, is_last=True)
     return outcome or UNKNOWN
+
+
+async def settle_stopped(tool: Tool, journal: Journal) -> CallOutcome | None:
+    """Settle a call that is not found and not made again: a switch stops it. None: it is made.
+
+    Raises LostRun, as nothing begins anew in a run that was cancelled either.
+    """
+    switch = await journal.transact(lambda commit: switch_against(commit.run, tool.name))
+    if switch is None:
+        return None
+    # A tool without a look-up may have made the call.
+    return CallOutcome(EffectState.REFUSED, Reply(failed="killed")) if tool.find else UNKNOWN
 
 
 async def _call_once(

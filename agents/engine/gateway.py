@@ -19,20 +19,17 @@ from agents.core.requests import Json, Use
 from agents.core.states import EffectState
 from agents.engine import simulation
 from agents.engine.admission import admit, effect_key
-from agents.engine.calling import UNKNOWN, CallOutcome, call_tool, find_outcome
+from agents.engine.calling import CallOutcome, call_tool, find_outcome, settle_stopped
 from agents.engine.commit import PROGRESS, Commit
 from agents.engine.database import in_database
 from agents.engine.desk_lookup import look_up
 from agents.engine.drive import WaitsForPerson
 from agents.engine.escalating import open_escalation
 from agents.engine.journal import Journal
-from agents.engine.kill_switch import standing_against
 from agents.engine.redaction import RunBorder
 from agents.engine.settling import SETTLED, settle
 from agents.models import Effect, Step
 from agents.tools import Context, Tool
-
-STOPPED = CallOutcome(EffectState.REFUSED, Reply(failed="killed"))
 
 
 async def use(key: str, request: Use, journal: Journal, limits: Limits) -> Reply:
@@ -60,9 +57,7 @@ async def use(key: str, request: Use, journal: Journal, limits: Limits) -> Reply
             begun_before = opened is not None and tool.writes
             outcome = await _past_outcome(step, tool, context) if begun_before else None
             if begun_before and outcome is None:
-                switch = await in_database(standing_against, run, tool.name)
-                if switch:  # a tool without a look-up may have made the call
-                    outcome = STOPPED if tool.find else UNKNOWN
+                outcome = await settle_stopped(tool, journal)
             args = border.resolve(request.args)
             outcome = outcome or await call_tool(tool, args, context, journal)
         kept = Reply(border.name(outcome.reply.value), outcome.reply.failed)

@@ -29,12 +29,6 @@ def switch_against(run: Run, tool: str) -> KillSwitch | None:
     return fetch_now(fetch_switch, run, tool)
 
 
-def standing_against(run: Run, tool: str) -> KillSwitch | None:
-    """Return a switch that now stops `tool` in this run, or None, without a lock."""
-    standing = KillSwitch.objects.standing().filter(workspace=run.workspace_id)
-    return next((switch for switch in standing if switch.stops(run, tool)), None)
-
-
 def fetch_switch(run: Run, tool: str) -> Pending[KillSwitch | None]:
     """Fetch what `switch_against` returns, in an open pipeline if any."""
     _WORKSPACE.fetch_tuples(pk=run.workspace_id)

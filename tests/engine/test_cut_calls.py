@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -28,7 +29,14 @@ def cut_off() -> None:
     raise OperationalError("server closed the connection unexpectedly")
 
 
-def cut(monkeypatch: pytest.MonkeyPatch, name: str, *, times: int, after: bool) -> list[str]:
+def cut(
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    *,
+    times: int,
+    after: bool,
+    meanwhile: Callable[[], object] = lambda: None,
+) -> list[str]:
     """Cut off a tool's first calls before or after their work; return the keys of all."""
     real, keys = TOOLS[name], list[str]()
 
@@ -38,6 +46,7 @@ def cut(monkeypatch: pytest.MonkeyPatch, name: str, *, times: int, after: bool) 
             return real.call(context, **args)
         if after:
             real.call(context, **args)
+        meanwhile()
         return cut_off()
 
     monkeypatch.setitem(TOOLS, name, replace(real, call=call))
