@@ -273,7 +273,7 @@ EFFECT_UNKNOWN = RequestKind(
     tag="unclear",
     asks="Did {tool} take effect?",
     awaits="a decision",
-    note="The call was made, and its answer was lost. Look it up before you answer.",
+    note="The call was begun, and its outcome is not known. Look it up before you answer.",
     answers=(
         Answer(
             APPROVE, "It happened", "Record that it happened, and continue the run", "It happened"
@@ -293,7 +293,7 @@ EFFECT_UNKNOWN = RequestKind(
         EscalationState.REJECTED: "answered that the action took no effect",
     },
     words={EscalationState.APPROVED: "Confirmed", EscalationState.REJECTED: "Denied"},
-    opened="Asked a person whether an action took effect: its answer was lost.",
+    opened="Asked a person whether an action took effect: its outcome is not known.",
     undone="Whether it happened is still not known.",
     expires="left unknown",
     settles_call=True,

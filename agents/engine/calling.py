@@ -26,7 +26,7 @@ from agents.tools import Context, OutcomeUnknown, Tool, Touch
 
 log = logging.getLogger(__name__)
 
-CALLS = 3  # of an idempotent tool whose connection is cut
+CALLS = 3  # of a tool that is SAFE, whose connection is cut
 CUT = (OperationalError, InterfaceError, ConnectionError, EOFError)
 
 
@@ -41,51 +41,36 @@ class CallOutcome:
 UNKNOWN = CallOutcome(EffectState.UNKNOWN, Reply())
 
 
-async def find_outcome(tool: Tool, context: Context) -> CallOutcome | None:
-    """Look up by key the outcome of a call begun before a crash; None: call (again)."""
-    if tool.find is None:
-        return None if tool.touch.value != "once" else UNKNOWN
-    try:
-        async with asyncio.timeout(tool.timeout):
-            result = await TOOL_THREADS.run(partial(outcome_of, tool, context.key))
-    except TimeoutError:
-        log.error("%s did not say in time what became of %s", tool.name, context.key)
-        return UNKNOWN
-    except OutcomeUnknown:
-        return UNKNOWN
-    if result is None:
-        return None
-    return CallOutcome(EffectState.DONE, Reply(result)) if is_storable(result) else UNKNOWN
-
-
 async def call_tool(tool: Tool, args: Json, context: Context, journal: Journal) -> CallOutcome:
     """Call the tool; again with the same key if it was cut off and may be. Raises LostRun."""
     for _ in range(CALLS - 1):
-        outcome = await _call_once(tool, args, context, journal, is_last=False)
-        outcome = outcome or await settle_stopped(tool, journal)
+        outcome = await _call_once(tool, args, context, journal)
+        outcome = outcome or await settle_cut(tool, context, journal)
         if outcome:
             return outcome
-        log.warning("%s was cut off and did not happen; it is called again", context.key)
-    outcome = await _call_once(tool, args, context, journal, is_last=True)
-    return outcome or UNKNOWN
+        log.warning("%s was cut off and is not found; it is called again", context.key)
+    outcome = await _call_once(tool, args, context, journal)
+    return outcome or await _settle_failure(tool, context, f"tool_error:{tool.name}")
 
 
-async def settle_stopped(tool: Tool, journal: Journal) -> CallOutcome | None:
-    """Settle a call that is not found and not made again: a switch stops it. None: it is made.
+async def settle_cut(tool: Tool, context: Context, journal: Journal) -> CallOutcome | None:
+    """Settle a call that was cut off; None: it is called again, with its key. Raises LostRun.
 
-    Raises LostRun, as nothing begins anew in a run that was cancelled either.
+    Only what is SAFE is. Nothing begins anew in a run that was stopped meanwhile.
     """
+    if tool.touch is Touch.ONCE:
+        return await _settle_failure(tool, context, f"tool_error:{tool.name}")
+    found = await _find_outcome(tool, context) if tool.find else None
+    if found:
+        return found
     switch = await journal.transact(lambda commit: switch_against(commit.run, tool.name))
-    if switch is None:
-        return None
-    # A tool without a look-up may have made the call.
-    return CallOutcome(EffectState.REFUSED, Reply(failed="killed")) if tool.find else UNKNOWN
+    return await _settle_failure(tool, context, "killed") if switch else None
 
 
 async def _call_once(
-    tool: Tool, args: Json, context: Context, journal: Journal, *, is_last: bool
+    tool: Tool, args: Json, context: Context, journal: Journal
 ) -> CallOutcome | None:
-    """Call the tool within its deadline, and judge its result; None: call it again."""
+    """Call the tool within its deadline, and judge its result; None: a SAFE call was cut off."""
     fault = simulation.fault_for(journal.run, tool.name, nth=context.nth)
     call = ToolCall(tool, context, args, journal.run)
     seconds, has_ended = _seconds_for(tool, context.limits, journal), False
@@ -98,26 +83,22 @@ async def _call_once(
             except TimeoutError:
                 has_ended = True
                 raise
-    except TimeoutError:
+    except TimeoutError as error:
         # After our own deadline the call still runs; the tool's own TimeoutError has ended it.
         # Before Python 3.11.3 the two look alike out here.
         if has_ended:
-            return await _settle_failure(tool, context, f"tool_error:{tool.name}")
+            return await _settle_error(tool, context, error, is_over=bool(fault))
         call.give_up()
         if call.never_began:
             return CallOutcome(EffectState.REFUSED, Reply(failed=f"tool_timeout:{tool.name}"))
         if tool.writes and not fault:
             return UNKNOWN
-        return await _settle_failure(tool, context, f"tool_timeout:{tool.name}")
+        return await _settle_failure(tool, context, f"tool_timeout:{tool.name}", is_over=True)
     except Exception as error:  # whatever a tool raises becomes an outcome of the call
-        if tool.writes and isinstance(error, OutcomeUnknown):
-            return UNKNOWN
-        if tool.touch is Touch.SAFE and isinstance(error, CUT) and not is_last:
-            return await find_outcome(tool, context)
-        return await _settle_failure(tool, context, f"tool_error:{tool.name}")
+        return await _settle_error(tool, context, error, is_over=bool(fault))
     crashpoint("gateway.after_call")
     if not is_storable(result) or not _is_in_contract(tool, result, args):
-        return await _settle_failure(tool, context, f"tool_bad_result:{tool.name}")
+        return await _settle_failure(tool, context, f"tool_bad_result:{tool.name}", is_over=True)
     done = result.get("status") == "ok" or not tool.writes
     return CallOutcome(EffectState.DONE if done else EffectState.REFUSED, Reply(result))
 
@@ -126,12 +107,51 @@ def _is_in_contract(tool: Tool, result: Json, args: Json) -> bool:
     return isinstance(result, dict) and (tool.valid is None or tool.valid(result, args))
 
 
-async def _settle_failure(tool: Tool, context: Context, reason: str) -> CallOutcome:
-    """Settle a failed call: by key if the tool can tell, otherwise by asking a person."""
-    if tool.writes and tool.find is None:
+async def _settle_error(
+    tool: Tool, context: Context, error: Exception, *, is_over: bool
+) -> CallOutcome | None:
+    """Settle a call that raised; None: it is SAFE, and was cut off."""
+    if tool.writes and isinstance(error, OutcomeUnknown):
         return UNKNOWN
-    found = await find_outcome(tool, context) if tool.writes else None
-    return found or CallOutcome(EffectState.REFUSED, Reply(failed=reason))
+    if tool.touch is Touch.SAFE and isinstance(error, CUT):
+        return None
+    return await _settle_failure(tool, context, f"tool_error:{tool.name}", is_over=is_over)
+
+
+async def _settle_failure(
+    tool: Tool, context: Context, reason: str, *, is_over: bool = False
+) -> CallOutcome:
+    """Settle a call that is not made again: by its key if that tells, otherwise by a person.
+
+    Unless the call `is_over`, "nothing" proves nothing yet, as the far side may still be at work:
+    it is looked up once more when the tool's own time has passed.
+    """
+    refused = CallOutcome(EffectState.REFUSED, Reply(failed=reason))
+    if not tool.writes:
+        return refused
+    for pause in (0.0,) if is_over else (0.0, tool.timeout):
+        await asyncio.sleep(pause)
+        found = await _find_outcome(tool, context)
+        if found:
+            return found
+    return refused if tool.can_deny else UNKNOWN
+
+
+async def _find_outcome(tool: Tool, context: Context) -> CallOutcome | None:
+    """Look up by key what became of a call; None: nothing is found."""
+    if tool.find is None:
+        return UNKNOWN
+    try:
+        async with asyncio.timeout(tool.timeout):
+            result = await TOOL_THREADS.run(partial(outcome_of, tool, context.key))
+    except TimeoutError:
+        log.error("%s did not say in time what became of %s", tool.name, context.key)
+        return UNKNOWN
+    except OutcomeUnknown:
+        return UNKNOWN
+    if result is None:
+        return None
+    return CallOutcome(EffectState.DONE, Reply(result)) if is_storable(result) else UNKNOWN
 
 
 def _seconds_for(tool: Tool, limits: Limits, journal: Journal) -> float:

@@ -19,7 +19,7 @@ from agents.core.requests import Json, Use
 from agents.core.states import EffectState
 from agents.engine import simulation
 from agents.engine.admission import admit, effect_key
-from agents.engine.calling import CallOutcome, call_tool, find_outcome, settle_stopped
+from agents.engine.calling import CallOutcome, call_tool, settle_cut
 from agents.engine.commit import PROGRESS, Commit
 from agents.engine.database import in_database
 from agents.engine.desk_lookup import look_up
@@ -33,7 +33,7 @@ from agents.tools import Context, Tool
 
 
 async def use(key: str, request: Use, journal: Journal, limits: Limits) -> Reply:
-    """Call a tool once, if it may be called. Raises WaitsForPerson if only a person can tell."""
+    """Call a tool, if it may be called. Raises WaitsForPerson if only a person can tell."""
     run = journal.run
     opened, registered = journal.steps.get(key), simulation.registry(run)
     only_reads = request.tool in registered and not registered[request.tool].writes
@@ -55,9 +55,7 @@ async def use(key: str, request: Use, journal: Journal, limits: Limits) -> Reply
     async with journal.soon():
         with journal.active_time.measure(step):
             begun_before = opened is not None and tool.writes
-            outcome = await _past_outcome(step, tool, context) if begun_before else None
-            if begun_before and outcome is None:
-                outcome = await settle_stopped(tool, journal)
+            outcome = await _past_outcome(step, tool, context, journal) if begun_before else None
             args = border.resolve(request.args)
             outcome = outcome or await call_tool(tool, args, context, journal)
         kept = Reply(border.name(outcome.reply.value), outcome.reply.failed)
@@ -77,9 +75,11 @@ async def use(key: str, request: Use, journal: Journal, limits: Limits) -> Reply
     return reply
 
 
-async def _past_outcome(step: Step, tool: Tool, context: Context) -> CallOutcome | None:
-    """Return the outcome of a call begun earlier: from the ledger, or else by its key."""
-    return await in_database(_ledger_outcome, step) or await find_outcome(tool, context)
+async def _past_outcome(
+    step: Step, tool: Tool, context: Context, journal: Journal
+) -> CallOutcome | None:
+    """Return the outcome of a call begun earlier, by the ledger or its key; None: call again."""
+    return await in_database(_ledger_outcome, step) or await settle_cut(tool, context, journal)
 
 
 def _ledger_outcome(step: Step) -> CallOutcome | None:
@@ -117,7 +117,7 @@ UNKNOWN_RULING: Json = {
     "verdict": "escalate",
     "rule": "gateway.outcome",
     "reason": "effect_unknown",
-    "sentence": "The call was made, but nobody can tell by its key whether it took effect. "
+    "sentence": "The call was begun, but nobody can tell by its key whether it took effect. "
     "Look it up: did this happen?",
     "risk": 90,
     "observed": None,

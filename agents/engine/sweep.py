@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from django.db import DatabaseError, transaction
 from django.db.models.functions import Now
@@ -18,7 +18,7 @@ from agents.audit.heads_file import Unreadable
 from agents.audit.sealing import NoKey, seal_when_due
 from agents.audit.unsealed import HeadsDiffer
 from agents.core.replay import Reply
-from agents.core.states import ENDED, EffectState, EscalationState, RunState
+from agents.core.states import EffectState, EscalationState, RunState
 from agents.db.statistics import keep_statistics
 from agents.engine.answering import expire
 from agents.engine.calling import CallOutcome
@@ -35,12 +35,13 @@ from agents.engine.model_use import sum_next_day
 from agents.engine.redaction import redact_for
 from agents.engine.review_days import sum_next_review_day
 from agents.engine.settling import settle
+from agents.engine.tool_call import QUEUE_SECONDS
 from agents.models import Effect, Escalation, LostRun, Run
 from agents.tools import TOOLS, OutcomeUnknown
 
 log = logging.getLogger(__name__)
 
-ORPHANED = timedelta(minutes=1)  # longer than any tool may take
+ORPHANED = timedelta(seconds=QUEUE_SECONDS)  # before its tool's own time begins, at the latest
 MINUTE, HOUR = 60.0, 3600.0  # seconds
 BATCH = 100  # rows put right in one sweep; the next one does the rest
 
@@ -141,13 +142,21 @@ def _ring_again() -> int:
 
 def _settle_orphans() -> int:
     """Settle intents whose run has ended without them: ask by key what became of the call."""
+    at = timezone.now()
     old = Effect.objects.unsettled().filter(
-        state=EffectState.INTENDED, intended_at__lt=timezone.now() - ORPHANED
+        state=EffectState.INTENDED, intended_at__lt=at - ORPHANED
     )
     # Not in the query: SQLite would then begin with every ended run.
     found = old.select_related("run__policy", "step").order_by("intended_at", "pk")
-    orphans = [effect for effect in found if effect.run.state in ENDED]
+    orphans = [effect for effect in found if _is_orphan(effect, at)]
     return sum(settle_orphan(effect) for effect in orphans[:BATCH])
+
+
+def _is_orphan(effect: Effect, at: datetime) -> bool:
+    """Tell whether a call's run ended so long ago that none of its calls goes on."""
+    tool, ended_at = TOOLS.get(effect.tool), effect.run.ended_at
+    longest = ORPHANED + timedelta(seconds=tool.timeout if tool else 0)
+    return ended_at is not None and ended_at < at - longest
 
 
 def settle_orphan(effect: Effect) -> bool:
@@ -155,9 +164,8 @@ def settle_orphan(effect: Effect) -> bool:
     tool = TOOLS.get(effect.tool)
     try:
         result = outcome_of(tool, effect.key) if tool else None
-        state = EffectState.DONE if result is not None else EffectState.REFUSED
-        if not (tool and tool.find):
-            state = EffectState.UNKNOWN
+        denied = EffectState.REFUSED if tool and tool.can_deny else EffectState.UNKNOWN
+        state = denied if result is None else EffectState.DONE
     except LookupBroken:  # the next sweep asks again
         return False
     except OutcomeUnknown:

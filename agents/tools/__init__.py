@@ -85,6 +85,11 @@ class Tool:
     def writes(self) -> bool:
         return self.touch is not Touch.READ
 
+    @property
+    def can_deny(self) -> bool:
+        """Whether "nothing" by its key, asked late enough, proves that a call did not happen."""
+        return self.find is not None and self.touch is not Touch.ONCE
+
 
 TOOLS: dict[str, Tool] = {}
 

@@ -14,6 +14,7 @@ from agents.core.states import RunState
 from agents.desks.refunds import mail
 from agents.models import Effect, Escalation, Run
 from agents.tools import TOOLS, Context
+from tests.engine.far_side import wait_no_time
 from tests.engine.scene import REFUND_500, Scene, go, mails, payments
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
@@ -70,11 +71,12 @@ def test_a_refund_that_is_cut_off_each_time_is_given_up_and_its_hold_returned(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keys = cut(monkeypatch, "issue_refund", times=ALWAYS, after=False)
+    waited = wait_no_time(monkeypatch)
 
     run = go(scene.launch(REFUND_500))
 
     assert (run.state, run.stop_reason) == (RunState.STOPPED, "tool_error:issue_refund")
-    assert (payments(run), len(keys)) == ([], 3)
+    assert (payments(run), len(keys), waited) == ([], 3, [TOOLS["issue_refund"].timeout])
     assert Effect.objects.get(run=run, tool="issue_refund").state == "refused"
 
 

@@ -16,6 +16,7 @@ from agents.engine.answering import expire
 from agents.engine.sweep import sweep
 from agents.models import Effect, Escalation, Event, KillSwitch, Role, Run, Scope, SwitchStage
 from tests.engine.dying import die_at
+from tests.engine.far_side import wait_no_time
 from tests.engine.memory import Crash
 from tests.engine.scene import REFUND_500, Scene, fresh, go, payments, recover
 
@@ -81,8 +82,9 @@ def test_a_switch_stops_the_writes_of_its_scope(
 
 
 def test_a_call_that_its_worker_did_not_live_to_make_is_not_made_after_the_press(
-    scene: Scene, admin: User
+    scene: Scene, admin: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    wait_no_time(monkeypatch)
     run = scene.launch(REFUND_500)
     die_at(2, only="gateway.before_call")  # it looks the customer up before paying
     try:

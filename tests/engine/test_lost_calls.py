@@ -2,23 +2,162 @@
 
 from __future__ import annotations
 
+import os
+import signal
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import timedelta
 from functools import partial
+from typing import Any
 
 import pytest
 from django.utils import timezone
 
 from agents import operations
-from agents.core.states import EffectState
-from agents.models import Effect, Role, Run
-from tests.engine.scene import REFUND_500, Scene, go, payments
-from tests.engine.test_cut_calls import cut
+from agents.core.states import EffectState, RunState
+from agents.engine import sweep as sweeping
+from agents.engine.sweep import ORPHANED, sweep
+from agents.models import Effect, Escalation, Role, Run
+from agents.tools import TOOLS, Context, Touch
+from tests.engine.far_side import NAME, FarSide, far_side, letter_tool, wait_no_time
+from tests.engine.scene import REFUND_500, Scene, go, mails, payments, recover
+from tests.engine.test_cut_calls import cut, cut_off
+from tests.processes import LONGEST, running
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+
+
+@pytest.fixture
+def once(monkeypatch: pytest.MonkeyPatch) -> Iterator[FarSide]:
+    """Send letters by a tool that is ONCE."""
+    with far_side() as far:
+        monkeypatch.setitem(TOOLS, NAME, letter_tool(far.port, Touch.ONCE))
+        yield far
+
+
+def letter_of(run: Run) -> Effect:
+    return Effect.objects.get(run=run, tool=NAME)
+
+
+def asked_about(run: Run) -> list[tuple[str, str]]:
+    found = Escalation.objects.filter(run=run).values_list("kind", "action")
+    return [(kind, action["name"]) for kind, action in found]
+
+
+def test_what_a_tool_that_is_once_finds_after_its_own_time_counts(
+    scene: Scene, once: FarSide, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waited = wait_no_time(monkeypatch, once.finish)
+
+    run = go(scene.launch(REFUND_500))
+
+    assert (run.stop_reason, mails(run), asked_about(run)) == ("success", [50000], [])
+    assert (len(once.calls), waited) == (1, [TOOLS[NAME].timeout])
+
+
+def test_a_tool_that_is_once_and_finds_nothing_is_put_to_a_person(
+    scene: Scene, once: FarSide, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waited = wait_no_time(monkeypatch)
+
+    run = go(scene.launch(REFUND_500))
+
+    assert (run.state, letter_of(run).state) == (RunState.WAITING, EffectState.UNKNOWN)
+    assert asked_about(run) == [("effect_unknown", NAME)]
+    assert (len(once.calls), waited) == (1, [TOOLS[NAME].timeout])
+
+    once.finish()  # while the person looks it up, who then answers too soon
+    scene.decide(run, approve=False)
+
+    assert (go(run).stop_reason, letter_of(run).state) == ("success", EffectState.DONE)
+    assert len(once.calls) == 1
+
+
+def raises(context: Context, **args: Any) -> Any:
+    raise ValueError("the far side's client has errors of its own")
+
+
+def tells_nothing(context: Context, **args: Any) -> Any:
+    return "accepted"
+
+
+@pytest.mark.parametrize("call", [raises, tells_nothing])
+def test_no_other_end_of_a_tool_that_is_once_is_taken_for_a_no(
+    scene: Scene, once: FarSide, monkeypatch: pytest.MonkeyPatch, call: Any
+) -> None:
+    wait_no_time(monkeypatch)
+    monkeypatch.setitem(TOOLS, NAME, replace(TOOLS[NAME], call=call))
+
+    run = go(scene.launch(REFUND_500))
+
+    assert (run.state, letter_of(run).state) == (RunState.WAITING, EffectState.UNKNOWN)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("finishes", [True, False])
+def test_a_tool_that_is_once_is_not_called_again_after_its_worker_was_killed(
+    scene: Scene, once: FarSide, monkeypatch: pytest.MonkeyPatch, finishes: bool
+) -> None:
+    run, pids = scene.launch(REFUND_500), list[int]()
+    once.on_call = lambda: os.kill(pids[0], signal.SIGKILL)
+    given = ("-m", "tests.engine.killed_worker", str(once.port), "once", str(run.pk))
+    with running(*given) as worker:
+        pids.append(worker.pid)
+        assert worker.wait(LONGEST) == -signal.SIGKILL
+    waited = wait_no_time(monkeypatch, once.finish if finishes else lambda: None)
+
+    recover(run.pk)
+    run = go(run)
+
+    assert (len(once.calls), waited) == (1, [TOOLS[NAME].timeout])
+    if finishes:
+        assert (run.stop_reason, mails(run), asked_about(run)) == ("success", [50000], [])
+    else:
+        assert (run.state, mails(run)) == (RunState.WAITING, [])
+        assert asked_about(run) == [("effect_unknown", NAME)]
+
+
+def test_a_call_that_times_out_on_its_own_is_lost_too(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The clients of many systems raise errors of their own when an answer does not come."""
+    paid: list[Callable[[], object]] = []
+    real = TOOLS["issue_refund"]
+
+    def gives_up(context: Context, **args: Any) -> Any:
+        paid.append(lambda: real.call(context, **args))
+        raise TimeoutError("no answer for 5 seconds")
+
+    monkeypatch.setitem(TOOLS, "issue_refund", replace(real, call=gives_up))
+    waited = wait_no_time(monkeypatch, lambda: paid[0]())
+
+    run = go(scene.launch(REFUND_500))
+
+    assert (run.stop_reason, payments(run), mails(run)) == ("success", [50000], [50000])
+    assert (len(paid), waited) == (1, [real.timeout])
+
+
+def test_a_refund_that_is_cut_off_each_time_is_found_after_its_own_time(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, calls = TOOLS["issue_refund"], list[Callable[[], object]]()
+
+    def call(context: Context, **args: Any) -> Any:
+        calls.append(lambda: real.call(context, **args))
+        return cut_off()
+
+    monkeypatch.setitem(TOOLS, "issue_refund", replace(real, call=call))
+    wait_no_time(monkeypatch, lambda: [pays() for pays in calls])
+
+    run = go(scene.launch(REFUND_500))
+
+    assert (run.stop_reason, payments(run), len(calls)) == ("success", [50000], 3)
 
 
 def test_what_was_stopped_during_a_call_is_not_called_again(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    wait_no_time(monkeypatch)
     admin = scene.add("admin", Role.ADMIN)
 
     def press() -> None:
@@ -46,3 +185,41 @@ def test_what_was_cancelled_during_a_call_is_not_called_again(
     run = go(scene.launch(REFUND_500))
 
     assert (run.stop_reason, payments(run), len(keys)) == ("cancelled", [], 1)
+    age(monkeypatch, by=2 * ORPHANED)
+    sweep()
+    assert Effect.objects.get(run=run).state == EffectState.REFUSED
+
+
+def age(monkeypatch: pytest.MonkeyPatch, by: timedelta) -> None:
+    """Let runs have ended longer ago: what has ended cannot be changed."""
+    monkeypatch.setattr(sweeping, "ORPHANED", ORPHANED - by)
+
+
+def test_a_sweep_does_not_take_nothing_for_a_no_of_a_tool_that_is_once(
+    scene: Scene, once: FarSide, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wait_no_time(monkeypatch, partial(cancel, scene))
+    run = go(scene.launch(REFUND_500))
+    assert (run.stop_reason, letter_of(run).state) == ("cancelled", EffectState.INTENDED)
+    age(monkeypatch, by=2 * ORPHANED)
+
+    sweep()
+
+    assert letter_of(run).state == EffectState.UNKNOWN
+
+
+def test_a_sweep_asks_no_earlier_than_a_tool_may_take(
+    scene: Scene, once: FarSide, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = replace(TOOLS[NAME], touch=Touch.SAFE, timeout=300.0)
+    monkeypatch.setitem(TOOLS, NAME, slow)
+    once.on_call = partial(cancel, scene)
+    run = go(scene.launch(REFUND_500))
+    age(monkeypatch, by=2 * ORPHANED)
+
+    sweep()
+    assert letter_of(run).state == EffectState.INTENDED
+
+    age(monkeypatch, by=2 * ORPHANED + timedelta(seconds=slow.timeout))
+    sweep()
+    assert letter_of(run).state == EffectState.REFUSED
