@@ -12,7 +12,7 @@ from django.utils.decorators import sync_and_async_middleware
 
 OWN = ("publickey-credentials-get", "publickey-credentials-create")  # passkeys, of this origin
 REFUSED = (
-    *("accelerometer", "autoplay", "bluetooth", "camera", "display-capture", "encrypted-media"),
+    *("accelerometer", "autoplay", "camera", "display-capture", "encrypted-media"),
     *("geolocation", "gyroscope", "hid", "idle-detection", "local-fonts", "magnetometer"),
     *("microphone", "midi", "payment", "picture-in-picture", "screen-wake-lock", "serial", "usb"),
     *("window-management", "xr-spatial-tracking"),

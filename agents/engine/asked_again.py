@@ -7,6 +7,8 @@ Nor does one whose amount was no longer possible where the run paid what was.
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.db.models import Exists, OuterRef, QuerySet, Subquery, Value
 from django.db.models.functions import Concat, Left, StrIndex
 
@@ -19,7 +21,7 @@ _NUMBERED = Concat("step__key", Value("#"))  # 2/person#, 2/person#2#
 _LABEL = Left(_NUMBERED, StrIndex(_NUMBERED, Value("#")))
 
 
-def unsettled_approvals(found: QuerySet[Escalation]) -> QuerySet[Escalation]:
+def unsettled_approvals(found: QuerySet[Escalation]) -> QuerySet[Any]:
     """Return those of approvals not carried out that still need a look: one of each chain.
 
     With `later`, the newest request in its place, its state as `later_state`, and `earlier`, the

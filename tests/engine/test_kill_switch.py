@@ -129,7 +129,7 @@ def test_a_frozen_request_does_not_expire_and_gets_its_time_back(scene: Scene, a
 
 def test_what_was_overdue_before_the_press_expires(scene: Scene, admin: User) -> None:
     escalation = waiting(scene.launch())
-    age(escalation, HOUR)
+    age(escalation, 9 * HOUR)
 
     press(scene, admin)
     sweep()
@@ -141,7 +141,7 @@ def test_what_was_overdue_before_the_press_expires(scene: Scene, admin: User) ->
 def test_a_press_between_the_look_and_the_expiry_is_seen(scene: Scene, admin: User) -> None:
     escalation = waiting(scene.launch())
     press(scene, admin)
-    age(escalation, HOUR)
+    age(escalation, 9 * HOUR)
 
     assert expire(escalation.pk, at=timezone.now()) is False
 
