@@ -167,12 +167,12 @@ def still_concerns(kind: Kind, request: Escalation, *, at: datetime) -> bool:
 
 def still_matters(notification: Notification, *, at: datetime) -> bool:
     """Tell whether there is still something to do, or others have seen to it."""
-    request, kind = notification.escalation, Kind(notification.kind)
+    request, kind = notification.escalation, notification.kind
     if request is not None and kind in WHILE_OPEN:
-        return still_concerns(kind, request, at=at)
-    if request is not None and kind is Kind.NOT_CARRIED_OUT:
+        return still_concerns(Kind(kind), request, at=at)
+    if request is not None and kind == Kind.NOT_CARRIED_OUT:
         return is_unsettled(request)
-    if kind is not Kind.ATTENTION:
+    if kind != Kind.ATTENTION:
         return True
     ours = {"run": notification.run_id}
     if notification.detail == UNKNOWN:

@@ -52,7 +52,7 @@ SHARING = (
     Mutant(
         "what was seen to meanwhile is told",
         OUTBOX,
-        "if not why and row.notification.kind == Kind.ATTENTION:",
+        "if not why and not still_matters(row.notification, at=at):",
         "if False:",
         f"{TOLD} -k needs_somebody",
     ),

@@ -86,6 +86,7 @@ def test_a_page_reads_no_more_of_a_year_of_runs(monkeypatch: pytest.MonkeyPatch)
         (log, "PAGE"),
         (log, "RUNS"),
         (log, "FEW"),
+        (log, "COUNTED"),
         (figures, "NEWEST"),
     ):
         monkeypatch.setattr(module, name, 4)

@@ -98,7 +98,7 @@ def test_a_refusal_tells_times_of_the_viewer_too(scene: Scene, refusal: str, say
         operations.decide(escalation_id=pk, by=scene.rita, approve=False, comment="no", at=at)
     elif refusal == "snooze":
         place = reverse("snooze", args=[pk])
-        form, named = {"minutes": "240"}, escalation.expires_at
+        form, named = {"minutes": "1440"}, escalation.expires_at
     else:
         operations.kill(workspace=scene.workspace, by=ada, reason="A test of times", at=at)
     if refusal == "switch again":
