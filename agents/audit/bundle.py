@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Iterator
 from datetime import datetime
+from operator import attrgetter
 from typing import TypeVar
 from uuid import UUID
 
@@ -31,7 +32,9 @@ CHUNK, HEADS = 500, 10  # rows in memory at once
 T = TypeVar("T", bound=Model)
 
 
-def lines(workspaces: QuerySet[Workspace], *, at: datetime, step: Step = no_step) -> Iterator[str]:
+def lines(
+    workspaces: Collection[Workspace], *, at: datetime, step: Step = no_step
+) -> Iterator[str]:
     """Yield the record of `workspaces` line by line; call `step` with the number of chains done.
 
     Later additions to the record are left out. A few runs are in memory at a time.
@@ -57,11 +60,11 @@ def _with_newlines(documents: Iterator[Json]) -> Iterator[str]:
     yield canonical({"end": {"lines": count, "sha256": digest.hexdigest()}}) + "\n"
 
 
-def _documents(workspaces: QuerySet[Workspace], at: datetime, step: Step) -> Iterator[Json]:
+def _documents(workspaces: Collection[Workspace], at: datetime, step: Step) -> Iterator[Json]:
     # Heads before chains: a newer head would seal events that the copy does not have.
     newest = Head.objects.aggregate(newest=Max("number"))["newest"] or 0
     upto = Event.objects.aggregate(newest=Max("pk"))["newest"] or 0
-    whose = {str(pk): slug for pk, slug in workspaces.order_by("pk").values_list("pk", "slug")}
+    whose = {str(one.pk): one.slug for one in sorted(workspaces, key=attrgetter("pk"))}
     yield {"bundle": FORMAT, "at": spell_time(at), "workspaces": whose}
     for head in _in_pages(Head.objects.filter(number__lte=newest), "number", HEADS):
         yield {"head": _visible_head(head.plain(), whose)}

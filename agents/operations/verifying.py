@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -41,13 +41,13 @@ class Ended(Exception):
 
 
 def ask_verification(
-    *, by: User, workspaces: QuerySet[Workspace], is_full: bool = False, at: datetime
+    *, by: User, workspaces: Iterable[Workspace], is_full: bool = False, at: datetime
 ) -> None:
     """Request a verification of these workspaces, unless the same person waits for one.
 
     It continues from the last one unless `is_full`, or if the last full one is long ago.
     """
-    keys = sorted(workspaces.values_list("pk", flat=True))
+    keys = sorted(one.pk for one in workspaces)
     total = len(keys) + Run.objects.filter(workspace__in=keys).count()
     with suppress(IntegrityError), transaction.atomic():
         Verification.objects.create(

@@ -213,15 +213,15 @@ def workspace_to_stop(user: User, pk: str) -> Workspace:
     return part.workspace
 
 
-def workspaces_to_audit(user: User, what: str = "the audit log") -> QuerySet[Workspace]:
-    """Return the workspaces whose record a person may read. Raises PermissionDenied.
+def workspaces_to_audit(user: User, what: str = "the audit log") -> list[Workspace]:
+    """Return the workspaces whose record a person may read, by key. Raises PermissionDenied.
 
     `what` names what they wanted to read, for the message.
     """
-    mine = [part.workspace_id for part in parts_of(user) if part.role in AUDITS]
+    mine = [part.workspace for part in parts_of(user) if part.role in AUDITS]
     if not mine:
         raise PermissionDenied(f"Only auditors and admins can open {what}.")
-    return Workspace.objects.filter(pk__in=mine)
+    return sorted(mine, key=lambda workspace: workspace.pk)
 
 
 def workspaces_to_notify(user: User) -> list[Workspace]:

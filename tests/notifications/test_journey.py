@@ -312,6 +312,7 @@ def test_what_needs_somebody_comes_with_its_reason_and_only_while_it_does(
     lost, settled = (go(scene.launch(goal)) for goal in (REFUND_500, REFUND_500))
     by_mail(settings, mail)
     asked_of, answered = lost.escalations.get(), settled.escalations.get()
+    fan_out.share_out(at=timezone.now())  # answered between the two
     no: dict[str, Any] = {"approve": False, "comment": "not in the log", "at": at}
     operations.decide(escalation_id=answered.pk, by=scene.rita, **no)
     tell()

@@ -217,7 +217,7 @@ def test_the_page_takes_as_many_queries_however_often_was_published(
     client = client_of(ada)
     page(client)  # the first request of a minute moves the session's end
 
-    with django_assert_num_queries(8):
+    with django_assert_num_queries(7):
         page(client)
 
 

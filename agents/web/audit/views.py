@@ -87,7 +87,8 @@ def _check_state(
 def export(request: HttpRequest) -> StreamingHttpResponse:
     """Export the filtered log as CSV; the file says where it was cut, the log that it was taken."""
     wanted = log.read_filter(request.POST)
-    workspace = access.choose_workspace(_workspaces(request), wanted.given.get("workspace", ""))
+    workspaces = access.workspaces_to_audit(access.person(request))
+    workspace = access.choose_workspace(workspaces, wanted.given.get("workspace", ""))
     at = timezone.now()
     found = log.find_events(workspace, wanted)
     keys = list(found.events.values_list("pk", flat=True)[: exports.EXPORTED + 1])
@@ -118,7 +119,7 @@ def bundle(request: HttpRequest) -> StreamingHttpResponse:
 
 
 def _page(request: HttpRequest) -> HttpResponse:
-    workspaces = _workspaces(request)
+    workspaces = access.workspaces_to_audit(access.person(request))
     wanted = log.read_filter(request.GET)
     workspace = access.choose_workspace(workspaces, wanted.given.get("workspace", ""))
     found = log.find_events(workspace, wanted)
@@ -140,8 +141,3 @@ def _page(request: HttpRequest) -> HttpResponse:
         **_check_state(request, state, workspaces),
     }
     return render(request, "audit/page.html", shown)
-
-
-def _workspaces(request: HttpRequest) -> list[Workspace]:
-    found = access.workspaces_to_audit(access.person(request))
-    return sorted(found, key=lambda workspace: workspace.pk)

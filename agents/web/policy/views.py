@@ -15,8 +15,7 @@ from agents.web.policy import versions
 @page
 def policy(request: HttpRequest) -> HttpResponse:
     """Show the published or the requested version; publishing is a command."""
-    found = access.workspaces_to_audit(access.person(request), "the policy")
-    workspaces = sorted(found.select_related("policy"), key=lambda workspace: workspace.pk)
+    workspaces = access.workspaces_to_audit(access.person(request), "the policy")
     workspace = access.choose_workspace(workspaces, request.GET.get("workspace", ""))
     version = _version(workspace, request.GET.get("version", ""))
     shown = {
