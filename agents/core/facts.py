@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, TypeVar
 
 from agents.core.redact import masks_in
 from agents.core.requests import Json
 from agents.core.statements import LEDGER, NO_MONEY
+
+T = TypeVar("T")
 
 
 class Border(Protocol):
@@ -40,6 +42,23 @@ class Open:
         return masks_in(value)
 
 
+class ReadOnce:
+    """What was read from the same arguments or limits: each rule of a review asks for it."""
+
+    def __init__(self) -> None:
+        self._read: list[tuple[object, Any]] = []
+
+    def get(self, source: object, read: Callable[[], T]) -> T:
+        """Return what `read` made of this very object the first time. Raises what it raises."""
+        for known, found in self._read:
+            if known is source:
+                kept: T = found
+                return kept
+        made = read()
+        self._read.append((source, made))
+        return made
+
+
 @dataclass(frozen=True)
 class DeskFacts:
     """What a rule of a declared desk may look at; types are those of `agents.sdk`."""
@@ -49,6 +68,7 @@ class DeskFacts:
     done: tuple[str, ...]  # what the run has done, in its tools' sentences
     stored: Json  # all of it, as stored with the ruling
     record: Mapping[str, str] = field(default_factory=dict)  # sentences on its findings, by name
+    once: ReadOnce = field(default_factory=ReadOnce, compare=False)
 
 
 @dataclass(frozen=True)

@@ -54,22 +54,31 @@ def _on_names(rule: Rule) -> Rule:
 
 def _rule(desk: Desk, rule: DeskRule) -> Rule:
     def check(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
-        if action.get("name") != rule.tool.name:
+        tool = desk.tools.get(str(action.get("name")))
+        if tool is None or not rule.concerns(tool):
             return None
-        known, own = _desk_facts(facts), limits_of(desk, limits)
+        known = _desk_facts(facts)
         if failed := known.stored.get("failed"):
             return Ruling(RulingKind.BLOCK, "facts_failed", f"{failed}, so nothing may run.", 100)
-        border, called = facts.border, facts.border.resolve(known.stored.get("names"))
+        names = known.stored.get("names")
         return rule.ruling(
-            border.resolve(action["args"]),
+            tool,
+            _args(tool, action, facts),
             facts=known.own,
-            limits=own,
+            limits=known.once.get(limits, lambda: limits_of(desk, limits)),
             case=known.case,
-            called=called,
+            called=known.once.get(names, lambda: facts.border.resolve(names)),
         )
 
     check.__doc__ = rule.check.__doc__
     return check
+
+
+def _args(tool: DeskTool, action: Action, facts: Facts) -> Any:
+    """Return the arguments of a call typed, with the values behind names. Raises BadArguments."""
+    given = action["args"]
+    read = _desk_facts(facts).once.get
+    return read(given, lambda: tool.arguments.read(facts.border.resolve(given)))
 
 
 def limits_of(desk: Desk, limits: Limits) -> Any:
@@ -93,10 +102,9 @@ def _check_binding(desk: Desk, action: Action, facts: Facts, limits: Limits) -> 
     if tool is None:
         sentence = f"{name} is not a tool of this desk."
         return Ruling(RulingKind.BLOCK, "other_desk", sentence, risk=95, observed=name)
-    given = facts.border.resolve(action["args"])
-    named = action["args"].get(tool.subject)
-    if given.get(tool.subject) == subject:
-        return READS if tool.touch is Touch.READ else _measure(tool, given)
+    args, named = _args(tool, action, facts), action["args"].get(tool.subject)
+    if getattr(args, tool.subject) == subject:
+        return READS if tool.touch is Touch.READ else _measure(tool, action["args"], args)
     return Ruling(
         RulingKind.BLOCK,
         "subject_mismatch",
@@ -110,9 +118,9 @@ def _check_binding(desk: Desk, action: Action, facts: Facts, limits: Limits) -> 
 READS = Ruling(RulingKind.APPROVE, "reading", "It only reads, about what the run is about.", 5)
 
 
-def _measure(tool: DeskTool, given: Json) -> Ruling | None:
+def _measure(tool: DeskTool, given: Json, args: Any) -> Ruling | None:
     """Block what no row of the ledger could hold."""
-    money = tool.amount_of(given)
+    money = tool.amount_of(args)
     if money is not None and money.minor < 1:
         return Ruling(RulingKind.BLOCK, "no_amount", f"{money} is no amount to move.", risk=60)
     if len(tool.resource_of(given)) > LONGEST:
@@ -142,7 +150,7 @@ def _answer(desk: Desk, action: Action, facts: Facts, limits: Limits) -> Ruling 
 def _cap(desk: Desk, action: Action, facts: Facts, limits: Limits) -> Ruling | None:
     """What goes out without a person has a cap a day, of one launcher and of the workspace."""
     tool = desk.tools.get(str(action.get("name")))
-    money = tool.amount_of(facts.border.resolve(action["args"])) if tool else None
+    money = tool.amount_of(_args(tool, action, facts)) if tool else None
     by_currency = limits.caps_of(desk.name)
     if money is None or not by_currency:
         return None

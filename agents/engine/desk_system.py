@@ -15,7 +15,7 @@ from uuid import UUID
 from django.db import DEFAULT_DB_ALIAS, connections
 
 from agents.core.actions import Action
-from agents.core.facts import DeskFacts, Facts
+from agents.core.facts import DeskFacts, Facts, ReadOnce
 from agents.core.limits import Limits
 from agents.core.requests import Json
 from agents.core.states import EffectState
@@ -130,7 +130,7 @@ class DeclaredSystem:
         if tool is None:
             return Terms(run.subject_key)
         real = RunBorder(run).resolve(given)
-        money = tool.amount_of(real)
+        money = tool.amount_of(tool.arguments.read(real)) if tool.amount else None
         about = str(real[tool.subject]), tool.resource_of(given)
         return Terms(*about, *((money.minor, money.currency) if money else ()))
 
@@ -230,10 +230,11 @@ def gather_facts(
         args = tool.arguments.read(real) if tool else None
     except BadArguments as error:
         return Facts(unfit=_unfit(error, border), desk=DeskFacts(None, case, (), {}))
-    failed = ""
+    failed, once = "", ReadOnce()
+    once.get(given, lambda: args)
     called = names_of(desk, tool, real, run.book_id) if tool else {}
     ledger = DeskLedger(desk, run, at, name, given, args, steps, ahead, called, border)
-    money = tool.amount_of(real) if tool else None
+    money = tool.amount_of(args) if tool else None
     own = written = None
     try:
         with of_company(f"{desk.title} could not gather its facts"):
@@ -249,7 +250,8 @@ def gather_facts(
     )
     try:
         with of_company("It could not be gathered"):
-            known = {"args": args, "facts": own, "limits": limits_of(desk, limits), "case": case}
+            typed = once.get(limits, lambda: limits_of(desk, limits))
+            known = {"args": args, "facts": own, "limits": typed, "case": case}
             shown = [] if failed else desk.evidence_of(**known)
     except DeskFailed as error:
         shown = write_evidence([Fact("Evidence", str(error))])
@@ -276,7 +278,7 @@ def gather_facts(
     }
     named = {**border.name(kept), "case": kept["case"]}
     record = sentences_on_record(steps, TOOLS, border=border)
-    known_to_desk = DeskFacts(own, case, told, named, record)
+    known_to_desk = DeskFacts(own, case, told, named, record, once)
     return Facts(called_before=called_before, desk=known_to_desk)
 
 

@@ -187,20 +187,30 @@ class Desk:
 
         return declare
 
-    def rule(self, tool: Callable[..., Any], *, title: str = "") -> Callable[[F], F]:
-        """Declare a rule of a tool; it takes what it names of args, facts, limits and case.
+    def rule(
+        self, *tools: Callable[..., Any], every: Touch | None = None, title: str = ""
+    ) -> Callable[[F], F]:
+        """Declare a rule of tools; it takes what it names of args, facts, limits and case.
 
-        Pages call it `title`, or its name in words, and explain it by its docstring.
+        With `every` it concerns each tool of the desk that touches at least as much: with
+        Touch.SAFE each that writes, with Touch.READ each. Pages call it `title`, or its name in
+        words, and explain it by its docstring. Raises TypeError.
         """
-        called = getattr(tool, "__name__", repr(tool))
-        known = self.tools.get(called)
-        if known is None or known.function is not tool:  # such a rule would never be called
-            raise TypeError(f"{called} is no tool of this desk: say @desk.rule(your_tool)")
+        called = tuple(getattr(tool, "__name__", repr(tool)) for tool in tools)
+        for name, tool in zip(called, tools, strict=True):
+            known = self.tools.get(name)
+            if known is None or known.function is not tool:  # such a rule would never be called
+                raise TypeError(f"{name} is no tool of this desk: say @desk.rule(your_tool)")
+        if not tools and every is None:
+            raise TypeError("a rule concerns no tool: say @desk.rule(your_tool)")
+        kinds = tuple(Touch)  # from what changes nothing to what changes it each time
+        touches = kinds[kinds.index(every) :] if every else ()
 
         def declare(check: F) -> F:
             check_rule_name(check.__name__)
             name = f"{self.name}.{check.__name__}"
-            enter(self.rules, name, DeskRule(name, known, check, check_takes(check), title))
+            own = DeskRule(name, called, touches, check, check_takes(check), title)
+            enter(self.rules, name, own)
             return check
 
         return declare
@@ -260,10 +270,11 @@ class Desk:
         self, line: Says, *, case: Case, facts: Any = None, limits: Any = None
     ) -> list[Ruling]:
         """Return the rulings on a scenario's call, for a company's own tests."""
-        given = line.reply(case.today)["args"]
+        tool = self.tools[line.tool]
+        args = tool.arguments.read(line.reply(case.today)["args"])
         known: dict[str, Any] = {"facts": facts, "limits": limits, "case": case}
-        rules = [rule for rule in self.rules.values() if rule.tool.name == line.tool]
-        return [said for rule in rules if (said := rule.ruling(given, **known))]
+        rules = [rule for rule in self.rules.values() if rule.concerns(tool)]
+        return [said for rule in rules if (said := rule.ruling(tool, args, **known))]
 
 
 def check_outside(function: Callable[..., Any], place: str) -> None:

@@ -89,9 +89,9 @@ class DeskTool:
             if self.reserve:
                 self.reserve(call, **args)
 
-    def amount_of(self, given: Json) -> Money | None:
-        """Return the money that a call moves, or None. Raises BadArguments."""
-        money = getattr(self.arguments.read(given), self.amount) if self.amount else None
+    def amount_of(self, args: Any) -> Money | None:
+        """Return the money that a call with these typed arguments moves, or None."""
+        money = getattr(args, self.amount) if self.amount else None
         return money if isinstance(money, Money) else None
 
     def resource_of(self, given: Json) -> str:
@@ -117,24 +117,35 @@ class DeskTool:
 
 @dataclass(frozen=True)
 class DeskRule:
-    """A check of one tool's calls; it gets the parameters that it names."""
+    """A check of the calls of one or more tools; it gets the parameters that it names."""
 
     name: str  # access.short
-    tool: DeskTool
+    tools: tuple[str, ...]
+    touches: tuple[Touch, ...]  # each tool of these kinds, too
     check: Callable[..., Ruling | None]
     takes: tuple[str, ...]
     title: str = ""  # on pages; "": its name in words
 
+    def concerns(self, tool: DeskTool) -> bool:
+        """Tell whether a tool's calls are put to it."""
+        return tool.name in self.tools or tool.touch in self.touches
+
     def ruling(
-        self, given: Json, *, facts: Any, limits: Any, case: Case, called: Called | None = None
+        self,
+        tool: DeskTool,
+        args: Any,
+        *,
+        facts: Any,
+        limits: Any,
+        case: Case,
+        called: Called | None = None,
     ) -> Ruling | None:
-        """Call the rule, and fill its sentences. Raises the rule's errors."""
-        args = self.tool.arguments.read(given)
+        """Put a call with typed arguments to it, and fill its sentences. Raises its errors."""
         known = {"args": args, "facts": facts, "limits": limits, "case": case}
         said = self.check(**{name: known[name] for name in self.takes})
         if said is None:
             return None
         if not isinstance(said, Ruling):
             raise TypeError(f"{self.name} returned {said!r}, which is no ruling")
-        values = self.tool.words_of(args, case.label, called or {})
+        values = tool.words_of(args, case.label, called or {})
         return replace(said, sentence=fill(said.sentence, values), flip=fill(said.flip, values))

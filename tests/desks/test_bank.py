@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from io import StringIO
 from typing import Any
+from unittest import mock
 
 import pytest
 from django.core.management import call_command
@@ -13,12 +14,16 @@ from django.utils import timezone
 
 from agents import llm, operations
 from agents.core.facts import DeskFacts, Facts
+from agents.core.requests import Json
 from agents.core.states import RunState
 from agents.desks.refunds.profiles import STRICT
+from agents.engine import perform
 from agents.llm.backend import backend
 from agents.llm.call import request_for
 from agents.models import Escalation, Run
 from agents.policies import RULES
+from agents.sdk import serialization
+from agents.sdk.arguments import Arguments
 from agents.sdk.desk import DESKS
 from agents.sdk.rule_case import Case
 from agents.web.approvals.provenance import sources
@@ -55,6 +60,29 @@ def reasons_of(run: Run) -> list[str]:
     held = Escalation.objects.get(run=run, state="open")
     wanting = held.review["escalating"]
     return [one["reason"] for one in held.review["rulings"] if one["rule"] in wanting]
+
+
+def test_rules_read_arguments_and_limits_that_were_read_for_the_facts(scene: Scene) -> None:
+    during: dict[str, int] = {}
+    rulings, args, limits = perform.review, Arguments.read, serialization.read_stored
+    with (
+        mock.patch.object(Arguments, "read", autospec=True, side_effect=args) as of_args,
+        mock.patch.object(serialization, "read_stored", side_effect=limits) as of_limits,
+        mock.patch.object(perform, "review") as review,
+    ):
+
+        def count(action: Json, *known: Any, **options: Any) -> Any:
+            before = of_args.call_count + of_limits.call_count
+            ruled = rulings(action, *known, **options)
+            during[str(action.get("name"))] = of_args.call_count + of_limits.call_count - before
+            return ruled
+
+        review.side_effect = count
+        run = launch(scene, PAID_AT_ONCE)
+        go(run)
+
+    assert postings(run)
+    assert during == {"read_invoice": 0, "transfer_money": 0, "None": 0}
 
 
 def test_a_model_is_told_of_its_own_desk_and_of_no_refund(

@@ -89,8 +89,10 @@ def test_a_rule_is_handed_what_it_names_and_its_sentence_is_filled() -> None:
 
     given = {"payee": "noor", "amount": {"amount": "1200.00", "currency": "EUR"}}
     given |= {"due": "2026-12-01", "note": "{subject} {amount} {0.__class__}"}
+    tool = desk.tools["pay"]
+    args = tool.arguments.read(given)
     rulings = {
-        name: rule.ruling(given, facts=PayFacts(False), limits=PayLimits(), case=CASE)
+        name: rule.ruling(tool, args, facts=PayFacts(False), limits=PayLimits(), case=CASE)
         for name, rule in desk.rules.items()
     }
 
@@ -104,6 +106,39 @@ def test_a_rule_is_handed_what_it_names_and_its_sentence_is_filled() -> None:
     )
     # A value that looks like a placeholder is text: values are filled in once.
     assert unknown.sentence == "noor is not known; note: {subject} {amount} {0.__class__}."
+
+
+def test_a_rule_concerns_the_tools_that_it_names_or_all_that_touch_as_much() -> None:
+    desk = a_desk()
+    declare(desk)
+
+    @desk.tool(Touch.READ, title="Look", subject="payee")
+    def look(call: Any, *, payee: str) -> Json: ...
+
+    @desk.rule(pay, look)
+    def both() -> None: ...
+
+    @desk.rule(every=Touch.SAFE)
+    def writes() -> None: ...
+
+    @desk.rule(every=Touch.READ)
+    def every_call() -> None: ...
+
+    @desk.tool(Touch.ONCE, title="Ring", subject="payee", before="Ring.", after="Rung.")
+    def ring(call: Any, *, payee: str) -> Json: ...
+
+    concerned = {
+        name: [tool.name for tool in desk.tools.values() if rule.concerns(tool)]
+        for name, rule in desk.rules.items()
+    }
+
+    assert concerned == {
+        "pay.both": ["pay", "look"],
+        "pay.writes": ["pay", "ring"],
+        "pay.every_call": ["pay", "look", "ring"],
+    }
+    with pytest.raises(TypeError, match="a rule concerns no tool"):
+        desk.rule()
 
 
 def test_a_tool_is_called_with_its_types_and_says_what_it_does() -> None:
