@@ -21,19 +21,23 @@ _WORDS = {CARDS: "CARDNO", EMAILS: "EMAIL", IBANS: "IBAN"}
 _KIND = "|".join(_WORDS.values())
 _LETTERS = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"  # Crockford's: none is easily taken for another
 _LENGTH = 10  # letters, of 5 bits each
-_BEGIN = r"(?:(?<![0-9A-Za-z])|(?<=\\[nrt]))"  # also behind an escape in a text of JSON
+# Also behind an escape in a text of JSON, whose last letter is none of the text.
+_BEGIN = r"(?:(?<![0-9A-Za-z])|(?<=\\[bfnrt])|(?<=\\u[0-9A-Fa-f]{4}))"
 NAME = re.compile(rf"{_BEGIN}(?:{_KIND})-[{_LETTERS}]{{{_LENGTH}}}(?![0-9A-Za-z])")
-# What only looks like one: with a letter that none has, of another case, with another dash, or with
-# some letters too many or too few. A word in small letters, such as email-newsletter, does not.
+# What only looks like one: with a letter that none has, of another case, with another dash, with
+# some letters too many or too few, or grown together with another word. A word in small letters,
+# such as email-newsletter, does not.
 _ALIKE = re.compile(
-    rf"(?<![0-9A-Za-z])(?:(?:{_KIND})-[0-9A-Z]{{{_LENGTH}}}"
+    rf"(?:{_KIND})-[{_LETTERS}]{{{_LENGTH}}}"
+    rf"|{_BEGIN}(?:(?:{_KIND})-[0-9A-Z]{{{_LENGTH}}}"
     rf"|(?i:e-?mail|{_KIND})[-_\u2010-\u2015\u2212]"
     r"(?=[A-Za-z]*[0-9])(?=[0-9]*[A-Za-z])[0-9A-Za-z]{8,12})(?![0-9A-Za-z])"
 )
 _SUSPECT = re.compile(r"[-_\[\u2010-\u2015\u2212]")  # in each mask and in all that is alike
 _BETWEEN = r"(?:[\W_]|\\u[0-9a-f]{4})"  # a mark, or one escaped in a text of JSON
 _NEARLY = re.compile(  # a name as a model may spell it, with what it puts around it
-    rf"(?P<open>\[\s?|(?<=\")[<({{`])?(?:\b(?:e-?mail|{_KIND}){_BETWEEN}{{1,3}}|(?<![0-9A-Za-z]))"
+    rf"(?P<open>\[\s?|(?<=\")[<({{`])?{_BEGIN}"
+    rf"(?:(?:e-?mail|{_KIND}){_BETWEEN}{{1,3}}|(?<!email.)(?<!e-mail.)(?<!iban.)(?<!cardno.))"
     rf"(?P<one>[{_LETTERS}]{{5}}){_BETWEEN}?(?P<two>[{_LETTERS}]{{5}})(?![0-9A-Za-z])"
     rf"(?:@[\w.-]{{1,100}})?(?P<beside> \([\w.-]{{1,100}}\))?(?P<close>\s?\]|[>)}}`](?=\\?\"))?",
     re.I,
@@ -125,10 +129,13 @@ class Pseudonyms:
 
     def unknown_in(self, value: Json) -> Iterator[tuple[str, str]]:
         """Yield masks, foreign names and what looks like a name, after the field each stands in."""
+        codes = [name[-_LENGTH:] for name in self.values]
         for place, text in texts_in(value):
+            hidden = self.hide(text)
+            bare = hidden.upper()  # an own code that is left stands in no name
+            yield from ((place, code) for code in codes if code in bare)
             if not _SUSPECT.search(text):
                 continue
-            hidden = self.hide(text)
             yield from masks_in({place: hidden})
             yield from ((place, found) for found in _ALIKE.findall(hidden))
 

@@ -187,6 +187,30 @@ def test_a_name_nearly_spelled_by_a_model_is_mended(around: str, change: str) ->
     assert json.loads(of.heal(reply)) == {"to": own}
 
 
+@pytest.mark.parametrize("before", ["\n", "\t", "\\n", "–", "ß", "_", "/", "Cc: ", "\\u003c"])
+@pytest.mark.parametrize("is_ascii", [True, False])
+def test_a_name_is_read_whatever_stands_before_it(before: str, is_ascii: bool) -> None:
+    of = names(("emails", "anna@example.com"))
+    own = next(iter(of.values))
+    reply = json.dumps({"body": f"To:{before}{own} and\n{own.lower()}"}, ensure_ascii=is_ascii)
+
+    read = of.resolve(json.loads(of.heal(reply)))
+
+    assert read == {"body": f"To:{before}anna@example.com and\nanna@example.com"}
+
+
+@pytest.mark.parametrize("glued", ["{0}{0}", "{0}ABC", "{0}abc", "x{0}", "x{1}", "{1}{1}"])
+def test_an_own_name_grown_together_with_something_is_told(glued: str) -> None:
+    of = names(("emails", "anna@example.com"))
+    own = next(iter(of.values))
+    args = {"to": glued.format(own, own[-10:].lower())}
+
+    read = json.loads(of.heal(json.dumps(args)))
+
+    assert read == of.resolve(read) == args
+    assert {place for place, _ in of.unknown_in(read)} == {"to"}
+
+
 def test_what_is_near_to_no_name_stays_as_it_is() -> None:
     of = names(("emails", "anna@example.com"))
     reply = json.dumps({"answer": "Order 12345-67890 [see ABCDE-FGHJK] (7Q2MK3XW9T)", "n": [1, 2]})
@@ -202,6 +226,8 @@ def test_what_is_near_to_no_name_stays_as_it_is() -> None:
         ({"to": "EMAIL–7Q2MK3XW9T"}, "to"),
         ({"to": "EMAIL-7Q2MK3XW9"}, "to"),
         ({"to": "IBAN-0000000000"}, "to"),
+        ({"to": "Hi\\nEMAIL-7Q2MK3XW9T"}, "to"),
+        ({"to": "EMAIL-7Q2MK3XW9TABC"}, "to"),
         ({"to": "IBAN-ABCDEFGHIL"}, "to"),
         ({"to": ["fine", {"cc": "x EMAIL-7Q2MK3XW9T x"}]}, "to"),
         ({"counts": {"EMAIL-7Q2MK3XW9T": 1}}, "counts"),

@@ -80,7 +80,7 @@ def nowhere() -> None:
 
 def test_what_a_model_names_is_delivered_as_the_goal_had_it(scene: Scene, post: Post) -> None:
     a, b, account = (name(scene, value) for value in (ANNA, BEN, IBAN))
-    write = calls("send_message", to=[a, b], body=f"Hello {a}")
+    write = calls("send_message", to=[a, b], body=f"Hello\n{a}")
     pay = calls("pay", iban=account, amount=EUROS)
 
     with model(calls("find_person", email=a), write, pay) as asked:
@@ -89,7 +89,7 @@ def test_what_a_model_names_is_delivered_as_the_goal_had_it(scene: Scene, post: 
     assert run.state == RunState.DONE
     assert post.calls == [
         ("find_person", {"email": ANNA}),
-        ("send_message", {"to": [ANNA, BEN], "body": f"Hello {ANNA}"}),
+        ("send_message", {"to": [ANNA, BEN], "body": f"Hello\n{ANNA}"}),
         ("pay", {"iban": IBAN, "amount": Money(500, "EUR")}),
     ]
     assert [value for value in VALUES if value in json.dumps(asked)] == []
