@@ -33,8 +33,10 @@ def values_of_calls(
     for call in calls:
         names, run = known[call.run_id], of_key[call.run_id]
         give_pseudonyms(call.run, names or Pseudonyms(naming(run.workspace_id)))
-        args = call.action.get("args") if isinstance(call, Escalation) else call.args
-        rows[call] = {} if run.is_emptied else _column(run, names, args)
+        needed = (
+            [call.action.get("args"), call.patch] if isinstance(call, Escalation) else call.args
+        )
+        rows[call] = {} if run.is_emptied else _column(run, names, needed)
     return rows
 
 
@@ -55,9 +57,9 @@ def _read(run: Run, rows: Collection[MaskedValue]) -> Pseudonyms | None:
     return Pseudonyms(naming(run.workspace_id), known)
 
 
-def _column(run: Run, names: Pseudonyms | None, args: Json) -> Row:
+def _column(run: Run, names: Pseudonyms | None, needed: Json) -> Row:
     try:
-        wanted = sorted(set(names_in(args))) if NAME in run.limits.redaction.values() else []
+        wanted = sorted(set(names_in(needed))) if NAME in run.limits.redaction.values() else []
     except BadPolicy:
         wanted = []
     if not wanted:

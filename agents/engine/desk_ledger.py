@@ -174,7 +174,8 @@ class DeskLedger:
             if name == known.amount and isinstance(value, Money):
                 calls = calls.filter(amount_minor=value.minor, currency=value.currency)
             else:  # also as it was kept before its kind got names, or while the policy kept it
-                given = [value, *([self.border.name(value)] if isinstance(value, str) else [])]
+                has_texts = isinstance(value, str | list)
+                given = [value, *([self.border.name(value)] if has_texts else [])]
                 either = (Q(**{f"args__{name}": one}) for one in given)
                 calls = calls.filter(reduce(or_, either))
         return calls

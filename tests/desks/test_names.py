@@ -147,6 +147,23 @@ def test_two_spellings_are_one_payee_and_two_letters_are_two(scene: Scene, post:
     assert [one["iban"] for one in post.called("pay")] == [IBAN, OTHER_IBAN]
 
 
+def test_calls_with_the_same_list_of_addresses_are_counted(scene: Scene, post: Post) -> None:
+    counted = []
+
+    def gather(box: str, asked: Any) -> Any:
+        if asked.tool == "send_message":
+            counted.append(asked.count("send_message", days=1, to=asked.args.to))
+        return known(box, asked)
+
+    known, post.desk.gather = post.desk.gather, gather
+    for first in (ANNA, ANNA.upper(), CARLA):
+        with model(calls("send_message", to=[first, BEN], body="Hi")):
+            assert launch(scene, f"Write to {first} and {BEN}.").state == RunState.DONE
+
+    assert list(dict.fromkeys(counted)) == [0, 1]
+    assert counted[-1] == 0
+
+
 def test_an_approval_of_a_shown_address_is_asked_for_once(scene: Scene, post: Post) -> None:
     carla = name(scene, CARLA)
     with model(calls("read_mails"), calls("send_message", to=[carla], body="Hello")):
@@ -288,6 +305,20 @@ def test_what_was_put_in_a_runs_place_is_found_and_stops_the_call(scene: Scene, 
     assert len(post.called("pay")) == paid
     for run in held.values():
         assert [f for f in found if str(run.pk) in f and "values of its names" in f]
+
+
+def test_a_value_that_a_person_typed_and_that_is_gone_is_found(scene: Scene, post: Post) -> None:
+    with model(calls("read_mails"), calls("pay", iban=name(scene, OTHER_IBAN), amount=EUROS)):
+        run = launch(scene, "Pay EUR 5 as the newest mail says.")
+    decide_request(held_by(run), scene.rita, patch={"iban": IBAN}, comment="the right one")
+    assert reasons() == []
+
+    MaskedValue.objects.filter(run=run, name=name(scene, IBAN)).delete()
+
+    assert [f for f in reasons() if str(run.pk) in f and "values of its names" in f]
+    with model():
+        go(run)
+    assert post.called("pay") == []
 
 
 def test_without_the_key_a_run_waits_a_decision_is_refused_and_pages_show_names(
