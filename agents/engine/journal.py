@@ -36,6 +36,7 @@ from agents.engine.desk_lookup import LookedUp
 from agents.engine.drive import WaitsForPerson
 from agents.models import Escalation, Run, Step
 from agents.models.event import Entry
+from agents.models.masked_value import give_pseudonyms, taken_by
 
 T = TypeVar("T")
 
@@ -211,6 +212,8 @@ class Journal:
         if writes:
             with transaction.atomic():
                 run = Run.objects.select_for_update().get(pk=self.run.pk)
+                if names := taken_by(self.run):  # which the outcomes quote
+                    give_pseudonyms(run, names)
                 with Commit(run, at=timezone.now()) as commit:
                     for write in writes:
                         write(commit)

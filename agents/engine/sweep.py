@@ -170,9 +170,9 @@ def settle_orphan(effect: Effect) -> bool:
         return False
     except OutcomeUnknown:
         result, state = None, EffectState.UNKNOWN
-    outcome = CallOutcome(state, Reply(redact_for(effect.run, result)))
     with transaction.atomic():
         run = Run.objects.select_for_update().get(pk=effect.run_id)
+        outcome = CallOutcome(state, Reply(redact_for(run, result)))
         with Commit(run, at=timezone.now()) as commit:
             return settle(commit, effect.step, outcome, tool=tool)
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import io
 import json
 import logging
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypedDict
+from unittest import mock
 
 import pytest
 from django.db import connection
@@ -19,6 +21,7 @@ from agents.core.pseudonyms import NAME
 from agents.core.states import RunState
 from agents.models import Effect, Escalation, Head, MaskedValue, Role, Run
 from agents.sdk.values import Money
+from agents.tools import TOOLS
 from opsconsole.desks import Call, Desk, Subject, Touch
 from opsconsole.logs import OneLine
 from tests.audit.test_rows import reasons
@@ -40,7 +43,15 @@ from tests.desks.post import (
     model,
     name,
 )
-from tests.engine.scene import REFUND_1200, Scene, decide_request, go, set_scene
+from tests.engine.scene import (
+    REFUND_1200,
+    Scene,
+    decide_request,
+    go,
+    in_thread,
+    recover,
+    set_scene,
+)
 from tests.live.watching import cookie_of, watching
 from tests.privacy.searching import places_of
 from tests.web.serving import serve
@@ -411,6 +422,26 @@ def test_a_run_launched_again_takes_its_values_in_anew(scene: Scene, post: Post)
         assert go(again).state == RunState.DONE
 
     assert post.called("send_message") == [{"to": [ANNA], "body": "Hi"}]
+
+
+def test_what_a_call_brought_after_its_run_was_taken_over_can_be_used(
+    scene: Scene, post: Post
+) -> None:
+    send = TOOLS["send_message"]
+
+    def call(context: Any, **given: Any) -> Any:
+        in_thread(lambda: recover(run.pk))  # its worker is taken for dead during the call
+        return {**send.call(context, **given), "next": CARLA}
+
+    run = scene.launch(f"Write to {ANNA}, then to whoever is next.", desk="post", subject="box")
+    write = calls("send_message", to=[name(scene, ANNA)], body="Hi")
+    with mock.patch.dict(TOOLS, send_message=replace(send, call=call)), model(write):
+        assert go(run).state == RunState.QUEUED
+    with model(calls("find_person", email=name(scene, CARLA))):
+        assert go(run).state == RunState.DONE
+
+    assert len(post.called("send_message")) == 1
+    assert post.called("find_person") == [{"email": CARLA}]
 
 
 def test_no_line_of_the_log_holds_a_value(scene: Scene, post: Post) -> None:

@@ -21,7 +21,16 @@ from agents.core.states import EscalationState, RunState
 from agents.desks.refunds.models import Customer
 from agents.desks.refunds.profiles import REFERENCE, STRICT
 from agents.engine.sweep import settle_orphan
-from agents.models import Effect, Escalation, Event, PolicyVersion, Run, Step, Workspace
+from agents.models import (
+    Effect,
+    Escalation,
+    Event,
+    MaskedValue,
+    PolicyVersion,
+    Run,
+    Step,
+    Workspace,
+)
 from agents.models import SwitchStage as KillStage
 from agents.results import result
 from tests.engine.scene import REFUND_1200, Scene, decide_request, go
@@ -167,10 +176,14 @@ def test_what_is_found_by_a_key_is_masked(scene: Scene) -> None:
         state="intended", settled_at=None, intended_at=timezone.now() - timedelta(hours=1)
     )
 
+    kept = MaskedValue.objects.filter(run=run)
+    kept.delete()
+
     settle_orphan(Effect.objects.get(pk=sent.pk))
 
     again = Effect.objects.get(pk=sent.pk)
     assert again.result == sent.result
+    assert {one.name for one in kept.all()} == set(NAME.findall(json.dumps(again.result)))
 
 
 def test_a_policy_names_what_it_masks() -> None:
