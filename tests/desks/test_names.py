@@ -166,7 +166,8 @@ def test_calls_with_the_same_list_of_addresses_are_counted(scene: Scene, post: P
             counted.append(asked.count("send_message", days=1, to=asked.args.to))
         return known(box, asked)
 
-    known, post.desk.gather = post.desk.gather, gather
+    known: Any = post.desk.gather
+    post.desk.gather = gather
     for first in (ANNA, ANNA.upper(), CARLA):
         with model(calls("send_message", to=[first, BEN], body="Hi")):
             assert launch(scene, f"Write to {first} and {BEN}.").state == RunState.DONE
