@@ -7,6 +7,7 @@ from datetime import datetime
 from django.contrib.auth.models import User
 from django.db import transaction
 
+from agents.engine.redaction import redact_in
 from agents.models import DECIDES, Membership, Role, SavedView, Workspace
 from agents.operations.refusal import Refused, check_text, require_member
 
@@ -28,6 +29,9 @@ def save_view(
     check_text(name, most=MAX_NAME, what="name")
     if len(query) > MAX_QUERY:
         raise Refused("long_query", "This filter is too long to save.")
+    for part in Membership.objects.filter(user=by).select_related("workspace__policy"):
+        if redact_in(part.workspace, [name, query]) != [name, query]:
+            raise Refused("masked", "A view is kept as typed: leave out what the policy masks.")
     if workspace:
         require_member(workspace, by, *DECIDES)
     with transaction.atomic():

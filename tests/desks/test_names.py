@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypedDict
 from unittest import mock
+from urllib.parse import urlencode
 
 import pytest
 from django.db import connection
@@ -19,7 +20,7 @@ from django.utils import timezone
 from agents import operations
 from agents.core.pseudonyms import NAME
 from agents.core.states import RunState
-from agents.models import Effect, Escalation, Head, MaskedValue, Role, Run
+from agents.models import Effect, Escalation, Head, MaskedValue, Role, Run, SavedView
 from agents.sdk.values import Money
 from agents.tools import TOOLS
 from opsconsole.desks import Call, Desk, Subject, Touch
@@ -479,6 +480,25 @@ def test_a_run_is_found_by_a_value_in_any_spelling(scene: Scene, post: Post) -> 
     for text in (ANNA, ANNA.upper(), IBAN, SPACED, f"remember {SPACED}"):
         assert found(text) == {run.pk}, text
     assert (found(BEN), found("remember")) == ({other.pk}, {run.pk, other.pk})
+
+
+def test_a_request_is_found_by_the_address_in_its_label_and_no_view_keeps_one(
+    scene: Scene, post: Post
+) -> None:
+    known = {"box": {"name": f"Box ({ANNA})"}}
+    post.desk.subject = Subject("box", find=known.get, label="{name}")
+    with model(calls("read_mails"), calls("pay", iban=name(scene, OTHER_IBAN), amount=EUROS)):
+        held = held_by(launch(scene, "Pay as the mail says."))
+    client, card = client_of(scene.rita), reverse("approval", args=[held.pk])
+    for typed, found in ((ANNA.upper(), True), ("box (", True), (BEN, False)):
+        page = client.get(reverse("approvals"), {"subject": typed}).text
+        assert (card in page) == found, typed
+
+    sent = {"name": "Anna's", "query": urlencode({"subject": ANNA})}
+    refused = client.post(reverse("save-view"), sent)
+
+    assert (refused.status_code, SavedView.objects.count()) == (422, 0)
+    nowhere()
 
 
 def test_a_live_update_has_values_for_a_reviewer_and_names_for_a_viewer(scene: Scene) -> None:

@@ -21,6 +21,7 @@ from agents.web import access
 from agents.web.amounts import AMOUNTS, of_amount
 from agents.web.approvals import queue as queues
 from agents.web.approvals.queue import QueueAddress
+from agents.web.values import spellings
 
 
 @dataclass(frozen=True)
@@ -131,7 +132,7 @@ def requests_in(queue: QueueAddress, who: Reviewer) -> QuerySet[Escalation]:
 def in_queue(queue: QueueAddress, who: Reviewer) -> Q:
     if queue.unreadable:
         return Q(pk__in=[])
-    return in_view(queue.view, who) & _fits(queue.given, who.at)
+    return in_view(queue.view, who) & _fits(queue.given, who)
 
 
 def in_view(view: str, who: Reviewer) -> Q:
@@ -171,7 +172,7 @@ def above_limit(who: Reviewer) -> Q:
 _ASKS_MONEY = Q(kind=ACTION.stored)
 
 
-def _fits(given: Mapping[str, str], at: datetime) -> Q:
+def _fits(given: Mapping[str, str], who: Reviewer) -> Q:
     """Return the condition of the filters, which are all valid."""
     columns = {
         "desk": "run__desk",
@@ -182,12 +183,15 @@ def _fits(given: Mapping[str, str], at: datetime) -> Q:
     }
     found = Q(**{column: given[name] for name, column in columns.items() if name in given})
     if subject := given.get("subject"):
-        found &= Q(subject_key=subject) | Q(run__subject_label__icontains=subject)
+        labels = (
+            Q(run__subject_label__icontains=one) for one in spellings(subject, who.workspaces)
+        )
+        found &= reduce(or_, labels, Q(subject_key=subject))
     if given.keys() & set(AMOUNTS):
         found &= Q(amount_minor__isnull=False) & of_amount(given)
     if "age" in given:
-        found &= Q(created_at__lte=at - timedelta(minutes=int(given["age"])))
+        found &= Q(created_at__lte=who.at - timedelta(minutes=int(given["age"])))
     if "due" in given:
-        until = at + timedelta(minutes=int(given["due"]))
+        until = who.at + timedelta(minutes=int(given["due"]))
         found &= Q(frozen_at__isnull=True, expires_at__lte=until)
     return found
