@@ -15,7 +15,8 @@ from agents.models.effect import EffectQuerySet
 from agents.systems import SYSTEMS, Notice
 
 EARLIER = timedelta(days=30)  # that a letter may have settled before what it tells of
-REPEATS = 3  # how many runs after the one that paid are looked at for a letter
+# Of a row, the runs that its run repeats: so many runs after one that left work are looked at.
+REPEATED = tuple("run" + "__again_of" * times for times in (1, 2, 3))
 MAYBE_SENT = (EffectState.DONE, EffectState.INTENDED, EffectState.UNKNOWN)
 
 
@@ -44,9 +45,8 @@ def _without_letter(notice: Notice, since: datetime) -> Q:
     # amount. Joined by "and", as PostgreSQL plans each as a join only then; those of runs that
     # repeat another begin with these few.
     repeats = letters.filter(run__again_of__isnull=False)
-    by = ["run" + "__again_of" * times for times in range(1, REPEATS + 1)]
     told = [letters.filter(run=OuterRef("run"))]
-    told += [repeats.filter(**{run: OuterRef("run")}) for run in by]
+    told += [repeats.filter(**{run: OuterRef("run")}) for run in REPEATED]
     return reduce(and_, (~Exists(one) for one in told), Q(tool=notice.tool))
 
 

@@ -61,10 +61,10 @@ def test_one_line_stands_for_a_chain_as_long_as_it_needs_a_look(
         expire(last.pk, at=timezone.now())
         go(run)
     elif end == "cancelled":
-        operations.cancel(run_id=run.pk, by=scene.omar, reason="enough", at=timezone.now())
+        stop(run, scene)
     elif end == "refused":
         approve(run, ada)
-        operations.cancel(run_id=run.pk, by=scene.omar, reason="enough", at=timezone.now())
+        stop(run, scene)
 
     asked = f"it was asked again as request {last.pk}"
     matter = {
@@ -119,3 +119,38 @@ def test_nobody_is_told_that_something_was_not_carried_out_while_that_is_not_kno
     assert notified.addressed_at is not None
     if end == "expired":
         assert f"as request {last.pk}, which nobody answered" in " ".join(note_of(notified).lines)
+
+
+@pytest.mark.parametrize("end", ["waiting", "paid", "rejected", "stopped"])
+@pytest.mark.parametrize("first", ["stopped", "expired"])
+def test_an_approval_is_over_once_a_run_that_repeats_its_run_paid_or_was_refused(
+    scene: Scene, ada: User, first: str, end: str
+) -> None:
+    run, (approved, last) = asked_again(scene, ada)
+    if first == "stopped":
+        approve(run, ada)
+        approved = last
+        stop(run, scene)
+    else:
+        Escalation.objects.filter(pk=last.pk).update(expires_at=timezone.now())
+        expire(last.pk, at=timezone.now())
+        run = go(run)
+    assert [line for line, _ in shown(scene)] == [approved.pk]
+
+    run = go(operations.launch_again(run_id=run.pk, by=scene.omar, at=timezone.now()))
+    held = Escalation.objects.get(run=run)
+    if end in ("paid", "stopped"):
+        approve(run, ada)
+    if end == "rejected":
+        decide_request(held, ada, approve=False, comment="no")
+    if end == "stopped":
+        stop(run, scene)
+    elif end != "waiting":
+        go(run)
+
+    left = {"waiting": [approved.pk], "stopped": [held.pk]}
+    assert [line for line, _ in shown(scene)] == left.get(end, [])
+
+
+def stop(run: Run, scene: Scene) -> None:
+    operations.cancel(run_id=run.pk, by=scene.omar, reason="enough", at=timezone.now())
