@@ -140,7 +140,7 @@ def _in_place_of(approval: Escalation) -> str:
     )
     one = known.first() or {"later": None, "earlier": None}
     if one["later"]:
-        return f", as request {one['later']}, which nobody answered"
+        return f", as request {one['later']}, which was not decided"
     return f" (it took the place of request {one['earlier']})" if one["earlier"] else ""
 
 

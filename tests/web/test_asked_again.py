@@ -11,12 +11,14 @@ from django.utils import timezone
 
 from agents import operations
 from agents.core.notifications import Kind
+from agents.core.states import EscalationState
 from agents.engine.answering import expire
 from agents.models import Delivery, Escalation, Notification, Run
 from agents.notifications.messages import note_of
 from agents.web.overview.attention import Attention, attention
 from tests.engine.scene import Scene, decide_request, go
 from tests.engine.test_approvals import approve, refund_by_phone
+from tests.engine.tiered import Tiered, say_yes
 from tests.notifications.sinks import receiver
 from tests.notifications.telling import hook, tell
 
@@ -69,7 +71,7 @@ def test_one_line_stands_for_a_chain_as_long_as_it_needs_a_look(
     asked = f"it was asked again as request {last.pk}"
     matter = {
         "open": f"; facts had changed, so it was asked again: see request {last.pk}",
-        "expired": f", not carried out: {asked}, which nobody answered in time",
+        "expired": f", not carried out: {asked}, which was not decided in time",
         "cancelled": f", not carried out: {asked}, and the run ended before an answer",
         "refused": f", in place of request {approved.pk}, not carried out: a person stopped the "
         "run",
@@ -90,6 +92,24 @@ def test_an_approval_whose_amount_was_not_possible_any_more_is_over_once_another
 
     paid = [effect.amount_minor for effect in run.effects.filter(tool="issue_refund")]
     assert (paid, shown(scene)) == ([99000], [])
+
+
+def test_a_request_that_one_of_two_people_approved_was_not_left_without_an_answer(
+    tiered: Tiered,
+) -> None:
+    first = tiered.ask()
+    for person in (tiered.finn, tiered.faye):
+        say_yes(first, person)
+    refund_by_phone(first.run, 1000)
+    go(first.run)
+    last = Escalation.objects.get(run=first.run, state=EscalationState.OPEN)
+    say_yes(last, tiered.finn)
+
+    Escalation.objects.filter(pk=last.pk).update(expires_at=timezone.now())
+    expire(last.pk, at=timezone.now())
+
+    [(_, told)] = shown(tiered.scene)
+    assert told.endswith(f"asked again as request {last.pk}, which was not decided in time")
 
 
 @pytest.mark.parametrize("end", ["paid", "expired"])
@@ -118,7 +138,7 @@ def test_nobody_is_told_that_something_was_not_carried_out_while_that_is_not_kno
     notified = Notification.objects.get(kind=Kind.NOT_CARRIED_OUT, escalation=approved)
     assert notified.addressed_at is not None
     if end == "expired":
-        assert f"as request {last.pk}, which nobody answered" in " ".join(note_of(notified).lines)
+        assert f"as request {last.pk}, which was not decided" in " ".join(note_of(notified).lines)
 
 
 @pytest.mark.parametrize("end", ["waiting", "paid", "rejected", "stopped"])

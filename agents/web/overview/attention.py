@@ -72,12 +72,12 @@ class Attention:
             return f"{after}, not carried out: {why_not(self.code)}"
         if self.later_state == EscalationState.OPEN:
             return f"; facts had changed, so it was asked again: see request {self.later}"
-        end = _UNANSWERED.get(self.later_state or "", "which was not answered")
+        end = _UNANSWERED.get(self.later_state or "", "which was not decided")
         return f", not carried out: it was asked again as request {self.later}, {end}"
 
 
 _UNANSWERED: dict[str, str] = {
-    EscalationState.EXPIRED: "which nobody answered in time",
+    EscalationState.EXPIRED: "which was not decided in time",
     EscalationState.CANCELLED: "and the run ended before an answer",
 }
 
