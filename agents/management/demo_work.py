@@ -13,6 +13,7 @@ from django.db.models import Max
 from django.utils import timezone
 
 from agents import operations
+from agents.core.requests import Json
 from agents.core.states import EscalationState
 from agents.engine.advance import advance
 from agents.engine.threads import close_connections
@@ -53,6 +54,8 @@ def begin_work(workspace: Workspace, *, at: datetime) -> bool:
     if DESK in DESKS:
         with suppress(operations.Refused):
             _approve_as_first(workspace, mara, admin, at=at)
+    with suppress(operations.Refused):  # at the end, as what waits at the start waits longer
+        _publish(workspace, admin, escalation_seconds=SOON)
     return True
 
 
@@ -77,9 +80,7 @@ def _share(workspace: Workspace, rita: User, mara: User, *, at: datetime) -> Non
 def _approve_as_first(workspace: Workspace, first: User, admin: User, *, at: datetime) -> None:
     """Bring a request to the point where it waits for a second person."""
     held = workspace.policy.document if workspace.policy else {}
-    document = {**held, "tiers": TIERS | (held.get("tiers") or {}), "escalation_seconds": SOON}
-    operations.publish_policy(workspace=workspace, document=document, by=admin, at=at)
-    workspace.refresh_from_db()
+    _publish(workspace, admin, tiers=TIERS | (held.get("tiers") or {}))
     run = operations.launch(
         workspace=workspace,
         pattern="supervisor",
@@ -99,6 +100,13 @@ def _approve_as_first(workspace: Workspace, first: User, admin: User, *, at: dat
             comment="The invoice is in order.",
             at=timezone.now(),
         )
+
+
+def _publish(workspace: Workspace, admin: User, **changes: Json) -> None:
+    """Change the published policy."""
+    document = {**(workspace.policy.document if workspace.policy else {}), **changes}
+    operations.publish_policy(workspace=workspace, document=document, by=admin, at=timezone.now())
+    workspace.refresh_from_db()
 
 
 async def _drive(run: UUID) -> None:

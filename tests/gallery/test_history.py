@@ -23,7 +23,7 @@ from agents.management.demo_people import ensure_sign_ins
 from agents.management.demo_work import begin_work
 from agents.models import Effect, Escalation, Event, Run, Step, Workspace
 from tests.database import make_once
-from tests.engine.scene import decide_request, go
+from tests.engine.scene import Scene, decide_request, go
 from tests.notifications.telling import tell
 from tests.web.test_pages import client_of
 from tests.web.words import words
@@ -175,6 +175,7 @@ def test_a_newcomer_meets_a_team_a_tier_and_what_people_share(
                 workspace.memberships.filter(user__username="rita").update(role="viewer")
             assert begin_work(workspace, at=at)
             transaction.set_rollback(True)
+        workspace.refresh_from_db()
 
     assert [begin_work(workspace, at=at), begin_work(workspace, at=at)] == [True, False]
     decided = User.objects.get(username="rita").last_login  # whom the history has decide
@@ -184,16 +185,17 @@ def test_a_newcomer_meets_a_team_a_tier_and_what_people_share(
 
     waiting = Escalation.objects.filter(state="open")
     two = waiting.get(run__desk="bank")
+    assert all(one.expires_at > at + timedelta(hours=7) for one in waiting)
     mine, snoozed = waiting.get(assigned_to__isnull=False), waiting.get(snoozes__isnull=False)
-    rita, admin = (client_of(User.objects.get(username=name)) for name in ("rita", "admin"))
+    reads, admin = (client_of(User.objects.get(username=name)) for name in ("rita", "admin"))
 
     def card(client: Client, request: Escalation) -> str:
         return words(client.get(f"/approvals/{request.pk}/").text)
 
-    assert "Hand it over" in card(rita, two)
+    assert "Hand it over" in card(reads, two)
     assert "1 of 2: mara approved EUR 1,950.00" in card(admin, two)
-    assert "mara handed it over to rita: “You know this case.”" in card(rita, mine)
-    assert "Snoozed for you until" in card(rita, snoozed)
+    assert "mara handed it over to rita: “You know this case.”" in card(reads, mine)
+    assert "Snoozed for you until" in card(reads, snoozed)
     log = words(admin.get("/notifications/log/").text)
     assert f"Sent Assigned to a person or a team request {mine.pk} rita" in log
     assert "above that, two members of Leads" in words(admin.get("/policy/").text)
@@ -201,6 +203,9 @@ def test_a_newcomer_meets_a_team_a_tier_and_what_people_share(
         runs=Run.objects.all(), workspaces=Workspace.objects.all(), file=Path("nowhere.jsonl")
     )
     assert proof.faults == []
+    rita, omar, eve = (User.objects.get(username=name) for name in ("rita", "omar", "eve"))
+    new = go(Scene(workspace, rita, omar, eve).launch())
+    assert waiting.get(run=new).expires_at < timezone.now() + timedelta(minutes=31)
 
 
 @pytest.mark.slow
