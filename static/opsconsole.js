@@ -352,6 +352,11 @@ document.addEventListener("keydown", (event) => {
     if (button) form.requestSubmit(button);
     return;
   }
+  const unfolded = event.key === "Escape" && event.target.closest?.("details[open]");
+  if (unfolded) {
+    unfolded.open = false;
+    return unfolded.querySelector("summary").focus();
+  }
   const types = event.target.matches?.("input:not([type=radio]), textarea, select, [contenteditable]");
   if (types || event.ctrlKey || event.metaKey || event.altKey || document.body.dataset.keys === "off") return;
   const done = pick(event.key) || KEYS[event.key]?.();

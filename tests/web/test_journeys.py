@@ -331,6 +331,28 @@ def test_a_restart_while_pages_are_open_loses_nothing(
         expect(trace.locator("#run")).to_contain_text("of USD 1,200.00 proposed")
 
 
+def test_a_filter_is_folded_where_it_would_hide_the_first_row(
+    scene: Scene, browser: Browser, complaints: list[str]
+) -> None:
+    advance_run(scene.launch())
+    scene.add("ada", Role.ADMIN)
+    with console() as site:
+        ada = desk(browser, site, "ada", complaints)
+        for name, field in (("runs", "#launcher"), ("audit", "#person")):
+            for width in (1440, 720, 390):  # 720: 1440 at a zoom of 200 %
+                ada.set_viewport_size({"width": width, "height": 844})
+                ada.goto(f"{site}/{name}/")
+                expect(ada.locator("tbody tr").first).to_be_in_viewport()
+                if width == 1440:
+                    expect(ada.locator(field)).to_be_visible()
+                    continue
+                ada.locator(".filter > summary").press("Enter")
+                ada.locator(field).fill("omar")
+                ada.locator(field).press("Enter")
+                ada.wait_for_load_state()
+                expect(ada.locator(field)).to_have_value("omar")  # what narrows a list is shown
+
+
 def test_every_scenario_comes_to_its_end(
     scene: Scene, browser: Browser, complaints: list[str]
 ) -> None:

@@ -89,6 +89,7 @@ def test_a_mixed_queue_is_worked_through_by_keyboard_alone(
 
         headline = rita.locator("#consequence h2")
         expect(headline).to_be_focused()
+        expect(headline).to_have_css("outline-style", "none")  # there is nothing to press
         rita.evaluate("refresh(['#card'])")  # as when something about it comes live
         expect(headline).to_be_focused()
         rita.keyboard.press("j")
@@ -115,6 +116,12 @@ def test_a_mixed_queue_is_worked_through_by_keyboard_alone(
         expect(headline).to_contain_text("ejected")
         rita.keyboard.press("n")
         rita.wait_for_url(f"{site}/approvals/{order[4]}/?view=unclaimed")
+
+        rita.keyboard.press("h")
+        expect(rita.locator("#hand-over select").first).to_be_focused()
+        rita.keyboard.press("Escape")
+        expect(rita.locator("#hand-over > summary")).to_be_focused()
+        expect(rita.locator("#hand-over")).not_to_have_attribute("open", "")
 
         # A snoozed request has left the view, but `l` leads to its former place.
         rita.keyboard.press("s")

@@ -54,7 +54,7 @@ def test_the_card_is_true_for_first_second_and_whoever_looks(tiered: Tiered) -> 
     sent = send("finn", request, "adjust", comment="partly", **{"set.amount_minor": "1000"})
     assert sent.status_code == 302
     strip = client_of(tiered.finn).get(sent["Location"]).text.partition('id="strip"')[2]
-    said = "to Anna #42: you approved USD 1,000.00, as the first of two people."
+    said = "Anna #42: you approved USD 1,000.00, as the first of two people."
     assert said in words(strip[:2000])
 
     mine, second, viewer = (card_of(name, request) for name in ("finn", "faye", "eve"))

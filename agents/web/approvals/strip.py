@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 from django.contrib.auth.models import User
 from django.db.models import FilteredRelation
-from django.utils.html import format_html
+from django.utils.html import escape, format_html
 from django.utils.safestring import SafeString
 
 from agents.models import Effect, Escalation
 from agents.web import access
 from agents.web.approvals.outcomes import came_to_nothing, outcome
-from agents.web.approvals.wording import act
+from agents.web.formats import standing_of
 from agents.web.forms import whole_number
 
 _EFFECT: str = "carried"  # an annotation, which the types of select_related do not know
@@ -23,8 +23,13 @@ class Strip:
     """A request that was just decided, and its outcome so far."""
 
     escalation: Escalation
-    act: str
+    subject: str  # whom it was about, unless the outcome says so; ""
     outcome: SafeString
+
+    @property
+    def role(self) -> str:
+        """Return what gives it its colour, as its chip's."""
+        return standing_of(self.escalation)[0]
 
 
 def strip_of(user: User, key: str) -> Strip | None:
@@ -48,8 +53,13 @@ def strip_of(user: User, key: str) -> Strip | None:
         if first is None or first.by_id != user.pk:
             return None
         said = format_html("you approved {}, as the first of two people.", first.granted or "it")
-        return Strip(escalation, act(escalation), said)
+        return _strip(escalation, said)
     effect: Effect | None = getattr(escalation, "carried", None)
     called = escalation.run.subject_label or "nobody in particular"
     why = came_to_nothing(escalation, effect)
-    return Strip(escalation, act(escalation), outcome(escalation, effect, called, why=why))
+    return _strip(escalation, outcome(escalation, effect, called, why=why))
+
+
+def _strip(escalation: Escalation, outcome: SafeString) -> Strip:
+    subject = escalation.run.subject_label
+    return Strip(escalation, "" if escape(subject) in outcome else subject, outcome)
