@@ -129,7 +129,7 @@ class Pseudonyms:
 
     def unknown_in(self, value: Json) -> Iterator[tuple[str, str]]:
         """Yield masks, foreign names and what looks like a name, after the field each stands in."""
-        codes = [name[-_LENGTH:] for name in self.values]
+        codes = [name[-_LENGTH:] for name in list(self.values)]
         for place, text in texts_in(value):
             hidden = self.hide(text)
             bare = hidden.upper()  # an own code that is left stands in no name

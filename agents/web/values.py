@@ -68,7 +68,7 @@ def with_values(html: bytes, user: User, place: bytes = b"") -> bytes:
         gone = named - shown.keys()
         if gone and Run.objects.filter(linked, _EMPTIED, workspace__in=spaces).exists():
             shown |= {name: f"{name} (erased)".encode() for name in gone}
-    except (ValuesLocked, DatabaseError) as missing:  # a page with names is better than none
+    except DatabaseError as missing:  # a page with names is better than none
         log.warning("A page is shown with names: %s", missing)
         return html
 
@@ -99,6 +99,10 @@ def _values(named: Collection[str], linked: Q, spaces: Collection[int]) -> dict[
     rows = MaskedValue.objects.filter(run__in=runs, name__in=named).select_related("run")
     values: dict[str, bytes] = {}
     for row in rows.only("name", "token", "run__workspace"):
-        known = read_values(row.run.workspace_id, [row])
-        values |= {name: escape(value).encode() for name, value in known}
+        try:
+            known = dict(read_values(row.run.workspace_id, [row]))
+        except ValuesLocked as missing:  # another run's may be readable
+            log.warning("A page is shown with names: %s", missing)
+            continue
+        values |= {name: escape(value).encode() for name, value in known.items()}
     return values

@@ -365,6 +365,21 @@ def test_without_the_key_a_run_waits_a_decision_is_refused_and_pages_show_names(
     assert post.called("pay") == [{"iban": OTHER_IBAN, "amount": Money(500, "EUR")}]
 
 
+def test_a_run_that_another_key_encrypted_hides_no_other_runs_values(
+    scene: Scene, post: Post, settings: Any
+) -> None:
+    key, settings.OPSCONSOLE_VALUE_KEY = settings.OPSCONSOLE_VALUE_KEY, "a host's own of 32 letters"
+    with model():
+        launch(scene, f"Remember {ANNA}.")
+    settings.OPSCONSOLE_VALUE_KEY = key
+    with model():
+        launch(scene, f"Remember {BEN}.")
+
+    page = client_of(scene.rita).get(reverse("runs")).text
+
+    assert (name(scene, ANNA) in page, BEN in page) == (True, True)
+
+
 def test_a_rotated_key_can_be_taken_away(scene: Scene, post: Post, settings: Any) -> None:
     with model():
         run = launch(scene, f"Remember {ANNA} and {IBAN}.")
