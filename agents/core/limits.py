@@ -233,15 +233,18 @@ def _rename_keys(document: dict[str, Json]) -> dict[str, Json]:
 
 def _read_redaction(value: Json) -> Redaction:
     """Return what becomes of each kind. A list, as policies had before names, says what is gone."""
-    said = dict.fromkeys(value, GONE) if isinstance(value, list | tuple) else value
-    if not isinstance(said, dict):
+    if isinstance(value, list | tuple):
+        value = {**dict.fromkeys(KINDS, OFF), **dict.fromkeys(value, GONE)}
+    if not isinstance(value, dict):
         raise BadPolicy(f"redaction cannot be {value!r}: it says of each kind what becomes of it.")
-    for kind, treatment in said.items():
+    for kind, treatment in value.items():
         if kind not in KINDS:
             raise BadPolicy(f"redaction has no {kind!r}; it has {', '.join(KINDS)}.")
         if treatment not in TREATMENTS:
             raise BadPolicy(f"{kind} cannot be {treatment!r}: it is {', '.join(TREATMENTS)}.")
-    return {kind: said.get(kind, OFF) for kind in KINDS}
+    if silent := [kind for kind in KINDS if kind not in value]:  # nothing is let pass by a slip
+        raise BadPolicy(f"redaction does not say what becomes of {', '.join(silent)}.")
+    return {kind: value[kind] for kind in KINDS}
 
 
 def _freeze(value: Json) -> Json:

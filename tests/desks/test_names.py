@@ -20,6 +20,7 @@ from django.utils import timezone
 from agents import operations
 from agents.core.pseudonyms import NAME
 from agents.core.states import RunState
+from agents.desks.refunds.profiles import STRICT
 from agents.models import Effect, Escalation, Head, MaskedValue, Role, Run, SavedView
 from agents.sdk.values import Money
 from agents.tools import TOOLS
@@ -278,7 +279,7 @@ def test_a_viewer_an_export_and_a_mail_have_names(scene: Scene, post: Post) -> N
 
 
 def test_nothing_is_named_where_the_policy_says_off_or_gone(scene: Scene) -> None:
-    post = install(scene, redaction={"emails": "off", "ibans": "gone"})
+    post = install(scene, redaction={**STRICT.redaction, "emails": "off", "ibans": "gone"})
     with model(calls("find_person", email=ANNA)):
         run = launch(scene, f"Who is {ANNA}, who has {IBAN}?")
     with model(calls("pay", iban="[IBAN]", amount=EUROS)):

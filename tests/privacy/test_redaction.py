@@ -195,6 +195,10 @@ def test_a_policy_names_what_it_masks() -> None:
             read_limits({**STRICT.as_json(), "redaction": wrong})
     with pytest.raises(BadPolicy, match="emails cannot be 'masked': it is off, name, gone"):
         read_limits({**STRICT.as_json(), "redaction": {"emails": "masked"}})
+    silent = {"emails": "name"}
+    for document in ({"redaction": silent}, {"patterns": {"workflow": {"redaction": silent}}}):
+        with pytest.raises(BadPolicy, match="not say what becomes of card_numbers, ibans"):
+            read_limits({**STRICT.as_json(), **document})
 
 
 def test_a_policy_from_before_there_were_names_means_what_it_meant() -> None:
