@@ -166,8 +166,11 @@ def exact_place(kind: str, text: str, begin: int, end: int) -> _Place | None:
 
 
 def _is_exact_domain(domain: str) -> bool:
-    """Tell whether no word of the next sentence hangs on a domain: x.com.Thanks, x.com.thanks."""
+    """Tell whether no word of the next sentence hangs on a domain: x.com.Thanks, x.de.thanks."""
     *labels, last = domain.split(".")
     if len(labels) > 1 and last[0].isupper() and labels[-1].islower():
         return False
-    return len(last) == 2 or not _TOP_LEVEL.intersection(label.lower() for label in labels[1:])
+    if len(last) == 2 or len(labels) == 1:
+        return True
+    is_behind_country = len(labels[-1]) == 2 and last.lower() not in _TOP_LEVEL  # but uk.com
+    return not (is_behind_country or _TOP_LEVEL & {label.lower() for label in labels[1:]})

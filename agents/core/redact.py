@@ -32,6 +32,7 @@ _NUMBER = re.compile(r"-?[0-9][0-9.eE+-]*")
 _LONGEST_NUMBER = 80  # characters
 # What may precede and follow a number in JSON; in an array only after its beginning.
 _BEFORE, _NEXT = re.compile(r"(?:\"\s{0,9}:|[\[,])\s{0,40}\Z"), re.compile(r"\s{0,40}[,}\]]")
+_ESCAPE = re.compile(r"\\[bfnrt]")
 _TELLING = re.compile(r"[^\W_A-Za-z]|@")  # a text without either has nothing to mask
 _LEAST = 6  # characters of the shortest that is masked: a@b.cd
 _Place: TypeAlias = tuple[int, int]
@@ -188,12 +189,15 @@ def _value_at(kind: str, text: str, reading: Reading, begin: int, end: int) -> s
     """Return the value at a place, as it is to be delivered; "" if that is not certain.
 
     Numbers without what separates their digits. An address to the letter: one whose letters were
-    read as others, or that stands in the escapes of a URL, may be another.
+    read as others, or that stands in the escapes of a URL, may be another. So may one whose first
+    letter was read as an escape where no JSON began: in `WORK\\tom@x.com`.
     """
-    value = reading.text[begin:end]
+    value, start = reading.text[begin:end], reading.begins[begin]
     if kind != EMAILS:
         return re.sub("[^0-9A-Za-z]", "", value).upper()
-    written = text[reading.begins[begin] : reading.ends[end - 1]]
+    if _ESCAPE.match(text, max(start - 2, 0), start) and text.find("{", 0, start) < 0:
+        return ""
+    written = text[start : reading.ends[end - 1]]
     return value if "%" not in written and undone(written) == value else ""
 
 

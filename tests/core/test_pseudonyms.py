@@ -43,6 +43,7 @@ def taken(text: str, redaction: Any = ALL) -> tuple[str, list[str]]:
         ("Anna <anna@example.com>, hi", "Anna <…>, hi", "anna@example.com"),
         ("mailto:anna.lee+x@mail.example.co.uk?", "mailto:…?", "anna.lee+x@mail.example.co.uk"),
         ("o'brien@example.com", "…", "o'brien@example.com"),
+        ("eve@shop.uk.com", "…", "eve@shop.uk.com"),
         ("jörg@exämple.de", "…", "jörg@exämple.de"),
         ('{"to": "anna\\u0040example.com"}', '{"to": "…"}', "anna@example.com"),
         ('{"text": "Hi\\nanna@example.com"}', '{"text": "Hi\\n…"}', "anna@example.com"),
@@ -62,6 +63,9 @@ def test_a_value_is_taken_in_to_the_letter(text: str, kept: str, value: str) -> 
     [
         "eve@x.com.Thanks",
         "eve@x.com.thanks",
+        "EVE@X.DE.Danke",
+        "eve@x.de.danke",
+        r"WORK\tom@x.com",
         "bounce=eve@x.com",
         "/eve@x.com",
         "eve%40x.com",
