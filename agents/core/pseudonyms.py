@@ -29,7 +29,7 @@ NAME = re.compile(rf"{_BEGIN}(?:{_KIND})-[{_LETTERS}]{{{_LENGTH}}}(?![0-9A-Za-z]
 # such as email-newsletter, does not.
 _ALIKE = re.compile(
     rf"(?:{_KIND})-[{_LETTERS}]{{{_LENGTH}}}"
-    rf"|{_BEGIN}(?:(?:{_KIND})-[0-9A-Z]{{{_LENGTH}}}"
+    rf"|{_BEGIN}(?:(?:{_KIND})-[0-9A-Z]{{5}}-?[0-9A-Z]{{5}}"
     rf"|(?i:e-?mail|{_KIND})[-_\u2010-\u2015\u2212]"
     r"(?=[A-Za-z]*[0-9])(?=[0-9]*[A-Za-z])[0-9A-Za-z]{8,12})(?![0-9A-Za-z])"
 )

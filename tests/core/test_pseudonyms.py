@@ -229,6 +229,7 @@ def test_what_is_near_to_no_name_stays_as_it_is() -> None:
         ({"to": "email-7q2mk3xw9t"}, "to"),
         ({"to": "EMAIL–7Q2MK3XW9T"}, "to"),
         ({"to": "EMAIL-7Q2MK3XW9"}, "to"),
+        ({"to": "EMAIL-7Q2MK-3XW9T"}, "to"),
         ({"to": "IBAN-0000000000"}, "to"),
         ({"to": "Hi\\nEMAIL-7Q2MK3XW9T"}, "to"),
         ({"to": "EMAIL-7Q2MK3XW9TABC"}, "to"),
