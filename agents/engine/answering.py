@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from datetime import datetime
 
 from django.db import transaction
@@ -13,11 +14,13 @@ from agents.core.states import EffectState, EscalationState, RunState
 from agents.engine.calling import CallOutcome
 from agents.engine.commit import Commit
 from agents.engine.dispatch import ring
-from agents.engine.lookup import outcome_of
+from agents.engine.lookup import LookupBroken, outcome_of
 from agents.engine.redaction import redact_for
 from agents.engine.settling import settle
 from agents.models import Effect, Escalation, Run, Step
 from agents.tools import TOOLS, OutcomeUnknown, Tool
+
+log = logging.getLogger(__name__)
 
 
 def expire(pk: int, *, at: datetime) -> bool:
@@ -84,5 +87,8 @@ def _result_by_key(tool: Tool, key: str) -> Json:
     """Return the result found by key, or None if there is none."""
     try:
         return outcome_of(tool, key)
+    except LookupBroken as broken:
+        log.exception(broken)
+        return None
     except OutcomeUnknown:
         return None  # the person's answer decides

@@ -19,7 +19,7 @@ from agents.engine.admission import is_made_late
 from agents.engine.crashpoints import crashpoint
 from agents.engine.journal import Journal
 from agents.engine.kill_switch import switch_against
-from agents.engine.lookup import outcome_of
+from agents.engine.lookup import LookupBroken, outcome_of
 from agents.engine.threads import TOOL_THREADS
 from agents.engine.tool_call import ToolCall
 from agents.tools import Context, OutcomeUnknown, Tool, Touch
@@ -146,6 +146,9 @@ async def _find_outcome(tool: Tool, context: Context) -> CallOutcome | None:
             result = await TOOL_THREADS.run(partial(outcome_of, tool, context.key))
     except TimeoutError:
         log.error("%s did not say in time what became of %s", tool.name, context.key)
+        return UNKNOWN
+    except LookupBroken as broken:
+        log.exception(broken)
         return UNKNOWN
     except OutcomeUnknown:
         return UNKNOWN

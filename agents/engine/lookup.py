@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import logging
-
 from django.db import DatabaseError
 
 from agents.core.requests import Json
 from agents.tools import OutcomeUnknown, Tool
-
-log = logging.getLogger(__name__)
 
 
 class LookupBroken(OutcomeUnknown):
@@ -26,5 +22,4 @@ def outcome_of(tool: Tool, key: str) -> Json:
     except (OutcomeUnknown, DatabaseError):
         raise  # our own database failed: the caller retries as a whole
     except Exception as error:
-        log.exception("%s could not be asked what became of %s", tool.name, key)
-        raise LookupBroken(key) from error
+        raise LookupBroken(f"{tool.name} could not be asked what became of {key}") from error

@@ -149,7 +149,15 @@ def _settle_orphans() -> int:
     # Not in the query: SQLite would then begin with every ended run.
     found = old.select_related("run__policy", "step").order_by("intended_at", "pk")
     orphans = [effect for effect in found if _is_orphan(effect, at)]
-    return sum(settle_orphan(effect) for effect in orphans[:BATCH])
+    settled, failure = 0, None
+    for effect in orphans[:BATCH]:
+        try:
+            settled += settle_orphan(effect)
+        except Exception as error:  # the next sweep tries again, and nothing waits for it
+            failure = error
+    if failure:
+        raise failure
+    return settled
 
 
 def _is_orphan(effect: Effect, at: datetime) -> bool:
@@ -160,14 +168,16 @@ def _is_orphan(effect: Effect, at: datetime) -> bool:
 
 
 def settle_orphan(effect: Effect) -> bool:
-    """Settle a write as its tool tells by the key. Return False where nothing came of that."""
+    """Settle a write as its tool tells by the key. Return whether it was. Raises LookupBroken."""
     tool = TOOLS.get(effect.tool)
     try:
         result = outcome_of(tool, effect.key) if tool else None
         denied = EffectState.REFUSED if tool and tool.can_deny else EffectState.UNKNOWN
         state = denied if result is None else EffectState.DONE
-    except LookupBroken:  # the next sweep asks again
-        return False
+    except DatabaseError as error:  # of the tool's tables: if ours fail, the next query says so
+        raise LookupBroken(effect.key) from error
+    except LookupBroken:
+        raise
     except OutcomeUnknown:
         result, state = None, EffectState.UNKNOWN
     with transaction.atomic():

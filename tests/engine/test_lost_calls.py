@@ -11,10 +11,11 @@ from functools import partial
 from typing import Any
 
 import pytest
+from django.db import ProgrammingError
 from django.utils import timezone
 
 from agents import operations
-from agents.core.states import EffectState, RunState
+from agents.core.states import ENDED, EffectState, RunState
 from agents.engine import sweep as sweeping
 from agents.engine.sweep import ORPHANED, sweep
 from agents.models import Effect, Escalation, Role, Run
@@ -172,8 +173,8 @@ def test_what_was_stopped_during_a_call_is_not_called_again(
 
 
 def cancel(scene: Scene) -> None:
-    run = Run.objects.get()
-    operations.cancel(run_id=run.pk, by=scene.omar, reason="by phone", at=timezone.now())
+    for run in Run.objects.exclude(state__in=ENDED):
+        operations.cancel(run_id=run.pk, by=scene.omar, reason="by phone", at=timezone.now())
 
 
 def test_what_was_cancelled_during_a_call_is_not_called_again(
@@ -223,3 +224,31 @@ def test_a_sweep_asks_no_earlier_than_a_tool_may_take(
     age(monkeypatch, by=2 * ORPHANED + timedelta(seconds=slow.timeout))
     sweep()
     assert letter_of(run).state == EffectState.REFUSED
+
+
+@pytest.mark.parametrize("error", [ConnectionRefusedError("away"), ProgrammingError("no table")])
+def test_a_look_up_that_fails_is_a_line_a_minute_and_holds_nothing_else_up(
+    scene: Scene, once: FarSide, monkeypatch: pytest.MonkeyPatch, caplog: Any, error: Exception
+) -> None:
+    wait_no_time(monkeypatch, partial(cancel, scene))
+    broken, other = (go(scene.launch(REFUND_500)) for _ in range(2))
+    real, key = TOOLS[NAME], letter_of(broken).key
+    assert real.find
+
+    def find(asked: str) -> Any:
+        if asked == key:
+            raise error
+        return {"status": "ok"}
+
+    monkeypatch.setitem(TOOLS, NAME, replace(real, find=find))
+    monkeypatch.setattr(sweeping, "_told_at", {})
+    measured: list[bool] = []
+    monkeypatch.setitem(sweeping._LATER, "measure the database", lambda: measured.append(True))
+    age(monkeypatch, by=2 * ORPHANED)
+
+    for _ in range(3):
+        sweep()
+
+    assert [letter_of(run).state for run in (broken, other)] == ["intended", "done"]
+    assert [one.levelname for one in caplog.records if one.exc_info] == ["ERROR"]
+    assert measured == [True] * 3
