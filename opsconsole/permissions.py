@@ -22,7 +22,10 @@ POLICY = ", ".join([*(f"{name}=(self)" for name in OWN), *(f"{name}=()" for name
 
 @sync_and_async_middleware
 def permissions_policy(get_response: Callable[..., Any]) -> Callable[..., Any]:
-    """Send the policy with every answer, files and errors included."""
+    """Send the policy with every answer of Django's, files and errors included.
+
+    Live streams and what is refused before Django are no documents, which alone heed it.
+    """
 
     def told(response: HttpResponseBase) -> HttpResponseBase:
         response.headers.setdefault("Permissions-Policy", POLICY)

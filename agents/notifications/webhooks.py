@@ -29,7 +29,6 @@ TOTAL = 10.0  # seconds from resolving its name to its answer
 LARGEST = 32 * 1024  # bytes of a body
 OVERLAP = timedelta(hours=24)  # for which a former secret signs too
 PORT = 443
-# IPv6 prefixes for IPv4 addresses, which must be allowed themselves.
 # Special by the IANA registries of special-purpose addresses, but not to every Python from 3.11 on:
 # anycast relays of 6to4 and AS112's, documentation, dummies, segment routing, and the like.
 _SPECIAL = tuple(
@@ -42,6 +41,7 @@ _SPECIAL = tuple(
         ),
     )
 )
+# IPv6 prefixes for IPv4 addresses.
 _NAT64 = (ipaddress.ip_network("64:ff9b::/96"), ipaddress.ip_network("64:ff9b:1::/48"))
 
 
