@@ -20,6 +20,7 @@ from agents.engine import sweep as sweeping
 from agents.engine.sweep import ORPHANED, sweep
 from agents.models import Effect, Escalation, Role, Run
 from agents.tools import TOOLS, Context, Touch
+from agents.web.overview.attention import attention
 from tests.engine.far_side import NAME, FarSide, far_side, letter_tool, wait_no_time
 from tests.engine.scene import REFUND_500, Scene, go, mails, payments, recover
 from tests.engine.test_cut_calls import cut, cut_off
@@ -66,6 +67,7 @@ def test_a_tool_that_is_once_and_finds_nothing_is_put_to_a_person(
     assert (run.state, letter_of(run).state) == (RunState.WAITING, EffectState.UNKNOWN)
     assert asked_about(run) == [("effect_unknown", NAME)]
     assert (len(once.calls), waited) == (1, [TOOLS[NAME].timeout])
+    assert needs(scene) == [f"look it up and answer request {Escalation.objects.get().pk}"]
 
     once.finish()  # while the person looks it up, who then answers too soon
     scene.decide(run, approve=False)
@@ -207,6 +209,12 @@ def test_a_sweep_does_not_take_nothing_for_a_no_of_a_tool_that_is_once(
     sweep()
 
     assert letter_of(run).state == EffectState.UNKNOWN
+    assert needs(scene) == ["look it up"]  # nobody is asked about what has ended
+
+
+def needs(scene: Scene) -> list[str]:
+    found, _ = attention([scene.workspace.pk], since=timezone.now())
+    return [one.matter.partition("; ")[2] for one in found if one.kind == "unknown"]
 
 
 def test_a_sweep_asks_no_earlier_than_a_tool_may_take(

@@ -8,7 +8,16 @@ from datetime import datetime
 from math import inf
 from uuid import UUID
 
-from django.db.models import BigIntegerField, Case, CharField, F, Value, When
+from django.db.models import (
+    BigIntegerField,
+    Case,
+    CharField,
+    F,
+    OuterRef,
+    Subquery,
+    Value,
+    When,
+)
 from django.db.models.functions import Cast, Coalesce
 
 from agents.core.money import format_money
@@ -38,7 +47,7 @@ class Attention:
     subject_label: str  # its subject; "": unknown
     code: str  # the stored reason
     person: str  # who approved it
-    later: int | None  # the request in its place, and its state; of an approval asked again
+    later: int | None  # the request in its place, and its state; of an unknown outcome, an open one
     later_state: str
     earlier: int | None  # the approval whose place it took
 
@@ -56,7 +65,8 @@ class Attention:
         if self.kind == "not_carried_out":
             return f"approved by {self.person}{self._chain}"
         if self.kind == "unknown":
-            return "nobody can tell whether it took effect; look it up and answer the request"
+            answer = f" and answer request {self.later}" if self.later else ""
+            return f"nobody can tell whether it took effect; look it up{answer}"
         if self.kind == "failed":
             return "failed because of a system error"
         untold = "carried out, and nobody was told"
@@ -96,10 +106,11 @@ def attention(workspaces: Sequence[int], *, since: datetime) -> tuple[list[Atten
         *NO_CHAIN,
     )
     lost = Effect.objects.unsettled().filter(state=EffectState.UNKNOWN)
+    asked = Escalation.objects.filter(step=OuterRef("step"), state=EscalationState.OPEN)
     unknown = lost.in_workspaces(workspaces).values_list(
         Value("unknown", CharField()),
         *("run_id", NO_KEY, "settled_at", "amount_minor", "currency", "run__subject_label"),
-        *("tool", NO_NAME, *NO_CHAIN),
+        *("tool", NO_NAME, Subquery(asked.values("pk")[:1]), *NO_CHAIN[1:]),
     )
     undone = Escalation.objects.filter(workspace__in=workspaces).exclude(not_carried_out="")
     not_carried_out = unsettled_approvals(undone).values_list(
