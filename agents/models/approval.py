@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
 from agents.core.money import format_money
-from agents.core.states import EscalationState
-from agents.models.event import Event
 
 
 class Approval(models.Model):
@@ -32,7 +28,7 @@ class Approval(models.Model):
     resource = models.CharField(max_length=200, blank=True)
     granted_minor = models.BigIntegerField(null=True)
     currency = models.CharField(max_length=3, blank=True)
-    comment = models.TextField(blank=True)  # hidden until the second person has decided
+    comment = models.TextField(blank=True)
     is_simulated = models.BooleanField(default=False)
 
     class Meta:
@@ -54,16 +50,3 @@ class Approval(models.Model):
     def granted(self) -> str:
         """Return the amount in words; "" for none."""
         return "" if self.granted_minor is None else format_money(self.granted_minor, self.currency)
-
-
-def withheld_reasons(workspaces: Collection[int]) -> set[int]:
-    """Return the first approvals whose reason is hidden until a second person has decided."""
-    waiting = Approval.objects.filter(
-        escalation__workspace__in=workspaces, escalation__state=EscalationState.OPEN
-    )
-    return set(waiting.values_list("pk", flat=True))
-
-
-def is_withheld(event: Event, withheld: Collection[int]) -> bool:
-    """Tell whether an event contains one of these hidden reasons."""
-    return event.kind == "approval.given" and event.facts.get("approval") in withheld

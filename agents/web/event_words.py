@@ -288,7 +288,7 @@ REFUSALS = {
 
 
 def _approval_given(told: EventSentence) -> str:
-    """Return what the first of two approved; the reason is shown after the second decision."""
+    """Return what the first of two approved; their reason stands on the card."""
     facts, request = told.facts, told.context.requests.get(told.facts["escalation"], {})
     granted, asked = _amount(facts, "granted_minor"), _amount(request, "requested_minor")
     is_of_amount = granted and len(facts.get("patch") or ()) < 2 and granted != asked

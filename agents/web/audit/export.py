@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from datetime import UTC
 
 from asgiref.sync import sync_to_async
@@ -16,7 +16,6 @@ from django.utils import timezone
 
 from agents.audit.unreadable import UNREADABLE
 from agents.models import Event
-from agents.models.approval import is_withheld
 from agents.models.event import facts_of
 from agents.web.sentences import EventLine, read_events, tell_events
 
@@ -37,7 +36,6 @@ COLUMNS = (
     "currency",
     "amount",
 )
-WITHHELD = "(not shown to those who may decide, until a second person has)"
 # Their full-width forms too, and characters that pasting may put before a cell.
 _FORMULA = tuple("=+-@＝＋－＠\t\r\n")
 CUT = (
@@ -54,19 +52,17 @@ def csv_lines(
     *,
     is_cut: bool = False,
     archived: int = 0,
-    withheld: Collection[int] = (),
 ) -> Iterator[str]:
     """Yield the events with these keys as CSV; a cell that would be a formula begins with '.
 
     The last rows say that the file was cut, how many runs are archived, and that it is complete.
-    `withheld` are approvals whose reason is left out.
     """
     yield _as_line(COLUMNS)
     count = 0
     for place in range(0, len(keys), TOGETHER):
         some = _lines_of(found, keys[place : place + TOGETHER])
         count += len(some)
-        yield "".join(_as_line(_cells(line, withheld)) for line in some)
+        yield "".join(_as_line(_cells(line)) for line in some)
     notes = [CUT] * is_cut + [ARCHIVED.format(archived)] * bool(archived)
     for note in [*notes, END.format(count)]:
         yield _as_line([note, *[""] * (len(COLUMNS) - 1)])
@@ -83,14 +79,12 @@ def _as_line(cells: Iterable[object]) -> str:
     return out.getvalue()
 
 
-def _cells(line: EventLine, withheld: Collection[int]) -> list[object]:
+def _cells(line: EventLine) -> list[object]:
     event = line.event
     if event is None:
         return ["", "", "", "", "", line.sentence, *[""] * 6]
     try:
-        known = facts_of(event)
-        known |= {"comment": WITHHELD} if is_withheld(event, withheld) else {}
-        facts = json.dumps(known, sort_keys=True, ensure_ascii=False)
+        facts = json.dumps(facts_of(event), sort_keys=True, ensure_ascii=False)
     except UNREADABLE:
         facts = ""
     at, run = event.at.isoformat(), str(event.run_id or "")

@@ -14,7 +14,6 @@ from agents import operations
 from agents.audit import bundle as record_bundle
 from agents.core.event_kinds import LEDGER
 from agents.models import Verification, Workspace
-from agents.models.approval import withheld_reasons
 from agents.web import access
 from agents.web.audit import export as exports
 from agents.web.audit import log
@@ -96,12 +95,9 @@ def export(request: HttpRequest) -> StreamingHttpResponse:
     keys = keys[: exports.EXPORTED]
     facts = {"rows": len(keys), "filter": wanted.given, **({"cut": True} if is_cut else {})}
     operations.record_export(workspace=workspace, by=access.person(request), facts=facts, at=at)
-    withheld = withheld_reasons(access.decides_in(access.person(request)))
     archived = log.archived_runs(workspace, wanted)
     # Fixed keys, as the filter may match other events while the file is sent.
-    lines = exports.csv_lines(
-        log.events_of(workspace), keys, is_cut=is_cut, archived=archived, withheld=withheld
-    )
+    lines = exports.csv_lines(log.events_of(workspace), keys, is_cut=is_cut, archived=archived)
     name = f"audit-log-{at:%Y%m%d-%H%M%S}{'-cut' if is_cut else ''}.csv"
     return exports.download(request, lines, name)
 
