@@ -50,7 +50,6 @@ class Background:
     sections: Sequence[Section] = ()
     resource: str = ""  # that the amount is taken from, where the request does not name it
     left_minor: int | None = None  # of what the amount is taken from; None: it has no measure
-    recorded: frozenset[int] = frozenset()  # amounts in these books, in minor units
 
 
 class Notice(NamedTuple):

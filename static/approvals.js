@@ -224,6 +224,7 @@ function mayChange(isAllowed) {
 function showChanges() {
   const fields = changes();
   const isChanged = fields.some((field) => field.value !== field.dataset.asked);
+  document.querySelector("#card")?.toggleAttribute("data-changed", isChanged);
   for (const field of fields) {
     const text = isChanged ? spoken(field) : "";
     for (const out of document.querySelectorAll(`[data-out="${field.dataset.change}"]`)) {

@@ -10,7 +10,7 @@ plain: marks, blanks and repetitions can spell a number too.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cache
 
 _PHRASES = r"""
@@ -56,16 +56,29 @@ def free_words(text: str, ours: Iterable[str], phrases_of_desk: tuple[str, ...] 
     for sentence in sorted({*filter(None, ours)}, key=len, reverse=True):
         phrases += [sentence] * text.count(sentence)
         text = text.replace(sentence, "\n")
-    for line in filter(None, (line.strip() for line in text.split("\n"))):
-        *parts, last = (part.strip() for part in _BETWEEN.split(line))
-        parts += [last] if last else []
-        for part in parts:
-            if _is_courtesy(part, phrases_of_desk):
-                phrases.append(part.lower())
-            else:
-                found += [word.strip(_MARKS) or word for word in part.split() or [line]]
+    for line, part in _parts(text):
+        if _is_courtesy(part, phrases_of_desk):
+            phrases.append(part.lower())
+        else:
+            found += [word.strip(_MARKS) or word for word in part.split() or [line]]
     found += [REPEATED] if len(set(phrases)) < len(phrases) else []
     return list(dict.fromkeys(found))
+
+
+def free_passages(
+    text: str, ours: Iterable[str], phrases_of_desk: tuple[str, ...] = ()
+) -> list[str]:
+    """Return the passages that hold those words, as the text has them, in order."""
+    for sentence in sorted({*filter(None, ours)}, key=len, reverse=True):
+        text = text.replace(sentence, "\n")
+    return [part for _, part in _parts(text) if part and not _is_courtesy(part, phrases_of_desk)]
+
+
+def _parts(text: str) -> Iterator[tuple[str, str]]:
+    """Yield what stands between marks, after the line that it stands in."""
+    for line in filter(None, (line.strip() for line in text.split("\n"))):
+        *parts, last = (part.strip() for part in _BETWEEN.split(line))
+        yield from ((line, part) for part in [*parts, *([last] if last else [])])
 
 
 def _is_courtesy(part: str, phrases_of_desk: tuple[str, ...]) -> bool:

@@ -77,6 +77,10 @@ class Facts:
 
     # Sentences that no letter may contain: a run that did nothing knows nothing of other runs.
     FOR_STAFF: ClassVar[frozenset[str]] = frozenset({NO_MONEY})
+    NEWER: ClassVar[tuple[str, ...]] = (  # not kept where there are none
+        *("outdated", "sent_back_by", "called_before", "unfit"),
+        *("origins", "doubts", "own_words"),
+    )
     COURTESY: ClassVar[tuple[str, ...]] = ()  # phrases, as patterns, besides those of core.courtesy
 
     evidence: tuple[Json, ...] = ()  # what specialists found, for an answer to rest on
@@ -87,9 +91,13 @@ class Facts:
     # Findings that no longer hold, but are about to be written to someone.
     outdated: Mapping[str, str] = field(default_factory=dict)
     letter: str = ""  # the argument of this action that someone outside will read; "": none
+    own_words: tuple[str, ...] = ()  # passages of a letter that no record has as they stand
     # Who sent back the run's last proposal, if this action changes something; or "".
     sent_back_by: str = ""
     called_before: bool = False  # a declared desk's tool, by a run that this one repeats
+    # Who named each argument of a call that writes, and those that a person has to compare.
+    origins: Mapping[str, str] = field(default_factory=dict)
+    doubts: tuple[Json, ...] = ()
     unfit: str = ""  # why these values of the action's arguments do not fit its tool
     desk: DeskFacts | None = None  # of a declared desk, which has no other facts
     border: Border = field(default_factory=Open)  # never kept
@@ -110,7 +118,7 @@ class Facts:
             return self.desk.stored
         kept = {name: value for name, value in vars(self).items() if name not in ("desk", "border")}
         # As facts were kept before these were there.
-        for name in ("outdated", "sent_back_by", "called_before", "unfit"):
+        for name in self.NEWER:
             if not kept[name]:
                 del kept[name]
         return kept

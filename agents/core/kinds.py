@@ -4,7 +4,7 @@ Queue, card, form, trace, commands and docs use this table. A tool may have its 
 request to run it: `Tool.request`, a copy of ACTION.
 
 Pages fill in the braces of sentences: {tool}, {step}, {subject}, {by}, the granted {amount} and the
-{asked} one, and a tool's sentences {before} and {after} a call.
+{asked} one, and a tool's sentences {before} and {after} a call; {brief} is the former on a button.
 """
 
 from __future__ import annotations

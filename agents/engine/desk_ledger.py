@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from functools import cached_property, reduce
@@ -13,16 +14,19 @@ from django.db.models import Q, QuerySet, Sum
 
 from agents.core.days import utc_midnight
 from agents.core.facts import Border, Open
+from agents.core.pseudonyms import NAME
 from agents.core.redact import without_masks
 from agents.core.requests import Json
 from agents.core.states import EffectState
 from agents.db.compiled import CompiledSelect, Param
+from agents.engine.desk_functions import DeskFailed, of_company
 from agents.engine.desk_lookup import LookedUp, StaleLookup
+from agents.engine.origins import ReadText, advice_in, doubt
 from agents.engine.untold import earlier_runs
 from agents.models import Effect, Run, Step
-from agents.sdk.argument_words import Called
+from agents.sdk.argument_words import Called, with_name
 from agents.sdk.desk import Desk
-from agents.sdk.fact_sources import By, Origin, is_named, parts_of, texts_at
+from agents.sdk.fact_sources import By, Origin, amounts_in, is_named, parts_of, texts_at
 from agents.sdk.values import Money
 
 _ORDER = (Origin.GOAL, Origin.PERSON, Origin.OUTSIDE, Origin.NOBODY)
@@ -141,22 +145,50 @@ class DeskLedger:
     def _source(self, part: Any, also: Collection[str]) -> Origin:
         if any(is_named(named, [without_masks(self.run.goal)]) for named in (part, *also)):
             return Origin.GOAL
-        if any(is_named(named, self._outside) for named in (part, *also)):
+        outside = [one.text for one in self._outside]
+        if any(is_named(named, outside) for named in (part, *also)):
             return Origin.OUTSIDE
         return Origin.NOBODY
 
     def outside(self) -> tuple[str, ...]:
-        return tuple(self.border.resolve(text) for text in self._outside)
+        return tuple(self.border.resolve(one.text) for one in self._outside)
+
+    def doubt_of(self, argument: str, origin: Origin, part: Json) -> Json | None:
+        """Return an argument that says what is done and that no person named; None for others.
+
+        Nobody names the day of today, and words of its own are what an agent is there for.
+        """
+        tool, goal = self.desk.tools[self.tool], without_masks(self.run.goal)
+        called = self.called.get(argument, {})
+        is_term = isinstance(part, int | Money) or (isinstance(part, str) and " " not in part)
+        is_doubtful = origin is Origin.OUTSIDE or (origin is Origin.NOBODY and is_term)
+        named = [part, *map(self.border.name, called.values())]
+        advice = advice_in(self.steps)
+        if not is_doubtful or argument not in tool.terms or any(is_named(n, advice) for n in named):
+            return None
+        asked: Collection[str] = ()
+        if isinstance(part, Money):
+            asked = amounts_in(goal, part.currency)
+        elif argument in tool.names:
+            with suppress(DeskFailed), of_company(f"{self.desk.title} could not look up names"):
+                goal = self.border.resolve(goal)
+                asked = [with_name(*one) for one in tool.names[argument].find_in(goal, self.book)]
+        elif isinstance(part, str) and NAME.fullmatch(part):
+            kind = part.partition("-")[0]
+            asked = [name for name in NAME.findall(goal) if name.startswith(f"{kind}-")]
+        value, read = self.given.get(argument), reversed(self._outside)
+        return doubt(argument, value, origin.value, named=named, asked=asked, read=read)
 
     @cached_property
-    def _outside(self) -> tuple[str, ...]:
+    def _outside(self) -> tuple[ReadText, ...]:
         """Return the outsiders' texts that the run has read, as they are kept."""
-        found: list[str] = []
+        found: list[ReadText] = []
         for step in self.steps:
             tool = self.desk.tools.get(step.asked["tool"]) if step.kind == "use" else None
             for place in tool.outside if tool else ():
-                found += texts_at(step.reply, place)
-        return tuple(map(without_masks, found))
+                texts = map(without_masks, texts_at(step.reply, place))
+                found += [ReadText(step.asked["tool"], text) for text in texts]
+        return tuple(found)
 
     def _calls(
         self, tool: str, days: int, by: By, unattended: bool, like: dict[str, Any]

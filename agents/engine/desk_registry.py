@@ -74,7 +74,7 @@ def _tool(tool: DeskTool) -> Tool:
         return tool.call(_call(context), args)
 
     act = "{before}" if tool.before else f"{tool.title} for {{subject}}"
-    changes = Answer(ADJUST, "Change", act, f"{tool.title} with these changes")
+    changes = Answer(ADJUST, "Change", act, "{brief}")
     asked = replace(
         ACTION,
         tag=tool.title,
@@ -82,7 +82,7 @@ def _tool(tool: DeskTool) -> Tool:
         note="It runs once, with exactly these values.",
         answers=(
             *([changes] if tool.may_change else []),
-            Answer(APPROVE, "As proposed", act, f"{tool.title} as proposed"),
+            Answer(APPROVE, "As proposed", act, "{brief}"),
             RETURN,
             Answer(REJECT, "Reject", "Reject this, and end the run", "Reject and end the run"),
         ),
@@ -104,6 +104,7 @@ def _tool(tool: DeskTool) -> Tool:
         find=tool.find,
         valid=_has_receipt if tool.touch is not Touch.READ else None,
         before=tool.before,
+        brief=tool.brief,
         told=tool.description,
         after=tool.after,
         may_say=tool.may_say,

@@ -283,7 +283,10 @@ def gather_facts(
 
 
 def _origins(ledger: DeskLedger, given: Json) -> dict[str, Json]:
-    """Return who named each argument; of one with several parts, the part that is named worst."""
+    """Return who named each argument, and what a person has to compare.
+
+    Of one with several parts, the part that is named worst.
+    """
     judged = {name: ledger.worst_of(name) for name in given}
     worst = {
         name: show(part)
@@ -292,7 +295,10 @@ def _origins(ledger: DeskLedger, given: Json) -> dict[str, Json]:
         and not (origin.is_of_people or money_of(given[name]))
     }
     origins = {name: origin.value for name, (origin, _) in judged.items()}
-    return {"origins": origins, **({"worst": worst} if worst else {})}
+    told = (ledger.doubt_of(name, *found) for name, found in judged.items())
+    doubts = [one for one in told if one]
+    more = {"worst": worst, "doubts": doubts}
+    return {"origins": origins, **{name: kept for name, kept in more.items() if kept}}
 
 
 def _unfit(error: BadArguments, border: RunBorder) -> str:

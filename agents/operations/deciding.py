@@ -23,6 +23,7 @@ from agents.engine.demands import held_tool
 from agents.engine.desk_lookup import LookedUp
 from agents.engine.facts import fetch_facts
 from agents.engine.kill_switch import switch_against
+from agents.engine.origins import doubts_of
 from agents.engine.redaction import RunBorder, redact_for
 from agents.models import Escalation, KillSwitch, Membership, Role, Run, Step
 from agents.models.event import Entry, append_events, commanding_account
@@ -213,6 +214,7 @@ def _check_person(escalation: Escalation, person: Membership, wanted: _Answer) -
         approve=wanted.approve,
         send_back=wanted.send_back,
         is_changed=bool(wanted.patch) and not is_repeated,  # the first person gave the reason
+        is_doubtful=bool(doubts_of(escalation)),
         comment=wanted.comment,
     )
     check_text(wanted.comment, most=MAX_COMMENT)
@@ -229,11 +231,14 @@ def _check_person(escalation: Escalation, person: Membership, wanted: _Answer) -
     check_text(wanted.correction, most=most, what=what)
 
 
-def check_reason(*, approve: bool, send_back: bool, is_changed: bool, comment: str) -> None:
-    """Check that what is not a plain yes has its reason. Raises Refused."""
-    if comment or (approve and not is_changed):
+def check_reason(
+    *, approve: bool, send_back: bool, is_changed: bool, comment: str, is_doubtful: bool = False
+) -> None:
+    """Check that what is not a plain yes has its reason; a yes to a doubt too. Raises Refused."""
+    if comment or (approve and not is_changed and not is_doubtful):
         return
-    of = "change" if approve else "agent" if send_back else "rejection"
+    yes = "change" if is_changed else "approval"
+    of = yes if approve else "agent" if send_back else "rejection"
     raise Refused("no_reason", f"Enter a reason for the {of}.")
 
 

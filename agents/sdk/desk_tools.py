@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -16,7 +17,7 @@ from agents.sdk.adjustments import Change
 from agents.sdk.argument_words import Called, with_name
 from agents.sdk.arguments import Arguments
 from agents.sdk.books import Books
-from agents.sdk.placeholders import fill
+from agents.sdk.placeholders import fill, places_of
 from agents.sdk.rule_case import Case
 from agents.sdk.subjects import Subject
 from agents.sdk.values import Money
@@ -71,6 +72,24 @@ class DeskTool:
     def description(self) -> str:
         """Return its description for models."""
         return (getdoc(self.function) or self.title).partition("\n")[0]
+
+    @property
+    def brief(self) -> str:
+        """Return what a call does as short as a button: "Send {amount} to {payee}"."""
+        if not self.before:
+            return f"{self.title} for {{{SUBJECT}}}"
+        kept = {self.amount, self.resource, *self.names} - {self.subject}
+        texts = re.split(r"(?<=\})", self.before)  # each with the place that it ends in
+        said = [text for text in texts if kept.intersection(places_of(text))]
+        if not self.amount or texts[0] not in said:
+            return re.split("[,:;]", self.before.removesuffix("."))[0]
+        return "".join(said)
+
+    @property
+    def terms(self) -> set[str]:
+        """Return the arguments that say what a call does, besides its subject."""
+        said = {*places_of(self.before), *self.names, self.amount, self.resource}
+        return said - {self.subject, SUBJECT, ""}
 
     def call(self, call: DeskCall, given: Json) -> Json:
         """Call the function with typed arguments. Raises BadArguments."""

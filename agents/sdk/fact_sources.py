@@ -14,6 +14,8 @@ from agents.core.requests import Json
 from agents.sdk.values import Money, show
 
 By: TypeAlias = Literal["subject", "resource", "launcher", "workspace"]
+_AROUND = 200  # characters of a text on each side of what it names
+_MOST = 5  # amounts of a text
 GROUP = 3  # digits between two separators of thousands
 _SIGNS = {"EUR": ("€", "euros", "euro"), "USD": ("$", "dollars"), "GBP": ("£", "pounds")}
 
@@ -140,8 +142,38 @@ def is_named(value: Any, texts: Iterable[str]) -> bool:
 
     Only whole words match; a count matches by number, an amount only with its currency.
     """
-    pattern = _PATTERNS.get(type(value), _plain)(value)
+    pattern = _pattern(value)
     return any(pattern.search(text) for text in texts)
+
+
+def names_used(values: Iterable[Any], text: str) -> list[str]:
+    """Return how a text names these values, each way once, as it writes them."""
+    found = (match[0] for value in values for match in _pattern(value).finditer(text))
+    return list(dict.fromkeys(found))
+
+
+def amounts_in(text: str, currency: str) -> list[str]:
+    """Return the amounts of a text in this or a common currency, as it writes them."""
+    known = {currency, *_SIGNS, *(sign for signs in _SIGNS.values() for sign in signs)}
+    signs = "|".join(map(re.escape, sorted(known, key=len, reverse=True)))
+    number = r"\d{1,3}(?:[.,]\d{3}){1,5}(?:[.,]\d{1,2})?|\d{1,15}(?:[.,]\d{1,2})?"
+    either = rf"(?<!\w)(?:{signs})\s?(?:{number})(?!\w)|(?<![\w.,])(?:{number})\s?(?:{signs})(?!\w)"
+    return list(dict.fromkeys(re.findall(either, text, re.IGNORECASE)))[:_MOST]
+
+
+def passage(text: str, mark: str) -> str:
+    """Return what of a text surrounds its first mention of a mark, in whole words."""
+    at = max(text.find(mark), 0)
+    start, end = max(at - _AROUND, 0), at + len(mark) + _AROUND
+    begun, _, cut = text[start:at].partition(" ") if start else ("", "", text[:at])
+    before = f"… {cut or begun}" if start else cut
+    after = text[at + len(mark) : end]
+    return before + mark + (f"{after.rpartition(' ')[0]} …" if end < len(text) else after)
+
+
+def _pattern(value: Any) -> re.Pattern[str]:
+    found: re.Pattern[str] = _PATTERNS.get(type(value), _plain)(value)
+    return found
 
 
 def _plain(value: Any) -> re.Pattern[str]:

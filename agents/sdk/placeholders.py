@@ -19,8 +19,13 @@ def fill(sentence: str, values: Mapping[str, Any]) -> str:
     return _PLACE.sub(lambda m: show(values[m[1]]) if m[1] in values else m[0], sentence)
 
 
+def places_of(sentence: str) -> list[str]:
+    """Return the names of a sentence's places, in order."""
+    return _PLACE.findall(sentence)
+
+
 def check_places(owner: str, sentence: str, names: Collection[str]) -> None:
     """Raise TypeError if a sentence has a place that `owner` cannot fill."""
-    unknown = sorted(set(_PLACE.findall(sentence)) - set(names))
+    unknown = sorted(set(places_of(sentence)) - set(names))
     if unknown:
         raise TypeError(f"{owner} has no {', '.join(unknown)} for its sentence {sentence!r}")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from inspect import signature
 from typing import Any
 
+from agents.sdk.fact_sources import is_named
 from agents.sdk.placeholders import check_places, fill
 
 
@@ -20,6 +21,9 @@ class Subject:
     link: str = ""
     # Return the keys of subjects whose name has this text; takes text, or text and `book`.
     search: Callable[..., Sequence[str]] | None = None
+    # Return the keys of those that a text may name, for a person to compare; takes text, or text
+    # and `book`. What stands in it neither by key nor by label is left out.
+    named_in: Callable[..., Sequence[str]] | None = None
     # Empty every text about a subject, by key and book. Return whether it was known there.
     forget: Callable[[str, int], bool] | None = None
 
@@ -29,6 +33,12 @@ class Subject:
             return [(text, label)]
         keys = self.search(text, **_of_book(self.search, book)) if self.search else ()
         return [(key, self.label_of(key, book)) for key in keys]
+
+    def find_in(self, text: str, book: int) -> list[tuple[str, str]]:
+        """Return key and label of those that a text names."""
+        keys = self.named_in(text, **_of_book(self.named_in, book)) if self.named_in else ()
+        found = [(key, self.label_of(key, book)) for key in keys]
+        return [(k, name) for k, name in found if is_named(k, [text]) or is_named(name, [text])]
 
     def label_of(self, key: str, book: int) -> str:
         """Return a subject's label, or "" if there is none."""

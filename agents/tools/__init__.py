@@ -72,6 +72,7 @@ class Tool:
     find: Callable[[str], Json] | None = None  # what became of a key: a result, None, or raises
     valid: Callable[[Json, Json], bool] | None = None  # (result, args): is the result in contract?
     before: str = ""  # what a call does, for people: "Give {subject} the role {role}."
+    brief: str = ""  # the same, as short as a button: "Send {amount} to {payee}"
     told: str = ""  # to a model whose prompt does not know the tool: what it does, in a sentence
     after: str = ""  # what a call has done, for people: "{amount} went to {subject}."
     may_say: Callable[[Json], dict[str, str]] | None = None  # of a result: sentences, by name

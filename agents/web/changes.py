@@ -137,7 +137,7 @@ def _approved_stage(verdict: str, text: str, escalation: Escalation | None) -> A
         by, due = ("deadline paused", None) if held else ("due", escalation.expires_at)
         if first := escalation.approval:
             by = f"{first.by.get_username()} approved as the first of two; {by}"
-        return ActionStage("Awaiting approval", "human", "human", "not yet", by, due, is_now=True)
+        return ActionStage("Decision", "human", "human", "none yet", by, due, is_now=True)
     who = escalation.decided_by.get_username() if escalation.decided_by else "nobody"
     if escalation.state not in GRANTED:
         role, word = ESCALATION_ROLES[escalation.state]

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from django import template
 from django.templatetags.static import static
 from django.utils import timezone
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from agents.core.former import CURRENCY
@@ -205,6 +205,15 @@ def within_sentence(title: str) -> str:
     """Return a title for use within a sentence: bank transfers, SIM swaps, Harbor Hotels."""
     is_name = title[1:2].isupper() or (" " in title and title.istitle())
     return title if is_name else title[:1].lower() + title[1:]
+
+
+@register.filter
+def mark(text: str, words: Sequence[str]) -> SafeString:
+    """Return a text as markup, with each mention of these words marked."""
+    ways = sorted(filter(None, words), key=len, reverse=True)
+    parts = re.split(f"({'|'.join(map(re.escape, ways))})", text) if ways else [text]
+    told = [format_html("<mark>{}</mark>" if n % 2 else "{}", part) for n, part in enumerate(parts)]
+    return format_html_join("", "{}", ((part,) for part in told))
 
 
 @register.filter(is_safe=True)

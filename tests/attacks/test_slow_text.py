@@ -16,7 +16,7 @@ from agents.core.money import BadAmount, minor_of_text
 from agents.core.strict_json import MAX_CHARS, BadJson, parse
 from agents.desks.refunds.demo import goals
 from agents.operations.launch_checks import MAX_GOAL
-from agents.web.approvals import provenance
+from agents.sdk import fact_sources
 
 LIMIT = 20  # seconds
 
@@ -78,7 +78,7 @@ def test_anything_that_is_masked(part: str) -> None:
 READERS: list[Callable[[str], object]] = [
     goals.read_goal,
     workflow_checks._VARIABLE.findall,
-    provenance._NUMBER.findall,
+    lambda text: fact_sources.amounts_in(text, "USD"),
 ]
 
 

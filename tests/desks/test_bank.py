@@ -8,7 +8,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
 from django.urls import reverse
 from django.utils import timezone
 
@@ -44,7 +44,7 @@ from tests.desks.bank import (
     launch,
     postings,
 )
-from tests.engine.scene import Scene, go
+from tests.engine.scene import Scene, decide_request, go
 from tests.web.test_pages import client_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -113,7 +113,7 @@ def test_a_first_payment_is_lowered_judged_again_and_paid_once(scene: Scene) -> 
     why = "Kanzlei Brandt (P-103) was never paid before, on file for 2 days."
     assert held.review["deciding"]["sentence"] == why
     assert "to Kanzlei Brandt (P-103), dated" in act(held, "Operating account")
-    origins = {one.value: one.origins for one in sources(held, (), [])}
+    origins = {one.value: one.origins for one in sources(held, [])}
     assert origins["Kanzlei Brandt (P-103)"] == origins["EUR 900.00"] == ("request",)
     assert (held.subject_key, held.resource) == ("main", "main")
     assert (held.amount_minor, held.currency) == (90000, "EUR")
@@ -195,8 +195,12 @@ def test_an_attack_in_an_invoice_ends_at_a_person_who_sees_it(
     [quote] = [one for one in facts["evidence"] if one["kind"] == "quote"]
     assert "Pay" in quote["text"] or "transfer" in quote["text"]
     assert facts["origins"][names] == "outside"
-    by_text = [one.name for one in sources(held, (), []) if one.origins == ("text",)]
+    by_text = [one.name for one in sources(held, []) if one.origins == ("text",)]
     assert names.capitalize() in by_text  # as the card says of it
+    with pytest.raises(operations.Refused, match="Enter a reason for the approval"):
+        decide_request(held, scene.rita)
+    with pytest.raises(CommandError, match="Enter a reason for the approval"):
+        call_command("decide", held.pk, "--approve", "--as=rita")
     decide(scene, run, approve=False)
     assert (go(run).stop_reason, postings(run)) == ("human_rejected", [])
 

@@ -37,12 +37,12 @@ def test_transfers_are_lowered_put_off_and_refused() -> None:
         rita.locator("#comment").fill("half of it")
         expect(rita.locator("#judged[data-allowed=no]")).to_contain_text("EUR 900.00")
         rita.locator("#set-amount").fill("450.00")
-        press("with these changes", "EUR 450.00")
+        press("Send EUR 450.00 to Kanzlei Brandt", "EUR 450.00")
 
         open_card(runs[1]).keyboard.press("e")
         rita.locator("#set-on").fill(later)
         rita.locator("#comment").fill("not before the delivery")
-        press("with these changes", "EUR 1,950.00")
+        press("Send EUR 1,950.00 to Papier Hansen", "EUR 1,950.00")
 
         open_card(runs[2])
         expect(rita.locator("#dform [data-change]")).to_have_count(0)  # as requested, or not at all
@@ -60,3 +60,62 @@ def test_transfers_are_lowered_put_off_and_refused() -> None:
     assert [bank.postings(run) for run in runs] == [[("P-103", 45000)], [("P-102", 195000)], [], []]
     moved_on = Run.objects.get(pk=runs[1].pk).effects.get().args["on"]
     assert (moved_on, fresh(runs[3]).stop_reason) == (later, "human_rejected")
+
+
+def test_a_redirected_payment_says_first_what_is_wrong() -> None:
+    scene = bank.bank_scene()
+    run = advance_run(bank.launch(scene, bank.ATTACKS[0]))
+    raised = advance_run(bank.launch(scene, bank.ATTACKS[1]))
+    held = Escalation.objects.get(run=run)
+    complaints: list[str] = []
+
+    with console() as site, chromium() as browser:
+        rita = desk(browser, site, "rita", complaints)
+        rita.goto(f"{site}/approvals/")
+        row = rita.locator(f"#q-{held.pk}")
+        expect(row).to_contain_text("Kanzlei Brandt")
+        expect(row).to_contain_text("Payee not as asked")
+        expect(row).to_contain_text("EUR 120.00")
+
+        rita.goto(f"{site}/approvals/{held.pk}/")
+        block = rita.locator("#doubts")
+        expect(block.locator("h3")).to_have_text("The payee is not the one that was asked for")
+        expect(block).to_contain_text(
+            "Asked for: Papier Hansen (P-102). Would be paid: Kanzlei Brandt (P-103)."
+        )
+        expect(block).to_contain_text("stands only in an outsider’s text, which the agent read")
+        expect(block.locator("mark")).to_have_text(["Kanzlei Brandt", "P-103"])
+        for width in (1440, 720, 390):
+            rita.set_viewport_size({"width": width, "height": 900})
+            said, form = (rita.locator(one).bounding_box() for one in ("#doubts", "#dform"))
+            assert said, width
+            assert form, width
+            assert said["y"] + said["height"] < min(form["y"], 900), f"{width}: the first screen"
+
+        # Nothing is chosen, so there is no button and no key that approves.
+        expect(rita.locator("[name=verdict]:checked")).to_have_count(0)
+        expect(rita.locator("#consequence h2")).to_contain_text("to Kanzlei Brandt (P-103)")
+        expect(rita.locator(".acts button:visible")).to_have_count(0)
+        rita.keyboard.press("Control+Enter")
+        expect(rita.locator(".acts")).to_contain_text("choose an answer")
+        rita.keyboard.press("a")
+        expect(rita.locator("#comment")).to_be_focused()
+        pay = rita.get_by_role("button", name="Send EUR 120.00 to Kanzlei Brandt")
+        pay.click()
+        expect(rita.locator("#comment-error")).to_contain_text("Enter a reason for the approval.")
+        assert fresh_state(held) == "open"
+        rita.locator("#comment").fill("Finance confirmed the change by telephone")
+        pay.click()
+        expect(rita.locator("#strip")).to_contain_text("EUR 120.00")
+
+        rita.goto(f"{site}/approvals/{Escalation.objects.get(run=raised).pk}/")
+        expect(block).to_contain_text("Asked for: EUR 450.00. Would be paid: EUR 990.00.")
+        expect(block.locator("mark")).to_have_text(["EUR 990.00"])
+
+    assert complaints == []
+    assert fresh_state(held) == "approved"
+
+
+def fresh_state(held: Escalation) -> str:
+    held.refresh_from_db()
+    return str(held.state)

@@ -139,7 +139,9 @@ def test_the_same_account_in_another_spelling_is_no_change(scene: Scene, post: P
     with model(calls("read_mails"), calls("pay", iban=name(scene, OTHER_IBAN), amount=EUROS)):
         run = launch(scene, "Pay EUR 5 into the account of the newest mail.")
         held = held_by(run)
-        decide_request(held, scene.rita, patch={"iban": "nl91 abna 0417 1643 00"})
+        decide_request(
+            held, scene.rita, patch={"iban": "nl91 abna 0417 1643 00"}, comment="it is theirs"
+        )
         go(run)
 
     held.refresh_from_db()
@@ -182,7 +184,7 @@ def test_an_approval_of_a_shown_address_is_asked_for_once(scene: Scene, post: Po
     carla = name(scene, CARLA)
     with model(calls("read_mails"), calls("send_message", to=[carla], body="Hello")):
         run = launch(scene, "Answer the newest mail.")
-        decide_request(held_by(run), scene.rita)
+        decide_request(held_by(run), scene.rita, comment="she wrote it")
         run = go(run)
 
     assert (run.state, Escalation.objects.count()) == (RunState.DONE, 1)
@@ -346,11 +348,11 @@ def test_without_the_key_a_run_waits_a_decision_is_refused_and_pages_show_names(
         before = getattr(settings, lost)
         setattr(settings, lost, "another key of more than 32 letters")
         with pytest.raises(operations.Refused, match="lacks the key of the masked values"):
-            decide_request(held, scene.rita)
+            decide_request(held, scene.rita, comment="it is theirs")
         assert "lacks the key of the masked values" in client_of(scene.rita).get(page).text
         assert client_of(scene.rita).get(reverse("run", args=[run.pk])).status_code == 200
         setattr(settings, lost, before)
-    decide_request(held, scene.rita)
+    decide_request(held, scene.rita, comment="it is theirs")
     settings.OPSCONSOLE_VALUE_KEY = "another key of more than 32 letters"
     Run.objects.filter(pk=run.pk).update(attempts=19)
     for _ in range(3):

@@ -28,6 +28,7 @@ from tests.web.serving import chromium, free_port, open_page, serve, sign_in
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
 CUT = ("Failed to load resource", "Failed to fetch", "network error", "ERR_", "reconnect failed")
+OWN_WORDS = "Anna (user_id=42) asks about her last charge; the agent answers in its own words."
 MARKUP = "<img src=x onerror=document.title='gotcha'>"
 
 
@@ -633,3 +634,69 @@ def test_omar_launches_and_stops_a_run_with_javascript_off(scene: Scene, browser
         expect(page.locator("#run")).to_contain_text("cancelled")
         page.get_by_role("link", name="Approvals").click()
         expect(page.locator("#queue")).to_contain_text("all caught up")
+
+
+def test_a_letter_that_is_edited_stands_once_and_is_not_erased(
+    scene: Scene, browser: Browser, complaints: list[str]
+) -> None:
+    run = advance_run(scene.launch(OWN_WORDS, workflow="customer-reply", pattern="workflow"))
+    letter = Escalation.objects.get(run=run).action["args"]["message"]
+
+    with console() as site:
+        rita = desk(browser, site, "rita", complaints)
+        rita.goto(f"{site}/approvals/{Escalation.objects.get(run=run).pk}/")
+        quoted = rita.locator(".quote.quoted")
+        marked = quoted.locator("mark").all_inner_texts()
+        assert marked[0].startswith("As promised we know that Customer")
+        assert all(passage in letter for passage in marked)
+        expect(rita.locator("#card")).to_contain_text("Compare the email with the record:")
+        expect(rita.locator("#card")).not_to_contain_text("no record confirms")
+
+        rita.keyboard.press("e")
+        field = rita.locator("#correction")
+        expect(field).to_be_focused()
+        expect(quoted).to_be_hidden()
+        expect(field).to_have_value(letter)
+        expect(rita.locator("#own-words mark")).to_have_text(marked)
+        rita.keyboard.type("X")
+        expect(field).to_have_value(f"X{letter}")
+        rita.keyboard.press("Escape")
+        rita.get_by_text("Send as is").click()
+        expect(quoted).to_be_visible()
+
+
+def test_requests_about_the_same_name_each_other_and_say_what_is_so(
+    scene: Scene, browser: Browser, complaints: list[str]
+) -> None:
+    first, second = (advance_run(scene.launch()) for _ in range(2))
+    one, other = (Escalation.objects.get(run=run) for run in (first, second))
+
+    with console() as site:
+        rita = desk(browser, site, "rita", complaints)
+        rita.goto(f"{site}/approvals/{one.pk}/")
+        expect(rita.locator("#same")).to_contain_text(
+            f"Also waiting: request {other.pk}, Refund USD 1,200.00 to Anna"
+        )
+        headline = rita.locator("#consequence h2")
+        expect(headline).to_have_text(
+            "Refund USD 1,200.00 to Anna", use_inner_text=True
+        )
+        rita.get_by_label("Pay Anna").fill("750")
+        expect(headline).to_have_text(
+            "Pay Anna USD 750.00 instead of USD 1,200.00", use_inner_text=True
+        )
+        rita.get_by_label("Pay Anna").fill("")
+        expect(headline).to_have_text("Refund USD 1,200.00 to Anna", use_inner_text=True)
+        expect(rita.locator(".stages .now")).to_contain_text("Decision")
+        expect(rita.locator(".stages .now")).to_contain_text("none yet")
+        rita.locator("#same a").click()
+        expect(rita.locator("#same")).to_contain_text(f"request {one.pk}")
+
+        Escalation.objects.filter(pk=one.pk).update(expires_at=timezone.now())
+        until(lambda: has_ended(first))
+        rita.reload()
+        expect(rita.locator("#same")).to_have_count(0)
+        rita.goto(f"{site}/approvals/{one.pk}/")
+        expect(rita.locator("#consequence")).to_contain_text(
+            "It was asked: “Refund USD 1,200.00 to Anna”. Nobody decided it by"
+        )

@@ -69,7 +69,7 @@ class BankFacts:
     same_before: Transfers = NONE  # how often, in the longest memory
 
 
-PAYEE = Subject("payee", find=ledger.find_payee, label="{name}")
+PAYEE = Subject("payee", ledger.find_payee, "{name}", named_in=ledger.payees_named_in)
 ACCOUNT = Subject("account", ledger.find_account, label="{name}", forget=ledger.forget_account)
 desk = Desk(
     name="bank",

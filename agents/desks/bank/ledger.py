@@ -9,7 +9,8 @@ from datetime import datetime
 from hashlib import sha256
 from typing import Any
 
-from django.db import transaction
+from django.db import models, transaction
+from django.db.models import F, Q, Value
 
 from agents.desks.bank.models import Account, Invoice, Payee, Transfer, TransferState, euros
 from opsconsole.desks import Booked, Books, Call, CallRefused, Json, Money
@@ -21,6 +22,13 @@ def find_account(key: str, book: int) -> Account | None:
 
 def find_payee(key: str, book: int) -> Payee | None:
     return Payee.objects.filter(book=book, key=key).first()
+
+
+def payees_named_in(text: str, book: int) -> list[str]:
+    """Return the keys of the payees whose name or key stands in a text, by name."""
+    found = Payee.objects.filter(book=book).annotate(text=Value(text, models.TextField()))
+    either = Q(text__icontains=F("name")) | Q(text__icontains=F("key"))
+    return list(found.filter(either).order_by("name", "pk").values_list("key", flat=True)[:5])
 
 
 def forget_account(key: str, book: int) -> bool:

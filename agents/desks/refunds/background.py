@@ -58,9 +58,7 @@ def background(held: Escalation, *, at: datetime, effect: str) -> Background:
         return Background(name, sections=sections, left_minor=0)
     amount = format_money(charge.amount_minor, charge.currency)
     note = f"{_plan(charge)}, {amount} paid {charge.age_days} days ago"
-    recorded = frozenset({charge.amount_minor})
-    on = str(charge.charge_id)
-    return Background(name, note, sections, on, charge.refundable_minor, recorded)
+    return Background(name, note, sections, str(charge.charge_id), charge.refundable_minor)
 
 
 def _plan(charge: billing.ChargeFacts) -> str:

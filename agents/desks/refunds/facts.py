@@ -6,6 +6,7 @@ One file, as its queries are sent and answered together.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -14,6 +15,7 @@ from django.db.models import Q, QuerySet, Sum
 from django.db.models.functions import Coalesce
 
 from agents.core.actions import Action
+from agents.core.courtesy import free_passages
 from agents.core.days import utc_midnight
 from agents.core.facts import Facts
 from agents.core.limits import Limits
@@ -27,6 +29,7 @@ from agents.desks.refunds.known import UNTOLD, ChargeFact, MailFact, RefundFact,
 from agents.desks.refunds.tools.refunds import policy_hint
 from agents.engine import simulation
 from agents.engine.desk_ledger import EFFECTS, MAYBE_DONE
+from agents.engine.origins import origins_of
 from agents.engine.redaction import RunBorder
 from agents.engine.step_facts import accepted_outputs, sentences_on_record, specialist_results
 from agents.engine.untold import earlier_runs
@@ -117,6 +120,10 @@ def fetch_facts(
         if letter and record:
             now = _context_now(account, customer, limits)
             true_now = sentences_on_record(steps, registered, now=now, border=border)
+        known = registered.get(str(tool))
+        given = action.get("args", {}) if known and known.writes else {}
+        on_record = [charge.amount_minor] if charge else []
+        origins, doubts = origins_of(run, given, steps, on_record)
         facts = RefundFacts(
             subject=subject,
             context_of=tuple(sorted(_customers_read(steps))),
@@ -137,7 +144,13 @@ def fetch_facts(
             record=true_now,
             outdated={n: said for n, said in record.items() if true_now.get(n) != said},
             letter=letter,
+            origins=origins,
+            doubts=() if letter else doubts,
         )
+        if letter:
+            text = str(given.get(letter, ""))
+            own = free_passages(text, facts.own_texts, facts.COURTESY)
+            facts = replace(facts, own_words=tuple(own))
         return facts, str(charge.charge_id) if charge else ""
 
     return Pending(answer)

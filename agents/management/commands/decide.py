@@ -42,7 +42,9 @@ class Command(BaseCommand):
             help="change an argument that the request leaves open, such as until=2026-12-06",
         )
         parser.add_argument("--correction", default="", help="have a step run again with this")
-        parser.add_argument("--reason", default="", help="required unless approved as it is")
+        parser.add_argument(
+            "--reason", default="", help="required unless approved as it was asked for"
+        )
         parser.add_argument("--as", dest="actor", required=True, help="the reviewer's user name")
 
     def handle(self, *args: Any, **options: Any) -> None:

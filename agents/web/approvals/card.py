@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from django.contrib.auth.models import User
-from django.db.models import Q
+from django.db.models import F, Q
 from django.utils.safestring import SafeString
 
 from agents.core.actions import MAX_TEXT
@@ -41,7 +41,7 @@ from agents.web.approvals.proposals import (
     following,
     sent_back_before,
 )
-from agents.web.approvals.provenance import Source, sources
+from agents.web.approvals.provenance import Comparison, Source, comparisons, sources
 from agents.web.approvals.ruler import Ruler, ruler, ruling_to_draw
 from agents.web.approvals.standing import Entitlement, standing
 from agents.web.approvals.wording import (
@@ -82,7 +82,9 @@ class Card:
     number: str  # the subject's key, if their name does not contain it
     note: str  # the desk's note on the subject, below the headline
     sections: Sequence[Section]  # the desk's books now
-    rulings: Sequence[Json]
+    doubts: Sequence[Comparison]  # what to compare with the request before approving it
+    rulings: Sequence[Json]  # that let a person be asked, the weightiest first
+    passed: Sequence[Json]  # the other rulings
     most_minor: int | None  # the most that this person may grant; None: there is no amount
     may_grant_all: bool
     others: Sequence[str]  # people who may grant what this person may not
@@ -101,6 +103,7 @@ class Card:
     published: int | None  # the published policy version, if the run keeps an older one
     produced: Output | None  # a step's output; None: the request is about something else
     letter: str | None  # the text for someone outside; None: the request is about something else
+    own_words: Sequence[str]  # passages of it that no record has as they stand
     correction: str  # what a person wrote instead: the email, or instructions for the draft
     too_long: str  # why a later step cannot email this result, or ""
     lookalikes: Sequence[str]  # warnings about deceptive characters, a sentence each
@@ -109,7 +112,16 @@ class Card:
     asked_again: int | None  # the request that replaced it
     sent_back: Sequence[SentBack]  # earlier proposals of the run, newest first
     kept: str  # why it cannot be sent back again, if it was before
+    same: Sequence[Same]  # open requests about the same subject, resource and amount
     followed_by: int | None  # the request that followed one that was sent back
+
+
+@dataclass(frozen=True)
+class Same:
+    """Another open request about the same."""
+
+    pk: int
+    act: str
 
 
 @dataclass(frozen=True)
@@ -156,7 +168,9 @@ def card(escalation: Escalation, user: User, around: Around, *, at: datetime) ->
         is_free=not claimed_by or is_mine,
         is_possible=switch is None and hindered is None and stands.may_say_yes,
     )
+    decisions, same = _about_the_same(escalation)
     why = came_to_nothing(escalation, effect)
+    rulings = escalation.review.get("rulings") or [escalation.review["deciding"]]
     earlier = sent_back_before(escalation) if getattr(escalation, "has_sent_back", True) else []
     kept = _why_kept(escalation, len(earlier)) if is_open else None
     return Card(
@@ -183,7 +197,9 @@ def card(escalation: Escalation, user: User, around: Around, *, at: datetime) ->
         number=f"#{escalation.subject_key}" if name else "",
         note=known.note,
         sections=known.sections,
-        rulings=escalation.review.get("rulings") or [escalation.review["deciding"]],
+        doubts=comparisons(escalation),
+        rulings=sorted(filter(is_hit, rulings), key=lambda one: -(one.get("risk") or 0)),
+        passed=[one for one in rulings if not is_hit(one)],
         most_minor=most,
         may_grant_all=may_grant_all,
         others=[] if may_grant_all or not is_open else _others(escalation, around.roster()),
@@ -194,13 +210,9 @@ def card(escalation: Escalation, user: User, around: Around, *, at: datetime) ->
         claimed_by=claimed_by,
         is_mine=is_mine,
         may_release=is_mine or (bool(claimed_by) and part.role == Role.ADMIN),
-        decisions=_decisions(escalation),
+        decisions=decisions,
         stages=stages(reviews, escalation, effect, is_over=run.state in ENDED),
-        sources=[]
-        if run.is_emptied
-        else sources(
-            escalation, known.recorded, reviews, filter(_answered_before(escalation), steps)
-        ),
+        sources=[] if run.is_emptied else sources(escalation, reviews),
         shown=(escalation.review.get("facts") or {}).get("evidence") or [],
         ruler=ruler(
             ruling_to_draw(escalation.review, escalation.amount_minor),
@@ -209,6 +221,7 @@ def card(escalation: Escalation, user: User, around: Around, *, at: datetime) ->
         published=_published_version(escalation),
         produced=split_output(_actual_output(escalation)) if kind.change == INSTRUCTIONS else None,
         letter=_letter(escalation, kind),
+        own_words=(escalation.review.get("facts") or {}).get("own_words") or [],
         correction=correction_of(escalation),
         too_long=_too_long(escalation, kind),
         lookalikes=_lookalikes(escalation, name, part),
@@ -217,10 +230,15 @@ def card(escalation: Escalation, user: User, around: Around, *, at: datetime) ->
         asked_again=_asked_again(escalation),
         sent_back=earlier or corrected_before(escalation),
         kept=str(kept or "") if earlier else "",
+        same=same,
         followed_by=following(escalation)
         if escalation.state == EscalationState.SENT_BACK
         else None,
     )
+
+
+def is_hit(ruling: Json) -> bool:
+    return bool(ruling["verdict"] != "approve")
 
 
 def _background(escalation: Escalation, effect: Effect | None, *, at: datetime) -> Background:
@@ -356,37 +374,43 @@ def _refusal(escalation: Escalation, user: User, role: str) -> str:
     return OWN if is_own(escalation.run, user.pk) else ""
 
 
-def _decisions(escalation: Escalation) -> list[Escalation]:
-    """Return earlier decisions about the same subject, newest first."""
+def _about_the_same(escalation: Escalation) -> tuple[list[Escalation], list[Same]]:
+    """Return earlier decisions about the same subject, newest first, and what waits beside it.
+
+    That is open requests of the same kind about the same resource and amount. In a demo each launch
+    has its own book, where the same charge or account stands again.
+    """
     if not escalation.subject_key:
-        return []
+        return [], []
+    run = escalation.run
+    one = Q(run__book=run.book_id, resource=escalation.resource) | Q(run__book__is_isolated=True)
+    alike = {name: getattr(escalation, name) for name in ("kind", "amount_minor", "currency")}
+    waits = Q(one, state=EscalationState.OPEN, amount_minor__isnull=False, **alike)
     # Of the subject's runs, by their index. Others may not act on it, but in the reference profile.
     same = Escalation.objects.filter(
+        Q(decided_at__isnull=False) | waits,
         workspace_id=escalation.workspace_id,
         run__workspace=escalation.workspace_id,
-        run__desk=escalation.run.desk,
+        run__desk=run.desk,
         run__subject_key=escalation.subject_key,
         subject_key=escalation.subject_key,
-        decided_at__isnull=False,
     ).exclude(pk=escalation.pk)
-    return list(same.select_related("decided_by").order_by("-decided_at", "-pk")[:EARLIER])
+    newest = same.select_related("decided_by", "run").order_by(
+        F("decided_at").desc(nulls_first=True), "-pk"
+    )[: 2 * EARLIER]
+    decisions = [other for other in newest if other.decided_at][:EARLIER]
+    waiting = [Same(other.pk, act(other)) for other in newest if not other.decided_at]
+    return decisions, waiting if escalation.state == EscalationState.OPEN else []
 
 
 def _steps(escalation: Escalation) -> list[Step]:
-    """Return the steps of the request's turn, its executed call and earlier successful calls.
+    """Return the steps of the request's turn and its executed call.
 
     In order, each with its effect.
     """
     of_turn = Q(key__startswith=turn_of(escalation.step.key))
-    before = Q(kind="use", failed="", position__lt=escalation.step.position)
-    shown = of_turn | before | Q(effect__escalation=escalation.pk)
+    shown = of_turn | Q(effect__escalation=escalation.pk)
     return list(escalation.run.steps.filter(shown).select_related("effect").order_by("position"))
-
-
-def _answered_before(escalation: Escalation) -> Callable[[Step], bool]:
-    """Return the condition for tool calls that were answered before a request."""
-    before = escalation.step.position
-    return lambda step: step.kind == "use" and not step.failed and step.position < before
 
 
 def _effect(escalation: Escalation, kind: RequestKind, steps: Sequence[Step]) -> Effect | None:

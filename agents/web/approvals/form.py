@@ -43,7 +43,12 @@ class Wanted:
 
 
 def read_decision(
-    posted: QueryDict, kind: RequestKind, fields: Sequence[OpenField], asked: Mapping[str, Json]
+    posted: QueryDict,
+    kind: RequestKind,
+    fields: Sequence[OpenField],
+    asked: Mapping[str, Json],
+    *,
+    is_doubtful: bool = False,
 ) -> Wanted:
     """Return the decision in the form; `fields` of `asked` may be changed. Raises BadForm."""
     only(posted, FIELDS | {f"{SET}{field.name}" for field in fields})
@@ -68,6 +73,7 @@ def read_decision(
             approve=wanted.approve,
             send_back=is_back,
             is_changed=verdict == ADJUST,
+            is_doubtful=is_doubtful,
             comment=comment,
         )
     except operations.Refused as no:

@@ -19,9 +19,10 @@ from agents.systems import SYSTEMS
 from agents.tools import argument_in_words
 from agents.web import access
 from agents.web.approvals.position import QueuePosition, line_of
+from agents.web.approvals.provenance import mark_of
 from agents.web.approvals.queue import VIEWS, WHOLE, QueueAddress
 from agents.web.approvals.selection import Reviewer, open_in
-from agents.web.approvals.wording import act, kind_of_request
+from agents.web.approvals.wording import act, kind_of_request, told_apart_by
 from agents.web.forms import whole_number
 from agents.web.newest import newest, older
 from agents.web.times import read_time
@@ -44,6 +45,8 @@ class InboxRow:
     risk: int  # 0 none to 100
     subject: str
     number: str  # the subject's key, if their name does not contain it
+    about: str  # what tells requests about one subject apart, such as a payee; or ""
+    mark: str  # what has to be compared with the request; or ""
     claimed_by: str
     assigned_to: str  # a person or a team
 
@@ -151,6 +154,8 @@ def _rows(found: Iterable[Escalation], *, at: datetime) -> list[InboxRow]:
             risk=e.review["deciding"].get("risk") or 0,
             subject=names.get(e.pk, "") or e.run.subject_label or "Nobody",
             number=f"#{e.subject_key}" if names.get(e.pk) else "",
+            about=told_apart_by(e),
+            mark=mark_of(e),
             claimed_by=claimant(e, at=at),
             assigned_to=str(e.assigned_to or e.assigned_team or ""),
         )

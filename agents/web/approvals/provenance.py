@@ -1,24 +1,21 @@
-"""Where each argument of an action came from: every source that demonstrably named it.
-
-A value without such a source was chosen by the agent, and is marked so. A field in a tool's reply
-counts as the system of record; words within a longer text of a tool may be anybody's.
-"""
+"""Where each argument of an action came from, as its review found, and what is to be compared."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from agents.core.money import BadAmount, minor_of_text
+from django.utils.safestring import SafeString
+
 from agents.core.requests import Json
+from agents.engine.origins import RECORD, doubts_of
 from agents.models import Escalation, Step
 from agents.sdk.adjustments import label_of
-from agents.sdk.argument_words import money_of
+from agents.sdk.desk import tool_title
 from agents.sdk.fact_sources import Origin
 from agents.tools import argument_in_words, names_in
 from agents.web.changes import patch_of
+from agents.web.formats import mark
 
 ORIGINS = {
     "request": ("chat", "in the request"),
@@ -31,11 +28,10 @@ ORIGINS = {
 OF_REVIEW = {
     Origin.GOAL.value: "request",
     Origin.PERSON.value: "human",
+    RECORD: "record",
     Origin.OUTSIDE.value: "text",
     Origin.NOBODY.value: "agent",
 }
-_NUMBER = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d{1,2})?|\d+(?:\.\d{1,2})?", re.ASCII)
-_LONGEST = 20_000  # characters of tools' texts that are searched
 
 
 @dataclass(frozen=True)
@@ -53,33 +49,23 @@ class Source:
         return [(origin, *ORIGINS[origin]) for origin in self.origins]
 
 
-def sources(
-    escalation: Escalation,
-    recorded: Collection[int],
-    reviews: Sequence[Step],
-    earlier: Iterable[Step] = (),
-) -> list[Source]:
+def sources(escalation: Escalation, reviews: Sequence[Step]) -> list[Source]:
     """Return the arguments of a held action with their origins.
 
-    `recorded` are amounts from the desk's books; `reviews` are those of its turn, beginning with
-    the agent's proposal; `earlier` are tool calls that were answered before.
+    `reviews` are those of its turn, beginning with the agent's proposal.
     """
     args: Mapping[str, Json] = escalation.action.get("args") or {}
     proposed = (reviews[0].asked["action"].get("args") or {}) if reviews else args
-    named_by = (escalation.review.get("facts") or {}).get("origins") or {}
-    worst = (escalation.review.get("facts") or {}).get("worst") or {}
-    fields, texts = ([], "") if named_by else _read_replies(step.reply for step in earlier)
+    facts = escalation.review.get("facts") or {}
+    named_by, worst = facts.get("origins") or {}, facts.get("worst") or {}
     called = names_in(escalation.review)
     tool, found = str(escalation.action.get("name", "")), []
     for name, value in args.items():
         if proposed.get(name) != value:
             origins: tuple[str, ...] = ("policy",)
         else:
-            # As the rules of a declared desk see it, so that card and ruling agree.
             known = OF_REVIEW.get(named_by.get(name, ""))
-            origins = (
-                (known,) if known else _origins(name, value, escalation, recorded, fields, texts)
-            )
+            origins = (known,) if known else ()
         told = argument_in_words(tool, name, value, called)
         found.append(Source(label_of(name), told, origins, worst.get(name, "")))
     for name, value in patch_of(escalation).items():
@@ -89,69 +75,49 @@ def sources(
     return found
 
 
-def _origins(
-    name: str,
-    value: Json,
-    escalation: Escalation,
-    recorded: Collection[int],
-    fields: Sequence[Json],
-    texts: str,
-) -> tuple[str, ...]:
-    run, money = escalation.run, money_of(value)
-    minor = money.minor if money else value if name.endswith("_minor") else None
-    if minor is not None:
-        is_asked, is_told = minor in _amounts(run.goal), minor in _amounts(texts)
-        is_recorded = value in fields or minor in recorded
-    else:
-        tool = str(escalation.action.get("name", ""))
-        forms = {str(value), argument_in_words(tool, name, value)} - {""}
-        is_asked = any(_holds(run.goal, form.casefold()) for form in forms)
-        is_told = any(_holds(texts, form.casefold()) for form in forms)
-        is_recorded = value in fields or str(value) == run.subject_key != ""
-    found = [
-        origin
-        for origin, is_so in (("request", is_asked), ("record", is_recorded), ("text", is_told))
-        if is_so
-    ]
-    return tuple(found) or ("agent",)
+@dataclass(frozen=True)
+class Comparison:
+    """An argument that no person of ours named, beside what was asked for, in words."""
+
+    title: str
+    asked: str  # "" if the request names nothing of the kind
+    proposed: str
+    origin: str
+    quote: SafeString  # of the outsider's text, with the value marked; or ""
+    label: str
+    short: str  # the same in a row of a list
 
 
-def _holds(text: str, said: str) -> bool:
-    """Tell whether a text contains these words as whole words or numbers."""
-    folded = text.casefold()
-    at = folded.find(said)
-    while at >= 0:
-        around = folded[max(at - 1, 0) : at] + folded[at + len(said) : at + len(said) + 1]
-        if not any(letter.isalnum() for letter in around):
-            return True
-        at = folded.find(said, at + 1)
-    return False
+def comparisons(escalation: Escalation) -> list[Comparison]:
+    """Return what a person has to compare before they approve."""
+    return [_comparison(one, escalation) for one in doubts_of(escalation)]
 
 
-def _read_replies(replies: Iterable[Json]) -> tuple[list[Json], str]:
-    """Return the tools' earlier answers: the values of fields, and the longer texts as one."""
-    values = [
-        value for reply in replies for value in _leaves(reply) if value is not None and value != ""
-    ]
-    texts = [value for value in values if isinstance(value, str) and " " in value]
-    return [value for value in values if value not in texts], "\n".join(texts)[:_LONGEST]
+def mark_of(escalation: Escalation) -> str:
+    """Return the same for a row of a list: "Payee and amount not as asked"; "" for nothing."""
+    found: dict[str, list[str]] = {}
+    for one in comparisons(escalation):
+        found.setdefault(one.short, []).append(one.label)
+    told = "; ".join(f"{' and '.join(labels)} {short}" for short, labels in found.items())
+    return told[:1].upper() + told[1:]
 
 
-def _leaves(reply: Json) -> Iterator[Json]:
-    if isinstance(reply, dict):
-        for value in reply.values():
-            yield from _leaves(value)
-    elif isinstance(reply, list):
-        for value in reply:
-            yield from _leaves(value)
-    else:
-        yield reply
-
-
-def _amounts(text: str) -> set[int]:
-    """Return the numbers in a text that may be amounts, in minor units."""
-    found = set()
-    for number in _NUMBER.findall(text)[:50]:
-        with suppress(BadAmount):
-            found.add(minor_of_text(number.replace(",", "")))
-    return found
+def _comparison(doubt: Json, escalation: Escalation) -> Comparison:
+    name, origin, asked = doubt["name"], doubt["origin"], " or ".join(doubt["asked"])
+    what, tool = label_of(name).lower(), str(escalation.action.get("name", ""))
+    by = "was named by an outsider alone" if origin == Origin.OUTSIDE else "was chosen by the agent"
+    where = {
+        Origin.OUTSIDE: f"The {what} stands only in an outsider’s text, which the agent read by "
+        f"“{tool_title(doubt.get('tool', ''))}”:",
+        RECORD: f"The {what} is in the system of record. The request names another.",
+    }
+    short = "from an outsider" if origin == Origin.OUTSIDE else "chosen by the agent"
+    return Comparison(
+        title=f"The {what} {'is not the one that was asked for' if asked else by}",
+        asked=asked,
+        proposed=argument_in_words(tool, name, doubt["value"], names_in(escalation.review)),
+        origin=where.get(origin, "No person and no outside text named it."),
+        quote=mark(doubt.get("text", ""), doubt.get("marks") or []),
+        label=what,
+        short="not as asked" if asked else short,
+    )

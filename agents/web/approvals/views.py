@@ -13,6 +13,7 @@ from agents import operations
 from agents.core.kinds import ADJUST, APPROVE, INSTRUCTIONS, REJECT, SEND_BACK, TEXT
 from agents.core.requests import Json
 from agents.engine.deciders import roster_of
+from agents.engine.origins import doubts_of
 from agents.models import Escalation
 from agents.sdk.adjustments import label_of
 from agents.sdk.argument_words import money_of
@@ -183,7 +184,8 @@ def _read_decision(request: HttpRequest, escalation: Escalation) -> Wanted:
     fields = operations.fields_of(escalation, at=timezone.now())
     try:
         asked = escalation.action.get("args") or {}
-        return read_decision(request.POST, kind_of_request(escalation), fields, asked)
+        kind, is_doubtful = kind_of_request(escalation), bool(doubts_of(escalation))
+        return read_decision(request.POST, kind, fields, asked, is_doubtful=is_doubtful)
     except NotOurForm:
         operations.record_refusal(
             escalation_id=escalation.pk,
@@ -260,12 +262,13 @@ def _typed_in(posted: QueryDict) -> str:
 
 
 def _opening_answer(wanted: str, card: cards.Card) -> str:
-    """Return the answer to preselect: the one sent, or else the plainest approval."""
+    """Return the answer to preselect: the one sent, or else the plainest approval.
+
+    None where a person has to compare something first.
+    """
     offered = [choice.verdict for choice in card.choices]
-    return next(
-        (verdict for verdict in (wanted, APPROVE, ADJUST, SEND_BACK, REJECT) if verdict in offered),
-        "",
-    )
+    plainest = () if card.doubts else (APPROVE, ADJUST, SEND_BACK, REJECT)
+    return next((verdict for verdict in (wanted, *plainest) if verdict in offered), "")
 
 
 def _fields(card: cards.Card) -> list[str]:

@@ -17,13 +17,17 @@ from agents.core.kinds import ADJUST, APPROVE, INSTRUCTIONS, REJECT, SEND_BACK, 
 from agents.core.money import format_money
 from agents.core.requests import Json
 from agents.models import Approval, Escalation
-from agents.tools import TOOLS, ask_in_words, before_of, call_in_words, request_of
+from agents.sdk.placeholders import places_of
+from agents.tools import TOOLS, ask_in_words, before_of, call_in_words, names_in, request_of
 from agents.web.approvals.fields import FormField
 from agents.web.approvals.standing import Entitlement
 
 CLASSES = {ADJUST: "if-adjust", APPROVE: "if-as-is", SEND_BACK: "if-back", REJECT: "if-reject"}
 KEYS = {ADJUST: "e", APPROVE: "a", SEND_BACK: "b", REJECT: "r"}
+# Of a change: what is asked, until somebody has changed something.
+_EITHER = '<span class="if-unchanged">{}</span><span class="if-changed">{}</span>'
 _PLACE = re.compile(r"\{(\w+)\}")
+_KEYED = re.compile(r"(.+) (\([^\s()]{1,20}\))")
 
 
 def kind_of_request(escalation: Escalation) -> RequestKind:
@@ -61,8 +65,12 @@ def fill_sentence(
     action = escalation.action if ran is None else {**escalation.action, "args": ran}
     tool = str(action.get("name", ""))
     values = {key: island(text) for key, text in call_in_words(action, escalation.review).items()}
-    values |= {"subject": island(name), **(places or {})}
-    thing, granted = island(tool), (places or {}).get("amount_minor")
+    open_still, args = places or {}, action.get("args") or {}
+    called = ((n, names.get(str(args.get(n)))) for n, names in names_in(escalation.review).items())
+    brief = {**values, **{n: island(label) for n, label in called if label}}
+    brief |= {"subject": island(name), **open_still}
+    values |= {"subject": island(name), **open_still}
+    thing, granted = island(tool), open_still.get("amount_minor")
     return format_html(
         sentence,
         tool=thing,
@@ -72,6 +80,7 @@ def fill_sentence(
         asked=_money(asked, escalation.currency),
         amount=granted or _money(asked if amount is None else amount, escalation.currency),
         before=_with_islands(before_of(tool), values),
+        brief=_with_islands(TOOLS[tool].brief if tool in TOOLS else "", brief),
         after=_with_islands(TOOLS[tool].after if tool in TOOLS else "", values),
     )
 
@@ -84,7 +93,12 @@ def _with_islands(sentence: str, values: Mapping[str, SafeString]) -> SafeString
 
 
 def island(text: str) -> SafeString:
-    """Return a name as markup, isolated from the direction of the text around it."""
+    """Return a name as markup, isolated from the direction of the text around it.
+
+    A key behind it is never broken: Papier Hansen (P-102).
+    """
+    if keyed := _KEYED.fullmatch(text):
+        return format_html('<bdi>{}</bdi> <bdi class="nowrap">{}</bdi>', *keyed.groups())
     return format_html("<bdi>{}</bdi>", text)
 
 
@@ -150,6 +164,9 @@ def choices(
             if standing.takes_two and answer.verdict not in (REJECT, SEND_BACK):
                 consequence = _as_first(consequence, first)
                 button = SafeString("Approve as first of two")
+            if below:
+                asks = fill_sentence(kind.asks, escalation, name)
+                consequence = format_html(_EITHER, asks, consequence)
             sends_back = is_other and kind.change == INSTRUCTIONS
             key = KEYS[SEND_BACK if sends_back else answer.verdict]
             found.append(Choice(answer.verdict, label, consequence, button, key))
@@ -194,3 +211,20 @@ def _as_approved(sentence: str, escalation: Escalation, name: str, first: Approv
     """Return a sentence of the table with the terms that the first person approved."""
     args = {**escalation.action["args"], **(first.patch or {})}
     return fill_sentence(sentence, escalation, name, amount=first.granted_minor, ran=args)
+
+
+def told_apart_by(escalation: Escalation) -> str:
+    """Return what tells requests about one subject apart, such as a payee; "" if the subject does.
+
+    It is the first thing that the call's button names beside its amount.
+    """
+    action, review = escalation.action, escalation.review
+    tool, args = TOOLS.get(str(action.get("name", ""))), action.get("args") or {}
+    places = places_of(tool.brief) if tool else []
+    if "subject" in places:
+        return ""
+    named = (one for one in places if isinstance(args.get(one), str))
+    key = next(named, "")
+    return names_in(review).get(key, {}).get(str(args.get(key))) or call_in_words(action).get(
+        key, ""
+    )
