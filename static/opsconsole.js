@@ -282,7 +282,9 @@ function pick(key) {
   const fields = [...document.querySelectorAll(".dform .inner :is(input, textarea, select[data-change])")];
   const field = fields.find((candidate) => candidate.offsetParent !== null) ?? radio;
   field.focus();
-  if (field.select) field.select();
+  // A letter is not selected, or the next key would erase it.
+  if (!field.matches("textarea")) field.select?.();
+  else if (field.value === field.defaultValue) field.setSelectionRange(0, 0);
   return true;
 }
 

@@ -136,7 +136,7 @@ def _letter(action: Action, facts: Facts) -> Ruling | None:
     return Ruling(
         RulingKind.ESCALATE,
         "letter_in_own_words",
-        f"It would send the agent's own words, which no record confirms. They begin: {shown}{more}",
+        f"It would send words of the agent's own, as no record has them. They begin: {shown}{more}",
         risk=60,
         observed=len(words),
         limit=0,
