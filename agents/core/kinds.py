@@ -158,12 +158,17 @@ LETTER = RequestKind(
     asks="Send an email to {subject}",
     note="An email cannot be taken back.",
     answers=(
-        Answer(APPROVE, "Send as is", "Email this text to {subject} now", "Send this email"),
+        Answer(
+            APPROVE,
+            "Send as is",
+            "Email this text to {subject} now",
+            "Send this email to {subject}",
+        ),
         Answer(
             ADJUST,
             "Edit and send",
             "Email your text to {subject} now, instead of the agent’s",
-            "Send the edited email",
+            "Send the edited email to {subject}",
         ),
         RETURN,
         Answer(

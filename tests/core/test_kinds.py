@@ -11,7 +11,7 @@ from agents.core.kinds import ADJUST, APPROVE, KINDS, REJECT, RequestKind, kind_
 from agents.tools import TOOLS
 from tests.processes import ROOT
 
-FILLED = {"before", "after", "tool", "step", "subject", "by", "amount", "asked"}
+FILLED = {"before", "after", "brief", "tool", "step", "subject", "by", "amount", "asked"}
 ALL = {**{kind.name: kind for kind in KINDS}, **{t.name: t.request for t in TOOLS.values()}}
 
 

@@ -61,6 +61,8 @@ def sources(escalation: Escalation, reviews: Sequence[Step]) -> list[Source]:
     called = names_in(escalation.review)
     tool, found = str(escalation.action.get("name", "")), []
     for name, value in args.items():
+        if name == facts.get("letter"):
+            continue  # it stands on the card by itself, once
         if proposed.get(name) != value:
             origins: tuple[str, ...] = ("policy",)
         else:

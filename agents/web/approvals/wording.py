@@ -163,9 +163,9 @@ def choices(
                 continue
             if standing.takes_two and answer.verdict not in (REJECT, SEND_BACK):
                 consequence = _as_first(consequence, first)
-                button = SafeString("Approve as first of two")
+                button = format_html("Approve as first of two: {}", button)
             if below:
-                asks = fill_sentence(kind.asks, escalation, name)
+                asks = what_awaits(escalation, name, first)
                 consequence = format_html(_EITHER, asks, consequence)
             sends_back = is_other and kind.change == INSTRUCTIONS
             key = KEYS[SEND_BACK if sends_back else answer.verdict]
