@@ -58,26 +58,36 @@ function button(label, act) {
   return made;
 }
 
-// Where a request can no longer be answered, what was typed is shown to be copied.
+// What cannot be sent now is grey, and what was typed stands below it; of what is over, above it.
 function showDraft() {
-  const shown = document.querySelector("#draft");
-  const place = document.querySelector("#deciding[data-withheld]:not([data-withheld=yes])");
+  const place = document.querySelector("#deciding");
+  const held = place?.dataset.withheld ?? "";
+  const form = place?.querySelector("#dform");
+  for (const field of form?.querySelectorAll(TYPED) ?? []) {
+    const rests = held !== "" && !(held === "yes" && field.closest(".if-reject, .if-back"));
+    if (field.matches("select")) field.disabled = rests;
+    else field.readOnly = rests;
+  }
   const draft = storedDraft();
-  if (!place || !draft || draft.isSent) return shown?.remove();
-  const form = place.querySelector("#dform");
-  const isOver = place.dataset.withheld === "ended";
-  if (form && !isOver) return shown?.remove(); // claimed for now: it stays to be typed in
-  if (form) form.querySelectorAll(TYPED).forEach((field) => (field.matches("select") ? (field.disabled = true) : (field.readOnly = true)));
-  const title = isOver ? "Your draft was not sent" : "Your draft is kept";
-  put(place, keptText("draft", title, words(draft), !form, () => (store(null), form?.closest(".cq").remove())));
+  const isOver = held === "ended";
+  const isNo = held === "yes" && ["reject", "send_back"].includes(draft?.verdict);
+  if (!held || !draft || draft.isSent || isNo) return document.querySelector("#draft")?.remove();
+  const title = isOver ? "Your draft was not sent" : "Your draft is kept, and was not sent";
+  const discard = () => {
+    store(null);
+    if (isOver) form?.closest(".cq").remove();
+    else form?.reset();
+    if (!isOver) refresh(["#card"]);
+  };
+  put(place, keptText("draft", title, words(draft), !form || !isOver, discard), isOver ? "prepend" : "append");
 }
 
 // One that is there already stays: a button that is made anew while it is pressed does nothing.
-function put(place, box) {
+function put(place, box, where = "prepend") {
   const shown = document.getElementById(box.id);
   if (shown?.isEqualNode(box)) return;
   shown?.remove();
-  place?.prepend(box);
+  place?.[where](box);
 }
 
 function keptText(id, title, text, isShown, discard) {
@@ -146,22 +156,59 @@ for (const kind of ["input", "change"]) {
   });
 }
 
-// What cannot arrive is not sent off to an error page of the browser.
+// --- Sending ----------------------------------------------------------------------------------
+// One press sends once: asked (is anybody there?), go, sent, unanswered. What cannot arrive is not
+// sent off to an error page of the browser. The server takes a form sent again as the same one.
+
+const NO_ANSWER = 5000; // milliseconds
+const SENDING = "Sending…";
+const UNANSWERED = "No answer yet. It is not known whether it was done; this page will say so by itself. Pressing again does no harm.";
+
+function showSending(form, words) {
+  const said = form.querySelector(".sending") ?? Object.assign(document.createElement("p"), { className: "small sending" });
+  said.setAttribute("role", "status");
+  (form.querySelector(".acts") ?? form).append(said);
+  said.textContent = words;
+  form.querySelectorAll("[type=submit]").forEach((button) => button.setAttribute("aria-disabled", String(words === SENDING)));
+  if (!words) said.remove();
+}
+
+function waitForAnswer(form) {
+  showSending(form, SENDING);
+  clearTimeout(form.unanswered);
+  form.unanswered = setTimeout(() => {
+    if (!form.dataset.sending) return;
+    if (form.dataset.sending === "sent") form.dataset.sending = "unanswered";
+    showSending(form, UNANSWERED);
+  }, NO_ANSWER);
+}
+
+function endSending(form) {
+  delete form.dataset.sending;
+  clearTimeout(form.unanswered);
+  showSending(form, "");
+}
+
 document.addEventListener("submit", async (event) => {
   const form = event.target;
-  if (!form.matches("#dform, [data-unsent]") || form.dataset.sending === "now") return;
+  if (!form.matches(".inbox form[method=post], #bulk")) return;
+  if (form.dataset.sending === "go") return (form.dataset.sending = "sent");
   event.preventDefault();
-  if (form.dataset.sending) return;
+  if (form.dataset.sending === "sent") return;
   form.dataset.sending = "asked";
+  waitForAnswer(form);
   const isThere = await fetch("/healthz", { cache: "no-store" }).then(() => true, () => false);
-  delete form.dataset.sending;
-  if (!isThere) return sayUnsent();
-  if (!form.isConnected || form.closest("[data-withheld]:not([data-withheld=yes])")) return;
-  form.dataset.sending = "now";
-  if (form.id !== "dform") sessionStorage.setItem(`${draftKey()}/${form.dataset.unsent}/sent`, newestEntry());
-  else if (isBegun(form)) store({ ...storedDraft(), isSent: true });
+  if (form.dataset.sending !== "asked") return; // pressed again meanwhile
+  if (!isThere) return endSending(form), sayUnsent();
+  if (!form.isConnected || form.closest("[data-withheld]:not([data-withheld=yes])")) return endSending(form);
+  if (form.dataset.unsent) sessionStorage.setItem(`${draftKey()}/${form.dataset.unsent}/sent`, newestEntry());
+  else if (form.id === "dform" && isBegun(form)) store({ ...storedDraft(), isSent: true });
+  form.dataset.sending = "go";
   form.requestSubmit(event.submitter);
 });
+
+// A page that the browser kept aside comes back as it was left.
+addEventListener("pageshow", (event) => event.persisted && document.querySelectorAll("form[data-sending]").forEach(endSending));
 
 function sayUnsent() {
   const banner = Object.assign(document.createElement("div"), { className: "banner", role: "alert" });

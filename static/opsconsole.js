@@ -57,12 +57,18 @@ function keepForm(part, fresh) {
   if (form && place && (isUsed || isBegun(form))) place.append(form.closest(".cq").cloneNode(true));
 }
 
-// What is typed in a form is left alone. Once another first yes of two counts, the form answers to
-// something else: it is made anew, with the draft in it.
+// What a form answers to: the first yes of two that it shows, and the answers that it offers.
+function answersOf(form) {
+  return [form.elements.approval?.value, ...[...form.querySelectorAll("[name=verdict]")].map((radio) => radio.value)].join();
+}
+
+// What is typed in a form is left alone. Where it would answer to something else, it is made anew,
+// with the draft in it; not while a yes is withheld, as it then comes back to what was typed.
 function renewForm(part, fresh) {
   const form = document.querySelector(`${part} #dform`);
   const other = fresh.querySelector("#dform");
-  if (!form || !other || form.elements.approval?.value === other.elements.approval?.value) return;
+  if (!form || !other || answersOf(form) === answersOf(other)) return;
+  if (fresh.querySelector("[data-withheld]") && isBegun(form)) return;
   const { name } = form.contains(document.activeElement) ? document.activeElement : {};
   form.replaceWith(document.importNode(other, true));
   if (name) document.querySelector(`#dform [name="${name}"]:not([type=radio]), #dform [name="${name}"]:checked`)?.focus();

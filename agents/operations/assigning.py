@@ -14,10 +14,18 @@ from agents.core.requests import Json
 from agents.engine.deciders import deciders, roster_of
 from agents.engine.redaction import redact_words
 from agents.models import DECIDES, Escalation, Role, Snooze, Team
-from agents.operations.claiming import Claimed, is_kept_from, lock_open, tell_of, wait_for_part
+from agents.operations.claiming import (
+    Claimed,
+    is_kept_from,
+    is_told_again,
+    lock_open,
+    tell_of,
+    wait_for_part,
+)
 from agents.operations.refusal import Refused, check_text, require_member
 
 MAX_NOTE = 500  # characters
+ASSIGNED = "escalation.assigned"
 
 
 def assign(
@@ -43,7 +51,9 @@ def assign(
         _check_giver(found, by, at=at)
         receivers = _receivers(found, to_user, to_team)
         note = redact_words(found.run, note.strip())
-        if (found.assigned_to, found.assigned_team) == (to_user, to_team) and not note:
+        is_same = (found.assigned_to, found.assigned_team) == (to_user, to_team)
+        is_again = by is not None and is_told_again(found, ASSIGNED, by, note=note)
+        if is_same and (not note or is_again):
             return found
         found.assigned_to, found.assigned_team = to_user, to_team
         if by and found.claimed_by != to_user:
@@ -55,7 +65,7 @@ def assign(
         facts |= {"note": note} if note else {}
         if woken := _wake(found, receivers):
             facts["woken"] = woken
-        tell_of(found, "escalation.assigned", by, at, **facts)
+        tell_of(found, ASSIGNED, by, at, **facts)
         return found
 
 

@@ -11,8 +11,9 @@ from django.db.models.functions import Now
 
 from agents.core.requests import Json
 from agents.core.states import EscalationState
-from agents.models import DECIDES, Escalation, Membership, Role, Run
+from agents.models import DECIDES, Escalation, Event, Membership, Role, Run
 from agents.models.belonging import launchers_of, request_belongs
+from agents.models.event import facts_of
 from agents.operations.escalation_lock import MISPLACED
 from agents.operations.refusal import Refused, require_member, time_here
 
@@ -114,3 +115,12 @@ def tell_of(
     """Record what a person did with a request; None is the engine."""
     about = {"escalation": escalation.pk, "key": escalation.step.key, **facts}
     escalation.run.say(kind, at=at, facts=about, actor=by.get_username() if by else "")
+
+
+def is_told_again(escalation: Escalation, kind: str, by: User, **facts: Json) -> bool:
+    """Tell whether the newest event of a kind says that `by` did just this: a form sent twice."""
+    about = Event.objects.filter(run=escalation.run, kind=kind, facts__escalation=escalation.pk)
+    before = about.prefetch_related("texts").order_by("seq").last()
+    if before is None or before.actor != by.get_username():
+        return False
+    return {name: facts_of(before).get(name) for name in facts} == facts

@@ -8,9 +8,7 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from agents.engine.redaction import redact_words
-from agents.models import Event
-from agents.models.event import facts_of
-from agents.operations.claiming import lock_open, tell_of
+from agents.operations.claiming import is_told_again, lock_open, tell_of
 from agents.operations.refusal import Refused, check_text
 
 MAX_COMMENT = 2000  # characters
@@ -29,9 +27,6 @@ def comment(*, escalation_id: int, by: User, text: str, at: datetime) -> None:
     with transaction.atomic():
         found = lock_open(escalation_id, by, at=at)
         said = redact_words(found.run, text.strip())
-        about = Event.objects.filter(run=found.run, kind=COMMENTED, facts__escalation=found.pk)
-        before = about.prefetch_related("texts").order_by("seq").last()
-        is_repeated = before is not None and before.actor == by.get_username()
-        if before and is_repeated and facts_of(before).get("comment") == said:
+        if is_told_again(found, COMMENTED, by, comment=said):
             return
         tell_of(found, COMMENTED, by, at, comment=said)

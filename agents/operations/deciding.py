@@ -12,7 +12,7 @@ from agents.core.actions import MAX_TEXT
 from agents.core.facts import Facts
 from agents.core.kinds import INSTRUCTIONS, TEXT, kind_of
 from agents.core.requests import Json
-from agents.core.states import EscalationState
+from agents.core.states import GRANTED, EscalationState
 from agents.core.terms import Terms
 from agents.db.compiled import CompiledUpdate, Param
 from agents.db.driver import fetch_now
@@ -24,7 +24,7 @@ from agents.engine.desk_lookup import LookedUp
 from agents.engine.facts import fetch_facts
 from agents.engine.kill_switch import switch_against
 from agents.engine.origins import doubts_of
-from agents.engine.redaction import RunBorder, redact_for
+from agents.engine.redaction import RunBorder, redact_for, redact_to_tell
 from agents.models import Escalation, KillSwitch, Membership, Role, Run, Step
 from agents.models.event import Entry, append_events, commanding_account
 from agents.models.masked_value import ValuesLocked
@@ -124,6 +124,9 @@ def decide(
     the text to send instead of a letter. `action_sha256`, if given, is the hash of the action that
     the person saw, and `approval` the first approval that they saw (0: none): a decision about
     anything else is refused. `bulk` names the bulk rejection it is part of, for the record.
+
+    The same form sent again by the same person, as by a double click, returns the decided request
+    and is no event.
     """
     changes = dict(patch) if patch is not None and approve else None
     back = send_back and not approve
@@ -149,10 +152,11 @@ def decide(
 
 
 def _look_ahead(pk: int) -> LookedUp | None:
-    """Run the look-up of the request's desk, if it has one. Raises Refused."""
+    """Run the look-up of an open request's desk, if it has one. Raises Refused."""
     if not any(desk.ahead for desk in DESKS.values()):
         return None
-    return look_ahead(Run.objects.get(escalations=pk))
+    run = Run.objects.filter(escalations__pk=pk, escalations__state=EscalationState.OPEN).first()
+    return look_ahead(run) if run else None
 
 
 def _decide(
@@ -166,6 +170,8 @@ def _decide(
     # The run's row first, as everywhere: then decisions and the engine queue up.
     escalation, steps, memberships = lock_escalation(pk, by)
     person = require_role(memberships, escalation.workspace, by, Role.REVIEWER, Role.ADMIN)
+    if _is_repeated(escalation, by, wanted, seen):
+        return escalation
     if escalation.state != EscalationState.OPEN:
         raise AlreadyDecided(escalation)
     if is_kept_from(escalation, by, at=at):
@@ -200,6 +206,34 @@ def _decide(
         else:
             _take(escalation, by, person, wanted, granted, commit, first=first)
     return escalation
+
+
+def _is_repeated(
+    escalation: Escalation, by: User, wanted: _Answer, seen: tuple[str | None, int | None]
+) -> bool:
+    """Tell whether a form is one that this person has sent already, and that counted.
+
+    Compares the choice, values and comment, and what they saw, with the decision or, while a second
+    person is awaited, with the first approval. A form that shows that approval is another one.
+    """
+    is_open, first = escalation.state == EscalationState.OPEN, escalation.approval
+    stands = first if is_open else escalation
+    if stands is None or seen[0] != escalation.action_sha256:
+        return False
+    if isinstance(stands, Escalation):
+        given_by, is_yes = stands.decided_by_id, stands.state in GRANTED
+        is_back = stands.state == EscalationState.SENT_BACK
+    else:
+        given_by, is_yes, is_back = stands.by_id, seen[1] not in (None, stands.pk), False
+    if given_by != by.pk or (wanted.approve, wanted.send_back) != (is_yes, is_back):
+        return False
+    patch = wanted.patch
+    if patch and held_tool(escalation):
+        patch = name_patch(escalation, patch) or None
+    reply = escalation.step.reply
+    correction = reply.get("correction", "") if isinstance(reply, dict) and not is_open else ""
+    texts = redact_to_tell(escalation.run, [wanted.comment, wanted.correction])
+    return (patch, texts) == (stands.patch, [stands.comment, correction])
 
 
 def _check_person(escalation: Escalation, person: Membership, wanted: _Answer) -> None:

@@ -51,14 +51,21 @@ def is_up(port: int) -> bool:
 @contextmanager
 def serve(port: int = 0, **more: str) -> Iterator[str]:
     """Serve the pages from a separate process; yield the address."""
+    with serving(port, **more) as (site, _):
+        yield site
+
+
+@contextmanager
+def serving(port: int = 0, **more: str) -> Iterator[tuple[str, int]]:
+    """Do so; yield the address and the process's id."""
     port = port or free_port()
     more = {"DJANGO_SETTINGS_MODULE": "tests.settings", **more}
-    with running("manage.py", "serve", "--port", str(port), **more):
+    with running("manage.py", "serve", "--port", str(port), **more) as server:
         end = time.monotonic() + 180
         while not is_up(port):
             assert time.monotonic() < end, "the server did not come up"
             time.sleep(0.05)
-        yield f"http://127.0.0.1:{port}"
+        yield f"http://127.0.0.1:{port}", server.pid
 
 
 @contextmanager

@@ -1,0 +1,292 @@
+"""What is sent counts once, and the page says what is known of it while no answer comes."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.utils import timezone
+from playwright.sync_api import Page, Route, expect
+
+from agents import operations
+from agents.models import Escalation, Role, SwitchStage
+from tests.engine.scene import Scene, decide_request, go, payments
+from tests.engine.tiered import Tiered
+from tests.web.serving import open_page, serving, sign_in
+from tests.web.test_journeys import Browser, advance_run, browser, open_browser
+
+pytestmark = [pytest.mark.django_db(transaction=True)]
+__all__ = ["browser", "open_browser"]
+
+BROWSER = pytest.mark.slow
+
+
+def kinds(held: Escalation) -> list[str]:
+    """Return the events of what people did with a request, in order."""
+    about = ("decision.refused", "escalation.decided", "approval.given")
+    return list(
+        held.run.events.filter(kind__in=about).order_by("seq").values_list("kind", flat=True)
+    )
+
+
+FORM: dict[str, Any] = {"approve": True, "comment": "partly", "patch": {"amount_minor": 80000}}
+
+
+def send(held: Escalation, by: User, **changed: Any) -> Escalation:
+    """Send a form in which the request is seen as it was proposed."""
+    return decide_request(held, by, **{**FORM, "action_sha256": held.action_sha256, **changed})
+
+
+def test_the_same_form_of_the_same_person_is_the_same_decision(scene: Scene) -> None:
+    held = Escalation.objects.get(run=go(scene.launch()))
+    send(held, scene.rita)
+    go(held.run)
+
+    again = send(held, scene.rita)
+
+    assert (again.state, again.decided_by) == ("adjusted", scene.rita)
+    assert (kinds(held), payments(go(held.run))) == (["escalation.decided"], [80000])
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"comment": "other"},
+        {"patch": {"amount_minor": 70000}},
+        {"approve": False, "patch": None},
+        {"approve": False, "patch": None, "send_back": True},
+        {"action_sha256": "0" * 64},
+        {"action_sha256": None},
+        {"by": "mara"},
+    ],
+    ids=str,
+)
+def test_another_form_or_person_comes_too_late(scene: Scene, changed: dict[str, Any]) -> None:
+    held = Escalation.objects.get(run=go(scene.launch()))
+    send(held, scene.rita)
+    mara = scene.add("mara", Role.ADMIN)
+    by = mara if changed.pop("by", "") else scene.rita
+
+    with pytest.raises(operations.AlreadyDecided):
+        send(held, by, **changed)
+
+    assert kinds(held) == ["escalation.decided", "decision.refused"]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [{"approve": False}, {"approve": False, "send_back": True}, {"patch": None, "comment": ""}],
+    ids=["rejected", "sent back", "as proposed"],
+)
+def test_each_answer_counts_once(scene: Scene, answer: dict[str, Any]) -> None:
+    held = Escalation.objects.get(run=go(scene.launch()))
+    for _ in range(2):
+        send(held, scene.add("ada", Role.ADMIN) if not kinds(held) else ada(), **answer)
+
+    assert kinds(held) == ["escalation.decided"]
+
+
+def ada() -> User:
+    return User.objects.get(username="ada")
+
+
+def test_the_first_of_two_approvals_counts_once_and_a_new_page_is_another_form(
+    tiered: Tiered,
+) -> None:
+    request = tiered.ask()
+    form: dict[str, Any] = {**FORM, "patch": {"amount_minor": 100_000}}
+
+    for _ in range(2):
+        send(request, tiered.finn, **form, approval=0)
+
+    request.refresh_from_db()
+    assert kinds(request) == ["approval.given"]
+    with pytest.raises(operations.Refused, match="You have approved this already"):
+        send(request, tiered.finn, **form, approval=request.approval_id)
+
+
+def test_a_hand_over_sent_twice_is_one(scene: Scene) -> None:
+    held = Escalation.objects.get(run=go(scene.launch()))
+    for _ in range(2):
+        operations.assign(
+            escalation_id=held.pk, by=scene.rita, to_user=scene.rita, note="mine", at=timezone.now()
+        )
+
+    assert held.run.events.filter(kind="escalation.assigned").count() == 1
+
+
+@pytest.fixture
+def held(scene: Scene) -> Escalation:
+    return Escalation.objects.get(run=advance_run(scene.launch()))
+
+
+@pytest.fixture
+def desk(scene: Scene, held: Escalation, browser: Browser) -> Iterator[tuple[Page, int]]:
+    """Rita's tab with a decision filled in, and the server's process."""
+    with serving() as (site, server):
+        page = open_page(browser)
+        sign_in(page, site, "rita")
+        page.goto(f"{site}/approvals/{held.pk}/")
+        expect(page.locator("#live")).to_have_text("Live")
+        page.get_by_label("Pay Anna").fill("800.00")
+        page.get_by_label("Reason").fill("Four seats")
+        expect(page.locator("#judged")).to_contain_text("The policy allows USD 800.00")
+        yield page, server
+
+
+PAY = "Pay USD 800.00 to Anna"
+
+
+@BROWSER
+def test_a_double_click_pays_once_and_leads_on(desk: tuple[Page, int], held: Escalation) -> None:
+    page, _ = desk
+
+    page.get_by_role("button", name=PAY).dblclick()
+
+    expect(page.locator("#strip")).to_contain_text("USD 800.00 was approved")
+    expect(page.locator("#notice > *")).to_have_count(0)
+    assert kinds(held) == ["escalation.decided"]
+
+
+@BROWSER
+def test_two_tabs_that_send_the_same_form_both_lead_on(
+    desk: tuple[Page, int], held: Escalation
+) -> None:
+    """As a browser does that sends again what a lost answer left open."""
+    page, _ = desk
+    page.route("**/live/**", lambda route: route.abort())  # neither page learns of the other
+    other = page.context.new_page()
+    other.route("**/live/**", lambda route: route.abort())
+    other.goto(page.url)
+    other.get_by_label("Pay Anna").fill("800.00")
+    other.get_by_label("Reason").fill("Four seats")
+
+    for tab in (page, other):
+        tab.get_by_role("button", name=PAY).click()
+        expect(tab.locator("#strip")).to_contain_text("USD 800.00 was approved")
+
+    assert kinds(held) == ["escalation.decided"]
+
+
+@BROWSER
+@pytest.mark.parametrize("presses", [1, 2])
+def test_while_no_answer_comes_the_page_says_what_is_known(
+    desk: tuple[Page, int], held: Escalation, presses: int
+) -> None:
+    page, server = desk
+    button = page.get_by_role("button", name=PAY)
+    os.kill(server, signal.SIGSTOP)
+    try:
+        button.click(no_wait_after=True)
+        expect(page.locator("#dform .sending")).to_have_text("Sending…")
+        expect(button).to_be_disabled()
+        expect(page.locator("#dform .sending")).to_contain_text("No answer yet. It is not known")
+        expect(page.locator("#dform .sending")).to_contain_text("Pressing again does no harm.")
+        for _ in range(presses - 1):
+            button.click(no_wait_after=True)
+            expect(page.locator("#dform .sending")).to_have_text("Sending…")
+    finally:
+        os.kill(server, signal.SIGCONT)
+
+    expect(page.locator("#strip")).to_contain_text("USD 800.00 was approved")
+    assert kinds(held) == ["escalation.decided"]
+
+
+def lose_answer(route: Route) -> None:
+    """Let a decision arrive, and its answer not; a browser stays where it is after a 204."""
+    route.fetch(max_redirects=0)
+    route.fulfill(status=204)
+
+
+@BROWSER
+def test_what_was_carried_out_without_an_answer_is_said_by_the_page_itself(
+    desk: tuple[Page, int], held: Escalation
+) -> None:
+    page, _ = desk
+    page.route("**/decide/**", lose_answer)
+
+    page.get_by_role("button", name=PAY).click(no_wait_after=True)
+
+    expect(page.locator("#consequence")).to_contain_text("USD 800.00 was approved")
+    expect(page.locator("#draft")).to_have_count(0)
+    assert kinds(held) == ["escalation.decided"]
+
+
+@BROWSER
+def test_a_snooze_and_a_hand_over_say_that_they_are_being_sent(desk: tuple[Page, int]) -> None:
+    page, server = desk
+    page.locator("body").evaluate("() => document.activeElement.blur()")
+    page.keyboard.press("s")
+    os.kill(server, signal.SIGSTOP)
+    try:
+        page.locator("#snooze button").click(no_wait_after=True)
+        expect(page.locator("#snooze .sending")).to_have_text("Sending…")
+    finally:
+        os.kill(server, signal.SIGCONT)
+    expect(page.locator("#claim")).to_contain_text("Snoozed for you until")
+
+
+def claim(held: Escalation, by: User) -> Callable[[], object]:
+    operations.claim(escalation_id=held.pk, by=by, at=timezone.now())
+    return lambda: operations.release_claim(escalation_id=held.pk, by=by, at=timezone.now())
+
+
+def kill(held: Escalation, by: User) -> Callable[[], object]:
+    here = held.run.workspace
+    about: dict[str, Any] = {"workspace": here, "by": by, "reason": "look", "at": timezone.now()}
+    operations.kill(**about)
+
+    def release() -> None:
+        for stage in (SwitchStage.TRIAL, SwitchStage.OFF):
+            operations.release(**about, to=stage)
+
+    return release
+
+
+@BROWSER
+@pytest.mark.parametrize("come_between", [claim, kill])
+def test_what_comes_between_greys_the_fields_and_says_what_was_not_sent(
+    desk: tuple[Page, int],
+    held: Escalation,
+    scene: Scene,
+    come_between: Callable[[Escalation, User], Callable[[], object]],
+) -> None:
+    page, _ = desk
+
+    end = come_between(held, scene.add("mara", Role.ADMIN))
+
+    expect(page.get_by_label("Reason")).to_have_js_property("readOnly", True)
+    expect(page.get_by_label("Pay Anna")).to_have_js_property("readOnly", True)
+    expect(page.locator("#dform .acts")).to_be_hidden()
+    footer = page.locator("#dform ~ *, .cq + #draft")
+    expect(footer).to_contain_text("Your draft is kept, and was not sent")
+    expect(footer).to_contain_text("Four seats")
+    end()
+    expect(page.locator("#draft")).to_have_count(0)
+    expect(page.get_by_label("Reason")).to_have_js_property("readOnly", False)
+    expect(page.get_by_label("Reason")).to_have_value("Four seats")
+    expect(page.get_by_role("button", name=PAY)).to_be_enabled()
+
+
+@BROWSER
+@pytest.mark.parametrize("typed", ["", "Four seats"])
+def test_a_form_opened_during_a_stop_returns_to_its_first_choice(
+    desk: tuple[Page, int], held: Escalation, scene: Scene, typed: str
+) -> None:
+    page, _ = desk
+    page.get_by_label("Reason").fill(typed)
+    page.get_by_label("Pay Anna").fill("800.00" if typed else "")
+    end = kill(held, scene.add("mara", Role.ADMIN))
+    expect(page.locator("#consequence")).to_contain_text("while the kill switch")
+    page.reload()
+    expect(page.locator("[name=verdict]:checked")).to_have_value("send_back")
+    expect(page.locator("#draft pre")).to_have_count(1 if typed else 0)
+
+    end()
+
+    expect(page.locator("[name=verdict]:checked")).to_have_value("adjust")
+    expect(page.get_by_label("Reason")).to_have_value(typed)
