@@ -46,7 +46,8 @@ def page_frame(request: HttpRequest) -> dict[str, Json]:
     return {
         **around,
         "parts": parts,
-        "waiting": cache(lambda: waiting_in(mine)),  # a page may pass its own count
+        # A page may pass its own count.
+        "waiting": cache(lambda: waiting_in(mine, user.pk, at=timezone.now())),
         "stops": cache(lambda: switches.standing(*stopped_workspaces(user))),
         "administers": [part.workspace_id for part in parts if part.role == Role.ADMIN],
         "may_launch": any(part.role in LAUNCHES for part in parts),

@@ -31,6 +31,11 @@ def viewer_zone(get_response: GetResponse) -> GetResponse:
     return answer
 
 
+def day_begun(at: datetime) -> datetime:
+    """Return the beginning of a time's day in the viewer's zone."""
+    return timezone.localtime(at).replace(hour=0, minute=0, second=0, microsecond=0)
+
+
 def in_utc(view: View[P, R]) -> View[P, R]:
     """Show and read a page's times in UTC for every viewer: they are evidence."""
 

@@ -37,7 +37,7 @@ def asked_again(scene: Scene, ada: User, times: int = 1) -> tuple[Run, list[Esca
 
 def shown(scene: Scene) -> list[tuple[int | None, str]]:
     since = timezone.now() - timedelta(days=1)
-    found, _ = attention([scene.workspace.pk], since=since)
+    found, _ = attention([scene.workspace.pk], since=since, today=timezone.now())
     return [(one.escalation, one.matter) for one in found if _is_of_approval(one)]
 
 

@@ -14,6 +14,7 @@ from django.urls import reverse
 from django.utils import timezone
 from playwright.sync_api import expect
 
+from agents import operations
 from agents.core.states import RunState
 from agents.engine.case_days import count_next_day
 from agents.engine.lease import claim
@@ -23,6 +24,7 @@ from agents.web.overview.figures import DAYS, Exposure, overview
 from tests.desks import bank
 from tests.desks.bank import bank_scene
 from tests.engine.scene import REFUND_500, Scene, claimable_runs, go
+from tests.engine.tiered import Tiered, say_yes
 from tests.web.serving import chromium, open_page, serve, sign_in
 from tests.web.test_journeys import advance_run
 from tests.web.test_pages import client_of, stranger
@@ -235,3 +237,44 @@ def test_the_page_keeps_still_while_requests_come_in(scene: Scene) -> None:
         shifted = page.evaluate("window.shifted")
 
     assert shifted < 0.1
+
+
+def test_what_is_theirs_comes_first_with_whom_it_is_and_how_often_it_was_approved(
+    tiered: Tiered,
+) -> None:
+    other, own, given, snoozed = (tiered.ask() for _ in range(4))
+    now, finn = timezone.now(), tiered.finn
+    for held, to in ((own, finn), (given, finn), (other, tiered.faye)):
+        operations.assign(escalation_id=held.pk, by=None, to_user=to, at=now)
+    say_yes(given, finn)
+    until = now + timedelta(minutes=5)
+    operations.snooze(escalation_id=snoozed.pk, by=finn, until=until, at=now)
+
+    found = overview(finn, at=now + timedelta(seconds=1))
+    page = words(client_of(finn).get(reverse("home")).text)
+    mine = words(client_of(finn).get(reverse("approvals"), {"view": "mine"}).text)
+
+    assert [row.escalation.pk for row in found.rows] == [own.pk, other.pk, given.pk]
+    assert "for finn" in page
+    assert ", 1 of 2 approved" in page
+    assert "Mine and my teams’ 1 " in mine
+    assert "Unclaimed 0 " in mine
+
+
+@pytest.mark.parametrize("name", ["home", "approvals"])
+def test_what_expired_unanswered_today_stays_in_sight(scene: Scene, name: str) -> None:
+    runs, rita = [go(scene.launch()) for _ in range(2)], client_of(scene.rita)
+    assert "Expired unanswered today" not in rita.get(reverse(name)).text
+    over = timezone.now() - timedelta(seconds=1)
+    Escalation.objects.filter(run__in=runs).update(expires_at=over)
+    sweep()
+
+    page = rita.get(reverse(name)).text
+
+    assert "Expired unanswered today: Anna #42 , Anna #42" in words(page)
+    for run in runs:
+        held = Escalation.objects.get(run=run)
+        assert f'href="{reverse("approval", args=[held.pk])}"' in page
+    assert "Nothing needs attention" not in page
+    Escalation.objects.filter(run__in=runs).update(expires_at=over - timedelta(days=1))
+    assert "Expired unanswered today" not in rita.get(reverse(name)).text

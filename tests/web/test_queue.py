@@ -147,10 +147,10 @@ def test_each_view_holds_what_it_says_and_counts_it_in_each_currency(scene: Scen
     assert "Above my limit 4 EUR 50.00, JPY 120,000, USD 2,000.01" in page
     assert "Snoozed 1 USD 900.00" in page
     assert "All but snoozed 6 EUR 50.00, JPY 120,000, USD 2,800.01" in page
-    assert ", waiting: 7" in page  # the badge counts everything
-    everything = Escalation.objects.order_by("expires_at").first()
-    assert everything
-    soonest = f'data-soonest="{everything.expires_at.isoformat()}"'
+    assert ", waiting: 6" in page  # the badge counts what the list does
+    listed = Escalation.objects.exclude(pk=every[6]).order_by("expires_at").first()
+    assert listed
+    soonest = f'data-soonest="{listed.expires_at.isoformat()}"'
     assert soonest in client.get(reverse("approvals"), {"view": "snoozed"}).text
     assert "for second" in page
     # Others see what she has snoozed; an expired snooze does not count.
@@ -287,12 +287,26 @@ def test_a_saved_view_is_its_owners_or_shared_in_a_workspace(scene: Scene) -> No
     assert [view.name for view in SavedView.objects.all()] == ["Big ones"]
 
 
-def test_the_live_badge_counts_what_no_page_shows(scene: Scene) -> None:
-    topic = InboxTopic((scene.workspace.pk,))
+def test_one_number_is_shown_wherever_a_person_s_requests_are_counted(scene: Scene) -> None:
+    every, now = keys(), timezone.now()
+    soon = now + timedelta(minutes=5)
+    operations.snooze(escalation_id=every[6], by=scene.rita, until=soon, at=now)
+    shared, hers = (InboxTopic((scene.workspace.pk,), who) for who in (0, scene.rita.pk))
+    versions = changed_topics({shared: "", hers: ""})
+    live = [read_update(topic, versions[topic]).lines.decode() for topic in (shared, hers)]
+    rita, badge = client_of(scene.rita), '<span class="vh">, waiting: </span>{}</span>'
 
-    lines = read_update(topic, changed_topics({topic: ""})[topic]).lines.decode()
-
-    assert '<span class="vh">, waiting: </span>7</span>' in lines
+    assert [badge.format(count) in lines for count, lines in zip((7, 6), live, strict=True)] == [
+        True,
+        True,
+    ]
+    for name in ("home", "approvals", "runs"):
+        assert badge.format(6) in rita.get(reverse(name)).text
+    overview = words(rita.get(reverse("home")).text)
+    assert "Waiting for approval 6 without 1 you snoozed, EUR 50.00" in overview
+    assert "Open all 6" in overview
+    assert "All but snoozed 6" in words(rita.get(reverse("approvals")).text)
+    assert badge.format(7) in client_of(scene.omar).get(reverse("runs")).text
 
 
 def test_what_is_live_is_told_how_many_came_since(scene: Scene) -> None:

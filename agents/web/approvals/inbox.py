@@ -8,20 +8,21 @@ from datetime import datetime
 from itertools import groupby
 
 from django.contrib.auth.models import User
-from django.db.models import BooleanField, ExpressionWrapper, F, Q
+from django.db.models import BooleanField, Case, ExpressionWrapper, F, Q, QuerySet, When
 from django.utils import timezone
 
 from agents.core.kinds import TEXT
 from agents.core.states import EscalationState
 from agents.models import Escalation
+from agents.models.belonging import belongs
 from agents.sdk.adjustments import label_of
 from agents.systems import SYSTEMS
 from agents.tools import argument_in_words
 from agents.web import access
 from agents.web.approvals.position import QueuePosition, line_of
 from agents.web.approvals.provenance import mark_of
-from agents.web.approvals.queue import VIEWS, WHOLE, QueueAddress
-from agents.web.approvals.selection import Reviewer, open_in
+from agents.web.approvals.queue import ALL, MINE, VIEWS, WHOLE, QueueAddress
+from agents.web.approvals.selection import Reviewer, in_view, open_in
 from agents.web.approvals.wording import act, kind_of_request, told_apart_by
 from agents.web.forms import whole_number
 from agents.web.newest import newest, older
@@ -70,15 +71,24 @@ def inbox(who: Reviewer, queue: QueueAddress = WHOLE, after: str = "", *, since:
     return _inbox(line, keys, who, since, keys[-1] if len(line.behind) > INBOX else None)
 
 
-def soonest(workspaces: Iterable[int], most: int, *, at: datetime) -> list[InboxRow]:
-    """Return the requests that expire first, in one query; frozen ones come last."""
-    order = (ExpressionWrapper(Q(frozen_at__isnull=False), BooleanField()), "expires_at", "pk")
-    waiting = Escalation.objects.filter(state=EscalationState.OPEN, workspace__in=list(workspaces))
-    # First a few more keys than are shown, so that whole rows and runs are read only of few.
-    keys = waiting.order_by(*order).values("pk")[: 4 * most]
-    shown = open_in(workspaces).filter(pk__in=keys).order_by(*order).values("pk")[:most]
-    found = Escalation.objects.filter(pk__in=shown).select_related("run", *_HOLDERS)
-    return _rows(found.order_by(*order), at=at)
+def first_rows(who: Reviewer, most: int) -> list[InboxRow]:
+    """Return the first requests for a person, in one query: theirs, then the soonest to expire.
+
+    Snoozed ones are left out, and frozen ones come last.
+    """
+    is_frozen = ExpressionWrapper(Q(frozen_at__isnull=False), BooleanField())
+    is_others = Case(When(in_view(MINE, who), then=False), default=True)
+    order = (is_others, is_frozen, "expires_at", "pk")
+    # First the keys, so that whole rows are read only of few.
+    keys = open_in(who.workspaces).filter(in_view(ALL, who)).order_by(*order).values("pk")[:most]
+    found = Escalation.objects.filter(pk__in=keys).select_related("run", *_HOLDERS)
+    return _rows(found.order_by(*order), at=who.at)
+
+
+def expired_since(workspaces: Iterable[int], since: datetime) -> QuerySet[Escalation]:
+    """Return the requests that nobody answered in time since then."""
+    expired = Escalation.objects.filter(state=EscalationState.EXPIRED, expires_at__gte=since)
+    return expired.filter(belongs(Escalation), workspace__in=list(workspaces))
 
 
 def inbox_beside(

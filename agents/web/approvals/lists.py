@@ -14,9 +14,10 @@ from agents.web.approvals import queue as queues
 from agents.web.approvals.choices import filter_fields
 from agents.web.approvals.position import QueuePosition, line_of
 from agents.web.approvals.queue import QueueAddress, read_queue
-from agents.web.approvals.selection import reviewer
+from agents.web.approvals.selection import Reviewer, reviewer
 from agents.web.approvals.strip import strip_of
 from agents.web.pages import action, page
+from agents.web.times import day_begun
 
 
 @page
@@ -51,10 +52,12 @@ def _list(
     who, saved = reviewer(user, at=timezone.now()), list(access.views_of(user))
     after, since = (request.GET.get(name, "") for name in ("after", "since"))
     inbox = inboxes.inbox(who, queue, after, since=since)
+    is_empty = not inbox.rows
     shown = {
         "nav": "approvals",
         "queue": queue,
         "inbox": inbox,
+        "unanswered": _unanswered(who) if is_empty else (),
         "address": queue.address(after=after, done=request.GET.get("done", "")),
         "next_page": queue.address(after=str(inbox.next)) if inbox.next else "",
         **_views(inbox.line),
@@ -69,6 +72,13 @@ def _list(
         "strip": strip_of(user, request.GET.get("done", "")),
     }
     return render(request, "approvals/list.html", shown, status=status)
+
+
+def _unanswered(who: Reviewer) -> list[tuple[int, str]]:
+    """Return the requests that expired today and their subjects, newest first."""
+    expired = inboxes.expired_since(who.workspaces, day_begun(who.at))
+    newest = expired.order_by("-expires_at", "-pk")
+    return list(newest.values_list("pk", "run__subject_label")[: inboxes.INBOX])
 
 
 @action

@@ -76,7 +76,8 @@ class QueuePosition:
     keys: Sequence[int]
     at: int  # the number of requests before the place
     is_in: bool  # whether the request of the place is still in the queue
-    waiting: WaitingCount  # of all open requests, regardless of filters
+    waiting: WaitingCount  # regardless of filters
+    snoozed: int  # by the reader
     tally: Tally
     views: Mapping[str, Tally]  # by view, regardless of filters; empty if not requested
 
@@ -104,7 +105,8 @@ def line_of(
     as it may have left the queue. `views` are those to count.
     """
     place_of, columns = _ORDERS[queue.order]
-    held = {"": in_queue(queue, who)} | {view: in_view(view, who) for view in views}
+    held = {"": in_queue(queue, who)}
+    held |= {view: in_view(view, who) for view in {queues.ALL: None, **dict.fromkeys(views)}}
     flags = {
         f"in_{n}": Case(When(q, then=True), default=False) for n, q in enumerate(held.values())
     }
@@ -113,12 +115,12 @@ def line_of(
     found = [row for is_in, row in rows if is_in[0]]
     places = sorted(place_of(*row[len(_ASKED) :]) for row in found)
     keys = [place[-1] for place in places]
-    ends = [expires for _, (*_, frozen, expires, _) in rows if frozen is None]
-    tallies = {
-        view: _tally(row for is_in, row in rows if is_in[number])
-        for number, view in enumerate(views, 1)
-    }
-    whole = (WaitingCount.of(len(rows), min(ends, default=None)), _tally(found), tallies)
+    at = {view: number for number, view in enumerate(held)}
+    waiting = [row for is_in, row in rows if is_in[at[queues.ALL]]]
+    ends = [expires for (*_, frozen, expires, _) in waiting if frozen is None]
+    tallies = {view: _tally(row for is_in, row in rows if is_in[at[view]]) for view in views}
+    count = WaitingCount.of(len(waiting), min(ends, default=None))
+    whole = (count, len(rows) - len(waiting), _tally(found), tallies)
     if key is None or key in keys:
         return QueuePosition(keys, keys.index(key) if key else 0, key is not None, *whole)
     left = left or Escalation.objects.filter(pk=key, workspace__in=who.workspaces).first()

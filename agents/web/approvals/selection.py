@@ -44,8 +44,7 @@ class Reviewer:
     @property
     def snoozed_ids(self) -> QuerySet[Snooze, int]:
         """Return the requests that they have snoozed, as a subquery."""
-        own = Snooze.objects.filter(user=self.user_id, until__gt=self.at)
-        return own.values_list("escalation_id", flat=True)
+        return snoozed_by(self.user_id, self.at)
 
     @cached_property
     def above_tiers(self) -> Q:
@@ -100,8 +99,17 @@ def open_in(workspaces: Iterable[int]) -> QuerySet[Escalation]:
     return waiting.filter(belongs(Escalation))
 
 
+def snoozed_by(user_id: int, at: datetime) -> QuerySet[Snooze, int]:
+    """Return the requests that a person has snoozed, as a subquery."""
+    own = Snooze.objects.filter(user=user_id, until__gt=at)
+    return own.values_list("escalation_id", flat=True)
+
+
 class WaitingCount(int):
-    """The number of open requests; `soonest` is when the first expires, None for never."""
+    """The number of open requests that the reader has not snoozed: that of badge and lists.
+
+    `soonest` is when the first of them expires, None for never.
+    """
 
     soonest: datetime | None = None
 
@@ -112,16 +120,18 @@ class WaitingCount(int):
         return found
 
 
-_SOONEST = Min("expires_at", filter=Q(frozen_at=None))
+SOONEST = Min("expires_at", filter=Q(frozen_at=None))
 
 
-def waiting_in(workspaces: Iterable[int]) -> WaitingCount:
-    """Count the open requests of some workspaces in one query, from one table alone.
+def waiting_in(workspaces: Iterable[int], reader: int, *, at: datetime) -> WaitingCount:
+    """Count what waits in some workspaces for a reader (0: nobody), in one query of two tables.
 
     Every page asks it. One whose run is elsewhere counts, though no list shows it.
     """
     waiting = Escalation.objects.filter(state=EscalationState.OPEN, workspace__in=list(workspaces))
-    return WaitingCount.of(**waiting.aggregate(count=Count("pk"), soonest=_SOONEST))
+    if reader:
+        waiting = waiting.exclude(pk__in=snoozed_by(reader, at))
+    return WaitingCount.of(**waiting.aggregate(count=Count("pk"), soonest=SOONEST))
 
 
 def requests_in(queue: QueueAddress, who: Reviewer) -> QuerySet[Escalation]:
@@ -136,7 +146,10 @@ def in_queue(queue: QueueAddress, who: Reviewer) -> Q:
 
 
 def in_view(view: str, who: Reviewer) -> Q:
-    """Return the condition of a view. Snoozed requests are only in the view *snoozed*."""
+    """Return the condition of a view. Snoozed requests are only in the view *snoozed*.
+
+    What a person approved as the first of two waits for somebody else.
+    """
     snoozed = Q(pk__in=who.snoozed_ids)
     if view == queues.SNOOZED:
         return snoozed
@@ -145,10 +158,11 @@ def in_view(view: str, who: Reviewer) -> Q:
     is_nobodys = Q(assigned_to__isnull=True, assigned_team__isnull=True)
     if view == queues.ABOVE:
         return above_limit(who) & ~snoozed
+    is_given = Q(approval__by=who.user_id)
     found = {
         queues.ALL: Q(),
-        queues.MINE: is_claimed & Q(claimed_by=who.user_id) | ~is_claimed & is_mine,
-        queues.UNCLAIMED: ~is_claimed & (is_nobodys | Q(assigned_team__in=who.teams)),
+        queues.MINE: (is_claimed & Q(claimed_by=who.user_id) | ~is_claimed & is_mine) & ~is_given,
+        queues.UNCLAIMED: ~is_claimed & (is_nobodys | Q(assigned_team__in=who.teams)) & ~is_given,
     }[view]
     return found & ~snoozed
 

@@ -18,6 +18,7 @@ from django.utils import timezone
 
 from agents import operations
 from agents.web import access
+from agents.web.approvals.selection import snoozed_by
 from agents.web.forms import whole_number
 from agents.web.live.topics import ActivityTopic, CardTopic, InboxTopic, RunTopic, Topic
 
@@ -46,7 +47,7 @@ def admit(cookie: str, asked: Mapping[str, str]) -> Visitor:
         user = _user_of(cookie)
         if user is None:
             raise NotAdmitted(401)
-        topics = tuple(_topics(tuple(access.workspaces_of(user)), asked))
+        topics = tuple(_topics(user, asked))
         if _hidden_topics(user, topics):
             raise NotAdmitted(404)
         return Visitor(user.pk, topics)
@@ -65,18 +66,24 @@ def lost_visitors(cookie: str, visitors: Collection[Visitor]) -> set[Visitor]:
     user = _user_of(cookie)
     if user is None:
         return set(visitors)
-    around = InboxTopic(tuple(access.workspaces_of(user)))  # every page's, as of now
+    around = tuple(access.workspaces_of(user))  # as of now
     hidden = _hidden_topics(user, {topic for visitor in visitors for topic in visitor.topics})
     return {
         one
         for one in visitors
-        if one.user_id != user.pk or around not in one.topics or hidden.intersection(one.topics)
+        if one.user_id != user.pk
+        or not any(
+            isinstance(topic, InboxTopic) and topic.workspaces == around for topic in one.topics
+        )
+        or hidden.intersection(one.topics)
     }
 
 
-def _topics(workspaces: tuple[int, ...], asked: Mapping[str, str]) -> Iterator[Topic]:
+def _topics(user: User, asked: Mapping[str, str]) -> Iterator[Topic]:
     """Yield the topics in an address. Raises ValueError for an invalid one."""
-    yield InboxTopic(workspaces)
+    workspaces = tuple(access.workspaces_of(user))
+    has_snoozed = snoozed_by(user.pk, timezone.now()).exists()
+    yield InboxTopic(workspaces, user.pk if has_snoozed else 0)
     if "run" in asked:
         yield RunTopic(UUID(asked["run"]))
     for text in (asked[name] for name in ("card", "done") if name in asked):

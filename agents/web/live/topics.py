@@ -14,10 +14,11 @@ from uuid import UUID
 
 from django.db.models import Max
 from django.template.loader import render_to_string
+from django.utils import timezone
 
 from agents.core.requests import Json
 from agents.core.states import EscalationState
-from agents.models import Escalation, Event, KillSwitch, Run
+from agents.models import Escalation, Event, KillSwitch, Run, Snooze
 from agents.web.approvals.selection import waiting_in
 from agents.web.kill import switches
 from agents.web.runs import trace
@@ -41,9 +42,13 @@ class CardTopic:
 
 @dataclass(frozen=True)
 class InboxTopic:
-    """The open requests and kill switches of some workspaces, in every page's frame."""
+    """The open requests and kill switches of some workspaces, in every page's frame.
+
+    Those who have snoozed something count for themselves; everybody else (0) shares one topic.
+    """
 
     workspaces: tuple[int, ...]
+    reader: int = 0
     letter = "i"
 
 
@@ -113,6 +118,11 @@ def _inbox_versions(topics: Collection[InboxTopic]) -> Iterable[tuple[Topic, str
             "workspace_id", "pk", "claimed_by_id", "claimed_until", "expires_at", "frozen_at"
         )
     )
+    readers = {topic.reader for topic in topics if topic.reader}
+    snoozes = Snooze.objects.filter(user__in=readers, until__gt=timezone.now()).order_by("pk")
+    of_reader: dict[int, list[int]] = {reader: [] for reader in readers}
+    for reader, held_back in snoozes.values_list("user_id", "escalation_id") if readers else ():
+        of_reader[reader].append(held_back)
     stops = (
         KillSwitch.objects.standing()
         .filter(workspace__in=everywhere)
@@ -126,7 +136,8 @@ def _inbox_versions(topics: Collection[InboxTopic]) -> Iterable[tuple[Topic, str
     # Each workspace's rows are digested once, however many topics include it.
     of = {pk: _digest(found) for pk, found in rows.items()}
     for topic in topics:
-        yield topic, _digest([of[pk] for pk in topic.workspaces])
+        here = [of[pk] for pk in topic.workspaces]
+        yield topic, _digest([*here, *of_reader.get(topic.reader, ())])
 
 
 def _digest(rows: Sequence[object]) -> str:
@@ -138,7 +149,8 @@ def _lines(topic: Topic, version: str) -> bytes:
         run = Run.objects.select_related("policy", "launched_by", "workspace").get(pk=topic.pk)
         return _swap("#run", render_to_string("runs/_run.html", trace.run_page(run)))
     if isinstance(topic, InboxTopic):
-        shown: dict[str, Json] = {"waiting": waiting_in(topic.workspaces)}
+        waiting = waiting_in(topic.workspaces, topic.reader, at=timezone.now())
+        shown: dict[str, Json] = {"waiting": waiting}
         shown["stops"] = switches.standing(*topic.workspaces)
         parts = {
             # On this update, a page with a queue requests its own view of it.

@@ -27,8 +27,10 @@ from agents.engine.asked_again import unsettled_approvals
 from agents.engine.untold import failed_letter, untold_effects
 from agents.models import Effect, Escalation, Run
 from agents.policies.ends import why_not
+from agents.web.approvals.inbox import expired_since
 
 MOST = 10  # shown, newest first
+UNANSWERED = "unanswered"
 EMAIL_FAILED = "email_failed"
 NO_KEY, NO_NAME = Cast(Value(None), BigIntegerField()), Value("", CharField())
 NO_CHAIN = (NO_KEY, NO_NAME, NO_KEY)
@@ -38,7 +40,7 @@ NO_CHAIN = (NO_KEY, NO_NAME, NO_KEY)
 class Attention:
     """One case: its subject and what is wrong."""
 
-    kind: str  # failed, unknown, not_carried_out, untold
+    kind: str  # failed, unknown, not_carried_out, untold, unanswered
     run: UUID
     escalation: int | None
     at: datetime | None
@@ -92,10 +94,13 @@ _UNANSWERED: dict[str, str] = {
 }
 
 
-def attention(workspaces: Sequence[int], *, since: datetime) -> tuple[list[Attention], bool]:
+def attention(
+    workspaces: Sequence[int], *, since: datetime, today: datetime
+) -> tuple[list[Attention], bool]:
     """Return the newest cases of some workspaces, and whether there are more, in two queries.
 
-    Payments without notice count if they were made after `since`.
+    Payments without notice count if they were made after `since`, unanswered requests if they
+    expired after `today`.
     """
     # No index covers a sum or the later of two times: SQLite would begin with every run.
     of = Run.objects.alias(of=F("workspace") + 0).filter(of__in=list(workspaces))
@@ -119,7 +124,13 @@ def attention(workspaces: Sequence[int], *, since: datetime) -> tuple[list[Atten
         *("run__subject_label", "not_carried_out", "decided_by__username"),
         *("later", Coalesce("later_state", NO_NAME), "earlier"),
     )
-    rows = list(failed.union(unknown, not_carried_out, all=True).order_by("-over_at")[: MOST + 1])
+    unanswered = expired_since(workspaces, today).values_list(
+        Value(UNANSWERED, CharField()),
+        *("run_id", "pk", "expires_at", NO_KEY, NO_NAME, "run__subject_label", NO_NAME, NO_NAME),
+        *NO_CHAIN,
+    )
+    cases = failed.union(unknown, not_carried_out, unanswered, all=True)
+    rows = list(cases.order_by("-over_at")[: MOST + 1])
     # A separate query in its index's order: in the union PostgreSQL would read every ended run.
     untold = untold_effects(since=since).filter(run__workspace__in=workspaces)
     why = Case(When(failed_letter(), then=Value(EMAIL_FAILED)), default="run__stop_reason")

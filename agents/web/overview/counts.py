@@ -9,7 +9,17 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 
-from django.db.models import BigIntegerField, Case, Count, DateField, Q, Sum, Value, When
+from django.db.models import (
+    BigIntegerField,
+    Case,
+    Count,
+    DateField,
+    DateTimeField,
+    Q,
+    Sum,
+    Value,
+    When,
+)
 from django.db.models.functions import Cast, Coalesce
 from django.utils import timezone
 
@@ -26,6 +36,8 @@ from agents.engine.case_days import (
 from agents.models import CaseDay, Effect, Escalation
 from agents.models.belonging import belongs
 from agents.tools import TOOLS, letter_tools
+from agents.web.approvals.selection import SOONEST, snoozed_by
+from agents.web.times import day_begun
 
 DAYS = 14  # of the charts
 
@@ -40,6 +52,7 @@ class Requests:
     count: int
     asked_minor: int
     withheld_minor: int  # of that, what people rejected or deducted
+    soonest: datetime | None = None  # when the first open one expires
 
 
 @dataclass(frozen=True)
@@ -70,7 +83,7 @@ def read_counted_days(workspaces: Sequence[int], *, since: datetime, at: datetim
 
     Leave out those that reach into the viewer's today, which is counted afresh.
     """
-    today = utc_midnight(_midnight(at))
+    today = utc_midnight(day_begun(at))
     days = CaseDay.objects.filter(day__gte=since.date(), day__lt=today.date())
     ours = days.filter(Q(workspace__in=workspaces) | Q(outcome="")).order_by()
     sums = ours.values_list("day", "outcome", "currency")
@@ -86,8 +99,16 @@ def read_counted_days(workspaces: Sequence[int], *, since: datetime, at: datetim
     return CountedDays(requests, calls, day_after(newest))
 
 
-def count_requests(workspaces: Sequence[int], *, since: datetime) -> list[Requests]:
-    """Count the requests decided or expired since then, and the open ones, in one query."""
+SNOOZED = "snoozed"  # of open requests that the reader has snoozed
+
+
+def count_requests(
+    workspaces: Sequence[int], *, reader: int, since: datetime, at: datetime
+) -> list[Requests]:
+    """Count the requests decided or expired since then, and the open ones, in one query.
+
+    What the reader has snoozed has the state SNOOZED.
+    """
     ours = Escalation.objects.filter(workspace__in=workspaces).order_by()
     parts = (
         ours.filter(decided_at__gte=since).annotate(day=_day("decided_at", since)),
@@ -100,17 +121,22 @@ def count_requests(workspaces: Sequence[int], *, since: datetime) -> list[Reques
     )
     # Not the plain column: SQLite would group by its index and read every request.
     came_to = Coalesce("state", Value(""))
+    is_snoozed = When(pk__in=snoozed_by(reader, at), then=Value(SNOOZED))
+    no_time = Cast(Value(None), DateTimeField())
     nothing = Value(0, BigIntegerField())  # nothing is withheld of open requests
+    of_ended, of_open = (
+        (came_to, WITHHELD, no_time),
+        (Case(is_snoozed, default=came_to), nothing, SOONEST),
+    )
     sums = [
-        part.values_list("day", came_to, "currency").annotate(n=Count("pk"), a=ASKED, w=withheld)
-        for part, withheld in zip(parts, (WITHHELD, WITHHELD, nothing), strict=True)
+        part.values_list("day", state, "currency").annotate(
+            n=Count("pk"), a=ASKED, w=withheld, s=soonest
+        )
+        for part, (state, withheld, soonest) in zip(
+            parts, (of_ended, of_ended, of_open), strict=True
+        )
     ]
     return [Requests(*row) for row in sums[0].union(*sums[1:], all=True)]
-
-
-def _midnight(at: datetime) -> datetime:
-    """Return the beginning of a time's day in the viewer's zone."""
-    return timezone.localtime(at).replace(hour=0, minute=0, second=0, microsecond=0)
 
 
 def _day(column: str, since: datetime) -> Case:
@@ -119,7 +145,7 @@ def _day(column: str, since: datetime) -> Case:
     By comparisons: on SQLite a date function is Python, called for each row.
     """
     now = timezone.now()
-    midnight = _midnight(since)
+    midnight = day_begun(since)
     begins = [midnight + timedelta(days=number) for number in range(DAYS + 1)]
     begins = [begin for begin in reversed(begins) if begin <= now]
     days = [When(**{f"{column}__gte": day}, then=Value(day.date(), DateField())) for day in begins]

@@ -12,21 +12,21 @@ from statistics import median
 
 from django.contrib.auth.models import User
 from django.db.models import F
-from django.utils import timezone
 
 from agents.core.former import FIRST_DESK
 from agents.core.money import format_money, format_sums
 from agents.core.states import EscalationState
 from agents.models import Escalation, Run, Workspace
 from agents.web import access
-from agents.web.approvals.inbox import InboxRow, soonest
-from agents.web.approvals.selection import WaitingCount
+from agents.web.approvals.inbox import InboxRow, first_rows
+from agents.web.approvals.selection import WaitingCount, reviewer
 from agents.web.formats import desk_title
 from agents.web.newest import newest
-from agents.web.overview.attention import Attention, attention
+from agents.web.overview.attention import UNANSWERED, Attention, attention
 from agents.web.overview.chart import Chart, Layer, chart
 from agents.web.overview.counts import (
     DAYS,
+    SNOOZED,
     DayOfCalls,
     Requests,
     count_calls,
@@ -35,8 +35,9 @@ from agents.web.overview.counts import (
 )
 from agents.web.overview.system_status import SystemStatus, system
 from agents.web.policy.versions import readable_limits
+from agents.web.times import day_begun
 
-SOONEST = 5  # requests shown
+FIRST = 5  # requests shown
 NEWEST = 100  # decisions that the median covers
 AUTOMATIC, APPROVED, REJECTED, EXPIRED = (
     Layer("approve", "Automatic"),
@@ -49,7 +50,7 @@ BY_ITSELF, AFTER_APPROVAL, WITHHELD = (
     Layer("human", "After approval"),
     Layer("block", "Reduced or rejected"),
 )
-WORDS = {
+WORDS: dict[str, str] = {
     EscalationState.APPROVED: APPROVED.word,
     EscalationState.ADJUSTED: APPROVED.word,
     EscalationState.REJECTED: REJECTED.word,
@@ -86,7 +87,9 @@ class Overview:
 
     waiting: WaitingCount
     waiting_sums: str
-    rows: Sequence[InboxRow]  # soonest to expire
+    snoozed: int  # by the reader, and not among them
+    rows: Sequence[InboxRow]  # theirs, then the soonest to expire
+    unanswered: Sequence[tuple[int, str]]  # requests that expired today, and their subjects
     is_new: bool  # nothing ever ran
     median_seconds: float | None  # from request to decision
     decisions: int  # that the median covers
@@ -115,12 +118,12 @@ def overview(user: User, *, at: datetime) -> Overview:
     parts = access.parts_of(user)
     workspaces = [part.workspace for part in parts]
     keys = [workspace.pk for workspace in workspaces]
-    midnight = timezone.localtime(at).replace(hour=0, minute=0, second=0, microsecond=0)
+    midnight = day_begun(at)
     dates = [midnight.date() - timedelta(days=n) for n in reversed(range(DAYS))]
     since = midnight - timedelta(days=DAYS - 1)
     counted = read_counted_days(keys, since=since, at=at)
     rest = max(since, counted.until or since)
-    requests = [*counted.requests, *count_requests(keys, since=rest)]
+    requests = [*counted.requests, *count_requests(keys, reader=user.pk, since=rest, at=at)]
     named = _tools(workspaces)
     calls = [*counted.calls, *count_calls(keys, named=named, since=rest, today=at)]
     outcomes = _by_outcome(requests, calls, dates)
@@ -128,14 +131,24 @@ def overview(user: User, *, at: datetime) -> Overview:
     decided = [s for s in requests if s.state in WORDS]  # a sent-back request goes on
     lengths = _seconds_to_decide(keys)
     today = dates[-1]
-    cases, is_more = attention(keys, since=at - timedelta(days=DAYS))
-    rows = soonest(keys, SOONEST, at=at)
-    first = rows[0].escalation if rows and rows[0].escalation.frozen_at is None else None
+    cases, is_more = attention(keys, since=at - timedelta(days=DAYS), today=midnight)
+    who = reviewer(user, at=at)
+    rows = first_rows(who, FIRST)
+    snoozed = sum(s.count for s in requests if s.state == SNOOZED)
     return Overview(
-        waiting=WaitingCount.of(sum(s.count for s in waiting), first.expires_at if first else None),
+        waiting=WaitingCount.of(
+            sum(s.count for s in waiting),
+            min((s.soonest for s in waiting if s.soonest), default=None),
+        ),
         waiting_sums=_sums((s.currency, s.asked_minor) for s in waiting),
+        snoozed=snoozed,
         rows=rows,
-        is_new=not rows and not Run.objects.filter(workspace__in=keys).exists(),
+        unanswered=[
+            (case.escalation, case.subject_label)
+            for case in cases
+            if case.kind == UNANSWERED and case.escalation
+        ],
+        is_new=not (rows or snoozed) and not Run.objects.filter(workspace__in=keys).exists(),
         median_seconds=median(lengths) if lengths else None,
         decisions=len(lengths),
         automatic=sum(s.count for s in calls if s.is_automatic),
@@ -146,7 +159,7 @@ def overview(user: User, *, at: datetime) -> Overview:
         withheld_sums=_sums((s.currency, s.withheld_minor) for s in decided if s.day == today),
         by_outcome=outcomes,
         by_amount=_by_amount(requests, calls, dates),
-        attention=cases,
+        attention=[case for case in cases if case.kind != UNANSWERED],
         is_more=is_more,
         exposures=_exposures(workspaces, calls),
         system=system(parts),
@@ -170,7 +183,7 @@ def _by_outcome(
     requests: Sequence[Requests], calls: Sequence[DayOfCalls], dates: Sequence[date]
 ) -> Chart:
     """Chart the cases of each day by outcome."""
-    counted = [(s.day, WORDS.get(EscalationState(s.state), ""), s.count) for s in requests]
+    counted = [(s.day, WORDS.get(s.state, ""), s.count) for s in requests]
     counted += [(s.day, AUTOMATIC.word, s.count) for s in calls if s.is_automatic]
     return chart([AUTOMATIC, APPROVED, REJECTED, EXPIRED], dates, counted)
 
