@@ -274,8 +274,20 @@ function tick() {
     const countdown = clock.closest(".countdown");
     if (countdown) countdown.dataset.sla = minutes < 5 ? "now" : minutes < 10 ? "soon" : "";
   }
+  for (const clock of document.querySelectorAll("[data-since]")) {
+    const words = lasting((Date.now() - new Date(clock.dataset.since)) / 1000);
+    if (clock.textContent !== words) clock.textContent = words;
+  }
 }
 setInterval(tick, 1000);
+
+// How long something has gone on, as `duration` in formats.py writes it.
+function lasting(seconds) {
+  if (seconds < 60) return `${Math.max(0, Math.floor(seconds))} s`;
+  const minutes = Math.round(seconds / 60);
+  if (minutes < 60) return `${minutes} min`;
+  return `${Math.floor(minutes / 60)} h ${String(minutes % 60).padStart(2, "0")}`.replace(/ 00$/, "");
+}
 
 // --- Keys -------------------------------------------------------------------------------------
 // A letter selects and moves the focus. It never decides, and it is nothing while one types.

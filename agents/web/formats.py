@@ -84,11 +84,6 @@ def state_chip(role: str, word: str) -> SafeString:
 
 
 @register.simple_tag
-def run_chip(state: str) -> SafeString:
-    return _chip(*RUN_ROLES[state])
-
-
-@register.simple_tag
 def escalation_chip(escalation: Escalation) -> SafeString:
     return _chip(*standing_of(escalation))
 
@@ -290,6 +285,13 @@ def moment_utc(at: datetime) -> SafeString:
     """Write date and time in UTC for every viewer, as in the audit log."""
     # Without `datetime` in the markup, which the script would convert to the viewer's zone.
     return format_html("<time>{}</time>", f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%SZ}")
+
+
+@register.simple_tag
+def since(at: datetime) -> SafeString:
+    """Write how long ago a time is; `tick` in opsconsole.js writes on."""
+    words = duration((timezone.now() - at).total_seconds())
+    return format_html('<span data-since="{}">{}</span>', at.isoformat(), words)
 
 
 PAST = {"approve": "approved", "revise": "revised", "escalate": "escalated", "block": "blocked"}

@@ -44,6 +44,7 @@ def test_a_report_is_shown_with_what_is_missing() -> None:
     assert "the policy does not allow" in found["Inventory worker"].told
     assert found["Payments worker"].word == "Answered"
     assert [attempt.role for attempt in found["Payments worker"].attempts] == ["failed", "approve"]
+    assert above["has_late"]
 
 
 @pytest.mark.usefixtures("sources_answer_at_once")
@@ -55,7 +56,7 @@ def test_a_report_is_shown_with_the_facts_of_the_day_and_its_brief() -> None:
     assert "Failed payments 2.3%" in told["payments"]
     assert told["inventory"] == ""
     assert above["brief"].text.startswith("Health unknown: US, 2026-02-26. Partial report")
-    assert (above["brief"].word, above["brief"].why) == ("Allowed", "")
+    assert (above["brief"].word, above["brief"].why) == ("Revised", "")
     assert [x for x, _ in above["quarters"]] == [0, 25, 50, 75]
 
 
@@ -72,6 +73,19 @@ def test_nothing_is_told_of_a_day_that_was_never_put_together() -> None:
     above = tasks(steps_of("critical-failure"), timezone.now())
 
     assert (above["parts"], above["brief"], above["health"]) == ([], None, None)
+
+
+def test_the_steps_and_the_pictures_above_them_tell_one_story() -> None:
+    run = ran("partial-report")
+
+    turns = {turn.title: turn for turn in trace(run).turns}
+    above = tasks(list(run.steps.order_by("position")), timezone.now())
+
+    brief = turns["Brief"]
+    assert (above["brief"].role, above["brief"].word) == (brief.role, brief.word)
+    drawn = {task.worker: [one.role for one in task.attempts] for task in above["tasks"]}
+    assert drawn == {name: [role or "approve" for _, role in turns[name].bars] for name in drawn}
+    assert drawn["Payments worker"] == ["failed", "approve"]
 
 
 def test_a_drift_is_shown_between_two_rounds() -> None:

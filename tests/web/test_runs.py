@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 
 import pytest
 from django.contrib.auth.models import User
 from django.urls import reverse
 from django.utils import timezone
+from playwright.sync_api import expect
 
 from agents import operations, results
 from agents.core.states import EscalationState, RunState
@@ -17,10 +19,13 @@ from agents.web.runs import listing
 from agents.web.runs.trace import trace
 from tests.database import make_once
 from tests.engine.scene import REFUND_500, Scene, decide_request, fresh, go, payments
+from tests.web.serving import open_page, serve, sign_in
+from tests.web.test_journeys import Browser, advance_run, browser, console, open_browser
 from tests.web.test_pages import client_of, waiting
 from tests.web.words import words
 
 pytestmark = pytest.mark.django_db(transaction=True)
+__all__ = ["browser", "open_browser"]
 
 
 @pytest.mark.slow
@@ -226,3 +231,60 @@ def test_names_reorder_nothing_on_the_page_of_a_run(scene: Scene) -> None:
     for name in ("ענת", "דנה", "כמבוקש"):
         assert f"<bdi>{name}</bdi>" in page
         assert name not in page.replace(f"<bdi>{name}</bdi>", "")
+
+
+def test_what_a_person_sent_back_is_not_said_to_be_the_policy_s(scene: Scene) -> None:
+    run = go(scene.launch())
+    mara = scene.add("mara", Role.ADMIN)
+    decide_request(
+        Escalation.objects.get(run=run), mara, approve=False, send_back=True, comment="x"
+    )
+
+    counts = trace(go(run)).counts
+
+    assert ("revise", "sent back by mara", 1) in counts
+
+
+@pytest.mark.parametrize(("approve", "word"), [(True, "Taken over"), (False, "Closed")])
+def test_a_case_that_a_person_took_has_not_failed(scene: Scene, approve: bool, word: str) -> None:
+    run = go(scene.launch_scenario("nobodys"))
+    held = Escalation.objects.get(run=run)
+    decide_request(held, scene.rita, approve=approve, comment="mine")
+
+    run = go(run)
+
+    assert run.state == RunState.STOPPED
+    client = client_of(scene.rita)
+    for page in (client.get(reverse("runs")), client.get(reverse("run", args=[run.pk]))):
+        assert f"</svg>{word}</span>" in page.text
+        assert "</svg>Stopped</span>" not in page.text
+
+
+@pytest.mark.slow
+def test_the_figures_of_a_run_tick_and_say_what_they_wait_for(
+    scene: Scene, browser: Browser
+) -> None:
+    with console() as site:
+        page = open_page(browser)
+        sign_in(page, site, "omar")
+        run = scene.launch_scenario("model-timeout")
+        page.goto(f"{site}/runs/{run.pk}/")
+
+        expect(page.locator("#pending")).to_contain_text("The model has not answered for ")
+        page.route("**/runs/**", lambda route: route.abort())  # from here on nothing is loaded
+        for place in ("#pending", ".stats", "#step-1 summary"):
+            expect(page.locator(place)).to_contain_text(re.compile(r"\b([3-9]|[1-9]\d) s"))
+
+
+@pytest.mark.slow
+def test_a_wait_for_a_person_ticks(scene: Scene, browser: Browser) -> None:
+    run = advance_run(scene.launch())
+    Escalation.objects.filter(run=run).update(created_at=timezone.now() - timedelta(seconds=40))
+    with serve() as site:
+        page = open_page(browser)
+        sign_in(page, site, "omar")
+        page.goto(f"{site}/runs/{run.pk}/")
+
+        expect(page.locator("#run")).to_contain_text(re.compile(r"request \d+,\s+for [45]\d s"))
+        expect(page.locator(".stats")).to_contain_text(re.compile(r"\+ [45]\d s waiting"))
+        expect(page.locator(".stats")).to_contain_text("1 min waiting")

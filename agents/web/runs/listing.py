@@ -17,12 +17,13 @@ from django.utils import timezone
 from agents.core.former import CURRENCY
 from agents.core.kinds import KINDS
 from agents.core.money import format_money, format_sums
-from agents.core.states import DECIDED, EffectState, RunState
+from agents.core.states import DECIDED, EffectState, EscalationState, RunState
 from agents.db.run_words import HasWords, WordBeginnings, newest_on_sqlite
 from agents.models import Effect, Escalation, Run
 from agents.policies.ends import end_sentence, known_ends
 from agents.tools import letter_tools
 from agents.web import access
+from agents.web.formats import RUN_ROLES
 from agents.web.forms import whole_number
 from agents.web.newest import newest, older
 from agents.web.times import read_time
@@ -51,6 +52,7 @@ class RunRow:
     asked: str  # the highest amount put to a person; "" for none
     paid: str  # in each currency; "" for nothing
     outcome: str
+    chip: tuple[str, str]  # role and word of its state
     seconds: float  # from its launch to its end or until now
 
 
@@ -104,14 +106,23 @@ def _rows(runs: Sequence[Run], now: datetime) -> list[RunRow]:
             asked=format_money(*asked[run.pk]) if run.pk in asked else "",
             paid=format_sums(paid.get(run.pk, ())),
             outcome=outcome_of(run, closed),
+            chip=chip_of(run, closed),
             seconds=((run.ended_at or now) - run.created_at).total_seconds(),
         )
         for run in runs
     ]
 
 
-def closings(runs: Iterable[Run]) -> dict[UUID, str]:
-    """Return what a person did to end a run, as a sentence behind that of its end."""
+@dataclass(frozen=True)
+class Closing:
+    """What a person did to end a run: a sentence behind that of its end, and its chip."""
+
+    sentence: str
+    chip: tuple[str, str]
+
+
+def closings(runs: Iterable[Run]) -> dict[UUID, Closing]:
+    """Return what people did to end runs."""
     by_stored = {kind.stored: kind for kind in KINDS if kind.ends_run}
     found = Escalation.objects.filter(
         run__in=[run for run in runs if run.state == RunState.STOPPED],
@@ -119,10 +130,21 @@ def closings(runs: Iterable[Run]) -> dict[UUID, str]:
         state__in=DECIDED,
     )
     rows = found.values_list("run_id", "decided_by__username", "kind", "state")
-    return {run: f" {by} {by_stored[kind].what_was_done(state)}." for run, by, kind, state in rows}
+    return {
+        run: Closing(
+            f" {by} {by_stored[kind].what_was_done(state)}.",
+            ("human", by_stored[kind].words[EscalationState(state)]),
+        )
+        for run, by, kind, state in rows
+    }
 
 
-def outcome_of(run: Run, closed: Mapping[UUID, str]) -> str:
+def chip_of(run: Run, closed: Mapping[UUID, Closing]) -> tuple[str, str]:
+    """Return role and word of a run's state; a case that a person took has not failed."""
+    return closed[run.pk].chip if run.pk in closed else RUN_ROLES[run.state]
+
+
+def outcome_of(run: Run, closed: Mapping[UUID, Closing]) -> str:
     """Return a run's outcome in a line: the sentence of its end, or what it waits for.
 
     `closed` is what `closings` returned.
@@ -132,7 +154,8 @@ def outcome_of(run: Run, closed: Mapping[UUID, str]) -> str:
         return str(answer) or end_sentence(run.stop_reason)
     if run.state == RunState.WAITING:
         return "Waiting for a person"
-    return f"{end_sentence(run.stop_reason)}{closed.get(run.pk, '')}" or "In progress"
+    said = closed[run.pk].sentence if run.pk in closed else ""
+    return f"{end_sentence(run.stop_reason)}{said}" or "In progress"
 
 
 def _filter_runs(found: QuerySet[Run], given: dict[str, str]) -> QuerySet[Run]:

@@ -7,10 +7,11 @@ serves every viewer.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 from django.utils import timezone
 
@@ -19,18 +20,20 @@ from agents.core.budget import Spent, active
 from agents.core.limits import Limits
 from agents.core.money import PRICED_IN, format_money, format_sums
 from agents.core.requests import Json
+from agents.core.retry import ATTEMPTS
 from agents.core.states import ENDED, EffectState, EscalationState, RunState
 from agents.core.units import with_unit
 from agents.engine.untold import untold_effects
 from agents.models import Effect, Escalation, Run, Step
 from agents.policies.ends import end_sentence
+from agents.sdk.desk import tool_title
 from agents.systems import SYSTEMS
 from agents.tools import TOOLS
 from agents.web.formats import duration, thousands
 from agents.web.outage import outage_of_run
-from agents.web.runs.listing import closings
+from agents.web.runs.listing import Closing, chip_of, closings
 from agents.web.runs.patterns import ABOVE
-from agents.web.runs.turns import RunTurn, cost_of, turns_of
+from agents.web.runs.turns import RunTurn, busy_since, cost_of, turns_of
 from agents.web.sentences import stopped_by_hand
 
 TURNS = 25  # on one page, and in one live update
@@ -46,6 +49,23 @@ class Meter:
     used: str
     most: str
     percent: float
+    is_time: bool = False  # it ticks while a call is under way
+
+
+@dataclass(frozen=True)
+class Pending:
+    """A call that a run waits for."""
+
+    who: str
+    step: Step
+
+    @property
+    def again(self) -> str:
+        """Return how often it was asked again, as the end of a sentence; "" for never."""
+        again = self.step.attempts - 1
+        if not again:
+            return ""
+        return f"; asked again, {again}" + (f" of {ATTEMPTS - 1}" if again < ATTEMPTS else "")
 
 
 @dataclass(frozen=True)
@@ -67,7 +87,11 @@ class Trace:
     tokens: int
     cost: str
     seconds: float
+    busy_since: datetime | None  # of the working time, while a call is under way
     waited: float  # seconds spent waiting for people
+    waiting_since: datetime | None  # the same, while it waits for one
+    pending: Pending | None  # the call that has not answered yet
+    chip: tuple[str, str]  # role and word of its state
 
 
 def trace(run: Run, *, at: datetime | None = None, before: int | None = None) -> Trace:
@@ -101,6 +125,8 @@ def trace(run: Run, *, at: datetime | None = None, before: int | None = None) ->
     asked = [turn.money for turn in turns if turn.money]
     acts = [turn for turn in turns if turn.writes]
     notice = SYSTEMS[run.desk].notice if run.desk in SYSTEMS else None
+    closed, is_busy = closings([run]), run.state == RunState.RUNNING
+    waited = sum(_wait_seconds(one, now) for one in held.values())
     on_page = turns[: before - 1 if before and 1 < before <= len(turns) else None][-TURNS:]
     has_paid = any(notice and e.tool == notice.tool for e in done)
     may_be_untold = has_paid and not any(map(_is_letter, effects.values()))
@@ -110,7 +136,7 @@ def trace(run: Run, *, at: datetime | None = None, before: int | None = None) ->
         turns=turns,
         shown=on_page,
         meters=[] if run.is_emptied else _meters(limits, steps, spent, turns),
-        end=_end(run, turns) if run.state in _BAD_ENDS else "",
+        end=_end(run, turns, closed) if run.state in _BAD_ENDS else "",
         counts=_counts(on_page),
         result=found,
         waiting=open_ones[0] if open_ones else None,
@@ -120,8 +146,21 @@ def trace(run: Run, *, at: datetime | None = None, before: int | None = None) ->
         tokens=spent.tokens,
         cost=cost_of(steps),
         seconds=round(spent.seconds, 1),
-        waited=sum(_wait_seconds(one, now) for one in held.values()),
+        busy_since=busy_since(steps) if is_busy else None,
+        waited=waited,
+        waiting_since=now - timedelta(seconds=waited) if open_ones else None,
+        pending=_pending(steps) if is_busy else None,
+        chip=chip_of(run, closed),
     )
+
+
+def _pending(steps: Sequence[Step]) -> Pending | None:
+    """Return the newest call without an answer."""
+    calls = [step for step in steps if step.kind in ("ask", "use") and step.ended_at is None]
+    if not calls:
+        return None
+    tool = calls[-1].asked.get("tool") or "a call"
+    return Pending("the model" if calls[-1].kind == "ask" else tool_title(str(tool)), calls[-1])
 
 
 def _wait_seconds(escalation: Escalation, now: datetime) -> float:
@@ -177,14 +216,14 @@ def _is_letter(effect: Effect) -> bool:
     return effect.state == EffectState.DONE and bool(tool and tool.letter)
 
 
-def _end(run: Run, turns: Sequence[RunTurn]) -> str:
+def _end(run: Run, turns: Sequence[RunTurn], closed: Mapping[UUID, Closing]) -> str:
     """Return why a run ended badly, in our words or else those of the blocking rule."""
     if by_hand := stopped_by_hand(run):
         return by_hand
     code = run.stop_reason.partition(":")[2]
     rulings = [ruling for turn in turns for ruling in (turn.ruling, turn.again) if ruling]
     said = [str(ruling["sentence"]) for ruling in rulings if ruling["reason"] == code]
-    closing = closings([run]).get(run.pk, "")
+    closing = closed[run.pk].sentence if run.pk in closed else ""
     return f"{end_sentence(run.stop_reason, said[-1] if said else '')}{closing}"
 
 
@@ -209,7 +248,7 @@ def _meters(
         (f"Cost in {PRICED_IN}", spent.cost_micro_usd, limits.max_cost_micro_usd, _usd),
     ]
     return [
-        Meter(name, form(used), form(most), round(min(100 * used / most, 100), 1))
+        Meter(name, form(used), form(most), round(min(100 * used / most, 100), 1), form is duration)
         for name, used, most, form in told_of
         if most
     ]
@@ -220,9 +259,22 @@ def _usd(micro: int) -> str:
 
 
 def _counts(turns: Sequence[RunTurn]) -> list[tuple[str, str, int]]:
-    stands = Counter((turn.role, turn.word) for turn in turns if turn.role not in _NOT_COUNTED)
-    by = {"human": " by a person", "approve": " by policy", "revise": " by policy"}
-    return [(role, word.lower() + by.get(role, ""), n) for (role, word), n in stands.items()]
+    stands = Counter(
+        (turn.role, turn.word.lower() + _by(turn))
+        for turn in turns
+        if turn.role not in _NOT_COUNTED
+    )
+    return [(role, words, n) for (role, words), n in stands.items()]
+
+
+def _by(turn: RunTurn) -> str:
+    """Return who left a turn as it is: " by policy", " by mara"."""
+    held = turn.escalation
+    if turn.role == "revise" and held and held.decided_by:
+        return f" by {held.decided_by.get_username()}"
+    return {"human": " by a person", "approve": " by policy", "revise": " by policy"}.get(
+        turn.role, ""
+    )
 
 
 def run_page(run: Run, *, before: int | None = None) -> dict[str, Json]:

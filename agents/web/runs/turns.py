@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from agents.core.budget import active
 from agents.core.money import PRICED_IN
@@ -56,9 +56,10 @@ class RunTurn:
     effect: Effect | None
     stages: Sequence[ActionStage]
     changes: Sequence[ChangedArgument]
-    bars: Sequence[Bar]
+    bars: Sequence[tuple[Bar, str]]  # with the role of what became of each call
     wait: Bar | None
     seconds: float
+    since: datetime | None  # when its unfinished call began, less its seconds before
     cost: str
 
     @property
@@ -154,7 +155,7 @@ def turns_of(
             # The newest: an earlier one may have been replaced.
             escalation=next((held[s.pk] for s in reversed(own) if s.pk in held), None),
             effect=next((effects[s.pk] for s in own if s.pk in effects), None),
-            bars=[scale.bar(*spans[s.pk]) for s in own if s.pk in spans],
+            bars=[(scale.bar(*spans[s.pk]), _role_of_call(s)) for s in own if s.pk in spans],
             wait=next((scale.bar(*waits[s.pk]) for s in own if s.pk in waits), None),
             is_over=is_over,
             errors_fail=errors_fail,
@@ -176,6 +177,20 @@ def _span(step: Step, now: datetime) -> tuple[float, float]:
     return begin, begin + step.seconds if step.ended_at else max(_clock(now), begin)
 
 
+def _role_of_call(step: Step) -> str:
+    """Return the role of a call that failed, also where another one was made; "" else."""
+    return "failed" if step.failed and step.failed != "killed" else ""
+
+
+def busy_since(steps: Sequence[Step]) -> datetime | None:
+    """Return since when these steps would have been busy without a pause; None if none is now."""
+    calls = [step for step in steps if step.kind in ("ask", "use")]
+    begun = [step.begun_at for step in calls if step.ended_at is None]
+    if not begun:
+        return None
+    return min(begun) - timedelta(seconds=active(step.span for step in calls if step.ended_at))
+
+
 def _clock(at: datetime) -> float:
     return at.timestamp()
 
@@ -188,7 +203,7 @@ def _turn(
     unusable: str,
     escalation: Escalation | None,
     effect: Effect | None,
-    bars: Sequence[Bar],
+    bars: Sequence[tuple[Bar, str]],
     wait: Bar | None,
     is_over: bool,
     errors_fail: bool,
@@ -228,6 +243,7 @@ def _turn(
         bars=bars,
         wait=wait,
         seconds=active(step.span for step in steps),
+        since=None if is_over else busy_since(steps),
         cost=cost_of(steps),
     )
 

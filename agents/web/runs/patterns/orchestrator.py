@@ -11,6 +11,7 @@ from agents.core.units import with_unit
 from agents.models import Step
 from agents.policies.ends import why_not
 from agents.sdk.desk import tool_title
+from agents.web.formats import RULING_ROLES
 from agents.web.outputs import fields_in_words
 from agents.web.runs.timeline import Axis, Bar, axis
 
@@ -73,6 +74,7 @@ def tasks(steps: Sequence[Step], now: datetime) -> Json:
         "quarters": scale.quarters,
         "health": _health(steps),
         "failed": _missing(steps),
+        "has_late": any(one.role == "failed" for task in found for one in task.attempts),
         "parts": _parts(_aggregate(steps)),
         "brief": _brief(steps),
     }
@@ -149,5 +151,5 @@ def _brief(steps: Sequence[Step]) -> Written | None:
         return None
     text = str(said["action"]["answer"])
     if said["allows"]:
-        return Written(text, "approve", "Allowed", "")
+        return Written(text, *RULING_ROLES[said["decision"]], "")
     return Written(text, "block", "Withheld", str(said["deciding"]["sentence"]))
