@@ -27,7 +27,7 @@ OFF, NAME, GONE = TREATMENTS = ("off", "name", "gone")  # of a kind, by policy
 MASKS = {CARDS: "[card number]", IBANS: "[IBAN]", EMAILS: "[e-mail]"}
 
 # Also as a model may spell one: [email], [Card-Number].
-_ANY_MASK = re.compile(r"\[\s?(?:secret|card[ -]?numbers?|iban|e-?mail)\s?\]", re.I)
+ANY_MASK = re.compile(r"\[\s?(?:secret|card[ -]?numbers?|iban|e-?mail)\s?\]", re.I)
 _NUMBER = re.compile(r"-?[0-9][0-9.eE+-]*")
 _LONGEST_NUMBER = 80  # characters
 # What may precede and follow a number in JSON; in an array only after its beginning.
@@ -94,7 +94,7 @@ def mask_json(
 def masks_in(value: Json) -> Iterator[tuple[str, str]]:
     """Yield each mask in a JSON value, keys included, after the name of the field it stands in."""
     for place, text in texts_in(value):
-        yield from ((place, mask) for mask in _ANY_MASK.findall(text))
+        yield from ((place, mask) for mask in ANY_MASK.findall(text))
 
 
 def texts_in(value: Json, place: str = "") -> Iterator[tuple[str, str]]:
@@ -112,7 +112,7 @@ def texts_in(value: Json, place: str = "") -> Iterator[tuple[str, str]]:
 
 def without_masks(text: str) -> str:
     """Return a text in which no mask names anything: what it stood for is not known."""
-    return _ANY_MASK.sub(" ", text)
+    return ANY_MASK.sub(" ", text)
 
 
 def _finders(kinds: Collection[str], kept: Collection[str], ours: Collection[str]) -> list[_Finder]:

@@ -12,12 +12,14 @@ from typing import Any, Protocol
 from django import template
 from django.templatetags.static import static
 from django.utils import timezone
-from django.utils.html import format_html, format_html_join
-from django.utils.safestring import SafeString
+from django.utils.html import conditional_escape, format_html, format_html_join
+from django.utils.safestring import SafeString, mark_safe
 
 from agents.core.former import CURRENCY
 from agents.core.kinds import kind_of
 from agents.core.money import PRICED_IN, format_money, format_sums
+from agents.core.pseudonyms import NAME
+from agents.core.redact import ANY_MASK
 from agents.core.states import EscalationState
 from agents.core.units import is_currency, unit_of, with_unit
 from agents.models import Escalation, KillSwitch, Scope, SwitchStage
@@ -29,6 +31,7 @@ from agents.tools import request_of
 register = template.Library()
 register.filter(tool_title)
 _AMOUNT = re.compile(r"\b([A-Z]{3}) (?=[0-9])")
+MASKED = re.compile(f"{NAME.pattern}|{ANY_MASK.pattern}")
 
 
 class StopRow(Protocol):
@@ -215,6 +218,12 @@ def mark(text: str, words: Sequence[str]) -> SafeString:
 def unbroken(text: str) -> str:
     """Keep each amount of a text on one line, with its currency."""
     return _AMOUNT.sub("\\1\N{NO-BREAK SPACE}", text)
+
+
+@register.filter
+def mark_masked(text: str) -> SafeString:
+    """Mark what was masked; people who may see values get them there."""
+    return mark_safe(MASKED.sub(r"<mark>\g<0></mark>", conditional_escape(text)))  # noqa: S308
 
 
 @register.filter

@@ -143,6 +143,7 @@ def set_pages() -> dict[str, str]:
         "runs": "/runs/",
         "no runs": "/runs/?text=nothing-of-the-kind",
         "done run": f"/runs/{decided.pk}/",
+        "step": f"/runs/{decided.pk}/steps/2/",
         "waiting run": f"/runs/{open_one.run_id}/",
         "blocked run": f"/runs/{blocked.pk}/",
         "routed run": f"/runs/{routed.pk}/",

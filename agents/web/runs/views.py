@@ -13,9 +13,11 @@ from agents.core.states import ENDED, RunState
 from agents.models import Event, Run
 from agents.patterns import PATTERNS
 from agents.web import access
+from agents.web.formats import MASKED
 from agents.web.forms import whole_number
 from agents.web.pages import action, page
 from agents.web.runs import listing, trace
+from agents.web.runs.messages import messages_of
 from agents.web.runs.texts import raw_of
 from agents.web.runs.turns import steps_of_turn
 from agents.web.sentences import read_events, tell_events
@@ -50,14 +52,18 @@ def run_json(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 @page
 def run_turn(request: HttpRequest, pk: UUID, number: int) -> HttpResponse:
-    """Return the requests and replies of a turn's steps as text, which can be long."""
+    """Show what was asked and answered in a turn as messages, or as text."""
     found = access.run_for(access.person(request), pk)
     steps = (
         [] if found.is_emptied else steps_of_turn(list(found.steps.order_by("position")), number)
     )
     if not steps:
         raise Http404
-    return HttpResponse("\n\n".join(raw_of(steps)), content_type="text/plain; charset=utf-8")
+    text = "\n\n".join(raw_of(steps))
+    if request.GET.get("as") == "text":
+        return HttpResponse(text, content_type="text/plain; charset=utf-8")
+    shown = {"run": found, "number": number, "is_masked": bool(MASKED.search(text)), "nav": "runs"}
+    return render(request, "runs/turn.html", {**shown, "messages": messages_of(steps)})
 
 
 @action

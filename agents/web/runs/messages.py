@@ -1,0 +1,174 @@
+"""What was asked and answered in a turn: its steps as messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from agents.core.former import CURRENCY
+from agents.core.model_roles import ROLES
+from agents.core.requests import Json
+from agents.core.strict_json import BadJson, parse
+from agents.engine.asking import MAX_CALL
+from agents.llm.prompts import prompt
+from agents.llm.reply import MAX_CALLS
+from agents.models import Step
+from agents.patterns.steps import reports_error
+from agents.policies.ends import end_sentence
+from agents.sdk.adjustments import label_of
+from agents.sdk.desk import tool_title
+from agents.web.changes import reply_of
+from agents.web.formats import RULING_ROLES
+from agents.web.outputs import field_in_words, split_output
+from agents.web.runs.texts import as_text
+from agents.web.step_words import phase_in_words
+
+
+@dataclass(frozen=True)
+class Part:
+    """A labelled value of a message: a text, or parts of its own."""
+
+    label: str
+    text: str = ""
+    parts: Sequence[Part] = ()
+
+
+@dataclass(frozen=True)
+class Message:
+    """Something asked of a model, the policy, a person or a tool, or the answer to it."""
+
+    step: Step
+    icon: str
+    title: str
+    role: str = ""  # of its state
+    words: str = ""
+    parts: Sequence[Part] = ()
+    rulings: Sequence[Json] = ()
+    notes: Sequence[str] = ()  # what was cut or not kept
+    folded: Sequence[Part] = ()
+
+    @property
+    def phase(self) -> str:
+        return phase_in_words(self.step.key)
+
+
+def messages_of(steps: Sequence[Step]) -> list[Message]:
+    """Return what each step asked and what was answered, in order."""
+    return [message for step in steps for message in _OF_KIND[step.kind](step)]
+
+
+def _of_model(step: Step) -> Iterable[Message]:
+    asked = step.asked
+    role = str(asked.get("role", "")).replace("_", " ")
+    inputs, guide = asked.get("inputs") or {}, asked.get("guide") or {}
+    parts = _parts(inputs)
+    folded = [part for part in parts if part.parts]  # what was said before: long
+    if asked.get("role") in ROLES:  # another release may have had a role that is gone
+        instructions = prompt(asked["role"], at_desk="desk" in inputs or "desk" in guide)
+        folded.append(Part("Instructions, as this release sends them", instructions))
+    if "schema" in guide:
+        folded.append(Part("Form that the answer must have", as_text(guide["schema"])))
+    parts = [part for part in parts if not part.parts]
+    yield Message(step, "chat", f"The model was asked, as {role}", parts=parts, folded=folded)
+    if step.ended_at is None or step.failed:
+        yield _unanswered(step, "The model")
+        return
+    reply = reply_of(step)
+    words, said = _said(str(reply.get("text", "")))
+    calls = reply.get("tool_calls", ())
+    notes = [f"{step.attempts} attempts; only the last answer is kept."] * (step.attempts > 1)
+    for call in calls:
+        cut = f" Cut after {MAX_CALL} characters." * (len(call) >= MAX_CALL)
+        notes.append(f"It also sent a tool call, which was ignored.{cut}")
+    if len(calls) == MAX_CALLS:
+        notes.append(f"At most {MAX_CALLS} such calls are kept.")
+    more = [Part("Ignored call", call) for call in calls]
+    title = f"The model {step.model} answered, as {role}"
+    yield Message(step, "bot", title, words=words, parts=[*said, *more], notes=notes)
+
+
+def _said(text: str) -> tuple[str, Sequence[Part]]:
+    """Return a model's answer as words and parts."""
+    try:
+        said = parse(text)
+    except BadJson:
+        words, fields = split_output(text)
+        return words, [Part(label, value) for label, value in fields.items()]
+    return _proposed(said)
+
+
+def _proposed(action: Json) -> tuple[str, Sequence[Part]]:
+    """Return an action as words and parts; a call by its title and arguments."""
+    is_call = isinstance(action, dict) and action.get("kind") == "tool"
+    if is_call and isinstance(action.get("args"), dict):
+        return f"Proposes the call: {tool_title(str(action.get('name')))}", _parts(action["args"])
+    return "", _parts(action)
+
+
+def _of_policy(step: Step) -> Iterable[Message]:
+    action = step.asked["action"]
+    words, parts = _proposed(action)
+    yield Message(step, "chat", "The policy was asked", words=words, parts=parts)
+    if step.reply is None:
+        yield _unanswered(step, "The policy")
+        return
+    reply = reply_of(step)
+    ruling, left = reply["decision"], reply["action"]
+    yield Message(
+        step,
+        ruling,
+        f"The policy {RULING_ROLES[ruling][1].lower()} it",
+        role=ruling,
+        parts=_parts({"stands_as": left}) if left and left != action else (),
+        rulings=reply["rulings"],
+        folded=[Part("Facts that the rules saw", "none", _parts(reply.get("facts")))],
+    )
+
+
+def _of_person(step: Step) -> Iterable[Message]:
+    words, parts = _proposed(step.asked["action"])
+    yield Message(step, "escalate", "Put to a person", "escalate", words, parts)
+    if step.reply is None:
+        yield _unanswered(step, "A person")
+        return
+    reply = {name: part for name, part in reply_of(step).items() if part not in ("", None)}
+    by = reply.pop("by", "") or "The system"
+    yield Message(step, "human", f"{by} answered", role="human", parts=_parts(reply))
+
+
+def _of_tool(step: Step) -> Iterable[Message]:
+    title = tool_title(step.asked["tool"])
+    yield Message(step, "arrow", f"Tool called: {title}", parts=_parts(step.asked["args"]))
+    if step.reply is None:
+        yield _unanswered(step, "The tool")
+        return
+    role = "failed" if reports_error(step.reply) else ""
+    yield Message(step, "db", "The tool answered", role=role, parts=_parts(step.reply))
+
+
+_OF_KIND = {"ask": _of_model, "review": _of_policy, "escalate": _of_person, "use": _of_tool}
+
+
+def _unanswered(step: Step, who: str) -> Message:
+    role = "failed" if step.failed else "waiting"
+    words = end_sentence(step.failed) if step.failed else ""
+    lost = [f"{step.attempts} attempts."] * (step.attempts > 1)
+    said = "gave no usable answer" if step.failed else "has not answered yet"
+    return Message(step, role, f"{who} {said}", role=role, words=words, notes=lost)
+
+
+def _parts(value: Json) -> list[Part]:
+    """Return a stored value by label, as deep as it goes."""
+    if isinstance(value, list):
+        value = {str(number): item for number, item in enumerate(value, start=1)}
+    if not isinstance(value, dict):
+        return [Part("", str(value))] if value else []
+    currency = str(value.get("currency") or CURRENCY)
+    return [_part(name, item, currency) for name, item in value.items()]
+
+
+def _part(name: str, value: Json, currency: str) -> Part:
+    is_list = isinstance(value, list) and any(isinstance(item, dict | list) for item in value)
+    if is_list or isinstance(value, dict):
+        return Part(label_of(name), "" if value else "none", _parts(value))
+    return Part(label_of(name.removesuffix("_usd")), field_in_words(name, value, currency))
