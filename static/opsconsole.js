@@ -289,6 +289,20 @@ function lasting(seconds) {
   return `${Math.floor(minutes / 60)} h ${String(minutes % 60).padStart(2, "0")}`.replace(/ 00$/, "");
 }
 
+// --- Sifting ----------------------------------------------------------------------------------
+// While one types, a page shows only its items with all the words, as the server does when asked.
+
+function sift(field) {
+  const has = field.value.toLowerCase().split(/\s+/);
+  for (const item of document.querySelectorAll("[data-item]")) {
+    const text = `${item.closest("[data-group]")?.dataset.group} ${item.textContent}`.toLowerCase();
+    item.hidden = !has.every((word) => text.includes(word));
+  }
+  const told = field.form.querySelector("[data-sifted]");
+  told.textContent = told.dataset.sifted.replace("{}", document.querySelectorAll("[data-item]:not([hidden])").length);
+}
+document.addEventListener("input", ({ target }) => target.matches("[data-sift]") && sift(target));
+
 // --- Keys -------------------------------------------------------------------------------------
 // A letter selects and moves the focus. It never decides, and it is nothing while one types.
 

@@ -678,9 +678,7 @@ def test_requests_about_the_same_name_each_other_and_say_what_is_so(
             f"Also waiting: request {other.pk}, Refund USD 1,200.00 to Anna"
         )
         headline = rita.locator("#consequence h2")
-        expect(headline).to_have_text(
-            "Refund USD 1,200.00 to Anna", use_inner_text=True
-        )
+        expect(headline).to_have_text("Refund USD 1,200.00 to Anna", use_inner_text=True)
         rita.get_by_label("Pay Anna").fill("750")
         expect(headline).to_have_text(
             "Pay Anna USD 750.00 instead of USD 1,200.00", use_inner_text=True

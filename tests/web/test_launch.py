@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from html import unescape
+
 import pytest
 from django.contrib.auth.models import User
 from django.urls import reverse
@@ -10,7 +13,7 @@ from playwright.sync_api import expect
 from agents.desks.refunds.demo.goals import Misfortune
 from agents.desks.refunds.models import Customer
 from agents.desks.refunds.scenarios import BY_KEY, SCENARIOS
-from agents.models import Run
+from agents.models import Run, Scope
 from tests.engine.scene import Scene
 from tests.web.serving import chromium, open_page, serve, sign_in
 from tests.web.test_pages import client_of
@@ -68,8 +71,48 @@ def test_a_scenario_links_its_last_run_and_says_how_it_ends(scene: Scene) -> Non
 
     assert page.count("Last run, ") == 1
     assert f'href="{reverse("run", args=[newest.pk])}"' in page
-    assert page.count("<b>Ends:</b> Waits for approval") >= 3
-    assert page.count("<b>Ends:</b>") == page.count('name="scenario"')
+    assert words(page).count("Ends: Waits for approval") >= 3
+    assert page.count("Ends: </span>") == page.count('name="scenario"')
+
+
+def offered(page: str) -> list[str]:
+    """Return the scenarios that a launch page shows, by title."""
+    items = re.findall(r"<li data-item(?P<hidden> hidden)?>.*?<h4>(.*?)</h4>", page, re.DOTALL)
+    return [unescape(title) for hidden, title in items if not hidden]
+
+
+def test_scenarios_are_grouped_by_desk_and_pattern_and_found_by_words(scene: Scene) -> None:
+    client, at = client_of(scene.omar), reverse("launch")
+
+    whole = client.get(at).text
+    invoices = offered(client.get(at, {"q": "bank INVOICE"}).text)
+
+    assert re.findall(r'<h[23] id="gallery-.*?>(.*?)</h[23]>', whole) == [
+        *("Refunds", "Supervisor", "Routing", "Workflow", "Orchestrator"),
+        *("Bank transfers", "Supervisor"),
+    ]
+    assert len(offered(whole)) == 37
+    assert '<option value="bank" data-one-pattern>' in whole
+    assert 5 <= len(invoices) <= 7
+    assert "Invoice redirects the payment, and a reviewer is asked" in invoices
+    assert words(client.get(at, {"q": "nothing of the kind"}).text).count("0 of 37 scenarios") == 1
+
+
+@pytest.mark.parametrize(
+    ("switch", "stopped"),
+    [({}, True), ({"scope": Scope.PATTERN, "target": "routing"}, False)],
+)
+def test_a_scenario_says_that_a_kill_switch_would_stop_it_now(
+    scene: Scene, ada: User, switch: dict[str, str], stopped: bool
+) -> None:
+    scene.kill(ada, "drill", **switch)
+
+    page = client_of(scene.omar).get(reverse("launch")).text
+
+    paid = page.partition("Refund under the limit is paid at once")[2].partition("</form>")[0]
+    blocked = page.partition("Refund to somebody else is blocked")[2].partition("</form>")[0]
+    assert ("Would stop now" in words(paid)) == stopped
+    assert "Would stop now" not in words(blocked)
 
 
 def test_goals_are_what_people_write_and_no_stage_directions() -> None:
@@ -111,3 +154,18 @@ def test_a_launch_at_a_desk_that_the_policy_does_not_name_says_so(scene: Scene, 
 
     assert page.status_code == 422
     assert "The policy has no rules for the desk &#x27;bank&#x27;." in page.text
+
+
+@pytest.mark.slow
+def test_typing_finds_scenarios_at_once(scene: Scene) -> None:
+    with chromium() as browser, serve() as site:
+        page = open_page(browser)
+        sign_in(page, site, "omar")
+        page.goto(f"{site}/launch/?q=memo")
+        expect(page.locator("[data-item]:visible")).to_have_count(1)
+
+        page.get_by_role("searchbox", name="Search scenarios").fill("legal hold")
+
+        expect(page.locator("[data-item]:visible h4")).to_have_text("Case on legal hold is halted")
+        expect(page.get_by_text("1 of 37 scenarios")).to_be_visible()
+        expect(page.get_by_role("heading", name="Bank transfers")).to_be_hidden()

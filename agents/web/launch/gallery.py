@@ -1,16 +1,30 @@
-"""The gallery on the page: each scenario with its newest run."""
+"""The gallery on the page: each scenario with its newest run, by desk and pattern."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from uuid import uuid4
 
 from agents.core.pseudonyms import without_values
-from agents.models import Run, Workspace
+from agents.models import KillSwitch, Run, Scope, SwitchStage, Workspace
 from agents.systems import SYSTEMS, Example, System
+from agents.web.formats import spell_out
+from agents.web.kill import switches
 
 NEWEST = 300  # runs among which a scenario's last one is looked for
+# By the first word of how a scenario ends: the role of its icon, and whether it would write.
+_ENDS = {
+    "Answered": ("approve", False),
+    "Blocked": ("block", False),
+    "Halted": ("block", False),
+    "One": ("approve", True),
+    "Paid": ("approve", True),
+    "Report": ("approve", False),
+    "Stopped": ("block", False),
+    "Waits": ("escalate", True),
+}
+_ANY_END = ("skip", True)
 
 
 @dataclass(frozen=True)
@@ -21,9 +35,12 @@ class Offer:
     title: str
     watch: str  # what to watch for
     ends: str  # how it ends with the demo model; "" if `watch` says so
+    role: str  # of that end
     goal: str
     token: str  # of its form: sent twice, it still launches one run
     last: Run | None  # the newest launched from it or with the same goal
+    switch: KillSwitch | None  # what would stop it now
+    is_found: bool  # it has all words that are searched for
 
 
 @dataclass(frozen=True)
@@ -31,6 +48,7 @@ class GallerySection:
     """A desk's scenarios of one kind."""
 
     key: str
+    desk: str
     title: str
     purpose: str
     offers: Sequence[Offer]
@@ -42,7 +60,7 @@ def desks_of(workspace: Workspace) -> dict[str, System]:
     return {name: system for name, system in SYSTEMS.items() if limits and limits.covers(name)}
 
 
-def gallery(workspace: Workspace) -> list[GallerySection]:
+def gallery(workspace: Workspace, *, search: str = "") -> list[GallerySection]:
     """Return a demo workspace's gallery; empty elsewhere, because its goals are invented."""
     if not workspace.is_demo:
         return []
@@ -50,15 +68,48 @@ def gallery(workspace: Workspace) -> list[GallerySection]:
     last: dict[tuple[str, str, str], Run] = {}
     for run in newest.only("desk", "pattern", "goal", "state", "created_at")[:NEWEST]:
         last.setdefault((run.desk, run.pattern, without_values(run.goal)), run)
+    stopping = _stopping(workspace)
 
-    def offer(desk: str, one: Example) -> Offer:
+    def offer(desk: str, section: str, one: Example) -> Offer:
         newest = last.get((desk, one.pattern, without_values(one.goal)))
-        return Offer(one.key, one.title, one.watch, one.ends, one.goal, uuid4().hex, newest)
+        role, writes = _ENDS.get(one.ends.replace(",", "").partition(" ")[0], _ANY_END)
+        text = " ".join((section, one.title, one.watch, one.goal, one.ends)).lower()
+        return Offer(
+            key=one.key,
+            title=one.title,
+            watch=one.watch,
+            ends=one.ends,
+            role=role,
+            goal=one.goal,
+            token=uuid4().hex,
+            last=newest,
+            switch=stopping(desk, one.pattern) if writes else None,
+            is_found=all(word in text for word in search.lower().split()),
+        )
 
     return [
         GallerySection(
-            shelf.key, shelf.title, shelf.purpose, [offer(name, one) for one in shelf.examples]
+            shelf.key,
+            system.title,
+            title := spell_out(shelf.examples[0].pattern),
+            shelf.purpose,
+            [offer(name, f"{system.title} {title}", one) for one in shelf.examples],
         )
         for name, system in desks_of(workspace).items()
         for shelf in system.shelves()
+        if shelf.examples
     ]
+
+
+def _stopping(workspace: Workspace) -> Callable[[str, str], KillSwitch | None]:
+    """Return what finds a switch that stops a new run of a desk and pattern where it writes."""
+    limits = workspace.policy.limits() if workspace.policy else None
+    rows = [row.switch for row in switches.standing(workspace.pk)]
+    pressed = [switch for switch in rows if switch.stage is SwitchStage.ON]
+
+    def find(desk: str, pattern: str) -> KillSwitch | None:
+        tools = limits.of(pattern, desk).executable if limits and pressed else ()
+        reach = {Scope.WORKSPACE: ("",), Scope.PATTERN: (pattern,), Scope.TOOL: tools}
+        return next((one for one in pressed if one.target in reach[Scope(one.scope)]), None)
+
+    return find

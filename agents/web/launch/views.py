@@ -78,9 +78,15 @@ def _page(
 ) -> HttpResponse:
     desks = desks_of(workspace)
     offered = {pattern for system in desks.values() for pattern in system.patterns}
+    search = request.GET.get("q", "")
+    sections = gallery(workspace, search=search)
+    found = [offer.is_found for section in sections for offer in section.offers]
     shown = {
         "workspace": workspace,
-        "gallery": gallery(workspace),
+        "gallery": sections,
+        "search": search,
+        "count": sum(found),
+        "total": len(found),
         "suggested": [
             one
             for system in desks.values()
