@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta
 from math import floor, log2
 
@@ -42,7 +42,10 @@ class ReviewFigures:
     counts: Counter[str] = field(default_factory=Counter)  # by state
     taken_off: Counter[str] = field(default_factory=Counter)  # minor units, by currency
     lengths: Counter[int] = field(default_factory=Counter)  # of decisions, by class of time
-    waited: Counter[int] = field(default_factory=Counter)  # seconds in each hour of the day (UTC)
+    # By hour of the day (UTC), each day counted.
+    arrived: Counter[int] = field(default_factory=Counter)
+    answered: Counter[int] = field(default_factory=Counter)  # by a person
+    waiting: Counter[int] = field(default_factory=Counter)  # at some time in the hour
 
     def add(self, one: Closed) -> None:
         """Count a request."""
@@ -51,18 +54,25 @@ class ReviewFigures:
             self.taken_off[one.currency] += one.taken_off
         if one.by is not None:
             self.lengths[_class_of((one.closed_at - one.opened_at).total_seconds())] += 1
-        for hour, seconds in _hours(one.opened_at, one.closed_at):
-            self.waited[hour] += seconds
+            self.answered[one.closed_at.astimezone(UTC).hour] += 1
+        self.arrived[one.opened_at.astimezone(UTC).hour] += 1
+        self.waiting.update(_hours(one.opened_at, one.closed_at))
 
     def merge(self, other: ReviewFigures) -> None:
         """Add the sums of others."""
         self.counts += other.counts
         self.taken_off += other.taken_off
         self.lengths += other.lengths
-        self.waited += other.waited
+        self.merge_hours(other)
+
+    def merge_hours(self, other: ReviewFigures) -> None:
+        """Add only what others count by hour of the day."""
+        self.arrived += other.arrived
+        self.answered += other.answered
+        self.waiting += other.waiting
 
     def as_json(self) -> Json:
-        parts = {name: getattr(self, name) for name in ("counts", "taken_off", "lengths", "waited")}
+        parts = {part.name: getattr(self, part.name) for part in fields(self)}
         return {name: {str(key): n for key, n in part.items()} for name, part in parts.items()}
 
     @property
@@ -84,13 +94,12 @@ def figures_from(stored: Json) -> ReviewFigures:
     """Read stored sums."""
 
     def whole(name: str) -> Counter[int]:
-        return Counter({int(key): n for key, n in stored[name].items()})
+        # Days that were summed before hours were counted have none.
+        return Counter({int(key): n for key, n in stored.get(name, {}).items()})
 
+    hours = [whole(name) for name in ("arrived", "answered", "waiting")]
     return ReviewFigures(
-        Counter(stored["counts"]),
-        Counter(stored["taken_off"]),
-        whole("lengths"),
-        whole("waited"),
+        Counter(stored["counts"]), Counter(stored["taken_off"]), whole("lengths"), *hours
     )
 
 
@@ -98,10 +107,9 @@ def _class_of(seconds: float) -> int:
     return 0 if seconds < 1 else 1 + floor(log2(seconds) * STEPS)
 
 
-def _hours(begin: datetime, end: datetime) -> Iterator[tuple[int, int]]:
-    """Yield the seconds of a period in each hour of the day."""
+def _hours(begin: datetime, end: datetime) -> Iterator[int]:
+    """Yield the hour of the day of each hour that a period touches."""
     at, end = begin.astimezone(UTC), end.astimezone(UTC)
     while at < end:
-        until = min(at.replace(minute=0, second=0, microsecond=0) + HOUR, end)
-        yield at.hour, round((until - at).total_seconds())
-        at = until
+        yield at.hour
+        at = at.replace(minute=0, second=0, microsecond=0) + HOUR

@@ -16,10 +16,10 @@ from django.utils import timezone
 from django.utils.dateparse import parse_date
 
 from agents.core.money import format_sums
-from agents.core.review_figures import ReviewFigures, figures_from
+from agents.core.review_figures import Closed, ReviewFigures, figures_from
 from agents.core.states import EscalationState
 from agents.engine.review_days import DAY, closed_between, sum_closed, summed_until
-from agents.models import Membership, ReviewDay, Role, Team, Workspace
+from agents.models import Escalation, Membership, ReviewDay, Role, Team, Workspace
 from agents.web import access
 
 USUAL, LONGEST = 28, 92  # days of a range
@@ -94,12 +94,22 @@ class FigureLine:
 
 
 @dataclass(frozen=True)
+class HourOfDay:
+    """How many requests arrived, were decided and waited in an hour of the viewer's day."""
+
+    hour: int
+    arrived: int
+    decided: int
+    waiting: int
+
+
+@dataclass(frozen=True)
 class TeamFigures:
-    """A range's figures by rule and person, and the average number waiting at each hour."""
+    """A range's figures by rule and person, and by hour: of people where no rule is shown."""
 
     rules: Sequence[FigureLine]
     people: Sequence[FigureLine]
-    hours: Sequence[tuple[int, float]]  # of the day in the viewer's zone; empty if none waited
+    hours: Sequence[HourOfDay]  # empty if nothing arrived
     is_behind: bool  # some days are not summed yet
 
 
@@ -154,7 +164,7 @@ def _day(text: str) -> date | None:
 
 
 def team_figures(sight: Sight, chosen: DayRange, *, at: datetime) -> TeamFigures:
-    """Return the figures of a range, in four queries."""
+    """Return the figures of a range, in five queries."""
     sums = _stored_figures(sight, chosen)
     fresh = max(chosen.first, chosen.fresh_from, (at.astimezone(UTC) - FRESH).date())
     if fresh <= chosen.last:
@@ -164,12 +174,17 @@ def team_figures(sight: Sight, chosen: DayRange, *, at: datetime) -> TeamFigures
     names = _names(sight, {user for _, user in sums if user is not None})
     rules = [(rule, one) for (rule, user), one in sums.items() if user is None and rule]
     people = [(names[user], one) for (_, user), one in sums.items() if user in names]
+    hours = ReviewFigures()
+    for _, one in rules if sight.has_rules else people:
+        hours.merge_hours(one)
+    if sight.has_rules and chosen.last == at.astimezone(UTC).date():
+        hours.merge_hours(_open(sight.workspace, at))
     return TeamFigures(
         [FigureLine(rule, one) for rule, one in sorted(rules, key=_most)]
         if sight.has_rules
         else [],
         [FigureLine(name, one) for name, one in sorted(people, key=_most)],
-        _by_hour(rules, chosen) if sight.has_rules else [],
+        _by_hour(hours),
         chosen.fresh_from < min(fresh, chosen.last),
     )
 
@@ -197,12 +212,19 @@ def _most(line: tuple[str, ReviewFigures]) -> tuple[int, str]:
     return -line[1].counts.total(), line[0]
 
 
-def _by_hour(
-    rules: Sequence[tuple[str, ReviewFigures]], chosen: DayRange
-) -> list[tuple[int, float]]:
-    """Return the average number of requests waiting at each hour, in the viewer's zone."""
+def _open(workspace: Workspace, at: datetime) -> ReviewFigures:
+    """Return the sums of what still waits."""
+    state, found = EscalationState.OPEN, ReviewFigures()
+    ours = Escalation.objects.filter(workspace=workspace, state=state, created_at__lt=at).order_by()
+    for opened_at in ours.values_list("created_at", flat=True):
+        found.add(Closed(state, "", None, None, None, "", opened_at, at))
+    return found
+
+
+def _by_hour(sums: ReviewFigures) -> list[HourOfDay]:
+    """Return what was counted at each hour, in the viewer's zone."""
     offset = timezone.localtime().utcoffset() or timedelta()
     shift = round(offset.total_seconds() / 3600)
-    waited = [sum(one.waited[(hour - shift) % 24] for _, one in rules) for hour in range(24)]
-    per_day = [(hour, seconds / 3600 / chosen.days) for hour, seconds in enumerate(waited)]
-    return per_day if any(waited) else []
+    counted = (sums.arrived, sums.answered, sums.waiting)
+    hours = [HourOfDay(hour, *(of[(hour - shift) % 24] for of in counted)) for hour in range(24)]
+    return hours if sums.arrived else []

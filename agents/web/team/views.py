@@ -15,13 +15,23 @@ from agents.web import access
 from agents.web.audit.export import safe_cell
 from agents.web.formats import rule_in_full
 from agents.web.pages import page
-from agents.web.team.figures import DayRange, FigureLine, Sight, TeamFigures, read_range, sights_of
+from agents.web.team.figures import (
+    DayRange,
+    FigureLine,
+    HourOfDay,
+    Sight,
+    TeamFigures,
+    read_range,
+    sights_of,
+)
 from agents.web.team.figures import team_figures as read_figures
 
 COLUMNS = (
     *("of", "name", "decided", "approved_unchanged", "adjusted", "adjusted_by", "rejected"),
-    *("sent_back", "expired", "median_seconds", "p90_seconds", "waiting_on_average"),
+    *("sent_back", "expired", "median_seconds", "p90_seconds", "arrived", "waiting"),
 )
+
+SERIES = {"arrived": "running", "decided": "human", "waiting": "waiting"}  # roles of the chart
 
 
 @page
@@ -36,6 +46,7 @@ def team(request: HttpRequest) -> HttpResponse:
         "chosen": chosen,
         "found": found,
         "sees_all": sight.people is None,
+        "sees_rules": sight.has_rules,
         **_chart_hours(found.hours),
         "address": urlencode(_chosen_query(sight, chosen)),
     }
@@ -64,21 +75,26 @@ def _read_figures(request: HttpRequest) -> tuple[list[Sight], DayRange, TeamFigu
     return sights, chosen, read_figures(sights[0], chosen, at=at)
 
 
-def _chart_hours(hours: Sequence[tuple[int, float]]) -> dict[str, object]:
-    """Return a bar for each hour, in percent of the chart, and the highest share."""
-    most = max((share for _, share in hours), default=0) or 1
+def _chart_hours(hours: Sequence[HourOfDay]) -> dict[str, object]:
+    """Return the bars of each hour, in percent of the chart, and the highest count."""
+    most = max((max(of.arrived, of.decided, of.waiting) for of in hours), default=0) or 1
+    wide = 80 / len(hours) / len(SERIES) if hours else 0
     bars = [
         {
-            "hour": hour,
-            "share": share,
-            "x": f"{(place + 0.15) * 100 / len(hours):.2f}",
-            "y": f"{100 - 100 * share / most:.2f}",
-            "width": f"{70 / len(hours):.2f}",
-            "height": f"{100 * share / most:.2f}",
+            "role": role,
+            "told": f"{of.hour:02}:00: {count:,} {name}",
+            "x": f"{(of.hour + 0.1) * 100 / len(hours) + place * wide:.2f}",
+            "y": f"{100 - 100 * count / most:.2f}",
+            "width": f"{wide:.2f}",
+            "height": f"{100 * count / most:.2f}",
         }
-        for place, (hour, share) in enumerate(hours)
+        for of in hours
+        for place, (name, role) in enumerate(SERIES.items())
+        if (count := getattr(of, name))
     ]
-    return {"bars": bars, "most": most}
+    sums = {name: sum(getattr(of, name) for of in hours) for name in ("arrived", "decided")}
+    legend = [(role, name, sums.get(name)) for name, role in SERIES.items()]
+    return {"bars": bars, "most": f"{most:,}", "legend": legend}
 
 
 def _chosen_query(sight: Sight, chosen: DayRange) -> dict[str, str]:
@@ -88,11 +104,11 @@ def _chosen_query(sight: Sight, chosen: DayRange) -> dict[str, str]:
 
 def _rows(found: TeamFigures) -> Iterator[list[object]]:
     for line in found.rules:
-        yield ["rule", rule_in_full(line.name), *_cells(line), ""]
+        yield ["rule", rule_in_full(line.name), *_cells(line), "", ""]
     for line in found.people:
-        yield ["reviewer", line.name, *_cells(line), ""]
-    for hour, share in found.hours:
-        yield ["hour", f"{hour:02}:00", *[""] * 9, f"{share:.2f}"]
+        yield ["reviewer", line.name, *_cells(line), "", ""]
+    for of in found.hours:
+        yield ["hour", f"{of.hour:02}:00", of.decided, *[""] * 8, of.arrived, of.waiting]
 
 
 def _cells(line: FigureLine) -> list[object]:
