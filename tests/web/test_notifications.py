@@ -76,4 +76,11 @@ def test_a_person_chooses_for_themselves_and_an_admin_for_who_has_not_chosen() -
     assert chosen == {scene.eve.pk: 450, None: 450}
     told = Event.objects.filter(kind="notifications.set").order_by("pk")
     assert [(event.actor, event.facts["of"]) for event in told] == [("eve", "eve"), ("ada", "")]
+    shown = client_of(ada).get(reverse("notifications")).text
+    chosen_radios = re.findall(r'name="(\w+)" value="(\w+)" checked', shown)
+    both = [(kind.value, Mode.DIGEST.value) for kind in Kind] * 2  # her own and the defaults
+    assert [one for one in chosen_radios if one[0] in list(Kind)] == both
+    said = words(shown)
+    assert said.count("Expired: never") == 2  # what a screen reader says of a button
+    assert said.count("Messages about kill switches go to admins.") == 1
     assert "You in" in words(eve.get(reverse("notifications")).text)
