@@ -213,7 +213,7 @@ def test_a_sweep_does_not_take_nothing_for_a_no_of_a_tool_that_is_once(
 
 
 def needs(scene: Scene) -> list[str]:
-    found, _ = attention([scene.workspace.pk], since=timezone.now())
+    found, _ = attention([scene.workspace.pk], since=timezone.now(), today=timezone.now())
     return [one.matter.partition("; ")[2] for one in found if one.kind == "unknown"]
 
 
