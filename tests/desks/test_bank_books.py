@@ -18,7 +18,7 @@ from agents.models import Effect, Run
 from agents.policies import review
 from agents.sdk.desk import DESKS
 from agents.sdk.desk_tools import DeskCall
-from agents.sdk.fact_sources import Origin, is_named
+from agents.sdk.fact_sources import Origin, amounts_in, is_named, passage
 from agents.sdk.values import Days, Money
 from tests.desks.bank import (
     FIRST_PAYMENT,
@@ -189,3 +189,20 @@ def test_a_count_is_named_by_its_number(count: int, text: str, is_there: bool) -
 )
 def test_a_name_is_named_as_a_whole(name: str, is_there: bool) -> None:
     assert is_named(name, ["Pay nordlicht energie (P-101)."]) is is_there
+
+
+def test_what_a_goal_asks_for_is_quoted_as_it_stands_there() -> None:
+    goal = "Pay EUR 1,950.00 or 450 USD for INV-22 in 3 days, not €20."
+
+    assert amounts_in(goal, "EUR") == ["EUR 1,950.00", "450 USD", "€20"]
+    assert amounts_in("Pay invoice INV-22 of 2026 in 3 days.", "EUR") == []
+
+
+def test_a_long_text_is_cut_around_what_it_names_at_whole_words() -> None:
+    said = passage(f"{'before ' * 100}pay P-103 now {'behind ' * 100}", "P-103")
+
+    assert said.startswith("… before ")
+    assert "pay P-103 now behind" in said
+    assert said.endswith(" behind …")
+    assert len(said) < 420
+    assert passage("Pay P-103.", "P-103") == "Pay P-103."
