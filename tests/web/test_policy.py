@@ -20,11 +20,13 @@ from agents.policies import RULES
 from agents.policies.rule_words import TITLES, rule_lines, words_of
 from agents.sdk.desk import DESKS
 from agents.web.policy.differences import differences, lines
+from agents.web.policy.ladders import ladders
 from agents.web.policy.limits import WORDS
 from agents.web.policy.reference import policy_reference
 from agents.web.policy.versions import PUBLISHED
 from tests.engine.scene import Scene
 from tests.web.test_pages import client_of, stranger
+from tests.web.words import words
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -87,7 +89,46 @@ def test_an_auditor_reads_what_is_in_force(scene: Scene) -> None:
     assert "manage.py publish_policy demo --file policy.json --as NAME" in shown
     assert "Initial version." in shown
     assert 'href="/runs/?policy=1"' in shown
-    assert "<form" not in shown.partition("<main")[2].partition("</main>")[0]
+    assert 'method="post"' not in shown.partition("<main")[2].partition("</main>")[0]
+    for anchor in re.findall(r'<li><a href="#([\w-]+)"', shown):
+        assert f'<h2 id="{anchor}">' in shown
+
+
+def test_the_policy_is_searched(scene: Scene) -> None:
+    client = client_of(scene.add("auditor", Role.AUDITOR))
+
+    found = client.get(reverse("policy"), {"find": "REFUND window"}).text
+    nothing = words(client.get(reverse("policy"), {"find": "nothing of <the> kind"}).text)
+
+    assert "A refund of a charge older than this is blocked." in found
+    assert "Refunds up to this amount are paid without approval." not in found
+    assert "v1 is active" in found
+    assert "No limit and no rule of this version contains “nothing of <the> kind”." in nothing
+    assert "cannot read" not in nothing
+
+
+SECOND = "Above EUR 5,000.00: approved by two members of leads."
+
+
+def test_the_amounts_of_each_desk_are_drawn_in_order() -> None:
+    tiers = {"bank": {"EUR": [{"up_to_minor": 500_000}, {"team": "leads", "people": 2}]}}
+    bank = {**DESKS["bank"].document(), "limits": {}}
+    refunds, transfers = ladders(
+        replace(STRICT, desks={"bank": bank}, tiers=tiers), patterns=sorted(PATTERNS)
+    )
+
+    assert [(rung.name, rung.amount) for rung in transfers.rungs] == [
+        ("Automatic approval limit", "EUR 1,000.00"),
+        ("Total per account in 24 hours without approval", "EUR 2,500.00"),
+        ("Approved by any reviewer", "EUR 5,000.00"),
+        ("Without approval per day, by one launcher", "EUR 10,000.00"),
+        ("Without approval per day, in the workspace", "EUR 50,000.00"),
+    ]
+    assert (transfers.title, transfers.above) == ("Bank transfers, EUR", SECOND)
+    places = [rung.place for rung in transfers.rungs]
+    assert places == sorted(places)
+    assert (places[0], places[-1]) == (10, 100)
+    assert [rung.amount for rung in refunds.rungs][:2] == ["USD 1,000.00", "USD 2,000.00"]
 
 
 def test_a_version_that_runs_were_held_to_can_be_opened(scene: Scene, ada: User) -> None:

@@ -92,12 +92,16 @@ def _tier(tier: Tier, currency: str, among: Tiers) -> str:
     bound = (
         f"up to {format_money(tier.up_to_minor, currency)}" if tier.up_to_minor else "above that"
     )
-    is_two = tier.people > 1
-    who = "two reviewers" if is_two else "any reviewer"
-    if tier.team:
-        who = f"{'two members' if is_two else 'a member'} of {tier.team}"
     within = f" within {duration(tier.answer_within * 60)}" if tier.answer_within else ""
-    return f"{bound if len(among) > 1 else 'any amount'}, {who}{within}"
+    return f"{bound if len(among) > 1 else 'any amount'}, {who_approves(tier)}{within}"
+
+
+def who_approves(tier: Tier) -> str:
+    """Return who approves what falls into a tier: two members of Leads."""
+    is_two = tier.people > 1
+    if tier.team:
+        return f"{'two members' if is_two else 'a member'} of {tier.team}"
+    return "two reviewers" if is_two else "any reviewer"
 
 
 MONEY = {

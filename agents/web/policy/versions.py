@@ -14,6 +14,7 @@ from agents.patterns import PATTERNS
 from agents.policies.rule_words import RuleLine, rule_lines
 from agents.web.policy.desk_sections import DeskPart, desk_parts
 from agents.web.policy.differences import LimitDifference, LimitLine, differences, lines
+from agents.web.policy.ladders import Ladder, ladders
 from agents.web.sentences import read_events
 
 NOT_NAMED: Mapping[str, str] = {}
@@ -42,6 +43,7 @@ class VersionPage:
     topics: Sequence[tuple[str, Sequence[LimitLine]]]  # [] if the version cannot be read
     rules: Sequence[RuleLine]
     desks: Sequence[DeskPart]  # declared ones; the rest of the version is the first desk's
+    ladders: Sequence[Ladder]
     history: Sequence[Publication]
     has_older: bool
 
@@ -67,10 +69,43 @@ def show(workspace: Workspace, version: PolicyVersion | None) -> VersionPage:
         topics=lines(limits, patterns=names) if limits else [],
         rules=rule_lines(limits, patterns=names) if limits else [],
         desks=desk_parts(limits) if limits else [],
+        ladders=ladders(limits, patterns=names) if limits else [],
         history=[_publication(event, before, versions, names, teams) for event, before in pairs][
             :PUBLISHED
         ],
         has_older=len(events) > PUBLISHED,
+    )
+
+
+def narrow(shown: VersionPage, text: str) -> VersionPage:
+    """Return a version with only the limits and rules that contain all words of a text."""
+    wanted = text.casefold().split()
+
+    def has(*parts: str) -> bool:
+        return all(word in " ".join(parts).casefold() for word in wanted)
+
+    def rules_of(rules: Sequence[RuleLine]) -> list[RuleLine]:
+        return [one for one in rules if has(one.title, one.sentence, one.rule)]
+
+    topics = [
+        (topic, [one for one in of if has(one.name, one.means, *(v for _, v in one.values))])
+        for topic, of in shown.topics
+    ]
+    desks = [
+        replace(
+            desk,
+            limits=[one for one in desk.limits if has(one.name, one.means, one.value)],
+            rules=rules_of(desk.rules),
+        )
+        for desk in shown.desks
+    ]
+    return replace(
+        shown,
+        topics=[(topic, of) for topic, of in topics if of],
+        rules=rules_of(shown.rules),
+        desks=[desk for desk in desks if desk.limits or desk.rules],
+        ladders=[],
+        history=[],
     )
 
 

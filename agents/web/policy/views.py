@@ -18,10 +18,14 @@ def policy(request: HttpRequest) -> HttpResponse:
     workspaces = access.workspaces_to_audit(access.person(request), "the policy")
     workspace = access.choose_workspace(workspaces, request.GET.get("workspace", ""))
     version = _version(workspace, request.GET.get("version", ""))
+    found, text = versions.show(workspace, version), request.GET.get("find", "").strip()[:100]
     shown = {
         "nav": "policy",
         "workspaces": workspaces,
-        "shown": versions.show(workspace, version),
+        "shown": versions.narrow(found, text) if text else found,
+        "newest": found.newest,
+        "is_readable": bool(found.topics),
+        "find": text,
     }
     return render(request, "policy/page.html", shown)
 
