@@ -121,7 +121,7 @@ def _inbox_versions(topics: Collection[InboxTopic]) -> Iterable[tuple[Topic, str
     readers = {topic.reader for topic in topics if topic.reader}
     snoozes = Snooze.objects.filter(user__in=readers, until__gt=timezone.now()).order_by("pk")
     of_reader: dict[int, list[int]] = {reader: [] for reader in readers}
-    for reader, held_back in snoozes.values_list("user_id", "escalation_id") if readers else ():
+    for reader, held_back in snoozes.values_list("user", "escalation") if readers else ():
         of_reader[reader].append(held_back)
     stops = (
         KillSwitch.objects.standing()

@@ -34,7 +34,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Message:
+class StepMessage:
     """Something asked of a model, the policy, a person or a tool, or the answer to it."""
 
     step: Step
@@ -52,12 +52,12 @@ class Message:
         return phase_in_words(self.step.key)
 
 
-def messages_of(steps: Sequence[Step]) -> list[Message]:
+def messages_of(steps: Sequence[Step]) -> list[StepMessage]:
     """Return what each step asked and what was answered, in order."""
     return [message for step in steps for message in _OF_KIND[step.kind](step)]
 
 
-def _of_model(step: Step) -> Iterable[Message]:
+def _of_model(step: Step) -> Iterable[StepMessage]:
     asked = step.asked
     role = str(asked.get("role", "")).replace("_", " ")
     inputs, guide = asked.get("inputs") or {}, asked.get("guide") or {}
@@ -69,7 +69,7 @@ def _of_model(step: Step) -> Iterable[Message]:
     if "schema" in guide:
         folded.append(Part("Form that the answer must have", as_text(guide["schema"])))
     parts = [part for part in parts if not part.parts]
-    yield Message(step, "chat", f"The model was asked, as {role}", parts=parts, folded=folded)
+    yield StepMessage(step, "chat", f"The model was asked, as {role}", parts=parts, folded=folded)
     if step.ended_at is None or step.failed:
         yield _unanswered(step, "The model")
         return
@@ -84,7 +84,7 @@ def _of_model(step: Step) -> Iterable[Message]:
         notes.append(f"At most {MAX_CALLS} such calls are kept.")
     more = [Part("Ignored call", call) for call in calls]
     title = f"The model {step.model} answered, as {role}"
-    yield Message(step, "bot", title, words=words, parts=[*said, *more], notes=notes)
+    yield StepMessage(step, "bot", title, words=words, parts=[*said, *more], notes=notes)
 
 
 def _said(text: str) -> tuple[str, Sequence[Part]]:
@@ -105,16 +105,16 @@ def _proposed(action: Json) -> tuple[str, Sequence[Part]]:
     return "", _parts(action)
 
 
-def _of_policy(step: Step) -> Iterable[Message]:
+def _of_policy(step: Step) -> Iterable[StepMessage]:
     action = step.asked["action"]
     words, parts = _proposed(action)
-    yield Message(step, "chat", "The policy was asked", words=words, parts=parts)
+    yield StepMessage(step, "chat", "The policy was asked", words=words, parts=parts)
     if step.reply is None:
         yield _unanswered(step, "The policy")
         return
     reply = reply_of(step)
     ruling, left = reply["decision"], reply["action"]
-    yield Message(
+    yield StepMessage(
         step,
         ruling,
         f"The policy {RULING_ROLES[ruling][1].lower()} it",
@@ -125,36 +125,36 @@ def _of_policy(step: Step) -> Iterable[Message]:
     )
 
 
-def _of_person(step: Step) -> Iterable[Message]:
+def _of_person(step: Step) -> Iterable[StepMessage]:
     words, parts = _proposed(step.asked["action"])
-    yield Message(step, "escalate", "Put to a person", "escalate", words, parts)
+    yield StepMessage(step, "escalate", "Put to a person", "escalate", words, parts)
     if step.reply is None:
         yield _unanswered(step, "A person")
         return
     reply = {name: part for name, part in reply_of(step).items() if part not in ("", None)}
     by = reply.pop("by", "") or "The system"
-    yield Message(step, "human", f"{by} answered", role="human", parts=_parts(reply))
+    yield StepMessage(step, "human", f"{by} answered", role="human", parts=_parts(reply))
 
 
-def _of_tool(step: Step) -> Iterable[Message]:
+def _of_tool(step: Step) -> Iterable[StepMessage]:
     title = tool_title(step.asked["tool"])
-    yield Message(step, "arrow", f"Tool called: {title}", parts=_parts(step.asked["args"]))
+    yield StepMessage(step, "arrow", f"Tool called: {title}", parts=_parts(step.asked["args"]))
     if step.reply is None:
         yield _unanswered(step, "The tool")
         return
     role = "failed" if reports_error(step.reply) else ""
-    yield Message(step, "db", "The tool answered", role=role, parts=_parts(step.reply))
+    yield StepMessage(step, "db", "The tool answered", role=role, parts=_parts(step.reply))
 
 
 _OF_KIND = {"ask": _of_model, "review": _of_policy, "escalate": _of_person, "use": _of_tool}
 
 
-def _unanswered(step: Step, who: str) -> Message:
+def _unanswered(step: Step, who: str) -> StepMessage:
     role = "failed" if step.failed else "waiting"
     words = end_sentence(step.failed) if step.failed else ""
     lost = [f"{step.attempts} attempts."] * (step.attempts > 1)
     said = "gave no usable answer" if step.failed else "has not answered yet"
-    return Message(step, role, f"{who} {said}", role=role, words=words, notes=lost)
+    return StepMessage(step, role, f"{who} {said}", role=role, words=words, notes=lost)
 
 
 def _parts(value: Json) -> list[Part]:

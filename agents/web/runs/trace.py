@@ -53,7 +53,7 @@ class Meter:
 
 
 @dataclass(frozen=True)
-class Pending:
+class PendingCall:
     """A call that a run waits for."""
 
     who: str
@@ -90,7 +90,7 @@ class Trace:
     busy_since: datetime | None  # of the working time, while a call is under way
     waited: float  # seconds spent waiting for people
     waiting_since: datetime | None  # the same, while it waits for one
-    pending: Pending | None  # the call that has not answered yet
+    pending: PendingCall | None  # the call that has not answered yet
     chip: tuple[str, str]  # role and word of its state
 
 
@@ -154,13 +154,13 @@ def trace(run: Run, *, at: datetime | None = None, before: int | None = None) ->
     )
 
 
-def _pending(steps: Sequence[Step]) -> Pending | None:
+def _pending(steps: Sequence[Step]) -> PendingCall | None:
     """Return the newest call without an answer."""
     calls = [step for step in steps if step.kind in ("ask", "use") and step.ended_at is None]
     if not calls:
         return None
     tool = calls[-1].asked.get("tool") or "a call"
-    return Pending("the model" if calls[-1].kind == "ask" else tool_title(str(tool)), calls[-1])
+    return PendingCall("the model" if calls[-1].kind == "ask" else tool_title(str(tool)), calls[-1])
 
 
 def _wait_seconds(escalation: Escalation, now: datetime) -> float:
