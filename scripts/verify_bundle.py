@@ -715,8 +715,8 @@ def read_keys(path: Path | None) -> dict[str, bytes]:
 def main() -> int:
     parser = argparse.ArgumentParser(
         description="Check a copy of the record.",
-        epilog="Exit code: 0 it holds, 4 it holds as far as it was checked without keys or without "
-        "heads, 3 it does not hold, 2 a file that cannot be used.",
+        epilog="Exit code: 0 it holds, 4 it holds as far as it can be checked without keys or "
+        "without newer heads, 3 it does not hold, 2 a file that cannot be used.",
     )
     parser.add_argument("record", type=Path)
     parser.add_argument("--head", type=Path, help="a copy of the heads that was kept elsewhere")
@@ -750,7 +750,8 @@ def main() -> int:
     print(*summary, sep="\n")
     if check.faults:
         return 3
-    return 0 if given.keys and given.head else NOT_ALL
+    is_proved = given.keys and given.head and check.is_whole and not check.loose
+    return 0 if is_proved else NOT_ALL
 
 
 if __name__ == "__main__":

@@ -117,9 +117,17 @@ def take_copy(place: Path, heads_file: Path, settings: Any, of: Run | None = Non
 
 
 @pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"], ids=["plain", "byte order mark"])
-def test_a_copy_that_nobody_touched_holds(copy: Copy, mark: bytes) -> None:
-    """Also where an editor put a mark before the keys or the heads."""
+def test_a_copy_that_nobody_touched_holds(copy: Copy, heads_file: Path, mark: bytes) -> None:
+    """Also where an editor put a mark before the keys or the heads.
+
+    Heads that are older than the copy do not tell whether its end is whole.
+    """
     events = Event.objects.count()
+    older = copy.verify("--head", "heads.jsonl", "--keys", "keys")
+    assert older[0] == 4
+    assert "NOT PROVED: that nothing is missing at its end" in older[1]
+    assert command("seal_audit").code == 0
+    shutil.copy(heads_file, copy.folder / "heads.jsonl")
     for name in ("heads.jsonl", "keys"):
         (copy.folder / name).write_bytes(mark + (copy.folder / name).read_bytes())
 
@@ -286,7 +294,7 @@ def test_the_copy_of_a_workspace_tells_nothing_of_another(
     (copy.folder / "record.jsonl").write_text(text)
     shutil.copy(heads_file, copy.folder / "heads.jsonl")
     code, said = copy.verify("--head", "heads.jsonl", "--keys", "keys")
-    assert (code, said.splitlines()[0].split(" events")[1]) == (0, " in 1 chains hold, heads: 2.")
+    assert (code, said.splitlines()[0].split(" events")[1]) == (4, " in 1 chains hold, heads: 2.")
 
 
 def test_taking_a_copy_is_on_record_in_the_copy(scene: Scene, run: Run) -> None:

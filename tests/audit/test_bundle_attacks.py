@@ -378,7 +378,7 @@ def test_what_is_in_no_seal_is_counted(copy: Copy) -> None:
             for hashes in head["workspaces"][demo()]["moved"].values()
         )
     )
-    assert code == 0
+    assert code == 4
     assert f"In no seal: {loose} events of 2 chains, 20" in said
 
 
