@@ -344,10 +344,10 @@ function narrow(field = "input:not([type=hidden])") {
 }
 
 function search() {
-  const field = document.querySelector("#text");
-  if (field) field.focus();
-  else document.querySelector("[data-search]")?.click();
-  return true;
+  const field = [...document.querySelectorAll("#q, #words")].find((one) => one.offsetParent !== null);
+  field?.select();
+  field?.focus();
+  return Boolean(field);
 }
 
 function help() {
@@ -386,6 +386,8 @@ document.addEventListener("keydown", (event) => {
     if (button) form.requestSubmit(button);
     return;
   }
+  if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k" && search()) return event.preventDefault();
+  if (event.key === "Escape" && event.target.closest?.(".searching")) document.activeElement.blur();
   const unfolded = event.key === "Escape" && event.target.closest?.("details[open]");
   if (unfolded) {
     unfolded.open = false;

@@ -16,6 +16,7 @@ from agents.web.notifications import views as notifications
 from agents.web.overview import views as overview
 from agents.web.policy import views as policy
 from agents.web.runs import views as runs
+from agents.web.search import views as search
 from agents.web.sign_in import second_factor
 from agents.web.sign_in import views as session
 from agents.web.team import views as team
@@ -79,6 +80,7 @@ urlpatterns: list[URLPattern] = [
     path("webhooks/add/", notifications.webhook_add, name="webhook-add"),
     path("webhooks/<int:pk>/change/", notifications.webhook_change, name="webhook-change"),
     path("policy/", policy.policy, name="policy"),
+    path("search/", search.search, name="search"),
     path("team/", team.team, name="team"),
     path("team/figures.csv", team.team_csv, name="team-csv"),
     path("runs/", runs.runs, name="runs"),

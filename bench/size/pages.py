@@ -110,6 +110,8 @@ def pages_asked() -> Iterator[tuple[str, str, str]]:
     yield "member", "ada", f"/members/{Membership.objects.filter(user__username='rita')[0].pk}/"
     yield "notifications/log", "ada", "/notifications/log/?workspace=w00"
     yield "policy of a version", "ada", "/policy/?workspace=w00&version=1"
+    for text in ("refund", "xylophone", "refund xylophone"):
+        yield f"search {text}", "ada", f"/search/?{urlencode({'q': text})}"
     for page in ("notifications", "second-factor"):
         yield page, "rita", f"/{page}/"
     for person in ("ada", "rita"):

@@ -26,6 +26,7 @@ from agents.web import access
 from agents.web.formats import RUN_ROLES
 from agents.web.forms import whole_number
 from agents.web.newest import newest, older
+from agents.web.sentences import with_name
 from agents.web.times import read_time
 from agents.web.values import spellings
 
@@ -87,6 +88,12 @@ def find_runs(user: User, asked: QueryDict) -> Runs:
     runs = list(found.select_related("launched_by").defer("workflow", "simulation", "scope"))
     older = _mark(runs[PAGE - 1]) if len(runs) > PAGE else ""
     return Runs(_rows(runs[:PAGE], timezone.now()), given, older)
+
+
+def runs_with_words(text: str, workspaces: Sequence[int]) -> list[Run]:
+    """Return the newest runs that contain the words of a text, at most a page."""
+    found = _search_runs(Run.objects.all(), {"text": text}, workspaces, after=None)
+    return list(found.defer("workflow", "simulation", "scope")[:PAGE])
 
 
 def _rows(runs: Sequence[Run], now: datetime) -> list[RunRow]:
@@ -151,7 +158,7 @@ def outcome_of(run: Run, closed: Mapping[UUID, Closing]) -> str:
     """
     if run.state == RunState.DONE:
         answer = run.outcome.get("answer", "") if isinstance(run.outcome, dict) else ""
-        return str(answer) or end_sentence(run.stop_reason)
+        return with_name(str(answer), run) or end_sentence(run.stop_reason)
     if run.state == RunState.WAITING:
         return "Waiting for a person"
     said = closed[run.pk].sentence if run.pk in closed else ""

@@ -1,0 +1,1 @@
+"""Search over pages, subjects, payees, requests and runs."""

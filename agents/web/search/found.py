@@ -1,0 +1,142 @@
+"""What a person finds by words: pages, subjects, requests and runs, a few of each.
+
+Runs have an index of words. The names in a request's arguments, such as a payee's, have none: they
+are read of the open requests and of the newest decided ones, RECENT of each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from urllib.parse import urlencode
+
+from django.contrib.auth.models import User
+from django.urls import reverse
+
+from agents.core.requests import Json
+from agents.models import Escalation, Role, Run
+from agents.web import access
+from agents.web.approvals.selection import open_in
+from agents.web.approvals.wording import act
+from agents.web.formats import RUN_ROLES, spell_out, standing_of
+from agents.web.forms import whole_number
+from agents.web.newest import newest
+from agents.web.runs.listing import runs_with_words
+
+MOST = 5  # of each group
+RECENT = 300
+LONGEST = 200  # characters
+EVERYBODY = frozenset(Role)
+# Names of addresses with their titles, and the roles that may open them.
+PAGES: Sequence[tuple[str, str, Iterable[Role]]] = (
+    ("home", "Overview", EVERYBODY),
+    ("approvals", "Approvals", EVERYBODY),
+    ("decided", "Decided requests", EVERYBODY),
+    ("runs", "Runs", EVERYBODY),
+    ("launch", "Launch", access.LAUNCHES),
+    ("audit", "Audit log", access.AUDITS),
+    ("policy", "Policy", access.AUDITS),
+    ("members", "Members", access.AUDITS),
+    ("team", "Team", (*access.DECIDES, Role.AUDITOR)),
+    ("notifications", "Notifications", EVERYBODY),
+    ("second-factor", "Second factor", EVERYBODY),
+    ("kill", "Kill switches", EVERYBODY),
+)
+
+
+@dataclass(frozen=True)
+class Hit:
+    """One thing found: where it is, what it is called, and its state as role and word."""
+
+    address: str
+    title: str
+    chip: tuple[str, str] | None = None
+
+
+def find(user: User, text: str) -> dict[str, list[Hit]]:
+    """Return what was found, by the title of its group; groups without a hit are left out."""
+    words = text[:LONGEST].replace("\0", "").casefold().split()
+    if not words:
+        return {}
+    workspaces = access.workspaces_of(user)
+    runs = runs_with_words(" ".join(words), workspaces)
+    groups = {
+        "Pages": _pages(user, words),
+        "About": _subjects(runs, words),
+        "Requests": _requests(user, words, runs),
+        "Runs": [
+            Hit(
+                reverse("run", args=[run.pk]),
+                f"{run.subject_label or spell_out(run.pattern)}: {run.title}",
+                RUN_ROLES[run.state],
+            )
+            for run in runs[:MOST]
+        ],
+    }
+    return {title: hits for title, hits in groups.items() if hits}
+
+
+def _pages(user: User, words: Sequence[str]) -> list[Hit]:
+    roles = {part.role for part in access.parts_of(user)}
+    return [
+        Hit(reverse(name), title)
+        for name, title, allowed in PAGES
+        if roles.intersection(allowed) and _has(title, words)
+    ]
+
+
+def _has(text: str, words: Sequence[str]) -> bool:
+    """Tell whether each word begins a word of a text."""
+    known = text.casefold().replace("(", " ").split()
+    return all(any(one.startswith(word) for one in known) for word in words)
+
+
+def _subjects(runs: Sequence[Run], words: Sequence[str]) -> list[Hit]:
+    """Return the subjects that runs with these words are about and that have them in their name."""
+    known = {
+        (run.subject_key, run.subject_label): None
+        for run in runs
+        if run.subject_key and _has(run.subject_label.replace("#", " "), words)
+    }
+    address = reverse("runs")
+    return [
+        Hit(f"{address}?{urlencode({'subject': key})}", f"Runs about {label}")
+        for key, label in list(known)[:MOST]
+    ]
+
+
+def _requests(user: User, words: Sequence[str], runs: Sequence[Run]) -> list[Hit]:
+    """Return requests: by number, of the runs found, and by the names in their arguments."""
+    workspaces = access.workspaces_of(user)
+    seen = access.escalations_of(user)
+    number = whole_number(words[0].removeprefix("#")) if len(words) == 1 else None
+    decided = newest(
+        Escalation.objects.filter(decided_at__isnull=False), workspaces, "decided_at", RECENT
+    )
+    named = [
+        pk
+        for pk, names in chain(
+            _named(open_in(workspaces).order_by("-pk")[:RECENT]), _named(decided)
+        )
+        if _has(names, words)
+    ]
+    of_runs = seen.filter(run__in=[run.pk for run in runs]).order_by("-pk")
+    keys = [
+        *([number] if number else []),
+        *named[:MOST],
+        *of_runs.values_list("pk", flat=True)[:MOST],
+    ]
+    place = {key: at for at, key in reversed(list(enumerate(keys)))}
+    found = sorted(seen.filter(pk__in=keys).select_related("run"), key=lambda one: place[one.pk])
+    return [
+        Hit(reverse("approval", args=[one.pk]), f"{one.pk}: {act(one)}", standing_of(one))
+        for one in found[:MOST]
+    ]
+
+
+def _named(requests: Json) -> Iterable[tuple[int, str]]:
+    """Yield the keys of requests with the names in their arguments."""
+    for pk, names in requests.values_list("pk", "review__facts__names"):
+        of_all: Mapping[str, Mapping[str, str]] = names or {}
+        yield pk, " ".join(name for of_one in of_all.values() for name in of_one.values())
