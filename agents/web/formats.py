@@ -30,6 +30,7 @@ from agents.tools import request_of
 
 register = template.Library()
 register.filter(tool_title)
+TIMES = ("seconds", "minutes", "hours", "days", "weeks", "months", "years")  # 3 of 14 days is none
 _AMOUNT = re.compile(r"\b([A-Z]{3}) (?=[0-9])")
 MASKED = re.compile(f"{NAME.pattern}|{ANY_MASK.pattern}")
 
@@ -117,7 +118,7 @@ def stop_chip(stops: Sequence[StopRow]) -> SafeString:
 
 @register.simple_tag
 def compare_measure(ruling: dict[str, Any]) -> str:
-    """Return what a rule saw and what it allows: EUR 1,200.00 vs EUR 1,000.00."""
+    """Return what a rule saw and what it allows: EUR 1,200.00; limit EUR 1,000.00, 1 of 5 calls."""
     observed, limit = ruling.get("observed"), ruling.get("limit")
     if observed is None:
         return ""
@@ -132,8 +133,12 @@ def compare_measure(ruling: dict[str, Any]) -> str:
         return f"{with_unit(observed, unit)}, 0 allowed"
     if limit is None:
         return with_unit(observed, unit)
-    saw = with_unit(observed, unit if is_currency(unit) else "")  # 60 vs 7 days: the unit once
-    return f"{saw} vs {with_unit(limit, unit)}"
+    if isinstance(ruling["limit"], list):
+        return f"{observed}; allowed {limit}"
+    is_count = isinstance(observed, int) and unit and not is_currency(unit) and unit not in TIMES
+    if is_count and 0 <= observed <= limit:
+        return f"{observed:,} of {with_unit(limit, unit)}"
+    return f"{with_unit(observed, unit)}; limit {with_unit(limit, unit)}"
 
 
 def _without_brackets(value: Any) -> Any:

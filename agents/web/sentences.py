@@ -129,6 +129,14 @@ def subject_of(run: Run) -> str:
         return run.subject_label
 
 
+def with_name(text: str, run: Run) -> str:
+    """Write a run's subject by name where a text has the words of the log: "customer 42"."""
+    logged, name = subject_of(run), run.subject_label.removesuffix(f" #{run.subject_key}")
+    if not name or logged == run.subject_label:
+        return text
+    return text.replace(logged, name).replace(f"{logged[:1].upper()}{logged[1:]}", name)
+
+
 def _number(value: object) -> int | None:
     fits = isinstance(value, int) and not isinstance(value, bool) and 0 < value < 2**63
     return value if isinstance(value, int) and fits else None

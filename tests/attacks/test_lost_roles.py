@@ -130,7 +130,7 @@ SENTENCES = r"""
 No money was moved\.
 USD 100\.00 was refunded to customer 42\.
 The customer has not been told\.
-Customer 42 was told by email of the refund of USD 100\.00\.
+The customer was told by email\.
 A reply was sent to customer 42\.
 No refund is possible on the plan annual enterprise\.
 A refund of USD 49\.00 is possible; this run paid nothing\.

@@ -115,7 +115,7 @@ def test_a_case_file_tells_it_all_and_its_proof_is_of_the_same_entries(
         "All times are UTC.",
         "omar Launched a Supervisor run for customer 42 under policy v2.",
         "Proposed: Issue refund Customer 42 Amount USD 1,200.00",
-        "USD 1,200.00 vs USD 1,000.00",
+        "USD 1,200.00; limit USD 1,000.00",
         "rita Tried to decide and was refused: the amount is for others to approve.",
         "finn Claimed the request.",
         "Commented: “She called <b>twice</b>.”",

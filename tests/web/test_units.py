@@ -13,7 +13,7 @@ from agents.web.approvals.ruler import ruler, ruling_to_draw
 from agents.web.changes import _cells
 from agents.web.formats import compare_measure, rule_in_full
 
-USD = "USD 1,200.00 vs USD 1,000.00"
+USD = "USD 1,200.00; limit USD 1,000.00"
 
 
 def ruling(rule: str, observed: Any, limit: Any, unit: str = "") -> dict[str, Any]:
@@ -24,16 +24,18 @@ def ruling(rule: str, observed: Any, limit: Any, unit: str = "") -> dict[str, An
 @pytest.mark.parametrize(
     ("stored", "words"),
     [
-        (ruling("transfers.large", 500_000, 100_000, "EUR"), "EUR 5,000.00 vs EUR 1,000.00"),
-        (ruling("access.short", 60, 7, "days"), "60 vs 7 days"),
-        (ruling("access.short", 60, 1, "days"), "60 vs 1 day"),
+        (ruling("transfers.large", 500_000, 100_000, "EUR"), "EUR 5,000.00; limit EUR 1,000.00"),
+        (ruling("access.short", 60, 7, "days"), "60 days; limit 7 days"),
+        (ruling("access.short", 60, 1, "days"), "60 days; limit 1 day"),
         (ruling("calls.few", 3, None, "calls"), "3 calls"),
-        (ruling("refunds.positive", -0.5, 1, "USD"), "-0.5 vs USD 0.01"),
+        (ruling("refunds.positive", -0.5, 1, "USD"), "-0.5; limit USD 0.01"),
         (ruling("refunds.renamed", 120_000, 100_000, "USD"), USD),
         # A rule's name does not turn a value into money.
-        (ruling("refunds.count", 12, 10, "calls"), "12 vs 10 calls"),
+        (ruling("refunds.count", 12, 10, "calls"), "12 calls; limit 10 calls"),
+        (ruling("refunds.count", 1, 5, "transfers"), "1 of 5 transfers"),
+        (ruling("access.short", 3, 14, "days"), "3 days; limit 14 days"),
         (ruling("answers.matches_ledger", 25, 0, "words"), "25 words, 0 allowed"),
-        (ruling("access.systems", "hr", ["billing", "crm"]), "hr vs billing, crm"),
+        (ruling("access.systems", "hr", ["billing", "crm"]), "hr; allowed billing, crm"),
         (ruling("access.systems", None, ["billing"]), ""),
         (ruling("subject.context_before_money", [], 42), "found nothing, needed 42"),
         (
@@ -43,7 +45,7 @@ def ruling(rule: str, observed: Any, limit: Any, unit: str = "") -> dict[str, An
         # Stored before rulings had units.
         (ruling("refunds.auto_limit", 120_000, 100_000), USD),
         (ruling("mail.from_ledger", 120_000, 100_000), USD),
-        (ruling("refunds.window", 30, 14), "30 vs 14 days"),
+        (ruling("refunds.window", 30, 14), "30 days; limit 14 days"),
         (ruling("subject.bound", 7, 42), "proposed 7, allowed 42"),
     ],
 )

@@ -38,7 +38,7 @@ SCENARIOS = (
     LaunchScenario(
         "within-limit",
         "Refund under the limit is paid at once",
-        "No one is asked below USD 1,000.00. The email names the amount that was paid.",
+        "No one is asked up to USD 1,000.00. The email names the amount that was paid.",
         PAID,
         "Anna (customer 42) asks for a refund of 500 USD of her annual plan.",
         42,

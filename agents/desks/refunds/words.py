@@ -75,7 +75,7 @@ desk_words.STOPS |= {
     "no_charge_to_refund": "the customer has no charge that could be refunded",
     "nothing_to_mail": "the customer was already told of every refund",
     "outside_refund_window": "the charge is older than the refund window",
-    "refund_budget_exhausted": "the run had refunded as much as one run may",
+    "refund_budget_exhausted": "the run had refunded all that one run may",
 }
 desk_words.ASKS |= {
     "high_refund_requires_human": "above the automatic approval limit",

@@ -34,7 +34,7 @@ from agents.web.outage import outage_of_run
 from agents.web.runs.listing import Closing, chip_of, closings
 from agents.web.runs.patterns import ABOVE
 from agents.web.runs.turns import RunTurn, busy_since, cost_of, turns_of
-from agents.web.sentences import stopped_by_hand
+from agents.web.sentences import stopped_by_hand, with_name
 
 TURNS = 25  # on one page, and in one live update
 _BAD_ENDS = frozenset({RunState.STOPPED, RunState.FAILED})
@@ -80,6 +80,7 @@ class Trace:
     end: str  # why it ended badly, as a sentence, or ""
     counts: Sequence[tuple[str, str, int]]  # role, word and number of turns shown, by state
     result: Json
+    answer: str  # "": none yet
     waiting: Escalation | None
     moved: str  # "" for nothing
     is_untold: bool  # the run is over and has paid, and nobody was written to since
@@ -139,6 +140,7 @@ def trace(run: Run, *, at: datetime | None = None, before: int | None = None) ->
         end=_end(run, turns, closed) if run.state in _BAD_ENDS else "",
         counts=_counts(on_page),
         result=found,
+        answer=with_name(str((run.outcome or {}).get("answer", "")), run),
         waiting=open_ones[0] if open_ones else None,
         moved=moved_sums(effects.values()) or _letters(effects.values()),
         is_untold=may_be_untold and run.state in ENDED and _is_untold(run),

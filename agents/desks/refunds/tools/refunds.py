@@ -160,7 +160,7 @@ def _receipt_reply(receipt: refunds.Receipt) -> Json:
     Touch.SAFE,
     timeout=20,
     find=letters.find,
-    after="Customer {subject} was told by email of the refund of {amount}.",
+    after="The customer was told by email.",
     letter="message",
 )
 def send_refund_email(context: Context, *, user_id: int, amount_minor: Minor, message: str) -> Json:
