@@ -135,6 +135,10 @@ def test_a_case_file_tells_it_all_and_its_proof_is_of_the_same_entries(
         "All entries are sealed. Newest seal: head",
     ):
         assert sentence in page, sentence
+    mail = markup.partition("Send refund email")[2].partition("</table>")[0]
+    assert "Argument Proposed As the policy left it Customer 42 unchanged" in words(mail)
+    assert "<bdi>Hello Anna,\n\nWe have refunded USD 1,000.00" in mail  # the lines of the email
+    assert '<td class="chg" data-role="revise"><bdi>Hello Anna' in mail
     held.refresh_from_db()
     assert held.decided_at
     seconds = int((held.decided_at - held.created_at).total_seconds())

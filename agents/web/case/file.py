@@ -44,12 +44,14 @@ class ReviewEntry:
     """A proposal, as made and as the policy left it, with each rule's ruling."""
 
     title: str
-    arguments: Sequence[tuple[str, str, str]]  # label, as proposed, as the policy left it or ""
-    text: str  # the proposed answer or plan; "" for a call
-    result: str  # the text after the review; "" if unchanged
-    is_cut: bool
+    # Label, as proposed, as the policy left it or ""; of an answer or plan, its text.
+    arguments: Sequence[tuple[str, str, str]]
     rulings: Sequence[Json]
     revisions: Sequence[Json]
+
+    @property
+    def is_changed(self) -> bool:
+        return any(left for _, _, left in self.arguments)
 
 
 @dataclass(frozen=True)
@@ -155,18 +157,23 @@ def _review(step: Step) -> ReviewEntry:
     name, kept = step.key.rpartition("/")[0], reply["action"] or {}
     is_kept = "note" in kept and is_output_of_step(name, action)
     result = str(kept.get("note" if is_kept else "answer") or "") if text else ""
+    arguments = [
+        (label_of(name), words, left[name] if left.get(name, words) != words else "")
+        for name, words in proposed.items()
+    ]
+    if text:
+        arguments.append(("Text", _cut(text), _cut(result) if result != text else ""))
     return ReviewEntry(
         title=title_of(name, [step], action),
-        arguments=[
-            (label_of(name), words, left[name] if left.get(name, words) != words else "")
-            for name, words in proposed.items()
-        ],
-        text=in_prose(text)[:LONGEST],
-        result=in_prose(result)[:LONGEST] if result != text else "",
-        is_cut=len(text) > LONGEST,
+        arguments=arguments,
         rulings=reply["rulings"],
         revisions=() if is_kept else reply["revisions"],
     )
+
+
+def _cut(text: str) -> str:
+    prose = in_prose(text)
+    return f"{prose[:LONGEST]}…" if len(prose) > LONGEST else prose
 
 
 def _read_seen(run: Run, events: Sequence[Event]) -> Seen:
