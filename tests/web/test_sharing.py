@@ -74,7 +74,7 @@ def test_two_reviewers_comment_hand_over_snooze_and_decide(
         second.keyboard.press("r")
         second.keyboard.type("outside the terms")
         second.keyboard.press("Control+Enter")
-        expect(second.locator("#card")).to_contain_text(f"request {later.pk}")
+        expect(second.locator("#card > header")).to_contain_text(f"request {later.pk}")
         second.goto(f"{site}/approvals/{one.pk}/")
         expect(second.locator("#card")).to_contain_text("Decided by second")
         expect(second.locator("#unsent-comment pre")).to_have_text("half a thought")

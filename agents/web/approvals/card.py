@@ -378,7 +378,7 @@ def _about_the_same(escalation: Escalation) -> tuple[list[Escalation], list[Same
     """Return earlier decisions about the same subject, newest first, and what waits beside it.
 
     That is open requests of the same kind about the same resource and amount. In a demo each launch
-    has its own book, where the same account stands again.
+    has its own book, where the same resource stands again.
     """
     if not escalation.subject_key:
         return [], []
