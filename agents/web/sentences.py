@@ -130,7 +130,7 @@ def subject_of(run: Run) -> str:
 
 
 def with_name(text: str, run: Run) -> str:
-    """Write a run's subject by name where a text has the words of the log: "customer 42"."""
+    """Write a run's subject by name where a text has the words of the log: "account 42"."""
     logged, name = subject_of(run), run.subject_label.removesuffix(f" #{run.subject_key}")
     if not name or logged == run.subject_label:
         return text
