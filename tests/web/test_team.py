@@ -183,3 +183,5 @@ def test_a_request_counts_in_the_hours_it_came_waited_and_was_decided_in() -> No
     assert figures.waiting == {22: 3, 23: 1, 0: 1}
     assert figures.answered == {22: 1, 0: 1}
     assert figures_from(figures.as_json()) == figures
+    older = {"counts": {"expired": 1}, "taken_off": {}, "lengths": {}, "waited": {"22": 60}}
+    assert figures_from(older).counts == {"expired": 1}  # a day summed before hours were counted
