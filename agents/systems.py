@@ -19,6 +19,7 @@ from agents.core.requests import Json
 from agents.core.terms import Terms
 from agents.db.driver import Pending
 from agents.models import Effect, Escalation, Run, Step, Workspace
+from agents.sdk.report import Report
 
 
 class UnknownSubject(LookupError):
@@ -118,6 +119,11 @@ class System(Protocol):
         ...
 
     @property
+    def report(self) -> Report | None:
+        """Return what its reports are about, and their figures; None if it has none."""
+        ...
+
+    @property
     def workflows(self) -> Mapping[str, Json]:
         """Return the documents that its runs of that pattern can follow, by name."""
         ...
@@ -169,10 +175,6 @@ class System(Protocol):
 
     def find_subject(self, given: int | str | None, *, book_id: int) -> KnownSubject:
         """Look a subject up for a launch. Raises UnknownSubject."""
-        ...
-
-    def newest_day(self, book_id: int) -> Json:
-        """Return the day and region of the newest numbers to report on, or None."""
         ...
 
     def terms_of(self, run: Run, action: Action) -> Terms:

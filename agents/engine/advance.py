@@ -25,6 +25,7 @@ from agents.engine.asking import MAX_CLAIMS
 from agents.engine.commit import Commit
 from agents.engine.database import in_database, retry_transient
 from agents.engine.database_state import database_time
+from agents.engine.desk_reports import figures_of
 from agents.engine.dispatch import ring
 from agents.engine.drive import Later, drive
 from agents.engine.journal import Journal
@@ -144,6 +145,7 @@ def brief_of(run: Run) -> patterns.Brief:
         question_version=run.question_version,
         in_model_units=run.desk == FIRST_DESK or run.question_version < 2,
         scope=run.scope,
+        figures=figures_of(run),
         workflow=declared,
         inputs=inputs,
     )

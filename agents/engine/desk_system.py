@@ -48,7 +48,7 @@ class DeclaredSystem:
 
     desk: Desk
     patterns = ("supervisor",)
-    notice = history = None
+    notice = history = report = None
     workflows: ClassVar[Mapping[str, Json]] = {}
 
     @property
@@ -121,9 +121,6 @@ class DeclaredSystem:
         if not label or not isinstance(given, str) or max(len(label), len(given)) > LONGEST:
             raise UnknownSubject(f"The desk {self.desk.name!r} knows no {known.kind} {given!r}.")
         return KnownSubject(given, label)
-
-    def newest_day(self, book_id: int) -> Json:
-        return None
 
     def terms_of(self, run: Run, action: Action) -> Terms:
         tool, given = self.desk.tools.get(str(action.get("name"))), action.get("args") or {}

@@ -48,7 +48,7 @@ class Run(models.Model):
     model = models.CharField(max_length=100, blank=True)  # chosen at launch; "" is OPENAI_MODEL
     # The version of its pattern's requests; a worker of an older release does not claim it.
     question_version = models.PositiveSmallIntegerField(db_default=1)
-    scope = models.JSONField(null=True)  # of a report: its {"report_date", "region"}
+    scope = models.JSONField(null=True)  # of a report: what it is about, as texts by name
     simulation = models.JSONField(default=dict)  # faults and people of a recorded case
     workflow = models.JSONField(default=dict)  # the declared document it follows, and its inputs
     launched_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="+")

@@ -191,13 +191,13 @@ def _without(
 
 
 def _scope(system: System, book_id: int, limits: Limits) -> Json:
-    """Return the day and region of a report, fixed at launch, or None for any other run.
+    """Return what a report is about, fixed at launch, or None for any other run.
 
-    It is the newest day with numbers in the book. Raises Refused if there is none.
+    It is the newest that the book has numbers of. Raises Refused if there is none.
     """
     if limits.about != "day":
         return None
-    newest = system.newest_day(book_id)
-    if newest is None:
+    newest = system.report.scope(book_id) if system.report else None
+    if not newest:
         raise Refused("no_numbers", "This book has no daily figures to report on.")
     return newest

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -26,7 +26,9 @@ class Brief:
     goal: str
     limits: Limits
     specs: ArgSpecs  # the arguments of every tool a model may name
-    scope: Json = None  # of a report: its {"report_date", "region"}
+    scope: Json = None  # of a report: what it is about, as texts by name
+    # Of a report: from the lines of its tasks and the sources expected, the desk's figures.
+    figures: Callable[[Sequence[Json], Collection[str]], dict[str, Json]] | None = None
     workflow: Json = None  # the declared document, where the pattern follows one
     inputs: Mapping[str, str] = field(default_factory=dict)  # the values of its parameters
     bound: Mapping[str, Json] = field(default_factory=dict)  # arguments of one value only

@@ -8,7 +8,6 @@ from agents.core.digest import args_hash
 from agents.core.limits import Limits
 from agents.core.money import to_model_units
 from agents.core.plans import Task, plan_schema, read_plan
-from agents.core.reports import Aggregate, aggregate
 from agents.core.requests import Ask, Failed, Flow, Json, Review, Stop, Together, Use
 from agents.patterns import Brief, Notes, pattern
 from agents.patterns.blocks import block_for, blocks_of, expect_readable, say_until_usable
@@ -36,19 +35,14 @@ _REASONS = {  # the gateway's reason for a failed call: its name for a task
 @pattern
 def orchestrator(brief: Brief, notes: Notes) -> Flow:
     """Plan -> Dispatch in parallel -> Aggregate -> Finalize."""
-    if brief.scope is None:  # launched under a policy that has no part for reports
+    if brief.scope is None or brief.figures is None:  # launched where there is no report
         raise Stop("no_report_scope", phase="plan")
     plan = yield from say_until_usable(lambda: make_plan(brief, notes), notes, brief.limits)
     lines = yield from dispatch(plan, brief.limits)
     write_down(lines, notes)
     stop_where_work_is_missing(plan, lines)
-    expected = {*brief.limits.required, *(task["worker"] for task in plan)}
-    found = aggregate(
-        brief.scope,
-        notes.history,
-        expected=expected,
-        null_is_none=brief.limits.reference.null_is_none,
-    )
+    expected = dict.fromkeys([*brief.limits.required, *(task["worker"] for task in plan)])
+    found = brief.figures(notes.history, list(expected))
     written = yield from say_until_usable(
         lambda: write_brief(brief, notes, found), notes, brief.limits
     )
@@ -166,7 +160,7 @@ def stop_where_work_is_missing(plan: Sequence[Task], lines: Sequence[Json]) -> N
         )
 
 
-def write_brief(brief: Brief, notes: Notes, found: Aggregate) -> Steps[Json]:
+def write_brief(brief: Brief, notes: Notes, found: Json) -> Steps[Json]:
     """Have the brief written from the aggregate, and reviewed against it."""
     inputs = to_model_units(
         {"goal": brief.goal, "aggregate": found, **blocks_of(notes, step=FINALIZE)}

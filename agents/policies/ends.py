@@ -39,6 +39,7 @@ _ENDS = {
     "loop_detected:per_tool_limit": "The agent called one tool more often than the policy allows.",
     "loop_detected:signature_repeat": "The agent repeated the same call too often.",
     "critical_task_failed": "A part that the report cannot do without failed.",
+    "report_failed": "The desk's own function could not make figures of what was found.",
     "no_report_scope": "The policy of this run has no settings for reports.",
     "bad_workflow": "The workflow's document cannot be used.",
     "internal_error": "A fault of the console ended the run. The server's log has the details.",

@@ -1,45 +1,46 @@
-"""What a plan of report workers may be, and what a brief may say of their findings."""
+"""What a plan of report workers may be, and what a brief may say of their findings.
+
+One set of rules for every desk that has a report.
+"""
 
 from __future__ import annotations
+
+from functools import partial, update_wrapper
 
 from agents.core.actions import Action
 from agents.core.facts import Facts
 from agents.core.limits import Limits
-from agents.core.reports import findings, headline
-from agents.core.requests import Json
 from agents.core.rulings import Ruling, RulingKind
-from agents.policies import rule
+from agents.policies import Rule
+from agents.sdk.report import Report
 
 
-@rule
-def planned(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
+def planned(report: Report, action: Action, facts: Facts, limits: Limits) -> Ruling | None:
     """A plan only reads; the gateway looks at each of its tasks again."""
     if action.get("kind") != "plan":
         return None
     return Ruling(RulingKind.APPROVE, "reads_only", "Every task of the plan only reads.", 5)
 
 
-@rule
-def reading(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
+def reading(report: Report, action: Action, facts: Facts, limits: Limits) -> Ruling | None:
     """A report worker looks things up and changes nothing."""
     if action.get("kind") != "tool" or action["name"] not in limits.proposable:
         return None
-    if set(action["args"]) != {"report_date", "region"}:
+    if set(action["args"]) != set(facts.scope or ()):
         return None
     return Ruling(RulingKind.APPROVE, "read_only_task", "A report worker only looks things up.", 5)
 
 
-@rule
-def bound(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
-    """Only the day and the region that the run was launched for (ORC-Q1)."""
+def bound(report: Report, action: Action, facts: Facts, limits: Limits) -> Ruling | None:
+    """Only what the run was launched for, such as one day and region (ORC-Q1)."""
     tasks = action.get("tasks", [action] if action.get("kind") == "tool" else [])
-    other = next((t["args"] for t in tasks if not _is_in_scope(t["args"], facts.scope)), None)
+    other = next((t["args"] for t in tasks if not report.is_in_scope(t["args"], facts.scope)), None)
     if other is None:
         return None
     return Ruling(
         RulingKind.BLOCK,
         "args_mismatch",
-        "A task asks about another day or region than the report is about; its facts would "
+        f"A task asks about another {report.about} than the report is about; its facts would "
         "stand under a wrong heading.",
         risk=70,
         observed=other,
@@ -47,13 +48,7 @@ def bound(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
     )
 
 
-def _is_in_scope(args: Json, scope: Json) -> bool:
-    day, region = args.get("report_date"), str(args.get("region")).upper()
-    return scope is not None and (day, region) == (scope["report_date"], scope["region"])
-
-
-@rule
-def one_task_each(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
+def one_task_each(report: Report, action: Action, facts: Facts, limits: Limits) -> Ruling | None:
     """No worker twice: the second reply would replace the first (ORC-Q7)."""
     workers = [task["worker"] for task in action.get("tasks", ())]
     twice = next((worker for worker in workers if workers.count(worker) > 1), None)
@@ -63,8 +58,7 @@ def one_task_each(action: Action, facts: Facts, limits: Limits) -> Ruling | None
     return Ruling(RulingKind.BLOCK, f"duplicate_worker:{twice}", sentence, 40, observed=twice)
 
 
-@rule
-def complete(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
+def complete(report: Report, action: Action, facts: Facts, limits: Limits) -> Ruling | None:
     """The workers that the policy requires are in every plan (ORC-Q3)."""
     if action.get("kind") != "plan":
         return None
@@ -82,8 +76,7 @@ def complete(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
     )
 
 
-@rule
-def critical(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
+def critical(report: Report, action: Action, facts: Facts, limits: Limits) -> Ruling | None:
     """What is critical is policy: a plan may add to it and take nothing away (ORC-Q3)."""
     tasks = action.get("tasks", [])
     lowered = [t["id"] for t in tasks if t["worker"] in limits.critical and not t["critical"]]
@@ -101,20 +94,18 @@ def critical(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
     )
 
 
-@rule
-def briefed(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
+def briefed(report: Report, action: Action, facts: Facts, limits: Limits) -> Ruling | None:
     """A brief rests on the aggregate that it comes with."""
     if action.get("kind") != "brief":
         return None
     return Ruling(RulingKind.APPROVE, "brief_with_facts", "The brief comes with its facts.", 5)
 
 
-@rule
-def headed(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
+def headed(report: Report, action: Action, facts: Facts, limits: Limits) -> Ruling | None:
     """Health and what is missing stand first, and no model writes them (ORC-Q18)."""
     if action.get("kind") != "brief":
         return None
-    first = headline(action["aggregate"])
+    first = _headline(report, action, facts)
     if action["answer"].startswith(first):
         return None
     return Ruling(
@@ -127,13 +118,12 @@ def headed(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
     )
 
 
-@rule
-def matches_facts(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
+def matches_facts(report: Report, action: Action, facts: Facts, limits: Limits) -> Ruling | None:
     """A brief says what the workers found; the agent's own words are its note (ORC-Q18)."""
     if action.get("kind") != "brief" or "note" in action:
         return None
-    found = action["aggregate"]
-    first = headline(found)
+    first = _headline(report, action, facts)
+    told = report.findings(facts.border.resolve(action["aggregate"]))
     return Ruling(
         RulingKind.REVISE,
         "brief_from_facts",
@@ -141,7 +131,24 @@ def matches_facts(action: Action, facts: Facts, limits: Limits) -> Ruling | None
         risk=5,
         action={
             **action,
-            "answer": f"{first} {findings(found)}".strip(),
+            "answer": f"{first} {facts.border.name(told)}".strip(),
             "note": action["answer"].removeprefix(first).strip(),
         },
     )
+
+
+def _headline(report: Report, action: Action, facts: Facts) -> str:
+    """Return the headline of a brief's figures; the desk's function gets the values in them."""
+    return str(facts.border.name(report.headline(facts.border.resolve(action["aggregate"]))))
+
+
+_CHECKS = (
+    *(planned, reading, bound, one_task_each, complete, critical),
+    *(briefed, headed, matches_facts),
+)
+NAMES = tuple(check.__name__ for check in _CHECKS)
+
+
+def report_rules(report: Report) -> dict[str, Rule]:
+    """Return the rules of a desk's reports, by name."""
+    return {check.__name__: update_wrapper(partial(check, report), check) for check in _CHECKS}

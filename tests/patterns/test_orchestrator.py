@@ -11,8 +11,10 @@ import pytest
 from agents.core.limits import Limits
 from agents.core.replay import Reply
 from agents.desks.refunds.profiles import STRICT, WORKERS
+from agents.desks.refunds.report import figures
 from agents.patterns import Brief, result
 from agents.patterns.orchestrator import allowances, reason_of
+from agents.sdk.report import found_in
 from agents.tools import specs
 from tests.patterns import deciding
 
@@ -62,7 +64,10 @@ def brief_replies(text: str = "Fine.") -> dict[str, Reply]:
 
 
 def result_of(replies: dict[str, Reply], limits: Limits = LIMITS) -> dict[str, Any]:
-    brief = Brief("report", limits, specs(), SCOPE)
+    def figures_of(lines: Any, expected: Any) -> Any:
+        return figures(found_in(SCOPE, lines, expected=expected, limits=limits))
+
+    brief = Brief("report", limits, specs(), SCOPE, figures_of)
     return result("orchestrator", brief, replies)
 
 

@@ -8,9 +8,10 @@ import pytest
 
 from agents.core.facts import Facts
 from agents.core.plans import InvalidPlan, check_plan
-from agents.core.reports import aggregate, findings, headline
 from agents.desks.refunds.profiles import STRICT, WORKERS
+from agents.desks.refunds.report import figures, findings, headline
 from agents.policies import review
+from agents.sdk.report import found_in
 from agents.tools import specs
 
 LIMITS = STRICT.of("orchestrator")
@@ -65,8 +66,11 @@ def test_a_task_with_other_arguments_does_not_run(args: dict[str, Any]) -> None:
     assert review(action, FACTS, LIMITS).decision == "block"
 
 
+def aggregate(lines: list[dict[str, Any]]) -> dict[str, Any]:
+    return figures(found_in(SCOPE, lines, expected=WORKERS, limits=LIMITS))
+
+
 FOUND = aggregate(
-    SCOPE,
     [
         {
             "worker": WORKERS[0],
@@ -83,8 +87,7 @@ FOUND = aggregate(
             "status": "done",
             "observation": {"result": {"out_of_stock_skus": ["SKU-9033"], "restock_eta_days": 2}},
         },
-    ],
-    expected=WORKERS,
+    ]
 )
 
 
@@ -99,7 +102,7 @@ def test_an_incident_that_is_not_known_is_never_green(incident: Any) -> None:
         {"worker": WORKERS[2], "observation": {"result": {"out_of_stock_skus": []}}},
     ]
 
-    found = aggregate(SCOPE, [{**line, "status": "done"} for line in lines], expected=WORKERS)
+    found = aggregate([{**line, "status": "done"} for line in lines])
 
     assert (found["health"], found["missing"]) == ("unknown", ["payments.gateway_incident"])
 
@@ -120,7 +123,7 @@ def test_a_source_that_holds_a_link_is_not_quoted_in_the_report() -> None:
 
 
 def test_a_partial_report_says_so_first() -> None:
-    partial = aggregate(SCOPE, [], expected=WORKERS)
+    partial = aggregate([])
 
     assert headline(partial) == (
         "Health unknown: US, 2026-02-26. Partial report, without sales, payments, inventory."

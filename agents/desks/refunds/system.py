@@ -18,13 +18,14 @@ from agents.core.former import CURRENCY
 from agents.core.limits import Limits
 from agents.core.requests import Json
 from agents.core.terms import Terms
-from agents.desks.refunds import billing, books, metrics
+from agents.desks.refunds import billing, books
 from agents.desks.refunds.background import background
 from agents.desks.refunds.facts import fetch_facts
 from agents.desks.refunds.models import Customer, Refund, SentMail
 from agents.desks.refunds.models.mail import MailState
 from agents.desks.refunds.models.refund import RefundState
 from agents.desks.refunds.profiles import PROFILES
+from agents.desks.refunds.report import REPORT
 from agents.desks.refunds.scenarios import PURPOSES, SCENARIOS
 from agents.models import Effect, Run, Workspace
 from agents.patterns import PATTERNS
@@ -43,7 +44,7 @@ IN_BOOKS = {"issue_refund", "send_refund_email", "send_reply"}  # tools that wri
 class RefundSystem:
     """Books of customers with their charges, refunds and mails."""
 
-    title, kind, patterns = "Refunds", "customer", PATTERNS
+    title, kind, patterns, report = "Refunds", "customer", PATTERNS, REPORT
     notice = Notice(
         "issue_refund",
         "send_refund_email",
@@ -119,10 +120,6 @@ class RefundSystem:
         if not known or number is None:
             raise UnknownSubject(f"There is no customer {given} in this book.")
         return KnownSubject(str(number), billing.label_of(number, known.name))
-
-    def newest_day(self, book_id: int) -> Json:
-        newest = metrics.newest_day(book_id=book_id)
-        return newest and {"report_date": newest.day.isoformat(), "region": newest.region}
 
     def terms_of(self, run: Run, action: Action) -> Terms:
         args = action.get("args") or {}

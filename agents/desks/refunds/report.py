@@ -1,4 +1,4 @@
-"""Aggregate the report workers' findings, and rate the day's health.
+"""The refund desk's morning report: the figures of a day and its health.
 
 Health depends on facts alone: red for a gateway incident, unknown if anything is missing, yellow
 for many failed payments or an item out of stock, otherwise green.
@@ -8,17 +8,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Collection, Iterator, Mapping
 
 from agents.core.money import format_money
-from agents.core.names import holds_address
 from agents.core.requests import Json
-
-Aggregate: TypeAlias = dict[str, Json]
+from agents.desks.refunds import metrics
+from agents.sdk.report import Found, Report, repeatable
 
 FAILED_RATE = 0.03  # share of failed payments from which a day is yellow
-_NOT_REPEATED = "reported, in words that are not repeated here"
 _SKU = re.compile(r"[\w-]{1,40}", re.ASCII)
 _PART = {"sales_worker": "sales", "payments_worker": "payments", "inventory_worker": "inventory"}
 # Without these a part says nothing about the day.
@@ -29,30 +26,26 @@ _NEEDED = {
 }
 
 
-def aggregate(
-    scope: Mapping[str, Json],
-    lines: Sequence[Json],
-    *,
-    expected: Collection[str],
-    null_is_none: bool = False,
-) -> Aggregate:
+def scope(book: int) -> dict[str, str] | None:
+    """Return the newest day with numbers in a book, and its region."""
+    newest = metrics.newest_day(book_id=book)
+    return {"report_date": newest.day.isoformat(), "region": newest.region} if newest else None
+
+
+def figures(found: Found) -> dict[str, Json]:
     """Return the facts of the day, its health, and what failed or is missing.
 
-    `lines` are the tasks as in the history, in the order of the plan; without the facts of the
-    workers `expected` the picture is incomplete. `null_is_none` reads a field that a source leaves
-    empty as the reference does: as good news.
+    Under the reference's quirk `null_is_none` a field that a source leaves empty is good news.
     """
-    parts: dict[str, dict[str, Json]] = {"sales": {}, "payments": {}, "inventory": {}}
-    for line in lines:
-        if line["status"] == "done" and line["worker"] in _PART:
-            parts[_PART[line["worker"]]] = line["observation"]["result"]
-    wanted = [part for worker, part in _PART.items() if worker in expected]
-    missing = [name for part in wanted for name in _lacking(part, parts[part], null_is_none)]
+    parts = {part: found.sources.get(worker, {}) for worker, part in _PART.items()}
+    wanted = [part for worker, part in _PART.items() if worker in found.expected]
+    quirk = found.limits.reference.null_is_none
+    missing = [name for part in wanted for name in _lacking(part, parts[part], quirk)]
     return {
-        **scope,
+        **found.scope,
         "health": health(parts, missing),
         **parts,
-        "failed_tasks": [_failure(line) for line in lines if line["status"] != "done"],
+        "failed_tasks": found.failed_tasks,
         **({"missing": missing} if missing else {}),
     }
 
@@ -68,7 +61,7 @@ def health(parts: Mapping[str, Mapping[str, Json]], missing: Collection[str]) ->
     return "yellow" if many_fail or parts["inventory"].get("out_of_stock_skus") else "green"
 
 
-def headline(found: Aggregate) -> str:
+def headline(found: Json) -> str:
     """Return the first sentence of a brief, which no model writes."""
     said = f"Health {found['health']}: {found['region']}, {found['report_date']}."
     if found.get("missing"):
@@ -76,7 +69,7 @@ def headline(found: Aggregate) -> str:
     return said
 
 
-def findings(found: Aggregate) -> str:
+def findings(found: Json) -> str:
     """Return the facts of the day in sentences, which no model writes either."""
     return " ".join(_findings(found["sales"], found["payments"], found["inventory"]))
 
@@ -88,8 +81,7 @@ def _findings(sales: Json, payments: Json, inventory: Json) -> Iterator[str]:
     if _is_number(payments.get("failed_payment_rate")):
         yield f"{payments['failed_payment_rate'] * 100:.1f}% of payments failed."
     if _is_known(payments.get("gateway_incident")):
-        incident = str(payments["gateway_incident"])
-        yield f"Gateway incident: {_NOT_REPEATED if holds_address(incident) else incident}."
+        yield f"Gateway incident: {repeatable(str(payments['gateway_incident']))}."
     gone = inventory.get("out_of_stock_skus")
     if gone:
         days = inventory.get("restock_eta_days")
@@ -128,5 +120,4 @@ def _is_number(value: Json) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def _failure(line: Json) -> Json:
-    return {key: line[key] for key in ("task_id", "worker", "critical", "stop_reason")}
+REPORT = Report(scope, figures, headline, findings, about="day or region", in_any_case=("region",))

@@ -1,0 +1,43 @@
+"""The figures of a desk's report: its function gets values, and what it returns is named again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+
+from agents.core.requests import Json, Stop
+from agents.core.strict_json import is_storable
+from agents.engine.desk_functions import DeskFailed, of_company
+from agents.engine.desk_rules import limits_of
+from agents.engine.redaction import RunBorder
+from agents.models import Run
+from agents.sdk.desk import DESKS
+from agents.sdk.report import found_in
+from agents.systems import SYSTEMS
+
+
+def figures_of(run: Run) -> Callable[[Sequence[Json], Collection[str]], dict[str, Json]] | None:
+    """Return what makes figures of the lines of a run's tasks; None for what is no report.
+
+    It raises Stop where the desk's function fails.
+    """
+    system, border = SYSTEMS[run.desk], RunBorder(run)
+    report = system.report if run.scope else None
+    if report is None:
+        return None
+
+    def figures(lines: Sequence[Json], expected: Collection[str]) -> dict[str, Json]:
+        try:
+            with of_company(f"{system.title} could not make its figures"):
+                limits = limits_of(DESKS[run.desk], run.limits) if run.desk in DESKS else run.limits
+                scope, seen = border.resolve([run.scope, lines])
+                found: Json = report.figures(
+                    found_in(scope, seen, expected=expected, limits=limits)
+                )
+                if not isinstance(found, dict) or not is_storable(found):
+                    raise TypeError(f"{found!r} is no object of JSON")
+        except DeskFailed as error:
+            raise Stop("report_failed", phase="aggregate", error=str(error)) from None
+        named: dict[str, Json] = border.name(found)
+        return named
+
+    return figures
