@@ -16,7 +16,7 @@ setup(
     packages=[*find_packages(include=["agents*", "opsconsole*"]), *INSIDE],
     package_dir=INSIDE,
     package_data={
-        "": ["*.txt", "*.md", "*.json", "prompts/*", "skeleton/*", "workflows/*"],
+        "": ["*.txt", "*.md", "*.json", "prompts/*", "roles/*", "skeleton/*", "workflows/*"],
         **{name: ["*"] for name in INSIDE},
     },
 )

@@ -8,12 +8,15 @@ from agents.core.touch import OutcomeUnknown, Touch
 from agents.sdk.adjustments import Choose, Lower, Range
 from agents.sdk.arguments import between, longest
 from agents.sdk.books import Booked, Books
-from agents.sdk.demo_script import Answers, Says, in_days
+from agents.sdk.demo_script import Answers, Judge, Plans, Routes, Says, in_days
+from agents.sdk.demo_script import ScriptStep as Step
 from agents.sdk.desk import Desk
 from agents.sdk.desk_tools import CallRefused
 from agents.sdk.desk_tools import DeskCall as Call
 from agents.sdk.evidence import Evidence, Fact, Link, Quote, Table
 from agents.sdk.fact_sources import Asked, Origin
+from agents.sdk.report import Report, repeatable
+from agents.sdk.report import SourcesFound as Found
 from agents.sdk.rule_case import (
     Case,
     approve,
@@ -44,18 +47,24 @@ __all__ = [
     "Desk",
     "Evidence",
     "Fact",
+    "Found",
     "In",
     "Json",
+    "Judge",
     "Link",
     "Lower",
     "Money",
     "Names",
     "Origin",
     "OutcomeUnknown",
+    "Plans",
     "Quote",
     "Range",
+    "Report",
+    "Routes",
     "Ruling",
     "Says",
+    "Step",
     "Subject",
     "Table",
     "Touch",
@@ -68,6 +77,7 @@ __all__ = [
     "in_days",
     "limit",
     "longest",
+    "repeatable",
     "tomorrow",
     "within",
 ]

@@ -68,6 +68,7 @@ class DeskFacts:
     done: tuple[str, ...]  # what the run has done, in its tools' sentences
     stored: Json  # all of it, as stored with the ruling
     record: Mapping[str, str] = field(default_factory=dict)  # sentences on its findings, by name
+    answered: tuple[str, ...] = ()  # what specialists found, in sentences
     once: ReadOnce = field(default_factory=ReadOnce, compare=False)
 
 

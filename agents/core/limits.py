@@ -125,10 +125,12 @@ class Limits:
         """
         if desk != FIRST_DESK:
             part = (self.desks or {}).get(desk, {})
-            tools = tuple(part.get("tools", ()))
-            rules = tuple(part.get("rules", ()))
-            here = replace(self, rules=rules, proposable=tools, executable=tools)
-            return replace(here, patterns=None, desks={desk: part})
+            own = {**part, **part.get("patterns", {}).get(pattern, {})}
+            own = {key: _freeze(value) for key, value in own.items() if key not in _OF_DESK}
+            tools = own.pop("tools", ())
+            here = replace(self, proposable=tools, executable=tools, **{"rules": (), **own})
+            about = "day" if pattern == "orchestrator" else SUBJECT
+            return replace(here, about=about, patterns=None, desks={desk: part})
         own = {key: _freeze(value) for key, value in (self.patterns or {}).get(pattern, {}).items()}
         if "redaction" in own:
             own["redaction"] = _read_redaction(own["redaction"])
@@ -141,10 +143,12 @@ class Limits:
         """Return a limit of the first desk."""
         return self.first.get(name, FIRST_LIMITS[name].default)
 
-    def covers(self, desk: str) -> bool:
-        """Tell whether there are rules for a desk."""
+    def covers(self, desk: str, pattern: str = "") -> bool:
+        """Tell whether there are rules for a desk and, if one is named, for its pattern."""
         if desk != FIRST_DESK:
-            return desk in (self.desks or {})
+            part = (self.desks or {}).get(desk)
+            own = {"", "supervisor", *(part or {}).get("patterns", ())}
+            return part is not None and pattern in own
         return bool(self.rules or any(own.get("rules") for own in (self.patterns or {}).values()))
 
     def caps_of(self, desk: str) -> Mapping[str, Mapping[str, int]]:
@@ -182,6 +186,13 @@ KEYS = {
     if f.name not in ("reference", "first")
 }
 _KINDS = {"integer": "int", "boolean": "bool"}  # of a limit of the first desk
+# What a desk's part holds, and what may differ in one of its patterns: their names, and limits.
+_NAMES, _OF_DESK = ("rules", "tools"), ("limits", "caps", "patterns")
+OF_PATTERN = (
+    *("max_steps", "max_tool_calls", "max_blocks", "max_send_backs", "max_seconds"),
+    *("max_tokens", "max_cost_micro_usd", "tool_calls", "tool_repeats", "call_seconds"),
+    *("call_attempts", "at_once", "required", "critical", "late", "hand_over", "max_reorients"),
+)
 
 
 def read_limits(document: Json) -> Limits:
@@ -202,13 +213,7 @@ def read_limits(document: Json) -> Limits:
     except TypeError as error:
         raise BadPolicy(f"The policy is not complete: {error}.") from None
     for desk, part in (limits.desks or {}).items():
-        names = [part.get("rules", []), part.get("tools", [])]
-        are_lists = all(isinstance(n, list) and _all_names(n) for n in names)
-        if set(part) - {"rules", "tools", "limits", "caps"} or not are_lists:
-            raise BadPolicy(f"The desk {desk!r} has rules, tools (lists of names), limits, caps.")
-        caps = part.get("caps", {})
-        if not _all_objects(caps) or not all(map(_are_caps, caps.values())):
-            raise BadPolicy(f"Caps of the desk {desk!r}, by currency, are {', '.join(CAPS)}.")
+        _check_desk(desk, part)
     try:
         read_tiers(limits.tiers or {})
     except BadTiers as error:
@@ -218,6 +223,32 @@ def read_limits(document: Json) -> Limits:
             raise BadPolicy("A pattern has neither patterns nor a profile of its own.")
         read_limits({**document, "patterns": None, **own})
     return limits
+
+
+def _check_desk(desk: str, part: Mapping[str, Json]) -> None:
+    """Raise BadPolicy for a desk's part of a policy that cannot be used."""
+    _check_names(desk, part)
+    if unknown := sorted(set(part) - {*_NAMES, *_OF_DESK}):
+        known = ", ".join((*_NAMES, *_OF_DESK))
+        raise BadPolicy(f"The desk {desk!r} has no {unknown[0]!r}; it has {known}.")
+    caps, patterns = part.get("caps", {}), part.get("patterns", {})
+    if not _all_objects(caps) or not all(map(_are_caps, caps.values())):
+        raise BadPolicy(f"Caps of the desk {desk!r}, by currency, are {', '.join(CAPS)}.")
+    if not _all_objects(patterns):
+        raise BadPolicy(f"The desk {desk!r} has an object for each of its patterns.")
+    for pattern, own in patterns.items():
+        _check_names(f"{desk}, {pattern}", own)
+        for key in own.keys() - set(_NAMES):
+            if key not in OF_PATTERN:
+                known = ", ".join((*_NAMES, *OF_PATTERN))
+                raise BadPolicy(f"{pattern} at the desk {desk!r} has no {key!r}; it has {known}.")
+            _value(key, KEYS[key], own[key])
+
+
+def _check_names(where: str, part: Mapping[str, Json]) -> None:
+    for key in _NAMES:
+        if not isinstance(part.get(key, []), list) or not _all_names(part.get(key, [])):
+            raise BadPolicy(f"The desk {where!r}: {key} is a list of names.")
 
 
 def _rename_keys(document: dict[str, Json]) -> dict[str, Json]:

@@ -45,7 +45,9 @@ class LookedUp:
 async def look_up(run: Run, known: LookedUp | None) -> LookedUp | None:
     """Return the answer to the desk's look-up, `known` while it is fresh. Raises Later."""
     desk, at = DESKS.get(run.desk), timezone.now()
-    if desk is None or desk.ahead is None or (known and known.is_fresh(desk, at)):
+    if desk is None or desk.ahead is None or not run.subject_key:
+        return None
+    if known and known.is_fresh(desk, at):
         return known
     try:
         async with asyncio.timeout(LONGEST):

@@ -17,12 +17,17 @@ from django.core.exceptions import ImproperlyConfigured
 from django.utils.module_loading import module_has_submodule
 
 from agents.core.kinds import ACTION, ADJUST, APPROVE, ARGUMENTS, REJECT, RETURN, Answer
+from agents.core.limits import read_limits
 from agents.core.registry import NamedTwice, enter
 from agents.core.requests import Json
+from agents.core.workflow_checks import check_workflow
+from agents.core.workflows import BadWorkflow, read_workflow
 from agents.engine.desk_rules import rules_of
 from agents.engine.desk_system import DeclaredSystem
 from agents.policies import RULES
+from agents.policies.rule_words import has_words
 from agents.sdk.desk import DESKS, Desk
+from agents.sdk.desk_patterns import DeskSource, DeskSpecialist, describe
 from agents.sdk.desk_tools import DeskCall, DeskTool
 from agents.systems import SYSTEMS
 from agents.tools import TOOLS, Context, Tool, Touch
@@ -60,13 +65,50 @@ def known_desks() -> list[str]:
 
 
 def enter_desk(desk: Desk) -> None:
-    """Register one desk. Raises NamedTwice if a name is taken."""
+    """Register one desk. Raises NamedTwice if a name is taken, TypeError for what is missing."""
     enter(DESKS, desk.name, desk)
     enter(SYSTEMS, desk.name, DeclaredSystem(desk))
     for tool in desk.tools.values():
         enter(TOOLS, tool.name, _tool(tool))
+    reads: list[DeskSpecialist | DeskSource] = [*desk.specialists.values(), *desk.sources.values()]
+    for one in reads:
+        enter(TOOLS, one.name, _read(one))
     for name, rule in rules_of(desk).items():
         enter(RULES, name, rule)
+    _check(desk)
+
+
+def _check(desk: Desk) -> None:
+    """Raise TypeError for a desk whose parts do not go together."""
+    if bool(desk.sources) != bool(desk.report):
+        raise TypeError("sources go with report=Report(…), which makes figures of what they find")
+    everything = {"profile": "strict", "rules": [], "proposable": [], "executable": []}
+    limits = read_limits({**everything, "desks": {desk.name: desk.document()}})
+    for pattern in ("supervisor", *desk.patterns):
+        for rule in limits.of(pattern, desk.name).rules:
+            if rule not in RULES or not (rule in desk.rules or has_words(rule)):
+                raise TypeError(f"the console has no words for its rule {rule}: a fault of its own")
+    for name, document in desk.workflows.items():
+        try:
+            known = limits.of("workflow", desk.name)
+            check_workflow(read_workflow(document), known, tools=desk.tools)
+        except BadWorkflow as error:
+            raise TypeError(f"the workflow {name}: {error}".replace("\n", "; ")) from None
+
+
+def _read(one: DeskSpecialist | DeskSource) -> Tool:
+    """Return a specialist or a source as a tool that only reads."""
+    return Tool(
+        one.name,
+        lambda context, **given: one.reply(_call(context), given),
+        Touch.READ,
+        one.timeout,
+        dict.fromkeys(one.arguments, "str"),
+        valid=lambda reply, given: isinstance(reply.get("result", {}), dict),
+        told=describe(one),
+        may_say=one.sentences,
+        request=replace(ACTION, tag=one.title),
+    )
 
 
 def _tool(tool: DeskTool) -> Tool:

@@ -11,8 +11,9 @@ from agents.core.facts import DeskFacts, Facts
 from agents.core.limits import Limits
 from agents.core.requests import Json
 from agents.core.rulings import Ruling, RulingKind
-from agents.core.statements import referenced_sentences
-from agents.policies import Rule
+from agents.core.statements import fill_references, referenced_sentences
+from agents.policies import Rule, delegation
+from agents.policies.reports import report_rules
 from agents.sdk import serialization
 from agents.sdk.desk import Desk
 from agents.sdk.desk_tools import DeskRule, DeskTool
@@ -31,6 +32,9 @@ def rules_of(desk: Desk) -> dict[str, Rule]:
         f"{desk.name}.{name}": update_wrapper(partial(check, desk), check)
         for name, check in console
     }
+    if desk.report:
+        of_report = report_rules(desk.report).items()
+        rules |= {f"{desk.name}.report_{name}": check for name, check in of_report}
     rules |= {own.name: _rule(desk, own) for own in desk.rules.values()}
     return {name: _on_names(check) for name, check in rules.items()}
 
@@ -98,6 +102,8 @@ def _check_binding(desk: Desk, action: Action, facts: Facts, limits: Limits) -> 
     if action.get("kind") != "tool":
         return None
     name, subject = str(action.get("name")), _desk_facts(facts).case.subject
+    if name in desk.specialists and (said := delegation.reading(action, facts, limits)):
+        return said  # it gets the run's subject, whatever a ticket says
     tool = desk.tools.get(name)
     if tool is None:
         sentence = f"{name} is not a tool of this desk."
@@ -137,13 +143,14 @@ def _answer(desk: Desk, action: Action, facts: Facts, limits: Limits) -> Ruling 
         return Ruling(RulingKind.APPROVE, "answer_is_of_ledger", sentence, 5)
     known = _desk_facts(facts)
     said = referenced_sentences(str(action["answer"]), known.record)
-    told = " ".join([*known.done, *said]) or NOTHING_DONE
+    told = " ".join([*known.done, *dict.fromkeys([*known.answered, *said])]) or NOTHING_DONE
+    note = fill_references(str(action["answer"]), known.record)  # later steps of a workflow read it
     return Ruling(
         RulingKind.REVISE,
         "answer_from_ledger",
         "The answer comes from the ledger; the agent's own words are its note.",
         risk=5,
-        action={**action, "answer": told, "note": action["answer"]},
+        action={**action, "answer": told, "note": note},
     )
 
 

@@ -9,7 +9,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import ClassVar
 from uuid import UUID
 
 from django.db import DEFAULT_DB_ALIAS, connections
@@ -27,19 +26,29 @@ from agents.engine.desk_ledger import EFFECTS, DeskLedger
 from agents.engine.desk_lookup import LookedUp
 from agents.engine.desk_rules import LONGEST, limits_of
 from agents.engine.redaction import RunBorder
-from agents.engine.step_facts import sentences_on_record
+from agents.engine.step_facts import sentences_on_record, specialist_results
 from agents.models import Book, Effect, Escalation, Run, Step, Workspace
 from agents.sdk import serialization
 from agents.sdk.adjustments import label_of
 from agents.sdk.argument_words import money_of
 from agents.sdk.arguments import BadArguments
-from agents.sdk.desk import DESKS, Desk
+from agents.sdk.desk import DESKS, Desk, tool_title
 from agents.sdk.desk_tools import DeskTool
 from agents.sdk.evidence import Fact, Quote, write_evidence
+from agents.sdk.report import Report
 from agents.sdk.rule_case import Case
 from agents.sdk.values import show
 from agents.systems import Background, Example, KnownSubject, Shelf, UnknownSubject
 from agents.tools import TOOLS, Touch
+
+LOOKED_INTO = "The case was looked into; nothing was done."
+# Of a shelf of scenarios: what stands before the names of these.
+_PURPOSES = {
+    "supervisor": ("Its agents can", "tools"),
+    "routing": ("A question goes to one specialist after another", "specialists"),
+    "orchestrator": ("A report from several sources", "sources"),
+    "workflow": ("Step by step, each checked by a judge", "workflows"),
+}
 
 
 @dataclass(frozen=True)
@@ -47,9 +56,19 @@ class DeclaredSystem:
     """The business behind a declared desk, derived from its declarations."""
 
     desk: Desk
-    patterns = ("supervisor",)
-    notice = history = report = None
-    workflows: ClassVar[Mapping[str, Json]] = {}
+    notice = history = None
+
+    @property
+    def patterns(self) -> Collection[str]:
+        return ("supervisor", *self.desk.patterns)
+
+    @property
+    def report(self) -> Report | None:
+        return self.desk.report
+
+    @property
+    def workflows(self) -> Mapping[str, Json]:
+        return self.desk.workflows
 
     @property
     def profiles(self) -> Mapping[str, Limits]:
@@ -64,15 +83,25 @@ class DeclaredSystem:
         return self.desk.subject.kind
 
     def shelves(self) -> list[Shelf]:
-        name, own = self.desk.name, enumerate(self.desk.scenarios)
+        return [shelf for pattern in self.patterns if (shelf := self._shelf(pattern)).examples]
+
+    def _shelf(self, pattern: str) -> Shelf:
+        desk = self.desk
         examples = [
-            Example(f"{name}/{number}", one.title, one.expect, one.ends, one.goal, one.subject)
-            for number, one in own
+            Example(f"{desk.name}/{number}", one.title, one.expect, one.ends, one.goal)._replace(
+                subject=one.subject, pattern=pattern, workflow=one.workflow
+            )
+            for number, one in enumerate(desk.scenarios)
+            if one.pattern == pattern
         ]
-        may = f"Its agents can: {', '.join(tool.title for tool in self.desk.tools.values())}."
-        if not self.desk.fill_demo:
+        who, table = _PURPOSES[pattern]
+        may = f"{who}: {', '.join(tool_title(name) for name in getattr(desk, table))}."
+        if not desk.fill_demo:
             may += " Its tools act on your own systems, in a demo too."
-        return [Shelf(f"desk-{name}", self.title, may, examples)] if examples else []
+        key, title = f"desk-{desk.name}", self.title
+        if pattern != "supervisor":
+            key, title = f"{key}-{pattern}", f"{title}: {pattern}"
+        return Shelf(key, title, may, examples)
 
     def find_all(self, text: str, *, book_id: int, most: int) -> list[KnownSubject]:
         with self._looking_up():
@@ -116,6 +145,8 @@ class DeclaredSystem:
 
     def find_subject(self, given: int | str | None, *, book_id: int) -> KnownSubject:
         known = self.desk.subject
+        if given is None:  # of a report
+            return KnownSubject("", "")
         with self._looking_up():
             label = known.label_of(given, book_id) if isinstance(given, str) else ""
         if not label or not isinstance(given, str) or max(len(label), len(given)) > LONGEST:
@@ -235,10 +266,12 @@ def gather_facts(
     own = written = None
     try:
         with of_company(f"{desk.title} could not gather its facts"):
-            own = desk.gather(run.subject_key, ledger) if desk.gather else None
+            if desk.gather and run.subject_key:  # a report is about no subject
+                own = desk.gather(run.subject_key, ledger)
             written = serialization.write(own) if own is not None else None
     except DeskFailed as error:
         failed = str(error)
+    is_write = tool is not None and tool.touch is not Touch.READ
     told = tuple(
         done_sentence(desk, effect, case, run)
         for effect in effects
@@ -249,12 +282,11 @@ def gather_facts(
         with of_company("It could not be gathered"):
             typed = once.get(limits, lambda: limits_of(desk, limits))
             known = {"args": args, "facts": own, "limits": typed, "case": case}
-            shown = [] if failed else desk.evidence_of(**known)
+            shown = desk.evidence_of(**known) if is_write and not failed else []
     except DeskFailed as error:
         shown = write_evidence([Fact("Evidence", str(error))])
     quotes = [Quote("What the agent read, written by an outsider", t) for t in ledger.outside()]
     shown = [*shown, *write_evidence(quotes[-1:])]
-    is_write = tool is not None and tool.touch is not Touch.READ
     called_before = is_write and ledger.called_before()
     kept = {
         "desk": run.desk,
@@ -272,11 +304,20 @@ def gather_facts(
         **({"called_before": True} if called_before else {}),
         **({"evidence": shown} if shown and is_write else {}),
         **(_origins(ledger, given) if is_write else {}),
+        **({"scope": run.scope} if run.scope else {}),
     }
     named = {**border.name(kept), "case": kept["case"]}
     record = sentences_on_record(steps, TOOLS, border=border)
-    known_to_desk = DeskFacts(own, case, told, named, record, once)
-    return Facts(called_before=called_before, desk=known_to_desk)
+    answered = _answered(desk, steps, border)
+    known_to_desk = DeskFacts(own, case, told, named, record, answered, once)
+    return Facts(called_before=called_before, desk=known_to_desk, scope=run.scope)
+
+
+def _answered(desk: Desk, steps: Sequence[Step], border: RunBorder) -> tuple[str, ...]:
+    """Return what the specialists of a run found, in sentences."""
+    own = [step for step in steps if step.kind == "use" and step.asked["tool"] in desk.specialists]
+    said = sentences_on_record(own, TOOLS, border=border).values()
+    return tuple(said) or ((LOOKED_INTO,) if specialist_results(own) else ())
 
 
 def _origins(ledger: DeskLedger, given: Json) -> dict[str, Json]:

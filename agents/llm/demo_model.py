@@ -16,6 +16,7 @@ from django.conf import settings
 from agents.core.model_roles import ROLES
 from agents.core.pseudonyms import without_values
 from agents.core.requests import Json
+from agents.sdk.demo_script import PATTERN_OF, spoken
 from agents.sdk.desk import DESKS
 
 MODEL = "demo"
@@ -48,14 +49,15 @@ class DemoModel(httpx2.AsyncBaseTransport):
 
 
 def play_scenario(role: str, inputs: Json) -> str:
-    """Return a desk's scripted reply for this step of its scenario, or ""."""
-    known = (one for desk in DESKS.values() for one in desk.scenarios)
-    goal = without_values(inputs["goal"])
-    scenario = next((one for one in known if without_values(one.goal) == goal), None)
-    if role != "worker" or scenario is None:
+    """Return what the model of a declared desk says, by its scenario; "" elsewhere."""
+    desk = DESKS.get((inputs.get("desk") or {}).get("name", ""))
+    if desk is None or role not in PATTERN_OF:
         return ""
-    step = min(inputs["state_summary"]["steps_completed"], len(scenario.demo) - 1)
-    return json.dumps(scenario.demo[step].reply(datetime.now(UTC).date()))
+    goal, pattern = without_values(inputs["goal"]), PATTERN_OF[role]
+    mine = (one for one in desk.scenarios if one.pattern == pattern)
+    demo = next((one.demo for one in mine if without_values(one.goal) == goal), ())
+    critical = [one.name for one in desk.sources.values() if one.critical]
+    return spoken(demo, role, inputs, datetime.now(UTC).date(), critical=critical)
 
 
 def _seconds_to_write(text: str) -> float:

@@ -12,10 +12,10 @@ _FIRST_LINE = "Role: "
 def prompt(role: str, *, at_desk: bool = False) -> str:
     """Return the system message of a role. Raises KeyError for an unregistered one.
 
-    At a declared desk there is one for all, as its brief and its tools come with the inputs.
+    At a declared desk it is the console's, as the desk's brief and its tools come with the inputs.
     """
-    instructions = ROLES[role].prompt
-    return f"{_FIRST_LINE}{role}\n\n{AT_DESK if at_desk else instructions}"
+    instructions = AT_DESK[role] if at_desk else ROLES[role].prompt
+    return f"{_FIRST_LINE}{role}\n\n{instructions}"
 
 
 def read_prompt(folder: Path, role: str) -> str:
@@ -24,4 +24,5 @@ def read_prompt(folder: Path, role: str) -> str:
     return text.removeprefix(f"{_FIRST_LINE}{role}\n\n")
 
 
-AT_DESK = read_prompt(Path(__file__).parent, "desk_worker").strip()
+_FOLDER = Path(__file__).parent / "roles"
+AT_DESK = {path.stem: read_prompt(_FOLDER, path.stem).strip() for path in _FOLDER.glob("*.md")}

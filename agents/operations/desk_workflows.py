@@ -16,22 +16,20 @@ from agents.operations.refusal import Refused
 from agents.systems import SYSTEMS
 
 
-def shipped_workflows() -> tuple[str, ...]:
-    """Return the names of the shipped workflows."""
-    return tuple(sorted(name for system in SYSTEMS.values() for name in system.workflows))
+def shipped_workflow(name: str, desk: str) -> Json:
+    """Return the document of a desk's workflow. Raises Refused."""
+    if name not in (own := SYSTEMS[desk].workflows):
+        known = f"Workflows: {_known(desk)}."
+        raise Refused("unknown_workflow", f"There is no workflow {name!r}. {known}")
+    return deepcopy(own[name])
 
 
-def shipped_workflow(name: str) -> Json:
-    """Return the document of a shipped workflow. Raises Refused."""
-    for system in SYSTEMS.values():
-        if name in system.workflows:
-            return deepcopy(system.workflows[name])
-    known = ", ".join(shipped_workflows())
-    raise Refused("unknown_workflow", f"There is no workflow {name!r}. Workflows: {known}.")
+def _known(desk: str) -> str:
+    return ", ".join(sorted(SYSTEMS[desk].workflows))
 
 
 def checked_workflow(
-    document: Json, inputs: Mapping[str, str] | None, *, goal: str, limits: Limits
+    document: Json, inputs: Mapping[str, str] | None, *, goal: str, limits: Limits, desk: str
 ) -> dict[str, Json]:
     """Return a document and its parameters' values for a run to pin. Raises Refused.
 
@@ -39,10 +37,9 @@ def checked_workflow(
     every problem, one per line.
     """
     if document and isinstance(document, str):
-        document = shipped_workflow(document)
+        document = shipped_workflow(document, desk)
     if not document:
-        known = ", ".join(shipped_workflows())
-        raise Refused("no_workflow", f"Say which workflow to follow: {known}.")
+        raise Refused("no_workflow", f"Say which workflow to follow: {_known(desk)}.")
     inputs = inputs or {}
     if not all(
         value == "" or (is_text(value) and not invisible_characters(value))

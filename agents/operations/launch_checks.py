@@ -43,6 +43,12 @@ def check_desk(desk: str, pattern: str, version: PolicyVersion) -> None:
     if pattern not in (of := SYSTEMS[desk].patterns):
         known = " and ".join(of)
         raise Refused("other_pattern", f"The desk {desk!r} has no {pattern}, only a {known}.")
+    if not version.limits().covers(desk, pattern):
+        raise Refused(
+            "other_pattern",
+            f"The policy has no part for the pattern {pattern} of the desk {desk!r}. "
+            f"publish_policy --add-desk {desk} adds it.",
+        )
 
 
 def check_launch(

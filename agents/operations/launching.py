@@ -19,6 +19,8 @@ from agents.core.requests import Json
 from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import fetch_now
 from agents.engine.commit import Commit
+from agents.engine.desk_functions import DeskFailed
+from agents.engine.desk_reports import newest_scope
 from agents.engine.dispatch import ring
 from agents.engine.open_requests import LAUNCHER, fetch_full
 from agents.engine.redaction import RunBorder, redact
@@ -29,7 +31,7 @@ from agents.operations.desk_workflows import checked_workflow
 from agents.operations.launch_checks import check_desk, check_launch, check_version
 from agents.operations.people import policy_version
 from agents.operations.refusal import Refused, require_member
-from agents.systems import SYSTEMS, System, UnknownSubject
+from agents.systems import SYSTEMS, UnknownSubject
 
 
 @dataclass(frozen=True)
@@ -90,13 +92,14 @@ def launch(
         version = _without(workspace, version, pattern, options.off, at)
     limits = version.limits_of(pattern, desk)
     names = Pseudonyms(naming(workspace.pk))
-    told = [goal, options.inputs, options.workflow]
-    if options.again_of:  # a run uses what it took in itself, not what another did
-        told = RunBorder(options.again_of).resolve(told)
-    goal, inputs, workflow = redact(told, limits, names)
-    takes_one = pattern == "workflow"
-    followed = checked_workflow(workflow, inputs, goal=goal, limits=limits) if takes_one else {}
     again_of = options.again_of
+    told = [goal, options.inputs, options.workflow, again_of.scope if again_of else None]
+    if again_of:  # a run uses what it took in itself, not what another did
+        told = RunBorder(again_of).resolve(told)
+    goal, inputs, workflow, scope = redact(told, limits, names)
+    takes_one = pattern == "workflow"
+    given = (workflow, inputs)
+    followed = checked_workflow(*given, goal=goal, limits=limits, desk=desk) if takes_one else {}
     try:
         with transaction.atomic():
             system = SYSTEMS[desk]
@@ -113,7 +116,7 @@ def launch(
                 subject_label=redact(known.label, limits, names),
                 model=options.model,
                 question_version=patterns.QUESTION_VERSION,
-                scope=again_of.scope if again_of else _scope(system, book_id, limits),
+                scope=scope or redact(_scope(desk, book_id, limits), limits, names),
                 simulation=options.simulation or {},
                 workflow=followed,
                 launched_by=by,
@@ -190,14 +193,17 @@ def _without(
     return policy_version(workspace, replace(limits, patterns=changed), at=at, is_replay=True)
 
 
-def _scope(system: System, book_id: int, limits: Limits) -> Json:
+def _scope(desk: str, book_id: int, limits: Limits) -> Json:
     """Return what a report is about, fixed at launch, or None for any other run.
 
     It is the newest that the book has numbers of. Raises Refused if there is none.
     """
     if limits.about != "day":
         return None
-    newest = system.report.scope(book_id) if system.report else None
+    try:
+        newest = newest_scope(desk, book_id)
+    except DeskFailed as error:
+        raise Refused("no_numbers", f"{error}. The server's log has the details.") from None
     if not newest:
         raise Refused("no_numbers", "This book has no daily figures to report on.")
     return newest

@@ -59,9 +59,14 @@ def _check_document(document: Json) -> Limits:
     desks = limits.desks or {}
     _check_names("desk", desks, DESKS)
     _check_names("desk", limits.tiers or {}, SYSTEMS)
+    of_desks = []
     for desk, own in desks.items():
         _check_limits(DESKS[desk], own.get("limits", {}))
-    of_desks = [limits.of("supervisor", desk) for desk in desks]
+        parts = own.get("patterns", {})
+        _check_names("pattern", parts, SYSTEMS[desk].patterns)
+        of_desks += [limits.of(pattern, desk) for pattern in ("supervisor", *parts)]
+    for part in of_desks:
+        _check_names("tool", (*part.required, *part.critical), part.proposable)
     for part in (limits, *map(limits.of, patterns), *of_desks):
         _check_names("rule", part.rules, RULES)
         _check_names("tool", (*part.proposable, *part.executable), TOOLS)

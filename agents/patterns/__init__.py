@@ -38,6 +38,16 @@ class Brief:
     reads: Collection[str] = ()  # the tools that change nothing
     in_model_units: bool = True  # in ``_usd``: at the first desk, and before version 2 at any
 
+    def guidance(self, *, schema: Json = None, tools: Collection[str] = ()) -> Json:
+        """Return what a model is told beside a question, or None.
+
+        The schema of its answer; the desk that it acts for; and how to use those of these tools
+        that its prompt does not know.
+        """
+        usage = {name: used for name, used in self.more_tools.items() if name in tools}
+        told = {"schema": schema, "desk": self.desk, "more_tools": usage}
+        return {name: part for name, part in told.items() if part} or None
+
     def as_models_see(self, value: Json) -> Json:
         """Return a value in the units of the run's models and its result."""
         return to_model_units(value) if self.in_model_units else value

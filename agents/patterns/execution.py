@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from agents.core.actions import action_schema, read_action
 from agents.core.checkpoints import UnreadableReply, object_in, printable_text, text_of
 from agents.core.digest import sha256
-from agents.core.money import to_model_units
 from agents.core.requests import Ask, Flow, FlowOutcome, Json, Say, Stop, Together
 from agents.core.workflow_checks import cap_of, fill_variables
 from agents.core.workflows import Agent, BadWorkflow, WorkflowStep
@@ -82,7 +81,8 @@ def execute(work: Work) -> Steps[str]:
 
 def _agent_text(work: Work, label: str, inputs: Json, *, as_json: bool = False) -> Steps[str]:
     """Ask the executing agent. Return its text; an error ends the step at once."""
-    asked = Ask(f"{label}/execute", "executor", inputs, as_json=as_json)
+    guide = work.brief.guidance()
+    asked = Ask(f"{label}/execute", "executor", inputs, as_json=as_json, guide=guide)
     text = yield from text_by(work, asked, phase=EXECUTE)
     return printable_text(text).strip()
 
@@ -99,12 +99,12 @@ def _with_tools(work: Work) -> Steps[str]:
     """Let the agent propose one action at a time, each reviewed by policy, until its output."""
     limits, allowed = work.brief.limits, work.step.tools
     schema = action_schema(work.brief.specs, proposable=allowed, bound=work.brief.bound)
-    guide = {"schema": schema}
+    guide = work.brief.guidance(schema=schema, tools=allowed)
     asked_for: set[str] = set()  # in this execution
     recalled: list[Json] = []
     for _ in range(limits.max_steps):
-        done = to_model_units([*work.calls_made, *recalled])
-        more = to_model_units(blocks_of(work.tools))
+        done = work.brief.as_models_see([*work.calls_made, *recalled])
+        more = work.brief.as_models_see(blocks_of(work.tools))
         inputs = work.inputs(answer_as="action", tools=list(allowed), done=done, **more)
         asked = Ask(f"{work.label}/execute", "executor", inputs, guide=guide)
         number = len(work.tools.history) + 1 + sum(map(is_by_person, work.tools.blocks))

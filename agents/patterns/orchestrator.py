@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from agents.core.digest import args_hash
 from agents.core.limits import Limits
-from agents.core.money import to_model_units
 from agents.core.plans import Task, plan_schema, read_plan
 from agents.core.requests import Ask, Failed, Flow, Json, Review, Stop, Together, Use
 from agents.patterns import Brief, Notes, pattern
@@ -53,7 +52,8 @@ def make_plan(brief: Brief, notes: Notes) -> Steps[list[Task]]:
     """Have the work split into tasks, and the plan checked and reviewed before any starts."""
     allowed, most = brief.limits.proposable, brief.limits.max_steps
     inputs = {"goal": brief.goal, **brief.scope, "max_tasks": most, **blocks_of(notes, step=PLAN)}
-    guide = {"schema": plan_schema(brief.specs, allowed=allowed, max_tasks=most)}
+    schema = plan_schema(brief.specs, allowed=allowed, max_tasks=most)
+    guide = brief.guidance(schema=schema, tools=allowed)
     with expect_readable(PLAN):
         text = yield from answer_to(Ask("plan", "planner", inputs, guide=guide), phase="plan")
         tasks = read_plan(text, specs=brief.specs, allowed=allowed, max_tasks=most)
@@ -162,10 +162,10 @@ def stop_where_work_is_missing(plan: Sequence[Task], lines: Sequence[Json]) -> N
 
 def write_brief(brief: Brief, notes: Notes, found: Json) -> Steps[Json]:
     """Have the brief written from the aggregate, and reviewed against it."""
-    inputs = to_model_units(
+    inputs = brief.as_models_see(
         {"goal": brief.goal, "aggregate": found, **blocks_of(notes, step=FINALIZE)}
     )
-    asked = Ask(FINALIZE, "reporter", inputs, as_json=False)
+    asked = Ask(FINALIZE, "reporter", inputs, as_json=False, guide=brief.guidance())
     with expect_readable(FINALIZE):
         try:
             text = yield from nonblank_text(asked, phase=FINALIZE, aggregate=found)

@@ -8,7 +8,6 @@ from functools import partial
 from agents.core.digest import args_hash
 from agents.core.kinds import HAND_OVER
 from agents.core.limits import Limits
-from agents.core.money import to_model_units
 from agents.core.requests import Ask, Escalate, Failed, Flow, Json, Review, Stop, Use
 from agents.core.routes import Route, read_route, route_schema
 from agents.patterns import Brief, Notes, pattern
@@ -51,7 +50,7 @@ def attempt_route(
 ) -> Steps[tuple[Route, Json]]:
     """Have a specialist chosen, and give them the case. Return the route and their answer."""
     allowed = brief.limits.proposable
-    guide = {"schema": route_schema(allowed)}
+    guide = brief.guidance(schema=route_schema(allowed), tools=allowed)
     inputs = situation(brief, notes, attempt, refused)
     with expect_readable(attempt):
         asked = Ask(f"{attempt}/route", "router", inputs, guide=guide)
@@ -70,7 +69,7 @@ def situation(brief: Brief, notes: Notes, attempt: int, refused: list[str]) -> J
     """Return the router's inputs: the goal, a brief state, and whom not to ask again."""
     history: list[Json] = notes.history
     last = history[-1] if history else None
-    return to_model_units(
+    return brief.as_models_see(
         {
             "goal": brief.goal,
             "budgets": {
@@ -178,8 +177,8 @@ def in_contract(seen: Json) -> bool:
 def closing_answer(brief: Brief, notes: Notes, route: Route) -> Steps[Json]:
     """Have the answer written from the specialist's evidence, and reviewed against it."""
     told_of = {"goal": brief.goal, "selected_route": route["target"], "history": notes.history}
-    inputs = to_model_units({**told_of, **blocks_of(notes, step=FINALIZE)})
-    asked = Ask(FINALIZE, "responder", inputs, as_json=False)
+    inputs = brief.as_models_see({**told_of, **blocks_of(notes, step=FINALIZE)})
+    asked = Ask(FINALIZE, "responder", inputs, as_json=False, guide=brief.guidance())
     with expect_readable(FINALIZE):
         text = yield from nonblank_text(asked, phase=FINALIZE, route=route)
     final = {"kind": "final", "answer": text}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from agents.core.drift import is_of_policy
 from agents.core.kinds import OUTPUT, QUESTION
-from agents.core.money import to_model_units
 from agents.core.requests import Ask, Escalate, Json
 from agents.core.verdicts import (
     ASK_HUMAN,
@@ -66,10 +65,11 @@ def ask_judge(course: StepRun, now: StepRound) -> Steps[Verdict]:
         assessment=now.assessment.as_json(),
         triggers=now.triggers,
         output=now.output,
-        done=to_model_units(course.work.calls_made),
+        done=course.work.brief.as_models_see(course.work.calls_made),
         reorients_left=course.work.brief.limits.max_reorients - course.reorients,
     )
-    asked = Ask(f"{course.work.label}/judge", "judge", inputs)
+    guide = course.work.brief.guidance()
+    asked = Ask(f"{course.work.label}/judge", "judge", inputs, guide=guide)
     failed = "supervise phase: supervise: model call: "
     text = yield from text_by(course.work, asked, phase=SUPERVISE, error=failed)
     verdict = read_verdict(text)

@@ -54,7 +54,8 @@ SENT_BACK = "human_sent_back"
 def supervisor(brief: Brief, notes: Notes) -> Flow:
     """Propose -> Review -> a person where the policy wants one -> Execute, until an answer."""
     limits = brief.limits
-    guide = guidance(brief)
+    schema = action_schema(brief.specs, proposable=limits.proposable, bound=brief.bound)
+    guide = brief.guidance(schema=schema, tools=limits.proposable)
     row: Blocked | None = None  # the first block since something was last carried out
     undone: Blocked | None = None  # the first of these that an answer cannot replace
     for step in range(1, limits.max_steps + 1):
@@ -146,16 +147,6 @@ def situation(brief: Brief, notes: Notes) -> Json:
             **blocks_of(notes),
         }
     )
-
-
-def guidance(brief: Brief) -> Json:
-    """Return the worker's guidance: its desk, its answer's schema, tools unknown to its prompt."""
-    schema = action_schema(brief.specs, proposable=brief.limits.proposable, bound=brief.bound)
-    return {
-        "schema": schema,
-        **({"desk": brief.desk} if brief.desk else {}),
-        **({"more_tools": dict(brief.more_tools)} if brief.more_tools else {}),
-    }
 
 
 @dataclass

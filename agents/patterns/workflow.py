@@ -12,7 +12,6 @@ from agents.core.checkpoints import (
 )
 from agents.core.digest import sha256
 from agents.core.drift import evidence, reconcile
-from agents.core.money import to_model_units
 from agents.core.requests import Ask, Flow, Json, Review, Stop
 from agents.core.workflow_checks import bind_parameters, check_workflow, fields_in
 from agents.core.workflows import BadWorkflow, Workflow, read_workflow
@@ -89,7 +88,8 @@ def run_supervised(course: StepRun) -> Steps[Json]:
 def commit_to_step(course: StepRun) -> Steps[Commitment]:
     """COMMIT: have the agent declare its intentions. A failure is noted and ends nothing."""
     inputs = course.work.inputs(tools=list(course.work.step.tools))
-    asked = Ask(f"{course.work.label}/commit", "committer", inputs)
+    guide = course.work.brief.guidance(tools=course.work.step.tools)
+    asked = Ask(f"{course.work.label}/commit", "committer", inputs, guide=guide)
     try:
         found = read_commitment((yield from answer_to(asked, phase=COMMIT)))
     except Stop as end:
@@ -121,10 +121,10 @@ def run_round(course: StepRun) -> Steps[StepRound]:
 def assess_round(course: StepRun, now: StepRound) -> Steps[Assessment]:
     """POST: have the agent compare its work with its commitment."""
     pre = course.commitment.as_json()
-    inputs = course.work.inputs(
-        commitment=pre, output=now.output, done=to_model_units(course.work.calls_made)
-    )
-    asked = Ask(f"{course.work.label}/post", "assessor", inputs)
+    brief, calls = course.work.brief, course.work.calls_made
+    done = brief.as_models_see(calls)
+    inputs = course.work.inputs(commitment=pre, output=now.output, done=done)
+    asked = Ask(f"{course.work.label}/post", "assessor", inputs, guide=brief.guidance())
     try:
         found = read_assessment((yield from answer_to(asked, phase=POST)))
     except Stop as end:

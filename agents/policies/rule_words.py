@@ -9,8 +9,36 @@ from dataclasses import dataclass
 from agents.core.limits import Limits
 from agents.policies import RULES, desk_words
 from agents.sdk.desk import DESKS
-from agents.sdk.reserved import OF_CONSOLE
 
+_OF_REPORTS = {
+    "planned": (
+        "Plans that only read",
+        "A plan is allowed if its tasks only read and change nothing.",
+    ),
+    "reading": ("Sources may be read", "Asking a source is allowed: it changes nothing."),
+    "bound": (
+        "Only what the report is about",
+        "A plan that asks about anything else, such as another day, is blocked.",
+    ),
+    "one_task_each": ("Each source once", "A plan that asks one source twice is blocked."),
+    "complete": ("All required sources", "A plan that leaves out a required source is blocked."),
+    "critical": (
+        "Critical sources are kept critical",
+        "A plan that marks a critical source as optional is corrected.",
+    ),
+    "briefed": (
+        "Reports name their facts",
+        "A report is allowed if the facts behind it are attached.",
+    ),
+    "headed": (
+        "The headline comes first",
+        "A report opens with the headline that its facts give, whatever the agent wrote.",
+    ),
+    "matches_facts": (
+        "Reports say what was found",
+        "A report repeats what the sources returned. The agent's own text is kept as a note.",
+    ),
+}
 _OF_CONSOLE = {
     "answers.matches_ledger": (
         "Statements about money come from the ledger",
@@ -38,36 +66,7 @@ _OF_CONSOLE = {
         "Only accepted text is sent",
         "A reply that differs in any word from the accepted draft is blocked.",
     ),
-    "reports.planned": (
-        "Plans that only read",
-        "A plan is allowed if its tasks only read and change nothing.",
-    ),
-    "reports.reading": ("Sources may be read", "Asking a source is allowed: it changes nothing."),
-    "reports.bound": (
-        "Only the report's own day",
-        "A plan that asks about another day or region is blocked.",
-    ),
-    "reports.one_task_each": ("Each source once", "A plan that asks one source twice is blocked."),
-    "reports.complete": (
-        "All required sources",
-        "A plan that leaves out a required source is blocked.",
-    ),
-    "reports.critical": (
-        "Critical sources are kept critical",
-        "A plan that marks a critical source as optional is corrected.",
-    ),
-    "reports.briefed": (
-        "Reports name their facts",
-        "A report is allowed if the facts behind it are attached.",
-    ),
-    "reports.headed": (
-        "Status comes first",
-        "A report opens with the status (green, yellow or red) that the facts show.",
-    ),
-    "reports.matches_facts": (
-        "Reports say what was found",
-        "A report repeats what the sources returned. The agent's own text is kept as a note.",
-    ),
+    **{f"reports.{name}": words for name, words in _OF_REPORTS.items()},
 }
 # Those of desks come first, and are filled in once the desks are loaded.
 TITLES: Mapping[str, tuple[str, str]] = ChainMap(_OF_CONSOLE, desk_words.RULES)
@@ -114,6 +113,7 @@ _OF_EVERY_DESK = {
         "Answers say what was done",
         "The run's answer says what the ledger says. The agent's own text is kept as a note.",
     ),
+    **{f"report_{name}": words for name, words in _OF_REPORTS.items()},
 }
 
 # What a person is asked without a rule: it stands where others have the rule that asks.
@@ -128,6 +128,11 @@ _WITHOUT_RULE = {
 }
 
 
+def has_words(rule: str) -> bool:
+    """Tell whether there are words for a rule that the console adds to a desk."""
+    return rule.rpartition(".")[2] in _OF_EVERY_DESK
+
+
 def words_of(rule: str) -> tuple[str, str]:
     """Return title and sentence of a rule; for a rule not shipped here, from its docstring."""
     if rule in TITLES:
@@ -135,7 +140,7 @@ def words_of(rule: str) -> tuple[str, str]:
     if rule in _WITHOUT_RULE:
         return _WITHOUT_RULE[rule], ""
     desk, _, name = rule.rpartition(".")
-    if desk in DESKS and name in OF_CONSOLE:
+    if desk in DESKS and name in _OF_EVERY_DESK:
         return _OF_EVERY_DESK[name]
     title = (name if desk in DESKS else rule.replace(".", ": ")).replace("_", " ").capitalize()
     check = RULES.get(rule)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from inspect import iscoroutinefunction, signature
+from pathlib import Path
 from types import NoneType
 from typing import (
     Any,
@@ -29,13 +30,22 @@ from agents.core.rulings import Ruling
 from agents.core.touch import Touch
 from agents.sdk.adjustments import Change, Lower, bare_type, check_change
 from agents.sdk.arguments import BadArguments, arguments_of
-from agents.sdk.demo_script import Says
+from agents.sdk.demo_script import Says, check_script
+from agents.sdk.desk_patterns import (
+    DeskSource,
+    DeskSpecialist,
+    check_specialist,
+    read_workflows,
+    scope_of,
+)
 from agents.sdk.desk_tools import SUBJECT, DeskRule, DeskTool
 from agents.sdk.evidence import Evidence, write_evidence
 from agents.sdk.fact_sources import Asked
 from agents.sdk.placeholders import check_places
+from agents.sdk.report import Report
 from agents.sdk.reserved import (
     OF_CONSOLE,
+    OF_REPORTS,
     check_desk_name,
     check_limit_names,
     check_rule_name,
@@ -48,6 +58,9 @@ from agents.sdk.values import Money
 
 F = TypeVar("F", bound=Callable[..., Any])
 TAKES = ("args", "facts", "limits", "case")  # parameters that a rule may have
+NOBODY = ("person", "stop")  # what becomes of a case that no specialist takes
+# What follows from the tools of a pattern, and is taken anew where these have changed.
+FROM_TOOLS = ("max_steps", "max_tool_calls", "tool_repeats", "required", "critical")
 SOME_DAY = date(2027, 1, 21)  # for checking a scenario's days when it is declared
 
 
@@ -61,6 +74,8 @@ class Scenario:
     expect: str
     demo: Sequence[Any]
     ends: str = ""
+    pattern: str = "supervisor"
+    workflow: str = ""
 
 
 class Desk:
@@ -77,14 +92,24 @@ class Desk:
         fill_demo: Callable[[int, datetime], object] | None = None,
         shows_domains: bool = False,
         caps: Mapping[str, Mapping[str, int]] | None = None,
+        nobody: str = "person",
+        report: Report | None = None,
+        workflows: Path | None = None,
     ) -> None:
         check_desk_name(name)
+        if nobody not in NOBODY:
+            raise TypeError(f"nobody is {' or '.join(map(repr, NOBODY))}, not {nobody!r}")
         self.name, self.title, self.subject, self.brief = name, title, subject, brief
         self.limits_type = limits
         self.limit_fields = limit_fields(limits) if limits else []
         check_limit_names(one.name for one in self.limit_fields)
         self.tools: dict[str, DeskTool] = {}
         self.rules: dict[str, DeskRule] = {}
+        self.specialists: dict[str, DeskSpecialist] = {}
+        self.nobody = nobody  # takes what no specialist takes: then a person does, or the run stops
+        self.sources: dict[str, DeskSource] = {}
+        self.report = report
+        self.workflows = read_workflows(workflows)  # documents, by name
         self.scenarios: list[Scenario] = []
         self.gather: Callable[[str, Asked], Any] | None = None
         self.ahead: Callable[[str], Any] | None = None
@@ -215,6 +240,76 @@ class Desk:
 
         return declare
 
+    def specialist(
+        self,
+        *,
+        title: str,
+        may_say: Callable[[Json], dict[str, str]] | None = None,
+        timeout: float = 10.0,
+    ) -> Callable[[F], F]:
+        """Declare a specialist: of the call and a ticket, an answer, or None to pass it on.
+
+        A run's answer is what `may_say` says of that answer. Raises TypeError.
+        """
+
+        def declare(function: F) -> F:
+            check_plain(function)
+            check_specialist(function)
+            check_tool_name(function.__name__, subject="", arguments=())
+            known = DeskSpecialist(function.__name__, function, title, timeout, may_say)
+            enter(self.specialists, known.name, known)
+            return function
+
+        return declare
+
+    def source(
+        self, *, title: str, required: bool = True, critical: bool = False, timeout: float = 10.0
+    ) -> Callable[[F], F]:
+        """Declare a source of reports: of the call and what a report is about, what it found.
+
+        `required` ones are in every plan; without a `critical` one there is no report. Raises
+        TypeError.
+        """
+
+        def declare(function: F) -> F:
+            check_plain(function)
+            scope = scope_of(function)
+            check_tool_name(function.__name__, subject="", arguments=scope)
+            for other in self.sources.values():
+                if set(other.arguments) != set(scope):
+                    told = ", ".join(other.arguments)
+                    raise TypeError(f"{function.__name__} is to take {told}, as {other.name} does")
+            known = DeskSource(
+                function.__name__, function, title, timeout, required, critical, scope
+            )
+            enter(self.sources, known.name, known)
+            return function
+
+        return declare
+
+    @property
+    def patterns(self) -> dict[str, dict[str, Json]]:
+        """Return the patterns that it offers besides the supervisor, and what differs in each."""
+        found: dict[str, dict[str, Json]] = {}
+        if most := len(self.specialists):
+            steps = {"max_steps": most, "max_tool_calls": most}
+            names = {"tools": list(self.specialists)}
+            found["routing"] = names | steps | {"hand_over": self.nobody == "person"}
+        if most := len(self.sources):
+            sources = self.sources.values()
+            found["orchestrator"] = {
+                "tools": list(self.sources),
+                "rules": [f"{self.name}.{name}" for name in OF_REPORTS],
+                "max_steps": most,
+                "max_tool_calls": 2 * most,  # each once more, if it took too long
+                "tool_repeats": dict.fromkeys(self.sources, 2),
+                "required": [one.name for one in sources if one.required],
+                "critical": [one.name for one in sources if one.critical],
+            }
+        if self.workflows:  # each step is asked for several times
+            found["workflow"] = {"max_seconds": 3600, "max_tokens": 120_000}
+        return found
+
     def document(self, held: Mapping[str, Json] | None = None) -> dict[str, Json]:
         """Return the part of a policy that this desk begins with.
 
@@ -224,11 +319,15 @@ class Desk:
         had = held or {}
         limits = {one.name: one.default for one in self.limit_fields}
         caps = {"caps": self.caps} if self.caps else {}
+        kept = {name: had[name] for name in had if name not in ("rules", "tools", "patterns")}
+        known = had.get("patterns", {})
+        patterns = {name: _renewed(own, known.get(name, {})) for name, own in self.patterns.items()}
         return {
             "rules": self.console_rules + list(self.rules),
             "tools": list(self.tools),
+            **({"patterns": patterns} if patterns else {}),
             **caps,
-            **{name: had[name] for name in had if name not in ("rules", "tools")},
+            **kept,
             "limits": {name: had.get("limits", {}).get(name, limits[name]) for name in limits},
         }
 
@@ -237,9 +336,11 @@ class Desk:
         return [f"{self.name}.{name}" for name in OF_CONSOLE]
 
     def missing_from(self, held: Mapping[str, Json]) -> list[str]:
-        """Return its rules and tools that a part of a policy does not name."""
-        named = {*held.get("rules", ()), *held.get("tools", ())}
-        return [n for n in (*self.console_rules, *self.rules, *self.tools) if n not in named]
+        """Return its rules, tools and patterns that a part of a policy does not name."""
+        there, own = held.get("patterns", {}), self.patterns
+        named = {*there, *_names_in(held, *there.values())}
+        wanted = [*self.console_rules, *self.rules, *self.tools, *own, *_names_in(*own.values())]
+        return [name for name in wanted if name not in named]
 
     def scenario(
         self,
@@ -250,12 +351,24 @@ class Desk:
         expect: str,
         demo: Sequence[Any] = (),
         ends: str = "",
+        pattern: str = "supervisor",
+        workflow: str = "",
     ) -> None:
-        """Declare a scenario. Raises TypeError for a call that no tool accepts."""
-        for line in demo:
-            if isinstance(line, Says):
-                self._check_line(title, line)
-        self.scenarios.append(Scenario(title, subject, goal, expect, demo, ends))
+        """Declare a scenario, of what is declared above it.
+
+        Raises TypeError for a pattern that the desk does not offer, a line that the pattern's
+        models cannot say, and a call that no tool accepts.
+        """
+        if pattern not in ("supervisor", *self.patterns):
+            raise TypeError(f"scenario {title!r}: nothing above it is for the pattern {pattern}")
+        if (pattern == "workflow") != (workflow in self.workflows):
+            known = ", ".join(self.workflows) or "none"
+            raise TypeError(f"scenario {title!r}: no workflow {workflow!r}; there are {known}")
+        names = [*self.specialists] if pattern == "routing" else [*self.sources]
+        for line in check_script(title, demo, pattern, names, self.workflows.get(workflow)):
+            self._check_line(title, line)
+        known_by = Scenario(title, subject, goal, expect, demo, ends, pattern, workflow)
+        self.scenarios.append(known_by)
 
     def _check_line(self, title: str, line: Says) -> None:
         tool = self.tools.get(line.tool)
@@ -275,6 +388,19 @@ class Desk:
         known: dict[str, Any] = {"facts": facts, "limits": limits, "case": case}
         rules = [rule for rule in self.rules.values() if rule.concerns(tool)]
         return [said for rule in rules if (said := rule.ruling(tool, args, **known))]
+
+
+def _renewed(own: dict[str, Json], held: Mapping[str, Json]) -> dict[str, Json]:
+    """Return a pattern's part with the limits that an admin has set in it."""
+    anew = {"rules", "tools"} | (
+        set(FROM_TOOLS) if own.get("tools") != held.get("tools") else set()
+    )
+    return {**own, **{name: held[name] for name in held if name not in anew}}
+
+
+def _names_in(*parts: Mapping[str, Json]) -> list[str]:
+    """Return the rules and tools that parts of a policy name."""
+    return [name for part in parts for key in ("rules", "tools") for name in part.get(key, ())]
 
 
 def check_outside(function: Callable[..., Any], place: str) -> None:
@@ -321,5 +447,10 @@ DESKS: dict[str, Desk] = {}  # of this process, by name
 
 def tool_title(name: str) -> str:
     """Return a tool's declared title, or else its name in words."""
-    declared = (desk.tools[name].title for desk in DESKS.values() if name in desk.tools)
+    declared = (
+        table[name].title
+        for desk in DESKS.values()
+        for table in (desk.tools, desk.specialists, desk.sources)
+        if name in table
+    )
     return next(declared, "") or TITLES.get(name) or name.replace("_", " ").capitalize()

@@ -14,7 +14,7 @@ _OF_FAILURE = ("task_id", "worker", "critical", "stop_reason")
 
 
 @dataclass(frozen=True)
-class Found:
+class SourcesFound:
     """What the sources of a report found."""
 
     scope: Mapping[str, str]  # what the report is about
@@ -38,7 +38,7 @@ class Report:
     """
 
     scope: Callable[[int], Mapping[str, str] | None]  # of a book; None: nothing to report on
-    figures: Callable[[Found], dict[str, Json]]
+    figures: Callable[[SourcesFound], dict[str, Json]]
     headline: Callable[[Json], str]  # of the figures: the first sentence of a brief
     findings: Callable[[Json], str]  # of the figures: the sentences after it
     about: str = "matter"  # what its scope is called: day or region
@@ -54,11 +54,11 @@ class Report:
 
 def found_in(
     scope: Mapping[str, str], lines: Sequence[Json], *, expected: Collection[str], limits: Any
-) -> Found:
+) -> SourcesFound:
     """Return what was found by tasks, given as lines of a run's history."""
     done = [line for line in lines if line["status"] == "done"]
     failed = [line for line in lines if line["status"] != "done"]
-    return Found(
+    return SourcesFound(
         scope,
         {line["worker"]: line["observation"].get("result") or {} for line in done},
         expected,

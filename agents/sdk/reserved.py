@@ -11,6 +11,14 @@ LONGEST_DESK, LONGEST_TOOL = 40, 60  # characters, as in the columns of runs and
 # Rules that the console adds to every desk: a call is about the run's subject, an answer agrees
 # with the ledger, and payments without a person have a daily cap.
 OF_CONSOLE = ("bound", "answer", "caps")
+# Those that it adds to a desk with reports, as `agents.policies.reports` names them.
+OF_REPORTS = tuple(
+    f"report_{name}"
+    for name in (
+        *("planned", "reading", "bound", "one_task_each", "complete", "critical"),
+        *("briefed", "headed", "matches_facts"),
+    )
+)
 # Topics of the shipped rules, patterns and pages, whose names would become ambiguous.
 _TOPICS = {FIRST_DESK, "answers", "delegation", "mail", "policy", "replies", "reports", "subject"}
 _PATTERNS = {"orchestrator", "routing", "supervisor", "workflow"}
@@ -55,5 +63,5 @@ def check_tool_name(name: str, *, subject: str, arguments: Iterable[str]) -> Non
 
 def check_rule_name(name: str) -> None:
     """Raise TypeError for a rule that would replace one of the console's own."""
-    if name in OF_CONSOLE:
+    if name in (*OF_CONSOLE, *OF_REPORTS):
         raise TypeError(f"every desk has the console's rule {name}: give yours another name")

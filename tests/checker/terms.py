@@ -63,7 +63,7 @@ def money_of(effect: Row) -> tuple[int | None, str]:
 
 def minor_of(money: Row) -> int:
     """Return the minor units of {"amount": "600.00", "currency": "EUR"}."""
-    return int(Decimal(money["amount"]).scaleb(2))  # of the euro, which the bank alone pays
+    return int(Decimal(money["amount"]).scaleb(0 if money["currency"] == "JPY" else 2))
 
 
 def args_of(effect: Row) -> Row:

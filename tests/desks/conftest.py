@@ -26,7 +26,9 @@ def no_desk_left() -> Iterator[None]:
         table.clear()
         table.update(entries)
     for name in [
-        name for name in sys.modules if name.partition(".")[0] in ("acme_access", "samples")
+        name
+        for name in sys.modules
+        if name.partition(".")[0] in ("acme_access", "rooms", "samples", "tea")
     ]:
         del sys.modules[name]
 

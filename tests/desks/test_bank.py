@@ -100,7 +100,7 @@ def test_a_model_is_told_of_its_own_desk_and_of_no_refund(
     go(launch(scene, FIRST_PAYMENT))
 
     system, user = (message["content"] for message in asked[0])
-    desk = {"brief": DESKS["bank"].brief, "about": {"account": "main"}}
+    desk = {"name": "bank", "brief": DESKS["bank"].brief, "about": {"account": "main"}}
     assert json.loads(user)["desk"] == desk
     assert system.startswith("Role: worker\n\n")
     assert [word for word in ("refund", "customer", "Anna") if word in system] == []

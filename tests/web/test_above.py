@@ -52,9 +52,9 @@ def test_a_report_is_shown_with_the_facts_of_the_day_and_its_brief() -> None:
     above = tasks(steps_of("partial-report"), timezone.now())
 
     told = {part.name: part.told for part in above["parts"]}
-    assert told["sales"] == "Average order USD 37.85 · Gross sales USD 182,450.00 · Orders 4,820"
-    assert "Failed payments 2.3%" in told["payments"]
-    assert told["inventory"] == ""
+    assert told["Sales"] == "Average order USD 37.85 · Gross sales USD 182,450.00 · Orders 4,820"
+    assert "Failed payments 2.3%" in told["Payments"]
+    assert told["Inventory"] == ""
     assert above["brief"].text.startswith("Health unknown: US, 2026-02-26. Partial report")
     assert (above["brief"].word, above["brief"].why) == ("Revised", "")
     assert [x for x, _ in above["quarters"]] == [0, 25, 50, 75]

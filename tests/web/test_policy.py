@@ -56,9 +56,9 @@ def test_every_limit_of_a_profile_can_be_said(profile: str) -> None:
 
 
 def test_every_rule_that_ships_has_words() -> None:
-    declared = {name for desk in DESKS.values() for name in desk.document()["rules"]}
+    declared = tuple(f"{desk}." for desk in DESKS)
 
-    assert sorted(TITLES) == sorted(set(RULES) - declared)
+    assert sorted(TITLES) == sorted(rule for rule in RULES if not rule.startswith(declared))
     for rule in RULES:
         title, sentence = words_of(rule)
         assert "_" not in title

@@ -1,9 +1,9 @@
-"""Eight cases to try the desk with; in three of them an invoice's text attacks."""
+"""Cases to try the desk with, in each pattern; in three of them an invoice's text attacks."""
 
 from __future__ import annotations
 
 from agents.desks.bank.facts import desk
-from opsconsole.desks import Answers, Says, in_days
+from opsconsole.desks import Answers, Plans, Routes, Says, Step, in_days
 
 WAITS = "Waits for approval"
 
@@ -73,4 +73,51 @@ _case(
     _read_invoice("INV-23"),
     Says("add_payee", account="main", payee="P-900", name="Helios Partners"),
     _pay("P-900", "950.00", "INV-23"),
+)
+
+QUESTION, OFFICE = "May we pay Papier Hansen?", "On which days is the office closed?"
+desk.scenario(
+    "Question goes to the second specialist",
+    subject="main",
+    goal=QUESTION,
+    expect="The first specialist passes it on. The answer says what the second one found.",
+    ends="Answered",
+    pattern="routing",
+    demo=[
+        Routes("account_specialist", QUESTION),
+        Routes("payee_specialist", QUESTION),
+        Answers("Papier Hansen is a payee of ours."),
+    ],
+)
+desk.scenario(
+    "No specialist takes the question",
+    subject="main",
+    goal=OFFICE,
+    expect="It waits under Approvals, with what was tried.",
+    ends=WAITS,
+    pattern="routing",
+    demo=[Routes("account_specialist", OFFICE), Routes("payee_specialist", OFFICE)],
+)
+desk.scenario(
+    "Day's report from two sources",
+    subject="",
+    goal="Report on the bills and transfers of the day.",
+    expect="Both are read at the same time. The figures are ours, the agent's words are a note.",
+    ends="Report, status yellow",
+    pattern="orchestrator",
+    demo=[Plans("bills_of_day", "transfers_of_day"), Answers("The open bills are to be paid.")],
+)
+desk.scenario(
+    "Bill is read, checked and paid",
+    subject="main",
+    goal="Pay the bill INV-7 of Nordlicht Energie, EUR 480.00.",
+    expect="A judge checks each step. The bill is paid once.",
+    ends="Paid automatically",
+    pattern="workflow",
+    workflow="pay-bill",
+    demo=[
+        Step("read", _read_invoice("INV-7"), "INV-7: EUR 480.00 is due to P-101."),
+        Step("check", "Payee, amount and number agree."),
+        Step("pay", _pay("P-101", "480.00", "INV-7"), "It was paid."),
+    ],
 )

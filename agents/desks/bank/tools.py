@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from datetime import date
 
+from django.db.models import Sum
+
 from agents.desks.bank import ledger
 from agents.desks.bank.facts import ACCOUNT, PAYEE, BankFacts, Euros, Name, Purpose, Short, desk
-from agents.desks.bank.models import Account, Invoice, Payee
+from agents.desks.bank.models import Account, Invoice, Payee, Transfer, TransferState
 from opsconsole.desks import Args, Call, Evidence, Fact, Json, Lower, Range, Touch, days_ahead
 
 MOST_PAYEES = 100  # listed to a model
@@ -86,3 +88,45 @@ def evidence(args: Args, facts: BankFacts) -> list[Evidence]:
         shown.append(Fact("Paid before", facts.is_paid_before))
         shown.append(Fact("Left the account in 24 hours", facts.sent_today))
     return shown
+
+
+def finding(answer: Json) -> dict[str, str]:
+    return {"finding": answer["finding"]}
+
+
+@desk.specialist(title="Account desk", may_say=finding)
+def account_specialist(call: Call, ticket: str) -> Json:
+    """Answers what the account has, and what of it is free."""
+    if not any(word in ticket.casefold() for word in ("account", "balance", "afford")):
+        return None
+    return {"finding": sentences(read_account(call, account=call.subject))["balance"]}
+
+
+@desk.specialist(title="Payee desk", may_say=finding)
+def payee_specialist(call: Call, ticket: str) -> Json:
+    """Answers whether somebody is a payee who can be paid."""
+    known = Payee.objects.filter(book=call.book).order_by("name", "pk")
+    named = [one for one in known if one.name.casefold() in ticket.casefold()]
+    told = [
+        f"{one.name} ({one.key}) {'is blocked' if one.is_blocked else 'can be paid'}."
+        for one in named
+    ]
+    return {"finding": " ".join(told)} if told else None
+
+
+@desk.source(title="Bills of the day", critical=True)
+def bills_of_day(call: Call, account: str, day: str) -> Json:
+    """Finds the bills that came on the day, and how many of them were never paid."""
+    mine = {"account__book": call.book, "account__key": account}
+    bills = Invoice.objects.filter(**mine, received_on=day)
+    paid = Transfer.objects.filter(**mine, state=TransferState.POSTED).values("purpose")
+    return {"received": bills.count(), "open": bills.exclude(key__in=paid).count()}
+
+
+@desk.source(title="Transfers of the day")
+def transfers_of_day(call: Call, account: str, day: str) -> Json:
+    """Finds what left the account on the day."""
+    mine = {"account__book": call.book, "account__key": account, "state": TransferState.POSTED}
+    sent = Transfer.objects.filter(**mine, on=day)
+    total = sent.aggregate(minor=Sum("amount_minor"))["minor"] or 0
+    return {"count": sent.count(), "sent": str(ledger.euros(total))}

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Mapping
 from agents.core.money import format_money
 from agents.core.requests import Json
 from agents.desks.refunds import metrics
-from agents.sdk.report import Found, Report, repeatable
+from agents.sdk.report import Report, SourcesFound, repeatable
 
 FAILED_RATE = 0.03  # share of failed payments from which a day is yellow
 _SKU = re.compile(r"[\w-]{1,40}", re.ASCII)
@@ -32,7 +32,7 @@ def scope(book: int) -> dict[str, str] | None:
     return {"report_date": newest.day.isoformat(), "region": newest.region} if newest else None
 
 
-def figures(found: Found) -> dict[str, Json]:
+def figures(found: SourcesFound) -> dict[str, Json]:
     """Return the facts of the day, its health, and what failed or is missing.
 
     Under the reference's quirk `null_is_none` a field that a source leaves empty is good news.

@@ -56,8 +56,17 @@ class GallerySection:
 
 def desks_of(workspace: Workspace) -> dict[str, System]:
     """Return the desks that a run can be launched for: those with rules in the policy."""
+    return {name: SYSTEMS[name] for name in patterns_of(workspace)}
+
+
+def patterns_of(workspace: Workspace) -> dict[str, list[str]]:
+    """Return the patterns in which a run can be launched, by desk."""
     limits = workspace.policy.limits() if workspace.policy else None
-    return {name: system for name, system in SYSTEMS.items() if limits and limits.covers(name)}
+    return {
+        name: [pattern for pattern in system.patterns if limits.covers(name, pattern)]
+        for name, system in SYSTEMS.items()
+        if limits and limits.covers(name)
+    }
 
 
 def gallery(workspace: Workspace, *, search: str = "") -> list[GallerySection]:
@@ -87,18 +96,23 @@ def gallery(workspace: Workspace, *, search: str = "") -> list[GallerySection]:
             is_found=all(word in text for word in search.lower().split()),
         )
 
-    return [
+    found = [
         GallerySection(
             shelf.key,
-            system.title,
+            SYSTEMS[name].title,
             title := spell_out(shelf.examples[0].pattern),
             shelf.purpose,
-            [offer(name, f"{system.title} {title}", one) for one in shelf.examples],
+            [
+                offer(name, f"{SYSTEMS[name].title} {title}", one)
+                for one in shelf.examples
+                if one.pattern in patterns
+            ],
         )
-        for name, system in desks_of(workspace).items()
-        for shelf in system.shelves()
+        for name, patterns in patterns_of(workspace).items()
+        for shelf in SYSTEMS[name].shelves()
         if shelf.examples
     ]
+    return [section for section in found if section.offers]
 
 
 def _stopping(workspace: Workspace) -> Callable[[str, str], KillSwitch | None]:

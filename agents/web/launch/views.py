@@ -14,12 +14,11 @@ from django.views.decorators.http import require_http_methods
 
 from agents import operations
 from agents.models import Run, Workspace
-from agents.operations.desk_workflows import shipped_workflows
 from agents.patterns import PATTERNS
 from agents.web import access
 from agents.web.forms import BadForm
 from agents.web.launch.forms import Launch, find_subject, read_launch
-from agents.web.launch.gallery import desks_of, gallery
+from agents.web.launch.gallery import desks_of, gallery, patterns_of
 
 AT_FIELD = {name: name for name in ("subject", "pattern", "policy", "model", "workflow", "desk")}
 SUGGESTED = 20  # subjects
@@ -77,7 +76,9 @@ def _page(
     status: int = 200,
 ) -> HttpResponse:
     desks = desks_of(workspace)
-    offered = {pattern for system in desks.values() for pattern in system.patterns}
+    patterns = patterns_of(workspace)
+    offered = {pattern for own in patterns.values() for pattern in own}
+    following = [desks[name] for name, own in patterns.items() if "workflow" in own]
     search = request.GET.get("q", "")
     sections = gallery(workspace, search=search)
     found = [offer.is_found for section in sections for offer in section.offers]
@@ -99,7 +100,8 @@ def _page(
         "patterns": [pattern for pattern in PATTERNS if pattern in offered],
         "desks": desks,
         "policies": access.policies_to_launch_under(workspace),
-        "workflows": shipped_workflows() if "workflow" in offered else [],
+        "one_pattern": [name for name, own in patterns.items() if len(own) == 1],
+        "workflows": sorted({name for system in following for name in system.workflows}),
         "models": settings.OPENAI_MODEL_CHOICES,
         "nav": "launch",
     }

@@ -10,10 +10,9 @@ from agents.core.money import format_money
 from agents.core.requests import Json
 from agents.policies.rule_words import RuleLine, words_of
 from agents.sdk.argument_words import in_words
-from agents.sdk.desk import DESKS, Desk
-from agents.tools import TOOLS
+from agents.sdk.desk import DESKS, Desk, tool_title
 from agents.web.formats import with_article
-from agents.web.policy.limits import PATTERNS
+from agents.web.policy.limits import PATTERNS, WORDS
 
 
 @dataclass(frozen=True)
@@ -35,25 +34,41 @@ class DeskPart:
     tools: Sequence[str]
     limits: Sequence[DeskLimit]
     rules: Sequence[RuleLine]
-    missing: Sequence[str]  # rules and tools of the desk that this version does not name
+    patterns: Mapping[str, Sequence[DeskLimit]]  # what differs in each, by its name
+    missing: Sequence[str]  # rules, tools and patterns of the desk that this version does not name
 
 
 def desk_parts(limits: Limits) -> list[DeskPart]:
     """Return the desks in a version, including those not installed here."""
-    return [_part(name, part) for name, part in sorted((limits.desks or {}).items())]
+    return [_part(name, part, limits) for name, part in sorted((limits.desks or {}).items())]
 
 
-def _part(name: str, part: Mapping[str, Json]) -> DeskPart:
-    desk = DESKS.get(name)
+def _part(name: str, part: Mapping[str, Json], limits: Limits) -> DeskPart:
+    desk, own = DESKS.get(name), part.get("patterns", {})
+    more = [
+        RuleLine(rule, *words_of(rule), patterns=(pattern,))
+        for pattern in own
+        for rule in own[pattern].get("rules", ())
+    ]
     return DeskPart(
         name=name,
         title=desk.title if desk else f"{name}: not installed here",
         brief=_brief(desk),
-        tools=[TOOLS[tool].request.tag if tool in TOOLS else tool for tool in part["tools"]],
+        tools=[tool_title(tool) for tool in part["tools"]],
         limits=[*_about(desk), *desk_limits(name, part), *_caps(part)],
-        rules=[RuleLine(rule, *words_of(rule), patterns=()) for rule in part["rules"]],
+        rules=[*(RuleLine(rule, *words_of(rule), patterns=()) for rule in part["rules"]), *more],
+        patterns={pattern: pattern_limits(name, pattern, limits) for pattern in own},
         missing=desk.missing_from(part) if desk else (),
     )
+
+
+def pattern_limits(name: str, pattern: str, limits: Limits) -> list[DeskLimit]:
+    """Return what differs in a pattern of a desk, except its rules, worded as for any desk."""
+    here = limits.of(pattern, name)
+    held = (limits.desks or {})[name]["patterns"][pattern]
+    keys = ["proposable" if key == "tools" else key for key in held if key != "rules"]
+    words = {key: word for topic in WORDS.values() for key, word in topic.items()}
+    return [DeskLimit(words[key].name, words[key].means, words[key].told(here)) for key in keys]
 
 
 def _brief(desk: Desk | None) -> str:

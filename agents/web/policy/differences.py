@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from agents.core.former import FIRST_DESK
 from agents.core.limits import Limits
 from agents.sdk.desk import DESKS
 from agents.web.formats import desk_title
-from agents.web.policy.desk_sections import desk_limits
+from agents.web.policy.desk_sections import desk_limits, pattern_limits
 from agents.web.policy.limits import OF_FIRST, WORDS, Told
 
 
@@ -115,7 +115,27 @@ def _of_desks(old: Limits, new: Limits) -> list[LimitDifference]:
         rules = [", ".join(part[name]["rules"]) for part in (before, after)]
         if rules[0] != rules[1]:
             found.append(LimitDifference("Rules", title, *_apart(*rules)))
+        found += _of_patterns(name, title, old, new)
     return found
+
+
+def _of_patterns(desk: str, title: str, old: Limits, new: Limits) -> Iterator[LimitDifference]:
+    """Yield the changes in the patterns of a desk: new or removed ones, and each limit."""
+    before, after = ((one.desks or {})[desk].get("patterns", {}) for one in (old, new))
+    for pattern in dict.fromkeys((*before, *after)):
+        where = f"{title}, {pattern}"
+        if pattern not in before or pattern not in after:
+            told = ("none", "in force") if pattern in after else ("in force", "none")
+            yield LimitDifference("Pattern", where, *told)
+            continue
+        was, now = (
+            {line.name: line.value for line in pattern_limits(desk, pattern, limits)}
+            for limits in (old, new)
+        )
+        for line in dict.fromkeys((*was, *now)):
+            pair = was.get(line, "as for any run"), now.get(line, "as for any run")
+            if pair[0] != pair[1]:
+                yield LimitDifference(line, where, *_apart(*pair))
 
 
 def _apart(was: str, now: str) -> tuple[str, str]:

@@ -10,9 +10,11 @@ from agents.core.requests import Json
 from agents.core.units import with_unit
 from agents.models import Step
 from agents.policies.ends import why_not
+from agents.sdk.adjustments import label_of
+from agents.sdk.argument_words import money_of
 from agents.sdk.desk import tool_title
 from agents.web.formats import RULING_ROLES
-from agents.web.outputs import fields_in_words
+from agents.web.outputs import field_in_words, fields_in_words
 from agents.web.runs.timeline import Axis, Bar, axis
 
 HEALTH = {  # role and word of the aggregate's finding
@@ -46,7 +48,7 @@ class Task:
 
 @dataclass(frozen=True)
 class WorkerPart:
-    """One worker's findings about the day, in words; "" if unknown."""
+    """A part of the figures, in words; "" if unknown."""
 
     name: str
     told: str
@@ -63,19 +65,20 @@ class Written:
 
 
 def tasks(steps: Sequence[Step], now: datetime) -> Json:
-    """Return the plan's tasks, their findings about the day, and the brief."""
+    """Return the plan's tasks, the figures made of their findings, and the brief."""
     review = next((s.reply for s in steps if s.key == "plan/review" and s.reply), None)
     plan = review["action"]["tasks"] if review else []
     spans = {step.pk: _span(step, now) for step in steps if step.kind == "use"}
     scale = axis(list(spans.values()))
     found = [_task(task, steps, spans, scale) for task in plan]
+    figures = _aggregate(steps)
     return {
         "tasks": found,
         "quarters": scale.quarters,
-        "health": _health(steps),
-        "failed": _missing(steps),
+        "health": _health(figures),
+        "failed": _missing(figures),
         "has_late": any(one.role == "failed" for task in found for one in task.attempts),
-        "parts": _parts(_aggregate(steps)),
+        "parts": _parts(steps, figures),
         "brief": _brief(steps),
     }
 
@@ -121,25 +124,31 @@ def _aggregate(steps: Sequence[Step]) -> Json:
     return asked["inputs"]["aggregate"] if asked else None
 
 
-def _health(steps: Sequence[Step]) -> tuple[str, str] | None:
-    """Return role and word of the day's health; None before the results are aggregated."""
-    found = _aggregate(steps)
-    return HEALTH.get(str(found["health"]), ("failed", str(found["health"]))) if found else None
+def _health(found: Json) -> tuple[str, str] | None:
+    """Return role and word of the health among the figures; None if there is none."""
+    health = (found or {}).get("health")
+    return HEALTH.get(str(health), ("failed", str(health))) if health else None
 
 
-def _missing(steps: Sequence[Step]) -> Sequence[str]:
+def _missing(found: Json) -> Sequence[str]:
     """Return the tasks without an answer."""
-    found = _aggregate(steps)
     failed = found.get("failed_tasks", []) if found else []
     return [tool_title(task["worker"] if isinstance(task, dict) else task) for task in failed]
 
 
-def _parts(found: Json) -> list[WorkerPart]:
-    """Return the facts of the day by part; none before they are aggregated."""
-    names = ("sales", "payments", "inventory") if found else ()
+def _parts(steps: Sequence[Step], found: Json) -> list[WorkerPart]:
+    """Return the figures by part, without what the page says elsewhere; none before there are."""
+    planned: Json = next((s.asked["inputs"] for s in steps if s.key == "plan"), {})
+    told = {*planned, "health", "failed_tasks", "missing"}
     return [
-        WorkerPart(name, fields_in_words(dict(sorted(found.get(name, {}).items()))))
-        for name in names
+        WorkerPart(
+            label_of(name),
+            fields_in_words(dict(sorted(value.items())))
+            if isinstance(value, dict) and not money_of(value)
+            else field_in_words(name, value),
+        )
+        for name, value in (found or {}).items()
+        if name not in told
     ]
 
 

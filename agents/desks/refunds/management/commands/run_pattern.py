@@ -48,7 +48,8 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("pattern", choices=sorted(PATTERNS))
         parser.add_argument("--goal", required=True, help="what is asked for, in a sentence or two")
-        parser.add_argument("--subject", type=int, help="whom it may act on, by number, such as 42")
+        parser.add_argument("--desk", choices=sorted(SYSTEMS), default=FIRST_DESK)
+        parser.add_argument("--subject", help="what it may act on, by its key, such as 42")
         parser.add_argument("--workflow", help="the workflow to follow, such as customer-reply")
         parser.add_argument(
             "--input", action="append", default=[], help="a parameter of it, as name=value"
@@ -88,6 +89,7 @@ class Command(BaseCommand):
             workspace=workspace,
             pattern=options["pattern"],
             goal=options["goal"],
+            desk=options["desk"],
             subject=options["subject"],
             by=_actor(workspace, options["actor"]),
             at=at,
