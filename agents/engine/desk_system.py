@@ -95,7 +95,9 @@ class DeclaredSystem:
             if one.pattern == pattern
         ]
         who, table = _PURPOSES[pattern]
-        may = f"{who}: {', '.join(tool_title(name) for name in getattr(desk, table))}."
+        titles = {name: one.get("title") for name, one in desk.workflows.items()}
+        named = [titles.get(name) or tool_title(name) for name in getattr(desk, table)]
+        may = f"{who}: {', '.join(named)}."
         if not desk.fill_demo:
             may += " Its tools act on your own systems, in a demo too."
         key, title = f"desk-{desk.name}", self.title

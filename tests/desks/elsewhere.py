@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 OWNER = "anna@place.example"
 PLACE = "Haus 3 / Nord"
@@ -126,7 +127,7 @@ declare("flow", "workflow", "Serve.", GREET, Step("serve", SAYS, "Served."))
 HALT = Judge("greet", "halt", "The place is closed.")
 declare("halted", "workflow", "Serve nobody.", GREET, Step("serve", "No."), HALT)
 '''
-WORKFLOW = {
+WORKFLOW: Any = {
     "name": "serve",
     "mode": "by_model",
     "parameters": [{"name": "goal"}],
@@ -140,19 +141,19 @@ WORKFLOW = {
         }
     ],
 }
-ROOMS = {"name": "rooms", "title": "Rooms", "what": "guests", "kind": "int", "value": 4}
-ROOMS |= {"amount": "", "nobody": "stop", "done": "4", "said": f"4 served at {PLACE}."}
-TEA = {"name": "tea", "title": "Tea", "what": "price", "kind": "Amount"}
+ROOMS: dict[str, Any] = {"name": "rooms", "title": "Rooms", "what": "guests", "kind": "int"}
+ROOMS |= {"value": 4, "amount": "", "nobody": "stop", "done": "4", "said": f"4 served at {PLACE}."}
+TEA: dict[str, Any] = {"name": "tea", "title": "Tea", "what": "price", "kind": "Amount"}
 TEA |= {"value": {"amount": "1200", "currency": "JPY"}, "amount": "price", "nobody": "person"}
 TEA |= {"done": "JPY 1,200", "said": f"JPY 1,200 served at {PLACE}."}
 
 
-def write(folder: Path, made_of: dict[str, object]) -> Path:
+def write(folder: Path, made_of: dict[str, Any]) -> Path:
     """Write a desk's package and return its folder."""
     name = str(made_of["name"])
     place = folder / name / "workflows"
     place.mkdir(parents=True)
-    *_, serve = WORKFLOW["sequences"][0]["steps"]  # type: ignore[index]
+    *_, serve = WORKFLOW["sequences"][0]["steps"]
     serve["tools"] = [f"{name}_serve"]
     (place / "serve.json").write_text(json.dumps(WORKFLOW), encoding="utf-8")
     (place.parent / "__init__.py").touch()

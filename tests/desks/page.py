@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.processes import ROOT
 
 PAGE = ROOT / "docs" / "desks.md"
-_BLOCK = re.compile(r"^```(?:(sh)|python (\S+))\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(r"^```(?:(sh)|(?:python|json) (\S+))\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def blocks() -> Iterator[tuple[str, str]]:
@@ -43,6 +43,6 @@ def files() -> dict[str, str]:
 def write(place: Path) -> None:
     """Write the desk's files without running the commands."""
     for path, text in files().items():
-        (place / path).parent.mkdir(exist_ok=True)
+        (place / path).parent.mkdir(parents=True, exist_ok=True)
         (place / path).write_text(text, encoding="utf-8")
     (place / "acme_access" / "__init__.py").touch()

@@ -29,7 +29,7 @@ def scene(access: Desk) -> Scene:
 
 
 def launch(scene: Scene, access: Desk, *, subject: str = "noor") -> Run:
-    [scenario] = access.scenarios
+    scenario, *_ = access.scenarios
     return scene.launch(scenario.goal, desk="access", subject=subject)
 
 
@@ -98,7 +98,7 @@ def test_run_again_a_person_decides_on_a_call_that_the_first_run_made(
     first = go(launch(scene, access))
     assert (first.state, len(grants())) == (RunState.DONE, 1)
 
-    [scenario] = access.scenarios
+    scenario, *_ = access.scenarios
     again = scene.launch(scenario.goal, desk="access", subject="noor", again_of=first)
     again = go(again)
 

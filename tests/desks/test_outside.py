@@ -65,6 +65,7 @@ def company(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Company]:
         for path, text in page.blocks():
             if path:
                 before = (folder / path).read_text() + "\n\n" if path in written else ""
+                (folder / path).parent.mkdir(exist_ok=True)
                 (folder / path).write_text(before + text)
                 written.add(path)
                 continue
@@ -174,6 +175,24 @@ def test_a_date_is_moved_nearer_and_access_is_granted_once(company: Company) -> 
     assert company.console.manage("verify_audit").code == 0
 
 
+def test_every_pattern_of_the_page_comes_to_its_end(company: Company) -> None:
+    ended = {
+        "Question for a specialist": "Roles held: ",
+        "Report on a system": "Access to billing.",
+        "Checked, then granted": "Noor Haddad (Billing) has viewer on crm until",
+    }
+    with chromium() as browser:
+        omar = company.page_of(browser, "omar")
+        for title, told in ended.items():
+            omar.goto(f"{company.site}/launch/")
+            omar.get_by_role("button", name=f"Launch: {title}").click()
+            expect(omar.locator("#run")).to_contain_text("Done")
+            expect(omar.locator("#run")).to_contain_text(told)
+            expect(omar.locator("main")).not_to_contain_text("refund")
+
+    assert ("noor", "crm", "viewer", day(5).isoformat()) in company.grants()
+
+
 def test_a_role_is_lowered_with_javascript_off(company: Company) -> None:
     with chromium() as browser:
         launch(company, company.page_of(browser, "omar", script=False))
@@ -199,4 +218,4 @@ def test_a_role_is_lowered_with_javascript_off(company: Company) -> None:
 
 
 def test_the_page_keeps_to_its_length() -> None:
-    assert sum(text.count("\n") for text in page.files().values()) <= 150
+    assert sum(text.count("\n") for text in page.files().values()) <= 230
