@@ -10,6 +10,7 @@ from agents.core.requests import Json
 from agents.core.states import EscalationState, RunState
 from agents.engine.advance import brief_of
 from agents.models import Escalation, Run, Step
+from agents.models.masked_value import ValuesLocked
 from agents.systems import SYSTEMS
 
 
@@ -17,19 +18,23 @@ def result(run: Run, steps: Sequence[Step] | None = None) -> dict[str, Json]:
     """Return a run's result in the reference's form, with our `run_id` and what it waits for.
 
     It is derived from the run's steps, but an end by the engine takes precedence. For an erased or
-    archived run, or a missing desk, only that is known. `steps` are all steps in order, if the
-    caller has read them.
+    archived run, a missing desk, or a report whose values this process cannot read, only that is
+    known. `steps` are all steps in order, if the caller has read them.
     """
     if run.is_emptied:
         times = {"erased_at": run.erased_at, "archived_at": run.archived_at}
         since = {name: at.isoformat() for name, at in times.items() if at}
         left = {"status": run.state, "stop_reason": run.stop_reason}
         return {**left, **since, **_identity(run)}
+    unknown = {"status": run.state, "stop_reason": run.stop_reason, **_identity(run)}
     if run.desk not in SYSTEMS:  # whose tools nobody here knows
-        return {"status": run.state, "stop_reason": run.stop_reason, **_identity(run)}
+        return unknown
     steps = list(run.steps.order_by("position")) if steps is None else steps
     replies = {step.key: Reply(step.reply, step.failed) for step in steps if step.ended_at}
-    found = patterns.result(run.pattern, brief_of(run), replies)
+    try:
+        found = patterns.result(run.pattern, brief_of(run), replies)
+    except ValuesLocked:
+        return unknown
     if run.state in (RunState.STOPPED, RunState.FAILED):
         found |= {"status": run.state, "stop_reason": run.stop_reason}
     elif run.state == RunState.WAITING:

@@ -35,7 +35,7 @@ def newest_scope(desk: str, book: int) -> dict[str, str] | None:
 def figures_of(run: Run) -> Callable[[Sequence[Json], Collection[str]], dict[str, Json]] | None:
     """Return what makes figures of the lines of a run's tasks; None for what is no report.
 
-    It raises Stop where the desk's function fails.
+    It raises Stop where the desk's function fails, and ValuesLocked.
     """
     system, border = SYSTEMS[run.desk], RunBorder(run)
     report = system.report if run.scope else None
@@ -43,10 +43,10 @@ def figures_of(run: Run) -> Callable[[Sequence[Json], Collection[str]], dict[str
         return None
 
     def figures(lines: Sequence[Json], expected: Collection[str]) -> dict[str, Json]:
+        scope, seen = border.resolve([run.scope, lines])
         try:
             with of_company(f"{system.title} could not make its figures"):
                 limits = limits_of(DESKS[run.desk], run.limits) if run.desk in DESKS else run.limits
-                scope, seen = border.resolve([run.scope, lines])
                 known = found_in(scope, seen, expected=expected, limits=limits)
                 found: Json = {**known.scope, **report.figures(known)}
                 found.setdefault("failed_tasks", known.failed_tasks)

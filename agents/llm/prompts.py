@@ -14,8 +14,8 @@ def prompt(role: str, *, at_desk: bool = False) -> str:
 
     At a declared desk it is the console's, as the desk's brief and its tools come with the inputs.
     """
-    instructions = AT_DESK[role] if at_desk else ROLES[role].prompt
-    return f"{_FIRST_LINE}{role}\n\n{instructions}"
+    own = AT_DESK.get(role) if at_desk else None  # a pattern of others has roles of its own
+    return f"{_FIRST_LINE}{role}\n\n{own or ROLES[role].prompt}"
 
 
 def read_prompt(folder: Path, role: str) -> str:

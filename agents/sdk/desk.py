@@ -346,7 +346,7 @@ class Desk:
         self,
         title: str,
         *,
-        subject: str,
+        subject: str = "",
         goal: str,
         expect: str,
         demo: Sequence[Any] = (),
@@ -361,6 +361,8 @@ class Desk:
         """
         if pattern not in ("supervisor", *self.patterns):
             raise TypeError(f"scenario {title!r}: nothing above it is for the pattern {pattern}")
+        if not subject and pattern != "orchestrator":
+            raise TypeError(f"scenario {title!r}: say which {self.subject.kind} it is about")
         if (pattern == "workflow") != (workflow in self.workflows):
             known = ", ".join(self.workflows) or "none"
             raise TypeError(f"scenario {title!r}: no workflow {workflow!r}; there are {known}")

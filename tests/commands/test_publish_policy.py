@@ -13,6 +13,7 @@ from django.urls import reverse
 from agents import operations
 from agents.desks.refunds.profiles import REFERENCE, STRICT
 from agents.models import Event, Role, Workspace
+from agents.sdk.desk import DESKS
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import Scene, set_scene
 from tests.web.test_pages import client_of
@@ -73,6 +74,14 @@ def test_what_is_published_can_be_shown_and_published_again(scene: Scene, tmp_pa
     assert policy_of_demo() == (number, document)
 
 
+def at_bank(**more: object) -> dict[str, object]:
+    return {"desks": {"bank": {**DESKS["bank"].document(), **more}}}
+
+
+def at_routing(**more: object) -> dict[str, object]:
+    return at_bank(patterns={"routing": {**DESKS["bank"].patterns["routing"], **more}})
+
+
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
@@ -81,6 +90,15 @@ def test_what_is_published_can_be_shown_and_published_again(scene: Scene, tmp_pa
         ({"patterns": {"magic": {}}}, "names the pattern 'magic'"),
         ({"max_steps": -1}, "max_steps cannot be -1"),
         ({"colour": "red"}, "has no 'colour'"),
+        (at_bank(colour="red"), "The desk 'bank' has no 'colour'"),
+        (at_bank(patterns=[]), "has an object for each of its patterns"),
+        (at_routing(colour="red"), "routing at the desk 'bank' has no 'colour'"),
+        (at_routing(four_eyes=False), "routing at the desk 'bank' has no 'four_eyes'"),
+        (at_routing(max_steps=-1), "max_steps cannot be -1"),
+        (at_routing(tools=["rm"]), "names the tool 'rm'"),
+        (at_routing(rules=["bank.nothing"]), "names the rule 'bank.nothing'"),
+        (at_routing(required=["bills_of_day"]), "names the tool 'bills_of_day'"),
+        (at_bank(patterns={"magic": {}}), "names the pattern 'magic'"),
         (REFERENCE.as_json(), "reference is for recorded cases only"),
     ],
 )

@@ -6,22 +6,28 @@ The bank ships; the other two desks are of companies: one moves no money, the ot
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pytest
+from django.contrib.auth.models import User
 from django.urls import reverse
 
 from agents import results
 from agents.core.states import RunState
 from agents.engine import desk_registry
 from agents.models import Escalation, Role, Run
+from agents.operations.refusal import Refused
+from agents.policies import rule_words
 from agents.sdk.demo_script import ONLY_SCENARIOS
 from agents.sdk.desk import DESKS
+from agents.tools import TOOLS
 from tests.checker.terms import TERMS, Terms
+from tests.commands.test_run_pattern import command
 from tests.desks import bank, elsewhere
 from tests.engine.scene import Scene, fresh, go, set_scene
 from tests.privacy.searching import places_of
@@ -187,6 +193,106 @@ def test_specialists_sources_and_figures_get_values_and_nothing_keeps_them(
     assert bank.answer_of(report).startswith(f"{elsewhere.PLACE} of {name}. 4 guests.")
     assert outcome_of(flow)["outputs"]["greet"] == f"Hello to {name}."
     assert places_of(elsewhere.OWNER) == []
+
+
+def test_a_report_stops_where_what_it_cannot_do_without_fails(
+    company: Company, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*args: Any, **named: Any) -> Any:
+        raise OSError("gone")
+
+    desk = DESKS[company.name]
+    assert desk.report is not None
+    with monkeypatch.context() as changed:
+        changed.setattr(desk, "report", replace(desk.report, figures=fails))
+        no_figures = company.run("report")
+    source = desk.sources[f"{company.name}_guests"]
+    broken = replace(TOOLS[source.name], call=fails)
+    with monkeypatch.context() as changed:
+        changed.setitem(TOOLS, source.name, broken)
+        no_guests = company.run("report")
+
+    reasons = [run.stop_reason for run in (no_figures, no_guests)]
+    assert reasons == ["report_failed", "critical_task_failed"]
+
+
+def test_what_a_report_is_about_has_to_be_known_at_its_launch(
+    company: Company, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk, refused = DESKS[company.name], []
+    assert desk.report is not None
+    scopes: list[Any] = [lambda book: None, lambda book: {"place": "x"}, lambda book: 1 / 0]
+    for scope in scopes:
+        monkeypatch.setattr(desk, "report", replace(desk.report, scope=scope))
+        with pytest.raises(Refused) as no:
+            company.scene.launch("Report.", desk=desk.name, pattern="orchestrator", subject=None)
+        refused.append(str(no.value).partition(" (")[0])
+
+    title = f"{desk.title} could not say what to report on"
+    assert refused == ["This book has no daily figures to report on.", title, title]
+
+
+def test_a_pattern_that_the_policy_does_not_name_is_not_offered() -> None:
+    scene = bank.bank_scene()
+    policy = scene.workspace.policy
+    assert policy is not None
+    held = {**policy.document["desks"]["bank"], "patterns": {}}
+    scene.publish({**policy.document, "desks": {"bank": held}}, User.objects.get(username="ada"))
+
+    page = client_of(scene.omar).get(reverse("launch")).text
+    with pytest.raises(Refused, match="publish_policy --add-desk bank adds it"):
+        scene.launch("May we?", desk="bank", subject="main", pattern="routing")
+
+    offered = ["Bank transfers: " in page, "pay-bill" in page, "Pay Delta Freight" in page]
+    assert offered == [False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"report": None}, "sources go with report=Report"),
+        ({"workflows": {"x": {"name": "x"}}}, "the workflow x: preflight: workflow: at least one"),
+        ({"workflows": {"x": []}}, "the workflow x: The workflow is a JSON object"),
+    ],
+)
+@pytest.mark.usefixtures("no_desk_left")
+def test_a_desk_whose_parts_do_not_go_together_is_not_entered(
+    change: dict[str, Any], sentence: str
+) -> None:
+    desk = copy(DESKS["bank"])
+    vars(desk).update(change, name="other", tools={}, rules={}, specialists={})
+    for tool in desk.sources:
+        del TOOLS[tool]
+
+    with pytest.raises(TypeError, match=sentence):
+        desk_registry.enter_desk(desk)
+
+
+@pytest.mark.usefixtures("no_desk_left")
+def test_a_rule_of_the_console_without_words_is_not_entered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delitem(rule_words._OF_EVERY_DESK, "report_headed")
+    desk = copy(DESKS["bank"])
+    vars(desk).update(name="other", tools={}, rules={}, specialists={}, workflows={})
+    for tool in desk.sources:
+        del TOOLS[tool]
+
+    with pytest.raises(TypeError, match=r"no words for its rule other\.report_headed"):
+        desk_registry.enter_desk(desk)
+
+
+def test_a_command_launches_at_any_desk() -> None:
+    bank.bank_scene()
+    [one] = [one for one in DESKS["bank"].scenarios if one.workflow]
+    asked = ("--desk", "bank", "--subject", "main", "--goal", one.goal)
+
+    paid = command("run_pattern", "workflow", "--workflow", one.workflow, *asked)
+    asked = ("--desk", "bank", "--subject", "nowhere", "--goal", "May we?")
+    refused = command("run_pattern", "routing", *asked)
+
+    assert (paid.code, "EUR 480.00 was sent from" in paid.out) == (0, True)
+    assert (refused.code, "knows no account 'nowhere'" in refused.err) == (2, True)
 
 
 @pytest.mark.parametrize(

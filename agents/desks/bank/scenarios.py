@@ -100,7 +100,6 @@ desk.scenario(
 )
 desk.scenario(
     "Day's report from two sources",
-    subject="",
     goal="Report on the bills and transfers of the day.",
     expect="Both are read at the same time. The figures are ours, the agent's words are a note.",
     ends="Report, status yellow",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from agents.core.former import FIRST_DESK
@@ -23,7 +23,7 @@ class LimitLine:
 
 
 def lines(
-    limits: Limits, *, patterns: Iterable[str], desk: str = ""
+    limits: Limits, *, patterns: Sequence[str], desk: str = ""
 ) -> list[tuple[str, list[LimitLine]]]:
     """Return the limits of some patterns by topic, except rules, which are shown separately.
 
@@ -31,7 +31,7 @@ def lines(
     `desk`, those of other desks are left out.
     """
     is_first = desk == FIRST_DESK if desk else limits.covers(FIRST_DESK)
-    limits = _of_one(limits, desk) if desk else limits
+    limits = _of_one(limits, desk, *patterns) if desk else limits
     names, hidden = (list(patterns), {"rules"}) if is_first else ([], OF_FIRST)
     by_topic = [
         (
@@ -47,15 +47,18 @@ def lines(
     return [(topic, found) for topic, found in by_topic if found]
 
 
-def _of_one(limits: Limits, desk: str) -> Limits:
-    """Return the limits without the tiers and tool counts of other desks."""
-    tiers, own = limits.tiers or {}, limits.of("", desk).executable
-    calls, repeats = (
-        counts if desk == FIRST_DESK else {k: n for k, n in (counts or {}).items() if k in own}
-        for counts in (limits.tool_calls, limits.tool_repeats)
-    )
+def _of_one(limits: Limits, desk: str, pattern: str) -> Limits:
+    """Return the limits of a desk's runs of a pattern, without other desks' tiers and tools."""
+    tiers = limits.tiers or {}
     here = {desk: tiers[desk]} if desk in tiers else None
-    return replace(limits, tiers=here, tool_calls=calls, tool_repeats=repeats)
+    if desk == FIRST_DESK:
+        return replace(limits, tiers=here)
+    own = limits.of(pattern, desk)
+    calls, repeats = (
+        {tool: n for tool, n in (counts or {}).items() if tool in own.executable}
+        for counts in (own.tool_calls, own.tool_repeats)
+    )
+    return replace(own, tiers=here, tool_calls=calls, tool_repeats=repeats)
 
 
 def _values(told: Told, limits: Limits, names: list[str]) -> tuple[tuple[str, str], ...]:

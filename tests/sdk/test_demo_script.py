@@ -1,0 +1,142 @@
+"""What a scenario's models say in each role, and lines that no model could say."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import date
+from typing import Any
+
+import pytest
+
+from agents.llm.prompts import AT_DESK
+from agents.sdk.demo_script import PATTERN_OF, spoken
+from agents.sdk.desk import Desk
+from opsconsole.desks import (
+    Answers,
+    Call,
+    Json,
+    Judge,
+    Plans,
+    Report,
+    Routes,
+    Says,
+    Step,
+    Subject,
+    Touch,
+)
+from tests.desks.elsewhere import WORKFLOW
+
+TODAY = date(2027, 1, 4)
+AGAIN = [
+    Step("serve", "First."),
+    Step("serve", "Second."),
+    Judge("serve", "reorient", "It is too short.", correction="Write more."),
+]
+
+
+def said(role: str, **inputs: Any) -> Any:
+    text = spoken(AGAIN, role, {"step": "serve", **inputs}, TODAY, critical=())
+    return json.loads(text) if text.startswith("{") else text
+
+
+def test_a_step_that_was_sent_back_is_done_as_its_second_line_says() -> None:
+    first, corrected = {"instruction": "Serve."}, {"instruction": "Serve.\n\nWrite more."}
+
+    assert said("executor", answer_as="text", **first) == "First."
+    assert said("judge", **first)["verdict"] == "reorient"
+    assert said("executor", answer_as="text", **corrected) == "Second."
+    assert said("judge", **corrected)["verdict"] == "continue"
+
+
+def a_desk(**more: Any) -> Desk:
+    """Return a desk with something for each pattern."""
+    report = Report(lambda book: {"day": "1"}, lambda found: {}, str, str)
+    desk = Desk(name="any", title="Any", subject=Subject("one", find=str), report=report, **more)
+    desk.workflows = {"serve": WORKFLOW}
+
+    @desk.tool(Touch.READ, title="Read", subject="key")
+    def look_up(call: Call, *, key: str) -> Json:
+        return {}
+
+    @desk.specialist(title="Menu")
+    def menu(call: Call, ticket: str) -> Json:
+        return None
+
+    @desk.source(title="Guests")
+    def guests(call: Call, day: str) -> Json:
+        return {}
+
+    return desk
+
+
+@pytest.mark.parametrize(
+    ("pattern", "demo", "sentence"),
+    [
+        ("routing", [Routes("nobody", "x")], "nothing above it is called nobody"),
+        ("routing", [Says("look_up", key="x")], "in routing, models say Routes and Answers"),
+        ("orchestrator", [Plans("guests", "menu")], "nothing above it is called menu"),
+        ("workflow", [Step("greet", "Hi.")], "no Step says what serve puts out"),
+        ("workflow", [Step("greet"), Step("serve", Says("look_up"))], "look_up: key"),
+        ("supervisor", [Answers()], "say which one it is about"),
+        ("magic", [], "nothing above it is for the pattern magic"),
+    ],
+)
+def test_a_line_that_cannot_be_said_is_refused(pattern: str, demo: Any, sentence: str) -> None:
+    flow = "serve" if pattern == "workflow" else ""
+    subject = "" if pattern in ("supervisor", "orchestrator") else "x"
+    asked = {"subject": subject, "goal": "g", "expect": "e", "pattern": pattern, "workflow": flow}
+
+    with pytest.raises(TypeError, match=sentence):
+        a_desk().scenario("one", demo=demo, **asked)
+
+
+def takes_a_number(call: Call, day: int) -> Json: ...
+def takes_another(call: Call, region: str) -> Json: ...
+def takes_a_goal(call: Call, goal: str) -> Json: ...
+def takes_nothing(call: Call) -> Json: ...
+def takes_more(call: Call, ticket: str, day: str) -> Json: ...
+
+
+@pytest.mark.parametrize(
+    ("declare", "sentence"),
+    [
+        (lambda desk: desk.source(title="x")(takes_a_number), "is to take call and texts: day"),
+        (lambda desk: desk.source(title="x")(takes_another), "to take day, as guests does"),
+        (lambda desk: desk.source(title="x")(takes_a_goal), "a planner is told another goal"),
+        (lambda desk: desk.source(title="x")(takes_nothing), "is to take call and texts"),
+        (lambda desk: desk.specialist(title="x")(takes_more), "to take call and ticket, and noth"),
+        (lambda desk: a_desk(nobody="somebody"), "nobody is 'person' or 'stop', not 'somebody'"),
+    ],
+)
+def test_what_does_not_suit_a_pattern_is_refused(
+    declare: Callable[[Desk], object], sentence: str
+) -> None:
+    with pytest.raises(TypeError, match=sentence):
+        declare(a_desk())
+
+
+def test_each_role_has_a_prompt_that_says_no_word_of_another_desk() -> None:
+    assert AT_DESK.keys() == PATTERN_OF.keys()
+    words = ("refund", "customer", "sales", "stock", "inventory", "charge")
+    found = {(role, w) for role, text in AT_DESK.items() for w in words if w in text.lower()}
+    assert found == set()
+
+
+def test_what_an_admin_set_in_a_pattern_stays_until_its_tools_change() -> None:
+    desk = a_desk()
+    held = desk.document()
+    held["patterns"]["routing"] |= {"hand_over": False, "max_steps": 1, "max_blocks": 7}
+
+    assert desk.document(held)["patterns"]["routing"] == held["patterns"]["routing"]
+    assert desk.missing_from(held) == []
+
+    @desk.specialist(title="Owner")
+    def owner(call: Call, ticket: str) -> Json:
+        return None
+
+    renewed = desk.document(held)["patterns"]["routing"]
+    assert renewed["tools"] == ["menu", "owner"]
+    assert (renewed["max_steps"], renewed["hand_over"], renewed["max_blocks"]) == (2, False, 7)
+    assert desk.missing_from(held) == ["owner"]
+    assert "workflow" in desk.missing_from({**held, "patterns": {}})
