@@ -15,6 +15,8 @@ PLACE = "Haus 3 / Nord"
 DESK = '''
 from __future__ import annotations
 
+from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
 
@@ -53,6 +55,23 @@ desk = Desk(
     report=Report(scope, figures, headline, findings, about="place"),
     workflows=Path(__file__).parent / "workflows",
 )
+
+
+@dataclass(frozen=True)
+class Facts:
+    floor: str
+
+
+@desk.facts
+def gather(subject: str, asked) -> Facts:
+    assert subject == asked.ahead.floor, "a report is about no place"
+    return asked.ahead
+
+
+@desk.lookup(fresh=timedelta(hours=1))
+def ahead(subject: str) -> Facts:
+    assert subject, "a report is about no place"
+    return Facts(subject)
 
 
 @desk.tool(

@@ -313,6 +313,5 @@ def test_of_a_goal_that_is_no_scenario_the_demo_model_says_so(
     run = go(scene.launch(goal, **{"desk": "bank", "subject": "main", "pattern": pattern, **more}))
 
     assert run.stop_reason == reason
-    first = run.steps.filter(kind="ask").earliest("position").reply or {}
-    assert ONLY_SCENARIOS in first["text"]
+    assert ONLY_SCENARIOS in shown(scene, run)
     assert not run.steps.filter(kind="use").exists()

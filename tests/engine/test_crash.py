@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
 
 from agents import results
 from agents.core.states import RunState
+from agents.desks.refunds.profiles import STRICT
 from agents.engine import crashpoints
 from agents.models import Run
+from agents.sdk.desk import DESKS
 from tests.desks import bank
-from tests.engine.dying import die_at, die_everywhere, to_the_end
+from tests.engine.dying import die_at, die_everywhere, result_and_steps, to_the_end
 from tests.engine.memory import Crash
 from tests.engine.scene import Scene, fresh, go, mails, payments, recover, set_scene
 from tests.processes import ROOT
@@ -94,6 +98,32 @@ def test_a_crash_at_any_point_changes_nothing(case: Any) -> None:
 
     assert len(points) > least
     assert came_to == done
+
+
+PATTERNS: list[Any] = [("routing", "", []), ("orchestrator", "", [])]
+PATTERNS += [("workflow", "pay-bill", [("P-101", 48000)])]
+
+
+@pytest.mark.parametrize(("pattern", "workflow", "posted"), PATTERNS)
+def test_a_crash_in_any_pattern_of_a_declared_desk_changes_nothing(
+    pattern: str, workflow: str, posted: list[tuple[str, int]]
+) -> None:
+    scene = bank.bank_scene()
+    own = {**DESKS["bank"].document(), "caps": {}}  # the runs pay more in a day than they allow
+    scene.publish({**STRICT.as_json(), "desks": {"bank": own}}, User.objects.get(username="ada"))
+    one = next(one for one in DESKS["bank"].scenarios if one.pattern == pattern)
+    asked: Any = {"desk": "bank", "subject": one.subject or None, "pattern": pattern}
+
+    def ending(run: Run) -> Any:
+        told = json.dumps(result_and_steps(run), sort_keys=True)
+        return re.sub(r"tr_\w{12}", "tr", told), bank.postings(run), fresh(run).state
+
+    points, (_, came_to, state) = die_everywhere(
+        lambda: scene.launch(one.goal, workflow=workflow, **asked), ending
+    )
+
+    assert len(points) > 9
+    assert (came_to, state) == (posted, RunState.DONE)
 
 
 def test_a_sweep_that_dies_is_made_again(points_reached: list[str]) -> None:

@@ -31,6 +31,8 @@ from agents.web.formats import RULING_ROLES, standing_of
 from agents.web.runs.texts import ignored_calls, is_output_of_step, note_of, summary_of, title_of
 from agents.web.runs.timeline import Bar, axis
 
+QUOTED = 200  # characters of an unusable reply, if it is a text, that stand beside why
+
 
 @dataclass(frozen=True)
 class RunTurn:
@@ -219,6 +221,9 @@ def _turn(
         role, word = "block", "Not usable"
     is_output = bool(action) and is_output_of_step(name, action)
     said = summary_of(steps, action, is_output=is_output)
+    if unusable and role == "block" and not action:
+        is_prose = len(said) <= QUOTED and not said.lstrip().startswith(("{", "`"))
+        said = f"{unusable} It was: {said}" if is_prose and said else unusable
     return RunTurn(
         number=number,
         name=name,
@@ -227,7 +232,7 @@ def _turn(
         final=lead_in_words(action, ran or patch_of(escalation)),
         money=amount_of(action),
         writes=is_write(action),
-        said=unusable if unusable and role == "block" and not action else said,
+        said=said,
         note="" if is_output else note_of(steps),
         ignored=ignored_calls(steps),
         role=role,
