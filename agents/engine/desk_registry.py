@@ -82,8 +82,8 @@ def _check(desk: Desk) -> None:
     """Raise TypeError for a desk whose parts do not go together."""
     if bool(desk.sources) != bool(desk.report):
         raise TypeError("sources go with report=Report(…), which makes figures of what they find")
-    everything = {"profile": "strict", "rules": [], "proposable": [], "executable": []}
-    limits = read_limits({**everything, "desks": {desk.name: desk.document()}})
+    bare = {"profile": "strict", "rules": [], "proposable": [], "executable": []}
+    limits = read_limits({**bare, "desks": {desk.name: desk.document()}})
     for pattern in ("supervisor", *desk.patterns):
         for rule in limits.of(pattern, desk.name).rules:
             if rule not in RULES or not (rule in desk.rules or has_words(rule)):

@@ -363,14 +363,14 @@ class Desk:
             raise TypeError(f"scenario {title!r}: nothing above it is for the pattern {pattern}")
         if not subject and pattern != "orchestrator":
             raise TypeError(f"scenario {title!r}: say which {self.subject.kind} it is about")
-        if (pattern == "workflow") != (workflow in self.workflows):
+        if pattern == "workflow" and workflow not in self.workflows:
             known = ", ".join(self.workflows) or "none"
             raise TypeError(f"scenario {title!r}: no workflow {workflow!r}; there are {known}")
         names = [*self.specialists] if pattern == "routing" else [*self.sources]
         for line in check_script(title, demo, pattern, names, self.workflows.get(workflow)):
             self._check_line(title, line)
-        known_by = Scenario(title, subject, goal, expect, demo, ends, pattern, workflow)
-        self.scenarios.append(known_by)
+        case = Scenario(title, subject, goal, expect, demo, ends, pattern, workflow)
+        self.scenarios.append(case)
 
     def _check_line(self, title: str, line: Says) -> None:
         tool = self.tools.get(line.tool)
@@ -394,9 +394,8 @@ class Desk:
 
 def _renewed(own: dict[str, Json], held: Mapping[str, Json]) -> dict[str, Json]:
     """Return a pattern's part with the limits that an admin has set in it."""
-    anew = {"rules", "tools"} | (
-        set(FROM_TOOLS) if own.get("tools") != held.get("tools") else set()
-    )
+    is_same = own.get("tools") == held.get("tools")
+    anew = ("rules", "tools", *(() if is_same else FROM_TOOLS))
     return {**own, **{name: held[name] for name in held if name not in anew}}
 
 

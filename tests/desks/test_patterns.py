@@ -16,11 +16,13 @@ from uuid import uuid4
 import pytest
 from django.contrib.auth.models import User
 from django.urls import reverse
+from django.utils import timezone
 
 from agents import results
 from agents.core.states import RunState
 from agents.engine import desk_registry
 from agents.models import Escalation, Role, Run
+from agents.operations import launch_again
 from agents.operations.refusal import Refused
 from agents.policies import rule_words
 from agents.sdk.demo_script import ONLY_SCENARIOS
@@ -214,6 +216,8 @@ def test_a_report_stops_where_what_it_cannot_do_without_fails(
 
     reasons = [run.stop_reason for run in (no_figures, no_guests)]
     assert reasons == ["report_failed", "critical_task_failed"]
+    again = launch_again(run_id=no_guests.pk, by=company.scene.omar, at=timezone.now())
+    assert (again.scope, go(again).state) == (no_guests.scope, RunState.DONE)
 
 
 def test_what_a_report_is_about_has_to_be_known_at_its_launch(

@@ -12,7 +12,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 
-from agents.core.limits import FIRST_LIMITS, KEYS, Limits
+from agents.core.limits import FIRST_LIMITS, KEYS, OF_PATTERN, Limits, read_limits
 from agents.desks.refunds.profiles import PROFILES, STRICT
 from agents.models import PolicyVersion, Role
 from agents.patterns import PATTERNS
@@ -63,6 +63,28 @@ def test_every_rule_that_ships_has_words() -> None:
         title, sentence = words_of(rule)
         assert "_" not in title
         assert sentence.endswith("."), rule
+
+
+def test_every_limit_of_a_desks_pattern_has_words() -> None:
+    assert set(OF_PATTERN) <= {key for words in WORDS.values() for key in words}
+
+
+def test_what_changed_in_a_desks_pattern_is_told() -> None:
+    bank = DESKS["bank"].document()
+    routing = {**bank["patterns"]["routing"], "hand_over": False}
+    new = {**bank, "patterns": {"routing": routing, "workflow": {"max_steps": 3}}}
+    both = [read_limits({**STRICT.as_json(), "desks": {"bank": own}}) for own in (bank, new)]
+
+    found = differences(*both, patterns=[])
+    told = [(one.name, one.where, one.before, one.after) for one in found]
+
+    assert told == [
+        ("Unsolved cases go to people", "Bank transfers, routing", "yes", "no"),
+        ("Pattern", "Bank transfers, orchestrator", "in force", "none"),
+        ("Working time", "Bank transfers, workflow", "1 h", "as for any run"),
+        ("Tokens", "Bank transfers, workflow", "120,000", "as for any run"),
+        ("Steps", "Bank transfers, workflow", "as for any run", "3"),
+    ]
 
 
 def test_a_rule_is_told_once_with_the_patterns_it_is_asked_in() -> None:

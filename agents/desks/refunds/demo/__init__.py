@@ -19,7 +19,7 @@ from agents.desks.refunds.demo import (
 )
 from agents.desks.refunds.demo.goals import Misfortune, read_goal
 from agents.llm.demo_model import NeverAnswers, RateLimited
-from agents.llm.prompts import read_prompt
+from agents.llm.prompts import AT_DESK, read_prompt
 
 PROMPTS = Path(__file__).parents[1] / "prompts"
 _ACTORS: dict[str, Callable[[Json], str]] = {
@@ -51,4 +51,6 @@ def unless_it_fails(actor: Callable[[Json], str]) -> Callable[[Json], str]:
 
 
 for _name, _actor in _ACTORS.items():
-    role(_name, prompt=read_prompt(PROMPTS, _name), demo=unless_it_fails(_actor))
+    own = (PROMPTS / f"{_name}.md").exists()  # others are as at any desk
+    instructions = read_prompt(PROMPTS, _name) if own else AT_DESK[_name]
+    role(_name, prompt=instructions, demo=unless_it_fails(_actor))
