@@ -92,6 +92,8 @@ def test_the_field_takes_what_is_typed_at_once(scene: Scene, browser: Browser, w
         expect(page.locator("#q")).to_have_value("anna")
         hit = page.locator(f'#found a[href="/approvals/{held.pk}/"]')
         expect(hit).to_contain_text(f"{held.pk}: ")
+        expect(page.locator("#q")).to_be_focused()
+        expect(page.locator("#found form")).to_have_count(0)  # the results alone
         assert page.url == f"{site}/kill/"
         page.keyboard.press("Escape")
         expect(hit).to_be_hidden()

@@ -15,5 +15,5 @@ def search(request: HtmxRequest) -> HttpResponse:
     """Show what has the words in the address. A field that is typed in takes the results alone."""
     text = request.GET.get("q", "").strip()
     shown = {"groups": find(access.person(request), text), "text": text[:LONGEST], "nav": "search"}
-    is_part = request.htmx.target == "found"
+    is_part = (request.htmx.target or "").endswith("found")  # found, as htmx writes it: div#found
     return render(request, "search/_found.html" if is_part else "search/page.html", shown)
