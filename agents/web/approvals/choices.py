@@ -1,16 +1,13 @@
-"""The fields of the queue's filter; names known to this server and its policies to choose from."""
+"""The fields of the queue's filter, with the names of what waits to choose from."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from agents.patterns import PATTERNS
-from agents.policies import RULES
 from agents.sdk.desk import tool_title
-from agents.systems import SYSTEMS
-from agents.tools import TOOLS
 from agents.web.approvals.queue import FILTERS, MINUTES, QueueAddress
+from agents.web.approvals.selection import NAMED, Reviewer, open_in
 from agents.web.formats import desk_title, rule_in_full, spell_out
 
 
@@ -24,14 +21,21 @@ class FilterField:
     value: str
 
 
-def filter_fields(queue: QueueAddress) -> list[FilterField]:
+def filter_fields(queue: QueueAddress, who: Reviewer) -> list[FilterField]:
     """Return the filter's fields in order, with the current values among their choices."""
+    rows = list(open_in(who.workspaces).order_by().values_list(*NAMED.values()).distinct())
+    waiting = dict(zip(NAMED, map(set, zip(*rows, strict=True)), strict=False))
+
+    def names(field: str, in_words: Callable[[str], str]) -> list[tuple[str, str]]:
+        known = {*waiting.get(field, ()), queue.given.get(field)}
+        return sorted(((one, in_words(one)) for one in known if one), key=lambda one: one[1])
+
     offered: dict[str, Iterable[tuple[str, str]]] = {
         "subject": (),
-        "tool": ((name, tool_title(name)) for name in sorted(TOOLS, key=tool_title)),
-        "rule": sorted(((name, rule_in_full(name)) for name in RULES), key=lambda rule: rule[1]),
-        "pattern": ((name, spell_out(name)) for name in sorted(PATTERNS)),
-        "desk": ((name, desk_title(name)) for name in sorted(SYSTEMS)),
+        "tool": names("tool", tool_title),
+        "rule": names("rule", rule_in_full),
+        "pattern": names("pattern", spell_out),
+        "desk": names("desk", desk_title),
         "age": MINUTES.items(),
         "due": MINUTES.items(),
         **dict.fromkeys(("launcher", "amount_from", "amount_to", "currency"), ()),
@@ -41,5 +45,6 @@ def filter_fields(queue: QueueAddress) -> list[FilterField]:
         given, known = queue.given.get(name, ""), dict(values)
         if known and given:
             known = {given: given} | known
-        found.append(FilterField(name, FILTERS[name][0], list(known.items()), given))
+        if known or name not in NAMED:
+            found.append(FilterField(name, FILTERS[name][0], list(known.items()), given))
     return found

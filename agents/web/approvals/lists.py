@@ -66,7 +66,7 @@ def _list(
         "current": next((view for view in saved if view.query == queue.query), None),
         "shareable": [part.workspace for part in who.parts if part.role in access.DECIDES],
         "sentence": sentence,
-        "fields": filter_fields(queue),
+        "fields": filter_fields(queue, who),
         "after": after,
         "tally": inbox.line.tally if queue.given else None,
         "strip": strip_of(user, request.GET.get("done", "")),

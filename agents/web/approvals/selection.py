@@ -186,15 +186,18 @@ def above_limit(who: Reviewer) -> Q:
 _ASKS_MONEY = Q(kind=ACTION.stored)
 
 
+# Filters by a name, with its place in a request.
+NAMED = {
+    "desk": "run__desk",
+    "tool": "action__name",
+    "rule": "review__deciding__rule",
+    "pattern": "run__pattern",
+}
+
+
 def _fits(given: Mapping[str, str], who: Reviewer) -> Q:
     """Return the condition of the filters, which are all valid."""
-    columns = {
-        "desk": "run__desk",
-        "tool": "action__name",
-        "rule": "review__deciding__rule",
-        "pattern": "run__pattern",
-        "launcher": "run__launched_by__username",
-    }
+    columns = {**NAMED, "launcher": "run__launched_by__username"}
     found = Q(**{column: given[name] for name, column in columns.items() if name in given})
     if subject := given.get("subject"):
         labels = (
