@@ -67,7 +67,7 @@ def opens(page: Page, view: str, request: Escalation) -> None:
         if link.evaluate("(link) => link === document.activeElement"):
             break
     page.keyboard.press("Enter")
-    reads(page, "#card", f"request {request.pk}")
+    reads(page, "#card > header", f"request {request.pk}")
     expect(page.locator("#live")).to_have_text("Live")  # from here on it answers keys
 
 
