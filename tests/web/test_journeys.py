@@ -497,7 +497,10 @@ def test_the_whole_way_by_keyboard(scene: Scene, browser: Browser, complaints: l
         rita.keyboard.press("Control+Enter")
         expect(rita.locator("#strip")).to_contain_text("USD 650.00 was paid to Anna")
         rita.keyboard.press("/")
-        rita.wait_for_url(f"{site}/runs/")
+        rita.keyboard.type("anna")
+        expect(rita.locator("#found a").first).to_be_visible()
+        rita.keyboard.press("Enter")
+        rita.wait_for_url(f"{site}/search/?q=anna")
 
     assert Escalation.objects.get().comment == "partly used"
 

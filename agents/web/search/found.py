@@ -19,10 +19,10 @@ from agents.models import Escalation, Role, Run
 from agents.web import access
 from agents.web.approvals.selection import open_in
 from agents.web.approvals.wording import act
-from agents.web.formats import RUN_ROLES, spell_out, standing_of
+from agents.web.formats import spell_out, standing_of
 from agents.web.forms import whole_number
 from agents.web.newest import newest
-from agents.web.runs.listing import runs_with_words
+from agents.web.runs.listing import chip_of, closings, runs_with_words
 
 MOST = 5  # of each group
 RECENT = 300
@@ -61,6 +61,7 @@ def find(user: User, text: str) -> dict[str, list[Hit]]:
         return {}
     workspaces = access.workspaces_of(user)
     runs = runs_with_words(" ".join(words), workspaces)
+    closed = closings(runs[:MOST])
     groups = {
         "Pages": _pages(user, words),
         "About": _subjects(runs, words),
@@ -69,7 +70,7 @@ def find(user: User, text: str) -> dict[str, list[Hit]]:
             Hit(
                 reverse("run", args=[run.pk]),
                 f"{run.subject_label or spell_out(run.pattern)}: {run.title}",
-                RUN_ROLES[run.state],
+                chip_of(run, closed),
             )
             for run in runs[:MOST]
         ],
