@@ -166,5 +166,5 @@ def test_typing_finds_scenarios_at_once(scene: Scene) -> None:
         page.get_by_role("searchbox", name="Search scenarios").fill("legal hold")
 
         expect(page.locator("[data-item]:visible h4")).to_have_text("Case on legal hold is halted")
-        expect(page.get_by_text("1 of 37 scenarios")).to_be_visible()
+        expect(page.get_by_text("1 of 41 scenarios")).to_be_visible()
         expect(page.get_by_role("heading", name="Bank transfers")).to_be_hidden()
