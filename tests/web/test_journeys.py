@@ -332,7 +332,7 @@ def test_a_restart_while_pages_are_open_loses_nothing(
         expect(trace.locator("#run")).to_contain_text("of USD 1,200.00 proposed")
 
 
-CUT = "[...document.querySelectorAll('.scroll-x')].some((part) => part.scrollWidth > part.clientWidth)"
+CUT = "[...document.querySelectorAll('.scroll-x')].some((it) => it.scrollWidth > it.clientWidth)"
 
 
 def test_a_filter_is_folded_where_it_would_hide_the_first_row(
