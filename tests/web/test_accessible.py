@@ -33,9 +33,20 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[2]
 AXE = (Path(__file__).parent / "assets/axe-4.14.1.min.js").read_text()
-LOOKS = {"light": (1440, 900), "dark": (1440, 900), "phone": (390, 844)}
+LOOKS = {"light": (1440, 900), "dark": (1440, 900), "zoom": (720, 450), "phone": (390, 844)}
+LISTS = ("queue", "decided", "runs", "audit", "all events", "members", "delivery log")
 WCAG = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 COLOURS = ["color-contrast", "link-in-text-block"]  # the dark theme changes nothing else
+
+# What is wider than its place, and where a page's first entry begins.
+SEEN = """() => {
+    const wide = (one) => one.checkVisibility() && one.scrollWidth > one.clientWidth + 1;
+    const places = [document.documentElement, ...document.querySelectorAll(".scroll-x")];
+    const cut = places.filter(wide).map((one) => one.ariaLabel ?? one.tagName);
+    const rows = document.querySelectorAll("main :is(tbody tr, .qlist li)");
+    const first = [...rows].find((one) => one.checkVisibility());
+    return [cut, Math.round(first?.getBoundingClientRect().top ?? 0)];
+}"""
 
 
 @dataclass(frozen=True)
@@ -95,9 +106,11 @@ def look_at(page: Page, site: str, name: str, path: str, found: Seen) -> None:
     for look, (width, height) in LOOKS.items():
         page.set_viewport_size({"width": width, "height": height})
         page.emulate_media(color_scheme="dark" if look == "dark" else "light")
-        is_wide = page.evaluate("document.documentElement.scrollWidth > innerWidth")
-        told = findings(page, COLOURS if look == "dark" else WCAG)
-        said = [*told, *(["the page scrolls sideways"] if is_wide else [])]
+        said = findings(page, COLOURS if look == "dark" else WCAG)
+        cut, first = page.evaluate(SEEN)
+        said += [f"cut at its right edge: {one}" for one in cut]
+        if name in LISTS and first > height:
+            said.append(f"the first entry begins {first} pixels down, below the first screen")
         found.findings[look, name] = said
 
 
