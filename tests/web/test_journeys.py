@@ -332,7 +332,9 @@ def test_a_restart_while_pages_are_open_loses_nothing(
         expect(trace.locator("#run")).to_contain_text("of USD 1,200.00 proposed")
 
 
-CUT = "[...document.querySelectorAll('.scroll-x')].some((it) => it.scrollWidth > it.clientWidth)"
+OVERFLOWS = (
+    "[...document.querySelectorAll('.scroll-x')].some((it) => it.scrollWidth > it.clientWidth)"
+)
 
 
 def test_a_filter_is_folded_where_it_would_hide_the_first_row(
@@ -347,7 +349,9 @@ def test_a_filter_is_folded_where_it_would_hide_the_first_row(
                 ada.set_viewport_size({"width": width, "height": 844})
                 ada.goto(f"{site}/{name}/")
                 expect(ada.locator("tbody tr").first).to_be_in_viewport()
-                assert not ada.evaluate(CUT)  # nothing stands beyond the right edge of its table
+                assert not ada.evaluate(
+                    OVERFLOWS
+                )  # nothing stands beyond the right edge of its table
                 if width == 1440:
                     expect(ada.locator(field)).to_be_visible()
                     continue
