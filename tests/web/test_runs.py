@@ -234,6 +234,40 @@ def test_names_reorder_nothing_on_the_page_of_a_run(scene: Scene) -> None:
         assert name not in page.replace(f"<bdi>{name}</bdi>", "")
 
 
+def test_what_was_asked_and_answered_in_a_step_is_a_page_of_messages(scene: Scene) -> None:
+    run = go(scene.launch(f"{REFUND_500} Write to anna@private.example."))
+    at = reverse("run-turn", args=[run.pk, 2])
+    Step.objects.filter(run=run, key="2/propose").update(
+        attempts=2,
+        reply={
+            "text": '{"kind":"tool","name":"issue_refund","args":{"amount_usd":500}}',
+            "demo": True,
+            "tool_calls": ["x" * 500],
+        },
+    )
+
+    eve, rita = client_of(scene.eve).get(at).text, client_of(scene.rita).get(at).text
+    page = words(eve)
+
+    assert '<aside class="rail"' in eve
+    for told in (
+        "The model was asked, as worker",
+        "The model demo answered, as worker",
+        "Proposes the call: Issue refund Amount USD 500.00",
+        "It also sent a tool call, which was ignored. Cut after 500 characters.",
+        "2 attempts; only the last answer is kept.",
+        "The policy allowed it",
+        "The policy was asked the policy check of step 2 Proposes the call: Issue refund",
+        "Tool called: Issue refund",
+        "Marked passages were masked",
+    ):
+        assert told in page, told
+    assert '"amount_usd":500' not in page
+    assert NAME.search(eve.partition("<mark>")[2].partition("</mark>")[0])
+    assert "<mark>anna@private.example</mark>" in rita
+    assert client_of(scene.eve).get(at, {"as": "text"}).text.startswith("2/propose asked\n{")
+
+
 def test_a_customer_s_name_and_an_amount_stand_once_in_what_came_of_a_run(scene: Scene) -> None:
     run = go(scene.launch(REFUND_500))
     client = client_of(scene.rita)
@@ -298,37 +332,3 @@ def test_a_wait_for_a_person_ticks(scene: Scene, browser: Browser) -> None:
         expect(page.locator("#run")).to_contain_text(re.compile(r"request \d+,\s+for [45]\d s"))
         expect(page.locator(".stats")).to_contain_text(re.compile(r"\+ [45]\d s waiting"))
         expect(page.locator(".stats")).to_contain_text("1 min waiting")
-
-
-def test_what_was_asked_and_answered_in_a_step_is_a_page_of_messages(scene: Scene) -> None:
-    run = go(scene.launch(f"{REFUND_500} Write to anna@private.example."))
-    at = reverse("run-turn", args=[run.pk, 2])
-    Step.objects.filter(run=run, key="2/propose").update(
-        attempts=2,
-        reply={
-            "text": '{"kind":"tool","name":"issue_refund","args":{"amount_usd":500}}',
-            "demo": True,
-            "tool_calls": ["x" * 500],
-        },
-    )
-
-    eve, rita = client_of(scene.eve).get(at).text, client_of(scene.rita).get(at).text
-    page = words(eve)
-
-    assert '<aside class="rail"' in eve
-    for told in (
-        "The model was asked, as worker",
-        "The model demo answered, as worker",
-        "Proposes the call: Issue refund Amount USD 500.00",
-        "It also sent a tool call, which was ignored. Cut after 500 characters.",
-        "2 attempts; only the last answer is kept.",
-        "The policy allowed it",
-        "The policy was asked the policy check of step 2 Proposes the call: Issue refund",
-        "Tool called: Issue refund",
-        "Marked passages were masked",
-    ):
-        assert told in page, told
-    assert '"amount_usd":500' not in page
-    assert NAME.search(eve.partition("<mark>")[2].partition("</mark>")[0])
-    assert "<mark>anna@private.example</mark>" in rita
-    assert client_of(scene.eve).get(at, {"as": "text"}).text.startswith("2/propose asked\n{")
