@@ -59,28 +59,39 @@ def answer(escalation: Escalation, reply: dict[str, Json], commit: Commit) -> No
 def _answer_unknown(
     escalation: Escalation, step: Step, reply: dict[str, Json], commit: Commit
 ) -> None:
-    """Settle an effect as a person says: approved means that it took place.
-
-    If the ledger or the key shows a late outcome by now, that counts instead.
-    """
-    effect = Effect.objects.get(step=step)
+    """Settle an effect as a person says: approved means that it took place."""
     if reply["decision"] not in (EscalationState.APPROVED, EscalationState.REJECTED):
         step.failed = "effect_unknown"
         return
+    took_effect = reply["decision"] == EscalationState.APPROVED
+    told = settle_as_told(commit, step, took_effect, by=str(reply["by"]))
+    step.reply, step.failed = told.value, told.failed
+
+
+def settle_as_told(
+    commit: Commit, step: Step, took_effect: bool, *, by: str, said: Json = None
+) -> Reply:
+    """Settle a call of unknown outcome as a person says. Return what it replied, for its step.
+
+    If the ledger or the key shows a late outcome by now, that counts instead. `said` is for an
+    answer that no request's event records. Raises ValuesLocked.
+    """
+    effect = Effect.objects.get(step=step)
     tool = TOOLS.get(effect.tool)  # None: a desk's that has gone
-    happened = reply["decision"] == EscalationState.APPROVED and effect.state != EffectState.REFUSED
+    happened = took_effect and effect.state != EffectState.REFUSED
     if not happened and tool and tool.release:
         tool.release(effect.key, commit.at)  # so that a late call finds no hold to use
     is_recorded = effect.state == EffectState.DONE
     told = effect.result if is_recorded else tool and _result_by_key(tool, effect.key)
-    step.reply = redact_for(escalation.run, told)
-    if step.reply is None and happened:
-        step.reply = {"status": "ok", "confirmed_by": reply["by"]}
-    if step.reply is None:
-        step.failed = f"tool_error:{effect.tool}"
-    state = EffectState.REFUSED if step.failed else EffectState.DONE
+    value = redact_for(commit.run, told)
+    if value is None and happened:
+        value = {"status": "ok", "confirmed_by": by}
+    reply = Reply(value, f"tool_error:{effect.tool}" if value is None else "")
+    state = EffectState.REFUSED if reply.failed else EffectState.DONE
     # No `tool`: its hold was already released above.
-    settle(commit, step, CallOutcome(state, Reply(step.reply)), tool=None, overrules=True)
+    outcome = CallOutcome(state, Reply(value))
+    settle(commit, step, outcome, tool=None, overrules=True, said=said, by=by if said else "")
+    return reply
 
 
 def _result_by_key(tool: Tool, key: str) -> Json:

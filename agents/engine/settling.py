@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.db.models import JSONField
 
+from agents.core.requests import Json
 from agents.core.states import EffectState
 from agents.db.compiled import CompiledUpdate, Param
 from agents.engine.admission import effect_key
@@ -23,11 +24,14 @@ def settle(
     *,
     tool: Tool | None,
     overrules: bool = False,
+    said: Json = None,
+    by: str = "",
 ) -> bool:
     """Write what became of a step's call. Return False where that is on record already.
 
     What `tool` held for a call that was refused is given back, and its approval is closed.
-    `overrules` what was recorded before: a person or the tool itself knows better.
+    `overrules` what was recorded before: a person or the tool itself knows better. `said` is what
+    the person `by` answered, for the record.
     """
     state, reply = outcome.state, outcome.reply
     write = _OVERRULE if overrules else _SETTLE
@@ -36,7 +40,7 @@ def settle(
     key, is_refused = effect_key(commit.run, step.key), state is EffectState.REFUSED
     if tool and tool.release and is_refused:
         tool.release(key, commit.at)
-    commit.say(f"effect.{state.value}", {"key": key})
+    commit.say(f"effect.{state.value}", {"key": key, **(said or {})}, by)
     if is_refused:
         why = reply.failed or REFUSED
         commit.tell(close_approvals(commit.run, why=why, turn=turn_of(step.key)))

@@ -65,6 +65,7 @@ from agents.operations.second_factor import (
     reset_factor,
 )
 from agents.operations.sessions import end_sessions
+from agents.operations.settling import settle_call
 from agents.operations.snoozing import snooze, wake
 from agents.operations.stopping import cancel
 from agents.operations.teams import set_team
@@ -144,6 +145,7 @@ __all__ = [
     "set_preference",
     "set_role",
     "set_team",
+    "settle_call",
     "snooze",
     "stoppable_tools",
     "told_in_bulk",

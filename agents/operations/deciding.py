@@ -25,7 +25,7 @@ from agents.engine.facts import fetch_facts
 from agents.engine.kill_switch import switch_against
 from agents.engine.origins import doubts_of
 from agents.engine.redaction import RunBorder, redact_for, redact_to_tell
-from agents.models import Escalation, KillSwitch, Membership, Role, Run, Step
+from agents.models import Escalation, KillSwitch, Membership, Role, Run, Step, Workspace
 from agents.models.event import Entry, append_events, commanding_account
 from agents.models.masked_value import ValuesLocked
 from agents.operations.approving import (
@@ -238,10 +238,7 @@ def _is_repeated(
 
 def _check_person(escalation: Escalation, person: Membership, wanted: _Answer) -> None:
     """Check that the person may decide this and that the answer is valid. Raises Refused."""
-    if is_own(escalation.run, person.user_id):
-        raise Refused("four_eyes", OWN)
-    if person.is_simulated and not escalation.workspace.is_demo:
-        raise Refused("simulated", "A simulated person decides only in a demo workspace.")
+    check_decider(escalation.run, person, escalation.workspace)
     first = escalation.approval
     is_repeated = first is not None and wanted.patch == first.patch
     check_reason(
@@ -263,6 +260,14 @@ def _check_person(escalation: Escalation, person: Membership, wanted: _Answer) -
         raise Refused("no_correction", "Only an email or the result of a step can be corrected.")
     most, what = (MAX_TEXT, "letter") if change == TEXT else (MAX_COMMENT, "correction")
     check_text(wanted.correction, most=most, what=what)
+
+
+def check_decider(run: Run, person: Membership, workspace: Workspace) -> None:
+    """Check that a person may decide about a run. Raises Refused."""
+    if is_own(run, person.user_id):
+        raise Refused("four_eyes", OWN)
+    if person.is_simulated and not workspace.is_demo:
+        raise Refused("simulated", "A simulated person decides only in a demo workspace.")
 
 
 def check_reason(

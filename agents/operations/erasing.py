@@ -124,7 +124,7 @@ def _check_at_rest(runs: QuerySet[Run], called: str) -> None:
         raise Refused(
             "unsettled",
             f"Nobody can tell yet whether {with_unit(open_ones, 'writes')} for {called} "
-            "took effect. Settle that first; nothing was erased.",
+            "took effect. Settle that on its run's page first; nothing was erased.",
         )
 
 

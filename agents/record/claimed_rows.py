@@ -236,7 +236,7 @@ def _reply(given: Row) -> Row:
 def _effect(rows: Rows, what: str, facts: Row, event: Row) -> None:
     row = rows.setdefault(f"effect {facts['key']}", {})
     row |= {"state": what, **_known_facts(facts, "tool", "amount_minor", "currency", "args_sha256")}
-    if what in _SETTLED and not _is_by_word(rows, facts["key"]):
+    if what in _SETTLED and not (event["actor"] or _is_by_word(rows, facts["key"])):
         row["took_place"] = what == EffectState.DONE.value
     if what == "intended":  # rows of desk and mail under its key, if any
         row |= {"intended_at": event["at"], **_known_facts(facts, "escalation")}

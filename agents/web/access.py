@@ -168,6 +168,14 @@ def run_to_cancel(user: User, pk: UUID) -> Run:
     return found
 
 
+def run_to_settle(user: User, pk: UUID) -> Run:
+    """Return a run whose lost calls a person may settle. Raises Http404, PermissionDenied."""
+    found = run_for(user, pk)
+    if membership(user, found.workspace_id).role not in DECIDES:
+        raise PermissionDenied("Only reviewers and admins can say what became of a call.")
+    return found
+
+
 def run_to_audit(user: User, pk: UUID) -> Run:
     """Return a run whose record a person may read. Raises Http404, PermissionDenied."""
     found = run_for(user, pk)

@@ -10,14 +10,16 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from django.utils.dateparse import parse_datetime
+from django.utils.text import capfirst
 
 from agents.core.former import CURRENCY, ERASED_NUMBER, SUBJECT
-from agents.core.kinds import ACTION, INSTRUCTIONS, RequestKind
+from agents.core.kinds import ACTION, EFFECT_UNKNOWN, INSTRUCTIONS, RequestKind
 from agents.core.money import format_money
 from agents.core.units import with_unit
 from agents.models.event import ErasedText
 from agents.models.kill_switch import stopped_by
 from agents.operations.approving import LAPSES
+from agents.operations.settling import answer_of
 from agents.policies import desk_words
 from agents.policies.ends import end_sentence, why_not
 from agents.record.claimed_rows import limits_told
@@ -145,7 +147,12 @@ def _effect(told: EventSentence) -> str:
     kind = TOOLS[tool].request if tool in TOOLS else ACTION
     name = (tool or "the tool") if kind.tag == ACTION.tag else f"“{kind.tag}”"
     amount = _amount(action, "amount_minor")
-    return kind.events[state].format(
+    said = ""
+    if "took_effect" in told.facts:
+        answer = answer_of(told.facts["took_effect"])
+        said = capfirst(EFFECT_UNKNOWN.what_was_done(answer))
+        said = f"{said}.{quotation(told.facts.get('comment'))} "
+    return said + kind.events[state].format(
         tool=f"{name} of {amount}" if amount else name,
         amount=amount or "nothing",
         about=f" about {amount}" if amount else "",

@@ -91,4 +91,5 @@ urlpatterns: list[URLPattern] = [
     path("runs/<uuid:pk>/case/proof/", case.case_proof, name="case-proof"),
     path("runs/<uuid:pk>/again/", runs.run_again, name="run-again"),
     path("runs/<uuid:pk>/cancel/", runs.cancel, name="cancel"),
+    path("runs/<uuid:pk>/settle/", runs.settle_call, name="settle-call"),
 ]

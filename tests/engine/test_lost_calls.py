@@ -209,7 +209,7 @@ def test_a_sweep_does_not_take_nothing_for_a_no_of_a_tool_that_is_once(
     sweep()
 
     assert letter_of(run).state == EffectState.UNKNOWN
-    assert needs(scene) == ["look it up"]  # nobody is asked about what has ended
+    assert needs(scene) == ["look it up, and answer on the page of its run"]
 
 
 def needs(scene: Scene) -> list[str]:

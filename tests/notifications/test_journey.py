@@ -344,7 +344,7 @@ def test_what_needs_somebody_comes_with_its_reason_and_only_while_it_does(
     assert "It was not decided by " in of(mail, ada)
     in_digest = Notification.objects.get(escalation=asked_of, kind=Kind.ATTENTION)
     lines = note_of(in_digest).lines  # nothing left to answer
-    assert lines[0] == "Nobody can tell whether a call took effect: look it up."
+    assert lines[0].endswith("took effect: look it up and say so on its run's page.")
 
 
 def test_a_mail_says_when_it_was_so_and_no_deadline_that_stands_still(

@@ -142,12 +142,13 @@ ADDRESSES: dict[str, tuple[tuple[int, int], ...]] = {
     "case-proof": ((302, 302), (405, 404), (405, 403), (405, 403)),
     "cancel": ((302, 302), (405, 404), (405, 403), (405, 422)),
     "run-again": ((302, 302), (405, 404), (405, 403), (405, 403)),
+    "settle-call": ((302, 302), (405, 404), (405, 403), (405, 422)),
 }
 
 
 SHARES = ("hand-over", "snooze", "wake", "comment")
 OF_ESCALATION = ("approval", "judge", "judge-letter", "decide", "claim", "release-claim", *SHARES)
-OF_RUN = ("run", "run-turn", "run-json", "case", "case-proof", "cancel", "run-again")
+OF_RUN = ("run", "run-turn", "run-json", "case", "case-proof", "cancel", "run-again", "settle-call")
 
 
 def address(name: str, *, run: object, escalation: object) -> str:

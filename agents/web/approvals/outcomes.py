@@ -6,6 +6,7 @@ from django.utils.safestring import SafeString
 
 from agents.core.states import ENDED, GRANTED, EffectState, EscalationState
 from agents.engine.approvals import CARRIED_OUT, OWN_ENDS
+from agents.engine.settling import SETTLED
 from agents.models import Effect, Escalation
 from agents.policies.ends import why_not
 from agents.web.approvals.wording import fill_sentence, kind_of_request
@@ -41,10 +42,12 @@ def outcome(escalation: Escalation, effect: Effect | None, name: str, *, why: st
     def say(sentence: str) -> SafeString:
         return fill_sentence(sentence, escalation, name, amount=granted, ran=effect and effect.args)
 
+    is_known = kind.settles_call and effect is not None and effect.state in SETTLED
+    undone = "What happened was found out later: see its run." if is_known else kind.undone
     if state == EscalationState.EXPIRED:
-        return say(f"{kind.expiry_words}. {kind.undone}")
+        return say(f"{kind.expiry_words}. {undone}")
     if state == EscalationState.CANCELLED:
-        return say(f"The run ended before a decision. {kind.undone}")
+        return say(f"The run ended before a decision. {undone}")
     is_yes, answer = state in GRANTED, f"{{by}} {kind.what_was_done(state)}."
     if kind.settles_call:
         return say(_settle(answer, effect, is_yes=is_yes))

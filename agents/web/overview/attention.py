@@ -67,8 +67,8 @@ class Attention:
         if self.kind == "not_carried_out":
             return f"approved by {self.person}{self._chain}"
         if self.kind == "unknown":
-            answer = f" and answer request {self.later}" if self.later else ""
-            return f"nobody can tell whether it took effect; look it up{answer}"
+            where = f" and answer request {self.later}" if self.later else _ON_PAGE
+            return f"nobody can tell whether it took effect; look it up{where}"
         if self.kind == "failed":
             return "failed because of a system error"
         untold = "carried out, and nobody was told"
@@ -88,6 +88,7 @@ class Attention:
         return f", not carried out: it was asked again as request {self.later}, {end}"
 
 
+_ON_PAGE = ", and answer on the page of its run"
 _UNANSWERED: dict[str, str] = {
     EscalationState.EXPIRED: "which was not decided in time",
     EscalationState.CANCELLED: "and the run ended before an answer",

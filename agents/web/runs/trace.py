@@ -17,6 +17,7 @@ from django.utils import timezone
 
 from agents import results
 from agents.core.budget import Spent, active
+from agents.core.kinds import EFFECT_UNKNOWN
 from agents.core.limits import Limits
 from agents.core.money import PRICED_IN, format_money, format_sums
 from agents.core.requests import Json
@@ -28,7 +29,7 @@ from agents.models import Effect, Escalation, Run, Step
 from agents.policies.ends import end_sentence
 from agents.sdk.desk import tool_title
 from agents.systems import SYSTEMS
-from agents.tools import TOOLS
+from agents.tools import TOOLS, ask_in_words
 from agents.web.formats import duration, thousands
 from agents.web.outage import outage_of_run
 from agents.web.runs.listing import Closing, chip_of, closings
@@ -83,6 +84,7 @@ class Trace:
     answer: str  # "": none yet
     waiting: Escalation | None
     moved: str  # "" for nothing
+    lost: Sequence[tuple[Effect, str]]  # calls that no request asks about, and what to find out
     is_untold: bool  # the run is over and has paid, and nobody was written to since
     asked: str  # the proposed payment; "" for none
     tokens: int
@@ -143,6 +145,7 @@ def trace(run: Run, *, at: datetime | None = None, before: int | None = None) ->
         answer=with_name(str((run.outcome or {}).get("answer", "")), run),
         waiting=open_ones[0] if open_ones else None,
         moved=moved_sums(effects.values()) or _letters(effects.values()),
+        lost=_lost(effects.values(), run),
         is_untold=may_be_untold and run.state in ENDED and _is_untold(run),
         asked="" if run.is_emptied else _asked_text(asked, acts),  # its steps told that
         tokens=spent.tokens,
@@ -216,6 +219,18 @@ def _calls(count: int) -> str:
 def _is_letter(effect: Effect) -> bool:
     tool = TOOLS.get(effect.tool)  # None: a desk's that has gone
     return effect.state == EffectState.DONE and bool(tool and tool.letter)
+
+
+def _lost(effects: Iterable[Effect], run: Run) -> list[tuple[Effect, str]]:
+    """Return the calls of unknown outcome that an ended run can no longer ask about."""
+    lost = [e for e in effects if e.state == EffectState.UNKNOWN and run.state in ENDED]
+    return [(effect, _question(effect, run.subject_label)) for effect in lost]
+
+
+def _question(effect: Effect, subject: str) -> str:
+    action = {"kind": "tool", "name": effect.tool, "args": effect.args}
+    asked = format_money(effect.amount_minor, effect.currency) if effect.amount_minor else ""
+    return ask_in_words(EFFECT_UNKNOWN.stored, action, asked=asked, subject=subject or "nobody")
 
 
 def _end(run: Run, turns: Sequence[RunTurn], closed: Mapping[UUID, Closing]) -> str:

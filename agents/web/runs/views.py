@@ -9,8 +9,10 @@ from django.shortcuts import redirect, render
 from django.utils import timezone
 
 from agents import operations, results
+from agents.core.kinds import APPROVE, EFFECT_UNKNOWN, REJECT
 from agents.core.states import ENDED, RunState
 from agents.models import Event, Run
+from agents.operations.claiming import is_own
 from agents.patterns import PATTERNS
 from agents.web import access
 from agents.web.formats import MASKED
@@ -85,6 +87,24 @@ def cancel(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 
 @action
+def settle_call(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """Settle a call of an ended run; 409 if it is settled already, or still looked up."""
+    user, given = access.person(request), request.POST
+    found = access.run_to_settle(user, pk)
+    key, verdict = given.get("key", ""), given.get("verdict")
+    if verdict not in (APPROVE, REJECT) or not found.effects.filter(key=key).exists():
+        return _page(request, found, sentence="Choose an answer.", status=422)
+    comment, yes = given.get("comment", ""), verdict == APPROVE
+    try:
+        at = timezone.now()
+        operations.settle_call(key=key, by=user, took_effect=yes, comment=comment, at=at)
+    except operations.Refused as no:
+        status = 422 if no.code.endswith("_reason") else 409
+        return _page(request, found, sentence=str(no), status=status)
+    return redirect("run", pk=pk)
+
+
+@action
 def run_again(request: HttpRequest, pk: UUID) -> HttpResponse:
     """Launch a run again that left something to do; 409 if it may not be."""
     user = access.person(request)
@@ -102,12 +122,18 @@ def _page(
     part = access.membership(access.person(request), found.workspace_id)
     may_audit = part.role in access.AUDITS
     events = Event.objects.filter(run=found).order_by("-pk").select_related("run")
-    newest = read_events(events.prefetch_related("texts"), LINES) if may_audit else []
+    if not may_audit:  # they read what people said of its calls, which stands nowhere else
+        events = events.filter(kind__in=("effect.done", "effect.refused")).exclude(actor="")
+    newest = read_events(events.prefetch_related("texts"), LINES)
+    live = trace.run_page(found, before=whole_number(request.GET.get("before", "")))
+    may_settle = bool(live["page"].lost) and part.role in access.DECIDES
     shown = {
-        **trace.run_page(found, before=whole_number(request.GET.get("before", ""))),
+        **live,
         "may_audit_here": may_audit,
         "lines": tell_events(newest),
         "most_lines": LINES,
+        "may_settle": may_settle and not is_own(found, part.user_id),
+        "unknown": EFFECT_UNKNOWN,
         "may_cancel": part.role in access.CANCELS and found.state not in ENDED,
         # The page grows while one reads: nothing below its steps may be pushed down.
         "is_watched": found.state in (RunState.QUEUED, RunState.RUNNING),
