@@ -159,6 +159,7 @@ for (const kind of ["input", "change"]) {
 // --- Sending ----------------------------------------------------------------------------------
 // One press sends once: asked (is anybody there?), go, sent, unanswered. What cannot arrive is not
 // sent off to an error page of the browser. The server takes a form sent again as the same one.
+// The state is no attribute, which an update would take away.
 
 const NO_ANSWER = 5000; // milliseconds
 const SENDING = "Sending…";
@@ -177,14 +178,14 @@ function waitForAnswer(form) {
   showSending(form, SENDING);
   clearTimeout(form.unanswered);
   form.unanswered = setTimeout(() => {
-    if (!form.dataset.sending) return;
-    if (form.dataset.sending === "sent") form.dataset.sending = "unanswered";
+    if (!form.sending) return;
+    if (form.sending === "sent") form.sending = "unanswered";
     showSending(form, UNANSWERED);
   }, NO_ANSWER);
 }
 
 function endSending(form) {
-  delete form.dataset.sending;
+  delete form.sending;
   clearTimeout(form.unanswered);
   showSending(form, "");
 }
@@ -192,23 +193,26 @@ function endSending(form) {
 document.addEventListener("submit", async (event) => {
   const form = event.target;
   if (!form.matches(".inbox form[method=post], #bulk")) return;
-  if (form.dataset.sending === "go") return (form.dataset.sending = "sent");
+  if (form.sending === "go") return (form.sending = "sent");
   event.preventDefault();
-  if (form.dataset.sending === "sent") return;
-  form.dataset.sending = "asked";
+  if (form.sending === "sent") return;
+  form.sending = "asked";
   waitForAnswer(form);
   const isThere = await fetch("/healthz", { cache: "no-store" }).then(() => true, () => false);
-  if (form.dataset.sending !== "asked") return; // pressed again meanwhile
+  if (form.sending !== "asked") return; // pressed again meanwhile
   if (!isThere) return endSending(form), sayUnsent();
-  if (!form.isConnected || form.closest("[data-withheld]:not([data-withheld=yes])")) return endSending(form);
+  // An update may have put its like in the place of a form in which nothing is typed, as of a claim.
+  const isTyped = form.querySelector("input:not([type=hidden]), textarea, select");
+  const here = form.isConnected || isTyped ? form : [...document.forms].find((other) => other.action === form.action);
+  if (!here?.isConnected || here.closest("[data-withheld]:not([data-withheld=yes])")) return endSending(form);
   if (form.dataset.unsent) sessionStorage.setItem(`${draftKey()}/${form.dataset.unsent}/sent`, newestEntry());
   else if (form.id === "dform" && isBegun(form)) store({ ...storedDraft(), isSent: true });
-  form.dataset.sending = "go";
-  form.requestSubmit(event.submitter);
+  here.sending = "go";
+  here.requestSubmit(here === form ? event.submitter : null);
 });
 
 // A page that the browser kept aside comes back as it was left.
-addEventListener("pageshow", (event) => event.persisted && document.querySelectorAll("form[data-sending]").forEach(endSending));
+addEventListener("pageshow", (event) => event.persisted && [...document.forms].filter((form) => form.sending).forEach(endSending));
 
 function sayUnsent() {
   const banner = Object.assign(document.createElement("div"), { className: "banner", role: "alert" });

@@ -230,6 +230,26 @@ def test_a_snooze_and_a_hand_over_say_that_they_are_being_sent(desk: tuple[Page,
     expect(page.locator("#claim")).to_contain_text("Snoozed for you until")
 
 
+@BROWSER
+@pytest.mark.parametrize("replaced", ["", "form.replaceWith(form.cloneNode(true))"])
+def test_an_update_between_press_and_sending_loses_nothing(
+    desk: tuple[Page, int], replaced: str
+) -> None:
+    page, _ = desk
+    held_back: list[Route] = []
+    page.route("**/healthz", lambda route: held_back.append(route))
+
+    page.locator(".claiming button").click()
+    page.wait_for_function("document.querySelector('.claiming .sending')")
+    page.evaluate(
+        "async () => { const form = document.querySelector('.claiming');"
+        f"{replaced}; await refresh(['#claim']); }}"
+    )
+    held_back[0].continue_()
+
+    expect(page.locator("#claim")).to_contain_text("You have claimed it")
+
+
 def claim(held: Escalation, by: User) -> Callable[[], object]:
     operations.claim(escalation_id=held.pk, by=by, at=timezone.now())
     return lambda: operations.release_claim(escalation_id=held.pk, by=by, at=timezone.now())
