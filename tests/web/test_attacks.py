@@ -43,6 +43,7 @@ MAY: dict[str, set[Role]] = {
     "release-claim": {Role.REVIEWER, Role.ADMIN},
     **{name: {Role.REVIEWER, Role.ADMIN} for name in SHARES},
     "cancel": {Role.OPERATOR, Role.REVIEWER, Role.ADMIN},
+    "settle-call": {Role.REVIEWER, Role.ADMIN},
     "run-again": {Role.OPERATOR, Role.ADMIN},
     "try-now": {Role.OPERATOR, Role.ADMIN},
     "become": set(Role),  # 404 outside the demo
