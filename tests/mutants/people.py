@@ -73,8 +73,8 @@ PEOPLE = (
     Mutant(
         "a comment sent twice is there twice",
         "agents/operations/commenting.py",
-        "if before and is_repeated and",
-        "if False and",
+        "if is_told_again(found, COMMENTED, by, comment=said):",
+        "if False:",
         f"{SHARED} -k kept_masked_once",
     ),
     Mutant(

@@ -101,10 +101,10 @@ TIERS = (
         f"{BOTH} -k as_it_was_given",
     ),
     Mutant(
-        "a card tells the first reason to the second",
+        "a card keeps the first reason from the second",
         "templates/approvals/_two.html",
-        "at {% moment first.at %}.",
-        "at {% moment first.at %}: {{ first.comment }}.",
+        "{% if first.comment %}",
+        "{% if False %}",
         "tests/web/test_two_people.py -k true_for",
     ),
 )
