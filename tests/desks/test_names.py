@@ -258,7 +258,9 @@ def test_a_name_that_is_not_the_runs_own_is_blocked_whoever_wrote_it(
     assert MaskedValue.objects.filter(run=other).count() == 1
     foreign = name(scene, ANNA)
     guessed = ["EMAIL-0000000001", "IBAN-GUESSEDONE", "email-guessed123"]
-    written = [foreign, foreign.lower(), foreign[:-1], f"{foreign}A", *guessed]
+    # In small letters and without a digit it is a word, such as email-newsletter.
+    small = [foreign.lower()] if any(map(str.isdigit, foreign)) else []
+    written = [foreign, *small, foreign[:-1], f"{foreign}A", *guessed]
     for form in written:
         with model(calls("find_person", email=form)):
             run = launch(scene, f"Who is {form}?")
