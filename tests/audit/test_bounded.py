@@ -12,6 +12,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
+from django.db import connection
 from django.utils import timezone
 
 from agents.audit import bundle, chains
@@ -57,7 +58,8 @@ def _growth(work: Callable[[chains.Step], object]) -> int:
         work(count_held)
     finally:
         tracemalloc.stop()
-    return held[-1] - max(held[: len(held) // 4])
+    settled = held[1 : 2 + len(held) // 4]  # the first still has all heads in hand
+    return held[-1] - max(settled)
 
 
 def test_what_is_held_does_not_grow_with_the_record(
@@ -83,6 +85,10 @@ def test_what_is_held_does_not_grow_with_the_record(
         Event.objects.count(),
     )
 
+    if connection.vendor == "postgresql":
+        # The driver keeps the text of its last hundred statements, to prepare what comes again: up
+        # to 150,000 bytes here, and no more with a longer record.
+        connection.connection.prepare_threshold = None
     of_check = _growth(lambda step: check(step=step))
     of_copy = _growth(
         lambda step: deque(bundle.lines(Workspace.objects.all(), at=timezone.now(), step=step), 0)
