@@ -28,8 +28,12 @@ from tests import postgres
 
 _OURS = ("OPSCONSOLE_", "OPENAI_", "DJANGO_")
 STORED = Path(__file__).parent / "stored"
-# The key that sealed the heads of stored databases.
-AUDIT_KEY = "stored-databases-are-sealed-with-this-key"
+# The keys that sealed the heads of stored databases, and that hide and name their values.
+KEYS = {
+    "OPSCONSOLE_AUDIT_KEY": "stored-databases-are-sealed-with-this-key",
+    "OPSCONSOLE_VALUE_KEY": "stored-databases-hide-values-with-this-key",
+    "OPSCONSOLE_NAMING_KEY": "stored-databases-name-values-with-this-key",
+}
 
 # What runs inside the version's own program. Windows and deadlines are a hundred years, so that
 # the waiting runs can still be decided when this is restored.
@@ -59,6 +63,8 @@ at = timezone.now()
 workspace = operations.ensure_demo_workspace(at=at)
 own = {"window_days": CENTURY}  # until 0.2.0 a field of all limits
 own = {"first": own} if hasattr(STRICT, "first") else own
+if hasattr(STRICT, "desks"):  # the bank's part, where there is one
+    own["desks"] = workspace.policy.document.get("desks")
 limits = replace(STRICT, **own, escalation_seconds=CENTURY * 86400)
 policy = operations.policy_version(workspace, limits, at=at, is_replay=True)
 do, left = RunExecutor.do, [99]
@@ -78,20 +84,42 @@ async def go(run):
         await llm.close()
         close_connections()
 
+def start(case, steps, **options):
+    left[0] = steps
+    if case.workflow:
+        options["workflow"] = case.workflow
+    desk = {"desk": options.pop("desk")} if "desk" in options else {}
+    options["policy"] = policy
+    if hasattr(operations, "LaunchOptions"):  # the newest programs ask with one object
+        options = {"options": operations.LaunchOptions(**options)}
+    run = operations.launch(
+        workspace=workspace, pattern=case.pattern, goal=case.goal,
+        subject=case.subject or None, by=User.objects.get(username="omar"), at=timezone.now(),
+        **desk, **options,
+    )
+    asyncio.run(go(run))
+
 for key, steps in (
     ("within-limit", 99), ("above-limit", 99), ("no-reason", 99), ("above-limit", 2),
     ("nobodys", 99), ("routed", 1), ("judge-asks", 99), ("exception", 99), ("reply", 3),
     ("morning-report", 99), ("morning-report", 2), ("morning-report", 4),
 ):
-    chosen, left[0] = BY_KEY[key], steps
-    options = {"policy": policy, **({"workflow": chosen.workflow} if chosen.workflow else {})}
-    if hasattr(operations, "LaunchOptions"):  # the newest programs ask with one object
-        options = {"options": operations.LaunchOptions(**options)}
-    run = operations.launch(
-        workspace=workspace, pattern=chosen.pattern, goal=chosen.goal, subject=chosen.subject,
-        by=User.objects.get(username="omar"), at=timezone.now(), **options,
-    )
-    asyncio.run(go(run))
+    start(BY_KEY[key], steps)
+
+try:
+    from agents.desks.bank.facts import desk as bank
+except ModuleNotFoundError:  # before there was a bank
+    bank = None
+of_bank = {case.title: case for case in bank.scenarios} if bank else {}
+for title, steps in (  # what does not depend on the day
+    ("New payee waits for approval", 99), ("No specialist takes the question", 99),
+    ("Day's report from two sources", 2), ("Bill is read, checked and paid", 4),
+):
+    if title in of_bank and hasattr(of_bank[title], "pattern"):
+        start(of_bank[title], steps, desk="bank")
+if hasattr(STRICT, "desks"):  # addresses are given names
+    asked = BY_KEY["above-limit"]
+    start(replace(asked, goal=f"{asked.goal} She writes from anna.lind@example.com."), 99)
 
 rita, admin = (User.objects.get(username=name) for name in ("rita", "admin"))
 waiting = list(Escalation.objects.filter(workspace=workspace, state="open").order_by("pk")[:2])
@@ -111,7 +139,7 @@ def store(checkout: Path, version: str, url: str, kind: str, *, into: Path = STO
             "DATABASE_URL": url or f"sqlite:///{home}/opsconsole.sqlite3",
             "OPSCONSOLE_DATA_DIR": str(home),
             "OPSCONSOLE_ENV_FILE": "",
-            "OPSCONSOLE_AUDIT_KEY": AUDIT_KEY,
+            **KEYS,
         }
         for arguments in (["demo", "--prepare"], ["shell", "-c", INSIDE], ["seal_audit"]):
             command = [sys.executable, "manage.py", *arguments]
