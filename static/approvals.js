@@ -207,6 +207,7 @@ document.addEventListener("submit", async (event) => {
   if (!here?.isConnected || here.closest("[data-withheld]:not([data-withheld=yes])")) return endSending(form);
   if (form.dataset.unsent) sessionStorage.setItem(`${draftKey()}/${form.dataset.unsent}/sent`, newestEntry());
   else if (form.id === "dform" && isBegun(form)) store({ ...storedDraft(), isSent: true });
+  if (here !== form) waitForAnswer(here);
   here.sending = "go";
   here.requestSubmit(here === form ? event.submitter : null);
 });

@@ -6,6 +6,8 @@
 const live = document.getElementById("live");
 const HELD = "#queue, #runs"; // lists whose rows must not move under the pointer
 const POLL = 5000; // milliseconds between looks while there is no stream
+const SILENCE = 40000; // milliseconds: a server that hangs closes nothing, one that works is heard every 15 s
+let heard = Date.now();
 
 const PARTS = ["#waiting", "#run", "#card", ".queuepage > #strip", "#overview", "#views", "#queue", "#runs", "#boards"];
 let known = new Date(); // when what the page shows was last known to be so
@@ -21,7 +23,7 @@ function showLive(isLive) {
 
 // Without a stream the page looks for itself. It says when there is nobody to answer.
 async function look() {
-  const isThere = await fetch("/healthz", { cache: "no-store" }).then((answer) => answer.ok, () => false);
+  const isThere = await fetch("/healthz", { cache: "no-store", signal: AbortSignal.timeout(POLL) }).then((answer) => answer.ok, () => false);
   const isFresh = isThere && (await refresh(PARTS.filter((part) => !isInUse(document.querySelector(part) ?? live))));
   if (!live.classList.contains("stale")) return;
   if (isFresh) known = new Date();
@@ -170,7 +172,14 @@ if (live) {
     }
   });
   document.addEventListener("htmx-after-swap", () => tick());
-  document.addEventListener("htmx-sse-after-connection", () => showLive(true));
+  document.addEventListener("htmx-sse-after-connection", () => {
+    heard = Date.now();
+    showLive(true);
+  });
+  document.addEventListener("htmx-sse-after-message", () => {
+    heard = Date.now();
+    if (live.classList.contains("stale")) showLive(true);
+  });
   document.addEventListener("htmx-sse-error", () => showLive(false));
   document.addEventListener("htmx-sse-close", () => showLive(false));
   document.addEventListener("htmx-sse-before-connection", (event) => {
@@ -207,6 +216,7 @@ if (live) {
   document.addEventListener("pointerout", () => setTimeout(letGo));
   document.addEventListener("focusout", () => setTimeout(letGo));
   setInterval(() => {
+    if (Date.now() - heard > SILENCE && !live.classList.contains("stale")) showLive(false);
     if (!live.classList.contains("stale") || document.hidden) return;
     look();
     // A stream that broke is opened again by the extension; one that never came, by us.

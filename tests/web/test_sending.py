@@ -196,6 +196,22 @@ def test_while_no_answer_comes_the_page_says_what_is_known(
     assert kinds(held) == ["escalation.decided"]
 
 
+@BROWSER
+def test_a_server_that_hangs_is_not_shown_as_live(desk: tuple[Page, int]) -> None:
+    """Its stream stays open, so that only silence tells."""
+    page, server = desk
+    page.clock.install()
+    os.kill(server, signal.SIGSTOP)
+    try:
+        page.clock.fast_forward(60_000)
+        expect(page.locator("#live")).to_have_text("Not live")
+        expect(page.locator("#away")).to_be_visible()
+    finally:
+        os.kill(server, signal.SIGCONT)
+    expect(page.locator("#live")).to_have_text("Live")
+    expect(page.locator("#away")).to_be_hidden()
+
+
 def lose_answer(route: Route) -> None:
     """Let a decision arrive, and its answer not; a browser stays where it is after a 204."""
     route.fetch(max_redirects=0)

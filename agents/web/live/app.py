@@ -26,7 +26,7 @@ Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 
 PATH = "/live/"
-PING = 15.0  # seconds of silence, before a proxy takes the connection for dead
+PING = 15.0  # seconds of silence, before a proxy or a page takes the connection for dead
 PATIENCE = 60.0  # seconds for a page to take a message, so that idle readers free their memory
 MOST = 30  # streams of one person in this process
 COMING_BACK = 100  # streams a second that reconnect after this process ends
@@ -129,7 +129,7 @@ class Live:
                 async with asyncio.timeout(PING):
                     body = await viewer.message()
             except TimeoutError:
-                body = b": still here\n\n"
+                body = b"event: here\ndata:\n\n"
 
     def _retry(self) -> int:
         """Return the milliseconds until a page reconnects, spread over time."""
