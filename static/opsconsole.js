@@ -256,10 +256,9 @@ if (!document.body.dataset.zone && !document.cookie.includes(`zone=${zone};`) &&
 function left(until) {
   const rest = Math.max(0, Math.floor((new Date(until) - Date.now()) / 1000));
   const minutes = Math.floor(rest / 60);
-  const text =
-    minutes < 60
-      ? `${minutes}:${String(rest % 60).padStart(2, "0")}`
-      : `${Math.floor(minutes / 60)} h ${String(minutes % 60).padStart(2, "0")}`;
+  const two = (number) => String(number).padStart(2, "0");
+  const long = minutes < 60 ? `${minutes} min` : `${Math.floor(minutes / 60)} h ${two(minutes % 60)}`;
+  const text = minutes < 10 ? `${minutes}:${two(rest % 60)}` : long;
   return { rest, minutes, text };
 }
 

@@ -113,7 +113,7 @@ ACTION = RequestKind(
             "Run {tool} with {amount} instead of {asked}",
             "Run {tool} with {amount}",
         ),
-        Answer(APPROVE, "As proposed", "Run {tool} for {subject} now", "Run {tool}"),
+        Answer(APPROVE, "Approve", "Run {tool} for {subject} now", "Run {tool}"),
         RETURN,
         Answer(REJECT, "Reject", "Do not run {tool}, and end the run", "Reject and end the run"),
     ),
@@ -246,12 +246,13 @@ HAND_OVER = RequestKind(
     tag="case",
     asks="Take over the case of {subject}",
     awaits="a decision",
-    note="The agent has not answered, and nothing is sent from here. The run ends either way.",
+    note="The agent has not answered, and nothing is sent from here. Whether the "
+    "case is taken or closed, the run ends.",
     answers=(
         Answer(
             APPROVE,
             "Take this case",
-            "You answer {subject} yourself, outside this console",
+            "Take the case of {subject} and answer it yourself, outside this console",
             "Take this case",
         ),
         Answer(REJECT, "Close it", "Close the case without an answer", "Close without an answer"),

@@ -124,7 +124,7 @@ def _tool(tool: DeskTool) -> Tool:
         note="It runs once, with exactly these values.",
         answers=(
             *([changes] if tool.may_change else []),
-            Answer(APPROVE, "As proposed", act, "{brief}"),
+            Answer(APPROVE, "Approve", act, "{brief}"),
             RETURN,
             Answer(REJECT, "Reject", "Reject this, and end the run", "Reject and end the run"),
         ),

@@ -47,4 +47,4 @@ def above_tier(escalation: Escalation, demand: Demand, is_anyone_able: bool, ros
     if not is_anyone_able:
         alone = f"{told}, and nobody else in it can do so now."
         return f"{alone} Reject it, or have an admin add somebody."
-    return f"{told}. Hand it over, or reject it."
+    return f"{told}. Hand it to one of them, or reject it."

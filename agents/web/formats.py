@@ -245,7 +245,7 @@ def cost(micro_usd: int) -> str:
 
 @register.filter
 def time_left(at: datetime, words: str) -> str:
-    """Write how long it is until `at`, in words that have `{}` for 5:48 or, beyond an hour, 1 h 12.
+    """Write how long it is until `at`, in words that have `{}` for 5:48, 29 min or 1 h 12.
 
     `tick` in opsconsole.js writes the same.
     """
@@ -262,8 +262,10 @@ def left_when_frozen(escalation: Escalation) -> str:
 def _clock(rest: timedelta) -> str:
     rest = max(rest, timedelta())
     minutes, seconds = divmod(int(rest.total_seconds()), 60)
-    if minutes < 60:
+    if minutes < 10:
         return f"{minutes}:{seconds:02d}"
+    if minutes < 60:
+        return f"{minutes} min"
     return f"{minutes // 60} h {minutes % 60:02d}"
 
 

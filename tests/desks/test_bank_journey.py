@@ -67,10 +67,16 @@ def test_a_redirected_payment_says_first_what_is_wrong() -> None:
     run = advance_run(bank.launch(scene, bank.ATTACKS[0]))
     raised = advance_run(bank.launch(scene, bank.ATTACKS[1]))
     held = Escalation.objects.get(run=run)
+    beside = Escalation.objects.get(run=advance_run(bank.launch(scene, bank.FIRST_PAYMENT)))
     complaints: list[str] = []
 
     with console() as site, chromium() as browser:
         rita = desk(browser, site, "rita", complaints)
+        rita.goto(f"{site}/approvals/{beside.pk}/")  # by itself it looks like any first payment
+        same = rita.locator("#same")
+        expect(same).to_contain_text(f"Also waiting: request {held.pk}, Send EUR 120.00")
+        expect(same).to_contain_text("to Kanzlei Brandt (P-103), dated")
+        expect(same).to_contain_text("(payee not as asked)")
         rita.goto(f"{site}/approvals/")
         row = rita.locator(f"#q-{held.pk}")
         expect(row).to_contain_text("Kanzlei Brandt")

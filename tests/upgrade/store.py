@@ -23,13 +23,14 @@ import tarfile
 from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from tests import postgres
 
 _OURS = ("OPSCONSOLE_", "OPENAI_", "DJANGO_")
 STORED = Path(__file__).parent / "stored"
 # The keys that sealed the heads of stored databases, and that hide and name their values.
-KEYS = {
+KEYS: dict[str, Any] = {
     "OPSCONSOLE_AUDIT_KEY": "stored-databases-are-sealed-with-this-key",
     "OPSCONSOLE_VALUE_KEY": "stored-databases-hide-values-with-this-key",
     "OPSCONSOLE_NAMING_KEY": "stored-databases-name-values-with-this-key",

@@ -234,7 +234,7 @@ def test_an_amount_that_only_a_text_names_is_compared_with_the_request(scene: Sc
     card = words(card_of("rita", escalation))
     assert origins(escalation)["Amount"].startswith("unverified text")
     assert "Asked for: 1,200 USD. Would be paid: USD 1,100.00." in card
-    assert "Approving needs a reason." in card
+    assert "To approve it, give a reason." in card
     assert 'name="verdict" value="approve" checked' not in card_of("rita", escalation)
     with pytest.raises(operations.Refused, match="Enter a reason for the approval"):
         decide_request(escalation, scene.add("ada", Role.ADMIN))

@@ -125,7 +125,7 @@ def test_two_people_see_one_refund_to_its_end(
         rita.locator(".qlist a").click()
         expect(rita.get_by_label("Pay Anna")).to_have_value("")  # it is more than she may grant
         expect(rita.locator("#dform")).to_contain_text("Up to USD 800.00, your approval limit")
-        expect(rita.get_by_role("button", name="Pay the amount above")).to_be_disabled()
+        expect(rita.get_by_role("button", name="Pay the amount you enter")).to_be_disabled()
         rita.get_by_label("Pay Anna").fill("750")
         expect(rita.locator("#consequence")).to_contain_text(
             "Pay Anna USD 750.00 instead of USD 1,200.00"

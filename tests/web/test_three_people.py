@@ -119,7 +119,7 @@ def test_three_people_share_a_request_and_two_of_them_approve_it(
 
         # Rita is below the tier and passes it on.
         opens(rita, "3", large)
-        reads(rita, "#below", f"only the team Finance may approve {large.asked}. Hand it over")
+        reads(rita, "#below", f"only the team Finance may approve {large.asked}. Hand it to one")
         tabs_to(rita, "#pass-to")
         rita.keyboard.type("finn")
         rita.keyboard.press("Tab")

@@ -139,7 +139,7 @@ def test_below_the_tier_the_card_passes_it_to_those_who_may(tiered: Tiered) -> N
     card = card_of("rita", request)
 
     assert verdicts_of(card) == ["send_back", "reject"]
-    assert "only the team Finance may approve USD 1,200.00. Hand it over" in words(card)
+    assert "only the team Finance may approve USD 1,200.00. Hand it to one" in words(card)
     assert re.findall(r'<option value="([^"]+)">', card)[:2] == [
         "person:faye",
         "person:finn",
@@ -215,7 +215,7 @@ def test_why_a_first_yes_counts_no_more_is_said_of_its_giver_not_to_the_reader(
     said = words(answered.text)
     assert f"finn’s approval no longer counts: {why} Nothing was decided." in said
     assert "your own limit" not in said
-    assert "Hand it over, or reject it" not in said
+    assert "Hand it to one of them" not in said
 
 
 def test_what_a_tier_takes_from_somebody_is_above_their_limit(tiered: Tiered) -> None:

@@ -86,7 +86,7 @@ def evidence(args: Args, facts: BankFacts) -> list[Evidence]:
     if facts.is_on_file:
         shown.append(Fact("Payee on file for", facts.payee_age))
         shown.append(Fact("Paid before", facts.is_paid_before))
-        shown.append(Fact("Left the account in 24 hours", facts.sent_today))
+        shown.append(Fact("Sent from the account in 24 hours", facts.sent_today))
     return shown
 
 

@@ -41,7 +41,7 @@ from agents.web.approvals.proposals import (
     following,
     sent_back_before,
 )
-from agents.web.approvals.provenance import Comparison, Source, comparisons, sources
+from agents.web.approvals.provenance import Comparison, Source, comparisons, mark_of, sources
 from agents.web.approvals.ruler import Ruler, ruler, ruling_to_draw
 from agents.web.approvals.standing import Entitlement, standing
 from agents.web.approvals.wording import (
@@ -50,6 +50,7 @@ from agents.web.approvals.wording import (
     choices,
     fill_sentence,
     kind_of_request,
+    told_apart_by,
     what_awaits,
 )
 from agents.web.changes import ActionStage, stages
@@ -60,6 +61,7 @@ from agents.web.values import SEE_VALUES
 
 LOOKALIKES = 5  # sentences
 EARLIER = 5  # decisions about the same subject
+OPEN = 20  # requests about the same subject that are looked at
 NONE = Entitlement(Demand())
 OTHERS = 3  # names of people who may grant it all
 OVERDUE = "The time to decide is over. The request is closed as soon as a worker runs."
@@ -122,6 +124,8 @@ class Same:
 
     pk: int
     act: str
+    mark: str  # what has to be compared with its request; or ""
+    is_half: bool  # one of two people has approved it
 
 
 @dataclass(frozen=True)
@@ -377,15 +381,15 @@ def _refusal(escalation: Escalation, user: User, role: str) -> str:
 def _about_the_same(escalation: Escalation) -> tuple[list[Escalation], list[Same]]:
     """Return earlier decisions about the same subject, newest first, and what waits beside it.
 
-    That is open requests of the same kind about the same resource and amount. In a demo each launch
-    has its own book, where the same resource stands again.
+    That is open requests of the same kind about the same resource, for as much or for the same
+    other party, such as a payee. In a demo each launch has its own book, where the same resource
+    stands again.
     """
     if not escalation.subject_key:
         return [], []
     run = escalation.run
     one = Q(run__book=run.book_id, resource=escalation.resource) | Q(run__book__is_isolated=True)
-    alike = {name: getattr(escalation, name) for name in ("kind", "amount_minor", "currency")}
-    waits = Q(one, state=EscalationState.OPEN, amount_minor__isnull=False, **alike)
+    waits = Q(one, state=EscalationState.OPEN, amount_minor__isnull=False, kind=escalation.kind)
     # Of the subject's runs, by their index. Others may not act on it, but in the reference profile.
     same = Escalation.objects.filter(
         Q(decided_at__isnull=False) | waits,
@@ -397,10 +401,20 @@ def _about_the_same(escalation: Escalation) -> tuple[list[Escalation], list[Same
     ).exclude(pk=escalation.pk)
     newest = same.select_related("decided_by", "run").order_by(
         F("decided_at").desc(nulls_first=True), "-pk"
-    )[: 2 * EARLIER]
+    )[: OPEN + EARLIER]
     decisions = [other for other in newest if other.decided_at][:EARLIER]
-    waiting = [Same(other.pk, act(other)) for other in newest if not other.decided_at]
-    return decisions, waiting if escalation.state == EscalationState.OPEN else []
+    if escalation.state != EscalationState.OPEN:
+        return decisions, []
+    party = told_apart_by(escalation)
+    asked = (escalation.amount_minor, escalation.currency)
+    waiting = [
+        Same(other.pk, act(other), mark_of(other), other.approval_id is not None)
+        for other in newest
+        if not other.decided_at
+        if (other.amount_minor, other.currency) == asked
+        or (party and told_apart_by(other) == party)
+    ]
+    return decisions, waiting
 
 
 def _steps(escalation: Escalation) -> list[Step]:

@@ -54,11 +54,12 @@ class FormField:
     def digits(self) -> int:
         return exponent(self.open.currency)
 
-    def place(self, where: str) -> SafeString:
+    @property
+    def place(self) -> SafeString:
         """Return the markup that repeats it in a sentence; the script fills in what is typed."""
         if self.argument != self.open.name:
-            return format_html("<b>the {} {}</b>", label_of(self.argument).lower(), where)
-        word = f"the {PLACES.get(self.open.kind, self.open.kind)} {where}"
+            return format_html("<b>the {} you enter</b>", label_of(self.argument).lower())
+        word = f"the {PLACES.get(self.open.kind, self.open.kind)} you enter"
         return format_html('<b data-out="{}">{}</b>', self.open.name, word)
 
 

@@ -19,6 +19,7 @@ from agents.web.formats import mark
 
 ORIGINS = {
     "request": ("chat", "in the request"),
+    "subject": ("user", "chosen at launch"),
     "record": ("db", "system of record"),
     "text": ("escalate", "unverified text"),
     "policy": ("revise", "changed by policy"),
@@ -67,6 +68,8 @@ def sources(escalation: Escalation, reviews: Sequence[Step]) -> list[Source]:
             origins: tuple[str, ...] = ("policy",)
         else:
             known = OF_REVIEW.get(named_by.get(name, ""))
+            if known == "request" and str(value) == escalation.subject_key:
+                known = "subject"
             origins = (known,) if known else ()
         told = argument_in_words(tool, name, value, called)
         found.append(Source(label_of(name), told, origins, worst.get(name, "")))

@@ -107,11 +107,13 @@ def _receivers(
         for slug in dict.fromkeys(demand.teams or ())
         if slug in names
     ]
-    currency = escalation.currency
+    currency, asked = escalation.currency, demand.teams or ()
     for most, one in may:
         if one.user_id == mine:
             continue
         limit = "any amount" if most == inf else f"up to {format_money(int(most), currency)}"
         name = one.user.get_username()
-        found.append(Receiver(f"person:{name}", f"{name}, {limit}"))
+        inside = [team.name for team in people.teams[one.user_id] if team.slug in asked]
+        of = f" of {' and '.join(inside)}" if inside else ""
+        found.append(Receiver(f"person:{name}", f"{name}{of}, {limit}"))
     return found

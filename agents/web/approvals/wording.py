@@ -149,13 +149,10 @@ def choices(
     for answer in kind.answers:
         if open_to[answer.verdict]:
             is_other = answer.verdict == ADJUST
-            below, above = (
-                {field.argument: field.place(where) for field in fields} if is_other else None
-                for where in ("below", "above")
-            )
-            consequence = fill_sentence(answer.consequence, escalation, name, places=below)
+            places = {field.argument: field.place for field in fields} if is_other else None
+            consequence = fill_sentence(answer.consequence, escalation, name, places=places)
             button, label = (
-                fill_sentence(answer.button, escalation, name, places=above),
+                fill_sentence(answer.button, escalation, name, places=places),
                 answer.label,
             )
             if first and answer.verdict == APPROVE:
@@ -164,7 +161,7 @@ def choices(
             if standing.takes_two and answer.verdict not in (REJECT, SEND_BACK):
                 consequence = _as_first(consequence, first)
                 button = format_html("Approve as first of two: {}", button)
-            if below:
+            if places:
                 asks = what_awaits(escalation, name, first)
                 consequence = format_html(_EITHER, asks, consequence)
             sends_back = is_other and kind.change == INSTRUCTIONS

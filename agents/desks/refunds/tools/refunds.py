@@ -28,7 +28,7 @@ REFUND = replace(
             "Pay {subject} {amount} instead of {asked}",
             "Pay {amount} to {subject}",
         ),
-        Answer(APPROVE, "As proposed", "Pay {subject} {asked}", "Pay {asked} to {subject}"),
+        Answer(APPROVE, "Approve", "Pay {subject} {asked}", "Pay {asked} to {subject}"),
         RETURN,
         Answer(REJECT, "Reject", "Pay {subject} nothing, and end the run", "Reject, pay nothing"),
     ),
