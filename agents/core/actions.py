@@ -1,6 +1,7 @@
 """Parse a worker model's reply into an action, strictly.
 
-An action is {"kind": "tool", "name", "args"} or {"kind": "final", "answer"}. Inside it holds
+An action is {"kind": "tool", "name", "args"} or {"kind": "final", "answer"}, of a model that was
+offered tools also with what the answer says that it is: "says". Inside it holds
 ``amount_minor``; the model writes ``amount_usd``. Reasons and their order are the reference's
 (conformance cases sup-035 to sup-103).
 """
@@ -39,6 +40,7 @@ ArgSpec: TypeAlias = Mapping[str, str] | TypedArguments
 ArgSpecs: TypeAlias = Mapping[str, ArgSpec]  # by tool
 Action: TypeAlias = dict[str, Json]
 
+ENDS = ("answer", "done", "cannot")  # what a final answer may say that it is
 MAX_TEXT = 4000  # characters of one text argument or answer
 _BIDI = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f\u061c")
 
@@ -101,14 +103,14 @@ def _invalid(reason: str, raw: Json) -> Stop:
 
 
 def _final(said: dict[str, Json]) -> Action:
-    if set(said) - {"kind", "answer"}:
+    if set(said) - {"kind", "answer", "says"} or said.get("says", ENDS[0]) not in ENDS:
         raise InvalidAction("extra_keys_final")
     answer = said.get("answer")
     if isinstance(answer, str) and len(answer) > MAX_TEXT:
         raise InvalidAction("text_too_long:final:answer")
     if not is_text(answer):
         raise InvalidAction("bad_final_answer")
-    return {"kind": "final", "answer": answer.strip()}
+    return {"kind": "final", "answer": answer.strip(), **{k: said[k] for k in said if k == "says"}}
 
 
 def _tool(said: dict[str, Json], specs: ArgSpecs, proposable: Collection[str]) -> Action:

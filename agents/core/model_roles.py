@@ -18,12 +18,13 @@ class ModelRole:
 
     prompt: str
     demo: Callable[[Json], str]  # inputs -> the text of an answer; inputs hold a "goal"
+    brief: str = ""  # what it does, for a model that is offered tools, at the desk without a brief
 
 
 ROLES: dict[str, ModelRole] = {}
 
 
-def role(name: str, *, prompt: str, demo: Callable[[Json], str]) -> str:
+def role(name: str, *, prompt: str, demo: Callable[[Json], str], brief: str = "") -> str:
     """Register a role and return its name, for `Ask`. Raises NamedTwice."""
-    enter(ROLES, name, ModelRole(prompt.strip(), demo))
+    enter(ROLES, name, ModelRole(prompt.strip(), demo, brief))
     return name

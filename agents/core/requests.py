@@ -19,7 +19,10 @@ STOP_REASON_LENGTH = 200  # a stop reason may quote the model, so it is cut to i
 
 @dataclass(frozen=True)
 class Ask:
-    """Ask a model. Reply: {"text"}; text is "" when the model said nothing."""
+    """Ask a model. Reply: {"text"}; text is "" when the model said nothing.
+
+    From a model that was offered tools, each call is a text, and "more" holds all but the first.
+    """
 
     label: str
     role: str
@@ -28,6 +31,8 @@ class Ask:
     # Guidance for the model, stored but not compared, so that it may be improved while runs wait:
     # "schema" of the JSON answer, "desk" that it acts for, "more_tools" unknown to its prompt.
     guide: Json = None
+    # For a model that is offered tools, see `patterns.dialogue`. It follows from earlier steps.
+    dialogue: Json = None
 
 
 @dataclass(frozen=True)
@@ -85,11 +90,13 @@ class Together:
 
 Request: TypeAlias = Ask | Review | Escalate | Use | Say | Together
 Flow: TypeAlias = Generator[Request, Any, Json]
+_NOT_STORED = ("label", "dialogue")
 
 
 def request_body(request: Request) -> Json:
     """Return a request's content as stored with its step, without the label, which is the key."""
-    body = {f.name: getattr(request, f.name) for f in fields(request) if f.name != "label"}
+    names = (f.name for f in fields(request) if f.name not in _NOT_STORED)
+    body = {name: getattr(request, name) for name in names}
     return {"effect": type(request).__name__.lower(), **body}
 
 

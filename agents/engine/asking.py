@@ -9,9 +9,12 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 
 from django.conf import settings
+from django.utils import timezone
 
 from agents import llm
 from agents.core.budget import exceeded_budget
@@ -26,10 +29,14 @@ from agents.engine.drive import Later
 from agents.engine.journal import Journal
 from agents.engine.owing import owes_letter
 from agents.engine.redaction import redact
+from agents.llm.prompts import TOOL_FORM
+from agents.llm.tool_calls import is_ready
 from agents.models import Endpoint, Run, Step
 from agents.models.masked_value import pseudonyms_of
 from agents.sdk.desk import DESKS
+from agents.tools import descriptions_of
 
+JSON, UNKNOWN = "json", ""  # forms of a question, besides TOOL_FORM
 MAX_CLAIMS = 20  # in a row without progress; then the run itself is at fault
 PATIENCE = 5.0  # seconds that a retry may wait here; for longer waits the run is queued
 LONGEST_PAUSE = 10  # rests, for a run whose own question keeps failing
@@ -45,9 +52,11 @@ async def ask(key: str, request: Ask, journal: Journal, limits: Limits) -> Reply
     over = exceeded_budget(journal.spending(), limits)
     if over and not (over == "max_seconds" and _is_heard_late(request.role, journal, limits)):
         return journal.finish(step, Reply(failed=over))
-    question = _question(request, journal.run)
-    reserve, calls = len(json.dumps(question.inputs)) // 4 + ANSWER_TOKENS, 0
+    form = form_of(request, journal, leave)
+    question = _question(request, journal.run, form)
+    calls = 0
     while True:
+        reserve = _estimate(question)
         # Counted as used before the call: an answer that never comes may still cost.
         journal.reserve(step, reserve)
         if leave.address:  # the demo model is in this process and free
@@ -56,6 +65,10 @@ async def ask(key: str, request: Ask, journal: Journal, limits: Limits) -> Reply
         try:
             answer = await _answer(step, question, leave, journal, limits)
         except llm.ModelFailed as error:
+            if question.is_probe and not error.outage:  # it does not take such a request
+                journal.reserve(step, -reserve)
+                question = await _told_form(False, request, question, journal, leave)
+                continue
             if _is_outlasted(error, leave, limits):
                 journal.reserve(step, -reserve)
                 reason = await _wait(step, error, leave, calls, journal)
@@ -66,16 +79,24 @@ async def ask(key: str, request: Ask, journal: Journal, limits: Limits) -> Reply
             leave = await permit_to_ask()
             continue
         step.tokens_lost -= reserve
-        step.tokens_in, step.tokens_out = answer.tokens_in, answer.tokens_out
-        step.cost_micro_usd = answer.cost_micro_usd
+        step.tokens_in += answer.tokens_in
+        step.tokens_out += answer.tokens_out
+        step.cost_micro_usd = _sum(step.cost_micro_usd, answer.cost_micro_usd)
+        if question.is_probe:
+            knows = is_ready(answer.tool_calls)
+            question = await _told_form(knows, request, question, journal, leave)
+            continue
         # Masked before truncation: half a key would not be recognised.
         names = pseudonyms_of(journal.run)
-        written = [names.heal(text) for text in (answer.text, *answer.tool_calls)]
-        model, text, *tool_calls = redact([answer.model, *written], limits, names)
+        others = answer.more or answer.tool_calls
+        written = [names.heal(text) for text in (answer.text, *others)]
+        model, text, *others = redact([answer.model, *written], limits, names)
         step.model = model[:MAX_MODEL]
         said: Json = {"text": text, "demo": answer.demo}
-        if tool_calls:
-            said |= {"tool_calls": [call[:MAX_CALL] for call in tool_calls]}
+        if question.offer:
+            said |= {"form": TOOL_FORM, **({"more": others} if others else {})}
+        elif others:
+            said |= {"tool_calls": [call[:MAX_CALL] for call in others]}
         return journal.finish(step, Reply(said), **_ignored(answer.ignored))
 
 
@@ -84,14 +105,72 @@ def _ignored(calls: int) -> dict[str, Json]:
     return {"ignored_tool_calls": calls} if calls else {}
 
 
-def _question(request: Ask, run: Run) -> llm.Question:
-    """Return the model call for a request, prompt included."""
+def form_of(request: Ask, journal: Journal, leave: breaker.Permit) -> str:
+    """Return the form of a question: TOOL_FORM, JSON, or UNKNOWN until the server was probed.
+
+    A run goes on in the form of its first question to an agent that may call tools.
+    """
+    if request.dialogue is None or not leave.address:
+        return JSON
+    for step in journal.steps.values():
+        if step.kind == "ask" and step.reply and "schema" in step.asked.get("guide", {}):
+            return str(step.reply.get("form", JSON))
+    if settings.OPENAI_TOOL_CALLS != "auto":
+        return TOOL_FORM if settings.OPENAI_TOOL_CALLS == "on" else JSON
+    model = llm.model_of(llm.Question(request.role, None, True, model=journal.run.model))
+    known = leave.tool_calls.get(model, {})
+    if known.get("day") != _today():
+        return UNKNOWN
+    return TOOL_FORM if known["knows"] else JSON
+
+
+def _today() -> str:
+    return timezone.now().date().isoformat()
+
+
+async def _told_form(
+    knows: bool, request: Ask, probe: llm.Question, journal: Journal, leave: breaker.Permit
+) -> llm.Question:
+    """Keep what the probe has found, and return the question in the form that follows."""
+    about = leave.address, llm.model_of(probe)
+    keep = partial(Endpoint.record_tool_calls, *about, day=_today(), knows=knows)
+    await in_database(keep)
+    return _question(request, journal.run, TOOL_FORM if knows else JSON)
+
+
+def _estimate(question: llm.Question) -> int:
+    """Return how many tokens a call may use, if its answer never comes."""
+    asked = [question.inputs, question.offer.turns if question.offer else None]
+    return len(json.dumps(asked)) // 4 + ANSWER_TOKENS
+
+
+def _sum(before: int | None, cost: int | None) -> int | None:
+    return cost if before is None or cost is None else before + cost
+
+
+def _question(request: Ask, run: Run, form: str) -> llm.Question:
+    """Return the model call for a request, prompt included.
+
+    What stays the same comes first, so that a server can reuse what it has read.
+    """
+    asked = llm.Question(request.role, request.inputs, request.as_json, model=run.model)
+    if form == UNKNOWN:
+        return replace(asked, is_probe=True)
     guide = request.guide or {}
     more = {name: guide[name] for name in ("desk", "more_tools") if name in guide}
-    inputs = {**request.inputs, **more} if more else request.inputs
+    inputs, schema = request.inputs, guide.get("schema")
+    if more:
+        inputs = {**more, **inputs}
+    if "desk" in more and not run.simulation:
+        inputs["desk"] = {**more["desk"], "today": _today()}
+    turns = request.dialogue["turns"] if form == TOOL_FORM else []
     if run.desk in DESKS and DESKS[run.desk].shows_domains:
-        inputs = pseudonyms_of(run).with_domains(inputs)
-    return llm.Question(request.role, inputs, request.as_json, guide.get("schema"), run.model)
+        inputs, turns = pseudonyms_of(run).with_domains([inputs, turns])
+    if form == JSON:
+        return replace(asked, inputs=inputs, schema=schema)
+    told = descriptions_of(run.limits.proposable)
+    offer = llm.ToolOffer(told, turns, required=request.dialogue["required"])
+    return replace(asked, inputs=inputs, schema=schema, offer=offer)
 
 
 async def permit_to_ask() -> breaker.Permit:

@@ -8,7 +8,8 @@ waiting runs are woken.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import timedelta
 from uuid import UUID
 
@@ -18,6 +19,7 @@ from django.db.models import QuerySet
 from django.db.models.functions import Now
 
 from agents import llm
+from agents.core.requests import Json
 from agents.core.states import RunState
 from agents.engine.database_state import database_time
 from agents.engine.dispatch import hasten
@@ -41,6 +43,7 @@ class Permit:
     address: str
     failures: int = 0  # in a row, when it was given
     probe: bool = False
+    tool_calls: Mapping[str, Json] = field(default_factory=dict)  # as its row has them
 
 
 class CircuitOpen(Exception):
@@ -58,10 +61,10 @@ def request_permit() -> Permit:
     if known is None:
         return Permit(address)
     if known.rests_until is None:
-        return Permit(address, known.failures)
+        return Permit(address, known.failures, tool_calls=known.tool_calls)
     longest = timedelta(seconds=settings.OPENAI_TIMEOUT_SECONDS)
     if Endpoint.probe(address, within=longest + SETTLING):
-        return Permit(address, known.failures, probe=True)
+        return Permit(address, known.failures, probe=True, tool_calls=known.tool_calls)
     least, most = SPREAD
     waiting = Run.objects.filter(state=RunState.QUEUED, wake_at__gt=Now()).count()
     # A probe may return long before its deadline, so nobody waits longer than a rest.

@@ -6,18 +6,28 @@ command, and pages never ask.
 
 from __future__ import annotations
 
+from django.conf import settings
+
 from agents.llm.backend import address, is_demo
-from agents.llm.exchange import ModelAnswer, ModelFailed, Question
+from agents.llm.exchange import ModelAnswer, ModelFailed, Question, ToolOffer
 
 __all__ = [
     "ModelAnswer",
     "ModelFailed",
     "Question",
+    "ToolOffer",
     "address",
     "ask",
     "close",
     "is_demo",
+    "model_of",
 ]
+
+
+def model_of(question: Question) -> str:
+    """Return the model that a question goes to, as the settings name it."""
+    own: str = settings.OPENAI_MODELS.get(question.role, question.model or settings.OPENAI_MODEL)
+    return own
 
 
 async def ask(question: Question, *, timeout: float) -> ModelAnswer:

@@ -12,13 +12,15 @@ from django.conf import settings
 from openai import AsyncOpenAI
 
 from agents.core.requests import Json
+from agents.llm import model_of
 from agents.llm.backend import Backend, backend
 from agents.llm.client import client_of
 from agents.llm.envelope import envelop, unpack
 from agents.llm.exchange import ModelAnswer, ModelFailed, Question
 from agents.llm.prices import cost_micro_usd
 from agents.llm.prompts import prompt
-from agents.llm.reply import bad_response, read_reply
+from agents.llm.reply import MAX_CALLS, bad_response, read_reply
+from agents.llm.tool_calls import PROBE, offer_tools, read_proposals
 
 MAX_BODY = 1024 * 1024  # bytes, unpacked
 CHARACTERS_A_TOKEN = 4  # about, where a server does not count
@@ -46,14 +48,18 @@ async def ask(question: Question, *, timeout: float) -> ModelAnswer:
     except aiohttp.ClientError:  # not HTTP at all, which the client does not translate
         message = "The model's server does not speak HTTP. Check OPENAI_BASE_URL."
         raise bad_response(message) from None
-    return _answer(body, request, demo=server.demo)
+    return _answer(body, request, demo=server.demo, is_offer=question.offer is not None)
 
 
 def request_for(question: Question, server: Backend) -> dict[str, Json]:
     """Return the request body for a question."""
-    model = settings.OPENAI_MODELS.get(question.role, question.model or settings.OPENAI_MODEL)
+    model = "demo" if server.demo else model_of(question)
+    if question.is_probe:
+        return {"model": model, **PROBE}
+    if question.offer:
+        return {"model": model, **offer_tools(question, question.offer)}
     request: dict[str, Json] = {
-        "model": "demo" if server.demo else model,
+        "model": model,
         "messages": [
             {"role": "system", "content": prompt(question.role, at_desk="desk" in question.inputs)},
             {"role": "user", "content": json.dumps(question.inputs, ensure_ascii=False)},
@@ -88,10 +94,10 @@ async def _fetch(client: AsyncOpenAI, request: dict[str, Json], timeout: float) 
     return bytes(body)
 
 
-def _answer(body: bytes, request: dict[str, Json], *, demo: bool) -> ModelAnswer:
+def _answer(body: bytes, request: dict[str, Json], *, demo: bool, is_offer: bool) -> ModelAnswer:
     reply = read_reply(body)
     model = reply.model or request["model"]
-    asked = sum(len(message["content"]) for message in request["messages"])
+    asked = sum(len(message["content"] or "") for message in request["messages"])
     estimate = tokens_in_text(asked), tokens_in_text(len(reply.text))
     tokens_in, tokens_out = reply.tokens or estimate
     cost = None
@@ -99,8 +105,12 @@ def _answer(body: bytes, request: dict[str, Json], *, demo: bool) -> ModelAnswer
         cost = cost_micro_usd(model, tokens_in=tokens_in, tokens_out=tokens_out)
     is_strict = request.get("response_format", {}).get("type") == "json_schema"
     text = unpack(reply.text) if is_strict else reply.text
-    calls = reply.tool_calls, reply.ignored
-    return ModelAnswer(text, model, tokens_in, tokens_out, cost, demo, *calls)
+    counted = model, tokens_in, tokens_out, cost, demo
+    if is_offer:
+        text, *more = read_proposals(reply)
+        unread = max(0, reply.ignored - MAX_CALLS)
+        return ModelAnswer(text, *counted, ignored=unread, more=tuple(more))
+    return ModelAnswer(text, *counted, reply.tool_calls, reply.ignored)
 
 
 def tokens_in_text(characters: int) -> int:

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from agents.core.requests import Json
 
 RATE_LIMITED = "llm_rate_limited"
+
+
+@dataclass(frozen=True)
+class ToolOffer:
+    """The tools that a model may call, in place of writing one JSON object."""
+
+    told: Mapping[str, str]  # what each does, by name
+    turns: Sequence[Json]  # what it proposed so far, and what came of it, oldest first
+    required: bool  # whether it has to call one
 
 
 @dataclass(frozen=True)
@@ -18,6 +28,8 @@ class Question:
     as_json: bool
     schema: Json | None = None  # a JSON schema for the answer, used where the server takes one
     model: str = ""  # instead of OPENAI_MODEL, for roles without their own model
+    offer: ToolOffer | None = None
+    is_probe: bool = False  # whether the server knows `tools`: only a returned call says yes
 
 
 @dataclass(frozen=True)
@@ -32,6 +44,7 @@ class ModelAnswer:
     demo: bool
     tool_calls: tuple[str, ...] = ()  # the first of those sent unasked, and ignored
     ignored: int = 0  # how many were
+    more: tuple[str, ...] = ()  # of a model that was offered tools: its calls after the first
 
 
 class ModelFailed(Exception):

@@ -22,7 +22,7 @@ class EndpointQuerySet(models.QuerySet["Endpoint"]):
 
 
 class Endpoint(models.Model):
-    """One row for each address that has ever failed, shared by all workers.
+    """One row for each address that has ever failed or was offered tools, shared by all workers.
 
     While `rests_until` is set, no call is made before that time, and then a single probe for all.
     Times are the database's, because workers' clocks differ.
@@ -33,6 +33,8 @@ class Endpoint(models.Model):
     fault = models.CharField(max_length=LONGEST_FAULT, blank=True, db_default="")  # the newest
     rests_until = models.DateTimeField(null=True)
     recovered_at = models.DateTimeField(null=True)  # when it last answered after a failure
+    # Which of its models answer with a call where one is forced: by name, found on a day.
+    tool_calls = models.JSONField(db_default=models.Value({}, models.JSONField()), default=dict)
 
     objects = EndpointQuerySet.as_manager()
 
@@ -68,6 +70,14 @@ class Endpoint(models.Model):
             return True
         mine.update(**well)
         return False
+
+    @classmethod
+    def record_tool_calls(cls, address: str, model: str, *, day: str, knows: bool) -> None:
+        """Record whether a model was found to call tools, and forget what other days found."""
+        known, _ = cls.objects.get_or_create(address=address)
+        of_day = {name: one for name, one in known.tool_calls.items() if one["day"] == day}
+        found = {**of_day, model: {"day": day, "knows": knows}}
+        cls.objects.filter(address=address).update(tool_calls=found)
 
     @classmethod
     def end_rests(cls) -> int:

@@ -16,7 +16,7 @@ from agents.core.requests import Flow, Json
 
 # The version of the patterns' requests. A run keeps the version of its launch to its end. 1 is of
 # 0.1.0, 2 of programs in between, 3 of 0.2.0.
-QUESTION_VERSION = 3
+QUESTION_VERSION = 4
 
 
 @dataclass(frozen=True)
@@ -60,6 +60,8 @@ class Notes:
     trace: list[Json] = field(default_factory=list)
     history: list[Json] = field(default_factory=list)
     blocks: list[Json] = field(default_factory=list)  # of the policy, as the agent is told them
+    turns: list[Json] = field(default_factory=list)  # proposals, and what came of each
+    proposed: list[str] = field(default_factory=list)  # in the last reply, and not reviewed yet
 
 
 PatternFlow: TypeAlias = Callable[[Brief, Notes], Flow]

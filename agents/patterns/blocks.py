@@ -54,6 +54,9 @@ class Blocked(Stop):
     def put_to_agent(self, notes: Notes, limits: Limits, *, row: Blocked | None = None) -> Blocked:
         """Return the first block of the row if the agent may propose again; otherwise raise it."""
         notes.blocks.append(self.block)
+        came = {"status": "blocked", "why": self.block["sentence"], "next": self.block["flip"]}
+        notes.turns.append({"call": self.block.get("action"), "came": came})
+        notes.proposed.clear()  # the agent meant them to follow on what was blocked
         # How often a person may send something back is counted where they decide.
         counted = [block for block in notes.blocks if not is_by_person(block)]
         may_go_on = is_by_person(self.block) or len(counted) <= limits.max_blocks

@@ -13,6 +13,7 @@ from agents.core.workflow_checks import cap_of, fill_variables
 from agents.core.workflows import Agent, BadWorkflow, WorkflowStep
 from agents.patterns import Brief, Notes
 from agents.patterns.blocks import Blocked, blocks_of, expect_readable, is_by_person
+from agents.patterns.dialogue import dialogue_of, next_proposal
 from agents.patterns.steps import Steps, answer_to, reports_error, stop
 from agents.patterns.supervisor import ProposalTurn, carry_out
 
@@ -95,6 +96,13 @@ def text_by(work: Work, asked: Ask, *, phase: str, error: str = "") -> Steps[str
         raise work.stop(end.reason, f"{error}{end.reason}", phase=phase) from None
 
 
+def _proposal_by(work: Work, asked: Ask) -> Steps[str]:
+    try:
+        return (yield from next_proposal(asked, work.tools, phase=EXECUTE))
+    except Stop as end:
+        raise work.stop(end.reason, end.reason, phase=EXECUTE) from None
+
+
 def _with_tools(work: Work) -> Steps[str]:
     """Let the agent propose one action at a time, each reviewed by policy, until its output."""
     limits, allowed = work.brief.limits, work.step.tools
@@ -106,13 +114,14 @@ def _with_tools(work: Work) -> Steps[str]:
         done = work.brief.as_models_see([*work.calls_made, *recalled])
         more = work.brief.as_models_see(blocks_of(work.tools))
         inputs = work.inputs(answer_as="action", tools=list(allowed), done=done, **more)
-        asked = Ask(f"{work.label}/execute", "executor", inputs, guide=guide)
+        dialogue = dialogue_of(work.brief, work.tools)
+        asked = Ask(f"{work.label}/execute", "executor", inputs, guide=guide, dialogue=dialogue)
         number = len(work.tools.history) + 1 + sum(map(is_by_person, work.tools.blocks))
         step = f"{work.label}/{number}"
         call = ""
         try:
             with expect_readable(step):
-                text = yield from text_by(work, asked, phase=EXECUTE)
+                text = yield from _proposal_by(work, asked)
                 action = read_action(text, specs=work.brief.specs, proposable=allowed)
             if action["kind"] == "final":
                 return str(action["answer"])

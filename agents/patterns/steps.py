@@ -26,11 +26,16 @@ def answer_to(asked: Ask, *, phase: str, **details: Json) -> Steps[str]:
 
     `details` go into the record of that stop, with the phase.
     """
+    reply = yield from reply_to(asked, phase=phase, **details)
+    return str(reply["text"])
+
+
+def reply_to(asked: Ask, *, phase: str, **details: Json) -> Steps[Json]:
+    """Do so, and return the whole reply."""
     try:
-        reply = yield asked
+        return (yield asked)
     except Failed as error:
         raise no_reply(error.reason, phase=phase, **details) from None
-    return str(reply["text"])
 
 
 def nonblank_text(asked: Ask, *, phase: str, **details: Json) -> Steps[str]:

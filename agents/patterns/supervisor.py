@@ -25,10 +25,10 @@ from agents.patterns.blocks import (
     earlier_block,
     expect_readable,
 )
+from agents.patterns.dialogue import dialogue_of, next_proposal
 from agents.patterns.steps import (
     NoReply,
     Steps,
-    answer_to,
     block_reason,
     final_answer,
     nonblank_text,
@@ -59,10 +59,11 @@ def supervisor(brief: Brief, notes: Notes) -> Flow:
     row: Blocked | None = None  # the first block since something was last carried out
     undone: Blocked | None = None  # the first of these that an answer cannot replace
     for step in range(1, limits.max_steps + 1):
-        asked = Ask(f"{step}/propose", "worker", situation(brief, notes), guide=guide)
+        inputs, dialogue = situation(brief, notes), dialogue_of(brief, notes)
+        asked = Ask(f"{step}/propose", "worker", inputs, guide=guide, dialogue=dialogue)
         try:
             with expect_readable(step):
-                text = yield from answer_to(asked, phase="worker")
+                text = yield from next_proposal(asked, notes, phase="worker")
                 action = read_action(text, specs=brief.specs, proposable=limits.proposable)
             turn = ProposalTurn(step, action, notes)
             seen = yield from carry_out(turn)
@@ -178,6 +179,13 @@ class ProposalTurn:
         }
         self.notes.trace.append(entry)
 
+    def _told(self, observation: Json) -> Json:
+        """Return what came of the proposal: its result, and who changed what of it."""
+        if self.action == self.proposed:
+            return observation
+        by = "a person" if self.source == "human_revised" else "the policy"
+        return {"executed": self.action.get("args"), "changed_by": by, "result": observation}
+
     def refuse(self, reason: str, phase: str) -> Stop:
         """Close this step as refused, and return the Stop that says so."""
         comment = {"human_approval": self.person} if self.person else {}
@@ -197,6 +205,7 @@ class ProposalTurn:
         """Close this step as executed."""
         self.line(ok=not failed)
         revised = self.review["decision"] == "revise"
+        self.notes.turns.append({"call": self.proposed, "came": self._told(observation)})
         self.notes.history.append(
             {
                 "step": self.step,

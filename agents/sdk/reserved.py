@@ -26,7 +26,7 @@ _PAGES = {"approvals", "audit", "become", "healthz", "keys", "kill", "launch", "
 _PAGES |= {"invitations", "notifications", "team", "teams", "webhooks"}
 _PAGES |= {"metrics", "overview", "readyz", "runs", "search", "static", "theme"}
 RESERVED = _TOPICS | _PATTERNS | _PAGES
-_REPLIES = {"final", "tool"}  # kinds of a model's reply
+_REPLIES = {"final", "final_answer", "tool"}  # kinds of a model's reply
 _UNITS = ("_minor", "_usd")  # suffixes of the first desk's amounts, stored and for models
 
 

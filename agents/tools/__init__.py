@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from inspect import Parameter, signature
+from inspect import Parameter, getdoc, signature
 from typing import Annotated, TypeAlias
 
 from agents.core.actions import ArgSpecs
@@ -199,6 +199,12 @@ def usage_of(names: Iterable[str]) -> dict[str, str]:
     """Return how to use those of these tools that no prompt knows: arguments, then a sentence."""
     found = ((name, TOOLS[name]) for name in names if name in TOOLS)
     return {name: f"{_arguments(tool)}: {tool.told}" for name, tool in found if tool.told}
+
+
+def descriptions_of(names: Iterable[str]) -> dict[str, str]:
+    """Return what these tools do, each in a sentence for models."""
+    found = (TOOLS[name] for name in names if name in TOOLS)
+    return {one.name: one.told or (getdoc(one.call) or one.name) for one in found}
 
 
 def _arguments(registered: Tool) -> str:

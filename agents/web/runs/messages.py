@@ -10,7 +10,7 @@ from agents.core.model_roles import ROLES
 from agents.core.requests import Json
 from agents.core.strict_json import BadJson, parse
 from agents.engine.asking import MAX_CALL
-from agents.llm.prompts import prompt
+from agents.llm.prompts import TOOL_FORM, prompt, prompt_with_tools
 from agents.llm.reply import MAX_CALLS
 from agents.models import Step
 from agents.patterns.steps import reports_error
@@ -65,6 +65,8 @@ def _of_model(step: Step) -> Iterable[StepMessage]:
     folded = [part for part in parts if part.parts]  # what was said before: long
     if asked.get("role") in ROLES:  # another release may have had a role that is gone
         instructions = prompt(asked["role"], at_desk="desk" in inputs or "desk" in guide)
+        if (step.reply or {}).get("form") == TOOL_FORM:
+            instructions = prompt_with_tools(asked["role"], guide.get("desk") or {})
         folded.append(Part("Instructions, as this release sends them", instructions))
     if "schema" in guide:
         folded.append(Part("Form that the answer must have", as_text(guide["schema"])))
@@ -82,9 +84,11 @@ def _of_model(step: Step) -> Iterable[StepMessage]:
         notes.append(f"It also sent a tool call, which was ignored.{cut}")
     if len(calls) == MAX_CALLS:
         notes.append(f"At most {MAX_CALLS} such calls are kept.")
-    more = [Part("Ignored call", call) for call in calls]
+    if more := reply.get("more"):
+        notes.append(f"It proposed {len(more) + 1} calls, which were reviewed one after another.")
+    ignored = [Part("Ignored call", call) for call in calls]
     title = f"The model {step.model} answered, as {role}"
-    yield StepMessage(step, "bot", title, words=words, parts=[*said, *more], notes=notes)
+    yield StepMessage(step, "bot", title, words=words, parts=[*said, *ignored], notes=notes)
 
 
 def _said(text: str) -> tuple[str, Sequence[Part]]:

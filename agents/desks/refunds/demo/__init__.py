@@ -22,6 +22,7 @@ from agents.llm.demo_model import NeverAnswers, RateLimited
 from agents.llm.prompts import AT_DESK, read_prompt
 
 PROMPTS = Path(__file__).parents[1] / "prompts"
+BRIEF = (PROMPTS / "tools.1.md").read_text(encoding="utf-8").strip()  # beside its tools' own words
 _ACTORS: dict[str, Callable[[Json], str]] = {
     "worker": worker.worker_reply,
     "writer": writer.writer_reply,
@@ -53,4 +54,4 @@ def unless_it_fails(actor: Callable[[Json], str]) -> Callable[[Json], str]:
 for _name, _actor in _ACTORS.items():
     own = (PROMPTS / f"{_name}.md").exists()  # others are as at any desk
     instructions = read_prompt(PROMPTS, _name) if own else AT_DESK[_name]
-    role(_name, prompt=instructions, demo=unless_it_fails(_actor))
+    role(_name, prompt=instructions, demo=unless_it_fails(_actor), brief=BRIEF)

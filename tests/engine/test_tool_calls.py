@@ -1,0 +1,234 @@
+"""A model that is offered its desk's tools as such: what it is sent, and what its calls become."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from django.test import override_settings
+
+from agents import results
+from agents.core.requests import Json
+from agents.desks.refunds.profiles import REFERENCE
+from agents.models import Run
+from agents.web.runs.messages import messages_of
+from tests.conformance import harness
+from tests.desks import bank
+from tests.engine.scene import REFUND_500, Scene, fresh, go, payments
+from tests.llm.tool_server import Calls, speaking_tools
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+GOAL = "Pay Nordlicht Energie EUR 480.00 for invoice INV-7."
+READ = ("read_invoice", {"account": "main", "invoice": "INV-7"})
+PAYEES = ("read_payees", {"account": "main"})
+
+
+def pay(payee: str = "P-101", amount: str = "480.00", **more: Json) -> tuple[str, Json]:
+    asked = {"account": "main", "payee": payee, "amount": bank.euros(amount)}
+    return "transfer_money", {**asked, "on": bank.day(0), "purpose": "INV-7", **more}
+
+
+def end(text: str, kind: str = "done") -> tuple[str, Json]:
+    return "final_answer", {"kind": kind, "text": text}
+
+
+@contextmanager
+def model(*replies: Calls | str, calls: str = "auto", **more: Any) -> Iterator[list[Json]]:
+    """Let a model that speaks `tools` answer; yield the requests' bodies."""
+    with (
+        speaking_tools(*replies, **more) as (url, asked),
+        override_settings(OPENAI_BASE_URL=url, OPENAI_API_KEY="k", OPENAI_TOOL_CALLS=calls),
+    ):
+        yield asked
+
+
+def at_bank(goal: str = GOAL, scene: Scene | None = None) -> Run:
+    return (scene or bank.bank_scene()).launch(goal, desk="bank", subject="main")
+
+
+def note_of(run: Run) -> str:
+    return str((run.outcome or {}).get("note"))
+
+
+def test_a_desk_s_tools_are_called_natively_and_every_call_is_reviewed() -> None:
+    run = at_bank()
+
+    with model([READ, PAYEES], [pay()], "Paid INV-7.") as asked:
+        run = go(run)
+
+    assert (run.state, bank.postings(run)) == ("done", [("P-101", 48000)])
+    probe, first, second, last = asked
+    assert [tool["type"] for tool in probe["tools"]] == ["function"]
+    assert probe["tool_choice"]["type"] == "function"
+    names = {tool["function"]["name"]: tool["function"] for tool in first["tools"]}
+    assert {"transfer_money", "read_invoice", "final_answer"} <= set(names)
+    assert names["transfer_money"]["strict"] is True
+    assert names["transfer_money"]["parameters"]["additionalProperties"] is False
+    assert "response_format" not in first
+    assert [one["tool_choice"] for one in (first, second, last)] == ["required", "required", "auto"]
+    _, user, *turns = second["messages"]
+    assert GOAL in user["content"]
+    assert [turn["role"] for turn in turns] == ["assistant", "tool"] * 2
+    assert len({turn["tool_calls"][0]["id"] for turn in turns[::2]}) == 2  # ours, not the server's
+    assert "Nordlicht" in turns[1]["content"]
+    assert "P-104" in turns[3]["content"]
+    assert last["messages"][: len(second["messages"])] == second["messages"]  # servers can reuse it
+    assert first["tools"] == last["tools"]
+    assert note_of(run) == "Paid INV-7."
+    told = [message for step in run.steps.order_by("position") for message in messages_of([step])]
+    assert "It proposed 2 calls, which were reviewed one after another." in told[1].notes
+    assert "final_answer" in told[0].folded[1].text
+
+
+def test_what_was_blocked_and_what_a_person_changed_is_told_as_what_the_call_returned() -> None:
+    scene = bank.bank_scene()
+    run = at_bank("Pay Kanzlei Brandt EUR 900.00 for invoice INV-8, never Delta Freight.", scene)
+
+    with model([pay("P-104", "900.00")], [pay("P-103", "900.00")], "Done.") as asked:
+        run = go(run)
+        assert run.state == "waiting"
+        bank.decide(scene, run, {"amount": bank.euros("450.00")})
+        run = go(run)
+
+    assert bank.postings(run) == [("P-103", 45000)]
+    *_, blocked = [json.loads(m["content"]) for m in asked[2]["messages"] if m["role"] == "tool"]
+    assert blocked["status"] == "blocked"
+    assert "P-104" in blocked["why"]
+    *_, paid = [json.loads(m["content"]) for m in asked[-1]["messages"] if m["role"] == "tool"]
+    assert paid["changed_by"] == "a person"
+    assert paid["executed"]["amount"]["amount"] == "450.00"
+
+
+def test_a_call_after_one_that_was_blocked_is_not_put_to_the_policy() -> None:
+    run = at_bank()
+
+    with model([pay("P-104"), pay()], [end("I could not.", "cannot")]):
+        run = go(run)
+
+    assert bank.postings(run) == []
+    assert "supervisor_block" in run.stop_reason
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        [("transfer_money", "{not json")],
+        [("no_such_tool", {})],
+        [("", {})],
+        [("transfer_money", '{"account": NaN}')],
+        [("transfer_money", '{}, "kind": "final", "answer": "paid"')],
+        [("final_answer", {"kind": "done"})],
+        [("final_answer", {"text": 7, "kind": "done"})],
+        [pay(extra="1")],
+        '{"kind": "tool", "name": "transfer_money", "args": {}}',
+        '```json\n{"name": "transfer_money", "arguments": {}}\n```',
+    ],
+    ids=str,
+)
+def test_replies_that_are_no_proposal_are_blocks_and_no_answer(reply: Calls | str) -> None:
+    run = at_bank()
+
+    with model(reply, [READ], [pay()], "Paid.") as asked:
+        run = go(run)
+
+    assert (run.stop_reason, bank.postings(run)) == ("success", [("P-101", 48000)])
+    assert "cannot be used" in json.dumps(asked[2]["messages"][-1])
+
+
+def test_an_object_in_our_own_form_is_a_proposal() -> None:
+    run = at_bank()
+    name, args = pay()
+
+    with model([READ], json.dumps({"kind": "tool", "name": name, "args": args}), "Paid."):
+        run = go(run)
+
+    assert bank.postings(run) == [("P-101", 48000)]
+
+
+def test_text_is_the_end_where_a_server_ignores_that_a_call_is_required() -> None:
+    run = at_bank("What is on the account?")
+
+    with model([("read_account", {"account": "main"})], "EUR 5,000.00 is on it."):
+        run = go(run)
+
+    assert run.state == "done"
+    assert note_of(run) == "EUR 5,000.00 is on it."
+
+
+def test_only_a_returned_call_counts_as_yes_and_the_finding_is_kept_for_the_day() -> None:
+    scene = bank.bank_scene()
+    first, second = at_bank(scene=scene), at_bank(scene=scene)
+    said = [harness.tool(*READ[:1], **READ[1]), harness.tool(pay()[0], **pay()[1])]
+    ends = harness.final("Paid.")
+
+    with model(*said, ends, *said, ends, knows=False) as asked:
+        go(first)
+        go(second)
+
+    assert [fresh(run).stop_reason for run in (first, second)] == ["success"] * 2
+    assert ["tools" in one for one in asked] == [True] + [False] * 6
+    assert all("response_format" in one for one in asked[1:])
+
+
+def test_a_run_goes_on_in_the_form_in_which_it_began() -> None:
+    scene = bank.bank_scene()
+    run = at_bank("Pay Kanzlei Brandt EUR 900.00 for invoice INV-8.", scene)
+    said = harness.tool("transfer_money", **pay("P-103", "900.00")[1])
+
+    with model(said, harness.final("Paid."), calls="off") as asked:
+        go(run)
+        bank.decide(scene, run)
+        with override_settings(OPENAI_TOOL_CALLS="on"):
+            run = go(run)
+
+    assert bank.postings(run) == [("P-103", 90000)]
+    assert not any("tools" in one for one in asked)
+
+
+def test_an_outage_of_the_probe_decides_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = at_bank()
+    with override_settings(
+        OPENAI_BASE_URL="http://127.0.0.1:9/v1", OPENAI_API_KEY="k", OPENAI_TOOL_CALLS="auto"
+    ):
+        monkeypatch.setattr("agents.engine.asking.pause_before", lambda *_, **__: 0.0)
+        run = go(run)
+    assert run.state == "queued"
+    Run.objects.filter(pk=run.pk).update(wake_at=None)
+
+    with model([READ], [pay()], "Paid.") as asked:
+        run = go(run)
+
+    assert bank.postings(run) == [("P-101", 48000)]
+    assert "tools" in asked[1]
+
+
+def test_runs_under_the_reference_are_asked_for_json_whatever_is_set(scene: Scene) -> None:
+    run = scene.launch_under(REFERENCE, REFUND_500)
+
+    with model(harness.final("Nothing to do."), calls="on") as asked:
+        run = go(run)
+
+    assert "tools" not in asked[0]
+
+
+def test_the_first_desk_s_tools_are_offered_too(scene: Scene) -> None:
+    run = scene.launch(REFUND_500)
+    args = {"user_id": 42, "amount_usd": 500, "reason": "as asked"}
+    mail = {"user_id": 42, "amount_usd": 500, "message": "Done."}
+
+    with model(
+        [("get_refund_context", {"user_id": 42})],
+        [("issue_refund", args), ("send_refund_email", mail)],
+        "Refunded.",
+        calls="on",
+    ) as asked:
+        run = go(run)
+
+    assert (run.stop_reason, payments(run)) == ("success", [50000])
+    assert '"amount_usd": 500' in asked[-1]["messages"][-3]["content"]
+    assert all(tool["function"]["description"] for tool in asked[0]["tools"])
+    assert results.result(run)["status"] == "ok"
