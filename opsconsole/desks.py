@@ -28,7 +28,7 @@ from agents.sdk.rule_case import (
     within,
 )
 from agents.sdk.serialization import limit
-from agents.sdk.subjects import Subject
+from agents.sdk.subjects import Subject, fold_name
 from agents.sdk.values import Calls, Count, Days, In, Money, Names
 
 __all__ = [
@@ -74,6 +74,7 @@ __all__ = [
     "days_ahead",
     "days_until",
     "escalate",
+    "fold_name",
     "in_days",
     "limit",
     "longest",

@@ -9,7 +9,7 @@ from django.utils import timezone
 from agents.core.limits import Limits
 from agents.core.replay import Reply
 from agents.core.requests import Ask, Escalate, Json, Request, Review, Say, Together, Use
-from agents.core.rulings import consent_of
+from agents.core.rulings import Ruling, consent_of
 from agents.db.driver import fetch_now
 from agents.engine import asking, gateway
 from agents.engine.commit import Commit
@@ -19,6 +19,7 @@ from agents.engine.drive import Later, WaitsForPerson
 from agents.engine.escalating import open_escalation
 from agents.engine.facts import fetch_facts
 from agents.engine.journal import Journal
+from agents.engine.key_names import key_ruling
 from agents.models import Step
 from agents.policies import NO_CONSENT, review
 
@@ -56,21 +57,23 @@ class RunExecutor:
         self.journal.ahead = await look_up(self.journal.run, self.journal.ahead)
         step = self.journal.begin(key, request)
         try:
-            facts, consent = await in_database(self._facts, request)
+            facts, consent, named = await in_database(self._facts, request)
         except StaleLookup:
             raise Later(AGAIN, FAILED, is_fruitless=True) from None
-        ruled = review(request.action, facts, self.limits, consent=consent)
+        ruled = review(request.action, facts, self.limits, consent=consent, named=named)
         reply: Json = {**ruled.as_json(), "facts": facts.as_json(), "key": key}
         deciding = ruled.deciding
         said = {"decision": ruled.decision, "rule": deciding.rule, "reason": deciding.reason}
         return self.journal.finish(step, Reply(reply), **said)
 
-    def _facts(self, request: Review) -> tuple[Json, Json]:
+    def _facts(self, request: Review) -> tuple[Json, Json, Ruling | None]:
         run, steps = self.journal.run, list(self.journal.steps.values())
+        # What a person has decided holds keys: one that is none by now is for the desk's own rules.
+        named = None if request.granted else key_ruling(run, request.action, self.limits)
         facts, _ = fetch_now(
             fetch_facts,
             run,
-            request.action,
+            (named and named.action) or request.action,
             self.limits,
             steps,
             at=timezone.now(),
@@ -79,9 +82,9 @@ class RunExecutor:
             ahead=self.journal.ahead,
         )
         if not request.granted:
-            return facts, NO_CONSENT
+            return facts, NO_CONSENT, named
         granted = self.journal.steps[request.granted]
-        return facts, consent_of(granted.asked["review"], granted.reply)
+        return facts, consent_of(granted.asked["review"], granted.reply), named
 
     async def _escalate(self, key: str, request: Escalate) -> Reply:
         """Put an action into the inbox; the commit comes with the run's move."""

@@ -19,6 +19,7 @@ from agents.engine.demands import demand_for, held_tool
 from agents.engine.desk_lookup import LookedUp, LookupFailed, look_up_now
 from agents.engine.desk_system import case_of
 from agents.engine.facts import fetch_facts
+from agents.engine.key_names import key_ruling
 from agents.engine.redaction import RunBorder
 from agents.models import Escalation, Membership, Role, Run, Step
 from agents.models.masked_value import ValuesLocked
@@ -170,10 +171,23 @@ def name_patch(escalation: Escalation, patch: Patch) -> dict[str, Json]:
 
     The same value in another spelling has the same name: it stays as it was proposed.
     """
+    patch = with_keys(escalation, patch)
     named: dict[str, Json] = RunBorder(escalation.run).name(dict(patch))
     before = escalation.action.get("args") or {}
     is_spelling = {name for name in patch if patch[name] != named[name] == before.get(name)}
     return {name: value for name, value in named.items() if name not in is_spelling}
+
+
+def with_keys(escalation: Escalation, patch: Patch) -> Patch:
+    """Return a person's changes with the keys that names in them stand for. Raises Refused."""
+    action, run = escalation.action, escalation.run
+    changed = {**action, "args": {**(action.get("args") or {}), **patch}}
+    ruling = key_ruling(run, changed, run.limits)
+    if ruling is None:
+        return patch
+    if ruling.action is None:
+        raise Refused("policy", f"The policy stops this. {ruling.sentence}")
+    return {name: ruling.action["args"][name] for name in patch}
 
 
 def _check_masked(run: Run, patch: Patch) -> None:
@@ -188,6 +202,7 @@ def judge_change(*, escalation_id: int, by: User, patch: Patch, at: datetime) ->
     """Return what a person could grant now with these changes, without deciding. Raises Refused."""
     found, steps, person = read_case(escalation_id, by)
     ahead = look_ahead(found.run)
+    patch = with_keys(found, patch)
     return grant(found, steps, person, patch=patch, at=at, ahead=ahead, lock=False)
 
 

@@ -39,17 +39,25 @@ def rule(check: Rule) -> Rule:
 
 
 def review(
-    action: Action, facts: Facts, limits: Limits, *, consent: Consent = NO_CONSENT
+    action: Action,
+    facts: Facts,
+    limits: Limits,
+    *,
+    consent: Consent = NO_CONSENT,
+    named: Ruling | None = None,
 ) -> ReviewResult:
     """Apply the rules of `limits` to `action` until nothing changes; after ROUNDS it escalates.
 
     Rules in `consent`, which a person has approved for this action, no longer stop it, unless they
     see more than the person was shown. A revision never softens the outcome, because the revised
-    action is reviewed from the start (SUP-Q1, SUP-Q2).
+    action is reviewed from the start (SUP-Q1, SUP-Q2). `named` says how names in place of keys were
+    judged; the facts are about the action as it has it.
     """
     revisions: list[Ruling] = []
+    if named and named.verdict is RulingKind.REVISE:
+        revisions, action, named = [named], named.action, None
     for _ in range(ROUNDS):
-        rulings = judge(action, facts, limits, consent=consent)
+        rulings = [*filter(None, [named]), *judge(action, facts, limits, consent=consent)]
         heaviest = max(rulings, key=lambda ruling: ruling.verdict)
         if heaviest.verdict is not RulingKind.REVISE:
             return _review_result(heaviest, action, rulings, revisions)

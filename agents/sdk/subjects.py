@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from inspect import signature
 from typing import Any
 
+from agents.core.readings import read_plainly
 from agents.sdk.fact_sources import is_named
 from agents.sdk.placeholders import check_places, fill
 
@@ -24,6 +25,10 @@ class Subject:
     # Return the keys of those that a text may name, for a person to compare; takes text, or text
     # and `book`. What stands in it neither by key nor by label is left out.
     named_in: Callable[..., Sequence[str]] | None = None
+    # Return the keys of those that have exactly this name (see `fold_name`); takes text, or text
+    # and `book`. Then a call may hold a name in place of a key.
+    named: Callable[..., Sequence[str]] | None = None
+    listed_by: str = ""  # the tool that tells an agent the keys and names
     # Empty every text about a subject, by key and book. Return whether it was known there.
     forget: Callable[[str, int], bool] | None = None
 
@@ -40,6 +45,15 @@ class Subject:
         found = [(key, self.label_of(key, book)) for key in keys]
         return [(k, name) for k, name in found if is_named(k, [text]) or is_named(name, [text])]
 
+    def find_key(self, text: str, book: int) -> bool:
+        """Tell whether a text is a key."""
+        return self.find(text, **_of_book(self.find, book)) is not None
+
+    def keys_named(self, text: str, book: int) -> list[str]:
+        """Return the keys of those that have this name, each once."""
+        keys = self.named(text, **_of_book(self.named, book)) if self.named else ()
+        return list(dict.fromkeys(keys))
+
     def label_of(self, key: str, book: int) -> str:
         """Return a subject's label, or "" if there is none."""
         found = self.find(key, **_of_book(self.find, book))
@@ -49,6 +63,14 @@ class Subject:
         known = {"id": key, **values}
         check_places(f"what is found of {self.kind} {key}", self.label, known)
         return fill(self.label, known)
+
+
+def fold_name(name: str) -> str:
+    """Return what the spellings of one name share: case, blanks, wide or invisible letters.
+
+    A letter of another script that only looks alike is another letter.
+    """
+    return " ".join(read_plainly(name).text.casefold().split())
 
 
 def _of_book(function: Callable[..., Any], book: int) -> dict[str, int]:

@@ -71,8 +71,21 @@ class BankFacts:
     same_before: Transfers = NONE  # how often, in the longest memory
 
 
-PAYEE = Subject("payee", ledger.find_payee, "{name}", named_in=ledger.payees_named_in)
-ACCOUNT = Subject("account", ledger.find_account, label="{name}", forget=ledger.forget_account)
+PAYEE = Subject(
+    "payee",
+    ledger.find_payee,
+    label="{name}",
+    named_in=ledger.payees_named_in,
+    named=ledger.payees_named,
+    listed_by="read_payees",
+)
+ACCOUNT = Subject(
+    "account",
+    ledger.find_account,
+    label="{name}",
+    named=ledger.accounts_named,
+    forget=ledger.forget_account,
+)
 desk = Desk(
     name="bank",
     title="Bank transfers",

@@ -13,7 +13,7 @@ from django.db import models, transaction
 from django.db.models import F, Q, Value
 
 from agents.desks.bank.models import Account, Invoice, Payee, Transfer, TransferState, euros
-from opsconsole.desks import Booked, Books, Call, CallRefused, Json, Money
+from opsconsole.desks import Booked, Books, Call, CallRefused, Json, Money, fold_name
 
 
 def find_account(key: str, book: int) -> Account | None:
@@ -22,6 +22,21 @@ def find_account(key: str, book: int) -> Account | None:
 
 def find_payee(key: str, book: int) -> Payee | None:
     return Payee.objects.filter(book=book, key=key).first()
+
+
+def accounts_named(name: str, book: int) -> list[str]:
+    """Return the keys of the accounts that have exactly this name."""
+    return _named(Account.objects.filter(book=book), name)
+
+
+def payees_named(name: str, book: int) -> list[str]:
+    """Return the keys of the payees that have exactly this name."""
+    return _named(Payee.objects.filter(book=book), name)
+
+
+def _named(found: models.QuerySet[Any], name: str) -> list[str]:
+    known = found.order_by("pk").values_list("key", "name")
+    return [key for key, own in known if fold_name(own) == fold_name(name)]
 
 
 def payees_named_in(text: str, book: int) -> list[str]:

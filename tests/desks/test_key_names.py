@@ -1,0 +1,115 @@
+"""A name in place of a key: taken where exactly one has it, and nothing is learned by guessing."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from agents.core.requests import Json
+from agents.desks.bank.models import Account, Payee
+from agents.models import Run
+from agents.web.changes import reply_of
+from tests.desks import bank
+from tests.engine.scene import fresh, go
+from tests.engine.test_tool_calls import at_bank, model, pay
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+OURS = "Nordlicht Energie"
+
+
+def first_review(run: Run) -> Json:
+    return reply_of(run.steps.filter(kind="review").order_by("position")[0])
+
+
+@pytest.mark.parametrize("name", [OURS, "nordlicht  ENERGIE", "Nordlicht\u200b Energie"])
+def test_a_unique_name_is_revised_to_its_key_and_reviewed_as_that(name: str) -> None:
+    run = at_bank()
+
+    with model([pay(name)], "Paid."):
+        run = go(run)
+
+    assert bank.postings(run) == [("P-101", 48000)]
+    review = first_review(run)
+    assert (review["decision"], review["deciding"]["reason"]) == ("revise", "name_for_key")
+    assert review["action"]["args"]["payee"] == "P-101"
+    assert review["facts"]["origins"]["payee"] == "goal"  # the key's is that of its name
+
+
+def test_the_name_of_a_blocked_payee_is_blocked_as_its_key_is() -> None:
+    run = at_bank("Pay Delta Freight EUR 300.00 for freight.")
+
+    with model([pay("Delta Freight", "300.00")], "No."):
+        run = go(run)
+
+    assert run.stop_reason == "supervisor_block:payee_blocked"
+
+
+def test_a_large_amount_to_a_name_waits_with_the_key() -> None:
+    scene = bank.bank_scene()
+    run = at_bank("Pay Papier Hansen EUR 1,950.00 for invoice INV-7.", scene)
+
+    with model([pay("Papier Hansen", "1950.00")], "Paid."):
+        go(run)
+        held = bank.decide(scene, run)
+        run = go(run)
+
+    assert held.action["args"]["payee"] == "P-102"
+    assert bank.postings(run) == [("P-102", 195000)]
+
+
+@pytest.mark.parametrize("name", ["Nordlicht", "Nоrdlicht Energie", "P-1O1"], ids=ascii)
+def test_what_nobody_is_called_is_blocked_with_the_tool_that_lists(name: str) -> None:
+    run = at_bank()
+
+    with model([pay(name)], [pay()], "Paid.") as asked:
+        run = go(run)
+
+    told = json.loads(asked[2]["messages"][-1]["content"])
+    assert "read_payees" in told["next"]
+    assert not {"P-101", OURS} & set(told["why"].replace("”", " ").split())
+    assert bank.postings(run) == [("P-101", 48000)]
+
+
+def several(run: Run) -> None:
+    of_run = {"book": run.book_id, "name": OURS}
+    Payee.objects.create(key="P-190", entered_on=fresh(run).created_at.date(), **of_run)
+
+
+@pytest.mark.parametrize("lists", [True, False])
+def test_of_several_the_keys_are_told_only_where_a_tool_lists_them(
+    monkeypatch: pytest.MonkeyPatch, lists: bool
+) -> None:
+    run = at_bank()
+    several(run)
+    if not lists:
+        document = json.loads(json.dumps(run.policy.document))
+        document["desks"]["bank"]["tools"].remove("read_payees")
+        type(run.policy).objects.filter(pk=run.policy_id).update(document=document)
+
+    with model([pay(OURS)], [pay()], "Paid.") as asked:
+        run = go(run)
+
+    told = json.loads(asked[2]["messages"][-1]["content"])
+    assert f"Several have the name “{OURS}”" in told["why"]
+    assert ("P-190" in told["why"]) is lists
+    assert bank.postings(run) == [("P-101", 48000)]
+
+
+def test_of_subjects_only_the_run_s_own_name_counts_and_guesses_tell_nothing() -> None:
+    scene, told = bank.bank_scene(), []
+    for name in ("Payroll", "No such account"):
+        run = at_bank(scene=scene)
+        Account.objects.create(book=run.book_id, key="second", name="Payroll", opening_minor=0)
+        with model([pay(account=name)], "No.") as asked:
+            go(run)
+        told.append(asked[-1]["messages"][-1]["content"].replace(name, "…"))
+    run = at_bank(scene=scene)
+
+    with model([pay(account="Operating account")], "Paid."):
+        run = go(run)
+
+    assert told[0] == told[1]
+    assert "subject" not in told[0]
+    assert bank.postings(run) == [("P-101", 48000)]
