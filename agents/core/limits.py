@@ -78,6 +78,7 @@ class Limits:
     max_tool_calls: int = 5
     max_blocks: int = 0  # told to the agent, which may propose something else; the next one ends it
     max_send_backs: int = 0  # times in a run that a person may send a request back to its agent
+    max_empty_ends: int = 0  # ends asked about: claims, where nothing was done, blocked or asked
     max_seconds: float = 30  # of active time; waiting for a person does not count
     max_tokens: int = 60_000
     max_cost_micro_usd: int = 500_000
@@ -172,8 +173,9 @@ class Limits:
         for name in ("desks", "tiers"):  # to the letter what it was before there were any
             if flat[name] is None:
                 del flat[name]
-        if not flat["max_send_backs"]:
-            del flat["max_send_backs"]
+        for name in ("max_send_backs", "max_empty_ends"):
+            if not flat[name]:
+                del flat[name]
         return {key: list(v) if isinstance(v, tuple) else v for key, v in flat.items()}
 
 
@@ -189,7 +191,8 @@ _KINDS = {"integer": "int", "boolean": "bool"}  # of a limit of the first desk
 # What a desk's part holds, and what may differ in one of its patterns: their names, and limits.
 _NAMES, _OF_DESK = ("rules", "tools"), ("limits", "caps", "patterns")
 OF_PATTERN = (
-    *("max_steps", "max_tool_calls", "max_blocks", "max_send_backs", "max_seconds"),
+    *("max_steps", "max_tool_calls", "max_blocks", "max_send_backs", "max_empty_ends"),
+    "max_seconds",
     *("max_tokens", "max_cost_micro_usd", "tool_calls", "tool_repeats", "call_seconds"),
     *("call_attempts", "at_once", "required", "critical", "late", "hand_over", "max_reorients"),
 )

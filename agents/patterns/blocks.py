@@ -27,6 +27,14 @@ SAME_AGAIN = {
     "sentence": "A person has sent this very proposal back, so it is not put to one again.",
     "flip": "Propose something else, or answer.",
 }
+# For an end that claims a deed, where the ledger has none. Asking about it counts as a block.
+NOTHING_DONE = {
+    "rule": "end.nothing_done",
+    "sentence": "The ledger has nothing: no call that changes anything was carried out, blocked or "
+    "put to a person in this run.",
+    "flip": "Propose the call that does what the goal asks for, or answer why nothing is to be "
+    "done.",
+}
 _IN_FULL = {"llm_empty", "llm_truncated"}  # of any role, also of one that writes plain text
 _WHY = {
     "non_json": "it is not one JSON object and nothing else",
@@ -53,10 +61,7 @@ class Blocked(Stop):
 
     def put_to_agent(self, notes: Notes, limits: Limits, *, row: Blocked | None = None) -> Blocked:
         """Return the first block of the row if the agent may propose again; otherwise raise it."""
-        notes.blocks.append(self.block)
-        came = {"status": "blocked", "why": self.block["sentence"], "next": self.block["flip"]}
-        notes.turns.append({"call": self.block.get("action"), "came": came})
-        notes.proposed.clear()  # the agent meant them to follow on what was blocked
+        tell(notes, self.block)
         # How often a person may send something back is counted where they decide.
         counted = [block for block in notes.blocks if not is_by_person(block)]
         may_go_on = is_by_person(self.block) or len(counted) <= limits.max_blocks
@@ -76,6 +81,14 @@ class Blocked(Stop):
             return end
         self.details = {**self.details, "then": end.reason}
         return self
+
+
+def tell(notes: Notes, block: Json) -> None:
+    """Note what the agent is to be told of its newest proposal."""
+    notes.blocks.append(block)
+    came = {"status": "blocked", "why": block["sentence"], "next": block["flip"]}
+    notes.turns.append({"call": block.get("action"), "came": came})
+    notes.proposed.clear()  # the agent meant them to follow on what was blocked
 
 
 def block_for(

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from agents.core.actions import Action, ArgSpec, action_schema, read_action
 from agents.core.budget import REVIEW_CHANGED
+from agents.core.claims import claims_deed
 from agents.core.digest import args_hash
 from agents.core.former import AMOUNT
 from agents.core.kinds import ACTION, LETTER
@@ -17,6 +18,7 @@ from agents.core.money import to_model_units
 from agents.core.requests import Ask, Escalate, Failed, Flow, Json, Review, Stop, Use
 from agents.patterns import Brief, Notes, pattern, proposes_again
 from agents.patterns.blocks import (
+    NOTHING_DONE,
     SAME_AGAIN,
     Blocked,
     block_by_person,
@@ -24,8 +26,9 @@ from agents.patterns.blocks import (
     blocks_of,
     earlier_block,
     expect_readable,
+    tell,
 )
-from agents.patterns.dialogue import dialogue_of, next_proposal
+from agents.patterns.dialogue import FROM_VERSION, dialogue_of, next_proposal
 from agents.patterns.steps import (
     NoReply,
     Steps,
@@ -63,8 +66,9 @@ def supervisor(brief: Brief, notes: Notes) -> Flow:
         asked = Ask(f"{step}/propose", "worker", inputs, guide=guide, dialogue=dialogue)
         try:
             with expect_readable(step):
-                text = yield from next_proposal(asked, notes, phase="worker")
-                action = read_action(text, specs=brief.specs, proposable=limits.proposable)
+                action = yield from propose(asked, brief, notes)
+            if is_empty_end(action, brief, notes):
+                action = yield from ask_about_end(step, action, guide, brief, notes)
             turn = ProposalTurn(step, action, notes)
             seen = yield from carry_out(turn)
         except Blocked as block:
@@ -84,6 +88,38 @@ def supervisor(brief: Brief, notes: Notes) -> Flow:
     if not limits.reference.finalize:
         raise Stop("max_steps")
     return (yield from closing_answer(brief, notes))
+
+
+def propose(asked: Ask, brief: Brief, notes: Notes) -> Steps[Action]:
+    """Return the agent's next proposal. Raises Stop("invalid_action:…")."""
+    text = yield from next_proposal(asked, notes, phase="worker")
+    return read_action(text, specs=brief.specs, proposable=brief.limits.proposable)
+
+
+def is_empty_end(action: Action, brief: Brief, notes: Notes) -> bool:
+    """Tell whether an answer claims a deed in a run that did nothing, and is to be asked about."""
+    writes = [name for name in brief.limits.proposable if name not in brief.reads]
+    if action["kind"] != "final" or not writes or brief.question_version < FROM_VERSION:
+        return False
+    is_asked = len([block for block in notes.blocks if block["rule"] == NOTHING_DONE["rule"]])
+    used = {past["executed_action"]["name"] for past in notes.history}
+    if is_asked >= brief.limits.max_empty_ends or notes.blocks or used - set(brief.reads):
+        return False
+    return action.get("says") == "done" or claims_deed(str(action["answer"]), writes)
+
+
+def ask_about_end(step: int, end: Action, guide: Json, brief: Brief, notes: Notes) -> Steps[Action]:
+    """Tell the agent what the ledger has, and return what it then proposes.
+
+    Where that is missing or cannot be read, its first end stands.
+    """
+    tell(notes, {"step": step, "action": end, **NOTHING_DONE})
+    inputs, dialogue = situation(brief, notes), dialogue_of(brief, notes)
+    asked = Ask(f"{step}/propose", "worker", inputs, guide=guide, dialogue=dialogue)
+    try:
+        return (yield from propose(asked, brief, notes))
+    except Stop:
+        return end
 
 
 def is_undone(block: Blocked, brief: Brief, notes: Notes) -> bool:

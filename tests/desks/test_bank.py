@@ -101,7 +101,7 @@ def test_a_model_is_told_of_its_own_desk_and_of_no_refund(
 
     system, user = (message["content"] for message in asked[0])
     desk = {"name": "bank", "brief": DESKS["bank"].brief, "about": {"account": "main"}}
-    assert json.loads(user)["desk"] == desk
+    assert json.loads(user)["desk"] == {**desk, "today": day(0)}
     assert system.startswith("Role: worker\n\n")
     assert [word for word in ("refund", "customer", "Anna") if word in system] == []
 

@@ -232,3 +232,50 @@ def test_the_first_desk_s_tools_are_offered_too(scene: Scene) -> None:
     assert '"amount_usd": 500' in asked[-1]["messages"][-3]["content"]
     assert all(tool["function"]["description"] for tool in asked[0]["tools"])
     assert results.result(run)["status"] == "ok"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [[end("The transfer is noted.")], [end("EUR 480.00 will be transferred today.", "answer")]],
+    ids=["says done", "announces"],
+)
+def test_an_end_that_claims_what_was_not_done_is_asked_about_once(said: Calls) -> None:
+    run = at_bank()
+
+    with model(said, [pay()], "Paid.") as asked:
+        run = go(run)
+
+    assert (run.stop_reason, bank.postings(run)) == ("success", [("P-101", 48000)])
+    told = json.loads(asked[2]["messages"][-1]["content"])
+    assert told["why"].startswith("The ledger has nothing")
+    assert "answer why nothing is to be done" in told["next"]
+
+
+@pytest.mark.parametrize(
+    "second",
+    [[], [[end("Paid.")]], [[("no_such_tool", {})]], [[end("INV-7 is not for us.", "cannot")]]],
+    ids=["missing", "same", "unreadable", "says why"],
+)
+def test_the_end_stands_where_nothing_better_follows(second: list[Calls]) -> None:
+    run = at_bank()
+
+    with model([end("Paid.")], *second):
+        run = go(run)
+
+    assert (run.state, run.stop_reason) == ("done", "success")
+    assert bank.postings(run) == []
+    assert note_of(run) == (
+        second[0][0][1]["text"] if second and second != [[("no_such_tool", {})]] else "Paid."
+    )
+
+
+def test_honest_answers_and_runs_with_a_block_are_not_asked_about() -> None:
+    scene = bank.bank_scene()
+    question, blocked = at_bank("Which payees are blocked?", scene), at_bank(scene=scene)
+
+    with model([PAYEES], [end("Delta Freight is blocked.", "answer")]) as asked:
+        assert go(question).state == "done"
+    assert len(asked) == 3
+    with model([pay("P-104")], [end("Paid.")]) as asked:
+        assert go(blocked).stop_reason == "supervisor_block:payee_blocked"
+    assert len(asked) == 3

@@ -121,6 +121,7 @@ STRICT = Limits(
     max_seconds=600,  # eight calls of a minute each, as slow models take, and the tools
     max_blocks=2,
     max_send_backs=2,
+    max_empty_ends=1,
     redaction={CARDS: GONE, IBANS: NAME, EMAILS: NAME},
     patterns={
         "routing": {

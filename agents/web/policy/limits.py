@@ -144,6 +144,15 @@ PEOPLE = {
         "If yes, nobody can decide the requests of a run that they launched, or of one that "
         "repeats it.",
     ),
+    "max_empty_ends": Words(
+        "Ends asked about, per run",
+        lambda p: (
+            f"at most {with_unit(p.max_empty_ends, 'times')}" if p.max_empty_ends else "never"
+        ),
+        "An agent whose answer claims that something was done or will be, while nothing was "
+        "carried out, blocked or put to a person, is told so and may propose the call or say why "
+        "not.",
+    ),
     "max_send_backs": Words(
         "Requests sent back, per run",
         lambda p: (

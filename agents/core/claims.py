@@ -1,0 +1,30 @@
+"""Tell whether an agent's words claim or announce a deed. They prove nothing either way."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+_SENTENCE = re.compile(r"[^.!?;\n]+(?:\.\d[^.!?;\n]*)*")
+# What makes no claim of a sentence: it denies, or it speaks of what may be.
+_DENIES = re.compile(
+    r"n't\b|\b(?:not|never|cannot|unable|nothing|nobody|if|once|would|could)\b", re.I
+)
+_DEEDS = (
+    *("pay", "paid", "send", "sent", "make", "made", "done", "complet", "process", "initiat"),
+    *("execut", "carr", "enter", "book", "schedul", "arrang"),
+)
+_ADVERBS = r"(?:(?:be|been|being|now|just|already|then|also|successfully)\s+)*"
+
+
+def claims_deed(text: str, tools: Iterable[str] = ()) -> bool:
+    """Tell whether a text says that something was done or will be; `tools` name what can be."""
+    words = {word for name in tools for word in name.split("_") if len(word) > 2}
+    verbs = rf"(?:{'|'.join(map(re.escape, sorted({*_DEEDS, *words})))})\w{{0,5}}\b"
+    claim = re.compile(
+        rf"^\s*done\b|\bsuccessfully\b|\b(?:has|have|was|were|is|are|will|shall|going to|I|we)\s+"
+        rf"{_ADVERBS}{verbs}|\b(?:I|we)'(?:ll|ve)\s+{_ADVERBS}{verbs}",
+        re.IGNORECASE,
+    )
+    said = (sentence for sentence in _SENTENCE.findall(text) if not _DENIES.search(sentence))
+    return any(claim.search(sentence) for sentence in said)
