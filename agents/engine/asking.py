@@ -93,6 +93,8 @@ async def ask(key: str, request: Ask, journal: Journal, limits: Limits) -> Reply
         model, text, *others = redact([answer.model, *written], limits, names)
         step.model = model[:MAX_MODEL]
         said: Json = {"text": text, "demo": answer.demo}
+        if answer.cached:
+            said["cached_tokens"] = answer.cached
         if question.offer:
             said |= {"form": TOOL_FORM, **({"more": others} if others else {})}
         elif others:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 
 import aiohttp
 import httpx2
@@ -105,12 +106,12 @@ def _answer(body: bytes, request: dict[str, Json], *, demo: bool, is_offer: bool
         cost = cost_micro_usd(model, tokens_in=tokens_in, tokens_out=tokens_out)
     is_strict = request.get("response_format", {}).get("type") == "json_schema"
     text = unpack(reply.text) if is_strict else reply.text
-    counted = model, tokens_in, tokens_out, cost, demo
+    told = ModelAnswer(text, model, tokens_in, tokens_out, cost, demo, cached=reply.cached)
     if is_offer:
         text, *more = read_proposals(reply)
         unread = max(0, reply.ignored - MAX_CALLS)
-        return ModelAnswer(text, *counted, ignored=unread, more=tuple(more))
-    return ModelAnswer(text, *counted, reply.tool_calls, reply.ignored)
+        return replace(told, text=text, ignored=unread, more=tuple(more))
+    return replace(told, tool_calls=reply.tool_calls, ignored=reply.ignored)
 
 
 def tokens_in_text(characters: int) -> int:

@@ -44,6 +44,7 @@ class ModelAnswer:
     demo: bool
     tool_calls: tuple[str, ...] = ()  # the first of those sent unasked, and ignored
     ignored: int = 0  # how many were
+    cached: int = 0  # of the tokens in, those that the server had read before, where it says
     more: tuple[str, ...] = ()  # of a model that was offered tools: its calls after the first
 
 

@@ -25,6 +25,7 @@ class Completion:
     tokens: tuple[int, int] | None  # in and out; None if the server does not say
     tool_calls: tuple[str, ...] = ()  # the first that the message holds unasked, as JSON
     ignored: int = 0  # how many it holds
+    cached: int = 0  # of the tokens in, those that the server had read before, where it says
 
 
 def read_reply(body: bytes) -> Completion:
@@ -40,13 +41,15 @@ def read_reply(body: bytes) -> Completion:
     calls = _calls(message)
     is_refused = bool(message.get("refusal")) and not text
     _check_finished(choice, refused=is_refused, ignored=len(calls))
-    model = _of(completion, "model")
+    model, usage = _of(completion, "model"), _of(completion, "usage")
+    cached = _of(_of(usage, "prompt_tokens_details"), "cached_tokens")
     return Completion(
         text=_storable(text or ""),
         model=_storable(model) if isinstance(model, str) else "",
-        tokens=_tokens(_of(completion, "usage")),
+        tokens=_tokens(usage),
         tool_calls=tuple(_storable(json.dumps(c, ensure_ascii=False)) for c in calls[:MAX_CALLS]),
         ignored=len(calls),
+        cached=cached if _is_count(cached) else 0,
     )
 
 
@@ -94,10 +97,12 @@ def _check_finished(choice: Json, *, refused: bool, ignored: int) -> None:
 
 def _tokens(usage: Json) -> tuple[int, int] | None:
     counts = _of(usage, "prompt_tokens"), _of(usage, "completion_tokens")
+    return counts if all(map(_is_count, counts)) else None
+
+
+def _is_count(count: Json) -> bool:
     # `type`, because True is an int too.
-    if all(type(count) is int and 0 <= count <= MAX_TOKENS for count in counts):
-        return counts
-    return None
+    return type(count) is int and 0 <= count <= MAX_TOKENS
 
 
 def _storable(text: str) -> str:

@@ -27,6 +27,7 @@ SAME_AGAIN = {
     "sentence": "A person has sent this very proposal back, so it is not put to one again.",
     "flip": "Propose something else, or answer.",
 }
+ELSE = "Propose something else, or end with the reason."
 # For an end that claims a deed, where the ledger has none. Asking about it counts as a block.
 NOTHING_DONE = {
     "rule": "end.nothing_done",
@@ -35,6 +36,7 @@ NOTHING_DONE = {
     "flip": "Propose the call that does what the goal asks for, or answer why nothing is to be "
     "done.",
 }
+MOST_ALIKE = 2  # times that an agent is told the same of the same proposal
 _IN_FULL = {"llm_empty", "llm_truncated"}  # of any role, also of one that writes plain text
 _WHY = {
     "non_json": "it is not one JSON object and nothing else",
@@ -69,6 +71,15 @@ class Blocked(Stop):
             return row or self
         raise (row or self).with_all(notes.blocks)
 
+    def counted(self, notes: Notes) -> Blocked:
+        """Say how often the agent has proposed this now; the third time ends it. Return self."""
+        before = sum(_is_like(block, self.block) for block in notes.blocks)
+        if before:
+            says = "Proposed again" if before == 1 else "Proposed for the third time"
+            self.block = {**self.block, "sentence": f"{says}: {self.block['sentence']}"}
+        self.is_final = self.is_final or before >= MOST_ALIKE
+        return self
+
     def with_all(self, blocks: list[Json]) -> Blocked:
         """Add the list of all blocks, if there were others. Return self."""
         if len(blocks) > 1:
@@ -83,10 +94,16 @@ class Blocked(Stop):
         return self
 
 
+def _is_like(block: Json, other: Json) -> bool:
+    """Tell whether two blocks are of the same proposal for the same reason."""
+    same = all(block.get(name) == other.get(name) for name in ("rule", "action"))
+    return same and bool(block["sentence"].endswith(other["sentence"]))
+
+
 def tell(notes: Notes, block: Json) -> None:
     """Note what the agent is to be told of its newest proposal."""
     notes.blocks.append(block)
-    came = {"status": "blocked", "why": block["sentence"], "next": block["flip"]}
+    came = {"status": "blocked", "why": block["sentence"], "next": block["flip"] or ELSE}
     notes.turns.append({"call": block.get("action"), "came": came})
     notes.proposed.clear()  # the agent meant them to follow on what was blocked
 

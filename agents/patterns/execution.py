@@ -13,7 +13,7 @@ from agents.core.workflow_checks import cap_of, fill_variables
 from agents.core.workflows import Agent, BadWorkflow, WorkflowStep
 from agents.patterns import Brief, Notes
 from agents.patterns.blocks import Blocked, blocks_of, expect_readable, is_by_person
-from agents.patterns.dialogue import dialogue_of, next_proposal
+from agents.patterns.dialogue import FROM_VERSION, dialogue_of, next_proposal
 from agents.patterns.steps import Steps, answer_to, reports_error, stop
 from agents.patterns.supervisor import ProposalTurn, carry_out
 
@@ -136,7 +136,8 @@ def _with_tools(work: Work) -> Steps[str]:
             turn = ProposalTurn(step, action, work.tools)
             work.done[call] = yield from carry_out(turn)
         except Blocked as block:
-            block.put_to_agent(work.tools, limits)
+            is_now = work.brief.question_version >= FROM_VERSION
+            (block.counted(work.tools) if is_now else block).put_to_agent(work.tools, limits)
             asked_for.discard(call)  # it was not made, and blocks have an end of their own
             continue
         is_error = limits.reference.errors_fail and reports_error(work.done[call])

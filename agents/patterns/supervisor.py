@@ -72,7 +72,8 @@ def supervisor(brief: Brief, notes: Notes) -> Flow:
             turn = ProposalTurn(step, action, notes)
             seen = yield from carry_out(turn)
         except Blocked as block:
-            row = block.put_to_agent(notes, limits, row=row)
+            told = block.counted(notes) if brief.question_version >= FROM_VERSION else block
+            row = told.put_to_agent(notes, limits, row=row)
             undone = undone or (block if is_undone(block, brief, notes) else None)
             continue
         except NoReply as end:

@@ -61,7 +61,7 @@ def test_an_agent_that_slipped_is_told_why_and_does_its_work(
         "The record of customer 42 has not been read in this run, so no money moves."
     )
     assert block["action"]["args"]["amount_usd"] == 500
-    assert block["flip"] == "Once it has been read, the action is reviewed on its merits."
+    assert block["flip"].startswith("Call get_refund_context first: ")
 
 
 def test_a_lost_agent_gets_three_tries_and_its_run_ends_with_their_list(

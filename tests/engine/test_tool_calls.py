@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from django.test import override_settings
 
 from agents import results
 from agents.core.requests import Json
-from agents.desks.refunds.profiles import REFERENCE
+from agents.desks.refunds.profiles import REFERENCE, STRICT
 from agents.models import Run
 from agents.web.runs.messages import messages_of
 from tests.conformance import harness
@@ -57,7 +58,9 @@ def note_of(run: Run) -> str:
 def test_a_desk_s_tools_are_called_natively_and_every_call_is_reviewed() -> None:
     run = at_bank()
 
-    with model([READ, PAYEES], [pay()], "Paid INV-7.") as asked:
+    usage = {"prompt_tokens": 1234, "completion_tokens": 9}
+    usage["prompt_tokens_details"] = {"cached_tokens": 1000}
+    with model([READ, PAYEES], [pay()], "Paid INV-7.", usage=usage) as asked:
         run = go(run)
 
     assert (run.state, bank.postings(run)) == ("done", [("P-101", 48000)])
@@ -80,7 +83,10 @@ def test_a_desk_s_tools_are_called_natively_and_every_call_is_reviewed() -> None
     assert first["tools"] == last["tools"]
     assert note_of(run) == "Paid INV-7."
     told = [message for step in run.steps.order_by("position") for message in messages_of([step])]
-    assert "It proposed 2 calls, which were reviewed one after another." in told[1].notes
+    assert told[1].notes == [
+        "Of 2,468 tokens sent, the server had 1,000 in its cache.",  # the first with its probe
+        "It proposed 2 calls, which were reviewed one after another.",
+    ]
     assert "final_answer" in told[0].folded[1].text
 
 
@@ -279,3 +285,20 @@ def test_honest_answers_and_runs_with_a_block_are_not_asked_about() -> None:
     with model([pay("P-104")], [end("Paid.")]) as asked:
         assert go(blocked).stop_reason == "supervisor_block:payee_blocked"
     assert len(asked) == 3
+
+
+def test_the_same_block_is_never_told_twice_alike_and_the_third_time_ends_the_run(
+    scene: Scene,
+) -> None:
+    run = scene.launch_under(replace(STRICT, max_blocks=9), REFUND_500)
+    refund = ("issue_refund", {"user_id": 42, "amount_usd": 500, "reason": "as asked"})
+
+    with model(*[[refund]] * 9, calls="on") as asked:
+        run = go(run)
+
+    assert (run.stop_reason, len(asked)) == ("supervisor_block:context_required", 3)
+    first, second = (json.loads(one["messages"][-1]["content"]) for one in asked[1:])
+    assert first["next"].startswith("Call get_refund_context first")
+    assert second["why"] == f"Proposed again: {first['why']}"
+    *_, last = results.result(run)["blocks"]
+    assert last["sentence"].startswith("Proposed for the third time: ")

@@ -18,7 +18,7 @@ from agents.policies.ends import end_sentence
 from agents.sdk.adjustments import label_of
 from agents.sdk.desk import tool_title
 from agents.web.changes import reply_of
-from agents.web.formats import RULING_ROLES
+from agents.web.formats import RULING_ROLES, thousands
 from agents.web.outputs import field_in_words, split_output
 from agents.web.runs.texts import as_text
 from agents.web.step_words import phase_in_words
@@ -79,6 +79,9 @@ def _of_model(step: Step) -> Iterable[StepMessage]:
     words, said = _said(str(reply.get("text", "")))
     calls = reply.get("tool_calls", ())
     notes = [f"{step.attempts} attempts; only the last answer is kept."] * (step.attempts > 1)
+    if cached := reply.get("cached_tokens"):
+        sent = thousands(step.tokens_in)
+        notes.append(f"Of {sent} tokens sent, the server had {thousands(cached)} in its cache.")
     for call in calls:
         cut = f" Cut after {MAX_CALL} characters." * (len(call) >= MAX_CALL)
         notes.append(f"It also sent a tool call, which was ignored.{cut}")

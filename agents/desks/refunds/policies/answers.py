@@ -22,5 +22,6 @@ def after_context(action: Action, facts: RefundFacts, limits: Limits) -> Ruling 
         "final_requires_context",
         "The run answers without having read the customer's record.",
         risk=40,
-        flip="Once it has been read, the answer is reviewed on its merits.",
+        flip="Call get_refund_context first: once the record has been read, the answer is reviewed "
+        "on its merits.",
     )

@@ -43,7 +43,8 @@ def context_before_money(action: Action, facts: RefundFacts, limits: Limits) -> 
         risk=80,
         observed=list(facts.context_of),
         limit=customer,
-        flip="Once it has been read, the action is reviewed on its merits.",
+        flip="Call get_refund_context first: once the record has been read, the action is reviewed "
+        "on its merits.",
     )
 
 
