@@ -11,6 +11,7 @@ from agents.core.states import EscalationState, RunState
 from agents.engine.advance import brief_of
 from agents.models import Escalation, Run, Step
 from agents.models.masked_value import ValuesLocked
+from agents.sdk.desk import DESKS, WORDS
 from agents.systems import SYSTEMS
 
 
@@ -39,11 +40,21 @@ def result(run: Run, steps: Sequence[Step] | None = None) -> dict[str, Json]:
         found |= {"status": run.state, "stop_reason": run.stop_reason}
     elif run.state == RunState.WAITING:
         found |= {"status": "waiting", "escalation": _waiting_for(run)}
+    words = agent_words(run)
     return {
         **found,
+        **({"words": words} if words else {}),
         **_identity(run),
         "demo_model": any((step.reply or {}).get("demo") for step in steps if _is_answer(step)),
     }
+
+
+def agent_words(run: Run) -> str:
+    """Return what the agent of an ended run wrote, where its desk answers in words; else ""."""
+    desk, outcome = DESKS.get(run.desk), run.outcome
+    if desk is None or desk.answers != WORDS or not isinstance(outcome, dict):
+        return ""
+    return str(outcome.get("note", ""))
 
 
 def _identity(run: Run) -> dict[str, Json]:

@@ -21,8 +21,8 @@ from agents.sdk.reserved import OF_CONSOLE
 from agents.sdk.values import Money
 from agents.tools import Touch
 
+NOTHING_DONE = "Nothing was changed."
 LONGEST = 200  # characters of a subject's or a resource's key, as in their columns
-NOTHING_DONE = "Nothing was done."
 
 
 def rules_of(desk: Desk) -> dict[str, Rule]:
@@ -143,7 +143,10 @@ def _answer(desk: Desk, action: Action, facts: Facts, limits: Limits) -> Ruling 
         return Ruling(RulingKind.APPROVE, "answer_is_of_ledger", sentence, 5)
     known = _desk_facts(facts)
     said = referenced_sentences(str(action["answer"]), known.record)
-    told = " ".join([*known.done, *dict.fromkeys([*known.answered, *said])]) or NOTHING_DONE
+    # A run that only read says so, even beside what it found: it may claim a deed.
+    done = known.done or (desk.nothing_done(limits.proposable),)
+    found = dict.fromkeys([*known.answered, *said])
+    told = " ".join(filter(None, [*done, *found])) or NOTHING_DONE
     note = fill_references(str(action["answer"]), known.record)  # later steps of a workflow read it
     return Ruling(
         RulingKind.REVISE,

@@ -5,7 +5,7 @@ One class: everything that a desk may declare, with what each declaration needs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -59,6 +59,8 @@ from agents.sdk.values import Money
 F = TypeVar("F", bound=Callable[..., Any])
 TAKES = ("args", "facts", "limits", "case")  # parameters that a rule may have
 NOBODY = ("person", "stop")  # what becomes of a case that no specialist takes
+WORDS, RECORD = "words", "record"  # whether an answer shows the agent's words beside the record
+MOST_DEEDS = 5  # that an answer names
 # What follows from the tools of a pattern, and is taken anew where these have changed.
 FROM_TOOLS = ("max_steps", "max_tool_calls", "tool_repeats", "required", "critical")
 SOME_DAY = date(2027, 1, 21)  # for checking a scenario's days when it is declared
@@ -93,12 +95,16 @@ class Desk:
         shows_domains: bool = False,
         caps: Mapping[str, Mapping[str, int]] | None = None,
         nobody: str = "person",
+        answers: str = WORDS,
         report: Report | None = None,
         workflows: Path | None = None,
     ) -> None:
         check_desk_name(name)
         if nobody not in NOBODY:
             raise TypeError(f"nobody is {' or '.join(map(repr, NOBODY))}, not {nobody!r}")
+        if answers not in (WORDS, RECORD):
+            raise TypeError(f"answers is {WORDS!r} or {RECORD!r}, not {answers!r}")
+        self.answers = answers
         self.name, self.title, self.subject, self.brief = name, title, subject, brief
         self.limits_type = limits
         self.limit_fields = limit_fields(limits) if limits else []
@@ -380,6 +386,15 @@ class Desk:
             tool.arguments.read(line.reply(SOME_DAY)["args"])
         except BadArguments as error:
             raise TypeError(f"scenario {title!r}: {line.tool}: {error}") from None
+
+    def nothing_done(self, proposable: Collection[str]) -> str:
+        """Return what there was none of, by those of these tools that write; "" without any."""
+        tools = [t for t in self.tools.values() if t.touch is not Touch.READ]
+        names = (t.deed or f"“{t.title}”" for t in tools if t.name in proposable)
+        deeds = [f"no {name}" for name in dict.fromkeys(names)]
+        if len(deeds) > MOST_DEEDS:
+            deeds = [*deeds[:MOST_DEEDS], "and nothing else"]
+        return f"Nothing was changed: {', '.join(deeds)}." if deeds else ""
 
     def rulings_of(
         self, line: Says, *, case: Case, facts: Any = None, limits: Any = None

@@ -54,6 +54,7 @@ class DeskTool:
     after: str  # what was done, for people and for the run's answer
     subject: str  # the argument that names what it is about
     arguments: Arguments
+    deed: str = ""  # what one call of it is, in a word, where there was none: "no transfer"
     resource: str = ""  # the argument that names what is locked and counted
     amount: str = ""  # the argument that holds money
     names: Mapping[str, Subject] = field(default_factory=dict)  # how a key in it is looked up

@@ -103,7 +103,7 @@ def test_what_nobody_named_or_knows_is_a_persons(script: list[str], server: Repl
 def test_a_lie_in_the_answer_is_a_note(server: ReplayServer) -> None:
     run = attack(bank_scene(), server, [final("EUR 9,999.00 was paid to Nordlicht Energie.")])
 
-    assert answer_of(run) == "Nothing was done."
+    assert answer_of(run) == "Nothing was changed: no transfer, no payee."
 
 
 def test_an_answer_may_say_what_was_read_and_no_other_number(server: ReplayServer) -> None:

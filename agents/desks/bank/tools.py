@@ -44,6 +44,7 @@ def read_invoice(call: Call, *, account: str, invoice: str) -> Json:
     Touch.SAFE,  # the same key pays once
     title="Transfer money",
     before="Send {amount} from {subject} to {payee}, dated {on}.",
+    deed="transfer",
     after="{amount} was sent from {subject} to {payee}, dated {on}.",
     subject="account",
     resource="account",
@@ -67,6 +68,7 @@ def transfer_money(
     Touch.SAFE,
     title="Add a payee",
     before="Enter {name} as the payee {payee}: from then on it can be paid.",
+    deed="payee",
     after="{name} was entered as the payee {payee}.",
     subject="account",
     resource="account",

@@ -16,10 +16,12 @@ from agents.core.requests import Json
 from agents.core.states import ENDED, EscalationState
 from agents.models import Delivery, Escalation, Event, Run, Step
 from agents.models.event import facts_of
+from agents.results import agent_words
 from agents.sdk.adjustments import label_of
 from agents.tools import call_in_words
 from agents.web.changes import reply_of
 from agents.web.event_words import quotation
+from agents.web.markdown import as_html
 from agents.web.notifications.pages import LogLine, log_line
 from agents.web.outputs import in_prose
 from agents.web.policy.desk_sections import DeskPart, desk_parts
@@ -88,6 +90,7 @@ class CaseFile:
     run: Run
     is_closed: bool
     outcome: str
+    words: str  # what the agent wrote, as HTML; "" for nothing
     moved: str  # sums in the ledger; "" for nothing
     entries: Sequence[FileEntry]
     after: int  # the entry before this page; 0: it is the first page
@@ -111,6 +114,7 @@ def case_file(run: Run, *, after: int = 0) -> CaseFile:
         run=run,
         is_closed=run.state in ENDED,
         outcome=outcome_of(run, closings([run])),
+        words=as_html(agent_words(run)),
         moved=moved_sums(effects),
         entries=[_entry(line, steps, is_erased=run.is_emptied) for line in lines],
         after=after,

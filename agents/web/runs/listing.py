@@ -21,16 +21,19 @@ from agents.core.states import DECIDED, EffectState, EscalationState, RunState
 from agents.db.run_words import HasWords, WordBeginnings, newest_on_sqlite
 from agents.models import Effect, Escalation, Run
 from agents.policies.ends import end_sentence, known_ends
+from agents.results import agent_words
 from agents.tools import letter_tools
 from agents.web import access
 from agents.web.formats import RUN_ROLES
 from agents.web.forms import whole_number
+from agents.web.markdown import as_line
 from agents.web.newest import newest, older
 from agents.web.sentences import with_name
 from agents.web.times import read_time
 from agents.web.values import spellings
 
 PAGE = 50
+SHOWN = 120  # characters of what an agent wrote, in the list
 FEW = 5000  # runs with some words or in a state whose keys can simply be sorted
 FILTERS = (
     "state",
@@ -53,6 +56,7 @@ class RunRow:
     asked: str  # the highest amount put to a person; "" for none
     paid: str  # in each currency; "" for nothing
     outcome: str
+    wrote: str  # the beginning of what the agent wrote, or ""
     chip: tuple[str, str]  # role and word of its state
     seconds: float  # from its launch to its end or until now
 
@@ -113,6 +117,7 @@ def _rows(runs: Sequence[Run], now: datetime) -> list[RunRow]:
             asked=format_money(*asked[run.pk]) if run.pk in asked else "",
             paid=format_sums(paid.get(run.pk, ())),
             outcome=outcome_of(run, closed),
+            wrote=as_line(agent_words(run), SHOWN),
             chip=chip_of(run, closed),
             seconds=((run.ended_at or now) - run.created_at).total_seconds(),
         )

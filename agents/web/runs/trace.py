@@ -32,10 +32,11 @@ from agents.systems import SYSTEMS
 from agents.tools import TOOLS, ask_in_words
 from agents.web.formats import duration, thousands
 from agents.web.outage import outage_of_run
+from agents.web.runs.ending import RunEnding, ending_of
 from agents.web.runs.listing import Closing, chip_of, closings
 from agents.web.runs.patterns import ABOVE
 from agents.web.runs.turns import RunTurn, busy_since, cost_of, turns_of
-from agents.web.sentences import stopped_by_hand, with_name
+from agents.web.sentences import stopped_by_hand
 
 TURNS = 25  # on one page, and in one live update
 _BAD_ENDS = frozenset({RunState.STOPPED, RunState.FAILED})
@@ -81,7 +82,7 @@ class Trace:
     end: str  # why it ended badly, as a sentence, or ""
     counts: Sequence[tuple[str, str, int]]  # role, word and number of turns shown, by state
     result: Json
-    answer: str  # "": none yet
+    ending: RunEnding
     waiting: Escalation | None
     moved: str  # "" for nothing
     lost: Sequence[tuple[Effect, str]]  # calls that no request asks about, and what to find out
@@ -142,7 +143,7 @@ def trace(run: Run, *, at: datetime | None = None, before: int | None = None) ->
         end=_end(run, turns, closed) if run.state in _BAD_ENDS else "",
         counts=_counts(on_page),
         result=found,
-        answer=with_name(str((run.outcome or {}).get("answer", "")), run),
+        ending=ending_of(run, turns),
         waiting=open_ones[0] if open_ones else None,
         moved=moved_sums(effects.values()) or _letters(effects.values()),
         lost=_lost(effects.values(), run),

@@ -1,0 +1,112 @@
+"""A goal that asks is answered: the record, then what the agent wrote, and what it read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.test import override_settings
+from django.urls import reverse
+from playwright.sync_api import expect
+
+from agents import results
+from agents.core.states import RunState
+from agents.models import Role, Run
+from agents.sdk.desk import DESKS
+from tests.attacks.test_lost_transfer import READ, final, pay, tool
+from tests.conformance.replay_server import ReplayServer
+from tests.desks.bank import answer_of, bank_scene
+from tests.engine.scene import Scene, go
+from tests.web.serving import chromium
+from tests.web.test_accessible import AXE, COLOURS, LOOKS, WCAG, findings
+from tests.web.test_journeys import advance_run, console, desk
+from tests.web.test_pages import client_of
+from tests.web.words import words
+
+pytestmark = pytest.mark.django_db(transaction=True)
+ASKED = "How much do we owe Nordlicht Energie, and can we pay it?"
+TABLE = "| bill | amount |\n|---|---|\n| INV-22 | EUR 480.00 |"
+WROTE = f"# Yes\n\nWe owe **EUR 480.00**, and `main` has more.\n\n{TABLE}"
+NOTHING = "Nothing was changed: no transfer, no payee."
+
+
+def play(scene: Scene, server: ReplayServer, *script: str, goal: str = ASKED) -> Run:
+    server.load("answers", [*script], {"sticky_last": True})
+    run = scene.launch(goal, desk="bank", subject="main")
+    with override_settings(OPENAI_BASE_URL=server.base_url("answers"), OPENAI_API_KEY="any"):
+        return go(run)
+
+
+def page_of(scene: Scene, run: Run) -> Any:
+    return client_of(scene.omar).get(reverse("run", args=[run.pk]))
+
+
+def test_a_question_has_its_answer_beside_the_record(server: ReplayServer) -> None:
+    scene = bank_scene()
+
+    run = play(scene, server, READ, tool("read_account"), final(WROTE))
+
+    assert (run.state, answer_of(run)) == (RunState.DONE, NOTHING)
+    told = results.result(run)
+    assert (told["answer"], told["words"]) == (NOTHING, WROTE)
+    page = words(page_of(scene, run).text)
+    assert f"The record {NOTHING} The agent wrote Yes We owe EUR 480.00, and main has" in page
+    assert page.index("The agent wrote") < page.index("It read") < page.index("Step 1: Read an")
+    assert "Step 1: Read an invoice INV-22 text by outsiders Step 2: Read the account" in page
+    listed = words(client_of(scene.omar).get(reverse("runs")).text)
+    assert f"{NOTHING} The agent wrote: Yes We owe EUR 480.00, and main has" in listed
+    audrey = client_of(scene.add("audrey", Role.AUDITOR))
+    filed = words(audrey.get(reverse("case", args=[run.pk])).text)
+    assert f"The record {NOTHING} The agent wrote Yes We owe EUR 480.00" in filed
+
+
+def test_a_claim_of_a_deed_stands_below_what_was_done(server: ReplayServer) -> None:
+    scene = bank_scene()
+    lie = final("EUR 9,999.00 was paid to Nordlicht Energie. Nothing is left to do.")
+
+    run = play(scene, server, lie)
+    paid = play(scene, server, pay(), lie, goal="Pay Nordlicht Energie EUR 480.00, INV-22.")
+
+    assert answer_of(run) == NOTHING
+    assert answer_of(paid).startswith("EUR 480.00 was sent from Operating account to Nordlicht")
+    assert "9,999" not in answer_of(paid)
+
+
+def test_a_desk_may_keep_the_agents_words_a_note(
+    server: ReplayServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene = bank_scene()
+    run = play(scene, server, final(WROTE))
+    monkeypatch.setattr(DESKS["bank"], "answers", "record")
+
+    page = words(page_of(scene, run).text)
+
+    assert f"{NOTHING} The agent’s own note, unchecked and not sent" in page
+    assert "words" not in results.result(run)
+    assert "The agent wrote" not in page
+
+
+@pytest.mark.slow
+def test_an_answer_is_read_and_followed_to_its_step(server: ReplayServer) -> None:
+    scene, complaints = bank_scene(), list[str]()
+    server.load("answers", [READ, final(WROTE)])
+    run = scene.launch(ASKED, desk="bank", subject="main")
+    with override_settings(OPENAI_BASE_URL=server.base_url("answers"), OPENAI_API_KEY="any"):
+        advance_run(run)
+
+    with console() as site, chromium() as browser:
+        omar = desk(browser, site, "omar", complaints)
+        omar.goto(f"{site}/runs/")
+        omar.get_by_role("link", name=ASKED).click()
+        end = omar.locator("#end")
+        expect(end.locator("h3")).to_have_text(["The record", "The agent wrote"])
+        expect(end.get_by_role("cell", name="EUR 480.00")).to_be_visible()
+        omar.evaluate(AXE)
+        for look, (width, height) in LOOKS.items():
+            omar.set_viewport_size({"width": width, "height": height})
+            omar.emulate_media(color_scheme="dark" if look == "dark" else "light")
+            assert findings(omar, COLOURS if look == "dark" else WCAG) == []
+        end.get_by_role("link", name="Step 1: Read an invoice").click()
+        expect(omar.locator("main")).to_contain_text("supply in November")
+
+    assert complaints == []
