@@ -69,6 +69,7 @@ class DeskFacts:
     stored: Json  # all of it, as stored with the ruling
     record: Mapping[str, str] = field(default_factory=dict)  # sentences on its findings, by name
     answered: tuple[str, ...] = ()  # what specialists found, in sentences
+    refused: tuple[str, ...] = ()  # what a person sent back, in sentences
     once: ReadOnce = field(default_factory=ReadOnce, compare=False)
 
 

@@ -146,7 +146,7 @@ def _answer(desk: Desk, action: Action, facts: Facts, limits: Limits) -> Ruling 
     # A run that only read says so, even beside what it found: it may claim a deed.
     done = known.done or (desk.nothing_done(limits.proposable),)
     found = dict.fromkeys([*known.answered, *said])
-    told = " ".join(filter(None, [*done, *found])) or NOTHING_DONE
+    told = " ".join(filter(None, [*done, *known.refused, *found])) or NOTHING_DONE
     note = fill_references(str(action["answer"]), known.record)  # later steps of a workflow read it
     return Ruling(
         RulingKind.REVISE,

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from operator import attrgetter
 from uuid import UUID
 
 from django.db import DEFAULT_DB_ALIAS, connections
@@ -17,7 +18,7 @@ from agents.core.actions import Action
 from agents.core.facts import DeskFacts, Facts, ReadOnce
 from agents.core.limits import Limits
 from agents.core.requests import Json
-from agents.core.states import EffectState
+from agents.core.states import EffectState, EscalationState
 from agents.core.terms import Terms
 from agents.db.driver import Pending, send
 from agents.engine import desk_books
@@ -231,10 +232,26 @@ def names_of(desk: Desk, tool: DeskTool, given: Json, book: int) -> dict[str, di
 
 def done_sentence(desk: Desk, effect: Effect, case: Case, run: Run) -> str:
     """Return the sentence on what a call has done, with the present names of its keys."""
-    tool, border = desk.tools[effect.tool], RunBorder(run)
-    given = border.resolve(effect.args)
+    return _sentence(desk, effect.tool, "after", effect.args, case, run)
+
+
+def _sentence(desk: Desk, name: str, which: str, args: Json, case: Case, run: Run) -> str:
+    tool, border = desk.tools[name], RunBorder(run)
+    given = border.resolve(args)
     called = names_of(desk, tool, given, run.book_id)
-    return str(border.name(tool.sentence(tool.after, given, case.label, called)))
+    return str(border.name(tool.sentence(getattr(tool, which), given, case.label, called)))
+
+
+def _refused(desk: Desk, steps: Sequence[Step], case: Case, run: Run) -> tuple[str, ...]:
+    """Return what people sent back, in sentences: none of it was done."""
+    asked = (step for step in steps if step.kind == "escalate" and isinstance(step.reply, dict))
+    sent = [s for s in asked if s.reply.get("decision") == EscalationState.SENT_BACK]
+    return tuple(
+        f"Sent back by {step.reply['by']}, not done: "
+        + _sentence(desk, str(action["name"]), "before", action["args"], case, run)
+        for step in sorted(sent, key=attrgetter("position"))
+        if (action := step.asked["action"]).get("name") in desk.tools
+    )
 
 
 def gather_facts(
@@ -311,7 +328,8 @@ def gather_facts(
     named = {**border.name(kept), "case": kept["case"]}
     record = sentences_on_record(steps, TOOLS, border=border)
     answered = _answered(desk, steps, border)
-    known_to_desk = DeskFacts(own, case, told, named, record, answered, once)
+    refused = _refused(desk, steps, case, run) if action.get("kind") == "final" else ()
+    known_to_desk = DeskFacts(own, case, told, named, record, answered, refused, once)
     return Facts(called_before=called_before, desk=known_to_desk, scope=run.scope)
 
 

@@ -126,9 +126,12 @@ def ask_about_end(step: int, end: Action, guide: Json, brief: Brief, notes: Note
 def is_undone(block: Blocked, brief: Brief, notes: Notes) -> bool:
     """Tell whether a block prevented a call that an answer cannot replace.
 
-    A look can be replaced, and so can a call that was made before. For an unreadable reply: whether
-    it names a tool that takes an amount of money.
+    A look can be replaced, and so can a call that was made before. What a person sent back is not
+    undone: they said no to it, and to nothing else. For an unreadable reply: whether it names a
+    tool that takes an amount of money.
     """
+    if block.reason == SENT_BACK:
+        return False
     if "action" in block.details:
         action = block.details["action"]
         is_call = action["kind"] == "tool" and action["name"] not in brief.reads

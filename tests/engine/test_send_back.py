@@ -137,6 +137,28 @@ def test_the_same_proposal_is_not_put_to_a_person_twice(scene: Scene, server: Re
     assert run.escalations.count() == 1
 
 
+def test_an_agent_that_answers_after_a_no_is_done(server: ReplayServer) -> None:
+    scene, goal = bank_scene(), "Pay P-101 EUR 480.00 and P-102 EUR 120.00. Then say what is left."
+    other = {"account": "main", "amount": {"amount": "480.00", "currency": "EUR"}}
+    first, second = (
+        tool("transfer_money", **other, payee=payee, purpose="bill", on=day(0))
+        for payee in ("P-103", "P-102")
+    )
+    server.load("back", [second, first, second, first, final("EUR 100.00 is left.")])
+    run = go(scene.launch(goal, desk="bank", subject="main"))
+
+    for _ in range(2):
+        send_back(scene, run)
+        run = go(run)
+
+    assert (run.state, run.stop_reason, postings(run)) == ("done", "success", [])
+    told = results.result(run)
+    refused = "Sent back by rita, not done: Send EUR 480.00 from Operating account to"
+    assert told["answer"].startswith(f"Nothing was changed: no transfer, no payee. {refused} ")
+    assert told["answer"].count(refused) == 2
+    assert told["words"] == "EUR 100.00 is left."
+
+
 def test_beyond_the_limit_the_server_says_no_and_so_does_its_card(
     scene: Scene, server: ReplayServer
 ) -> None:
