@@ -244,13 +244,13 @@ def _sentence(desk: Desk, name: str, which: str, args: Json, case: Case, run: Ru
 
 def _refused(desk: Desk, steps: Sequence[Step], case: Case, run: Run) -> tuple[str, ...]:
     """Return what people sent back, in sentences: none of it was done."""
-    asked = (step for step in steps if step.kind == "escalate" and isinstance(step.reply, dict))
-    sent = [s for s in asked if s.reply.get("decision") == EscalationState.SENT_BACK]
+    asked = sorted((s for s in steps if s.kind == "escalate"), key=attrgetter("position"))
     return tuple(
-        f"Sent back by {step.reply['by']}, not done: "
+        f"Sent back by {reply['by']}, not done: "
         + _sentence(desk, str(action["name"]), "before", action["args"], case, run)
-        for step in sorted(sent, key=attrgetter("position"))
-        if (action := step.asked["action"]).get("name") in desk.tools
+        for step in asked
+        if (reply := step.reply or {}).get("decision") == EscalationState.SENT_BACK
+        and (action := step.asked["action"]).get("name") in desk.tools
     )
 
 
