@@ -66,11 +66,6 @@ class Installation:
         with contenders(1, environment) as process:
             yield replace(self, process=process)
 
-    def migrate_one_by_one(self, newest: str) -> None:
-        """Make the empty database that of a program whose newest migration this was."""
-        assert self.process
-        self.process.meet("tests.processes:migrate_one_by_one", [[newest]])
-
     def sql(self, statement: str) -> list[tuple[object, ...]]:
         """Run one statement by hand, as an operator's shell does."""
         if self.url.startswith("sqlite"):

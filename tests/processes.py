@@ -147,21 +147,6 @@ def run_command(*arguments: str) -> tuple[int, str, str]:
     return code, out.getvalue(), err.getvalue()
 
 
-def migrate_one_by_one(newest: str) -> None:
-    """Migrate an empty database as earlier programs did: to that migration, by all before it."""
-    from django.core.management.sql import emit_post_migrate_signal
-    from django.db import connection
-    from django.db.migrations.executor import MigrationExecutor
-
-    executor = MigrationExecutor(connection)
-    executor.loader.replace_migrations = False  # type: ignore[attr-defined]  # the stubs lack it
-    executor.loader.build_graph()
-    of_django = {"auth", "contenttypes"}
-    known = [node for node in executor.loader.graph.leaf_nodes() if node[0] in of_django]
-    executor.migrate([*known, ("agents", newest)])
-    emit_post_migrate_signal(verbosity=0, interactive=False, db=connection.alias)
-
-
 def main() -> None:
     """Be one process: prepare each call, wait for the signal, report the outcome."""
     import django

@@ -1,4 +1,4 @@
-"""Check that the database is as new as this program and accepts writes."""
+"""Check that the database fits this program and accepts writes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import Any
 
 from django.db import connection
 from django.db.migrations.loader import MigrationLoader
+from django.db.migrations.recorder import MigrationRecorder
 
+OLDEST = "0.2.0"  # version whose databases this program upgrades
 WRITE_HOLDS = 5.0  # seconds for which one successful write counts
 
 _written_at: dict[str, float] = {}  # by alias, of this process
@@ -26,8 +28,34 @@ class _Loader(MigrationLoader):
         vars(self).update(_on_disk)
 
 
+class DatabaseTooOld(Exception):
+    """The database is of a version before OLDEST, or was left by a `migrate` that was killed."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"The database is of a version before {OLDEST}, which this program cannot upgrade: "
+            f"install {OLDEST} and run its manage.py migrate first, as docs/upgrading.md says."
+        )
+
+
+def check_not_too_old() -> None:
+    """Raise DatabaseTooOld if the database has only some of the migrations that one replaces.
+
+    Django would say that there is nothing to apply, or start over on the old tables. Where the
+    replaced migrations are still in place it goes on with them. Raises DatabaseError.
+    """
+    replacing = _Loader(None)
+    applied = MigrationRecorder(connection).applied_migrations()
+    for migration in replacing.replacements.values():
+        missing = set(migration.replaces) - applied.keys()
+        is_partial = 0 < len(missing) < len(migration.replaces)
+        if is_partial and not missing <= replacing.disk_migrations.keys():
+            raise DatabaseTooOld
+
+
 def pending_migrations() -> int:
-    """Return the number of migrations the database lacks. Raises DatabaseError."""
+    """Return the number of migrations the database lacks. Raises DatabaseError, DatabaseTooOld."""
+    check_not_too_old()
     loader = _Loader(connection)
     return len(set(loader.graph.nodes) - set(loader.applied_migrations))
 

@@ -9,27 +9,33 @@ from django.db import DatabaseError, connection
 from django.utils import timezone
 
 from agents.core.units import with_unit
-from agents.engine.database_state import database_time, pending_migrations
+from agents.engine.database_state import (
+    DatabaseTooOld,
+    check_not_too_old,
+    database_time,
+    pending_migrations,
+)
 from agents.management.exit_codes import BEHIND, REFUSED, UNUSABLE
 
 APART = timedelta(minutes=5)  # clocks; the record doubts a time that is ten minutes off
-# Commands that create their tables or need none.
-UPGRADE = ("migrate", "demo", "record_cases", "startdesk")
+UPGRADE = ("migrate", "demo")  # commands that create the tables
+APART_FROM_IT = ("record_cases", "startdesk")  # that do not use this database
 
 
 def refusal(name: str, *options: str) -> tuple[str, int]:
     """Return why a command may not begin, and its exit code; "" if it may.
 
-    The database may lack migrations, or the host's clock would put wrong times on record.
+    The database may be too old or lack migrations, or the host's clock would put wrong times on
+    record.
     """
     is_check = name == "check" and any(option.startswith("--database") for option in options)
-    if not is_check and (get_commands().get(name) != "agents" or name in UPGRADE):
+    if not is_check and (get_commands().get(name) != "agents" or name in APART_FROM_IT):
         return "", 0
-    count = _pending()  # 0 if the database is unreachable, as it may come back
-    apart = _seconds_apart()
+    behind = _behind(name)  # "" if the database is unreachable, as it may come back
+    apart = 0 if name in UPGRADE else _seconds_apart()
     connection.close()  # threads that work or serve have their own
-    if count:
-        return _behind(count), BEHIND
+    if behind:
+        return behind, BEHIND
     if abs(apart) > APART.total_seconds():
         ahead = f"{abs(apart):.0f} s {'ahead of' if apart > 0 else 'behind'} the database's"
         return f"The clock of this host is {ahead}: put the wrong one right first.", REFUSED
@@ -42,9 +48,8 @@ def explanation(error: DatabaseError, name: str) -> tuple[str, int]:
     The sentence has no values of a statement and no address. For commands that apply migrations,
     missing ones are no explanation.
     """
-    count = 0 if name in UPGRADE else _pending()
-    if count:
-        return _behind(count), BEHIND
+    if behind := _behind(name):
+        return behind, BEHIND
     if _is_of_a_lock(error):
         reason = "somebody else holds a lock on it; try again when they are done"
         outcome = "What was not reported done was not done."
@@ -69,13 +74,16 @@ def _seconds_apart() -> float:
         return 0
 
 
-def _pending() -> int:
+def _behind(name: str) -> str:
+    """Say how the database is older than a command needs; "" if it is not, or is unreachable."""
     try:
-        return pending_migrations()
+        check_not_too_old()
+        count = 0 if name in UPGRADE else pending_migrations()
+    except DatabaseTooOld as old:
+        return str(old)
     except DatabaseError:
-        return 0
-
-
-def _behind(count: int) -> str:
+        return ""
+    if not count:
+        return ""
     lacks = with_unit(count, "migrations")
     return f"The database is older than this program and lacks {lacks}: run manage.py migrate."

@@ -4,4 +4,4 @@ BAD_USAGE = 2  # or a setting that cannot be used
 REFUSED = 3  # or not as it should be
 WAITING = 4  # for a person
 UNUSABLE = 5  # the database
-BEHIND = 6  # the database lacks migrations
+BEHIND = 6  # the database lacks migrations, or is too old to get them

@@ -52,7 +52,7 @@ class Mutant:
 MUTANTS = (
     Mutant(
         "an effect key may be used twice",
-        "agents/migrations/0001_squashed_0057_copy_size.py",
+        "agents/migrations/0001_squashed_0058_masked_values.py",
         '("key", models.CharField(max_length=120, unique=True)),\n                ("tool"',
         '("key", models.CharField(max_length=120)),\n                ("tool"',
         "tests/engine/test_constraints.py",

@@ -1,16 +1,15 @@
 """Make a stored database of a version, with runs of every pattern that wait.
 
     git worktree add /tmp/version TAG
-    python -m tests.upgrade.store /tmp/version 0.1.0
+    python -m tests.upgrade.store /tmp/version 0.2.0
 
 It runs that checkout's programs, whose requirements must be installed, and writes
-tests/upgrade/stored/0.1.0-sqlite.tar.gz; with a PostgreSQL at OPSCONSOLE_TEST_POSTGRES_URL also
-0.1.0-postgres.tar.gz. Once stored, a version's files are never made again: what
+tests/upgrade/stored/0.2.0-sqlite.tar.gz; with a PostgreSQL at OPSCONSOLE_TEST_POSTGRES_URL also
+0.2.0-postgres.tar.gz. Once stored, a version's files are never made again: what
 runs inside follows the program of today, and a test sees that it does.
 
-Those called state-NNNN are of programs between releases, the last ones whose newest migration was
-NNNN. 0001 and 0009 were made by hand in the same way: what was under way had been killed. A state
-whose rows and documents have the shape of others' is not kept.
+0.1.0, and those called state-NNNN of programs before 0.2.0 whose newest migration was NNNN, are
+kept to show that they are refused.
 """
 
 from __future__ import annotations
@@ -36,12 +35,11 @@ KEYS: dict[str, Any] = {
     "OPSCONSOLE_NAMING_KEY": "stored-databases-name-values-with-this-key",
 }
 
-# What runs inside the version's own program. Windows and deadlines are a hundred years, so that
-# the waiting runs can still be decided when this is restored.
+# What runs inside the version's own program, 0.2.0 or later. Windows and deadlines are a hundred
+# years, so that the waiting runs can still be decided when this is restored.
 INSIDE = """
 import asyncio
 from dataclasses import replace
-from inspect import signature
 from django.contrib.auth.models import User
 from django.utils import timezone
 from agents import llm, operations
@@ -50,30 +48,24 @@ from agents.engine.drive import Later
 from agents.engine.perform import RunExecutor
 from agents.engine.threads import close_connections
 from agents.models import Escalation, Workspace
-try:
-    from agents.desks.refunds.scenarios import BY_KEY
-except ModuleNotFoundError:  # before there were desks
-    from agents.gallery.scenarios import BY_KEY
-try:
-    from agents.desks.refunds.profiles import STRICT
-except ModuleNotFoundError:  # before profiles were the desk's
-    from agents.policies.profiles import STRICT
+from agents.desks.bank.facts import desk as bank
+from agents.desks.refunds.profiles import STRICT
+from agents.desks.refunds.scenarios import BY_KEY
 
 CENTURY = 100 * 365
 at = timezone.now()
 workspace = operations.ensure_demo_workspace(at=at)
-own = {"window_days": CENTURY}  # until 0.2.0 a field of all limits
-own = {"first": own} if hasattr(STRICT, "first") else own
-if hasattr(STRICT, "desks"):  # the bank's part, where there is one
-    own["desks"] = workspace.policy.document.get("desks")
-limits = replace(STRICT, **own, escalation_seconds=CENTURY * 86400)
+limits = replace(
+    STRICT, first={"window_days": CENTURY}, desks=workspace.policy.document["desks"],
+    escalation_seconds=CENTURY * 86400,
+)
 policy = operations.policy_version(workspace, limits, at=at, is_replay=True)
 do, left = RunExecutor.do, [99]
 
 async def some(self, key, effect):
     left[0] -= 1
     if left[0] < 0:  # as where the model's server rests: the run waits in the queue
-        raise Later(timezone.timedelta() if "pause" in signature(Later).parameters else at)
+        raise Later(timezone.timedelta())
     return await do(self, key, effect)
 
 RunExecutor.do = some
@@ -85,18 +77,14 @@ async def go(run):
         await llm.close()
         close_connections()
 
-def start(case, steps, **options):
-    left[0] = steps
+def start(case, steps, desk="refunds"):
+    left[0], options = steps, {}
     if case.workflow:
         options["workflow"] = case.workflow
-    desk = {"desk": options.pop("desk")} if "desk" in options else {}
-    options["policy"] = policy
-    if hasattr(operations, "LaunchOptions"):  # the newest programs ask with one object
-        options = {"options": operations.LaunchOptions(**options)}
     run = operations.launch(
         workspace=workspace, pattern=case.pattern, goal=case.goal,
         subject=case.subject or None, by=User.objects.get(username="omar"), at=timezone.now(),
-        **desk, **options,
+        desk=desk, options=operations.LaunchOptions(policy=policy, **options),
     )
     asyncio.run(go(run))
 
@@ -107,27 +95,20 @@ for key, steps in (
 ):
     start(BY_KEY[key], steps)
 
-try:
-    from agents.desks.bank.facts import desk as bank
-except ModuleNotFoundError:  # before there was a bank
-    bank = None
-of_bank = {case.title: case for case in bank.scenarios} if bank else {}
+of_bank = {case.title: case for case in bank.scenarios}
 for title, steps in (  # what does not depend on the day
     ("New payee waits for approval", 99), ("No specialist takes the question", 99),
     ("Day's report from two sources", 2), ("Bill is read, checked and paid", 4),
 ):
-    if title in of_bank and hasattr(of_bank[title], "pattern"):
-        start(of_bank[title], steps, desk="bank")
-if hasattr(STRICT, "desks"):  # addresses are given names
-    asked = BY_KEY["above-limit"]
-    start(replace(asked, goal=f"{asked.goal} She writes from anna.lind@example.com."), 99)
+    start(of_bank[title], steps, desk="bank")
+asked = BY_KEY["above-limit"]  # addresses are given names
+start(replace(asked, goal=f"{asked.goal} She writes from anna.lind@example.com."), 99)
 
 rita, admin = (User.objects.get(username=name) for name in ("rita", "admin"))
 waiting = list(Escalation.objects.filter(workspace=workspace, state="open").order_by("pk")[:2])
-if hasattr(operations, "assign"):  # from 0034 on: one is handed over, one is put off
-    operations.assign(escalation_id=waiting[0].pk, by=admin, to_user=rita, note="Yours.", at=at)
-    until = timezone.now() + timezone.timedelta(days=CENTURY // 2)
-    operations.snooze(escalation_id=waiting[1].pk, by=rita, until=until, at=timezone.now())
+operations.assign(escalation_id=waiting[0].pk, by=admin, to_user=rita, note="Yours.", at=at)
+until = timezone.now() + timezone.timedelta(days=CENTURY // 2)
+operations.snooze(escalation_id=waiting[1].pk, by=rita, until=until, at=timezone.now())
 """
 
 

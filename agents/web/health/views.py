@@ -15,7 +15,7 @@ from django.views.decorators.http import require_safe
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
 from agents.core.states import ENDED, RunState
-from agents.engine.database_state import pending_migrations, prove_writable
+from agents.engine.database_state import DatabaseTooOld, pending_migrations, prove_writable
 from agents.engine.desk_registry import known_desks
 from agents.models import Run
 from agents.web.health.measures import Measures, workers
@@ -64,6 +64,8 @@ def _readiness() -> dict[str, str]:
         if missing:
             return {"database": OK, "migrations": f"{missing} to apply", "worker": "unknown"}
         seen, desks = workers().exists(), _missing_desks()
+    except DatabaseTooOld as old:
+        return {"database": OK, "migrations": str(old), "worker": "unknown"}
     except DatabaseError:
         log.exception("The database cannot be read")
         return {"database": "cannot be reached", "migrations": "unknown", "worker": "unknown"}
