@@ -44,11 +44,6 @@ def digest_request(request: Request) -> tuple[str, Json]:
     return hashlib.sha256(text.encode()).hexdigest(), kept
 
 
-def asks_the_same(recorded: Json, request: Request) -> bool:
-    """Tell whether a step stored by any version made the same request as `request`."""
-    return canonical(question(recorded)) == canonical(question(request_body(request)))
-
-
 def args_hash(args: Json, *, fold_spaces: bool = True) -> str:
     """Return the 12 hex digits that the reference prints of arguments.
 

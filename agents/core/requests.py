@@ -101,16 +101,8 @@ def request_body(request: Request) -> Json:
 
 
 def question(asked: Json) -> Json:
-    """Return the part of a step's request that a replay must repeat: all but the model's guidance.
-
-    Steps of version 0.1.0 stored the guidance among the rest, and it still does not count.
-    """
-    if "schema" not in asked:
-        return {name: part for name, part in asked.items() if name != "guide"}
-    inputs = asked["inputs"]
-    if isinstance(inputs, dict):
-        inputs = {name: part for name, part in inputs.items() if name != "more_tools"}
-    return {**{name: asked[name] for name in asked if name != "schema"}, "inputs": inputs}
+    """Return what a replay must repeat of a step's request: all but the model's guidance."""
+    return {name: part for name, part in asked.items() if name != "guide"}
 
 
 @dataclass(frozen=True)

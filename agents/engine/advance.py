@@ -143,7 +143,7 @@ def brief_of(run: Run) -> patterns.Brief:
         more_tools=tools.usage_of(limits.proposable),
         desk=_told_of(run),
         question_version=run.question_version,
-        in_model_units=run.desk == FIRST_DESK or run.question_version < 2,
+        in_model_units=run.desk == FIRST_DESK,
         scope=run.scope,
         figures=figures_of(run),
         workflow=declared,

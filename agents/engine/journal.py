@@ -22,7 +22,7 @@ from django.db.models import Model
 from django.utils import timezone
 
 from agents.core.budget import REVIEW_CHANGED, Call, Spent
-from agents.core.digest import as_stored, asks_the_same, digest_request, fingerprint
+from agents.core.digest import as_stored, digest_request, fingerprint
 from agents.core.replay import Diverged, Reply
 from agents.core.requests import Json, Request, Say
 from agents.db.compiled import CompiledSelect, Param
@@ -95,7 +95,7 @@ class Journal:
         step = self.steps.get(key)
         if step is None:
             return None
-        if step.fingerprint != fingerprint(request) and not asks_the_same(step.asked, request):
+        if step.fingerprint != fingerprint(request):
             # The message is logged, so it does not quote the request.
             raise Diverged(f"{key}: another {step.kind} is asked than was recorded")
         if step.pk in self.escalated:

@@ -14,8 +14,8 @@ from agents.core.registry import enter, load
 from agents.core.replay import Reply, replay
 from agents.core.requests import Flow, Json
 
-# The version of the patterns' requests. A run keeps the version of its launch to its end. 1 is of
-# 0.1.0, 2 of programs in between, 3 of 0.2.0.
+# The version of the patterns' requests. A run keeps the version of its launch to its end. 3 is of
+# 0.2.0, the oldest version that upgrades: nobody asks as before it.
 QUESTION_VERSION = 4
 
 
@@ -36,7 +36,7 @@ class Brief:
     desk: Json = None  # what a model of a declared desk is told it does, and of what
     question_version: int = QUESTION_VERSION  # pinned: in a run of an older one, ask as it did
     reads: Collection[str] = ()  # the tools that change nothing
-    in_model_units: bool = True  # in ``_usd``: at the first desk, and before version 2 at any
+    in_model_units: bool = True  # in ``_usd``: at the first desk
 
     def guidance(self, *, schema: Json = None, tools: Collection[str] = ()) -> Json:
         """Return what a model is told beside a question, or None.

@@ -196,9 +196,7 @@ def hand_over(brief: Brief, notes: Notes) -> Steps[Json]:
         for past in notes.history
     ]
     action = {"kind": "hand_over", "goal": brief.goal, "tried": tried}
-    former = _IN_FORMER_WORDS if brief.question_version < 3 else {}
-    deciding = NOBODY_TAKES_IT | former
-    review = {"escalating": [], "deciding": deciding, "facts": {}, "rulings": []}
+    review = {"escalating": [], "deciding": NOBODY_TAKES_IT, "facts": {}, "rulings": []}
     decision = yield Escalate("hand_over", HAND_OVER.stored, action, review)
     taken = decision["decision"] == "approved"
     return {"handed_over": {"taken": taken, "by": decision["by"], "comment": decision["comment"]}}
@@ -213,8 +211,4 @@ NOBODY_TAKES_IT: Json = {
     "observed": None,
     "limit": None,
     "flip": "",
-}
-_IN_FORMER_WORDS: Json = {
-    "sentence": "No specialist takes this case. Approve to take it over yourself, or reject it "
-    "and say why.",
 }

@@ -164,7 +164,7 @@ def closing_answer(brief: Brief, notes: Notes) -> Steps[Json]:
 def situation(brief: Brief, notes: Notes) -> Json:
     """Return the worker's inputs: the goal, a brief state, the last few steps."""
     history: list[Json] = notes.history
-    named = history[-NAMED:] if brief.question_version >= 2 else history
+    named = history[-NAMED:]
     return brief.as_models_see(
         {
             "goal": brief.goal,

@@ -9,11 +9,10 @@ from typing import Any, TypeAlias
 import pytest
 
 from agents import patterns
-from agents.core.digest import sha256
 from agents.core.requests import Json
 from agents.core.states import RunState
 from agents.engine import advance
-from agents.models import Run, Step
+from agents.models import Run
 from agents.patterns import Brief, Notes, supervisor
 from agents.tools import TOOLS
 from tests.engine.scene import Scene, claimable_runs, fresh, go, payments, set_scene
@@ -29,17 +28,6 @@ def waiting() -> tuple[Scene, Run]:
     run = go(scene.launch())
     assert run.state == RunState.WAITING
     return scene, run
-
-
-def as_of_0_1(run: Run) -> None:
-    """Store a run's questions as version 0.1.0 did, with the guidance compared too."""
-    Run.objects.filter(pk=run.pk).update(question_version=1)
-    for step in Step.objects.filter(run=run, kind="ask"):
-        guide = step.asked.pop("guide", {})
-        more = {"more_tools": {"get_refund_context": "user_id (int): as it was"}}
-        asked = {**step.asked, "inputs": {**step.asked["inputs"], **more}, "schema": None}
-        asked["schema"] = guide.get("schema")
-        Step.objects.filter(pk=step.pk).update(asked=asked, fingerprint=sha256(asked))
 
 
 def richer_schema(patch: pytest.MonkeyPatch) -> None:
@@ -73,12 +61,10 @@ CHANGES = [richer_schema, tools_in_another_order, another_sentence, one_more_key
 
 
 @pytest.mark.parametrize("change", CHANGES)
-@pytest.mark.parametrize("age", [lambda run: None, as_of_0_1], ids=["of this version", "of 0.1.0"])
 def test_a_run_that_waits_over_a_change_of_its_questions_goes_on(
-    age: Callable[[Run], None], change: Change, monkeypatch: pytest.MonkeyPatch
+    change: Change, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scene, run = waiting()
-    age(run)
 
     change(monkeypatch)
     scene.decide(run)
