@@ -2,7 +2,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [("agents", "0058_masked_values")]
+    dependencies = [("agents", "0001_squashed_0058_masked_values")]
 
     operations = [
         migrations.AddField(
