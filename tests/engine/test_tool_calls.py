@@ -58,7 +58,7 @@ def note_of(run: Run) -> str:
 def test_a_desk_s_tools_are_called_natively_and_every_call_is_reviewed() -> None:
     run = at_bank()
 
-    usage = {"prompt_tokens": 1234, "completion_tokens": 9}
+    usage: dict[str, Any] = {"prompt_tokens": 1234, "completion_tokens": 9}
     usage["prompt_tokens_details"] = {"cached_tokens": 1000}
     with model([READ, PAYEES], [pay()], "Paid INV-7.", usage=usage) as asked:
         run = go(run)
