@@ -23,7 +23,7 @@ PYTEST_ARGS ?=
 BENCH_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev demo test test-quick check lint types format tests bench bench-load bench-size screenshots lock clean
+.PHONY: help install install-dev demo test test-quick check lint types format tests bench bench-load bench-size quality-model screenshots lock clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -67,6 +67,9 @@ bench-load: install ## Measure worker, web and live updates under load
 
 bench-size: install ## Time every page with a hundred thousand runs
 	$(BIN)/python -m bench.size $(BENCH_ARGS)
+
+quality-model: install ## What the model at OPENAI_BASE_URL gets done at the desks that ship
+	$(BIN)/python -m bench.quality $(BENCH_ARGS)
 
 screenshots: install-dev ## Make the pictures under docs/images anew
 	$(BIN)/python -m scripts.screenshots

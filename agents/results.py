@@ -40,6 +40,8 @@ def result(run: Run, steps: Sequence[Step] | None = None) -> dict[str, Json]:
         found |= {"status": run.state, "stop_reason": run.stop_reason}
     elif run.state == RunState.WAITING:
         found |= {"status": "waiting", "escalation": _waiting_for(run)}
+    elif isinstance(run.outcome, dict) and "came_of" in run.outcome:
+        found["came_of"] = run.outcome["came_of"]
     words = agent_words(run)
     return {
         **found,

@@ -12,6 +12,7 @@ from django.db import DatabaseError, transaction
 from django.utils import timezone
 
 from agents import patterns, tools
+from agents.core.came_of import came_of
 from agents.core.digest import sha256
 from agents.core.former import FIRST_DESK
 from agents.core.replay import Diverged, Strand
@@ -185,7 +186,7 @@ def _end_of(journal: Journal, strand: Strand, new_keys: Collection[str]) -> _End
         reason = strand.outcome.stopped
         return _End(RunState.STOPPED, {"stop_reason": reason}, {"stop_reason": reason}, asked)
     if strand.outcome:
-        outcome = strand.outcome.value
+        outcome = _with_what_came(journal, strand.outcome.value)
         done = {"stop_reason": "success", "outcome": outcome}
         facts = {"stop_reason": "success", "outcome_sha256": sha256(outcome)}
         return _End(RunState.DONE, done, facts, asked)
@@ -196,6 +197,18 @@ def _end_of(journal: Journal, strand: Strand, new_keys: Collection[str]) -> _End
     held = {step.pk for step in waiting if step.key not in new_keys}
     answered = held and held.intersection(pk for (pk,) in _ENDED_STEPS.tuples(run=journal.run.pk))
     return _End(RunState.QUEUED if answered else RunState.WAITING, {}, {})
+
+
+def _with_what_came(journal: Journal, outcome: Json) -> Json:
+    """Return a run's outcome with what came of its goal; the reference knows no such thing."""
+    limits = journal.run.limits
+    if limits.profile == "reference" or not isinstance(outcome, dict):
+        return outcome
+    writes = {name for name, tool in tools.TOOLS.items() if tool.writes}
+    calls = [step for step in journal.uses if step.asked["tool"] in writes]
+    has_written = any((step.reply or {}).get("status") == "ok" for step in calls)
+    possible = writes.intersection(limits.proposable)
+    return {**outcome, "came_of": came_of(outcome, has_written=has_written, writes=possible)}
 
 
 async def _leave_run(run: Run, fence: int, end: _End) -> RunState | None:

@@ -70,5 +70,6 @@ def reports_error(seen: Json) -> bool:
 
 
 def final_answer(action: Json) -> Json:
-    """Return a run's final result: its answer, the agent's note and who approved that."""
-    return {key: action[key] for key in ("answer", "note", "approved_by") if key in action}
+    """Return a run's final result: its answer, what that says it is, the note, who approved it."""
+    kept = ("answer", "says", "note", "approved_by")
+    return {key: action[key] for key in kept if key in action}

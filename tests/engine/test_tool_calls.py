@@ -9,12 +9,14 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from django.http import QueryDict
 from django.test import override_settings
 
 from agents import results
 from agents.core.requests import Json
 from agents.desks.refunds.profiles import REFERENCE, STRICT
 from agents.models import Run
+from agents.web.runs.listing import find_runs
 from agents.web.runs.messages import messages_of
 from tests.conformance import harness
 from tests.desks import bank
@@ -58,7 +60,7 @@ def note_of(run: Run) -> str:
 def test_a_desk_s_tools_are_called_natively_and_every_call_is_reviewed() -> None:
     run = at_bank()
 
-    usage: dict[str, Any] = {"prompt_tokens": 1234, "completion_tokens": 9}
+    usage: Json = {"prompt_tokens": 1234, "completion_tokens": 9}
     usage["prompt_tokens_details"] = {"cached_tokens": 1000}
     with model([READ, PAYEES], [pay()], "Paid INV-7.", usage=usage) as asked:
         run = go(run)
@@ -302,3 +304,29 @@ def test_the_same_block_is_never_told_twice_alike_and_the_third_time_ends_the_ru
     assert second["why"] == f"Proposed again: {first['why']}"
     *_, last = results.result(run)["blocks"]
     assert last["sentence"].startswith("Proposed for the third time: ")
+
+
+@pytest.mark.parametrize(
+    ("replies", "came_of", "chip"),
+    [
+        ([[pay()], "Paid."], "carried_out", "Done: carried out"),
+        ([[PAYEES], [end("Delta Freight is.", "answer")]], "answered", "Done: answered only"),
+        ([[end("Paid.")], [end("Paid.")]], "nothing_done", "Done: nothing done"),
+        ([[end("It is not ours.", "cannot")]], "nothing_done", "Done: nothing done"),
+    ],
+    ids=["deed", "answer", "claim", "refusal"],
+)
+def test_an_end_says_what_came_of_the_goal(replies: Any, came_of: str, chip: str) -> None:
+    scene = bank.bank_scene()
+    run = at_bank(scene=scene)
+
+    with model(*replies):
+        run = go(run)
+
+    told = results.result(run)
+    assert (told["status"], told["stop_reason"]) == ("ok", "success")
+    assert told["came_of"] == came_of
+    [row] = find_runs(scene.omar, QueryDict(f"came_of={came_of}")).rows
+    assert (row.run, row.chip[1]) == (run, chip)
+    others = {"carried_out", "answered", "nothing_done"} - {came_of}
+    assert not any(find_runs(scene.omar, QueryDict(f"came_of={one}")).rows for one in others)

@@ -14,6 +14,7 @@ from django.db.models import F, QuerySet
 from django.http import QueryDict
 from django.utils import timezone
 
+from agents.core.came_of import WORDS, CameOf, words_of
 from agents.core.former import CURRENCY
 from agents.core.kinds import KINDS
 from agents.core.money import format_money, format_sums
@@ -37,6 +38,7 @@ SHOWN = 120  # characters of what an agent wrote, in the list
 FEW = 5000  # runs with some words or in a state whose keys can simply be sorted
 FILTERS = (
     "state",
+    "came_of",
     "pattern",
     "policy",
     "stop_reason",
@@ -153,7 +155,11 @@ def closings(runs: Iterable[Run]) -> dict[UUID, Closing]:
 
 def chip_of(run: Run, closed: Mapping[UUID, Closing]) -> tuple[str, str]:
     """Return role and word of a run's state; a case that a person took has not failed."""
-    return closed[run.pk].chip if run.pk in closed else RUN_ROLES[run.state]
+    role, word = closed[run.pk].chip if run.pk in closed else RUN_ROLES[run.state]
+    if run.state != RunState.DONE:
+        return role, word
+    told = words_of(run.outcome)
+    return ("waiting" if told == WORDS[CameOf.NOTHING] else role), told or word
 
 
 def outcome_of(run: Run, closed: Mapping[UUID, Closing]) -> str:
@@ -173,7 +179,7 @@ def outcome_of(run: Run, closed: Mapping[UUID, Closing]) -> str:
 def _filter_runs(found: QuerySet[Run], given: dict[str, str]) -> QuerySet[Run]:
     if any("\0" in text for text in given.values()):
         return found.none()  # no stored text contains it, and PostgreSQL rejects it
-    exact = {"state": "state", "pattern": "pattern"}
+    exact = {"state": "state", "pattern": "pattern", "came_of": "outcome__came_of"}
     for name, column in exact.items():
         if name in given:
             found = found.filter(**{column: given[name]})
@@ -258,3 +264,4 @@ def _place(mark: str) -> tuple[datetime, UUID] | None:
 
 
 STATES = tuple(RunState)
+CAME_OF = tuple(WORDS.items())

@@ -34,6 +34,7 @@ def runs(request: HttpRequest) -> HttpResponse:
     given = found.given
     ends = listing.ends_to_choose(given.get("stop_reason", ""))
     choices = {"states": listing.STATES, "patterns": PATTERNS, "ends": ends}
+    choices["came_of"] = listing.CAME_OF
     return render(
         request, "runs/list.html", {"found": found, "given": given, **choices, "nav": "runs"}
     )

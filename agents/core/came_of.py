@@ -1,0 +1,42 @@
+"""What came of a goal: whether an end means that something was carried out."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from enum import StrEnum
+
+from agents.core.claims import claims_deed
+from agents.core.requests import Json
+
+
+class CameOf(StrEnum):
+    """What came of the goal of a run that is done."""
+
+    CARRIED_OUT = "carried_out"  # a call that writes
+    ANSWERED = "answered"  # only words, that claim no more
+    NOTHING = "nothing_done"
+
+
+WORDS = {
+    CameOf.CARRIED_OUT: "Done: carried out",
+    CameOf.ANSWERED: "Done: answered only",
+    CameOf.NOTHING: "Done: nothing done",
+}
+
+
+def came_of(outcome: Json, *, has_written: bool, writes: Collection[str]) -> CameOf:
+    """Return what came of a goal, from a run's outcome; `writes` are tools that could have.
+
+    An end that says `done`, or claims a deed, without one has done nothing.
+    """
+    if has_written:
+        return CameOf.CARRIED_OUT
+    words, says = str(outcome.get("note", outcome.get("answer", ""))), outcome.get("says")
+    is_claim = says in ("done", "cannot") or (bool(writes) and claims_deed(words, writes))
+    return CameOf.NOTHING if is_claim and says != "answer" else CameOf.ANSWERED
+
+
+def words_of(outcome: Json) -> str:
+    """Return what came of the goal of a run that is done; "" for one that ended before 0.3.0."""
+    kept = outcome.get("came_of", "") if isinstance(outcome, dict) else ""
+    return WORDS[CameOf(kept)] if kept in set(CameOf) else ""
