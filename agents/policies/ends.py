@@ -100,6 +100,7 @@ _BLOCKS = ChainMap(
         "final_requires_evidence": "the agent answered without asking a specialist",
         "masked_value": "an argument held what the policy masks, not the value that was meant",
         "no_amount": "the amount was not above zero",
+        "no_such_name": "a name stood for no key, or for several",
         "facts_failed": "its desk could not gather what the rules must know",
         "reply_not_accepted": "nobody approved this text for sending",
         "reply_sent_already": "this run has already sent a reply",
