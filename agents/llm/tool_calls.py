@@ -25,7 +25,8 @@ _FENCED = re.compile(r"\s*```(?:json)?\s*(\{.*\})\s*```\s*", re.DOTALL)
 _ENDED = "End the work: tell the person who asked what was done, what was found, or why not."
 # Of the inputs of a question, what the messages show in their own way.
 _AS_MESSAGES = frozenset(
-    {"state_summary", "recent_step_summaries", "blocked", "done", "tools", "answer_as", "desk"}
+    {"state_summary", "recent_step_summaries", "blocked", "done", "tools", "answer_as"}
+    | {"desk", "more_tools"}
 )
 
 

@@ -76,7 +76,7 @@ def test_a_desk_s_tools_are_called_natively_and_every_call_is_reviewed() -> None
     assert "response_format" not in first
     assert [one["tool_choice"] for one in (first, second, last)] == ["required", "required", "auto"]
     _, user, *turns = second["messages"]
-    assert GOAL in user["content"]
+    assert user["content"] == GOAL
     assert [turn["role"] for turn in turns] == ["assistant", "tool"] * 2
     assert len({turn["tool_calls"][0]["id"] for turn in turns[::2]}) == 2  # ours, not the server's
     assert "Nordlicht" in turns[1]["content"]
