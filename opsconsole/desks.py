@@ -11,7 +11,7 @@ from agents.sdk.books import Booked, Books
 from agents.sdk.demo_script import Answers, Judge, Plans, Routes, Says, in_days
 from agents.sdk.demo_script import ScriptStep as Step
 from agents.sdk.desk import Desk
-from agents.sdk.desk_tools import CallRefused
+from agents.sdk.desk_tools import ANSWER, CallRefused
 from agents.sdk.desk_tools import DeskCall as Call
 from agents.sdk.evidence import Evidence, Fact, Link, Quote, Table
 from agents.sdk.fact_sources import Asked, Origin
@@ -29,9 +29,11 @@ from agents.sdk.rule_case import (
 )
 from agents.sdk.serialization import limit
 from agents.sdk.subjects import Subject, fold_name
+from agents.sdk.text_parts import TextPart
 from agents.sdk.values import Calls, Count, Days, In, Money, Names
 
 __all__ = [
+    "ANSWER",
     "Answers",
     "Args",
     "Asked",
@@ -67,6 +69,7 @@ __all__ = [
     "Step",
     "Subject",
     "Table",
+    "TextPart",
     "Touch",
     "approve",
     "between",

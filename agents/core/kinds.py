@@ -151,6 +151,24 @@ ADVICE = replace(
     runs_tool=False,
 )
 
+# What an agent answers, where a rule asks a person first.
+FINAL = replace(
+    ADVICE,
+    name="answer",
+    tag="answer",
+    asks="Let the agent’s answer about {subject} stand",
+    note="Whoever launched the run reads it. Nothing else is done or sent.",
+    answers=(
+        Answer(
+            APPROVE, "Let it stand", "The answer about {subject} stands as it is", "Let it stand"
+        ),
+        Answer(REJECT, "Reject", "Reject the answer, and end the run", "Reject and end the run"),
+    ),
+    it="the answer",
+    done="The answer stands.",
+    undone="The answer was not given.",
+)
+
 LETTER = RequestKind(
     name="letter",
     stored="output",
@@ -305,13 +323,17 @@ EFFECT_UNKNOWN = RequestKind(
     settles_call=True,
 )
 
-KINDS = (ACTION, ADVICE, LETTER, OUTPUT, QUESTION, HAND_OVER, EFFECT_UNKNOWN)
+KINDS = (ACTION, ADVICE, FINAL, LETTER, OUTPUT, QUESTION, HAND_OVER, EFFECT_UNKNOWN)
 _BY_STORED = {
-    (kind.stored, kind.runs_tool): kind for kind in KINDS if kind.stored in ("action", "output")
+    (kind.stored, kind.runs_tool): kind
+    for kind in KINDS
+    if kind.stored in ("action", "output") and kind is not FINAL
 }
 _OTHERS = {kind.stored: kind for kind in (QUESTION, HAND_OVER, EFFECT_UNKNOWN)}
 
 
 def kind_of(stored: str, action: Mapping[str, Any]) -> RequestKind:
     """Return the kind of a stored request, even of an erased run. Raises KeyError if unknown."""
+    if stored == FINAL.stored and action.get("kind") == "final":
+        return FINAL
     return _OTHERS.get(stored) or _BY_STORED[stored, action.get("kind") == "tool"]

@@ -15,7 +15,7 @@ from django.db.models import Q, QuerySet, Sum
 from agents.core.days import utc_midnight
 from agents.core.facts import Border, Open
 from agents.core.pseudonyms import NAME
-from agents.core.redact import without_masks
+from agents.core.redact import texts_in, without_masks
 from agents.core.requests import Json
 from agents.core.states import EffectState
 from agents.db.compiled import CompiledSelect, Param
@@ -24,12 +24,23 @@ from agents.engine.desk_lookup import LookedUp, StaleLookup
 from agents.engine.origins import ReadText, advice_in, doubt
 from agents.engine.untold import earlier_runs
 from agents.models import Effect, Run, Step
+from agents.patterns.steps import reports_error
 from agents.sdk.argument_words import Called, with_name
 from agents.sdk.desk import Desk
-from agents.sdk.fact_sources import By, Origin, amounts_in, is_named, parts_of, texts_at
+from agents.sdk.fact_sources import (
+    By,
+    Origin,
+    amounts_in,
+    is_named,
+    parts_of,
+    texts_at,
+    values_at,
+)
+from agents.sdk.text_parts import LINK, TextPart, find_parts, other_names
 from agents.sdk.values import Money
 
-_ORDER = (Origin.GOAL, Origin.PERSON, Origin.OUTSIDE, Origin.NOBODY)
+_ORDER = (Origin.GOAL, Origin.PERSON, Origin.LOOKED_UP, Origin.OUTSIDE, Origin.NOBODY)
+OWN_DAYS = timedelta(days=7)  # in which what a subject's agents entered is not taken for a record
 MAYBE_DONE = (EffectState.INTENDED, EffectState.DONE, EffectState.UNKNOWN)
 # Read at each review: the calls that the run made or may have made, oldest first.
 EFFECTS = CompiledSelect(
@@ -142,13 +153,77 @@ class DeskLedger:
             return Origin.PERSON, part
         return origin, part
 
-    def _source(self, part: Any, also: Collection[str]) -> Origin:
-        if any(is_named(named, [without_masks(self.run.goal)]) for named in (part, *also)):
+    def parts(self, argument: str) -> list[TextPart]:
+        is_set = any(argument in _patch(step, self.given) for step in self.steps)
+        found = []
+        for kind, text in find_parts(getattr(self.args, argument)):
+            other = [self.border.name(one) for one in other_names(kind, text)]
+            # A link that is not the goal's own is not named by its host.
+            origin = self._source(self.border.name(text), () if kind == LINK else other)
+            if origin is Origin.NOBODY and self._is_outside(other):
+                origin = Origin.OUTSIDE
+            if is_set and not origin.is_of_people:
+                origin = Origin.PERSON
+            found.append(TextPart(kind, text, origin))
+        return found
+
+    def _source(self, part: Any, also: Collection[Any]) -> Origin:
+        if any(is_named(named, self._goals) for named in (part, *also)):
             return Origin.GOAL
-        outside = [one.text for one in self._outside]
-        if any(is_named(named, outside) for named in (part, *also)):
+        if self._is_outside((part, *also)):
             return Origin.OUTSIDE
-        return Origin.NOBODY
+        return Origin.LOOKED_UP if self._is_looked_up(part) else Origin.NOBODY
+
+    def read_in(self, part: Any) -> str:
+        """Return the tool in whose newest result a value merely stands, or "": nobody vouches."""
+        for step in reversed(self.steps):
+            is_result = step.kind == "use" and not step.failed
+            if is_result and is_named(part, (text for _, text in texts_in(step.reply))):
+                return str(step.asked["tool"])
+        return ""
+
+    def _is_outside(self, named: Collection[Any]) -> bool:
+        texts = [one.text for one in self._outside]
+        return any(is_named(one, texts) for one in named)
+
+    @property
+    def _goals(self) -> list[str]:
+        return [without_masks(self.run.goal)]
+
+    def _is_looked_up(self, part: Any) -> bool:
+        """Tell whether the company's own records have a text, where the goal said what to look up.
+
+        It is the only one of its kind in that result, not echoed from the call itself, and nothing
+        that agents have lately put there themselves.
+        """
+        is_found = isinstance(part, str) and any(
+            {value.casefold() for value in values_at(step.reply, place)} == {part.casefold()}
+            for step in self.steps
+            for place in self._vouched(step, part)
+        )
+        return is_found and not is_named(part, self._entered)
+
+    def _vouched(self, step: Step, part: str) -> tuple[str, ...]:
+        """Return the places of a step's result that its tool vouches for, by what the goal said."""
+        tool = self.desk.tools.get(step.asked["tool"]) if step.kind == "use" else None
+        if tool is None or not tool.vouches or step.failed or reports_error(step.reply):
+            return ()
+        given = [step.asked["args"][name] for name in step.asked["args"] if name != tool.subject]
+        texts = [text for value in given for _, text in texts_in(value)]
+        by_people = [*self._goals, *advice_in(self.steps)]
+        about = {self.run.subject_key, self.run.subject_label}
+        is_asked = any(is_named(text, by_people) for text in texts if text.strip() not in about)
+        return tool.vouches if is_asked and not is_named(part, texts) else ()
+
+    @cached_property
+    def _entered(self) -> list[str]:
+        """Return the texts of what this run, its earlier ones and its subject's lately wrote."""
+        by_subject = Q(run__desk=self.run.desk, run__book=self.run.book_id)
+        by_subject &= Q(subject_key=self.run.subject_key, intended_at__gte=self.at - OWN_DAYS)
+        own = Q(run__in=[self.run.pk, *earlier_runs(self.run)])
+        made = Effect.objects.filter(own | by_subject, state__in=MAYBE_DONE)
+        rows = made.values_list("args", flat=True)
+        return [text for args in rows for _, text in texts_in(args)]
 
     def outside(self) -> tuple[str, ...]:
         return tuple(self.border.resolve(one.text) for one in self._outside)

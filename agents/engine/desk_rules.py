@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial, update_wrapper, wraps
+from types import SimpleNamespace
 from typing import Any
 
 from agents.core.actions import Action
-from agents.core.facts import DeskFacts, Facts
+from agents.core.facts import Border, DeskFacts, Facts
 from agents.core.limits import Limits
 from agents.core.requests import Json
 from agents.core.rulings import Ruling, RulingKind
@@ -59,7 +60,8 @@ def _on_names(rule: Rule) -> Rule:
 def _rule(desk: Desk, rule: DeskRule) -> Rule:
     def check(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
         tool = desk.tools.get(str(action.get("name")))
-        if tool is None or not rule.concerns(tool):
+        is_answer = action.get("kind") == "final" and rule.is_of_answers
+        if not (rule.concerns(tool) if tool else is_answer):
             return None
         known = _desk_facts(facts)
         if failed := known.stored.get("failed"):
@@ -67,7 +69,7 @@ def _rule(desk: Desk, rule: DeskRule) -> Rule:
         names = known.stored.get("names")
         return rule.ruling(
             tool,
-            _args(tool, action, facts),
+            _args(tool, action, facts) if tool else words_of(action, facts.border),
             facts=known.own,
             limits=known.once.get(limits, lambda: limits_of(desk, limits)),
             case=known.case,
@@ -83,6 +85,11 @@ def _args(tool: DeskTool, action: Action, facts: Facts) -> Any:
     given = action["args"]
     read = _desk_facts(facts).once.get
     return read(given, lambda: tool.arguments.read(facts.border.resolve(given)))
+
+
+def words_of(action: Action, border: Border) -> SimpleNamespace:
+    """Return an answer's words as rules and facts get them, with the values behind names."""
+    return SimpleNamespace(words=border.resolve(action.get("note", action["answer"])))
 
 
 def limits_of(desk: Desk, limits: Limits) -> Any:

@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from operator import attrgetter
+from typing import Any
 from uuid import UUID
 
 from django.db import DEFAULT_DB_ALIAS, connections
@@ -25,7 +26,7 @@ from agents.engine import desk_books
 from agents.engine.desk_functions import DeskFailed, of_company
 from agents.engine.desk_ledger import EFFECTS, DeskLedger
 from agents.engine.desk_lookup import LookedUp
-from agents.engine.desk_rules import LONGEST, limits_of
+from agents.engine.desk_rules import LONGEST, limits_of, words_of
 from agents.engine.redaction import RunBorder
 from agents.engine.step_facts import sentences_on_record, specialist_results
 from agents.models import Book, Effect, Escalation, Run, Step, Workspace
@@ -36,6 +37,7 @@ from agents.sdk.arguments import BadArguments
 from agents.sdk.desk import DESKS, Desk, tool_title
 from agents.sdk.desk_tools import DeskTool
 from agents.sdk.evidence import Fact, Quote, write_evidence
+from agents.sdk.fact_sources import Origin
 from agents.sdk.report import Report
 from agents.sdk.rule_case import Case
 from agents.sdk.values import show
@@ -274,9 +276,12 @@ def gather_facts(
     tool, given, border = desk.tools.get(name), action.get("args", {}), RunBorder(run)
     real = border.resolve(given)
     try:
-        args = tool.arguments.read(real) if tool else None
+        args: Any = tool.arguments.read(real) if tool else None
     except BadArguments as error:
         return Facts(unfit=_unfit(error, border), desk=DeskFacts(None, case, (), {}))
+    if action.get("kind") == "final" and any(r.is_of_answers for r in desk.rules.values()):
+        args = words_of(action, border)
+        given = {"words": action.get("note", action["answer"])}
     failed, once = "", ReadOnce()
     once.get(given, lambda: args)
     called = names_of(desk, tool, real, run.book_id) if tool else {}
@@ -355,7 +360,9 @@ def _origins(ledger: DeskLedger, given: Json) -> dict[str, Json]:
     origins = {name: origin.value for name, (origin, _) in judged.items()}
     told = (ledger.doubt_of(name, *found) for name, found in judged.items())
     doubts = [one for one in told if one]
-    more = {"worst": worst, "doubts": doubts}
+    nobodys = {name: part for name, (origin, part) in judged.items() if origin is Origin.NOBODY}
+    read = {name: tool for name, part in nobodys.items() if (tool := ledger.read_in(part))}
+    more = {"worst": worst, "doubts": doubts, "read_in": read}
     return {"origins": origins, **{name: kept for name, kept in more.items() if kept}}
 
 

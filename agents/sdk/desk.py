@@ -38,9 +38,9 @@ from agents.sdk.desk_patterns import (
     read_workflows,
     scope_of,
 )
-from agents.sdk.desk_tools import SUBJECT, DeskRule, DeskTool
+from agents.sdk.desk_tools import ANSWER, DeskRule, DeskTool
 from agents.sdk.evidence import Evidence, write_evidence
-from agents.sdk.fact_sources import Asked
+from agents.sdk.fact_sources import Asked, values_at
 from agents.sdk.placeholders import check_places
 from agents.sdk.report import Report
 from agents.sdk.reserved import (
@@ -174,7 +174,7 @@ class Desk:
         def declare(function: F) -> F:
             check_plain(function)
             arguments = arguments_of(function)
-            check_tool_name(function.__name__, subject=subject, arguments=arguments.hints)
+            check_tool_name(function.__name__, arguments=arguments.hints)
             changes, amount = dict(may_change or {}), more.get("amount", "")
             names = more.get("names", {})
             named = {subject, *changes, *names, more.get("resource"), amount}
@@ -196,11 +196,13 @@ class Desk:
                 raise TypeError(f"{function.__name__}: people is 1 or 2")
             check_places(function.__name__, title, ())
             for sentence in (before, after):
-                check_places(function.__name__, sentence, {*arguments.hints, SUBJECT})
+                check_places(function.__name__, sentence, arguments.hints)
             for name, how in changes.items():
                 check_change(arguments, name, how)
             for place in more.get("outside", ()):
                 check_outside(function, place)
+            for place in more.get("vouches", ()):
+                check_vouches(function, place, more)
             declared = DeskTool(
                 name=function.__name__,
                 function=function,
@@ -219,18 +221,20 @@ class Desk:
         return declare
 
     def rule(
-        self, *tools: Callable[..., Any], every: Touch | None = None, title: str = ""
+        self, *tools: Callable[..., Any] | str, every: Touch | None = None, title: str = ""
     ) -> Callable[[F], F]:
-        """Declare a rule of tools; it takes what it names of args, facts, limits and case.
+        """Declare a rule of tools, or of ANSWER; it takes what it names in TAKES.
 
         With `every` it concerns each tool of the desk that touches at least as much: with
         Touch.SAFE each that writes, with Touch.READ each. Pages call it `title`, or its name in
         words, and explain it by its docstring. Raises TypeError.
         """
-        called = tuple(getattr(tool, "__name__", repr(tool)) for tool in tools)
+        called = tuple(t if t == ANSWER else getattr(t, "__name__", repr(t)) for t in tools)
         for name, tool in zip(called, tools, strict=True):
             known = self.tools.get(name)
-            if known is None or known.function is not tool:  # such a rule would never be called
+            if tool != ANSWER and (
+                known is None or known.function is not tool
+            ):  # such a rule would never be called
                 raise TypeError(f"{name} is no tool of this desk: say @desk.rule(your_tool)")
         if not tools and every is None:
             raise TypeError("a rule concerns no tool: say @desk.rule(your_tool)")
@@ -261,7 +265,7 @@ class Desk:
         def declare(function: F) -> F:
             check_plain(function)
             check_specialist(function)
-            check_tool_name(function.__name__, subject="", arguments=())
+            check_tool_name(function.__name__, arguments=())
             known = DeskSpecialist(function.__name__, function, title, timeout, may_say)
             enter(self.specialists, known.name, known)
             return function
@@ -280,7 +284,7 @@ class Desk:
         def declare(function: F) -> F:
             check_plain(function)
             scope = scope_of(function)
-            check_tool_name(function.__name__, subject="", arguments=scope)
+            check_tool_name(function.__name__, arguments=scope)
             for other in self.sources.values():
                 if set(other.arguments) != set(scope):
                     told = ", ".join(other.arguments)
@@ -433,6 +437,17 @@ def check_outside(function: Callable[..., Any], place: str) -> None:
         raise TypeError(
             f"{function.__name__}: {place!r} of its result is no text, as outside= says"
         )
+
+
+def check_vouches(function: Callable[..., Any], place: str, more: Mapping[str, Any]) -> None:
+    """Raise TypeError for a place that is no text in the example of a tool's result."""
+    name = function.__name__
+    if not more.get("example"):
+        raise TypeError(f"{name}: vouches= needs one result as it was returned, as example=")
+    if place in more.get("outside", ()):
+        raise TypeError(f"{name}: outsiders write {place!r}, so nobody vouches for it")
+    if not any(values_at(more["example"], place)):
+        raise TypeError(f"{name}: its example has no text at {place!r} for vouches=")
 
 
 def _items(kind: Any) -> Any:

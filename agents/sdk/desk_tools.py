@@ -17,12 +17,12 @@ from agents.sdk.adjustments import Change
 from agents.sdk.argument_words import Called, with_name
 from agents.sdk.arguments import Arguments
 from agents.sdk.books import Books
-from agents.sdk.placeholders import fill, places_of
+from agents.sdk.placeholders import SUBJECT, arguments_in, fill, with_subject
 from agents.sdk.rule_case import Case
 from agents.sdk.subjects import Subject
 from agents.sdk.values import Money
 
-SUBJECT = "subject"  # the place in a sentence where the label of the subject goes
+ANSWER = "final"  # in place of a tool, of a rule that judges what an agent answers
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,9 @@ class DeskTool:
     reserve: Callable[..., object] | None = None
     release: Callable[[str, datetime], object] | None = None
     outside: tuple[str, ...] = ()  # names of texts in its result that outsiders wrote
+    # Names of texts in its result that the company itself keeps, and one result as it was returned.
+    vouches: tuple[str, ...] = ()
+    example: Json = None
     may_say: Callable[[Json], dict[str, str]] | None = None  # sentences on its result, by name
     timeout: float = 10.0  # seconds
     people: int = 1  # approvals needed if a person is asked: 1 or 2, whatever the amount
@@ -81,7 +84,7 @@ class DeskTool:
             return f"{self.title} for {{{SUBJECT}}}"
         kept = {self.amount, self.resource, *self.names} - {self.subject}
         texts = re.split(r"(?<=\})", self.before)  # each with the place that it ends in
-        said = [text for text in texts if kept.intersection(places_of(text))]
+        said = [text for text in texts if kept.intersection(arguments_in(text))]
         if not self.amount or texts[0] not in said:
             return re.split("[,:;]", self.before.removesuffix("."))[0]
         return "".join(said)
@@ -89,8 +92,8 @@ class DeskTool:
     @property
     def terms(self) -> set[str]:
         """Return the arguments that say what a call does, besides its subject."""
-        said = {*places_of(self.before), *self.names, self.amount, self.resource}
-        return said - {self.subject, SUBJECT, ""}
+        said = {*arguments_in(self.before), *self.names, self.amount, self.resource}
+        return said - {self.subject, ""}
 
     def call(self, call: DeskCall, given: Json) -> Json:
         """Call the function with typed arguments. Raises BadArguments."""
@@ -130,9 +133,8 @@ class DeskTool:
 
     def words_of(self, args: Any, label: str, called: Called) -> dict[str, Any]:
         """Return the values for a sentence's places: a key with its name."""
-        values = {**vars(args), SUBJECT: label}
         known = {name: with_name(key, n) for name, ns in called.items() for key, n in ns.items()}
-        return values | known
+        return with_subject({**vars(args), **known}, label)
 
 
 @dataclass(frozen=True)
@@ -150,9 +152,14 @@ class DeskRule:
         """Tell whether a tool's calls are put to it."""
         return tool.name in self.tools or tool.touch in self.touches
 
+    @property
+    def is_of_answers(self) -> bool:
+        """Tell whether what agents answer is put to it."""
+        return ANSWER in self.tools
+
     def ruling(
         self,
-        tool: DeskTool,
+        tool: DeskTool | None,
         args: Any,
         *,
         facts: Any,
@@ -160,12 +167,12 @@ class DeskRule:
         case: Case,
         called: Called | None = None,
     ) -> Ruling | None:
-        """Put a call with typed arguments to it, and fill its sentences. Raises its errors."""
+        """Put a call, or an answer, to it and fill its sentences. Raises its errors."""
         known = {"args": args, "facts": facts, "limits": limits, "case": case}
         said = self.check(**{name: known[name] for name in self.takes})
         if said is None:
             return None
         if not isinstance(said, Ruling):
             raise TypeError(f"{self.name} returned {said!r}, which is no ruling")
-        values = tool.words_of(args, case.label, called or {})
+        values = tool.words_of(args, case.label, called or {}) if tool else {SUBJECT: case.label}
         return replace(said, sentence=fill(said.sentence, values), flip=fill(said.flip, values))

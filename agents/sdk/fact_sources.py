@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields, is_dataclass
 from datetime import date
 from enum import StrEnum
@@ -17,7 +17,7 @@ By: TypeAlias = Literal["subject", "resource", "launcher", "workspace"]
 _AROUND = 200  # characters of a text on each side of what it names
 _MOST = 5  # amounts of a text
 GROUP = 3  # digits between two separators of thousands
-_SIGNS = {"EUR": ("€", "euros", "euro"), "USD": ("$", "dollars"), "GBP": ("£", "pounds")}
+SIGNS = {"EUR": ("€", "euros", "euro"), "USD": ("$", "dollars"), "GBP": ("£", "pounds")}
 
 
 class Origin(StrEnum):
@@ -25,6 +25,7 @@ class Origin(StrEnum):
 
     GOAL = "goal"  # the run's launcher
     PERSON = "person"  # a person who decided
+    LOOKED_UP = "looked_up"  # the company's own records, where the goal says what to look up
     OUTSIDE = "outside"  # only a text of outsiders
     NOBODY = "nobody"  # made up or derived by the agent
 
@@ -42,6 +43,7 @@ class Origin(StrEnum):
 _WORDS = {
     Origin.GOAL: "whoever launched the run",
     Origin.PERSON: "whoever decided",
+    Origin.LOOKED_UP: "our own records",
     Origin.OUTSIDE: "an outside text alone",
     Origin.NOBODY: "the agent alone",
 }
@@ -61,7 +63,10 @@ class Asked(Protocol):
 
     @property
     def args(self) -> Any:
-        """Return the typed arguments of the action, or None."""
+        """Return the typed arguments of the action, or None.
+
+        Of an answer, if a rule is about it: its `words`.
+        """
         ...
 
     @property
@@ -106,6 +111,10 @@ class Asked(Protocol):
         """Return who named an argument's value; `also` are other names for it."""
         ...
 
+    def parts(self, argument: str) -> Sequence[Any]:
+        """Return the links, addresses, account numbers and amounts of a text: `TextPart`."""
+        ...
+
     def outside(self) -> tuple[str, ...]:
         """Return the outsiders' texts that the run has read, newest last."""
         ...
@@ -137,6 +146,18 @@ def texts_at(reply: Json, place: str) -> list[str]:
     return texts_at(reply[first], rest) if isinstance(reply, dict) and first in reply else []
 
 
+def values_at(reply: Json, place: str) -> Iterator[str]:
+    """Yield the values at a place in a tool's result, as `texts_at`; "" for one that is no text."""
+    if isinstance(reply, list):
+        for item in reply:
+            yield from values_at(item, place)
+    elif place and isinstance(reply, dict):
+        first, _, rest = place.partition(".")
+        yield from values_at(reply[first], rest) if first in reply else ()
+    elif reply is not None:
+        yield reply if isinstance(reply, str) and not place else ""
+
+
 def is_named(value: Any, texts: Iterable[str]) -> bool:
     """Tell whether one of these texts names a value.
 
@@ -152,13 +173,13 @@ def names_used(values: Iterable[Any], text: str) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def amounts_in(text: str, currency: str) -> list[str]:
+def amounts_in(text: str, currency: str, *, most: int = _MOST) -> list[str]:
     """Return the amounts of a text in this or a common currency, as it writes them."""
-    known = {currency, *_SIGNS, *(sign for signs in _SIGNS.values() for sign in signs)}
+    known = {currency, *SIGNS, *(sign for signs in SIGNS.values() for sign in signs)}
     signs = "|".join(map(re.escape, sorted(known, key=len, reverse=True)))
     number = r"\d{1,3}(?:[.,]\d{3}){1,5}(?:[.,]\d{1,2})?|\d{1,15}(?:[.,]\d{1,2})?"
     either = rf"(?<!\w)(?:{signs})\s?(?:{number})(?!\w)|(?<![\w.,])(?:{number})\s?(?:{signs})(?!\w)"
-    return list(dict.fromkeys(re.findall(either, text, re.IGNORECASE)))[:_MOST]
+    return list(dict.fromkeys(re.findall(either, text, re.IGNORECASE)))[:most]
 
 
 def passage(text: str, mark: str) -> str:
@@ -196,7 +217,7 @@ def _money(value: Money) -> re.Pattern[str]:
         grouped.append(f"{int(whole):,}".replace(",", "."))
     cents = f"(?:[{points}]{part})" + ("" if part.strip("0") else "?") if part else ""
     number = f"(?:{'|'.join(map(re.escape, grouped))}){cents}"
-    signs = "|".join(map(re.escape, (value.currency, *_SIGNS.get(value.currency, ()))))
+    signs = "|".join(map(re.escape, (value.currency, *SIGNS.get(value.currency, ()))))
     return re.compile(
         rf"(?<!\w)(?:{signs})\s?{number}(?![\w]|[.,]\d)|(?<![\w.,]){number}\s?(?:{signs})(?!\w)",
         re.IGNORECASE,

@@ -46,17 +46,12 @@ def check_limit_names(names: Iterable[str]) -> None:
         raise TypeError(f"a policy has a {taken[0]} for all desks: give the limit another name")
 
 
-def check_tool_name(name: str, *, subject: str, arguments: Iterable[str]) -> None:
+def check_tool_name(name: str, *, arguments: Iterable[str]) -> None:
     """Raise TypeError for a tool's or an argument's name that already has another meaning."""
     if name in _REPLIES or len(name) > LONGEST_TOOL:
         what = "a kind of reply" if name in _REPLIES else f"more than {LONGEST_TOOL} characters"
         raise TypeError(f"a tool cannot be called {name}: that is {what}")
     for argument in arguments:
-        if argument == "subject" and subject != argument:
-            raise TypeError(
-                f"{name}: in sentences {{subject}} is what the run is about: "
-                "give the argument another name"
-            )
         if argument.endswith(_UNITS):
             raise TypeError(f"{name}: {argument} is to be Money, and named without its unit")
 

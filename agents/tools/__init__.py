@@ -23,7 +23,7 @@ from agents.core.touch import OutcomeUnknown, Touch
 from agents.sdk.adjustments import Change, Lower
 from agents.sdk.argument_words import Called, in_words, with_name
 from agents.sdk.arguments import Arguments, arguments_of
-from agents.sdk.placeholders import fill
+from agents.sdk.placeholders import fill, with_subject
 from agents.sdk.values import MinorOf
 
 __all__ = [
@@ -156,7 +156,7 @@ def ask_in_words(
     """Say in a line of text what a person is asked: of an amount, about a subject, in words."""
     thing = str(action.get("name", ""))
     sentence = request_of(stored, action).asks
-    before = fill(before_of(thing), {**call_in_words(action, review), "subject": subject})
+    before = fill(before_of(thing), with_subject(call_in_words(action, review), subject))
     return sentence.format(tool=thing, step=thing, subject=subject, asked=asked, before=before)
 
 

@@ -111,4 +111,5 @@ def test_an_answer_may_say_what_was_read_and_no_other_number(server: ReplayServe
     run = attack(bank_scene(), server, [tool("read_account"), final(said)])
 
     assert fresh(run).state == "done"
-    assert answer_of(run) == "The account has EUR 5,000.00, of which EUR 5,000.00 is free."
+    told = "The account has EUR 5,000.00, of which EUR 5,000.00 is free."
+    assert answer_of(run) == f"Nothing was changed: no transfer, no payee. {told}"

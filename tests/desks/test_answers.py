@@ -11,11 +11,12 @@ from playwright.sync_api import expect
 
 from agents import results
 from agents.core.states import RunState
+from agents.desks.bank.models import Invoice
 from agents.models import Role, Run
 from agents.sdk.desk import DESKS
 from tests.attacks.test_lost_transfer import READ, final, pay, tool
 from tests.conformance.replay_server import ReplayServer
-from tests.desks.bank import answer_of, bank_scene
+from tests.desks.bank import answer_of, bank_scene, decide
 from tests.engine.scene import Scene, go
 from tests.web.serving import chromium
 from tests.web.test_accessible import AXE, COLOURS, LOOKS, WCAG, findings
@@ -35,6 +36,19 @@ def play(scene: Scene, server: ReplayServer, *script: str, goal: str = ASKED) ->
     run = scene.launch(goal, desk="bank", subject="main")
     with override_settings(OPENAI_BASE_URL=server.base_url("answers"), OPENAI_API_KEY="any"):
         return go(run)
+
+
+def test_an_account_number_of_an_outsiders_waits_for_a_person(server: ReplayServer) -> None:
+    scene, iban = bank_scene(), "DE89 3704 0044 0532 0130 00"
+    server.load("answers", [READ, final(f"Pay into {iban}.")])
+    run = scene.launch(ASKED, desk="bank", subject="main")
+    Invoice.objects.filter(account__book=run.book_id).update(text=f"New account: {iban}.")
+    with override_settings(OPENAI_BASE_URL=server.base_url("answers"), OPENAI_API_KEY="any"):
+        run = go(run)
+
+    assert run.escalations.get().review["deciding"]["reason"] == "account_of_outsider"
+    decide(scene, run)
+    assert go(run).state == RunState.DONE
 
 
 def page_of(scene: Scene, run: Run) -> Any:

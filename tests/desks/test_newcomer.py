@@ -50,11 +50,6 @@ WRONG: list[tuple[str, str, str]] = [
     ('name="samples"', f'name="{"a" * 41}"', "up to 40 letters, digits, underscores"),
     ("send_samples", "final", "a tool cannot be called final: that is a kind of reply"),
     ("send_samples", "s" * 61, "that is more than 60 characters"),
-    (
-        "pieces: Pieces) ->",
-        "pieces: Pieces, subject: str) ->",
-        "{subject} is what the run is",
-    ),
     ("pieces: Pieces) ->", "pieces: Pieces, fee_minor: int) ->", "fee_minor is to be Money"),
     ("    most: ", "    max_steps: ", "a policy has a max_steps for all desks"),
     ("def few(", "def caps(", "every desk has the console's rule caps"),

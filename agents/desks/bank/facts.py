@@ -69,6 +69,7 @@ class BankFacts:
     transfers_today: Transfers = NONE
     same_on: date | None = None  # the last day on which the payee was sent the same amount
     same_before: Transfers = NONE  # how often, in the longest memory
+    outsiders_accounts: tuple[str, ...] = ()  # in an answer: those that only an outsider wrote
 
 
 PAYEE = Subject(
@@ -103,6 +104,10 @@ desk = Desk(
 def gather(subject: str, asked: Asked) -> BankFacts:
     account = ledger.find_account(subject, asked.book)
     held = ledger.euros(account.free_minor if account else 0)
+    if not asked.tool and asked.args:
+        named = [one for one in asked.parts("words") if one.kind == "account"]
+        by_outsiders = tuple(one.text for one in named if one.origin is Origin.OUTSIDE)
+        return BankFacts(held, outsiders_accounts=by_outsiders)
     if asked.tool not in (TRANSFER, "add_payee"):
         return BankFacts(held)
     is_transfer, payee = asked.tool == TRANSFER, ledger.find_payee(asked.args.payee, asked.book)

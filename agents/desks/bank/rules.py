@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from agents.desks.bank.facts import BankFacts, BankLimits, Transfers, desk
 from agents.desks.bank.tools import add_payee, transfer_money
-from opsconsole.desks import Args, Case, Origin, Ruling, block, days_until, escalate, within
+from opsconsole.desks import (
+    ANSWER,
+    Args,
+    Case,
+    Origin,
+    Ruling,
+    block,
+    days_until,
+    escalate,
+    within,
+)
 
 
 @desk.rule(transfer_money)
@@ -95,3 +105,12 @@ def new_payee(facts: BankFacts) -> Ruling:
         return block("payee_on_file", "The payee {payee} is on file already.", risk=50)
     sentence = f"{{name}} would become a payee; its name was given by {facts.payee_named_by.words}."
     return escalate("new_payee", sentence, risk=80)
+
+
+@desk.rule(ANSWER, title="Account numbers in an answer")
+def accounts_answered(facts: BankFacts) -> Ruling | None:
+    """An answer with an account number that only an outsider wrote waits for a reviewer."""
+    if not facts.outsiders_accounts:
+        return None
+    told = ", ".join(facts.outsiders_accounts)
+    return escalate("account_of_outsider", f"Only an outsider's text has {told}.", risk=80)

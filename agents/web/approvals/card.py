@@ -13,7 +13,7 @@ from django.utils.safestring import SafeString
 
 from agents.core.actions import MAX_TEXT
 from agents.core.homoglyphs import homoglyph_warnings
-from agents.core.kinds import INSTRUCTIONS, TEXT, RequestKind
+from agents.core.kinds import FINAL, INSTRUCTIONS, TEXT, RequestKind
 from agents.core.redact import texts_in
 from agents.core.requests import Json
 from agents.core.states import ENDED, EscalationState
@@ -55,6 +55,7 @@ from agents.web.approvals.wording import (
 )
 from agents.web.changes import ActionStage, stages
 from agents.web.kill import switches
+from agents.web.markdown import as_html
 from agents.web.outputs import Output, split_output
 from agents.web.sentences import stopped_by_hand
 from agents.web.values import SEE_VALUES
@@ -105,6 +106,7 @@ class Card:
     published: int | None  # the published policy version, if the run keeps an older one
     produced: Output | None  # a step's output; None: the request is about something else
     letter: str | None  # the text for someone outside; None: the request is about something else
+    words: str  # what the agent answered, as HTML; "": the request is about something else
     own_words: Sequence[str]  # passages of it that no record has as they stand
     correction: str  # what a person wrote instead: the email, or instructions for the draft
     too_long: str  # why a later step cannot email this result, or ""
@@ -225,6 +227,7 @@ def card(escalation: Escalation, user: User, around: Around, *, at: datetime) ->
         published=_published_version(escalation),
         produced=split_output(_actual_output(escalation)) if kind.change == INSTRUCTIONS else None,
         letter=_letter(escalation, kind),
+        words=as_html(str(escalation.action.get("note", ""))) if kind is FINAL else "",
         own_words=(escalation.review.get("facts") or {}).get("own_words") or [],
         correction=correction_of(escalation),
         too_long=_too_long(escalation, kind),

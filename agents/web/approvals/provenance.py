@@ -30,6 +30,7 @@ OF_REVIEW = {
     Origin.GOAL.value: "request",
     Origin.PERSON.value: "human",
     RECORD: "record",
+    Origin.LOOKED_UP.value: "record",
     Origin.OUTSIDE.value: "text",
     Origin.NOBODY.value: "agent",
 }
@@ -43,6 +44,7 @@ class Source:
     value: str
     origins: tuple[str, ...]
     worst: str = ""  # the part of a list that nobody named, or only an outsider
+    read_in: str = ""  # the tool whose result has it, where nobody named it
 
     @property
     def marks(self) -> list[tuple[str, str, str]]:
@@ -72,7 +74,9 @@ def sources(escalation: Escalation, reviews: Sequence[Step]) -> list[Source]:
                 known = "subject"
             origins = (known,) if known else ()
         told = argument_in_words(tool, name, value, called)
-        found.append(Source(label_of(name), told, origins, worst.get(name, "")))
+        read_in = (facts.get("read_in") or {}).get(name, "")
+        where = tool_title(read_in) if read_in and origins == ("agent",) else ""
+        found.append(Source(label_of(name), told, origins, worst.get(name, ""), where))
     for name, value in patch_of(escalation).items():
         if value != args.get(name):
             told = argument_in_words(tool, name, value)

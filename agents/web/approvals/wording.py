@@ -17,7 +17,7 @@ from agents.core.kinds import ADJUST, APPROVE, INSTRUCTIONS, REJECT, SEND_BACK, 
 from agents.core.money import format_money
 from agents.core.requests import Json
 from agents.models import Approval, Escalation
-from agents.sdk.placeholders import places_of
+from agents.sdk.placeholders import PLACE, SUBJECT, arguments_in, places_of, with_subject
 from agents.tools import TOOLS, ask_in_words, before_of, call_in_words, names_in, request_of
 from agents.web.approvals.fields import FormField
 from agents.web.approvals.standing import Entitlement
@@ -26,7 +26,6 @@ CLASSES = {ADJUST: "if-adjust", APPROVE: "if-as-is", SEND_BACK: "if-back", REJEC
 KEYS = {ADJUST: "e", APPROVE: "a", SEND_BACK: "b", REJECT: "r"}
 # Of a change: what is asked, until somebody has changed something.
 _EITHER = '<span class="if-unchanged">{}</span><span class="if-changed">{}</span>'
-_PLACE = re.compile(r"\{(\w+)\}")
 _KEYED = re.compile(r"(.+) (\([^\s()]{1,20}\))")
 
 
@@ -68,8 +67,8 @@ def fill_sentence(
     open_still, args = places or {}, action.get("args") or {}
     called = ((n, names.get(str(args.get(n)))) for n, names in names_in(escalation.review).items())
     brief = {**values, **{n: island(label) for n, label in called if label}}
-    brief |= {"subject": island(name), **open_still}
-    values |= {"subject": island(name), **open_still}
+    brief = with_subject({**brief, **open_still}, island(name))
+    values = with_subject({**values, **open_still}, island(name))
     thing, granted = island(tool), open_still.get("amount_minor")
     return format_html(
         sentence,
@@ -87,7 +86,7 @@ def fill_sentence(
 
 def _with_islands(sentence: str, values: Mapping[str, SafeString]) -> SafeString:
     """Return a tool's sentence with its places filled; everything else is escaped."""
-    parts = _PLACE.split(sentence)
+    parts = PLACE.split(sentence)
     texts = (values.get(p, f"{{{p}}}") if n % 2 else p for n, p in enumerate(parts))
     return mark_safe("".join(conditional_escape(text) for text in texts))  # noqa: S308 - each is escaped
 
@@ -217,10 +216,11 @@ def told_apart_by(escalation: Escalation) -> str:
     """
     action, review = escalation.action, escalation.review
     tool, args = TOOLS.get(str(action.get("name", ""))), action.get("args") or {}
-    places = places_of(tool.brief) if tool else []
-    if "subject" in places:
+    if tool and SUBJECT in places_of(tool.brief):
         return ""
-    named = (one for one in places if isinstance(args.get(one), str))
+    named = (
+        one for one in arguments_in(tool.brief if tool else "") if isinstance(args.get(one), str)
+    )
     key = next(named, "")
     return names_in(review).get(key, {}).get(str(args.get(key))) or call_in_words(action).get(
         key, ""
