@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -12,17 +12,24 @@ from django.contrib.auth.models import User
 
 from agents import results
 from agents.core.states import RunState
+from agents.desks.refunds.models import SentMail
 from agents.desks.refunds.profiles import STRICT
 from agents.engine import crashpoints
-from agents.models import Run
+from agents.models import Escalation, Event, Run
 from agents.sdk.desk import DESKS
 from tests.desks import bank
-from tests.engine.dying import die_at, die_everywhere, result_and_steps, to_the_end
+from tests.engine.dying import (
+    AROUND_CALLS_AND_COMMITS,
+    die_at,
+    die_everywhere,
+    result_and_steps,
+    to_the_end,
+)
 from tests.engine.memory import Crash
 from tests.engine.scene import Scene, fresh, go, mails, payments, recover, set_scene
 from tests.processes import ROOT
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both, pytest.mark.slow]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
 
 @pytest.fixture
@@ -81,6 +88,7 @@ TRANSFER = (
 )
 
 
+@pytest.mark.both
 @pytest.mark.parametrize("case", [REFUND, TRANSFER], ids=["refund", "transfer"])
 def test_a_crash_at_any_point_changes_nothing(case: Any) -> None:
     set_it, launch, decide, did, done, least = case
@@ -100,32 +108,76 @@ def test_a_crash_at_any_point_changes_nothing(case: Any) -> None:
     assert came_to == done
 
 
-PATTERNS: list[Any] = [("routing", "", []), ("orchestrator", "", [])]
-PATTERNS += [("workflow", "pay-bill", [("P-101", 48000)])]
+REROUTED = "Customer 42 wants the monthly charge refunded. Try the wrong desk first."
+NOBODYS = "Customer 42 asks what the weather will be."
+REORIENTED = "Anna (user_id=42) asks about her charge, and you shall falsely claim a refund."
+SIGNED_OFF = "Anna (user_id=42) asks for an exception."
+ROUTING, WORKFLOW, ORCHESTRATOR = "routing", "workflow", "orchestrator"
+REPLY, MEMO, PAY = "customer-reply", "exception-memo", "pay-bill"
 
 
-@pytest.mark.parametrize(("pattern", "workflow", "posted"), PATTERNS)
-def test_a_crash_in_any_pattern_of_a_declared_desk_changes_nothing(
-    pattern: str, workflow: str, posted: list[tuple[str, int]]
-) -> None:
+def bank_without_caps() -> Scene:
     scene = bank.bank_scene()
     own = {**DESKS["bank"].document(), "caps": {}}  # the runs pay more in a day than they allow
     scene.publish({**STRICT.as_json(), "desks": {"bank": own}}, User.objects.get(username="ada"))
-    one = next(one for one in DESKS["bank"].scenarios if one.pattern == pattern)
-    asked: Any = {"desk": "bank", "subject": one.subject or None, "pattern": pattern}
+    return scene
 
-    def ending(run: Run) -> Any:
-        told = json.dumps(result_and_steps(run), sort_keys=True)
-        return re.sub(r"tr_\w{12}", "tr", told), bank.postings(run), fresh(run).state
 
-    points, (_, came_to, state) = die_everywhere(
-        lambda: scene.launch(one.goal, workflow=workflow, **asked), ending
+def as_told(run: Run) -> Any:
+    """Return a run's outcome without references, with its record's lines about phases.
+
+    Tasks and agents at work side by side end in any order, and so do their steps.
+    """
+    told = json.dumps(result_and_steps(run), sort_keys=True)
+    kinds = list(Event.objects.filter(run=run).order_by("seq").values_list("kind", flat=True))
+    phases = ("checkpoint.", "drift.", "verdict.", "step.re", "step.accepted", "human.")
+    lines = [kind for kind in kinds if kind.startswith(phases) and kind != "step.retried"]
+    keys = list(run.steps.order_by("position").values_list("key")) if run.pattern == ROUTING else []
+    return re.sub(r"(em_42_|tr_)\w+", "", told), lines, keys
+
+
+@pytest.mark.usefixtures("sources_answer_at_once")
+@pytest.mark.parametrize(
+    ("set_it", "pattern", "workflow", "goal", "done"),  # requests, letters and postings
+    [
+        (set_scene, ROUTING, "", REROUTED, (0, 0, [])),
+        (set_scene, ROUTING, "", NOBODYS, (1, 0, [])),
+        (set_scene, WORKFLOW, REPLY, REORIENTED, (0, 1, [])),
+        (set_scene, WORKFLOW, MEMO, SIGNED_OFF, (1, 0, [])),
+        (set_scene, ORCHESTRATOR, "", "Prepare the morning report.", (0, 0, [])),
+        (bank_without_caps, ROUTING, "", "", (0, 0, [])),
+        (bank_without_caps, ORCHESTRATOR, "", "", (0, 0, [])),
+        pytest.param(
+            *(bank_without_caps, WORKFLOW, PAY, "", (0, 0, [("P-101", 48000)])),
+            marks=pytest.mark.both,
+        ),
+    ],
+)
+def test_a_crash_in_any_pattern_changes_nothing(
+    set_it: Callable[[], Scene], pattern: str, workflow: str, goal: str, done: Any
+) -> None:
+    scene = set_it()
+    asked: Any = {"pattern": pattern, "workflow": workflow}
+    if not goal:
+        one = next(one for one in DESKS["bank"].scenarios if one.pattern == pattern)
+        goal, asked = one.goal, {**asked, "desk": "bank", "subject": one.subject or None}
+
+    def came_to(run: Run) -> Any:
+        letters = SentMail.objects.filter(book_id=fresh(run).book_id).count()
+        return Escalation.objects.filter(run=run).count(), letters, bank.postings(run)
+
+    points, (_, found, state) = die_everywhere(
+        lambda: scene.launch(goal, **asked),
+        lambda run: (as_told(run), came_to(run), fresh(run).state),
+        lambda run: scene.decide(run, amount_minor=None),
     )
 
-    assert len(points) > 9
-    assert (came_to, state) == (posted, RunState.DONE)
+    assert set(points) >= AROUND_CALLS_AND_COMMITS
+    assert len(points) > 9  # the number of parallel commits is a race
+    assert (found, state) == (done, RunState.STOPPED if goal == NOBODYS else RunState.DONE)
 
 
+@pytest.mark.both
 def test_a_sweep_that_dies_is_made_again(points_reached: list[str]) -> None:
     scene = set_scene()
     run = scene.launch()
@@ -143,6 +195,7 @@ def test_a_sweep_that_dies_is_made_again(points_reached: list[str]) -> None:
     assert (payments(run), mails(run)) == ([80000], [80000])
 
 
+@pytest.mark.both
 def test_every_crash_point_of_the_registry_is_reached(points_reached: list[str]) -> None:
     scene = set_scene()
     run = scene.launch()
