@@ -53,16 +53,6 @@ class Background:
     left_minor: int | None = None  # of what the amount is taken from; None: it has no measure
 
 
-class Notice(NamedTuple):
-    """A tool whose calls require a letter, and the tool that writes it."""
-
-    tool: str
-    letter: str
-    gauge: str  # the name of the measure of what nobody was written about
-    means: str  # what the measure counts
-    limit: str  # of the policy: whether that is still done once a run's time is up
-
-
 class Example(NamedTuple):
     """A scenario that a demo offers to launch. `key` is that of its form."""
 
@@ -138,11 +128,6 @@ class System(Protocol):
     @property
     def profiles(self) -> Mapping[str, Limits]:
         """Return the policies that a workspace can begin with, by name; of a later desk, none."""
-        ...
-
-    @property
-    def notice(self) -> Notice | None:
-        """Return what its subjects have to be told of, if anything."""
         ...
 
     def find_all(self, text: str, *, book_id: int, most: int) -> Sequence[KnownSubject]:

@@ -24,7 +24,7 @@ from agents.engine.escalating import fetch_escalation
 from agents.engine.facts import fetch_facts
 from agents.engine.journal import Journal
 from agents.engine.kill_switch import fetch_switch
-from agents.engine.owing import moves_money, owes_letter
+from agents.engine.letters import is_told_of, owes_letter
 from agents.engine.redaction import RunBorder
 from agents.models import Effect, Escalation, Run, Step
 from agents.models.event import Entry
@@ -164,7 +164,7 @@ def is_made_late(tool: str, journal: Journal, limits: Limits) -> bool:
     """Tell whether a call is made even after the run's time is up."""
     if limits.reference.late_calls:
         return True
-    return owes_letter(journal, limits) and not moves_money(journal, tool)
+    return owes_letter(journal, limits) and not is_told_of(tool)
 
 
 def effect_key(run: Run, step_key: str) -> str:

@@ -18,7 +18,7 @@ from django.db.models.functions import Concat, Left, StrIndex
 
 from agents.core.states import EffectState, EscalationState
 from agents.engine.approvals import AMOUNT_CHANGED, ASKED_AGAIN
-from agents.engine.untold import REPEATED
+from agents.engine.letters import REPEATED
 from agents.models import Effect, Escalation
 
 _UNANSWERED = (EscalationState.OPEN, EscalationState.EXPIRED, EscalationState.CANCELLED)

@@ -27,7 +27,7 @@ from agents.engine.crashpoints import crashpoint
 from agents.engine.database import in_database
 from agents.engine.drive import Later
 from agents.engine.journal import Journal
-from agents.engine.owing import owes_letter
+from agents.engine.letters import owes_letter
 from agents.engine.redaction import redact
 from agents.llm.prompts import TOOL_FORM
 from agents.llm.tool_calls import is_ready

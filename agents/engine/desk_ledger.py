@@ -22,7 +22,6 @@ from agents.db.compiled import CompiledSelect, Param
 from agents.engine.desk_functions import DeskFailed, of_company
 from agents.engine.desk_lookup import LookedUp, StaleLookup
 from agents.engine.origins import ReadText, advice_in, doubt
-from agents.engine.untold import earlier_runs
 from agents.models import Effect, Run, Step
 from agents.patterns.steps import reports_error
 from agents.sdk.argument_words import Called, with_name
@@ -108,7 +107,7 @@ class DeskLedger:
 
     def called_before(self) -> bool:
         """Tell whether a run that this one repeats has, or may have, called the tool."""
-        earlier = earlier_runs(self.run)
+        earlier = self.run.earlier_runs()
         made = Effect.objects.filter(run__in=earlier, tool=self.tool, state__in=MAYBE_DONE)
         return bool(earlier) and made.exists()
 

@@ -59,7 +59,7 @@ class DeclaredSystem:
     """The business behind a declared desk, derived from its declarations."""
 
     desk: Desk
-    notice = history = None
+    history = None
 
     @property
     def patterns(self) -> Collection[str]:

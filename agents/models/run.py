@@ -137,6 +137,15 @@ class Run(models.Model):
         held = cls.objects.filter(pk__in=runs, lease_owner=owner, state=RunState.RUNNING)
         return held.update(lease_ends_at=_after(lease))
 
+    def earlier_runs(self) -> list[uuid.UUID]:
+        """Return the earlier runs that this one repeats, newest first; almost always none."""
+        found: list[uuid.UUID] = []
+        before = self.again_of_id
+        while before:
+            found.append(before)
+            before = Run.objects.values_list("again_of", flat=True).get(pk=before)
+        return found
+
     def assert_lease(self) -> None:
         """Prove, inside a transaction, that the run is still ours. Raises LostRun.
 

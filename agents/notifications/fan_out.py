@@ -33,7 +33,7 @@ from agents.core.notifications import (
 from agents.core.states import EffectState, EscalationState
 from agents.engine.asked_again import is_asked_again, is_unsettled
 from agents.engine.deciders import deciders, people_who_may, roster_of
-from agents.engine.untold import untold_effects
+from agents.engine.letters import untold_effects
 from agents.models import (
     DECIDES,
     Delivery,

@@ -9,7 +9,7 @@ from django.conf import settings
 from django.contrib.auth.models import User
 
 from agents.core.states import RunState
-from agents.engine.untold import EARLIER, earlier_runs, untold_effects
+from agents.engine.letters import EARLIER, untold_effects
 from agents.models import Role, Run
 from agents.operations.launching import LaunchOptions, launch
 from agents.operations.refusal import Refused, require_member
@@ -18,7 +18,7 @@ from agents.operations.refusal import Refused, require_member
 def leaves_work(run: Run) -> bool:
     """Tell whether a run stopped or failed, or it or one that it repeats paid and told nobody."""
     if run.state == RunState.DONE:
-        runs = [run.pk, *earlier_runs(run)]
+        runs = [run.pk, *run.earlier_runs()]
         return untold_effects(since=run.created_at - EARLIER).filter(run__in=runs).exists()
     return run.state in (RunState.STOPPED, RunState.FAILED)
 

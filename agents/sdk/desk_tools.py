@@ -70,6 +70,9 @@ class DeskTool:
     example: Json = None
     may_say: Callable[[Json], dict[str, str]] | None = None  # sentences on its result, by name
     timeout: float = 10.0  # seconds
+    letter: str = ""  # the argument that somebody outside reads
+    tells: Callable[..., Json] | None = None  # the tool of whose calls its letters tell
+    gauge: str = ""  # the measure, among the metrics, of those that no letter tells of
     people: int = 1  # approvals needed if a person is asked: 1 or 2, whatever the amount
 
     @property

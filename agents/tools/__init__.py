@@ -77,6 +77,8 @@ class Tool:
     after: str = ""  # what a call has done, for people: "{amount} went to {subject}."
     may_say: Callable[[Json], dict[str, str]] | None = None  # of a result: sentences, by name
     letter: str = ""  # the argument that somebody outside reads; "": none does
+    tells: str = ""  # the tool of whose calls its letters tell
+    gauge: str = ""  # the measure of those that no letter tells of
     request: RequestKind = ACTION  # what a person reads who is asked whether to run it
     typed: Arguments | None = None  # its arguments as forms read them; None: nothing is changed
     may_change: Mapping[str, Change] = field(default_factory=dict)  # by a person, and how
@@ -107,6 +109,8 @@ def tool(
     after: str = "",
     may_say: Callable[[Json], dict[str, str]] | None = None,
     letter: str = "",
+    tells: str = "",
+    gauge: str = "",
     request: RequestKind | None = None,
 ) -> Callable[[Call], Call]:
     """Register a function as a tool under its own name."""
@@ -123,6 +127,7 @@ def tool(
         asked = request or (LETTER if letter else ACTION)
         known = replace(known, after=sentences, may_say=may_say, letter=letter, request=asked)
         lower = {argument: Lower() for argument in inside(spec) if argument.endswith("_minor")}
+        known = replace(known, tells=tells, gauge=gauge)
         known = replace(known, typed=arguments_of(call) if lower else None, may_change=lower)
         enter(TOOLS, name, known)
         return call

@@ -20,8 +20,8 @@ import pytest
 import yaml
 from django.core.management import get_commands
 
+from agents.engine.letters import letters_told
 from agents.engine.threads import LEASE_THREADS, TOOL_THREADS
-from agents.engine.untold import notices
 from agents.engine.worker import CLOSING, ENDING
 from agents.management.commands.serve import STREAMS_END
 from tests.processes import ROOT
@@ -247,7 +247,7 @@ def test_the_guide_tells_the_limits_of_a_worker_and_a_server_that_end() -> None:
 def test_the_guide_names_settings_measures_and_files_that_exist() -> None:
     guide = (ROOT / "docs/operations.md").read_text()
     measures = (ROOT / "agents/web/health/measures.py").read_text()
-    measures += "".join(f'"{notice.gauge}"' for notice in notices())
+    measures += "".join(f'"{letter.gauge}"' for letter in letters_told())
 
     named = set(re.findall(r"\b(?:OPSCONSOLE|OPENAI|EMAIL)_[A-Z_]+\b", guide))
     assert named

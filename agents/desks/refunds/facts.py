@@ -32,7 +32,6 @@ from agents.engine.desk_ledger import EFFECTS, MAYBE_DONE
 from agents.engine.origins import origins_of
 from agents.engine.redaction import RunBorder
 from agents.engine.step_facts import accepted_outputs, sentences_on_record, specialist_results
-from agents.engine.untold import earlier_runs
 from agents.models import Effect, Run, Step
 from agents.tools import Tool
 
@@ -108,7 +107,7 @@ def fetch_facts(
 
     def answer() -> tuple[Facts, str]:
         account, effects = named.get(), [_as_settled(e, done) for e in ledger.get()]
-        effects = _effects_of(earlier_runs(run)) + effects
+        effects = _effects_of(run.earlier_runs()) + effects
         charge = account.charge if account and tool != "get_refund_context" else None
         refunds = [effect for effect in effects if effect.tool == "issue_refund"]
         today, by_launcher = next(iter(daily.get()), (0, 0))

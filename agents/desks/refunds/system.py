@@ -30,7 +30,7 @@ from agents.desks.refunds.scenarios import PURPOSES, SCENARIOS
 from agents.models import Effect, Run, Workspace
 from agents.patterns import PATTERNS
 from agents.record.claimed_rows import Derived
-from agents.systems import Example, History, KnownSubject, Notice, Shelf, UnknownSubject
+from agents.systems import Example, History, KnownSubject, Shelf, UnknownSubject
 
 WORKFLOWS = sorted((Path(__file__).parent / "workflows").glob("*.json"))
 CUSTOMER = "user_id"  # the argument that names one
@@ -45,13 +45,6 @@ class RefundSystem:
     """Books of customers with their charges, refunds and mails."""
 
     title, kind, patterns, report = "Refunds", "customer", PATTERNS, REPORT
-    notice = Notice(
-        "issue_refund",
-        "send_refund_email",
-        "refunds_untold",
-        "Refunds of the last 14 days whose run ended before it wrote to the customer.",
-        "tells_subject",
-    )
     fetch_facts = staticmethod(fetch_facts)
     background = staticmethod(background)
 

@@ -23,8 +23,8 @@ from agents.engine.case_days import (
     last_counted_end,
     runs_ended_since,
 )
+from agents.engine.letters import letters_told, untold_effects
 from agents.engine.model_use import uses
-from agents.engine.untold import notices, untold_effects
 from agents.models import CaseDay, Effect, Endpoint, Escalation, Event, Run, Worker
 
 MISSED = 2  # lease lengths without a sign of life, after which a worker does not count
@@ -44,9 +44,10 @@ class Measures(Collector):
             Run.objects.filter(state=RunState.QUEUED, wake_at__gt=Now()).count(),
         )
         yield from self._escalations()
-        for one in notices():
-            untold = untold_effects(since=self.at - timedelta(days=14), of=one)
-            yield _gauge(one.gauge, one.means, untold.count())
+        for letter in letters_told():
+            untold = untold_effects(since=self.at - timedelta(days=14), of=letter)
+            means = f"Calls of {letter.tells} in the last 14 days that nobody was told of."
+            yield _gauge(letter.gauge, means, untold.count())
         yield _gauge(
             "effects_unknown",
             "Writes of which nobody can tell yet whether they happened.",

@@ -24,11 +24,10 @@ from agents.core.requests import Json
 from agents.core.retry import ATTEMPTS
 from agents.core.states import ENDED, EffectState, EscalationState, RunState
 from agents.core.units import with_unit
-from agents.engine.untold import untold_effects
+from agents.engine.letters import is_told_of, untold_effects
 from agents.models import Effect, Escalation, Run, Step
 from agents.policies.ends import end_sentence
 from agents.sdk.desk import tool_title
-from agents.systems import SYSTEMS
 from agents.tools import TOOLS, ask_in_words
 from agents.web.formats import duration, thousands
 from agents.web.outage import outage_of_run
@@ -128,11 +127,10 @@ def trace(run: Run, *, at: datetime | None = None, before: int | None = None) ->
     done = _done_effects(effects.values())
     asked = [turn.money for turn in turns if turn.money]
     acts = [turn for turn in turns if turn.writes]
-    notice = SYSTEMS[run.desk].notice if run.desk in SYSTEMS else None
     closed, is_busy = closings([run]), run.state == RunState.RUNNING
     waited = sum(_wait_seconds(one, now) for one in held.values())
     on_page = turns[: before - 1 if before and 1 < before <= len(turns) else None][-TURNS:]
-    has_paid = any(notice and e.tool == notice.tool for e in done)
+    has_paid = any(is_told_of(e.tool) for e in done)
     may_be_untold = has_paid and not any(map(_is_letter, effects.values()))
     return Trace(
         run=run,

@@ -162,6 +162,8 @@ def _receipt_reply(receipt: refunds.Receipt) -> Json:
     find=letters.find,
     after="The customer was told by email.",
     letter="message",
+    tells="issue_refund",
+    gauge="refunds_untold",
 )
 def send_refund_email(context: Context, *, user_id: int, amount_minor: Minor, message: str) -> Json:
     """Write to a customer about a refund. The same key sends at most one mail."""
