@@ -219,7 +219,7 @@ class DeskLedger:
         """Return the texts of what this run, its earlier ones and its subject's lately wrote."""
         by_subject = Q(run__desk=self.run.desk, run__book=self.run.book_id)
         by_subject &= Q(subject_key=self.run.subject_key, intended_at__gte=self.at - OWN_DAYS)
-        own = Q(run__in=[self.run.pk, *earlier_runs(self.run)])
+        own = Q(run__in=[self.run.pk, *self.run.earlier_runs()])
         made = Effect.objects.filter(own | by_subject, state__in=MAYBE_DONE)
         rows = made.values_list("args", flat=True)
         return [text for args in rows for _, text in texts_in(args)]
