@@ -111,7 +111,7 @@ _OF_EVERY_DESK = {
     ),
     "answer": (
         "Answers say what was done",
-        "The run's answer says what the ledger says. The agent's own text is kept as a note.",
+        "The record of a run says what the ledger says. The agent's own text stands apart.",
     ),
     **{f"report_{name}": words for name, words in _OF_REPORTS.items()},
 }
