@@ -23,16 +23,6 @@ def book() -> Book:
     return demo_book()
 
 
-def test_a_refund_is_held_and_then_paid(book: Book) -> None:
-    held = refunds.reserve(**refund(book, key=KEY))
-    assert (held.state, standing(book)) == ("held", (0, 50000))
-
-    paid = refunds.pay(**refund(book, key=KEY, at=LATER))
-
-    assert (paid.state, paid.paid_at, standing(book)) == ("paid", LATER, (50000, 0))
-    assert paid.reference == held.reference
-
-
 def test_a_refund_that_was_not_held_is_paid_at_once(book: Book) -> None:
     receipt = refunds.pay(**refund(book, key=KEY, reason="  partly used "))
 
@@ -85,13 +75,6 @@ def test_a_key_used_with_other_arguments_is_an_error(
 
     assert standing(book) == stood
     assert Refund.objects.count() == 1
-
-
-def test_a_key_of_another_book_is_an_error(book: Book) -> None:
-    refunds.pay(**refund(book, key=KEY))
-
-    with pytest.raises(refunds.KeyReused):
-        refunds.pay(**refund(demo_book(), key=KEY))
 
 
 @pytest.mark.parametrize("verb", [refunds.reserve, refunds.pay])

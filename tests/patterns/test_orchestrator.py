@@ -13,7 +13,7 @@ from agents.core.replay import Reply
 from agents.desks.refunds.profiles import STRICT, WORKERS
 from agents.desks.refunds.report import figures
 from agents.patterns import Brief, result
-from agents.patterns.orchestrator import allowances, reason_of
+from agents.patterns.orchestrator import allowances
 from agents.sdk.report import found_in
 from agents.tools import specs
 from tests.patterns import deciding
@@ -83,16 +83,6 @@ def whole_day(**changed: Any) -> dict[str, Reply]:
     }
 
 
-def test_a_day_is_told_from_what_the_workers_found() -> None:
-    found = result_of(whole_day())
-
-    assert (found["status"], found["answer"]) == ("ok", "Fine.")
-    assert found["aggregate"]["health"] == "green"
-    assert found["aggregate"]["sales"]["gross_sales_usd"] == 182450.0
-    assert [line["worker"] for line in found["trace"]] == list(WORKERS)
-    assert "missing" not in found["aggregate"]
-
-
 @pytest.mark.parametrize(
     ("worker", "facts", "health", "missing"),
     [
@@ -124,41 +114,6 @@ def test_a_worker_nobody_asked_is_missing_where_the_policy_requires_it() -> None
     assert (strict["aggregate"]["health"], lenient["aggregate"]["health"]) == ("unknown", "green")
 
 
-def test_a_task_that_took_too_long_is_tried_once_more() -> None:
-    slow = failure(f"tool_timeout:{PAYMENTS}")
-    seen = {"status": "done", "result": FACTS[PAYMENTS]}
-
-    found = result_of(whole_day(**{PAYMENTS: [slow, seen]}))
-
-    tried = found["trace"][1]
-    assert (tried["status"], tried["attempts_used"], tried["retried"]) == ("done", 2, True)
-
-
-@pytest.mark.parametrize("reason", ["tool_error", "tool_bad_result", "tool_bad_args"])
-def test_what_is_wrong_is_not_tried_again(reason: str) -> None:
-    found = result_of(whole_day(**{INVENTORY: [failure(f"{reason}:{INVENTORY}")]}))
-
-    assert found["trace"][2]["attempts_used"] == 1
-    assert found["trace"][2]["stop_reason"] == reason_of(f"{reason}:{INVENTORY}")
-
-
-def test_a_task_that_is_not_critical_leaves_a_partial_report() -> None:
-    found = result_of(whole_day(**{INVENTORY: [failure(f"tool_denied:{INVENTORY}")]}))
-
-    assert (found["status"], found["aggregate"]["health"]) == ("ok", "unknown")
-    assert found["aggregate"]["missing"] == ["inventory"]
-    assert found["aggregate"]["failed_tasks"][0]["stop_reason"] == f"worker_denied:{INVENTORY}"
-
-
-def test_a_critical_failure_stops_before_the_brief() -> None:
-    found = result_of(whole_day(**{SALES: [failure(f"tool_error:{SALES}")]}))
-
-    assert (found["stop_reason"], found["phase"]) == ("critical_task_failed", "dispatch")
-    assert [task["worker"] for task in found["failed_critical"]] == [SALES]
-    assert [line["status"] for line in found["trace"]] == ["failed", "done", "done"]
-    assert "aggregate" not in found
-
-
 def test_out_of_time_keeps_what_was_done_and_names_no_task_that_never_began() -> None:
     late = failure("max_seconds")
     slow = failure(f"tool_timeout:{PAYMENTS}")
@@ -188,27 +143,6 @@ def test_dispatches_that_run_out_stop_the_run() -> None:
 
     assert (found["stop_reason"], found["phase"]) == ("max_dispatches", "dispatch")
     assert [line["stop_reason"] for line in found["trace"]] == [None, None, "max_dispatches"]
-
-
-def test_a_plan_that_the_policy_blocks_begins_nothing() -> None:
-    blocked = {"allows": False, "deciding": deciding("args_mismatch"), "action": None}
-
-    found = result_of({**whole_day(), "plan/review": Reply(blocked)})
-
-    assert (found["stop_reason"], found["phase"]) == ("invalid_plan:args_mismatch", "plan")
-    assert len(found["raw_plan"]["tasks"]) == 3
-    assert found["trace"] == []
-
-
-@pytest.mark.parametrize(
-    ("reply", "reason"),
-    [(failure("llm_timeout"), "llm_timeout"), (Reply({"text": " "}), "llm_empty")],
-)
-def test_a_brief_that_is_not_written_leaves_the_aggregate(reply: Reply, reason: str) -> None:
-    found = result_of({**whole_day(), "finalize": reply})
-
-    assert (found["stop_reason"], found["phase"]) == (reason, "finalize")
-    assert found["aggregate"]["health"] == "green"
 
 
 def test_a_brief_that_contradicts_the_facts_is_held_back() -> None:

@@ -110,17 +110,6 @@ def test_a_drift_is_corrected_once_and_judged_again() -> None:
     assert [entry["triggers"] for entry in play.notes.history] == [[], []]
 
 
-def test_a_judge_that_is_never_content_ends_with_a_person() -> None:
-    play = Play(workflow_of(), judge=[REORIENT])
-
-    assert play.go().outcome is None
-
-    [held] = play.world.waiting.values()
-    assert held.kind == "question"
-    assert "say please" in held.action["question"]
-    assert held.action["post"]["actual_output"] == "out"
-
-
 def test_no_judge_overrules_what_the_policy_says_of_an_output() -> None:
     play = Play(workflow_of(), judge=[CONTINUE], objection="USD 5 was refunded")
 
@@ -157,36 +146,6 @@ def test_a_call_that_reports_an_error_is_not_ok(pattern: str, seen: Any) -> None
     assert called["ok"] is (seen not in ERRORS)
 
 
-def test_a_correction_by_a_person_is_reviewed_like_the_first_time() -> None:
-    play = Play(workflow_of(mode="by_person"), executor=["one", "two"])
-    play.go()
-
-    play.go(decision="adjusted", correction="shorter")
-
-    [held] = play.world.waiting.values()
-    assert held.action["post"]["actual_output"] == "two"
-    assert play.roles == ["executor", "assessor"]
-    strand = play.go(decision="approved")
-    assert strand.outcome
-    assert strand.outcome.value["answer"] == "two"
-    assert play.roles == []
-
-
-@pytest.mark.parametrize(
-    ("decision", "reason"),
-    [("rejected", "denied_by_human"), ("expired", "escalation_expired")],
-)
-def test_an_output_that_nobody_approves_ends_the_run(decision: str, reason: str) -> None:
-    play = Play(workflow_of(mode="by_person"))
-    play.go()
-
-    strand = play.go(decision=decision)
-
-    assert strand.outcome
-    assert strand.outcome.stopped == reason
-    assert strand.details["error"].startswith("goal draft: ")
-
-
 def test_a_call_that_a_correction_repeats_is_recalled_and_not_made_again() -> None:
     again = [json.dumps(SEND), FINAL, json.dumps(SEND), FINAL]
     play = Play(workflow_of(tools=["send_reply"]), executor=again, judge=[REORIENT, CONTINUE])
@@ -221,14 +180,6 @@ def test_a_tool_that_the_step_does_not_have_is_no_action() -> None:
     assert strand.outcome.stopped == "invalid_action:tool_not_allowed:get_refund_context"
 
 
-def test_a_clean_round_is_judged_all_the_same() -> None:
-    play = Play(workflow_of())
-
-    play.go()
-
-    assert play.roles == ["committer", "executor", "assessor", "judge"]
-
-
 def test_an_agent_that_hides_a_tool_is_caught_by_the_log() -> None:
     hidden = json.dumps({"scope_in": ["write a text"], "confidence": "high"})
     lines = [json.dumps(SEND), FINAL]
@@ -250,21 +201,6 @@ def test_agents_work_side_by_side_and_are_brought_together() -> None:
     assert strand.outcome.value["answer"] == "both"
     told = [ask.inputs for ask in play.asked if ask.role == "executor"][-1]
     assert told["agent_outputs"] == {"for": "why", "against": "why not"}
-
-
-def test_a_convergence_keeps_its_last_text_of_substance() -> None:
-    lines = [
-        json.dumps({"result": "v1", "converged": False}),
-        json.dumps({"result": "v2", "converged": "yes"}),
-        json.dumps({"result": "", "converged": True}),
-    ]
-    play = Play(workflow_of(kind="convergence", within=5), executor=lines)
-
-    strand = play.go()
-
-    assert strand.outcome
-    assert strand.outcome.value["outputs"] == {"draft": "v2"}
-    assert strand.outcome.value["failures"] == {}
 
 
 def test_a_cap_that_is_reached_is_noted_and_no_error() -> None:
@@ -293,16 +229,6 @@ def test_the_record_tells_of_every_phase() -> None:
         "verdict.rendered",
         "step.accepted",
     ]
-
-
-def test_without_people_a_spent_budget_halts() -> None:
-    play = Play(workflow_of(), replace(LIMITS, inbox=False), judge=[REORIENT])
-
-    strand = play.go()
-
-    assert strand.outcome
-    assert strand.outcome.stopped == "reorient_budget_exhausted"
-    assert strand.details["error"] == "goal draft: reorient budget exhausted (1); halted: rude"
 
 
 def test_a_document_that_cannot_run_stops_before_anything_is_asked() -> None:
