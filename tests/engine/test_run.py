@@ -286,7 +286,7 @@ def test_an_answer_given_while_a_sibling_runs_is_not_waited_for(
     run = go(run)
 
     assert run.state == RunState.QUEUED
-    assert go(run).outcome == {"answer": "approved"}
+    assert go(run).outcome == {"answer": "approved", "came_of": "answered"}
 
 
 def test_a_run_is_driven_though_its_steps_could_not_be_read_at_first(

@@ -95,7 +95,7 @@ def test_a_call_that_is_made_again_counts_its_attempts(
     assert step.attempts == 3
     assert step.tokens_lost == 0  # a failing server's cost is not the run's
     assert run.events.filter(kind="step.retried").count() == 2
-    assert server.sessions["script"].requests == 4
+    assert server.sessions["script"].requests == 5  # the first asked whether it calls tools
 
 
 def test_a_long_rate_limit_holds_no_worker_and_the_run_goes_on_after_it(
