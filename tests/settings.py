@@ -41,6 +41,7 @@ if not ON_POSTGRES:
     DATABASES["default"]["TEST"] = {"NAME": str(DATA_DIR / "test.sqlite3")}
     # Tests kill processes, never the machine, so writes survive without a sync.
     DATABASES["default"]["OPTIONS"]["init_command"] += " PRAGMA synchronous=OFF;"
+OPENAI_STREAM = False
 OPENAI_TOOL_CALLS = "off"  # most stand-ins play recorded replies, whatever they are offered
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # signing in is not tested
 STORAGES["staticfiles"] = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}

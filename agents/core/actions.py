@@ -131,9 +131,13 @@ def _tool(said: dict[str, Json], specs: ArgSpecs, proposable: Collection[str]) -
     return {"kind": "tool", "name": name, "args": _args(name, args, specs[name])}
 
 
-def args_schema(spec: ArgSpec, *, only: Mapping[str, int] | None = None) -> Json:
-    """Return the JSON schema of a tool's arguments."""
-    return arguments(spec, only=only) if isinstance(spec, Mapping) else spec.schema
+def args_schema(spec: ArgSpec, *, only: Mapping[str, Json] | None = None) -> Json:
+    """Return the JSON schema of a tool's arguments; `only` are those with a single value."""
+    if isinstance(spec, Mapping):
+        return arguments(spec, only=only)
+    known = spec.schema["properties"]
+    bound = {name: word(value) for name, value in (only or {}).items() if name in known}
+    return {**spec.schema, "properties": {**known, **bound}} if bound else spec.schema
 
 
 def _args(name: str, args: dict[str, Json], spec: ArgSpec) -> dict[str, Json]:

@@ -209,7 +209,8 @@ async def _answer(
             with journal.active_time.measure(step) as timer:
                 try:
                     timeout = _seconds_for(question, leave, journal, limits)
-                    answer = await llm.ask(question, timeout=timeout)
+                    told = partial(_note_tokens, step) if leave.address else None
+                    answer = await llm.ask(question, timeout=timeout, told=told)
                 except llm.ModelFailed as error:
                     timer.counts = not _is_outlasted(error, leave, limits)
                     raise
@@ -223,6 +224,12 @@ async def _answer(
             crashpoint("model.after_call")
         await _record_answer(leave)
     return answer
+
+
+async def _note_tokens(step: Step, tokens: int) -> None:
+    """Write down how much a model has written so far, for whoever watches; never what."""
+    open_step = Step.objects.filter(run=step.run_id, key=step.key, ended_at=None)
+    await in_database(partial(open_step.update, tokens_out=tokens))
 
 
 def _seconds_for(

@@ -135,7 +135,11 @@ class DeclaredSystem:
         return Background()  # its evidence is kept with the review
 
     def bound_arguments(self, run: Run) -> Mapping[str, Json]:
-        return {}
+        """Return the subject's, by each argument that is the subject in every tool that has it."""
+        tools = self.desk.tools.values()
+        other = {name for tool in tools for name in tool.arguments.hints if name != tool.subject}
+        keys = {tool.subject for tool in tools} - other
+        return dict.fromkeys(keys, run.subject_key) if run.subject_key else {}
 
     def new_book(self, name: str, *, is_demo: bool, at: datetime) -> int:
         of_demo = {"is_demo": is_demo, "is_isolated": is_demo}

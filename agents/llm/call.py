@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from typing import TypeAlias
 
 import aiohttp
 import httpx2
@@ -21,22 +24,28 @@ from agents.llm.exchange import ModelAnswer, ModelFailed, Question
 from agents.llm.prices import cost_micro_usd
 from agents.llm.prompts import prompt
 from agents.llm.reply import MAX_CALLS, bad_response, read_reply
+from agents.llm.stream import LONGEST_BEGIN, chunks_in, is_stream, join
 from agents.llm.tool_calls import PROBE, offer_tools, read_proposals
 
 MAX_BODY = 1024 * 1024  # bytes, unpacked
+MAX_STREAM = 16 * MAX_BODY  # a stream has a few hundred bytes for each token
+SILENCE = 30.0  # seconds between two parts of a stream
+TOLD_EVERY = 1.0  # seconds
+Told: TypeAlias = Callable[[int], Awaitable[object]]
 CHARACTERS_A_TOKEN = 4  # about, where a server does not count
 
 
-async def ask(question: Question, *, timeout: float) -> ModelAnswer:
+async def ask(question: Question, *, timeout: float, told: Told | None = None) -> ModelAnswer:
     """Return a model's answer, within `timeout` seconds in all. Raises ModelFailed.
 
-    One attempt: the caller decides whether to retry.
+    One attempt: the caller decides whether to retry. While a server streams, `told` is given how
+    many tokens it has written, about once a second, and a silence ends the call.
     """
     server = backend()
     request = request_for(question, server)
     try:
         async with asyncio.timeout(timeout):
-            body = await _fetch(await client_of(server), request, timeout)
+            body = await _fetch(await client_of(server), request, timeout, told)
     except TimeoutError:
         message = f"The model did not answer within {timeout:g} s."
         raise ModelFailed("llm_timeout", message, retry=True, outage=True) from None
@@ -49,6 +58,8 @@ async def ask(question: Question, *, timeout: float) -> ModelAnswer:
     except aiohttp.ClientError:  # not HTTP at all, which the client does not translate
         message = "The model's server does not speak HTTP. Check OPENAI_BASE_URL."
         raise bad_response(message) from None
+    if is_stream(body[:LONGEST_BEGIN]):
+        body = join(body)
     return _answer(body, request, demo=server.demo, is_offer=question.offer is not None)
 
 
@@ -82,15 +93,29 @@ def _format(question: Question) -> Json:
     return {"type": "json_schema", "json_schema": schema}
 
 
-async def _fetch(client: AsyncOpenAI, request: dict[str, Json], timeout: float) -> bytes:
+async def _fetch(
+    client: AsyncOpenAI, request: dict[str, Json], timeout: float, told: Told | None
+) -> bytes:
     """Return the raw body of a successful call, as the package would parse anything."""
+    if settings.OPENAI_STREAM:
+        request = {**request, "stream": True, "stream_options": {"include_usage": True}}
     completions = client.chat.completions.with_streaming_response
-    body = bytearray()
+    body, newest = bytearray(), time.monotonic()
     async with completions.create(**request, timeout=timeout) as response:
-        async for chunk in response.iter_bytes():
-            body += chunk
-            if len(body) > MAX_BODY:
-                message = f"The model's answer is larger than {MAX_BODY} bytes."
+        parts = aiter(response.iter_bytes())
+        while True:
+            # Until the first part comes, a server reads what was asked.
+            streams = is_stream(body[:LONGEST_BEGIN])
+            async with asyncio.timeout(SILENCE if streams else None):
+                part = await anext(parts, None)
+            if part is None:
+                break
+            body += part
+            if told and streams and time.monotonic() - newest >= TOLD_EVERY:
+                newest = time.monotonic()
+                await told(chunks_in(body))
+            if len(body) > (most := MAX_STREAM if streams else MAX_BODY):
+                message = f"The model's answer is larger than {most} bytes."
                 raise bad_response(message)
     return bytes(body)
 

@@ -92,7 +92,8 @@ desk = Desk(
     title="Bank transfers",
     subject=ACCOUNT,
     limits=BankLimits,
-    brief="You prepare bank transfers for one account, one step at a time.",
+    brief="You prepare bank transfers for one account, one step at a time. The purpose of a "
+    "transfer is copied from the goal: the number of its invoice or, without one, its own words.",
     fill_demo=demo.fill_demo,
     report=REPORT,
     workflows=Path(__file__).parent / "workflows",

@@ -12,7 +12,7 @@ from hashlib import sha256
 from typing import TypeAlias
 from uuid import UUID
 
-from django.db.models import Max
+from django.db.models import Max, Q, Sum
 from django.template.loader import render_to_string
 from django.utils import timezone
 
@@ -96,7 +96,10 @@ def _versions(topics: Collection[Topic]) -> Iterable[tuple[Topic, str]]:
 def _run_versions(topics: Collection[RunTopic]) -> Iterable[tuple[Topic, str]]:
     if topics:
         rows = Run.objects.filter(pk__in=[t.pk for t in topics])
-        yield from ((RunTopic(pk), str(n)) for pk, n in rows.values_list("pk", "event_count"))
+        # While a model writes, the count of its tokens is all that changes.
+        writing = Sum("steps__tokens_out", filter=Q(steps__ended_at=None), default=0)
+        seen = rows.annotate(tokens=writing).values_list("pk", "event_count", "tokens")
+        yield from ((RunTopic(pk), f"{n}-{tokens}" if tokens else str(n)) for pk, n, tokens in seen)
 
 
 def _card_versions(topics: Collection[CardTopic]) -> Iterable[tuple[Topic, str]]:

@@ -1,0 +1,161 @@
+"""Answers that come in parts: joined, counted while they are written, and ended by silence."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler
+from typing import Any
+
+import pytest
+from django.test import override_settings
+
+from agents import llm
+from agents.core.requests import Json
+from agents.engine import asking
+from agents.llm import call, stream
+from tests.desks import bank
+from tests.engine.scene import fresh, go
+from tests.engine.test_tool_calls import READ, at_bank, end, pay
+from tests.llm.asking import QUESTION, ask_model, failure_of, serving
+from tests.llm.tool_server import completion
+
+
+def chunk(delta: Json, finish: str | None = None, **more: Json) -> bytes:
+    choices = [{"index": 0, "delta": delta, "finish_reason": finish}]
+    return b"data: " + json.dumps({"choices": choices, **more}).encode() + b"\n\n"
+
+
+DONE = b"data: [DONE]\n\n"
+USAGE = {"prompt_tokens": 7, "completion_tokens": 3}
+COUNT = b"data: " + json.dumps({"choices": [], "usage": USAGE, "model": "m"}).encode() + b"\n\n"
+HELLO = [chunk({"role": "assistant", "content": "Hel"}), chunk({"content": "lo"}, "stop")]
+
+
+def streaming(*parts: bytes | float) -> Callable[[BaseHTTPRequestHandler], None]:
+    """Send parts, each at once; a number is a pause in seconds."""
+
+    def respond(handler: BaseHTTPRequestHandler) -> None:
+        handler.send_response(200)
+        handler.send_header("Content-Type", "text/event-stream")
+        handler.send_header("Connection", "close")
+        handler.end_headers()
+        for part in parts:
+            if isinstance(part, float):
+                time.sleep(part)
+            else:
+                handler.wfile.write(part)
+                handler.wfile.flush()
+
+    return respond
+
+
+def test_parts_are_joined_and_counted_as_one_answer() -> None:
+    with serving(streaming(b": begin\n\n", *HELLO, COUNT, DONE)) as (url, _):
+        answer = ask_model(url, OPENAI_STREAM=True)
+
+    assert (answer.text, answer.model) == ("Hello", "m")
+    assert (answer.tokens_in, answer.tokens_out) == (7, 3)
+
+
+def test_a_call_in_parts_is_one_call() -> None:
+    first = {"index": 0, "id": "x", "function": {"name": "pay", "arguments": '{"to":'}}
+    rest = {"index": 0, "function": {"arguments": ' "P-101"}'}}
+    other = {"index": 1, "function": {"name": "read", "arguments": "{}"}}
+    parts = [chunk({"tool_calls": [one]}) for one in (first, rest, other)]
+
+    body = json.loads(stream.join(b"".join([*parts, chunk({}, "tool_calls"), DONE])))
+
+    calls = body["choices"][0]["message"]["tool_calls"]
+    assert [call["function"] for call in calls] == [
+        {"name": "pay", "arguments": '{"to": "P-101"}'},
+        {"name": "read", "arguments": "{}"},
+    ]
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [HELLO[0]],
+        [HELLO[0], b"data: {broken\n\n", DONE],
+        [HELLO[0], b'data: {"error": {"message": "overloaded"}}\n\n', DONE],
+        [chunk({"tool_calls": ["x"]}), DONE],
+    ],
+    ids=["torn", "no json", "error", "no call"],
+)
+def test_half_an_answer_is_none(parts: list[bytes]) -> None:
+    with serving(streaming(*parts)) as (url, _):
+        failed = failure_of(url, OPENAI_STREAM=True)
+
+    assert (failed.reason, failed.retry) == ("llm_bad_response", True)
+
+
+def test_an_answer_cut_off_at_its_length_is_none() -> None:
+    with serving(streaming(HELLO[0], chunk({}, "length"), DONE)) as (url, _):
+        assert failure_of(url, OPENAI_STREAM=True).reason == "llm_truncated"
+
+
+def test_silence_ends_a_stream_long_before_its_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(call, "SILENCE", 0.1)
+
+    with serving(streaming(HELLO[0], 0.2, 0.2, 0.2, DONE), threads_end=False) as (url, _):
+        begun = time.monotonic()
+        failed = failure_of(url, timeout=30, OPENAI_STREAM=True)
+
+    assert failed.reason == "llm_timeout"
+    assert time.monotonic() - begun < 5
+
+
+def test_a_server_that_does_not_stream_is_read_as_before() -> None:
+    body = json.dumps(completion("Hello")).encode()
+
+    def respond(handler: Any, asked: bytes) -> None:
+        assert json.loads(asked)["stream"] is True
+        handler.send_response(200)
+        handler.send_header("Content-Length", str(len(body)))
+        handler.end_headers()
+        handler.wfile.write(body)
+
+    with serving(respond, with_body=True) as (url, _):
+        assert ask_model(url, QUESTION, OPENAI_STREAM=True).text == "Hello"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_while_a_model_writes_its_step_says_how_much_and_never_what(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run, seen = at_bank(), list[Json]()
+    noted = asking._note_tokens
+
+    async def note(step: Any, tokens: int) -> None:
+        await noted(step, tokens)
+        seen.append(
+            await asking.in_database(lambda: list(open_steps.values("tokens_out", "reply")))
+        )
+
+    open_steps = run.steps.filter(ended_at=None)
+    monkeypatch.setattr(asking, "_note_tokens", note)
+    monkeypatch.setattr(call, "TOLD_EVERY", 0.0)
+    replies = [[READ], [pay()], [end("Paid.")]]
+
+    def respond(handler: Any) -> None:
+        calls = [
+            {"index": 0, "function": {"name": name, "arguments": json.dumps(args)}}
+            for name, args in replies.pop(0)
+        ]
+        begin = chunk({"content": ""})
+        streaming(begin, 0.1, chunk({"tool_calls": calls}), 0.1, COUNT, DONE)(handler)
+
+    with (
+        serving(respond) as (url, _),
+        override_settings(OPENAI_BASE_URL=url, OPENAI_TOOL_CALLS="on", OPENAI_STREAM=True),
+    ):
+        run = go(run)
+
+    assert bank.postings(run) == [("P-101", 48000)]
+    assert any(one["tokens_out"] for found in seen for one in found)
+    assert all(one["reply"] is None for found in seen for one in found)
+    asks = fresh(run).steps.filter(kind="ask")
+    assert [step.tokens_out for step in asks] == [3, 3, 3]
+    assert llm.address() == ""
