@@ -27,6 +27,10 @@ SAME_AGAIN = {
     "sentence": "A person has sent this very proposal back, so it is not put to one again.",
     "flip": "Propose something else, or answer.",
 }
+AS_SCHEMA = (
+    "Call one of your tools with all its arguments, each as its schema says. An amount is written "
+    "with a point and without other separators, as 1950.00."
+)
 ELSE = "Propose something else, or end with the reason."
 # For an end that claims a deed, where the ledger has none. Asking about it counts as a block.
 NOTHING_DONE = {
@@ -63,7 +67,7 @@ class Blocked(Stop):
 
     def put_to_agent(self, notes: Notes, limits: Limits, *, row: Blocked | None = None) -> Blocked:
         """Return the first block of the row if the agent may propose again; otherwise raise it."""
-        tell(notes, self.block)
+        tell(notes, self.block, said=self.details.get("raw_action"))
         # How often a person may send something back is counted where they decide.
         counted = [block for block in notes.blocks if not is_by_person(block)]
         may_go_on = is_by_person(self.block) or len(counted) <= limits.max_blocks
@@ -100,11 +104,14 @@ def _is_like(block: Json, other: Json) -> bool:
     return same and bool(block["sentence"].endswith(other["sentence"]))
 
 
-def tell(notes: Notes, block: Json) -> None:
-    """Note what the agent is to be told of its newest proposal."""
+def tell(notes: Notes, block: Json, *, said: Json = None) -> None:
+    """Note what the agent is to be told of its newest proposal; `said` is one that is none."""
     notes.blocks.append(block)
-    came = {"status": "blocked", "why": block["sentence"], "next": block["flip"] or ELSE}
-    notes.turns.append({"call": block.get("action"), "came": came})
+    is_call = isinstance(said, dict) and isinstance(said.get("args"), dict)
+    is_call = is_call and said.get("kind") == "tool" and isinstance(said.get("name"), str)
+    next_step = AS_SCHEMA if block["rule"] == UNREADABLE else block["flip"] or ELSE
+    came = {"status": "blocked", "why": block["sentence"], "next": next_step}
+    notes.turns.append({"call": block.get("action") or (said if is_call else None), "came": came})
     notes.proposed.clear()  # the agent meant them to follow on what was blocked
 
 

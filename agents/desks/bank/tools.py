@@ -59,7 +59,7 @@ def read_invoice(call: Call, *, account: str, invoice: str) -> Json:
 def transfer_money(
     call: Call, *, account: str, payee: str, amount: Euros, on: date, purpose: Purpose
 ) -> Json:
-    """Transfer money from the account to a payee on file, on a day."""
+    """Transfer money from the account to a payee on file, named by id or name, on a day."""
     what = {"amount": amount, "on": on, "purpose": purpose}
     return ledger.transfer(call, account=account, payee=payee, **what)
 
@@ -77,7 +77,7 @@ def transfer_money(
     booked=ledger.ENTRIES,
 )
 def add_payee(call: Call, *, account: str, payee: Short, name: Name) -> Json:
-    """Enter somebody who may be paid, under an id of our own."""
+    """Enter somebody who may be paid: `payee` is an id of our own, `name` what they are called."""
     return ledger.enter_payee(call, payee=payee, name=name)
 
 
