@@ -277,6 +277,7 @@ OPENAI_STRUCTURED_OUTPUT = _env.choice(
     "OPENAI_STRUCTURED_OUTPUT", default="auto", allowed=("auto", "json_schema", "json_object")
 )
 OPENAI_TOOL_CALLS = _env.choice("OPENAI_TOOL_CALLS", default="auto", allowed=("auto", "on", "off"))
+OPENAI_API = _env.choice("OPENAI_API", default="chat", allowed=("chat", "responses"))
 OPENAI_STREAM = _env.flag("OPENAI_STREAM", default=True)
 # What a launcher may choose instead of OPENAI_MODEL.
 OPENAI_MODEL_CHOICES = _env.items("OPENAI_MODEL_CHOICES")

@@ -209,8 +209,8 @@ async def _answer(
             with journal.active_time.measure(step) as timer:
                 try:
                     timeout = _seconds_for(question, leave, journal, limits)
-                    told = partial(_note_tokens, step) if leave.address else None
-                    answer = await llm.ask(question, timeout=timeout, told=told)
+                    told = partial(_note_tokens, step)
+                    answer = await llm.ask(replace(question, told=told), timeout=timeout)
                 except llm.ModelFailed as error:
                     timer.counts = not _is_outlasted(error, leave, limits)
                     raise

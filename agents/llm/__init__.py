@@ -6,8 +6,6 @@ command, and pages never ask.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-
 from django.conf import settings
 
 from agents.llm.backend import address, is_demo
@@ -32,19 +30,11 @@ def model_of(question: Question) -> str:
     return own
 
 
-async def ask(
-    question: Question,
-    *,
-    timeout: float,
-    told: Callable[[int], Awaitable[object]] | None = None,
-) -> ModelAnswer:
-    """Return a model's answer, within `timeout` seconds in all. Raises ModelFailed.
-
-    `told` is given how many tokens a server has written that streams.
-    """
+async def ask(question: Question, *, timeout: float) -> ModelAnswer:
+    """Return a model's answer, within `timeout` seconds in all. Raises ModelFailed."""
     from agents.llm import call
 
-    return await call.ask(question, timeout=timeout, told=told)
+    return await call.ask(question, timeout=timeout)
 
 
 async def close() -> None:

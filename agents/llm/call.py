@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
 from dataclasses import replace
-from typing import TypeAlias
+from typing import Any
 
 import aiohttp
 import httpx2
@@ -24,6 +24,7 @@ from agents.llm.exchange import ModelAnswer, ModelFailed, Question
 from agents.llm.prices import cost_micro_usd
 from agents.llm.prompts import prompt
 from agents.llm.reply import MAX_CALLS, bad_response, read_reply
+from agents.llm.responses import RESPONSES, completion_of, join_events, reworded
 from agents.llm.stream import LONGEST_BEGIN, chunks_in, is_stream, join
 from agents.llm.tool_calls import PROBE, offer_tools, read_proposals
 
@@ -31,21 +32,19 @@ MAX_BODY = 1024 * 1024  # bytes, unpacked
 MAX_STREAM = 16 * MAX_BODY  # a stream has a few hundred bytes for each token
 SILENCE = 30.0  # seconds between two parts of a stream
 TOLD_EVERY = 1.0  # seconds
-Told: TypeAlias = Callable[[int], Awaitable[object]]
 CHARACTERS_A_TOKEN = 4  # about, where a server does not count
 
 
-async def ask(question: Question, *, timeout: float, told: Told | None = None) -> ModelAnswer:
+async def ask(question: Question, *, timeout: float) -> ModelAnswer:
     """Return a model's answer, within `timeout` seconds in all. Raises ModelFailed.
 
-    One attempt: the caller decides whether to retry. While a server streams, `told` is given how
-    many tokens it has written, about once a second, and a silence ends the call.
+    One attempt: the caller decides whether to retry. While a server streams, a silence ends it.
     """
     server = backend()
     request = request_for(question, server)
     try:
         async with asyncio.timeout(timeout):
-            body = await _fetch(await client_of(server), request, timeout, told)
+            body = await _fetch(await client_of(server), request, timeout, question.told)
     except TimeoutError:
         message = f"The model did not answer within {timeout:g} s."
         raise ModelFailed("llm_timeout", message, retry=True, outage=True) from None
@@ -58,8 +57,11 @@ async def ask(question: Question, *, timeout: float, told: Told | None = None) -
     except aiohttp.ClientError:  # not HTTP at all, which the client does not translate
         message = "The model's server does not speak HTTP. Check OPENAI_BASE_URL."
         raise bad_response(message) from None
+    by_responses = settings.OPENAI_API == RESPONSES
     if is_stream(body[:LONGEST_BEGIN]):
-        body = join(body)
+        body = join_events(body) if by_responses else join(body)
+    if by_responses and not server.demo:
+        body = completion_of(body)
     return _answer(body, request, demo=server.demo, is_offer=question.offer is not None)
 
 
@@ -93,21 +95,22 @@ def _format(question: Question) -> Json:
     return {"type": "json_schema", "json_schema": schema}
 
 
-async def _fetch(
-    client: AsyncOpenAI, request: dict[str, Json], timeout: float, told: Told | None
-) -> bytes:
+async def _fetch(client: AsyncOpenAI, request: dict[str, Json], timeout: float, told: Any) -> bytes:
     """Return the raw body of a successful call, as the package would parse anything."""
+    more: dict[str, Json] = {}
+    create: Any = client.chat.completions.with_streaming_response.create
     if settings.OPENAI_STREAM:
-        request = {**request, "stream": True, "stream_options": {"include_usage": True}}
-    completions = client.chat.completions.with_streaming_response
+        more = {"stream": True, "stream_options": {"include_usage": True}}
+    if settings.OPENAI_API == RESPONSES and request["model"] != "demo":
+        request, create = reworded(request), client.responses.with_streaming_response.create
+        more.pop("stream_options", None)
     body, newest = bytearray(), time.monotonic()
-    async with completions.create(**request, timeout=timeout) as response:
+    async with create(**request, **more, timeout=timeout) as response:
         parts = aiter(response.iter_bytes())
         while True:
             # Until the first part comes, a server reads what was asked.
             streams = is_stream(body[:LONGEST_BEGIN])
-            async with asyncio.timeout(SILENCE if streams else None):
-                part = await anext(parts, None)
+            part = await _next_part(parts, most=SILENCE if streams else None)
             if part is None:
                 break
             body += part
@@ -118,6 +121,16 @@ async def _fetch(
                 message = f"The model's answer is larger than {most} bytes."
                 raise bad_response(message)
     return bytes(body)
+
+
+async def _next_part(parts: AsyncIterator[bytes], *, most: float | None) -> bytes | None:
+    """Return the next part of a body, None at its end. Raises ModelFailed after a silence."""
+    try:
+        async with asyncio.timeout(most):
+            return await anext(parts, None)
+    except TimeoutError:
+        message = f"The model fell silent for {most:g} s while it wrote."
+        raise ModelFailed("llm_timeout", message, retry=True, outage=True) from None
 
 
 def _answer(body: bytes, request: dict[str, Json], *, demo: bool, is_offer: bool) -> ModelAnswer:

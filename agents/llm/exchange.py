@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from agents.core.requests import Json
 
@@ -30,6 +30,8 @@ class Question:
     model: str = ""  # instead of OPENAI_MODEL, for roles without their own model
     offer: ToolOffer | None = None
     is_probe: bool = False  # whether the server knows `tools`: only a returned call says yes
+    # Given how many tokens a server has written that streams, about once a second.
+    told: Callable[[int], Awaitable[object]] | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
