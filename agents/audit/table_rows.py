@@ -198,7 +198,7 @@ def _run(run: Run) -> Row:
         "erased": run.erased_at is not None,
     }
     if run.erased_at:
-        is_left = any((run.goal, run.outcome, run.workflow, run.simulation))
+        is_left = any((run.goal, run.outcome, run.workflow, run.simulation, run.before))
         return row | {"has texts": Derived(is_left, False)}
     # Only runs under a policy of recorded cases may have simulated results.
     if run.policy.document.get("profile") != REPLAYED:
@@ -206,6 +206,8 @@ def _run(run: Run) -> Row:
     if run.pattern != "workflow":
         row["workflow"] = Derived(run.workflow, {})
     row |= {"goal_sha256": sha256(run.goal), "workflow_sha256": sha256(run.workflow)}
+    if run.before:
+        row["before_sha256"] = sha256(run.before)
     row |= {"simulation_sha256": sha256(run.simulation), "outcome_sha256": sha256(run.outcome)}
     return row
 

@@ -146,6 +146,7 @@ def brief_of(run: Run) -> patterns.Brief:
         question_version=run.question_version,
         in_model_units=run.desk == FIRST_DESK,
         scope=run.scope,
+        before=run.before,
         figures=figures_of(run),
         workflow=declared,
         inputs=inputs,

@@ -175,9 +175,8 @@ class DeskLedger:
 
     def read_in(self, part: Any) -> str:
         """Return the tool in whose newest result a value merely stands, or "": nobody vouches."""
-        for step in reversed(self.steps):
-            is_result = step.kind == "use" and not step.failed
-            if is_result and is_named(part, (text for _, text in texts_in(step.reply))):
+        for step in reversed(self._read):
+            if is_named(part, (text for _, text in texts_in(step.reply))):
                 return str(step.asked["tool"])
         return ""
 
@@ -187,7 +186,15 @@ class DeskLedger:
 
     @property
     def _goals(self) -> list[str]:
-        return [without_masks(self.run.goal)]
+        before = (one["goal"] for one in self.run.before or ())
+        return [without_masks(goal) for goal in (self.run.goal, *before)]
+
+    @cached_property
+    def _read(self) -> list[Step]:
+        """Return the calls that the run and those that it goes on from made, oldest first."""
+        before = [call for one in self.run.before or () for call in one["calls"]]
+        earlier = [Step(kind="use", asked=call, reply=call["reply"]) for call in before]
+        return [*earlier, *(step for step in self.steps if step.kind == "use")]
 
     def _is_looked_up(self, part: Any) -> bool:
         """Tell whether the company's own records have a text, where the goal said what to look up.
@@ -197,14 +204,14 @@ class DeskLedger:
         """
         is_found = isinstance(part, str) and any(
             {value.casefold() for value in values_at(step.reply, place)} == {part.casefold()}
-            for step in self.steps
+            for step in self._read
             for place in self._vouched(step, part)
         )
         return is_found and not is_named(part, self._entered)
 
     def _vouched(self, step: Step, part: str) -> tuple[str, ...]:
         """Return the places of a step's result that its tool vouches for, by what the goal said."""
-        tool = self.desk.tools.get(step.asked["tool"]) if step.kind == "use" else None
+        tool = self.desk.tools.get(step.asked["tool"])
         if tool is None or not tool.vouches or step.failed or reports_error(step.reply):
             return ()
         given = [step.asked["args"][name] for name in step.asked["args"] if name != tool.subject]
@@ -232,7 +239,7 @@ class DeskLedger:
 
         Nobody names the day of today, and words of its own are what an agent is there for.
         """
-        tool, goal = self.desk.tools[self.tool], without_masks(self.run.goal)
+        tool, goal = self.desk.tools[self.tool], "\n".join(self._goals)
         called = self.called.get(argument, {})
         is_term = isinstance(part, int | Money) or (isinstance(part, str) and " " not in part)
         is_doubtful = origin is Origin.OUTSIDE or (origin is Origin.NOBODY and is_term)
@@ -257,8 +264,8 @@ class DeskLedger:
     def _outside(self) -> tuple[ReadText, ...]:
         """Return the outsiders' texts that the run has read, as they are kept."""
         found: list[ReadText] = []
-        for step in self.steps:
-            tool = self.desk.tools.get(step.asked["tool"]) if step.kind == "use" else None
+        for step in self._read:
+            tool = self.desk.tools.get(step.asked["tool"])
             for place in tool.outside if tool else ():
                 texts = map(without_masks, texts_at(step.reply, place))
                 found += [ReadText(step.asked["tool"], text) for text in texts]

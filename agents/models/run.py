@@ -52,10 +52,12 @@ class Run(models.Model):
     simulation = models.JSONField(default=dict)  # faults and people of a recorded case
     workflow = models.JSONField(default=dict)  # the declared document it follows, and its inputs
     launched_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="+")
-    # The ended run that this one repeats; its unique index finds the newer of two.
+    # The ended run that this one repeats or goes on from; its unique index finds the newer of two.
     again_of = models.ForeignKey(
         "self", models.PROTECT, null=True, related_name="launched_again", db_index=False
     )
+    # Of a run that was asked on: what the runs before it were asked, did and read, oldest first.
+    before = models.JSONField(null=True)
     # Makes a double submit one run; null without a form, as nulls are never equal.
     launch_token = models.CharField(max_length=64, null=True)  # noqa: DJ001 - see above
 

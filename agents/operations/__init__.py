@@ -5,6 +5,7 @@ The time is passed as `at`. A refusal has a sentence for the person.
 
 from agents.operations.approving import ApprovalLapsed
 from agents.operations.archiving import Archived, Forgotten, archive_runs, forget_archived
+from agents.operations.asking_on import ask_on, can_be_asked_on
 from agents.operations.assigning import assign
 from agents.operations.auditing import record_command_export, record_export
 from agents.operations.claiming import Claimed, claim, release_claim
@@ -91,10 +92,12 @@ __all__ = [
     "add_webhook",
     "add_workspace",
     "archive_runs",
+    "ask_on",
     "ask_verification",
     "assign",
     "begin_factor",
     "begun_factor",
+    "can_be_asked_on",
     "cancel",
     "cancel_verification",
     "check_factor",

@@ -137,6 +137,7 @@ def _erase_run(run: Run, *, actor: str, at: datetime) -> None:
         outcome=None,
         workflow={},
         simulation={},
+        before=None,
         stop_reason=reason,
         erased_at=at,
         has_values=False,

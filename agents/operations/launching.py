@@ -43,7 +43,8 @@ class LaunchOptions:
     case's tool behaviour. `off` are tools that a demo switches off: the run may plan with them but
     not call them. With a `token`, a second submit of the same form returns the first run.
     `workflow`, for that pattern, is a shipped workflow's name or a document, and `inputs` are its
-    parameters. `again_of` is an ended run to repeat on the same books.
+    parameters. `again_of` is an ended run to repeat on the same books, or to go on from: then
+    `before` has what came before.
     """
 
     policy: PolicyVersion | None = None
@@ -54,6 +55,7 @@ class LaunchOptions:
     workflow: Json = None
     inputs: Mapping[str, str] | None = None
     again_of: Run | None = None
+    before: Json = None
 
 
 PLAIN = LaunchOptions()
@@ -94,9 +96,10 @@ def launch(
     names = Pseudonyms(naming(workspace.pk))
     again_of = options.again_of
     told = [goal, options.inputs, options.workflow, again_of.scope if again_of else None]
+    told.append(options.before)
     if again_of:  # a run uses what it took in itself, not what another did
         told = RunBorder(again_of).resolve(told)
-    goal, inputs, workflow, scope = redact(told, limits, names)
+    goal, inputs, workflow, scope, before = redact(told, limits, names)
     takes_one = pattern == "workflow"
     given = (workflow, inputs)
     followed = checked_workflow(*given, goal=goal, limits=limits, desk=desk) if takes_one else {}
@@ -122,6 +125,7 @@ def launch(
                 launched_by=by,
                 launch_token=options.token,
                 again_of=again_of,
+                before=before,
                 created_at=at,
             )
             give_pseudonyms(run, names)
@@ -159,6 +163,7 @@ def _launch_facts(run: Run, published: PolicyVersion | None) -> dict[str, Json]:
         **({"workflow_sha256": sha256(run.workflow)} if run.workflow else {}),
         **({"simulation_sha256": sha256(run.simulation)} if run.simulation else {}),
         **({"scope": run.scope} if run.scope else {}),
+        **({"before_sha256": sha256(run.before)} if run.before else {}),
         **({"again_of": str(run.again_of_id)} if run.again_of_id else {}),
     }
 

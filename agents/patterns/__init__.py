@@ -30,6 +30,7 @@ class Brief:
     # Of a report: from the lines of its tasks and the sources expected, the desk's figures.
     figures: Callable[[Sequence[Json], Collection[str]], dict[str, Json]] | None = None
     workflow: Json = None  # the declared document, where the pattern follows one
+    before: Json = None  # what the runs that this one goes on from were asked, did and read
     inputs: Mapping[str, str] = field(default_factory=dict)  # the values of its parameters
     bound: Mapping[str, Json] = field(default_factory=dict)  # arguments of one value only
     more_tools: Mapping[str, str] = field(default_factory=dict)  # how to use what no prompt knows

@@ -5,6 +5,7 @@ One pattern, one file: its turn is read beside the loop that takes it.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -41,6 +42,7 @@ from agents.patterns.steps import (
 
 RECENT = 3  # steps that the worker is shown
 NAMED = 20  # steps of which it sees tool and decision: all 200 in each question would be 200²
+LONGEST_RESULT = 2000  # characters of a result of an earlier run
 ROUNDS = 3  # of asking and of calling for one action, as facts change while a person thinks
 # Of the ruling that decided a step, for the trace.
 SHOWN = ("verdict", "rule", "reason", "observed", "limit", "unit", "sentence", "risk")
@@ -185,9 +187,21 @@ def situation(brief: Brief, notes: Notes) -> Json:
                 }
                 for past in history[-RECENT:]
             ],
+            **({"earlier_runs": earlier_runs(brief.before)} if brief.before else {}),
             **blocks_of(notes),
         }
     )
+
+
+def earlier_runs(before: Json) -> Json:
+    """Return what came before as a worker reads it, with long results cut."""
+    return [{**run, "calls": [_shortened(call) for call in run["calls"]]} for run in before]
+
+
+def _shortened(call: Json) -> Json:
+    text = json.dumps(call["reply"], ensure_ascii=False)
+    is_long = len(text) > LONGEST_RESULT
+    return {**call, "reply": f"{text[:LONGEST_RESULT]} …" if is_long else call["reply"]}
 
 
 @dataclass

@@ -91,7 +91,7 @@ _UNFIT = "policy.unfit_value"  # of a name: what it stands for, which a stored r
 _CALLED_BEFORE = Ruling(
     RulingKind.ESCALATE,
     "called_before",
-    "This run was launched again, and an earlier one made such a call.",
+    "This run follows an earlier one, which made such a call.",
     risk=50,
     rule="policy.called_before",
 )

@@ -64,6 +64,7 @@ _WORDS = {
     "action_sha256",
     "goal_sha256",
     "workflow_sha256",
+    "before_sha256",
     "simulation_sha256",
     "outcome_sha256",
 }

@@ -86,6 +86,7 @@ def _run_queued(told: EventSentence) -> str:
     if "pattern" in facts:
         whom = f" for {told.whom}" if told.whom else ""
         again = " again" if facts.get("again_of") else ""
+        again = " that goes on from an earlier one" if facts.get("before_sha256") else again
         other = f", not the published v{facts['published']}" if facts.get("published") else ""
         run = f"{with_article(spell_out(str(facts['pattern'])))} run"
         return f"Launched {run}{again}{whom} under policy v{facts['policy']}{other}."

@@ -90,6 +90,7 @@ urlpatterns: list[URLPattern] = [
     path("runs/<uuid:pk>/case/", case.case, name="case"),
     path("runs/<uuid:pk>/case/proof/", case.case_proof, name="case-proof"),
     path("runs/<uuid:pk>/again/", runs.run_again, name="run-again"),
+    path("runs/<uuid:pk>/ask-on/", runs.run_ask_on, name="run-ask-on"),
     path("runs/<uuid:pk>/cancel/", runs.cancel, name="cancel"),
     path("runs/<uuid:pk>/settle/", runs.settle_call, name="settle-call"),
 ]

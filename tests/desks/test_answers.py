@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+from io import StringIO
 from typing import Any
 
 import pytest
+from django.core.management import call_command
 from django.test import override_settings
 from django.urls import reverse
+from django.utils import timezone
 from playwright.sync_api import expect
 
-from agents import results
+from agents import operations, results
+from agents.core.requests import Json
 from agents.core.states import RunState
 from agents.desks.bank.models import Invoice
 from agents.models import Role, Run
+from agents.models.belonging import launchers_of
 from agents.sdk.desk import DESKS
 from tests.attacks.test_lost_transfer import READ, final, pay, tool
 from tests.conformance.replay_server import ReplayServer
 from tests.desks.bank import answer_of, bank_scene, decide
-from tests.engine.scene import Scene, go
+from tests.engine.scene import Scene, fresh, go
 from tests.web.serving import chromium
 from tests.web.test_accessible import AXE, COLOURS, LOOKS, WCAG, findings
 from tests.web.test_journeys import advance_run, console, desk
@@ -100,6 +105,55 @@ def test_a_desk_may_keep_the_agents_words_a_note(
     assert "The agent wrote" not in page
 
 
+def test_what_is_asked_on_keeps_its_source(server: ReplayServer) -> None:
+    """An invoice names a payee; "Pay it" does not make them the launcher's."""
+    scene = bank_scene()
+    told = play(scene, server, tool("read_invoice", invoice="INV-8"), final("Kanzlei Brandt."))
+    server.load("answers", [pay("900.00", "P-103", purpose="rent"), final("Paid.")])
+    about: Any = {"by": scene.omar, "at": timezone.now()}
+
+    with override_settings(OPENAI_BASE_URL=server.base_url("answers"), OPENAI_API_KEY="any"):
+        first = go(operations.ask_on(run_id=told.pk, goal="Pay it.", **about))
+        assert operations.ask_on(run_id=told.pk, goal="Pay it.", **about) == first
+        origins = first.escalations.get().review["facts"]["origins"]
+        assert (origins["payee"], origins["amount"]) == ("outside", "outside")
+        decide(scene, first)
+        first = go(first)
+        server.load("answers", [pay("900.00", "P-103", purpose="rent"), final("Paid.")])
+        about["by"] = ada = scene.add("ann", Role.ADMIN)
+        second = go(operations.ask_on(run_id=first.pk, goal="Once more.", **about))
+
+    asked = first.steps.filter(kind="ask").earliest("position").asked["inputs"]["earlier_runs"]
+    assert [(one["goal"], one["answer"]) for one in asked] == [(ASKED, "Kanzlei Brandt.")]
+    assert "Kanzlei Brandt, advice" in asked[0]["calls"][0]["reply"]["text"]
+    review = second.escalations.get().review
+    assert review["facts"]["origins"]["payee"] == "outside"
+    assert {"policy.called_before", "bank.duplicate"} <= set(review["escalating"])
+    assert "Goes on from an earlier run" in words(page_of(scene, first).text)
+    assert launchers_of(second) == {scene.omar.pk, ada.pk}  # neither decides: see four eyes
+    with pytest.raises(operations.Refused, match="has not ended"):
+        operations.ask_on(run_id=second.pk, goal="And?", **about)
+    call_command("verify_audit", stdout=StringIO())
+
+
+def test_an_erased_subject_leaves_no_copy(server: ReplayServer) -> None:
+    scene = bank_scene()
+    told = play(scene, server, READ, final("EUR 450.00."))
+    about: Any = {"by": scene.omar, "at": timezone.now()}
+    run = operations.ask_on(run_id=told.pk, goal="Is that all?", **about)
+    with override_settings(OPENAI_BASE_URL=server.base_url("answers"), OPENAI_API_KEY="any"):
+        run = go(run)
+    before: Json = run.before
+    assert before[0]["calls"][0]["args"] == {"account": "main", "invoice": "INV-22"}
+
+    asked: Any = {"key": "main", "reason": "a request", "actor": "ada", "at": timezone.now()}
+    operations.erase_subject(workspace=scene.workspace, desk="bank", **asked)
+
+    assert fresh(run).before is None
+    with pytest.raises(operations.Refused, match="no longer here"):
+        operations.ask_on(run_id=told.pk, goal="And?", **about)
+
+
 @pytest.mark.slow
 def test_an_answer_is_read_and_followed_to_its_step(server: ReplayServer) -> None:
     scene, complaints = bank_scene(), list[str]()
@@ -120,6 +174,10 @@ def test_an_answer_is_read_and_followed_to_its_step(server: ReplayServer) -> Non
             omar.set_viewport_size({"width": width, "height": height})
             omar.emulate_media(color_scheme="dark" if look == "dark" else "light")
             assert findings(omar, COLOURS if look == "dark" else WCAG) == []
+        omar.get_by_label("Ask on").fill("And the one before?")
+        omar.get_by_role("button", name="Ask on").click()
+        expect(omar.locator("#run h2").first).to_have_text("And the one before?")
+        omar.get_by_role("link", name="an earlier run").click()
         end.get_by_role("link", name="Step 1: Read an invoice").click()
         expect(omar.locator("main")).to_contain_text("supply in November")
 

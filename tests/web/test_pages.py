@@ -141,6 +141,7 @@ ADDRESSES: dict[str, tuple[tuple[int, int], ...]] = {
     "case": ((302, 405), (404, 405), (403, 405), (403, 405)),
     "case-proof": ((302, 302), (405, 404), (405, 403), (405, 403)),
     "cancel": ((302, 302), (405, 404), (405, 403), (405, 422)),
+    "run-ask-on": ((302, 302), (405, 404), (405, 403), (405, 403)),
     "run-again": ((302, 302), (405, 404), (405, 403), (405, 403)),
     "settle-call": ((302, 302), (405, 404), (405, 403), (405, 422)),
 }
@@ -148,7 +149,10 @@ ADDRESSES: dict[str, tuple[tuple[int, int], ...]] = {
 
 SHARES = ("hand-over", "snooze", "wake", "comment")
 OF_ESCALATION = ("approval", "judge", "judge-letter", "decide", "claim", "release-claim", *SHARES)
-OF_RUN = ("run", "run-turn", "run-json", "case", "case-proof", "cancel", "run-again", "settle-call")
+OF_RUN = (
+    *("run", "run-turn", "run-json", "case", "case-proof", "cancel", "run-again", "run-ask-on"),
+    "settle-call",
+)
 
 
 def address(name: str, *, run: object, escalation: object) -> str:

@@ -35,6 +35,7 @@ from agents.web.values import spellings
 
 PAGE = 50
 SHOWN = 120  # characters of what an agent wrote, in the list
+UNSEEN = ("workflow", "simulation", "scope", "before")  # what no row shows
 FEW = 5000  # runs with some words or in a state whose keys can simply be sorted
 FILTERS = (
     "state",
@@ -91,7 +92,7 @@ def find_runs(user: User, asked: QueryDict) -> Runs:
     place = _place(asked.get("before", ""))
     found = _after(_filter_runs(Run.objects.all(), given), place)
     found = _search_runs(found, given, workspaces, after=place and place[1])
-    runs = list(found.select_related("launched_by").defer("workflow", "simulation", "scope"))
+    runs = list(found.select_related("launched_by").defer(*UNSEEN))
     older = _mark(runs[PAGE - 1]) if len(runs) > PAGE else ""
     return Runs(_rows(runs[:PAGE], timezone.now()), given, older)
 
@@ -99,7 +100,7 @@ def find_runs(user: User, asked: QueryDict) -> Runs:
 def runs_with_words(text: str, workspaces: Sequence[int]) -> list[Run]:
     """Return the newest runs that contain the words of a text, at most a page."""
     found = _search_runs(Run.objects.all(), {"text": text}, workspaces, after=None)
-    return list(found.defer("workflow", "simulation", "scope")[:PAGE])
+    return list(found.defer(*UNSEEN)[:PAGE])
 
 
 def _rows(runs: Sequence[Run], now: datetime) -> list[RunRow]:

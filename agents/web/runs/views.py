@@ -117,6 +117,20 @@ def run_again(request: HttpRequest, pk: UUID) -> HttpResponse:
     return redirect("run", pk=newer.pk)
 
 
+@action
+def run_ask_on(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """Launch a run that goes on from an ended one; 422 for a bad goal, 409 if it may not be."""
+    user = access.person(request)
+    found = access.run_to_launch_again(user, pk)
+    goal = request.POST.get("goal", "").strip()
+    try:
+        newer = operations.ask_on(run_id=found.pk, goal=goal, by=user, at=timezone.now())
+    except operations.Refused as no:
+        status = 422 if no.code.endswith("_goal") else 409
+        return _page(request, found, sentence=str(no), status=status)
+    return redirect("run", pk=newer.pk)
+
+
 def _page(
     request: HttpRequest, found: Run, *, sentence: str = "", status: int = 200
 ) -> HttpResponse:
@@ -139,6 +153,7 @@ def _page(
         # The page grows while one reads: nothing below its steps may be pushed down.
         "is_watched": found.state in (RunState.QUEUED, RunState.RUNNING),
         "may_run_again": part.role in access.LAUNCHES and _can_run_again(found),
+        "may_ask_on": part.role in access.LAUNCHES and _can_be_asked_on(found),
         "sentence": sentence,
         "nav": "runs",
     }
@@ -149,3 +164,7 @@ def _can_run_again(found: Run) -> bool:
     """Tell whether a run left something to do and has not been launched again."""
     is_real = not (found.erased_at or found.simulation)
     return is_real and operations.leaves_work(found) and not found.launched_again.exists()
+
+
+def _can_be_asked_on(found: Run) -> bool:
+    return operations.can_be_asked_on(found) and not found.launched_again.exists()
