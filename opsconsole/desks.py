@@ -24,6 +24,7 @@ from agents.sdk.rule_case import (
     days_ahead,
     days_until,
     escalate,
+    revise,
     tomorrow,
     within,
 )
@@ -82,6 +83,7 @@ __all__ = [
     "limit",
     "longest",
     "repeatable",
+    "revise",
     "tomorrow",
     "within",
 ]

@@ -70,7 +70,6 @@ class DeskFacts:
     record: Mapping[str, str] = field(default_factory=dict)  # sentences on its findings, by name
     answered: tuple[str, ...] = ()  # what specialists found, in sentences
     refused: tuple[str, ...] = ()  # what a person sent back, in sentences
-    once: ReadOnce = field(default_factory=ReadOnce, compare=False)
 
 
 @dataclass(frozen=True)
@@ -103,6 +102,13 @@ class Facts:
     unfit: str = ""  # why these values of the action's arguments do not fit its tool
     desk: DeskFacts | None = None  # of a declared desk, which has no other facts
     border: Border = field(default_factory=Open)  # never kept
+    once: ReadOnce = field(default_factory=ReadOnce, compare=False)  # nor is this
+
+    @property
+    def unattended(self) -> Mapping[str, int]:
+        """Return what went out today without a person, of the launcher and of the workspace."""
+        known: Mapping[str, int] = self.desk.stored["unattended"] if self.desk else {}
+        return known
 
     @property
     def sentences(self) -> dict[str, str]:
@@ -118,7 +124,8 @@ class Facts:
     def as_json(self) -> Json:
         if self.desk:
             return self.desk.stored
-        kept = {name: value for name, value in vars(self).items() if name not in ("desk", "border")}
+        own = ("desk", "border", "once")
+        kept = {name: value for name, value in vars(self).items() if name not in own}
         # As facts were kept before these were there.
         for name in self.NEWER:
             if not kept[name]:

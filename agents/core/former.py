@@ -17,6 +17,24 @@ LIMITS = {
     "open_per_customer": "open_per_subject",
     "tells_customer": "tells_subject",
 }
+# Rules of the first desk, by the names under which policies have them.
+RULES = {
+    "answers.after_context": "refunds.after_context",
+    "mail.after_refund": "refunds.after_refund",
+    "mail.from_ledger": "refunds.from_ledger",
+    "replies.as_accepted": "refunds.as_accepted",
+    "replies.once": "refunds.one_reply",
+    "refunds.unattended_today": "refunds.caps",
+    "replies.output": "refunds.output",
+    "subject.bound": "refunds.own_customer",
+    "subject.context_before_money": "refunds.context_before_money",
+    "subject.reading": "refunds.context",
+}
+_OF_REPORTS = (
+    *("planned", "reading", "bound", "one_task_each", "complete", "critical"),
+    *("briefed", "headed", "matches_facts"),
+)
+RULES |= {f"reports.{name}": f"refunds.report_{name}" for name in _OF_REPORTS}
 DAYS, OF_MONEY = "refunds.window", ("refunds.", "mail.")  # rulings that named no unit
 # Where the name of a tool or of an argument does not read as words.
 TITLES = {"get_refund_context": "Look up customer"}

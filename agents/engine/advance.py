@@ -156,6 +156,8 @@ def brief_of(run: Run) -> patterns.Brief:
 def _told_of(run: Run) -> Json:
     """Return what the model of a declared desk is told: its brief, and the key of the subject."""
     desk = DESKS.get(run.desk)
+    if desk and desk.numbers:  # its prompts know it
+        return None
     about = {desk.subject.kind: run.subject_key} if desk and run.subject_key else {}
     return desk and {"name": desk.name, "brief": desk.brief, "about": about}
 

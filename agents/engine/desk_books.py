@@ -46,7 +46,7 @@ def _trace(
     if not is_erased:
         with suppress(BadArguments):  # tampered arguments are found by their digest
             names = pseudonyms_of(effect.run)
-            told |= vars(tool.arguments.read(names.resolve(effect.args)))
+            told |= vars(tool.read(names.resolve(effect.args)))
             told |= names.resolve({tool.resource: effect.resource})
     if len(rows) > 1:
         trace["rows in the books"] = Derived(len(rows), 1)

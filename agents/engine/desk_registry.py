@@ -16,20 +16,21 @@ from django.apps import AppConfig, apps
 from django.core.exceptions import ImproperlyConfigured
 from django.utils.module_loading import module_has_submodule
 
-from agents.core.kinds import ACTION, ADJUST, APPROVE, ARGUMENTS, REJECT, RETURN, Answer
+from agents.core import former
+from agents.core.kinds import ACTION, ADJUST, APPROVE, ARGUMENTS, LETTER, REJECT, RETURN, Answer
 from agents.core.limits import read_limits
 from agents.core.registry import NamedTwice, enter
 from agents.core.requests import Json
 from agents.core.workflow_checks import check_workflow
 from agents.core.workflows import BadWorkflow, read_workflow
-from agents.engine.desk_rules import rules_of
+from agents.engine.desk_rules import limits_of, rules_of
 from agents.engine.desk_system import DeclaredSystem
-from agents.policies import RULES
+from agents.policies import RULES, desk_words
 from agents.policies.rule_words import has_words
 from agents.sdk.desk import DESKS, Desk
 from agents.sdk.desk_patterns import DeskSource, DeskSpecialist, describe
 from agents.sdk.desk_tools import DeskCall, DeskTool
-from agents.systems import SYSTEMS
+from agents.systems import SYSTEMS, System
 from agents.tools import TOOLS, Context, Tool, Touch
 
 
@@ -64,17 +65,21 @@ def known_desks() -> list[str]:
     return list(SYSTEMS)
 
 
-def enter_desk(desk: Desk) -> None:
+def enter_desk(desk: Desk, system: System | None = None) -> None:
     """Register one desk. Raises NamedTwice if a name is taken, TypeError for what is missing."""
     enter(DESKS, desk.name, desk)
-    enter(SYSTEMS, desk.name, DeclaredSystem(desk))
+    enter(SYSTEMS, desk.name, system or DeclaredSystem(desk))
     for tool in desk.tools.values():
-        enter(TOOLS, tool.name, _tool(tool))
+        enter(TOOLS, tool.name, _tool(desk, tool))
     reads: list[DeskSpecialist | DeskSource] = [*desk.specialists.values(), *desk.sources.values()]
     for one in reads:
-        enter(TOOLS, one.name, _read(one))
+        enter(TOOLS, one.name, _read(desk, one))
+    named = {now: name for name, now in former.RULES.items()}  # as policies have them
     for name, rule in rules_of(desk).items():
-        enter(RULES, name, rule)
+        enter(RULES, named.get(name, name), rule)
+    for own in desk.rules.values():
+        desk_words.STOPS.update(own.stops)
+        desk_words.ASKS.update(own.asks)
     _check(desk)
 
 
@@ -96,24 +101,35 @@ def _check(desk: Desk) -> None:
             raise TypeError(f"the workflow {name}: {error}".replace("\n", "; ")) from None
 
 
-def _read(one: DeskSpecialist | DeskSource) -> Tool:
+def _read(desk: Desk, one: DeskSpecialist | DeskSource) -> Tool:
     """Return a specialist or a source as a tool that only reads."""
+
+    def call(context: Context, **given: Json) -> Json:
+        return one.reply(_call(desk, context), given)
+
+    call.__doc__ = one.function.__doc__
+
     return Tool(
         one.name,
-        lambda context, **given: one.reply(_call(context), given),
+        call,
         Touch.READ,
         one.timeout,
         dict.fromkeys(one.arguments, "str"),
-        valid=lambda reply, given: isinstance(reply.get("result", {}), dict),
-        told=describe(one),
+        valid=one.is_valid,
+        told="" if desk.numbers else describe(one),
         may_say=one.sentences,
         request=replace(ACTION, tag=one.title),
     )
 
 
-def _tool(tool: DeskTool) -> Tool:
+def _tool(desk: Desk, tool: DeskTool) -> Tool:
     def call(context: Context, **args: Json) -> Json:
-        return tool.call(_call(context), args)
+        return tool.call(_call(desk, context), args)
+
+    call.__doc__ = tool.function.__doc__
+
+    def hold(context: Context, **args: Json) -> None:
+        tool.hold(_call(desk, context), args)
 
     act = "{before}" if tool.before else f"{tool.title} for {{subject}}"
     changes = Answer(ADJUST, "Change", act, "{brief}")
@@ -140,25 +156,29 @@ def _tool(tool: DeskTool) -> Tool:
         call,
         tool.touch,
         tool.timeout,
-        tool.arguments,
-        reserve=lambda context, **args: tool.hold(_call(context), args),
+        tool.spec,
+        reserve=hold if tool.reserve else None,
         release=tool.release,
         find=tool.find,
-        valid=_has_receipt if tool.touch is not Touch.READ else None,
+        valid=tool.valid or (_has_receipt if tool.touch is not Touch.READ else None),
         before=tool.before,
         brief=tool.brief,
-        told=tool.description,
+        told="" if desk.numbers else tool.description,
         after=tool.after,
         may_say=tool.may_say,
-        request=asked,
+        letter=tool.letter,
+        tells=tool.tells.__name__ if tool.tells else "",
+        gauge=tool.gauge,
+        request=tool.request or (LETTER if tool.letter else asked),
         typed=tool.arguments,
         may_change=tool.may_change,
         people=tool.people,
     )
 
 
-def _call(context: Context) -> DeskCall:
-    return DeskCall(context.key, context.at, context.subject_key, context.book_id)
+def _call(desk: Desk, context: Context) -> DeskCall:
+    about = (context.key, context.at, context.subject_key, context.book_id)
+    return DeskCall(*about, limits_of(desk, context.limits), context.nth)
 
 
 def _has_receipt(result: Json, args: Json) -> bool:

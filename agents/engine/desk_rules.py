@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from datetime import date
 from functools import partial, update_wrapper, wraps
 from types import SimpleNamespace
 from typing import Any
 
 from agents.core.actions import Action
 from agents.core.facts import Border, DeskFacts, Facts
+from agents.core.former import FIRST_DESK
 from agents.core.limits import Limits
 from agents.core.requests import Json
 from agents.core.rulings import Ruling, RulingKind
@@ -19,6 +22,7 @@ from agents.sdk import serialization
 from agents.sdk.desk import Desk
 from agents.sdk.desk_tools import DeskRule, DeskTool
 from agents.sdk.reserved import OF_CONSOLE
+from agents.sdk.rule_case import Case
 from agents.sdk.values import Money
 from agents.tools import Touch
 
@@ -60,31 +64,50 @@ def _on_names(rule: Rule) -> Rule:
 def _rule(desk: Desk, rule: DeskRule) -> Rule:
     def check(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
         tool = desk.tools.get(str(action.get("name")))
-        is_answer = action.get("kind") == "final" and rule.is_of_answers
-        if not (rule.concerns(tool) if tool else is_answer):
+        is_answer = action.get("kind") == "final"
+        if not (tool or is_answer) or not rule.concerns(tool):
             return None
-        known = _desk_facts(facts)
+        known = facts.desk or DeskFacts(facts, NO_CASE, (), {})  # a desk whose facts are these
         if failed := known.stored.get("failed"):
             return Ruling(RulingKind.BLOCK, "facts_failed", f"{failed}, so nothing may run.", 100)
-        names = known.stored.get("names")
-        return rule.ruling(
+        names, once = known.stored.get("names"), facts.once.get
+        args = _args(tool, action, facts) if tool else words_of(action, facts.border)
+        if tool and tool.amount and "args" in rule.takes and not tool.amount_of(args):
+            return None  # an amount that is none: see what was `given`
+        said = rule.ruling(
             tool,
-            _args(tool, action, facts) if tool else words_of(action, facts.border),
+            args,
             facts=known.own,
-            limits=known.once.get(limits, lambda: limits_of(desk, limits)),
+            limits=once(limits, lambda: limits_of(desk, limits)),
             case=known.case,
-            called=known.once.get(names, lambda: facts.border.resolve(names)),
+            given=action.get("args"),
+            called=once(names, lambda: facts.border.resolve(names)) if names else None,
         )
+        if tool is None or said is None or said.verdict is not RulingKind.REVISE:
+            return said
+        changed = _changed(tool, action["args"], args, said.action)
+        return replace(said, action={**action, "args": changed})
 
     check.__doc__ = rule.check.__doc__
     return check
 
 
+NO_CASE = Case("", "", date.min)
+
+
+def _changed(tool: DeskTool, given: Json, args: Any, to: Mapping[str, Any]) -> Json:
+    """Return the arguments of a call as a rule wants them: those of the tool, and none besides."""
+    kept = {name: value for name, value in given.items() if name in tool.arguments}
+    if tool.numbers:
+        return {**kept, **to}
+    written = tool.arguments.write(replace(args, **to))
+    return {**kept, **{name: written[name] for name in to}}
+
+
 def _args(tool: DeskTool, action: Action, facts: Facts) -> Any:
     """Return the arguments of a call typed, with the values behind names. Raises BadArguments."""
     given = action["args"]
-    read = _desk_facts(facts).once.get
-    return read(given, lambda: tool.arguments.read(facts.border.resolve(given)))
+    return facts.once.get(given, lambda: tool.read(facts.border.resolve(given)))
 
 
 def words_of(action: Action, border: Border) -> SimpleNamespace:
@@ -95,6 +118,11 @@ def words_of(action: Action, border: Border) -> SimpleNamespace:
 def limits_of(desk: Desk, limits: Limits) -> Any:
     """Return a policy's limits of the desk, typed. Raises BadValue."""
     part = (limits.desks or {}).get(desk.name, {}).get("limits", {})
+    if desk.name == FIRST_DESK:
+        quirks = ("told_limit_minor", "loose_topics", "null_is_none")
+        part = {one.name: limits.first_limit(one.name) for one in desk.limit_fields}
+        part |= {name: getattr(limits.reference, name) for name in quirks}
+        part["rolling_days"] = limits.rolling_days
     return serialization.read_stored(desk.limits_type, part) if desk.limits_type else None
 
 
@@ -167,27 +195,34 @@ def _answer(desk: Desk, action: Action, facts: Facts, limits: Limits) -> Ruling 
 def _cap(desk: Desk, action: Action, facts: Facts, limits: Limits) -> Ruling | None:
     """What goes out without a person has a cap a day, of one launcher and of the workspace."""
     tool = desk.tools.get(str(action.get("name")))
-    money = tool.amount_of(_args(tool, action, facts)) if tool else None
+    moves = tool and not tool.letter  # a letter only tells of it
+    money = tool.amount_of(_args(tool, action, facts)) if tool and moves else None
     by_currency = limits.caps_of(desk.name)
     if money is None or not by_currency:
         return None
     if money.currency not in by_currency:
         sentence = f"The policy has no daily cap in {money.currency}."
         return Ruling(RulingKind.ESCALATE, "no_cap_of_the_day", sentence, risk=80)
-    caps, before = by_currency[money.currency], _desk_facts(facts).stored["unattended"]
+    caps, before = by_currency[money.currency], facts.unattended
     sums = (("launcher", "launched by the same person"), ("workspace", "in this workspace"))
-    for whose, told in sums:
-        most, total = caps.get(f"{whose}_daily_minor"), before[whose] + money.minor
-        if most is not None and total > most:
-            shown = [str(Money(minor, money.currency)) for minor in (before[whose], most)]
-            return Ruling(
-                RulingKind.ESCALATE,
-                "unattended_cap_of_the_day",
-                f"{shown[0]} went out today without approval, {told}; with {money} more it is "
-                f"above {shown[1]}.",
-                risk=80,
-                observed=total,
-                limit=most,
-                unit=money.currency,
-            )
-    return None
+    over = [
+        (most - before[whose], told, before[whose], most)
+        for whose, told in sums
+        if (most := caps.get(f"{whose}_daily_minor")) is not None
+        and before[whose] + money.minor > most
+    ]
+    if not over:
+        return None
+    left, told, sent, most = min(over)
+    shown = [str(Money(minor, money.currency)) for minor in (sent, most, max(left, 0))]
+    return Ruling(
+        RulingKind.ESCALATE,
+        "unattended_cap_of_the_day",
+        f"{shown[0]} went out today without approval, {told}; with {money} more it is "
+        f"above {shown[1]}.",
+        risk=80,
+        observed=sent + money.minor,
+        limit=most,
+        unit=money.currency,
+        flip=f"{shown[2]} or less would not have needed a person." if left > 0 else "",
+    )

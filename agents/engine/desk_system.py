@@ -41,7 +41,7 @@ from agents.sdk.fact_sources import Origin
 from agents.sdk.report import Report
 from agents.sdk.rule_case import Case
 from agents.sdk.values import show
-from agents.systems import Background, Example, KnownSubject, Shelf, UnknownSubject
+from agents.systems import Background, Example, History, KnownSubject, Shelf, UnknownSubject
 from agents.tools import TOOLS, Touch
 
 LOOKED_INTO = "The case was looked into; nothing was done."
@@ -59,7 +59,10 @@ class DeclaredSystem:
     """The business behind a declared desk, derived from its declarations."""
 
     desk: Desk
-    history = None
+
+    @property
+    def history(self) -> History | None:
+        return None
 
     @property
     def patterns(self) -> Collection[str]:
@@ -167,7 +170,7 @@ class DeclaredSystem:
         if tool is None:
             return Terms(run.subject_key)
         real = RunBorder(run).resolve(given)
-        money = tool.amount_of(tool.arguments.read(real)) if tool.amount else None
+        money = tool.amount_of(tool.read(real)) if tool.amount else None
         about = str(real[tool.subject]), tool.resource_of(given)
         return Terms(*about, *((money.minor, money.currency) if money else ()))
 
@@ -280,10 +283,10 @@ def gather_facts(
     tool, given, border = desk.tools.get(name), action.get("args", {}), RunBorder(run)
     real = border.resolve(given)
     try:
-        args: Any = tool.arguments.read(real) if tool else None
+        args: Any = tool.read(real) if tool else None
     except BadArguments as error:
         return Facts(unfit=_unfit(error, border), desk=DeskFacts(None, case, (), {}))
-    if action.get("kind") == "final" and any(r.is_of_answers for r in desk.rules.values()):
+    if action.get("kind") == "final" and any(r.concerns(None) for r in desk.rules.values()):
         args = words_of(action, border)
         given = {"words": action.get("note", action["answer"])}
     failed, once = "", ReadOnce()
@@ -338,8 +341,8 @@ def gather_facts(
     record = sentences_on_record(steps, TOOLS, border=border)
     answered = _answered(desk, steps, border)
     refused = _refused(desk, steps, case, run) if action.get("kind") == "final" else ()
-    known_to_desk = DeskFacts(own, case, told, named, record, answered, refused, once)
-    return Facts(called_before=called_before, desk=known_to_desk, scope=run.scope)
+    known_to_desk = DeskFacts(own, case, told, named, record, answered, refused)
+    return Facts(called_before=called_before, desk=known_to_desk, scope=run.scope, once=once)
 
 
 def _answered(desk: Desk, steps: Sequence[Step], border: RunBorder) -> tuple[str, ...]:

@@ -1,11 +1,10 @@
-"""The words of pages about a shipped desk: its rules and limits, why they block and ask.
+"""The words of pages about a shipped desk: its limits, and why rules block and ask.
 
 The desk registers them. A declared desk has its words in its declarations.
 """
 
 from __future__ import annotations
 
-RULES: dict[str, tuple[str, str]] = {}  # title and sentence, by rule
 STOPS: dict[str, str] = {}  # by the code of a ruling that blocks
 ASKS: dict[str, str] = {}  # by the code of a ruling that asks a person
 LIMITS: dict[str, tuple[str, str]] = {}  # label and sentence, by the name in a policy document

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import ChainMap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from agents.core import former
 from agents.core.limits import Limits
-from agents.policies import RULES, desk_words
+from agents.policies import RULES
 from agents.sdk.desk import DESKS
 
 _OF_REPORTS = {
@@ -39,7 +39,7 @@ _OF_REPORTS = {
         "A report repeats what the sources returned. The agent's own text is kept as a note.",
     ),
 }
-_OF_CONSOLE = {
+TITLES = {
     "answers.matches_ledger": (
         "Statements about money come from the ledger",
         "The run's answer about money says what the ledger says, whatever the agent wrote; the "
@@ -58,18 +58,7 @@ _OF_CONSOLE = {
         "Specialists only look things up",
         "Handing a case to a specialist is allowed: specialists change nothing.",
     ),
-    "replies.output": (
-        "Drafting is allowed",
-        "Writing a draft is allowed: nothing is sent or changed by it.",
-    ),
-    "replies.as_accepted": (
-        "Only accepted text is sent",
-        "A reply that differs in any word from the accepted draft is blocked.",
-    ),
-    **{f"reports.{name}": words for name, words in _OF_REPORTS.items()},
 }
-# Those of desks come first, and are filled in once the desks are loaded.
-TITLES: Mapping[str, tuple[str, str]] = ChainMap(_OF_CONSOLE, desk_words.RULES)
 
 
 @dataclass(frozen=True)
@@ -83,7 +72,7 @@ class RuleLine:
 
 
 def rule_lines(limits: Limits, *, patterns: Iterable[str]) -> list[RuleLine]:
-    """Return each rule of some patterns once: in the order of TITLES, followed by others."""
+    """Return each rule of some patterns once: those of desks, and then in the order of TITLES."""
     names, where = list(patterns), dict[str, list[str]]()
     for name in names:
         for rule in limits.of(name).rules:
@@ -95,8 +84,7 @@ def rule_lines(limits: Limits, *, patterns: Iterable[str]) -> list[RuleLine]:
 
 
 def _place(row: tuple[str, list[str]]) -> int:
-    titles = list(TITLES)
-    return titles.index(row[0]) if row[0] in TITLES else len(titles)
+    return list(TITLES).index(row[0]) if row[0] in TITLES else -1
 
 
 _OF_EVERY_DESK = {
@@ -139,13 +127,13 @@ def words_of(rule: str) -> tuple[str, str]:
         return TITLES[rule]
     if rule in _WITHOUT_RULE:
         return _WITHOUT_RULE[rule], ""
+    rule = former.RULES.get(rule, rule)
     desk, _, name = rule.rpartition(".")
     if desk in DESKS and name in _OF_EVERY_DESK:
         return _OF_EVERY_DESK[name]
     title = (name if desk in DESKS else rule.replace(".", ": ")).replace("_", " ").capitalize()
     check = RULES.get(rule)
-    if desk in DESKS and rule in RULES:
-        declared = DESKS[desk].rules[rule]
+    if desk in DESKS and (declared := DESKS[desk].rules.get(rule)):
         title, check = declared.title or title, declared.check
     told = " ".join(((check.__doc__ if check else "") or "").partition("\n\n")[0].split())
     return title, told or "This installation does not have it, so whatever it judges is blocked."

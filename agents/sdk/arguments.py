@@ -15,8 +15,10 @@ from typing import Any, get_type_hints
 from pydantic import ConfigDict, Field, PydanticUserError, TypeAdapter, ValidationError
 
 from agents.core.actions import is_text
+from agents.core.former import AMOUNT
 from agents.core.pseudonyms import has_name
 from agents.core.requests import Json
+from agents.sdk.values import MinorOf
 
 STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 _SCALARS = {"string", "integer", "boolean", "null"}
@@ -110,6 +112,25 @@ class Arguments:
         """Return typed arguments as JSON."""
         written: dict[str, Json] = self.adapter.dump_python(args, mode="json")
         return written
+
+
+def flat_specs(arguments: Arguments) -> dict[str, str]:
+    """Return arguments as kinds by name, whose amounts are plain numbers to models.
+
+    An amount `…_minor` is `…_usd` there. Raises TypeError for a type that is no such kind.
+    """
+    return dict(_flat(arguments.tool, *one) for one in arguments.hints.items())
+
+
+def _flat(tool: str, name: str, hint: Any) -> tuple[str, str]:
+    if hint in _FLAT:
+        return name, _FLAT[hint]
+    if not any(isinstance(one, MinorOf) for one in getattr(hint, "__metadata__", ())):
+        raise TypeError(f"{tool}: {name} is no whole number, amount or text")
+    return name.removesuffix("_minor") + f"_{AMOUNT}", AMOUNT
+
+
+_FLAT: Mapping[Any, str] = {int: "int", str: "str", str | None: "str?"}
 
 
 def arguments_of(function: Callable[..., Any]) -> Arguments:

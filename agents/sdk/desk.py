@@ -23,13 +23,13 @@ from typing import (
     is_typeddict,
 )
 
-from agents.core.former import TITLES
+from agents.core.former import FIRST_DESK, TITLES
 from agents.core.registry import enter
 from agents.core.requests import Json
 from agents.core.rulings import Ruling
 from agents.core.touch import Touch
 from agents.sdk.adjustments import Change, Lower, bare_type, check_change
-from agents.sdk.arguments import BadArguments, arguments_of
+from agents.sdk.arguments import Arguments, BadArguments, arguments_of
 from agents.sdk.demo_script import Says, check_script
 from agents.sdk.desk_patterns import (
     DeskSource,
@@ -57,7 +57,7 @@ from agents.sdk.subjects import Subject
 from agents.sdk.values import Money
 
 F = TypeVar("F", bound=Callable[..., Any])
-TAKES = ("args", "facts", "limits", "case")  # parameters that a rule may have
+TAKES = ("args", "facts", "limits", "case", "given")  # parameters that a rule may have
 NOBODY = ("person", "stop")  # what becomes of a case that no specialist takes
 WORDS, RECORD = "words", "record"  # whether an answer shows the agent's words beside the record
 MOST_DEEDS = 5  # that an answer names
@@ -98,6 +98,7 @@ class Desk:
         answers: str = WORDS,
         report: Report | None = None,
         workflows: Path | None = None,
+        numbers: str = "",
     ) -> None:
         check_desk_name(name)
         if nobody not in NOBODY:
@@ -108,7 +109,11 @@ class Desk:
         self.name, self.title, self.subject, self.brief = name, title, subject, brief
         self.limits_type = limits
         self.limit_fields = limit_fields(limits) if limits else []
-        check_limit_names(one.name for one in self.limit_fields)
+        if name != FIRST_DESK:  # its limits stand among those of the whole policy
+            check_limit_names(one.name for one in self.limit_fields)
+        # The currency of its amounts, if they are plain numbers: `…_minor: Minor`, and `…_usd` to
+        # models, whose prompts then know the tools. "": they are Money.
+        self.numbers = numbers
         self.tools: dict[str, DeskTool] = {}
         self.rules: dict[str, DeskRule] = {}
         self.specialists: dict[str, DeskSpecialist] = {}
@@ -174,7 +179,8 @@ class Desk:
         def declare(function: F) -> F:
             check_plain(function)
             arguments = arguments_of(function)
-            check_tool_name(function.__name__, arguments=arguments.hints)
+            units = arguments.hints if not self.numbers else ()
+            check_tool_name(function.__name__, arguments=units)
             changes, amount = dict(may_change or {}), more.get("amount", "")
             names = more.get("names", {})
             named = {subject, *changes, *names, more.get("resource"), amount}
@@ -183,7 +189,8 @@ class Desk:
                 raise TypeError(f"{function.__name__} has no argument {', '.join(unknown)}")
             if touch is not Touch.READ and not (before and after):
                 raise TypeError(f"{function.__name__}: say what it does, before and after it")
-            if amount and bare_type(arguments.hints[amount]) is not Money:
+            kind = int if self.numbers else Money
+            if amount and bare_type(arguments.hints[amount]) is not kind:
                 raise TypeError(f"{function.__name__}: {amount} is to be Money")
             # Nobody may grant more than was requested, as in the ledger.
             if not isinstance(changes.get(amount, Lower()), Lower):
@@ -203,6 +210,7 @@ class Desk:
                 check_outside(function, place)
             for place in more.get("vouches", ()):
                 check_vouches(function, place, more)
+            self._check_letter(function.__name__, arguments, more)
             declared = DeskTool(
                 name=function.__name__,
                 function=function,
@@ -213,6 +221,7 @@ class Desk:
                 subject=subject,
                 arguments=arguments,
                 may_change=changes,
+                numbers=self.numbers,
                 **more,
             )
             enter(self.tools, declared.name, declared)
@@ -220,14 +229,31 @@ class Desk:
 
         return declare
 
+    def _check_letter(self, name: str, arguments: Arguments, more: Mapping[str, Any]) -> None:
+        """Raise TypeError for a letter whose text or whose matter is not there."""
+        letter, tells = more.get("letter", ""), more.get("tells")
+        if letter and arguments.hints.get(letter) is not str:
+            raise TypeError(f"{name}: letter={letter!r} is to name a text among its arguments")
+        if tells and not any(tells is tool.function for tool in self.tools.values()):
+            raise TypeError(f"{name}: tells= is to be a tool above it")
+        if bool(tells) != bool(more.get("gauge")) or (tells and not letter):
+            raise TypeError(f"{name}: letter=, tells= and gauge= go together")
+
     def rule(
-        self, *tools: Callable[..., Any] | str, every: Touch | None = None, title: str = ""
+        self,
+        *tools: Callable[..., Any] | str,
+        every: Touch | None = None,
+        title: str = "",
+        stops: Mapping[str, str] | None = None,
+        asks: Mapping[str, str] | None = None,
     ) -> Callable[[F], F]:
         """Declare a rule of tools, or of ANSWER; it takes what it names in TAKES.
 
         With `every` it concerns each tool of the desk that touches at least as much: with
         Touch.SAFE each that writes, with Touch.READ each. Pages call it `title`, or its name in
-        words, and explain it by its docstring. Raises TypeError.
+        words, and explain it by its docstring. `stops` and `asks` say by a ruling's code why it
+        stopped a run or asked a person. `given` are the arguments as they are kept, with names for
+        masked values. Raises TypeError.
         """
         called = tuple(t if t == ANSWER else getattr(t, "__name__", repr(t)) for t in tools)
         for name, tool in zip(called, tools, strict=True):
@@ -244,7 +270,9 @@ class Desk:
         def declare(check: F) -> F:
             check_rule_name(check.__name__)
             name = f"{self.name}.{check.__name__}"
-            own = DeskRule(name, called, touches, check, check_takes(check), title)
+            own = DeskRule(
+                name, called, touches, check, check_takes(check), title, stops or {}, asks or {}
+            )
             enter(self.rules, name, own)
             return check
 
@@ -273,12 +301,18 @@ class Desk:
         return declare
 
     def source(
-        self, *, title: str, required: bool = True, critical: bool = False, timeout: float = 10.0
+        self,
+        *,
+        title: str,
+        required: bool = True,
+        critical: bool = False,
+        timeout: float = 10.0,
+        valid: Callable[[Json], bool] | None = None,
     ) -> Callable[[F], F]:
         """Declare a source of reports: of the call and what a report is about, what it found.
 
-        `required` ones are in every plan; without a `critical` one there is no report. Raises
-        TypeError.
+        `required` ones are in every plan; without a `critical` one there is no report. What is not
+        `valid` counts as a broken reply. Raises TypeError.
         """
 
         def declare(function: F) -> F:
@@ -290,7 +324,7 @@ class Desk:
                     told = ", ".join(other.arguments)
                     raise TypeError(f"{function.__name__} is to take {told}, as {other.name} does")
             known = DeskSource(
-                function.__name__, function, title, timeout, required, critical, scope
+                function.__name__, function, title, timeout, required, critical, scope, valid
             )
             enter(self.sources, known.name, known)
             return function
@@ -387,7 +421,7 @@ class Desk:
         if tool is None:
             raise TypeError(f"scenario {title!r}: no tool above it is called {line.tool}")
         try:
-            tool.arguments.read(line.reply(SOME_DAY)["args"])
+            tool.read(line.reply(SOME_DAY)["args"])
         except BadArguments as error:
             raise TypeError(f"scenario {title!r}: {line.tool}: {error}") from None
 
@@ -405,7 +439,7 @@ class Desk:
     ) -> list[Ruling]:
         """Return the rulings on a scenario's call, for a company's own tests."""
         tool = self.tools[line.tool]
-        args = tool.arguments.read(line.reply(case.today)["args"])
+        args = tool.read(line.reply(case.today)["args"])
         known: dict[str, Any] = {"facts": facts, "limits": limits, "case": case}
         rules = [rule for rule in self.rules.values() if rule.concerns(tool)]
         return [said for rule in rules if (said := rule.ruling(tool, args, **known))]

@@ -27,15 +27,23 @@ class DeskSpecialist:
     may_say: Callable[[Json], dict[str, str]] | None = None  # sentences on its answer, by name
 
     arguments = (TICKET,)
+    is_valid = None
+
+    @property
+    def domain(self) -> str:
+        return self.name.removesuffix("_specialist")
 
     def reply(self, call: DeskCall, given: Mapping[str, str]) -> Json:
         try:
             found = self.function(call, given[TICKET])
         except CallRefused as no:
-            return {"status": "error", "domain": self.name, "error": str(no)}
+            return {"status": "error", "domain": self.domain, "error": str(no)}
         if found is None:
-            return {"status": "needs_reroute", "domain": self.name, "reason": "not_mine"}
-        return {"status": "done", "domain": self.name, "result": found}
+            why = f"ticket_not_{self.domain}"
+            return {"status": "needs_reroute", "reason": why, "domain": self.domain}
+        if not isinstance(found, dict):
+            raise TypeError(f"{self.name} is to answer by an object")
+        return {"status": "done", "domain": self.domain, "result": found}
 
     def sentences(self, reply: Json) -> dict[str, str]:
         """Return its sentences on a reply. Raises KeyError for one that passes the case on."""
@@ -53,11 +61,18 @@ class DeskSource:
     required: bool  # every plan asks it
     critical: bool  # without it there is no report
     arguments: tuple[str, ...]  # the names of what a report is about
+    valid: Callable[[Json], bool] | None = None  # is what it found in contract?
     sentences = None
 
     def reply(self, call: DeskCall, given: Mapping[str, str]) -> Json:
         found = self.function(call, **given) or {"warning": "nothing_found"}
         return {"status": "done", "worker": self.name, "result": found}
+
+    def is_valid(self, reply: Json, given: Json) -> bool:
+        """Tell whether a reply has what was found, and that in contract."""
+        found = reply.get("result")
+        has_found = reply.get("status") == "done" and isinstance(found, dict)
+        return has_found and (self.valid is None or self.valid(found))
 
 
 def describe(one: DeskSpecialist | DeskSource) -> str:

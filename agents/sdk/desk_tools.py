@@ -8,14 +8,17 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from inspect import getdoc
+from types import SimpleNamespace
 from typing import Any
 
+from agents.core.actions import ArgSpec
+from agents.core.kinds import RequestKind
 from agents.core.requests import Json
 from agents.core.rulings import Ruling
 from agents.core.touch import Touch
 from agents.sdk.adjustments import Change
 from agents.sdk.argument_words import Called, with_name
-from agents.sdk.arguments import Arguments
+from agents.sdk.arguments import Arguments, flat_specs
 from agents.sdk.books import Books
 from agents.sdk.placeholders import SUBJECT, arguments_in, fill, with_subject
 from agents.sdk.rule_case import Case
@@ -33,6 +36,8 @@ class DeskCall:
     at: datetime
     subject: str
     book: int = 0  # that the run acts on: in a demo each launch has its own
+    limits: Any = None  # the desk's own, typed
+    nth: int = 1  # which call of this tool it is in its run
 
 
 class CallRefused(Exception):
@@ -73,6 +78,9 @@ class DeskTool:
     letter: str = ""  # the argument that somebody outside reads
     tells: Callable[..., Json] | None = None  # the tool of whose calls its letters tell
     gauge: str = ""  # the measure, among the metrics, of those that no letter tells of
+    valid: Callable[[Json, Json], bool] | None = None  # (result, arguments): is it in contract?
+    request: RequestKind | None = None  # a person's question in words of its own
+    numbers: str = ""  # the currency of its amounts, if they are plain numbers: `Desk(numbers=…)`
     people: int = 1  # approvals needed if a person is asked: 1 or 2, whatever the amount
 
     @property
@@ -98,10 +106,24 @@ class DeskTool:
         said = {*arguments_in(self.before), *self.names, self.amount, self.resource}
         return said - {self.subject, ""}
 
+    @property
+    def spec(self) -> ArgSpec:
+        """Return how models give its arguments."""
+        return flat_specs(self.arguments) if self.numbers else self.arguments
+
+    def read(self, given: Json) -> Any:
+        """Return the arguments of a call typed. Raises BadArguments.
+
+        Plain ones were checked when the call was read; an amount that is none stands as None.
+        """
+        if not self.numbers:
+            return self.arguments.read(given)
+        return SimpleNamespace(**{name: given.get(name) for name in self.arguments.hints})
+
     def call(self, call: DeskCall, given: Json) -> Json:
         """Call the function with typed arguments. Raises BadArguments."""
         try:
-            return self.function(call, **vars(self.arguments.read(given)))
+            return self.function(call, **(given if self.numbers else vars(self.read(given))))
         except CallRefused as no:
             return {"status": "error", "error": str(no)}
 
@@ -110,7 +132,7 @@ class DeskTool:
 
         Raises BadArguments.
         """
-        args = vars(self.arguments.read(given))
+        args = vars(self.read(given))
         with suppress(CallRefused):
             if self.reserve:
                 self.reserve(call, **args)
@@ -118,6 +140,8 @@ class DeskTool:
     def amount_of(self, args: Any) -> Money | None:
         """Return the money that a call with these typed arguments moves, or None."""
         money = getattr(args, self.amount) if self.amount else None
+        if self.numbers and isinstance(money, int) and money > 0:
+            return Money(money, self.numbers)
         return money if isinstance(money, Money) else None
 
     def resource_of(self, given: Json) -> str:
@@ -132,10 +156,12 @@ class DeskTool:
 
     def sentence(self, sentence: str, given: Json, label: str, called: Called | None = None) -> str:
         """Return one of its sentences with these arguments. Raises BadArguments."""
-        return fill(sentence, self.words_of(self.arguments.read(given), label, called or {}))
+        return fill(sentence, self.words_of(self.read(given), label, called or {}))
 
     def words_of(self, args: Any, label: str, called: Called) -> dict[str, Any]:
         """Return the values for a sentence's places: a key with its name."""
+        if self.numbers and self.amount:
+            args = SimpleNamespace(**{**vars(args), self.amount: self.amount_of(args)})
         known = {name: with_name(key, n) for name, ns in called.items() for key, n in ns.items()}
         return with_subject({**vars(args), **known}, label)
 
@@ -150,15 +176,14 @@ class DeskRule:
     check: Callable[..., Ruling | None]
     takes: tuple[str, ...]
     title: str = ""  # on pages; "": its name in words
+    stops: Mapping[str, str] = field(default_factory=dict)  # why a run ended, by a ruling's code
+    asks: Mapping[str, str] = field(default_factory=dict)  # why a person is asked
 
-    def concerns(self, tool: DeskTool) -> bool:
-        """Tell whether a tool's calls are put to it."""
+    def concerns(self, tool: DeskTool | None) -> bool:
+        """Tell whether a tool's calls are put to it, or for None the run's answer."""
+        if tool is None:
+            return ANSWER in self.tools
         return tool.name in self.tools or tool.touch in self.touches
-
-    @property
-    def is_of_answers(self) -> bool:
-        """Tell whether what agents answer is put to it."""
-        return ANSWER in self.tools
 
     def ruling(
         self,
@@ -168,14 +193,17 @@ class DeskRule:
         facts: Any,
         limits: Any,
         case: Case,
+        given: Json = None,
         called: Called | None = None,
     ) -> Ruling | None:
         """Put a call, or an answer, to it and fill its sentences. Raises its errors."""
-        known = {"args": args, "facts": facts, "limits": limits, "case": case}
+        known = {"args": args, "facts": facts, "limits": limits, "case": case, "given": given}
         said = self.check(**{name: known[name] for name in self.takes})
         if said is None:
             return None
         if not isinstance(said, Ruling):
             raise TypeError(f"{self.name} returned {said!r}, which is no ruling")
+        if "{" not in said.sentence + said.flip:
+            return said
         values = tool.words_of(args, case.label, called or {}) if tool else {SUBJECT: case.label}
         return replace(said, sentence=fill(said.sentence, values), flip=fill(said.flip, values))

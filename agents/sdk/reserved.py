@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from agents.core.former import FIRST_DESK
 from agents.core.limits import FIRST_LIMITS, KEYS
 
 LONGEST_DESK, LONGEST_TOOL = 40, 60  # characters, as in the columns of runs and ledger
@@ -20,7 +19,7 @@ OF_REPORTS = tuple(
     )
 )
 # Topics of the shipped rules, patterns and pages, whose names would become ambiguous.
-_TOPICS = {FIRST_DESK, "answers", "delegation", "mail", "policy", "replies", "reports", "subject"}
+_TOPICS = {"answers", "delegation", "mail", "policy", "replies", "reports", "subject"}
 _PATTERNS = {"orchestrator", "routing", "supervisor", "workflow"}
 _PAGES = {"approvals", "audit", "become", "healthz", "keys", "kill", "launch", "members"}
 _PAGES |= {"invitations", "notifications", "team", "teams", "webhooks"}

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Any
 
+from agents.core.requests import Json
 from agents.core.rulings import Ruling, RulingKind
 from agents.sdk.values import Days, measured_value, show, unit_of_value
 
@@ -35,27 +36,48 @@ def days_until(day: date, today: date) -> Days:
     return Days((day - today).days)
 
 
-def approve(reason: str, sentence: str, *, risk: int = 10) -> Ruling:
-    return Ruling(RulingKind.APPROVE, reason, sentence, risk)
+def approve(reason: str, sentence: str, *, risk: int = 10, **measured: Any) -> Ruling:
+    """Let a call pass. `measured`, as of each ruling: observed, limit and their unit."""
+    return Ruling(RulingKind.APPROVE, reason, sentence, risk, **_measures(**measured))
+
+
+def revise(
+    reason: str, sentence: str, *, to: Json, risk: int = 30, flip: str = "", **measured: Any
+) -> Ruling:
+    """Change arguments of the call to those in `to`; it is then reviewed again from the start."""
+    measures = _measures(**measured)
+    return Ruling(RulingKind.REVISE, reason, sentence, risk, flip=flip, action=to, **measures)
 
 
 def escalate(
-    reason: str, sentence: str, *, risk: int = 60, flip: str = "", shown: Any = None
+    reason: str,
+    sentence: str,
+    *,
+    risk: int = 60,
+    flip: str = "",
+    shown: Any = None,
+    **measured: Any,
 ) -> Ruling:
     """Ask a person. An approval holds for `shown`: for that name, or for numbers up to it.
 
     If the value is another or higher when the call is about to be made, they are asked again.
     """
-    held = (
-        {"observed": measured_value(shown), "unit": unit_of_value(shown)}
-        if shown is not None
-        else {}
-    )
+    held = _measures(**({"observed": shown} if shown is not None else {}), **measured)
     return Ruling(RulingKind.ESCALATE, reason, sentence, risk, flip=flip, **held)
 
 
-def block(reason: str, sentence: str, *, risk: int = 80, flip: str = "") -> Ruling:
-    return Ruling(RulingKind.BLOCK, reason, sentence, risk, flip=flip)
+def block(reason: str, sentence: str, *, risk: int = 80, flip: str = "", **measured: Any) -> Ruling:
+    return Ruling(RulingKind.BLOCK, reason, sentence, risk, flip=flip, **_measures(**measured))
+
+
+def _measures(observed: Any = None, limit: Any = None, unit: str | None = None) -> dict[str, Any]:
+    """Return what a ruling has measured; without a `unit`, in that of the value observed."""
+    of_value = unit_of_value(observed) or unit_of_value(limit)
+    return {
+        "observed": measured_value(observed),
+        "limit": measured_value(limit),
+        "unit": of_value if unit is None else unit,
+    }
 
 
 def within(observed: Any, most: Any, *, reason: str, what: str) -> Ruling:

@@ -48,13 +48,22 @@ def read_stored(kind: type[T], stored: Json) -> T:
     return value
 
 
-def limit(default: Any, label: str, help: str = "") -> Any:  # noqa: A002 - as a form calls it
-    """Declare a limit of a desk: its default, and its label and help for admins."""
-    return field(default=default, metadata={"label": label, "help": help})
+def limit(
+    default: Any,
+    label: str,
+    help: str = "",  # noqa: A002 - as a form calls it
+    *,
+    hidden: bool = False,
+) -> Any:
+    """Declare a limit of a desk: its default, and its label and help for admins.
+
+    A `hidden` one is on no page and in no policy that the desk begins with.
+    """
+    return field(default=default, metadata={"label": label, "help": help, "hidden": hidden})
 
 
 def limit_fields(kind: type[Any]) -> list[LimitField]:
-    """Return the limits that a desk declares. Raises TypeError for one without a default."""
+    """Return the limits that a desk shows. Raises TypeError for one without a default."""
     if not is_dataclass(kind):
         raise TypeError(f"{kind.__name__}: put @dataclass(frozen=True) above it")
     bare = [one.name for one in fields(kind) if one.default is MISSING]
@@ -81,4 +90,5 @@ def limit_fields(kind: type[Any]) -> list[LimitField]:
             schema=properties[one.name],
         )
         for one in fields(kind)
+        if not one.metadata.get("hidden")
     ]

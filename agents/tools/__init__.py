@@ -1,45 +1,36 @@
-"""Tools: plain annotated functions that the gateway may call.
+"""Tools: what the gateway may call. Each desk declares its own.
 
-A tool declares what it touches. Its argument schema comes from its annotations; ``context``
-is given by the gateway, never by a model.
+``context`` is given by the gateway, never by a model.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from inspect import Parameter, getdoc, signature
-from typing import Annotated, TypeAlias
+from inspect import getdoc
+from typing import TypeAlias
 
-from agents.core.actions import ArgSpecs
+from agents.core.actions import ArgSpec, ArgSpecs
 from agents.core.former import AMOUNT, CURRENCY
-from agents.core.kinds import ACTION, LETTER, RequestKind, kind_of
+from agents.core.kinds import ACTION, RequestKind, kind_of
 from agents.core.limits import Limits
-from agents.core.registry import enter, load
 from agents.core.requests import Json
 from agents.core.touch import OutcomeUnknown, Touch
-from agents.sdk.adjustments import Change, Lower
+from agents.sdk.adjustments import Change
 from agents.sdk.argument_words import Called, in_words, with_name
-from agents.sdk.arguments import Arguments, arguments_of
+from agents.sdk.arguments import Arguments
 from agents.sdk.placeholders import fill, with_subject
-from agents.sdk.values import MinorOf
 
 __all__ = [
     "TOOLS",
     "Context",
-    "Minor",
     "OutcomeUnknown",
     "Tool",
     "Touch",
     "accepts",
     "letter_tools",
-    "tool",
 ]
-
-# An argument ``amount_minor: Minor`` is ``amount_usd`` to a model.
-Minor: TypeAlias = Annotated[int, MinorOf(CURRENCY)]
 
 
 @dataclass(frozen=True)
@@ -66,7 +57,7 @@ class Tool:
     touch: Touch
     timeout: float  # seconds in total, from when a thread takes the call
     # argument -> int | former.AMOUNT | str, with ? where it may be left out; or as declared
-    spec: dict[str, str] | Arguments
+    spec: ArgSpec
     reserve: Callable[..., None] | None = None  # hold what the call will use, with the intent
     release: Callable[[str, datetime], object] | None = None  # give it back, by key
     find: Callable[[str], Json] | None = None  # what became of a key: a result, None, or raises
@@ -95,54 +86,6 @@ class Tool:
 
 
 TOOLS: dict[str, Tool] = {}
-
-
-def tool(
-    touch: Touch,
-    *,
-    timeout: float = 10.0,
-    reserve: Callable[..., None] | None = None,
-    release: Callable[[str, datetime], object] | None = None,
-    find: Callable[[str], Json] | None = None,
-    valid: Callable[[Json, Json], bool] | None = None,
-    told: str = "",
-    after: str = "",
-    may_say: Callable[[Json], dict[str, str]] | None = None,
-    letter: str = "",
-    tells: str = "",
-    gauge: str = "",
-    request: RequestKind | None = None,
-) -> Callable[[Call], Call]:
-    """Register a function as a tool under its own name."""
-
-    def register(call: Call) -> Call:
-        name = call.__name__
-        spec = dict(
-            _spec(parameter)
-            for parameter in signature(call, eval_str=True).parameters.values()
-            if parameter.name != "context"
-        )
-        known = Tool(name, call, touch, timeout, spec, reserve, release, find, valid, told=told)
-        sentences = after or f"{name} was carried out."
-        asked = request or (LETTER if letter else ACTION)
-        known = replace(known, after=sentences, may_say=may_say, letter=letter, request=asked)
-        lower = {argument: Lower() for argument in inside(spec) if argument.endswith("_minor")}
-        known = replace(known, tells=tells, gauge=gauge)
-        known = replace(known, typed=arguments_of(call) if lower else None, may_change=lower)
-        enter(TOOLS, name, known)
-        return call
-
-    return register
-
-
-_SPECS = {int: "int", Minor: AMOUNT, str: "str", str | None: "str?"}
-
-
-def _spec(parameter: Parameter) -> tuple[str, str]:
-    """Return the name and kind of an argument as a model sees it."""
-    kind = _SPECS[parameter.annotation]
-    name = parameter.name
-    return (name.removesuffix("_minor") + "_usd" if kind == AMOUNT else name), kind
 
 
 def request_of(stored: str, action: Mapping[str, Json]) -> RequestKind:
@@ -213,7 +156,7 @@ def descriptions_of(names: Iterable[str]) -> dict[str, str]:
 
 
 def _arguments(registered: Tool) -> str:
-    if isinstance(registered.spec, Arguments):
+    if not isinstance(registered.spec, Mapping):
         return registered.spec.description
     return ", ".join(f"{name} ({kind})" for name, kind in registered.spec.items())
 
@@ -225,7 +168,7 @@ def letter_tools() -> set[str]:
 
 def accepts(registered: Tool, args: Json) -> bool:
     """Tell whether a tool can be called with these arguments, amounts in minor units."""
-    if isinstance(registered.spec, Arguments):
+    if not isinstance(registered.spec, Mapping):
         return registered.spec.accepts(args)
     taken = inside(registered.spec)
     needed = {name for name, kind in taken.items() if not kind.endswith("?")}
@@ -238,6 +181,3 @@ def inside(spec: Mapping[str, str]) -> dict[str, str]:
         (name.removesuffix("_usd") + "_minor" if kind == AMOUNT else name): kind
         for name, kind in spec.items()
     }
-
-
-load(sys.modules[__name__])

@@ -179,6 +179,7 @@ ASK_REASONS = {
     "masked_value": "it holds what the policy masks",
     "sent_back_before": "a reviewer sent an earlier proposal back",
     "revisions_do_not_settle": "the policy kept changing the action",
+    "no_cap_of_the_day": "there is no daily cap in its currency",
     "unattended_cap_of_the_day": "above the daily cap without approval",
 }
 

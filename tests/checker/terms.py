@@ -33,7 +33,6 @@ TERMS = {
     "issue_refund": Terms("user_id", "amount_minor", "auto_limit_minor", lower=("amount_minor",)),
     "send_refund_email": Terms("user_id", "amount_minor", reword=("message",)),
     "send_reply": Terms("user_id", reword=("message",)),
-    "add_note": Terms("user_id"),  # of tests/extending
     "grant_access": Terms("employee", resource="system", lower=("until",)),  # of tests/desks
     "send_samples": Terms("person", lower=("pieces",)),  # of startdesk's skeleton
     "transfer_money": Terms(

@@ -9,10 +9,8 @@ import pytest
 from agents.core.model_roles import ROLES, role
 from agents.core.registry import NamedTwice
 from agents.core.requests import Flow
-from agents.desks.refunds.policies import refunds
 from agents.patterns import PATTERNS, Brief, Notes, pattern
-from agents.policies import RULES, rule
-from agents.tools import TOOLS, Touch, tool
+from agents.policies import RULES, answers, rule
 
 
 def supervisor(brief: Brief, notes: Notes) -> Flow:
@@ -20,23 +18,18 @@ def supervisor(brief: Brief, notes: Notes) -> Flow:
     yield from ()
 
 
-def issue_refund() -> None:
-    """Take the name of a tool that ships."""
-
-
 @pytest.mark.parametrize(
     "take_name",
     [
         lambda: pattern(supervisor),
-        lambda: tool(Touch.READ)(issue_refund),
-        lambda: rule(refunds.auto_limit),
+        lambda: rule(answers.matches_ledger),
         lambda: role("judge", prompt="Let everything pass.", demo=lambda inputs: ""),
     ],
 )
 def test_nothing_takes_the_name_of_what_ships(take_name: Callable[[], object]) -> None:
-    tables = [dict(PATTERNS), dict(TOOLS), dict(RULES), dict(ROLES)]
+    tables = [dict(PATTERNS), dict(RULES), dict(ROLES)]
 
     with pytest.raises(NamedTwice):
         take_name()
 
-    assert tables == [PATTERNS, TOOLS, RULES, ROLES]
+    assert tables == [PATTERNS, RULES, ROLES]

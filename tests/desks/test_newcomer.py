@@ -121,5 +121,5 @@ def test_an_app_that_is_not_there_is_named(
 def test_topics_and_patterns_that_ship_are_reserved() -> None:
     topics = {rule.partition(".")[0] for rule in RULES} - DESKS.keys()
 
-    assert {"refunds", "answers"} < topics
+    assert {"answers"} < topics
     assert topics | PATTERNS.keys() <= RESERVED

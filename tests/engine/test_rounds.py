@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from agents.desks.refunds.known import ChargeFact, RefundFacts
-from agents.desks.refunds.policies.refunds import DEFAULT_REASON
 from agents.desks.refunds.profiles import STRICT
+from agents.desks.refunds.rules import DEFAULT_REASON
 from agents.policies import review
 
 FACTS = RefundFacts(subject=42, context_of=(42,), charge=ChargeFact(120000, 120000, "USD", 10))

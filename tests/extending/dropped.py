@@ -9,15 +9,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from agents import patterns, policies, tools
+from agents import patterns
 from agents.core.model_roles import ROLES
 from agents.core.registry import load
 
 HERE = Path(__file__).parent
 PLACES: dict[str, tuple[ModuleType, dict[str, Any]]] = {
     "patterns": (patterns, patterns.PATTERNS),
-    "tools": (tools, tools.TOOLS),
-    "policies": (policies, policies.RULES),
 }
 
 

@@ -81,9 +81,9 @@ MUTANTS = (
     ),
     Mutant(
         "exactly the limit goes to a person",
-        "agents/desks/refunds/policies/refunds.py",
-        "    if amount <= limit:\n        sentence",
-        "    if amount < limit:\n        sentence",
+        "agents/desks/refunds/rules.py",
+        "    if amount <= limit:\n        told",
+        "    if amount < limit:\n        told",
         "tests/conformance/test_patterns.py -k sup-009",
     ),
     Mutant(

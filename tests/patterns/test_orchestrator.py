@@ -10,6 +10,7 @@ import pytest
 
 from agents.core.limits import Limits
 from agents.core.replay import Reply
+from agents.desks.refunds.limits import RefundLimits
 from agents.desks.refunds.profiles import STRICT, WORKERS
 from agents.desks.refunds.report import figures
 from agents.patterns import Brief, result
@@ -65,7 +66,7 @@ def brief_replies(text: str = "Fine.") -> dict[str, Reply]:
 
 def result_of(replies: dict[str, Reply], limits: Limits = LIMITS) -> dict[str, Any]:
     def figures_of(lines: Any, expected: Any) -> Any:
-        return figures(found_in(SCOPE, lines, expected=expected, limits=limits))
+        return figures(found_in(SCOPE, lines, expected=expected, limits=RefundLimits()))
 
     brief = Brief("report", limits, specs(), SCOPE, figures_of)
     return result("orchestrator", brief, replies)

@@ -8,6 +8,7 @@ import pytest
 
 from agents.core.facts import Facts
 from agents.core.plans import InvalidPlan, check_plan
+from agents.desks.refunds.limits import RefundLimits
 from agents.desks.refunds.profiles import STRICT, WORKERS
 from agents.desks.refunds.report import figures, findings, headline
 from agents.policies import review
@@ -67,7 +68,7 @@ def test_a_task_with_other_arguments_does_not_run(args: dict[str, Any]) -> None:
 
 
 def aggregate(lines: list[dict[str, Any]]) -> dict[str, Any]:
-    return figures(found_in(SCOPE, lines, expected=WORKERS, limits=LIMITS))
+    return figures(found_in(SCOPE, lines, expected=WORKERS, limits=RefundLimits()))
 
 
 FOUND = aggregate(

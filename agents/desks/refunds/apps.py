@@ -4,8 +4,7 @@ from importlib import import_module
 
 from django.apps import AppConfig
 
-from agents.core.former import FIRST_DESK
-from agents.core.registry import enter, load
+from agents.core.registry import load
 
 
 class DeskConfig(AppConfig):
@@ -13,15 +12,11 @@ class DeskConfig(AppConfig):
     label = "desk"  # as its tables and migrations are called
 
     def ready(self) -> None:
-        from agents.desks.refunds import words  # noqa: F401 - it enters them
-        from agents.desks.refunds.report import REPORT
+        # What these declare is what counts.
+        from agents.desks.refunds import rules, sources, specialists, words  # noqa: F401
+        from agents.desks.refunds.declared import desk
         from agents.desks.refunds.system import RefundSystem
-        from agents.policies import RULES
-        from agents.policies.reports import report_rules
-        from agents.systems import SYSTEMS
+        from agents.engine.desk_registry import enter_desk
 
-        for room in ("policies", "tools", "demo"):
-            load(import_module(f"{self.name}.{room}"))
-        for name, rule in report_rules(REPORT).items():
-            enter(RULES, f"reports.{name}", rule)
-        enter(SYSTEMS, FIRST_DESK, RefundSystem())
+        load(import_module(f"{self.name}.demo"))
+        enter_desk(desk, RefundSystem(desk))

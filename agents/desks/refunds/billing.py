@@ -85,6 +85,11 @@ def customer(*, book_id: int, customer_number: int) -> Customer | None:
     return _CUSTOMER.first(book=book_id, number=customer_number)
 
 
+def find_customer(key: str, book: int) -> Customer | None:
+    """Return the customer that a run is about."""
+    return customer(book_id=book, customer_number=int(key)) if key.isdecimal() else None
+
+
 def customer_name(*, book_id: int, customer_number: int) -> str:
     """Return a customer's name, "" if there is no such customer."""
     found = customer(book_id=book_id, customer_number=customer_number)

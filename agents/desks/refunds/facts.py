@@ -19,20 +19,24 @@ from agents.core.courtesy import free_passages
 from agents.core.days import utc_midnight
 from agents.core.facts import Facts
 from agents.core.limits import Limits
+from agents.core.money import format_money
 from agents.core.requests import Json
 from agents.core.statements import Deed, ledger_sentences
 from agents.core.states import EffectState
 from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import Pending
 from agents.desks.refunds import billing, mail
+from agents.desks.refunds.declared import desk
 from agents.desks.refunds.known import UNTOLD, ChargeFact, MailFact, RefundFact, RefundFacts
-from agents.desks.refunds.tools.refunds import policy_hint
+from agents.desks.refunds.tools import policy_hint
 from agents.engine import simulation
 from agents.engine.desk_ledger import EFFECTS, MAYBE_DONE
+from agents.engine.desk_rules import limits_of
 from agents.engine.origins import origins_of
 from agents.engine.redaction import RunBorder
 from agents.engine.step_facts import accepted_outputs, sentences_on_record, specialist_results
 from agents.models import Effect, Run, Step
+from agents.sdk.placeholders import fill
 from agents.tools import Tool
 
 NOTHING: Pending[list[tuple[Any, ...]]] = Pending(list)  # the answer without a query
@@ -173,7 +177,7 @@ def _context_now(
 ) -> dict[str, Json]:
     """Return what the tool for reading a customer's context would find now."""
     found = billing.context_of(account, customer) if account and customer is not None else {}
-    return {"get_refund_context": {**found, "policy_hint": policy_hint(limits)}}
+    return {"get_refund_context": {**found, "policy_hint": policy_hint(limits_of(desk, limits))}}
 
 
 def _effects_of(runs: list[UUID]) -> list[Effect]:
@@ -191,8 +195,11 @@ def _as_settled(effect: Effect, done: Mapping[int, Json]) -> Effect:
 
 def _deed(effect: Effect, registered: Mapping[str, Tool]) -> Deed:
     known = registered[effect.tool]
+    amount = (
+        format_money(effect.amount_minor, effect.currency) if effect.amount_minor else "nothing"
+    )
     return Deed(
-        sentence=known.after,
+        sentence=fill(known.after, {"amount_minor": amount, "user_id": effect.subject_key}),
         subject=effect.subject_key,
         amount_minor=effect.amount_minor,
         currency=effect.currency,

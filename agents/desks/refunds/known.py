@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -67,6 +68,11 @@ class RefundFacts(Facts):
     unattended_by_launcher_minor: int = 0  # of that, by runs of the same launcher
     mail: MailFact | None = None
     replies: int = 0  # to the customer that this run sent or may have sent
+
+    @property
+    def unattended(self) -> Mapping[str, int]:
+        launcher, workspace = self.unattended_by_launcher_minor, self.unattended_today_minor
+        return {"launcher": launcher, "workspace": workspace}
 
     @property
     def own_texts(self) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from agents.core.former import CURRENCY
-from agents.core.limits import FIRST_LIMITS, Limits
+from agents.core.limits import FIRST_LIMITS
 from agents.sdk.serialization import limit_fields
 from opsconsole.desks import Count, Days, limit
 
@@ -38,11 +38,11 @@ class RefundLimits:
         "Confirms a refund even when time is up",
         "If yes, a run that has paid still emails the customer after its working time is used up.",
     )
+    rolling_days: Days = limit(Days(30), "Refunds are added up over", hidden=True)
+    # How the recorded cases behave.
+    told_limit_minor: int | None = limit(None, "What a model is told of the limit", hidden=True)
+    loose_topics: bool = limit(False, "Keywords within words", hidden=True)
+    null_is_none: bool = limit(False, "What is left empty is none", hidden=True)
 
 
 FIRST_LIMITS |= {one.name: one for one in limit_fields(RefundLimits)}
-
-
-def refund_limits(limits: Limits) -> RefundLimits:
-    """Return a policy's limits of refunds as plain numbers, as rulings name the units."""
-    return RefundLimits(**{name: limits.first_limit(name) for name in FIRST_LIMITS})

@@ -39,7 +39,7 @@ def figures(found: SourcesFound) -> dict[str, Json]:
     """
     parts = {part: found.sources.get(worker, {}) for worker, part in _PART.items()}
     wanted = [part for worker, part in _PART.items() if worker in found.expected]
-    quirk = found.limits.reference.null_is_none
+    quirk = found.limits.null_is_none
     missing = [name for part in wanted for name in _lacking(part, parts[part], quirk)]
     return {
         **found.scope,

@@ -25,8 +25,8 @@ from agents.desks.refunds.models import Customer, Refund, SentMail
 from agents.desks.refunds.models.mail import MailState
 from agents.desks.refunds.models.refund import RefundState
 from agents.desks.refunds.profiles import PROFILES
-from agents.desks.refunds.report import REPORT
 from agents.desks.refunds.scenarios import PURPOSES, SCENARIOS
+from agents.engine.desk_system import DeclaredSystem
 from agents.models import Effect, Run, Workspace
 from agents.patterns import PATTERNS
 from agents.record.claimed_rows import Derived
@@ -41,10 +41,10 @@ SHORTEST_NAME = 3  # letters; shorter parts of a name occur in too many sentence
 IN_BOOKS = {"issue_refund", "send_refund_email", "send_reply"}  # tools that write to them
 
 
-class RefundSystem:
+class RefundSystem(DeclaredSystem):
     """Books of customers with their charges, refunds and mails."""
 
-    title, kind, patterns, report = "Refunds", "customer", PATTERNS, REPORT
+    patterns = PATTERNS
     fetch_facts = staticmethod(fetch_facts)
     background = staticmethod(background)
 

@@ -106,8 +106,9 @@ def _add(document: Json, options: dict[str, Any]) -> None:
 
 def _add_desk(document: Json, name: str) -> None:
     """Add a desk's defaults, or what is new in it. Raises CommandError."""
-    if name not in DESKS:
-        known = ", ".join(DESKS) or "none"
+    others = [desk for desk in DESKS if desk != FIRST_DESK]
+    if name not in others:
+        known = ", ".join(others) or "none"
         raise CommandError(
             f"There is no desk {name!r}; OPSCONSOLE_APPS has {known}.", returncode=BAD_USAGE
         )

@@ -10,7 +10,7 @@ from agents.web.policy.limits import WORDS
 
 _BEGIN = """# What a policy holds
 
-A policy is a document of rules and limits; `docs/extending.md` says how to add a rule, and \
+A policy is a document of rules and limits; `docs/desks.md` says how a desk adds rules, and \
 `manage.py publish_policy` publishes a version. The **Policy** page shows a version in these words.
 `scripts/policy-docs` writes this page from the tables in `agents/web/policy/`.
 

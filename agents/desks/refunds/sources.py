@@ -1,4 +1,4 @@
-"""Report workers: each reads one source of a day's numbers, or reports that there are none."""
+"""Sources of reports: each reads one part of a day's numbers, or reports that there are none."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from agents.core.requests import Json
 from agents.desks.refunds import metrics
-from agents.tools import Context, Touch, tool
+from agents.desks.refunds.declared import desk
+from opsconsole.desks import Call, Json
 
 _Check: TypeAlias = Callable[[Json], bool]
 
@@ -48,37 +48,33 @@ _FIELDS: Mapping[str, _Check] = {
 }
 
 
-def in_contract(reply: Json, args: Json) -> bool:
-    """Tell whether a worker's reply is valid: done, with facts of the known types."""
-    facts = reply.get("result")
-    if reply.get("status") != "done" or not isinstance(facts, dict):
-        return False
+def in_contract(facts: Json) -> bool:
+    """Tell whether what was found is of the known types."""
     return all(check(facts[key]) for key, check in _FIELDS.items() if key in facts)
 
 
-@tool(Touch.READ, valid=in_contract)
-def sales_worker(context: Context, *, report_date: str, region: str) -> Json:
+@desk.source(title="Sales worker", critical=True, valid=in_contract)
+def sales_worker(call: Call, report_date: str, region: str) -> Json:
     """Read what was sold."""
-    return _report("sales", metrics.sales, context, report_date, region)
+    return _report("sales", metrics.sales, call, report_date, region)
 
 
-@tool(Touch.READ, valid=in_contract)
-def payments_worker(context: Context, *, report_date: str, region: str) -> Json:
+@desk.source(title="Payments worker", critical=True, valid=in_contract)
+def payments_worker(call: Call, report_date: str, region: str) -> Json:
     """Read how payments went."""
-    return _report("payments", metrics.payments, context, report_date, region)
+    return _report("payments", metrics.payments, call, report_date, region)
 
 
-@tool(Touch.READ, valid=in_contract)
-def inventory_worker(context: Context, *, report_date: str, region: str) -> Json:
+@desk.source(title="Inventory worker", valid=in_contract)
+def inventory_worker(call: Call, report_date: str, region: str) -> Json:
     """Read what is short in stock."""
-    return _report("inventory", metrics.inventory, context, report_date, region)
+    return _report("inventory", metrics.inventory, call, report_date, region)
 
 
-def _report(source: str, read: Callable[..., Json], context: Context, day: str, at: str) -> Json:
+def _report(source: str, read: Callable[..., Json], call: Call, day: str, at: str) -> Json:
     # A plain function in its own thread, like most clients of reporting systems: it runs on after
     # its deadline, and its reply comes too late.
-    first = context.nth == 1
-    time.sleep(metrics.seconds_of(source, book_id=context.book_id, first=first))
-    facts = read(book_id=context.book_id, day=day, region=at)
-    result = facts or {"warning": f"{source}_data_missing"}
-    return {"status": "done", "worker": f"{source}_worker", "result": result}
+    first = call.nth == 1
+    time.sleep(metrics.seconds_of(source, book_id=call.book, first=first))
+    facts = read(book_id=call.book, day=day, region=at)
+    return facts or {"warning": f"{source}_data_missing"}

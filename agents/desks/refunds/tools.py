@@ -1,21 +1,21 @@
-"""Refund tools, on the desk's books."""
+"""What agents of the desk can call, on its books."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 
 from agents.core.former import CURRENCY
 from agents.core.kinds import ACTION, ADJUST, APPROVE, REJECT, RETURN, Answer
-from agents.core.limits import Limits
 from agents.core.money import format_money
 from agents.core.names import greeting, is_plain_name, plan_in_words
-from agents.core.requests import Json
 from agents.desks.refunds import billing, mail, refunds
-from agents.desks.refunds.limits import refund_limits
-from agents.desks.refunds.tools import letters
-from agents.tools import Context, Minor, Touch, tool
+from agents.desks.refunds.declared import CUSTOMER, Minor, desk
+from agents.desks.refunds.limits import RefundLimits
+from agents.desks.refunds.models import SentMail
+from opsconsole.desks import Call, CallRefused, Json, Lower, OutcomeUnknown, Touch
 
 REFUND = replace(
     ACTION,
@@ -64,32 +64,34 @@ def _context_sentences(found: Json) -> dict[str, str]:
     return said
 
 
-@tool(Touch.READ, timeout=5, may_say=_context_sentences)
-def get_refund_context(context: Context, *, user_id: int) -> Json:
+@desk.tool(
+    Touch.READ,
+    title="Look up customer",
+    subject=CUSTOMER,
+    timeout=5,
+    may_say=_context_sentences,
+)
+def get_refund_context(call: Call, *, user_id: int) -> Json:
     """Return a customer, their latest charge and the policy's hint."""
-    found = billing.customer_context(
-        book_id=context.book_id, customer_number=user_id, at=context.at
-    )
+    found = billing.customer_context(book_id=call.book, customer_number=user_id, at=call.at)
     if found is None:
         return {"error": f"context_not_found_for_user:{user_id}"}
-    return {**found, "policy_hint": policy_hint(context.limits)}
+    return {**found, "policy_hint": policy_hint(call.limits)}
 
 
-def policy_hint(limits: Limits) -> dict[str, Json]:
+def policy_hint(limits: RefundLimits) -> dict[str, Json]:
     """Return the part of a context about the policy."""
-    own, told = refund_limits(limits), limits.reference.told_limit_minor
+    told, limit = limits.told_limit_minor, int(limits.auto_limit_minor)
     return {
-        "auto_refund_limit_minor": own.auto_limit_minor if told is None else told,
-        "refund_window_days": own.window_days,
+        "auto_refund_limit_minor": limit if told is None else told,
+        "refund_window_days": int(limits.window_days),
     }
 
 
-def _hold(
-    context: Context, *, user_id: int, amount_minor: Minor, reason: str | None = None
-) -> None:
+def _hold(call: Call, *, user_id: int, amount_minor: int, reason: str | None) -> None:
     """Hold the amount on the charge; if that is impossible, the refund itself will refuse it."""
     with suppress(refunds.RefundRefused):
-        refunds.reserve(**_pay_request(context, user_id, amount_minor, reason or ""))
+        refunds.reserve(**_pay_request(call, user_id, amount_minor, reason))
 
 
 def _release(key: str, at: datetime) -> bool:
@@ -109,37 +111,43 @@ def _valid_refund(result: Json, args: Json) -> bool:
     return isinstance(paid, dict) and paid.get("amount_minor") == args["amount_minor"]
 
 
-@tool(
-    Touch.SAFE,
-    timeout=10,
+@desk.tool(
+    Touch.SAFE,  # the same key pays once
+    title="Issue refund",
+    before="Pay {subject} {amount_minor}.",
+    after="{amount_minor} was refunded to customer {user_id}.",
+    subject=CUSTOMER,
+    amount="amount_minor",
+    may_change={"amount_minor": Lower()},
     reserve=_hold,
     release=_release,
     find=_find_refund,
     valid=_valid_refund,
-    after="{amount} was refunded to customer {subject}.",
     request=REFUND,
 )
 def issue_refund(
-    context: Context, *, user_id: int, amount_minor: Minor, reason: str | None = None
+    call: Call, *, user_id: int, amount_minor: Minor, reason: str | None = None
 ) -> Json:
     """Pay part of the latest charge back to a customer. The same key pays once."""
     try:
-        receipt = refunds.pay(**_pay_request(context, user_id, amount_minor, reason or ""))
+        receipt = refunds.pay(**_pay_request(call, user_id, amount_minor, reason))
     except refunds.RefundRefused as error:
         most = {} if error.max_minor is None else {"max_refund_minor": error.max_minor}
         return {"status": "error", "error": error.code, **most}
     return _receipt_reply(receipt)
 
 
-def _pay_request(context: Context, user_id: int, amount_minor: int, reason: str) -> dict[str, Json]:
+def _pay_request(
+    call: Call, user_id: int, amount_minor: int, reason: str | None
+) -> dict[str, Json]:
     return {
-        "book_id": context.book_id,
+        "book_id": call.book,
         "customer_number": user_id,
         "amount_minor": amount_minor,
         "currency": CURRENCY,
-        "reason": reason,
-        "key": context.key,
-        "at": context.at,
+        "reason": reason or "",
+        "key": call.key,
+        "at": call.at,
     }
 
 
@@ -156,22 +164,62 @@ def _receipt_reply(receipt: refunds.Receipt) -> Json:
     }
 
 
-@tool(
+# A key's row is committed before its letter leaves, so letters are SAFE. A second call sends one
+# that was not begun; of one that was, it returns the outcome or cannot tell.
+def _send(post: Callable[..., SentMail], call: Call, **letter: Json) -> Json:
+    """Send a letter with `post` and return the result. Raises OutcomeUnknown."""
+    try:
+        sent = post(book_id=call.book, key=call.key, at=call.at, **letter)
+    except mail.MailRefused as error:
+        raise CallRefused(error.code) from error
+    except mail.MailOutcomeUnknown:
+        raise OutcomeUnknown(call.key) from None
+    return _letter(sent)
+
+
+def _find_letter(key: str) -> Json:
+    """Return the result of a key's letter, None if there is none. Raises OutcomeUnknown."""
+    known = mail.find(key=key)
+    if known and known.state != "sent":
+        raise OutcomeUnknown(key)
+    return _letter(known) if known else None
+
+
+def _letter(sent: SentMail) -> Json:
+    money = {} if sent.amount_minor is None else {"amount_minor": sent.amount_minor}
+    letter = {"to": sent.to, "template": sent.template, **money, "message": sent.body}
+    return {"status": "ok", "email": {**letter, "email_id": sent.reference}}
+
+
+@desk.tool(
     Touch.SAFE,
-    timeout=20,
-    find=letters.find,
+    title="Send refund email",
+    before="Email {subject} about {amount_minor}.",
     after="The customer was told by email.",
+    subject=CUSTOMER,
+    amount="amount_minor",
     letter="message",
-    tells="issue_refund",
+    tells=issue_refund,
     gauge="refunds_untold",
+    find=_find_letter,
+    timeout=20,
 )
-def send_refund_email(context: Context, *, user_id: int, amount_minor: Minor, message: str) -> Json:
+def send_refund_email(call: Call, *, user_id: int, amount_minor: Minor, message: str) -> Json:
     """Write to a customer about a refund. The same key sends at most one mail."""
-    return letters.send(
-        mail.send_refund_mail,
-        context,
-        customer_number=user_id,
-        amount_minor=amount_minor,
-        currency=CURRENCY,
-        message=message,
-    )
+    about = {"customer_number": user_id, "amount_minor": amount_minor, "currency": CURRENCY}
+    return _send(mail.send_refund_mail, call, **about, message=message)
+
+
+@desk.tool(
+    Touch.SAFE,
+    title="Send reply",
+    before="Email {subject}.",
+    after="A reply was sent to customer {user_id}.",
+    subject=CUSTOMER,
+    letter="message",
+    find=_find_letter,
+    timeout=20,
+)
+def send_reply(call: Call, *, user_id: int, message: str) -> Json:
+    """Write to a customer, at most once per key. Only a text supervised in this run may be sent."""
+    return _send(mail.send_reply_mail, call, customer_number=user_id, message=message)

@@ -1,0 +1,26 @@
+"""What the refund desk is about, and the customers that its runs act for."""
+
+from __future__ import annotations
+
+from typing import Annotated, TypeAlias
+
+from agents.core.former import CURRENCY, FIRST_DESK
+from agents.desks.refunds import billing
+from agents.desks.refunds.limits import RefundLimits
+from agents.desks.refunds.report import REPORT
+from agents.sdk.values import MinorOf
+from opsconsole.desks import Desk, Subject
+
+# An argument ``amount_minor: Minor`` is ``amount_usd`` to a model.
+Minor: TypeAlias = Annotated[int, MinorOf(CURRENCY)]
+CUSTOMER = "user_id"  # the argument that names one
+
+desk = Desk(
+    name=FIRST_DESK,
+    title="Refunds",
+    subject=Subject("customer", find=billing.find_customer, label="{name} #{number}"),
+    limits=RefundLimits,
+    numbers=CURRENCY,
+    report=REPORT,
+    answers="record",
+)

@@ -1,1 +1,0 @@
-"""The rules of the desk; each is named by its file: ``refunds.auto_limit``."""

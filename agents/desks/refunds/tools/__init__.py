@@ -1,1 +1,0 @@
-"""The tools of the desk, on its books."""
