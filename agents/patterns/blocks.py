@@ -27,6 +27,12 @@ SAME_AGAIN = {
     "sentence": "A person has sent this very proposal back, so it is not put to one again.",
     "flip": "Propose something else, or answer.",
 }
+# For a call that the gateway would refuse as a loop, and end the run.
+REPEATED = {
+    "rule": "call.repeated",
+    "sentence": "This very call was carried out before in this run, so it is not made again.",
+    "flip": "Use its result: propose another call, or end with the answer.",
+}
 AS_SCHEMA = (
     "Call one of your tools with all its arguments, each as its schema says. An amount is written "
     "with a point and without other separators, as 1950.00."

@@ -20,6 +20,7 @@ from agents.core.requests import Ask, Escalate, Failed, Flow, Json, Review, Stop
 from agents.patterns import Brief, Notes, pattern, proposes_again
 from agents.patterns.blocks import (
     NOTHING_DONE,
+    REPEATED,
     SAME_AGAIN,
     Blocked,
     block_by_person,
@@ -71,6 +72,7 @@ def supervisor(brief: Brief, notes: Notes) -> Flow:
                 action = yield from propose(asked, brief, notes)
             if is_empty_end(action, brief, notes):
                 action = yield from ask_about_end(step, action, guide, brief, notes)
+            check_repeated(step, action, brief, notes)
             turn = ProposalTurn(step, action, notes)
             seen = yield from carry_out(turn)
         except Blocked as block:
@@ -97,6 +99,20 @@ def propose(asked: Ask, brief: Brief, notes: Notes) -> Steps[Action]:
     """Return the agent's next proposal. Raises Stop("invalid_action:…")."""
     text = yield from next_proposal(asked, notes, phase="worker")
     return read_action(text, specs=brief.specs, proposable=brief.limits.proposable)
+
+
+def check_repeated(step: int, action: Action, brief: Brief, notes: Notes) -> None:
+    """Raise Blocked for a call that was made as often as the policy allows.
+
+    An agent that is told goes on, where the gateway would end the run as a loop.
+    """
+    limits = brief.limits
+    if action["kind"] == "final" or not limits.max_blocks or brief.question_version < FROM_VERSION:
+        return
+    made = sum(past["executed_action"] == action for past in notes.history)
+    if made >= limits.repeats_of(action["name"]):
+        end = stop("loop_detected:signature_repeat", phase="execution", action=action)
+        raise Blocked(end, {"step": step, "action": action, **REPEATED})
 
 
 def is_empty_end(action: Action, brief: Brief, notes: Notes) -> bool:

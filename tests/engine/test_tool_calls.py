@@ -330,3 +330,14 @@ def test_an_end_says_what_came_of_the_goal(replies: Any, came_of: str, chip: str
     assert (row.run, row.chip[1]) == (run, chip)
     others = {"carried_out", "answered", "nothing_done"} - {came_of}
     assert not any(find_runs(scene.omar, QueryDict(f"came_of={one}")).rows for one in others)
+
+
+def test_a_call_made_before_is_told_and_not_made_again() -> None:
+    run = at_bank("Which payees are blocked?")
+
+    with model([PAYEES], [PAYEES], [end("Delta Freight is.", "answer")]) as asked:
+        run = go(run)
+
+    assert run.state == "done"
+    assert run.steps.filter(kind="use").count() == 1
+    assert "carried out before" in asked[-1]["messages"][-1]["content"]
