@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from agents.core.requests import Json
 from agents.desks.bank.models import Account, Payee
 from agents.models import Run
+from agents.operations.refusal import Refused
+from agents.tools import TOOLS
 from agents.web.changes import reply_of
+from opsconsole.desks import Range
 from tests.desks import bank
 from tests.engine.scene import fresh, go
 from tests.engine.test_tool_calls import at_bank, model, pay
@@ -113,3 +117,22 @@ def test_of_subjects_only_the_run_s_own_name_counts_and_guesses_tell_nothing() -
     assert told[0] == told[1]
     assert "subject" not in told[0]
     assert bank.postings(run) == [("P-101", 48000)]
+
+
+@pytest.mark.breaks("I16")  # the bank itself lets nobody change the payee
+def test_a_person_who_changes_a_call_may_write_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    tool = TOOLS["transfer_money"]
+    changes = {**tool.may_change, "payee": Range(1, 40)}
+    monkeypatch.setitem(TOOLS, "transfer_money", replace(tool, may_change=changes))
+    scene = bank.bank_scene()
+    run = at_bank("Pay Papier Hansen EUR 1,950.00 for invoice INV-7.", scene)
+
+    with model([pay("Papier Hansen", "1950.00")], "Paid."):
+        go(run)
+        with pytest.raises(Refused, match="no payee with the key or the name “Nobody”"):
+            bank.decide(scene, run, {"payee": "Nobody"})
+        held = bank.decide(scene, run, {"payee": "nordlicht energie"})
+        run = go(run)
+
+    assert held.patch == {"payee": "P-101"}
+    assert bank.postings(run) == [("P-101", 195000)]
