@@ -17,7 +17,7 @@ from agents import operations
 from agents.core.states import EscalationState
 from agents.management.command_arguments import first_limit
 from agents.models import Escalation, Membership, Role, Run
-from tests.engine.scene import mails, payments
+from tests.engine.scene import payments
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -53,16 +53,6 @@ def command(*arguments: str) -> Ended:
 
 def supervisor(goal: str, *more: str) -> Ended:
     return command("run_pattern", "supervisor", "--goal", goal, *more)
-
-
-def test_a_refund_within_the_limit_ends_with_code_0_and_one_document() -> None:
-    ended = supervisor(GOAL_500, "--subject", "42", "--json")
-
-    assert ended.code == 0
-    assert ended.document["status"] == "ok"
-    assert ended.document["demo_model"] is True
-    run = Run.objects.get(pk=ended.document["run_id"])
-    assert (payments(run), mails(run)) == ([50000], [50000])
 
 
 def test_a_run_that_waits_ends_with_code_4_and_names_its_escalation() -> None:
@@ -225,18 +215,6 @@ def test_decide_with_bad_usage_ends_with_code_2(arguments: list[str], says: str)
     assert says in ended.err
     escalation.refresh_from_db()
     assert escalation.state == EscalationState.OPEN
-
-
-def test_decide_leaves_alone_what_somebody_has_claimed() -> None:
-    escalation, rita = waiting()
-    ada, workspace, at = User.objects.create_user("ada"), escalation.workspace, timezone.now()
-    operations.add_member(workspace=workspace, user=ada, role=Role.ADMIN, at=at)
-    operations.claim(escalation_id=escalation.pk, by=ada, at=at)
-
-    ended = command("decide", str(escalation.pk), "--approve", "--as", rita)
-
-    assert ended.code == 3
-    assert "ada has claimed" in ended.err
 
 
 def test_decide_of_nothing_says_so() -> None:

@@ -18,14 +18,6 @@ def routing(goal: str, *more: str) -> Ended:
     return command("run_pattern", "routing", "--goal", goal, *more)
 
 
-def test_a_case_is_answered_from_what_the_specialist_found() -> None:
-    ended = routing(REFUND, "--subject", "42", "--json")
-
-    assert ended.code == 0
-    assert ended.document["selected_route"] == "billing_specialist"
-    assert ended.document["answer"].startswith("A refund of USD 49.00 is possible; this run paid ")
-
-
 @pytest.mark.parametrize(("subject", "name"), [("42", "Anna"), ("7", "Max")])
 def test_the_customer_is_the_subject_whatever_the_goal_says(subject: str, name: str) -> None:
     ended = routing("Refund the charge of user_id=99", "--subject", subject, "--json")

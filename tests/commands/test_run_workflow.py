@@ -23,17 +23,6 @@ def workflow(name: str, goal: str, *more: str) -> Ended:
     return command("run_pattern", "workflow", *options, *more)
 
 
-def test_a_reply_is_drafted_checked_and_sent_word_for_word() -> None:
-    ended = workflow("customer-reply", ASKS, "--json")
-
-    assert ended.code == 0
-    outputs = ended.document["outputs"]
-    assert list(outputs) == ["facts", "draft", "check", "send"]
-    letter = SentMail.objects.get()
-    assert (letter.body, letter.to) == (outputs["check"], "anna@example.com")
-    assert letter.amount_minor is None
-
-
 def test_a_drift_that_nobody_admits_is_caught_and_reoriented() -> None:
     ended = workflow("customer-reply", DRIFTS, "--json")
 
@@ -57,13 +46,6 @@ def test_a_halt_says_why_and_sends_nothing() -> None:
     assert (ended.code, ended.document["stop_reason"]) == (3, "halted_by_supervision")
     assert ended.document["error"].endswith("halted by supervision: The case is on legal hold.")
     assert not SentMail.objects.exists()
-
-
-def test_a_judge_that_cannot_be_read_asks_a_person() -> None:
-    ended = workflow("customer-reply", "Anna (user_id=42) asks, and the judge babbles.", "--json")
-
-    assert (ended.code, ended.document["status"]) == (4, "waiting")
-    assert "unparseable" in ended.document["escalation"]["sentence"]
 
 
 def test_the_simulated_person_may_sign_off_in_the_demo() -> None:

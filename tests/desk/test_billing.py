@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from agents.desks.refunds import billing, refunds
-from agents.desks.refunds.books import open_demo_book
 from agents.desks.refunds.models import Charge, Customer, Subscription
 from tests.desk.ordering import AT, charge_of, demo_book, refund
 
@@ -24,33 +23,11 @@ ANNA: dict[str, Any] = {
         "days_since_payment": 10,
     },
 }
-MAX: dict[str, Any] = {
-    "user": {"id": 7, "name": "Max", "country": "US", "tier": "pro"},
-    "billing": {
-        "plan": "pro_monthly",
-        "currency": "USD",
-        "last_charge_minor": 4900,
-        "days_since_payment": 35,
-    },
-}
 
 
 def newest_charge(**asked: Any) -> billing.ChargeFacts | None:
     known = billing.account(**asked)
     return known.charge if known else None
-
-
-@pytest.mark.parametrize(("number", "told"), [(42, ANNA), (7, MAX)])
-def test_a_demo_customer_reads_as_the_reference_tells_them(
-    number: int, told: dict[str, Any]
-) -> None:
-    book = demo_book()
-
-    context = billing.customer_context(book_id=book.pk, customer_number=number, at=AT)
-
-    assert context == told
-    assert list(context) == list(told)
-    assert [list(part) for part in context.values()] == [list(part) for part in told.values()]
 
 
 @pytest.mark.parametrize(
@@ -63,16 +40,6 @@ def test_a_demo_customer_has_a_subscription(number: int, plan: str, price: int, 
 
     assert (kept.plan, kept.price_minor, kept.currency) == (plan, price, "USD")
     assert kept.first_paid_at == AT - timedelta(days=days)
-
-
-def test_a_book_opened_next_month_is_as_young_as_the_first() -> None:
-    later = AT + timedelta(days=30)
-    book = open_demo_book(at=later)
-
-    charge = newest_charge(book_id=book.pk, customer_number=42, at=later)
-
-    assert charge is not None
-    assert charge.age_days == 10
 
 
 def test_a_refund_in_one_book_leaves_the_next_untouched() -> None:

@@ -143,16 +143,6 @@ def test_a_refund_held_before_a_newer_charge_is_paid_on_its_own_charge(book: Boo
     assert (newer.refunded_minor, newer.held_minor) == (0, 0)
 
 
-def test_a_released_amount_can_be_refunded_under_another_key(book: Book) -> None:
-    refunds.reserve(**refund(book, amount_minor=120000, key="given up"))
-
-    assert refunds.release(key="given up", at=LATER)
-
-    assert standing(book) == (0, 0)
-    refunds.pay(**refund(book, amount_minor=120000, key="another"))
-    assert standing(book) == (120000, 0)
-
-
 def test_a_call_that_comes_after_the_release_pays_nothing(book: Book) -> None:
     refunds.reserve(**refund(book, key=KEY))
     refunds.release(key=KEY, at=LATER)
@@ -163,26 +153,6 @@ def test_a_call_that_comes_after_the_release_pays_nothing(book: Book) -> None:
     assert standing(book) == (0, 0)
     assert refunds.reserve(**refund(book, key=KEY, at=LATER)).state == "released"
     assert standing(book) == (0, 0)
-
-
-def test_only_what_is_held_is_released(book: Book) -> None:
-    refunds.pay(**refund(book, key="paid"))
-    refunds.reserve(**refund(book, key="held"))
-
-    released = [refunds.release(key=key, at=AT) for key in ("nobody's", "paid", "held", "held")]
-
-    assert released == [False, False, True, False]
-    assert standing(book) == (50000, 0)
-
-
-def test_a_key_tells_what_became_of_it(book: Book) -> None:
-    states = [refunds.find(key=KEY)]
-    states.append(refunds.reserve(**refund(book, key=KEY)))
-    states.append(refunds.find(key=KEY))
-    refunds.pay(**refund(book, key=KEY))
-    states.append(refunds.find(key=KEY))
-
-    assert [state and state.state for state in states] == [None, "held", "held", "paid"]
 
 
 def test_two_keys_have_two_references_and_a_key_keeps_its_own(book: Book) -> None:

@@ -21,10 +21,6 @@ def reply(message: str = TEXT, customer: int = 42) -> Action:
     return {"kind": "tool", "name": "send_reply", "args": {"user_id": customer, "message": message}}
 
 
-def test_what_was_let_stand_may_be_sent() -> None:
-    assert review(reply(), FACTS, LIMITS).decision == "approve"
-
-
 @pytest.mark.parametrize(
     ("action", "facts", "reason"),
     [
