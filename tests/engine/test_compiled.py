@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-from functools import partial
 from typing import Any
 
 import pytest
-from django.apps import apps
 from django.db import DatabaseError, DataError, IntegrityError, connection, transaction
-from django.db.models import DurationField, ExpressionWrapper, F, JSONField, Model
 from django.test.utils import CaptureQueriesContext
-from django.utils import timezone
 
 from agents.db.compiled import CompiledSelect, CompiledUpdate, Param
 from agents.db.driver import pipeline
 from agents.db.inserts import insert_rows, send_rows
 from agents.desks.refunds import facts
-from agents.desks.refunds.models import Charge, Customer, Refund, SentMail
 from agents.models import Run
 from opsconsole.databases import PREPARE_THRESHOLD
-from tests.engine.scene import Scene, columns_of, fresh
+from tests.engine.scene import Scene, fresh
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
@@ -39,60 +33,6 @@ def test_a_row_is_a_model_like_any_other(scene: Scene) -> None:
     whole.goal = "changed"
     whole.save()  # an UPDATE: it knows that it is in the database
     assert (fresh(run).goal, Run.objects.count()) == ("changed", 1)
-
-
-def test_a_query_is_asked_again_with_other_values(scene: Scene) -> None:
-    launched_by = CompiledSelect(
-        lambda: Run.objects.filter(pk=Param("pk"), created_at__lte=Param("at"))
-    )
-    first, second = scene.launch(), scene.launch()
-    now = timezone.now()
-
-    found = [launched_by.first(pk=run.pk, at=now) for run in (first, second)]
-
-    assert found == [first, second]
-    assert launched_by.all(pk=first.pk, at=first.created_at - timedelta(seconds=1)) == []
-
-
-def test_a_row_that_is_found_equals_the_row_that_a_plain_query_finds(scene: Scene) -> None:
-    run = scene.launch()
-
-    [found] = CompiledSelect(lambda: Run.objects.filter(pk=Param("pk"))).all(pk=run.pk)
-
-    columns = [field.attname for field in Run._meta.concrete_fields]
-    plain = fresh(run)
-    assert [getattr(found, name) for name in columns] == [getattr(plain, name) for name in columns]
-
-
-def test_every_row_is_read_as_a_plain_query_reads_it(scene: Scene) -> None:
-    scene.decided_refund()
-
-    ours = apps.get_app_config("agents").get_models()
-    models: list[type[Model]] = [*ours, Charge, Customer, Refund, SentMail]
-    for model in models:
-        plain = [columns_of(row) for row in model._default_manager.order_by("pk")]
-        rows = CompiledSelect(partial(model._default_manager.order_by, "pk")).all()
-        assert [repr(columns_of(row)) for row in rows] == [repr(row) for row in plain]
-
-
-def test_an_update_counts_what_it_changed(scene: Scene) -> None:
-    later = ExpressionWrapper(
-        F("created_at") + Param("by", DurationField()), Run._meta.get_field("created_at")
-    )
-    change = CompiledUpdate(
-        lambda: Run.objects.filter(pk=Param("pk"), state=Param("state")),
-        outcome=Param("outcome", JSONField()),
-        created_at=later,
-    )
-    run = scene.launch()
-    given = {"pk": run.pk, "outcome": {"answer": "done"}, "by": timedelta(hours=1)}
-
-    counts = [change(**given, state=state) for state in ("done", "queued")]
-
-    changed = fresh(run)
-    assert counts == [0, 1]
-    assert changed.outcome == {"answer": "done"}
-    assert changed.created_at - run.created_at == timedelta(hours=1)
 
 
 def test_what_watches_statements_sees_those_that_are_compiled(scene: Scene) -> None:

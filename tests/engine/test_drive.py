@@ -10,20 +10,13 @@ from typing import Any
 import pytest
 
 from agents.core.replay import Diverged, Reply, Strand
-from agents.core.requests import Ask, Escalate, Failed, Flow, Json, Request, Stop, Together, Use
+from agents.core.requests import Ask, Escalate, Flow, Json, Request, Stop, Together, Use
 from agents.desks.refunds.profiles import STRICT
 from agents.engine.drive import Later, drive
 from agents.patterns import Brief, Notes
 from agents.patterns.supervisor import SHOWN, supervisor
 from agents.tools import specs
 from tests.engine.memory import Crash, MemoryWorld
-
-CONTEXT = {"kind": "tool", "name": "get_refund_context", "args": {"user_id": 42}}
-REFUND = {
-    "kind": "tool",
-    "name": "issue_refund",
-    "args": {"user_id": 42, "amount_minor": 120000, "reason": "r"},
-}
 
 
 def go(flow: Flow, world: MemoryWorld) -> Strand:
@@ -56,20 +49,6 @@ def refund_world() -> MemoryWorld:
         return {**reply, "key": key}
 
     return MemoryWorld(perform)
-
-
-def test_waits_for_a_person_and_runs_what_they_left() -> None:
-    world = refund_world()
-    assert go(flow_of_supervisor(), world).outcome is None
-    assert list(world.waiting) == ["2/person"]
-    assert "2/execute" not in world.done
-
-    world.decide(decision="adjusted", granted_minor=80000, revised=True)
-    strand = go(flow_of_supervisor(), world)
-
-    assert strand.outcome is not None
-    assert strand.outcome.value == {"answer": "Done."}
-    assert world.calls.count("2/propose") == 1
 
 
 def test_stops_when_the_person_says_no() -> None:
@@ -235,19 +214,6 @@ def test_one_flow_that_stops_leaves_the_others_their_outcome() -> None:
     assert strand.outcome is not None
     ended = strand.outcome.value
     assert (ended["a"].stopped, ended["b"].stopped) == ("enough", "tool_error:t")
-
-
-def test_a_pattern_may_catch_a_step_that_failed() -> None:
-    def flow() -> Flow:
-        try:
-            yield Ask("ask", "worker", {})
-        except Failed as error:
-            return error.reason
-
-    strand = go(flow(), MemoryWorld(lambda key, effect: Reply(failed="llm_timeout")))
-
-    assert strand.outcome is not None
-    assert strand.outcome.value == "llm_timeout"
 
 
 def test_a_replay_that_asks_for_something_else_has_diverged() -> None:

@@ -31,17 +31,6 @@ def step_of(run: Run, position: int, *, reply: object = None) -> Step:
     )
 
 
-@pytest.mark.breaks("I32")  # steps that no engine began
-def test_what_is_inserted_together_gets_its_keys_in_order(scene: Scene) -> None:
-    run = scene.launch()
-    steps = [step_of(run, position) for position in (1, 2, 3)]
-
-    insert_rows(*steps)
-
-    kept = {step.pk: step.position for step in run.steps.all()}
-    assert kept == {step.pk: step.position for step in steps}
-
-
 @pytest.mark.breaks("I32")  # a step that no engine began
 def test_a_new_row_is_like_one_that_its_model_makes(scene: Scene) -> None:
     run, at = scene.launch(), timezone.now()
@@ -92,17 +81,6 @@ def mail_to_anna(*, key: str, reference: str) -> SentMail:
     )
 
 
-def test_of_two_rows_with_one_key_the_first_stays() -> None:
-    first, second = (mail_to_anna(key="one key", reference=name) for name in ("a", "b"))
-
-    told = [insert_new(mail) for mail in (first, second)]
-
-    assert told == [True, False]
-    kept = SentMail.objects.get()
-    assert (kept.pk, kept.reference) == (first.pk, "a")
-    assert second.pk is None
-
-
 def test_a_row_is_known_by_any_of_its_unique_columns() -> None:
     assert insert_new(mail_to_anna(key="one", reference="the same"))
 
@@ -131,22 +109,6 @@ def intent_of(run: Run, step: str, review: str) -> dict[str, object]:
         "intended_at": timezone.now(),
         "settled_at": None,
     }
-
-
-@pytest.mark.breaks("I1", "I11", "I32")  # steps and effects that no engine began
-def test_rows_that_are_sent_together_find_each_other_by_name(scene: Scene) -> None:
-    runs = [scene.launch(), scene.launch()]
-    steps = [step_of(run, position) for run in runs for position in (1, 2)]
-    intents = [intent_of(run, "2/propose", "1/propose") for run in reversed(runs)]
-
-    with transaction.atomic(), pipeline():
-        send_rows(*steps)
-        send_columns(Effect, intents, keys={"step_id": _STEP, "review_id": _STEP})
-
-    found = Effect.objects.select_related("step", "review").order_by("pk")
-    assert [(e.run, e.step.run, e.step.key, e.review.run, e.review.key) for e in found] == [
-        (run, run, "2/propose", run, "1/propose") for run in reversed(runs)
-    ]
 
 
 @pytest.mark.breaks("I32")  # a step that no engine began
