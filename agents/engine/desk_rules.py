@@ -17,6 +17,7 @@ from agents.core.requests import Json
 from agents.core.rulings import Ruling, RulingKind
 from agents.core.statements import fill_references, referenced_sentences
 from agents.policies import Rule, delegation
+from agents.policies.answers import letter_ruling
 from agents.policies.reports import report_rules
 from agents.sdk import serialization
 from agents.sdk.desk import Desk
@@ -32,11 +33,11 @@ LONGEST = 200  # characters of a subject's or a resource's key, as in their colu
 
 def rules_of(desk: Desk) -> dict[str, Rule]:
     """Return every rule of a desk by name; pages show their docstrings."""
-    console = zip(OF_CONSOLE, (_check_binding, _answer, _cap), strict=True)
-    rules: dict[str, Rule] = {
-        f"{desk.name}.{name}": update_wrapper(partial(check, desk), check)
-        for name, check in console
-    }
+    console = dict(zip(OF_CONSOLE, (_check_binding, _answer, _cap, _letter), strict=True))
+    rules: dict[str, Rule] = {}
+    for name in desk.console_rules:
+        check = console[name.rpartition(".")[2]]
+        rules[name] = update_wrapper(partial(check, desk), check)
     if desk.report:
         of_report = report_rules(desk.report).items()
         rules |= {f"{desk.name}.report_{name}": check for name, check in of_report}
@@ -190,6 +191,15 @@ def _answer(desk: Desk, action: Action, facts: Facts, limits: Limits) -> Ruling 
         risk=5,
         action={**action, "answer": told, "note": note},
     )
+
+
+def _letter(desk: Desk, action: Action, facts: Facts, limits: Limits) -> Ruling | None:
+    """A letter says what ledger and record say; a person reads any other words first."""
+    if not facts.letter:
+        return None
+    sentence = "The letter says what the ledger and the record say."
+    told = Ruling(RulingKind.APPROVE, "letter_of_record", sentence, 10)
+    return letter_ruling(action, facts) or told
 
 
 def _cap(desk: Desk, action: Action, facts: Facts, limits: Limits) -> Ruling | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from operator import attrgetter
 from typing import Any
@@ -16,6 +16,7 @@ from uuid import UUID
 from django.db import DEFAULT_DB_ALIAS, connections
 
 from agents.core.actions import Action
+from agents.core.courtesy import free_passages
 from agents.core.facts import DeskFacts, Facts, ReadOnce
 from agents.core.limits import Limits
 from agents.core.requests import Json
@@ -319,6 +320,13 @@ def gather_facts(
     quotes = [Quote("What the agent read, written by an outsider", t) for t in ledger.outside()]
     shown = [*shown, *write_evidence(quotes[-1:])]
     called_before = is_write and ledger.called_before()
+    record = sentences_on_record(steps, TOOLS, border=border)
+    letter = tool.letter if tool else ""
+    found = Facts(called_before=called_before, scope=run.scope, once=once, letter=letter)
+    if letter:
+        found = replace(found, ledger=told, record=record)
+        words = free_passages(str(given.get(letter)), found.own_texts)
+        found = replace(found, own_words=tuple(words))
     kept = {
         "desk": run.desk,
         "own": written,
@@ -336,13 +344,13 @@ def gather_facts(
         **({"evidence": shown} if shown and is_write else {}),
         **(_origins(ledger, given) if is_write else {}),
         **({"scope": run.scope} if run.scope else {}),
+        **({"letter": letter, "own_words": list(found.own_words)} if letter else {}),
     }
     named = {**border.name(kept), "case": kept["case"]}
-    record = sentences_on_record(steps, TOOLS, border=border)
     answered = _answered(desk, steps, border)
     refused = _refused(desk, steps, case, run) if action.get("kind") == "final" else ()
     known_to_desk = DeskFacts(own, case, told, named, record, answered, refused)
-    return Facts(called_before=called_before, desk=known_to_desk, scope=run.scope, once=once)
+    return replace(found, desk=known_to_desk)
 
 
 def _answered(desk: Desk, steps: Sequence[Step], border: RunBorder) -> tuple[str, ...]:

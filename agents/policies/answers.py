@@ -30,7 +30,7 @@ def matches_ledger(action: Action, facts: Facts, limits: Limits) -> Ruling | Non
     """
     if action.get("kind") == "final":
         return _in_our_words(action, facts, facts.ledger)
-    return _letter(action, facts) if facts.letter else None
+    return letter_ruling(action, facts) if facts.letter else None
 
 
 @rule
@@ -116,7 +116,7 @@ def _amounts(text: str) -> dict[tuple[str, Decimal], str]:
     return found
 
 
-def _letter(action: Action, facts: Facts) -> Ruling | None:
+def letter_ruling(action: Action, facts: Facts) -> Ruling | None:
     """Have a person read a letter that holds words of the agent's own."""
     text = action["args"].get(facts.letter) or ""
     if outdated := outdated_sentences(text, facts):

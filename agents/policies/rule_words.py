@@ -97,6 +97,11 @@ _OF_EVERY_DESK = {
         "Only what the run is about",
         "An action on anything but what the run was launched for is blocked.",
     ),
+    "letter": (
+        "Letters say what is on record",
+        "A letter of facts and courtesy is sent without approval. One in the agent's own words, or "
+        "with a fact that has changed since, waits for a reviewer.",
+    ),
     "answer": (
         "Answers say what was done",
         "The record of a run says what the ledger says. The agent's own text stands apart.",

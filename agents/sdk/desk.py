@@ -377,7 +377,9 @@ class Desk:
 
     @property
     def console_rules(self) -> list[str]:
-        return [f"{self.name}.{name}" for name in OF_CONSOLE]
+        has_letters = any(tool.letter for tool in self.tools.values())
+        names = OF_CONSOLE if has_letters else OF_CONSOLE[:-1]
+        return [f"{self.name}.{name}" for name in names]
 
     def missing_from(self, held: Mapping[str, Json]) -> list[str]:
         """Return its rules, tools and patterns that a part of a policy does not name."""

@@ -8,8 +8,9 @@ from agents.core.limits import FIRST_LIMITS, KEYS
 
 LONGEST_DESK, LONGEST_TOOL = 40, 60  # characters, as in the columns of runs and ledger
 # Rules that the console adds to every desk: a call is about the run's subject, an answer agrees
-# with the ledger, and payments without a person have a daily cap.
-OF_CONSOLE = ("bound", "answer", "caps")
+# with the ledger, payments without a person have a daily cap; and to one with letters, that their
+# words agree with the record.
+OF_CONSOLE = ("bound", "answer", "caps", "letter")
 # Those that it adds to a desk with reports, as `agents.policies.reports` names them.
 OF_REPORTS = tuple(
     f"report_{name}"

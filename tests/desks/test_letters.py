@@ -1,0 +1,155 @@
+"""Letters of a declared desk: sent alone while they say what the record says, else read first."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import pytest
+from django.urls import reverse
+from django.utils import timezone
+
+from agents import operations
+from agents.engine import desk_registry
+from agents.models import Effect, Escalation, Role, Run
+from agents.sdk.rule_case import approve
+from agents.sdk.values import In, Money
+from opsconsole.desks import Args, Call, Desk, Json, Ruling, Subject, Touch, revise
+from tests.checker.terms import TERMS, Terms
+from tests.desks.post import DONE, model
+from tests.engine.scene import Scene, decide_request, go, set_scene
+from tests.web.test_pages import client_of
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+Euros = Annotated[Money, In("EUR")]
+FIVE = {"amount": "5.00", "currency": "EUR"}
+BOOKED = "EUR 5.00 was booked for Table 3."
+TEXT = f"Hello,\n\n{BOOKED}\n\nKind regards"
+OWN = f"{BOOKED} Bring the red umbrella of my aunt."
+
+
+def call(tool: str, **args: Any) -> dict[str, Any]:
+    return {"kind": "tool", "name": tool, "args": {"guest": "3", **args}}
+
+
+BOOK, WRITE = call("book_table", price=FIVE), call("write_guest", price=FIVE, text=TEXT)
+
+
+@pytest.fixture
+def scene(no_desk_left: None) -> Scene:
+    """Put a desk in force that books tables and writes about them."""
+    scene = set_scene()
+    desk = Desk(
+        name="tables",
+        title="Tables",
+        subject=Subject("guest", find={"3": {"name": "Table 3"}}.get, label="{name}"),
+    )
+
+    @desk.tool(
+        Touch.SAFE,
+        title="Book a table",
+        subject="guest",
+        amount="price",
+        before="Book {price} for {subject}.",
+        after="{price} was booked for {subject}.",
+    )
+    def book_table(call: Call, *, guest: str, price: Euros) -> Json:
+        """Book a table."""
+        return {"status": "ok"}
+
+    @desk.tool(
+        Touch.SAFE,
+        title="Write to the guest",
+        subject="guest",
+        amount="price",
+        before="Write to {subject} about {price}.",
+        after="{subject} was told.",
+        letter="text",
+        tells=book_table,
+        gauge="tables_untold",
+    )
+    def write_guest(call: Call, *, guest: str, price: Euros, text: str) -> Json:
+        """Write to a guest about a booking."""
+        return {"status": "ok", "text": text}
+
+    @desk.rule(book_table)
+    def small(args: Args) -> Ruling:
+        """At most EUR 5.00 is booked."""
+        if args.price.minor > 500:
+            told = "A table is EUR 5.00."
+            return revise("too_dear", told, to={"price": Money(500, "EUR")}, observed=args.price)
+        return approve("small", "It is small.")
+
+    TERMS["book_table"] = Terms("guest", "price")
+    TERMS["write_guest"] = Terms("guest", "price", reword=("text",))
+    desk_registry.enter_desk(desk)
+    policy = scene.workspace.policy
+    assert policy is not None
+    scene.add("ada", Role.ADMIN)
+    ada = scene.workspace.memberships.get(user__username="ada").user
+    document = {**policy.document, "desks": {"tables": desk.document()}}
+    at = timezone.now()
+    operations.publish_policy(workspace=scene.workspace, document=document, by=ada, at=at)
+    return scene
+
+
+def run_of(scene: Scene, *replies: dict[str, Any]) -> Run:
+    with model(*replies):
+        return go(scene.launch("Book a table.", desk="tables", subject="3"))
+
+
+def sent(run: Run) -> list[str]:
+    letters = Effect.objects.filter(run=run, tool="write_guest", state="done")
+    return [str(effect.args["text"]) for effect in letters]
+
+
+def test_what_the_ledger_says_is_sent_without_approval(scene: Scene) -> None:
+    run = run_of(scene, BOOK, WRITE, DONE)
+
+    assert (run.state, sent(run)) == ("done", [TEXT])
+
+
+def test_words_of_the_agents_own_are_read_first_and_may_be_edited(scene: Scene) -> None:
+    run = run_of(scene, BOOK, call("write_guest", price=FIVE, text=OWN), DONE)
+    held = Escalation.objects.get(run=run)
+    page = client_of(scene.rita).get(reverse("approval", args=[held.pk])).text
+
+    assert (held.kind, held.review["deciding"]["rule"]) == ("output", "tables.letter")
+    assert "Bring the red umbrella of my aunt" in held.review["facts"]["own_words"]
+    assert "Send this email to" in page
+
+    with model(DONE):
+        decide_request(held, scene.rita, correction=TEXT, comment="No umbrella.")
+        run = go(run)
+    assert (run.state, sent(run)) == ("done", [TEXT])
+
+
+def test_a_booking_that_nobody_was_told_of_is_counted(scene: Scene) -> None:
+    run = run_of(scene, call("book_table", price={**FIVE, "amount": "9.00"}), DONE)
+
+    assert run.state == "done"
+    assert Effect.objects.get(run=run).args["price"] == FIVE  # the rule lowered it
+    assert "opsconsole_tables_untold 1.0" in client_of(scene.eve).get("/metrics").text
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        ({"letter": "price"}, "is to name a text"),
+        ({"letter": "text", "gauge": "some"}, "go together"),
+        ({"letter": "text", "tells": len, "gauge": "some"}, "a tool above it"),
+    ],
+)
+def test_a_letter_says_of_what_it_tells(more: dict[str, Any], why: str) -> None:
+    desk = Desk(name="tables", title="Tables", subject=Subject("guest", find={}.get))
+
+    def write(call: Call, *, guest: str, price: Euros, text: str) -> Json:
+        return {"status": "ok"}
+
+    said: dict[str, Any] = {
+        "title": "Write",
+        "subject": "guest",
+        "before": "Write.",
+        "after": "Written.",
+    }
+    with pytest.raises(TypeError, match=why):
+        desk.tool(Touch.SAFE, **said, **more)(write)
