@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import TypeAlias
+from functools import cached_property
+from typing import Any, TypeAlias
 
 from agents.core.former import CURRENCY, FIRST_DESK, LIMITS, SUBJECT
 from agents.core.money import MAX_MINOR
@@ -112,6 +113,11 @@ class Limits:
     patterns: Overrides | None = None  # what is different for one pattern, by its name
     desks: Overrides | None = None  # rules, tools and limits of each declared desk, by its name
     tiers: Overrides | None = None  # who may grant which amounts, by desk and currency: core.tiers
+
+    @cached_property
+    def typed(self) -> dict[object, Any]:
+        """Return the limits of desks as their own types, by desk: who reads them keeps them."""
+        return {}
 
     def calls_of(self, tool: str) -> int:
         return (self.tool_calls or {}).get(tool, 2)

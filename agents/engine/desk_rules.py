@@ -56,10 +56,14 @@ def _on_names(rule: Rule) -> Rule:
         said = None if facts.unfit else rule(action, facts, limits)
         if said is None:
             return None
-        parts = ("sentence", "flip", "observed", "limit", "action")
-        return replace(said, **{name: facts.border.name(getattr(said, name)) for name in parts})
+        kept = {name: getattr(said, name) for name in _SAID}
+        named = {name: facts.border.name(value) for name, value in kept.items()}
+        return said if named == kept else replace(said, **named)
 
     return check
+
+
+_SAID = ("sentence", "flip", "observed", "limit", "action")
 
 
 def _rule(desk: Desk, rule: DeskRule) -> Rule:
@@ -68,19 +72,19 @@ def _rule(desk: Desk, rule: DeskRule) -> Rule:
         is_answer = action.get("kind") == "final"
         if not (tool or is_answer) or not rule.concerns(tool):
             return None
-        known = facts.desk or DeskFacts(facts, NO_CASE, (), {})  # a desk whose facts are these
-        if failed := known.stored.get("failed"):
+        known, once = facts.desk, facts.once.get
+        if known and (failed := known.stored.get("failed")):
             return Ruling(RulingKind.BLOCK, "facts_failed", f"{failed}, so nothing may run.", 100)
-        names, once = known.stored.get("names"), facts.once.get
+        names = known and known.stored.get("names")
         args = _args(tool, action, facts) if tool else words_of(action, facts.border)
-        if tool and tool.amount and "args" in rule.takes and not tool.amount_of(args):
+        if tool and "args" in rule.takes and not tool.has_amount(args):
             return None  # an amount that is none: see what was `given`
         said = rule.ruling(
             tool,
             args,
-            facts=known.own,
-            limits=once(limits, lambda: limits_of(desk, limits)),
-            case=known.case,
+            facts=known.own if known else facts,  # of a desk whose facts these are
+            limits=limits_of(desk, limits),
+            case=known.case if known else NO_CASE,
             given=action.get("args"),
             called=once(names, lambda: facts.border.resolve(names)) if names else None,
         )
@@ -117,7 +121,13 @@ def words_of(action: Action, border: Border) -> SimpleNamespace:
 
 
 def limits_of(desk: Desk, limits: Limits) -> Any:
-    """Return a policy's limits of the desk, typed. Raises BadValue."""
+    """Return a policy's limits of the desk, typed: read once for each policy. Raises BadValue."""
+    if desk not in limits.typed:
+        limits.typed[desk] = _read_limits(desk, limits)
+    return limits.typed[desk]
+
+
+def _read_limits(desk: Desk, limits: Limits) -> Any:
     part = (limits.desks or {}).get(desk.name, {}).get("limits", {})
     if desk.name == FIRST_DESK:
         quirks = ("told_limit_minor", "loose_topics", "null_is_none")

@@ -312,8 +312,7 @@ def gather_facts(
     )
     try:
         with of_company("It could not be gathered"):
-            typed = once.get(limits, lambda: limits_of(desk, limits))
-            known = {"args": args, "facts": own, "limits": typed, "case": case}
+            known = {"args": args, "facts": own, "limits": limits_of(desk, limits), "case": case}
             shown = desk.evidence_of(**known) if is_write and not failed else []
     except DeskFailed as error:
         shown = write_evidence([Fact("Evidence", str(error))])

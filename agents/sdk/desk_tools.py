@@ -137,11 +137,16 @@ class DeskTool:
             if self.reserve:
                 self.reserve(call, **args)
 
+    def has_amount(self, args: Any) -> bool:
+        """Tell whether typed arguments have the money that they are to have: above nought."""
+        minor = getattr(args, self.amount) if self.numbers and self.amount else 1
+        return isinstance(minor, int) and minor > 0
+
     def amount_of(self, args: Any) -> Money | None:
         """Return the money that a call with these typed arguments moves, or None."""
         money = getattr(args, self.amount) if self.amount else None
-        if self.numbers and isinstance(money, int) and money > 0:
-            return Money(money, self.numbers)
+        if self.numbers and self.amount and self.has_amount(args):
+            return Money(getattr(args, self.amount), self.numbers)
         return money if isinstance(money, Money) else None
 
     def resource_of(self, given: Json) -> str:
@@ -198,7 +203,7 @@ class DeskRule:
     ) -> Ruling | None:
         """Put a call, or an answer, to it and fill its sentences. Raises its errors."""
         known = {"args": args, "facts": facts, "limits": limits, "case": case, "given": given}
-        said = self.check(**{name: known[name] for name in self.takes})
+        said = self.check(*(known[name] for name in self.takes))
         if said is None:
             return None
         if not isinstance(said, Ruling):
