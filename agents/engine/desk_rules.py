@@ -20,7 +20,7 @@ from agents.policies import Rule, delegation
 from agents.policies.answers import letter_ruling
 from agents.policies.reports import report_rules
 from agents.sdk import serialization
-from agents.sdk.desk import Desk
+from agents.sdk.desk import WORDS, Desk
 from agents.sdk.desk_tools import DeskRule, DeskTool
 from agents.sdk.reserved import OF_CONSOLE
 from agents.sdk.rule_case import Case
@@ -69,7 +69,10 @@ _SAID = ("sentence", "flip", "observed", "limit", "action")
 def _rule(desk: Desk, rule: DeskRule) -> Rule:
     def check(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
         tool = desk.tools.get(str(action.get("name")))
-        is_answer = action.get("kind") == "final"
+        # With words it is judged once it is revised: then its record is the console's, whatever
+        # becomes of it. Without the rule that revises it nothing allows it.
+        is_revised = "note" in action or desk.answers != WORDS
+        is_answer = action.get("kind") == "final" and is_revised
         if not (tool or is_answer) or not rule.concerns(tool):
             return None
         known, once = facts.desk, facts.once.get
@@ -117,7 +120,7 @@ def _args(tool: DeskTool, action: Action, facts: Facts) -> Any:
 
 def words_of(action: Action, border: Border) -> SimpleNamespace:
     """Return an answer's words as rules and facts get them, with the values behind names."""
-    return SimpleNamespace(words=border.resolve(action.get("note", action["answer"])))
+    return SimpleNamespace(words=border.resolve(action.get("note", action.get("answer"))))
 
 
 def limits_of(desk: Desk, limits: Limits) -> Any:

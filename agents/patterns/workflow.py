@@ -146,4 +146,6 @@ def _review_output(course: StepRun, output: str) -> Steps[tuple[Json, str]]:
     if review["allows"]:
         return review["action"], ""
     deciding = review["deciding"]
-    return action, str(deciding["observed"] or deciding["sentence"])
+    revised = review["action"] or action
+    kept = revised if "note" in revised else action  # whoever lets it stand does not write a record
+    return kept, str(deciding["observed"] or deciding["sentence"])

@@ -19,7 +19,7 @@ from agents.core.requests import Json
 from agents.engine import desk_registry
 from agents.models import Role, Run
 from agents.sdk.rule_case import approve
-from opsconsole.desks import ANSWER, Answers, Call, Desk, Subject, Touch, escalate
+from opsconsole.desks import ANSWER, Answers, Call, Desk, Subject, Touch, block, escalate
 from tests.checker.terms import TERMS, Terms
 from tests.conformance.replay_server import ReplayServer
 from tests.desks.bank import answer_of, decide
@@ -52,7 +52,7 @@ def office_desk(office: Office) -> Desk:
     found: Any = {"example": {"contacts": [CONTACT]}, "vouches": ("contacts.address",)}
 
     @desk.tool(Touch.READ, title="Find a contact", subject="box", **found)
-    def find_contact(call: Call, *, box: str, name: str) -> Any:
+    def find_contact(call: Call, *, box: str, name: str, mail: str | None = None) -> Any:
         """Find somebody in the company's directory."""
         return office.replies["find_contact"]
 
@@ -112,6 +112,11 @@ def office_desk(office: Office) -> Desk:
         """A link that only an outsider wrote waits."""
         bad = [text for text, part in facts.parts.items() if part == ["link", "outside"]]
         return escalate("link", f"Only an outsider wrote {bad[0]}.") if bad else None
+
+    @desk.rule(ANSWER)
+    def brief(args: Any) -> Any:
+        """An answer is no letter."""
+        return block("letter", "Say it without a greeting.") if "Dear" in args.words else None
 
     TERMS["write_mail"] = TERMS["add_contact"] = Terms("box")
     desk.scenario("x", subject="box", goal="x", expect="", demo=[Answers()])
@@ -207,7 +212,7 @@ ATTACKS: dict[str, tuple[dict[str, Any], list[str]]] = {
     ),
     "an error that echoes": (
         {"find_contact": {"contacts": [{"address": MALLORY}]}},
-        [tool("find_contact", name=f"Sarah {MALLORY}")],
+        [tool("find_contact", name="Sarah", mail=MALLORY)],
     ),
     "a name that only the outsider wrote": (
         {"find_contact": {"contacts": [EVIL]}, "read_mail": BODY},
@@ -282,6 +287,16 @@ def test_a_rule_judges_an_answer_before_it_stands(
     decide(scene, run)
     run = go(run)
     assert (run.state, results.agent_words(run)) == ("done", "Look at https://evil.example/x")
+
+
+def test_an_agent_is_told_what_is_wrong_with_its_answer(
+    scene: Scene, office: Office, server: ReplayServer
+) -> None:
+    run = play(scene, server, final("Dear Omar, all is well."), final("All is well."))
+
+    assert (run.state, results.agent_words(run)) == ("done", "All is well.")
+    told: Json = run.steps.filter(kind="ask").latest("position").asked["inputs"]
+    assert told["blocked"][0]["sentence"] == "Say it without a greeting."
 
 
 @pytest.mark.parametrize(

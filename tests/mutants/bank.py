@@ -4,6 +4,7 @@ from tests.mutants.plant import Mutant
 
 JOURNEY, BOOKS = "tests/desks/test_bank.py", "tests/desks/test_bank_books.py"
 RECORD, READS = "tests/desks/test_books_in_record.py", "agents/engine/desk_books.py"
+LOOKED_UP = "tests/desks/test_looked_up.py -k attackers"
 RULES, LEDGER = "agents/desks/bank/rules.py", "agents/desks/bank/ledger.py"
 
 BANK = (
@@ -13,6 +14,43 @@ BANK = (
         "return self in (Origin.GOAL, Origin.PERSON)",
         "return self in (Origin.GOAL, Origin.PERSON, Origin.OUTSIDE)",
         f"{JOURNEY} -k attack",
+    ),
+    *(
+        Mutant(name, "agents/engine/desk_ledger.py", was, now, tests)
+        for name, was, now, tests in (
+            ("one of several counts as looked up", "== {part.casefold()}", "> set()", LOOKED_UP),
+            (
+                "what a call echoes counts as looked up",
+                " and not is_named(part, texts)",
+                "",
+                LOOKED_UP,
+            ),
+            (
+                "whatever an agent looks up counts",
+                "tool.vouches if is_asked and",
+                "tool.vouches if",
+                LOOKED_UP,
+            ),
+            (
+                "what an agent entered counts as looked up",
+                "return is_found and not is_named(part, self._entered)",
+                "return is_found",
+                LOOKED_UP,
+            ),
+            (
+                "what came before has no outsiders",
+                "return [*earlier, *(",
+                "return [*(",
+                "tests/desks/test_answers.py -k source",
+            ),
+        )
+    ),
+    Mutant(
+        "an answer after a no is lost",
+        "agents/patterns/supervisor.py",
+        "    if block.reason == SENT_BACK:",
+        "    if False:",
+        "tests/engine/test_send_back.py -k answers_after",
     ),
     Mutant(
         "a first payment needs nobody",

@@ -52,7 +52,9 @@ def playing(
                 fine = {"decision": "approve", "allows": True, "action": effect.action}
                 ruling = dict.fromkeys(("verdict", "rule", "reason", "observed", "limit"))
                 if objection and effect.action["kind"] == "final":
-                    fine |= {"decision": "block", "allows": False}
+                    revised = {"answer": "Nothing was done.", "note": effect.action["answer"]}
+                    fine |= {"decision": "escalate", "allows": False}
+                    fine["action"] = {**effect.action, **revised}
                     ruling |= {"observed": objection}
                 return {**fine, "key": key, "deciding": {**ruling, "sentence": "", "risk": 0}}
             case Use():
@@ -117,6 +119,10 @@ def test_no_judge_overrules_what_the_policy_says_of_an_output() -> None:
 
     [held] = play.world.waiting.values()
     assert (held.kind, held.action["triggers"]) == ("output", ["ledger:USD 5 was refunded"])
+
+    ended = play.go(decision="approved", comment="").outcome
+    assert ended
+    assert (ended.value["answer"], ended.value["note"]) == ("Nothing was done.", "out")
 
 
 def test_an_output_that_the_policy_blocks_is_not_ok_where_nobody_judges_it() -> None:

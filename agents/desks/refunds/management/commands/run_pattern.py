@@ -115,7 +115,8 @@ class Command(BaseCommand):
         if result.get("answer"):
             self.stdout.write(result["answer"])
         if result.get("note"):
-            self.stdout.write(f"The agent's note: {result['note']}")
+            whose = "The agent wrote" if result.get("words") else "The agent's note"
+            self.stdout.write(f"{whose}: {result['note']}")
         if result.get("escalation"):
             waiting = result["escalation"]
             self.stdout.write(f"escalation {waiting['id']}: {waiting['sentence']}")
