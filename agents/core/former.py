@@ -11,12 +11,6 @@ ERASED_NUMBER = "customer"  # in the event of an erasure: whose, by their number
 SUBJECT = "customer"  # what a run was about, and whose open requests had a cap
 AMOUNT = "usd"  # the kind of an amount among the arguments of a tool
 LIMIT = "refund_limit_minor"  # of a person: up to what they granted there
-# Limits in policy documents, under which runs still wait, with the names that they have now.
-LIMITS = {
-    "late_roles": "late",
-    "open_per_customer": "open_per_subject",
-    "tells_customer": "tells_subject",
-}
 # Rules of the first desk, by the names under which policies have them.
 RULES = {
     "answers.after_context": "refunds.after_context",

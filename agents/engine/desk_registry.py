@@ -74,24 +74,26 @@ def enter_desk(desk: Desk, system: System | None = None) -> None:
     reads: list[DeskSpecialist | DeskSource] = [*desk.specialists.values(), *desk.sources.values()]
     for one in reads:
         enter(TOOLS, one.name, _read(desk, one))
-    named = {now: name for name, now in former.RULES.items()}  # as policies have them
     for name, rule in rules_of(desk).items():
-        enter(RULES, named.get(name, name), rule)
+        enter(RULES, _IN_POLICIES.get(name, name), rule)
     for own in desk.rules.values():
         desk_words.STOPS.update(own.stops)
         desk_words.ASKS.update(own.asks)
     _check(desk)
 
 
+_IN_POLICIES = {now: name for name, now in former.RULES.items()}  # rules, by their names there
+
+
 def _check(desk: Desk) -> None:
     """Raise TypeError for a desk whose parts do not go together."""
     if bool(desk.sources) != bool(desk.report):
         raise TypeError("sources go with report=Report(…), which makes figures of what they find")
-    bare = {"profile": "strict", "rules": [], "proposable": [], "executable": []}
-    limits = read_limits({**bare, "desks": {desk.name: desk.document()}})
+    limits = read_limits({"profile": "strict", "desks": {desk.name: desk.document()}})
     for pattern in ("supervisor", *desk.patterns):
         for rule in limits.of(pattern, desk.name).rules:
-            if rule not in RULES or not (rule in desk.rules or has_words(rule)):
+            is_told = rule in desk.rules or has_words(rule)
+            if _IN_POLICIES.get(rule, rule) not in RULES or not is_told:
                 raise TypeError(f"the console has no words for its rule {rule}: a fault of its own")
     for name, document in desk.workflows.items():
         try:

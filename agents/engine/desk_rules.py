@@ -11,7 +11,6 @@ from typing import Any
 
 from agents.core.actions import Action
 from agents.core.facts import Border, DeskFacts, Facts
-from agents.core.former import FIRST_DESK
 from agents.core.limits import Limits
 from agents.core.requests import Json
 from agents.core.rulings import Ruling, RulingKind
@@ -131,12 +130,9 @@ def limits_of(desk: Desk, limits: Limits) -> Any:
 
 
 def _read_limits(desk: Desk, limits: Limits) -> Any:
-    part = (limits.desks or {}).get(desk.name, {}).get("limits", {})
-    if desk.name == FIRST_DESK:
-        quirks = ("told_limit_minor", "loose_topics", "null_is_none")
-        part = {one.name: limits.first_limit(one.name) for one in desk.limit_fields}
-        part |= {name: getattr(limits.reference, name) for name in quirks}
-        part["rolling_days"] = limits.rolling_days
+    part = limits.part_of(desk.name, "limits")
+    if hasattr(desk.limits_type, "rolling_days"):  # the console's own, which a desk may read
+        part = {**part, "rolling_days": limits.rolling_days}
     return serialization.read_stored(desk.limits_type, part) if desk.limits_type else None
 
 

@@ -22,7 +22,6 @@ from agents.tools import TOOLS, Tool
 EARLIER = timedelta(days=30)  # that a letter may have settled before what it tells of
 # Of a row, the runs that its run repeats: so many runs after one that left work are looked at.
 REPEATED = tuple("run" + "__again_of" * times for times in (1, 2, 3))
-FINISHES = "tells_subject"  # the limit: whether a letter is still written once time is up
 MAYBE_SENT = (EffectState.DONE, EffectState.INTENDED, EffectState.UNKNOWN)
 
 
@@ -44,7 +43,7 @@ def owes_letter(journal: Journal, limits: Limits) -> bool:
     registered = simulation.registry(journal.run)
     letters = {name: tool for name, tool in registered.items() if tool.tells}
     letters = {name: tool for name, tool in letters.items() if name in limits.executable}
-    if not letters or not limits.first_limit(FINISHES):
+    if not letters or not limits.finishes_letters:
         return False
     of_letters = {tool.tells for tool in letters.values()}
     done = [step.asked["tool"] for step in list(journal.uses) if _is_done(step)]

@@ -70,7 +70,7 @@ def check_launch(
         )
     limits = version.limits_of(pattern, desk)
     profile, kind = limits.profile, SYSTEMS[desk].kind
-    if subject is None and limits.about != "day" and profile != "reference":
+    if subject is None and pattern != "orchestrator" and profile != "reference":
         raise Refused("no_subject", f"Enter the {kind} that this run is about.")
     if profile == "reference" and not workspace.is_demo:
         raise Refused(

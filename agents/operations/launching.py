@@ -91,7 +91,7 @@ def launch(
             "unknown_model", f"The model {options.model!r} is not among OPENAI_MODEL_CHOICES."
         )
     if options.off:
-        version = _without(workspace, version, pattern, options.off, at)
+        version = _without(workspace, version, pattern, desk, options.off, at)
     limits = version.limits_of(pattern, desk)
     names = Pseudonyms(naming(workspace.pk))
     again_of = options.again_of
@@ -119,7 +119,7 @@ def launch(
                 subject_label=redact(known.label, limits, names),
                 model=options.model,
                 question_version=patterns.QUESTION_VERSION,
-                scope=scope or redact(_scope(desk, book_id, limits), limits, names),
+                scope=scope or redact(_scope(desk, book_id, pattern), limits, names),
                 simulation=options.simulation or {},
                 workflow=followed,
                 launched_by=by,
@@ -186,24 +186,30 @@ def _already_launched(workspace: Workspace, token: str | None) -> Run:
 
 
 def _without(
-    workspace: Workspace, version: PolicyVersion, pattern: str, off: Collection[str], at: datetime
+    workspace: Workspace,
+    version: PolicyVersion,
+    pattern: str,
+    desk: str,
+    off: Collection[str],
+    at: datetime,
 ) -> PolicyVersion:
     """Return a policy version without executing these tools; `proposable` is unchanged."""
     if not workspace.is_demo:
         raise Refused("off_elsewhere", "Tools are switched off for one run only in a demo.")
     limits = version.limits()
-    left = [name for name in limits.of(pattern).executable if name not in off]
-    parts = limits.patterns or {}
-    changed = {**parts, pattern: {**parts.get(pattern, {}), "executable": left}}
-    return policy_version(workspace, replace(limits, patterns=changed), at=at, is_replay=True)
+    here, parts = limits.of(pattern, desk), limits.part_of(desk, "patterns")
+    left_out = [name for name in here.proposable if name in off or name not in here.executable]
+    changed = {**parts, pattern: {**parts.get(pattern, {}), "off": left_out}}
+    desks = {**limits.desks, desk: {**limits.desks.get(desk, {}), "patterns": changed}}
+    return policy_version(workspace, replace(limits, desks=desks), at=at, is_replay=True)
 
 
-def _scope(desk: str, book_id: int, limits: Limits) -> Json:
+def _scope(desk: str, book_id: int, pattern: str) -> Json:
     """Return what a report is about, fixed at launch, or None for any other run.
 
     It is the newest that the book has numbers of. Raises Refused if there is none.
     """
-    if limits.about != "day":
+    if pattern != "orchestrator":
         return None
     try:
         newest = newest_scope(desk, book_id)

@@ -114,7 +114,8 @@ def _strict() -> Limits:
 def _demo_policy() -> Limits:
     """Return the demo's strict policy, with every desk that has a gallery."""
     desks = {name: desk.document() for name, desk in DESKS.items() if desk.fill_demo}
-    return replace(_strict(), escalation_seconds=DEMO_EXPIRY, desks=desks or None)
+    strict = _strict()
+    return replace(strict, escalation_seconds=DEMO_EXPIRY, desks={**strict.desks, **desks})
 
 
 def policy_version(

@@ -15,10 +15,9 @@ from agents.models import PolicyVersion, Role, Team, Workspace
 from agents.models.event import Entry, append_events
 from agents.operations.people import policy_version
 from agents.operations.refusal import Refused, require_member
-from agents.patterns import PATTERNS
 from agents.policies import RULES
 from agents.sdk import serialization
-from agents.sdk.desk import DESKS, Desk
+from agents.sdk.desk import DESKS
 from agents.systems import SYSTEMS
 from agents.tools import TOOLS
 
@@ -54,22 +53,15 @@ def _check_document(document: Json) -> Limits:
         raise Refused("bad_policy", str(error)) from None
     if limits.profile == "reference":
         raise Refused("reference_elsewhere", "The profile reference is for recorded cases only.")
-    patterns = limits.patterns or {}
-    _check_names("pattern", patterns, PATTERNS)
-    desks = limits.desks or {}
-    _check_names("desk", desks, DESKS)
-    _check_names("desk", limits.tiers or {}, SYSTEMS)
-    of_desks = []
-    for desk, own in desks.items():
-        _check_limits(DESKS[desk], own.get("limits", {}))
-        parts = own.get("patterns", {})
-        _check_names("pattern", parts, SYSTEMS[desk].patterns)
-        of_desks += [limits.of(pattern, desk) for pattern in ("supervisor", *parts)]
-    for part in of_desks:
-        _check_names("tool", (*part.required, *part.critical), part.proposable)
-    for part in (limits, *map(limits.of, patterns), *of_desks):
-        _check_names("rule", part.rules, RULES)
-        _check_names("tool", (*part.proposable, *part.executable), TOOLS)
+    _check_names("desk", (*limits.desks, *(limits.tiers or {})), SYSTEMS)
+    for desk in limits.desks:
+        patterns = limits.part_of(desk, "patterns")
+        _check_names("pattern", patterns, SYSTEMS[desk].patterns)
+        for part in (limits.of(pattern, desk) for pattern in ("", *patterns)):
+            _check_limits(desk, part.part_of(desk, "limits"))
+            _check_names("tool", (*part.required, *part.critical), part.proposable)
+            _check_names("rule", part.rules, RULES)
+            _check_names("tool", part.proposable, TOOLS)
     return limits
 
 
@@ -82,12 +74,13 @@ def _check_teams(workspace: Workspace, limits: Limits) -> None:
         _check_names("team", sorted(named), set(known.values_list("slug", flat=True)))
 
 
-def _check_limits(desk: Desk, part: Json) -> None:
+def _check_limits(desk: str, part: Json) -> None:
+    kind = DESKS[desk].limits_type
     try:
-        if desk.limits_type:
-            serialization.read_stored(desk.limits_type, part)
+        if kind:
+            serialization.read_stored(kind, part)
     except serialization.BadValue as error:
-        raise Refused("bad_policy", f"The desk {desk.name!r}: {error}.") from None
+        raise Refused("bad_policy", f"The desk {desk!r}: {error}.") from None
 
 
 def _check_names(kind: str, names: Iterable[str], table: Container[str]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agents.core import former
@@ -71,20 +71,16 @@ class RuleLine:
     patterns: Sequence[str]  # () where it holds for all
 
 
-def rule_lines(limits: Limits, *, patterns: Iterable[str]) -> list[RuleLine]:
-    """Return each rule of some patterns once: those of desks, and then in the order of TITLES."""
-    names, where = list(patterns), dict[str, list[str]]()
-    for name in names:
-        for rule in limits.of(name).rules:
+def rule_lines(limits: Limits, desk: str) -> list[RuleLine]:
+    """Return each rule of a desk in a version once, with the patterns that it holds in."""
+    names, where = ["supervisor", *limits.part_of(desk, "patterns")], dict[str, list[str]]()
+    for name in dict.fromkeys(names):
+        for rule in limits.of(name, desk).rules:
             where.setdefault(rule, []).append(name)
     return [
-        RuleLine(rule, *words_of(rule), patterns=() if found == names else found)
-        for rule, found in sorted(where.items(), key=_place)
+        RuleLine(rule, *words_of(rule), patterns=() if len(found) == len({*names}) else found)
+        for rule, found in where.items()
     ]
-
-
-def _place(row: tuple[str, list[str]]) -> int:
-    return list(TITLES).index(row[0]) if row[0] in TITLES else -1
 
 
 _OF_EVERY_DESK = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from agents.core.limits import FIRST_LIMITS, KEYS
+from agents.core.limits import KEYS
 
 LONGEST_DESK, LONGEST_TOOL = 40, 60  # characters, as in the columns of runs and ledger
 # Rules that the console adds to every desk: a call is about the run's subject, an answer agrees
@@ -42,7 +42,7 @@ def check_desk_name(name: str) -> None:
 
 def check_limit_names(names: Iterable[str]) -> None:
     """Raise TypeError for a limit named like one of the whole policy."""
-    if taken := sorted(set(names) & {*KEYS, *FIRST_LIMITS}):
+    if taken := sorted(set(names) & {*KEYS}):
         raise TypeError(f"a policy has a {taken[0]} for all desks: give the limit another name")
 
 

@@ -161,7 +161,7 @@ def test_a_policy_file_holds_whole_minor_units_only(scene: Scene, tmp_path: Path
         if ended.code == 0:
             workspace = Workspace.objects.select_related("policy").get(pk=scene.workspace.pk)
             assert workspace.policy is not None
-            held[token] = workspace.policy.document["auto_limit_minor"]
+            held[token] = workspace.policy.limits().part_of("refunds", "limits")["auto_limit_minor"]
 
     whole = [text for text in (*AS_TEXT, "0", "-0", "1000000000000000") if "." not in text]
     assert held == {text: int(text) for text in whole}
@@ -181,7 +181,7 @@ def test_a_case_file_sets_the_limit_it_says_or_none(token: str, tmp_path: Path) 
     if token in AS_NUMBER:
         newest = PolicyVersion.objects.order_by("number").last()
         assert newest is not None
-        assert newest.document["auto_limit_minor"] == AS_NUMBER[token]
+        assert newest.limits().part_of("refunds", "limits")["auto_limit_minor"] == AS_NUMBER[token]
     else:
         assert ended.code == 2
         assert not Run.objects.exists()

@@ -182,7 +182,7 @@ def outcome(run: Run) -> None:
 
 def policy(run: Run) -> None:
     version = PolicyVersion.objects.get(pk=run.policy_id)
-    version.document["auto_limit_minor"] = 10**9
+    version.document["desks"]["refunds"]["limits"]["auto_limit_minor"] = 10**9
     version.save()
 
 

@@ -103,10 +103,15 @@ class Dump:
         return {policy["id"]: policy["document"] for policy in self.policies}
 
     def limits(self, run_id: str) -> Row:
-        """Return a run's limits: its policy's, with those of its pattern."""
+        """Return a run's limits: its policy's, with those of its desk and of its pattern there."""
         run = self.run[run_id]
         document = self._policy[run["policy_id"]]
-        return {**document, **((document.get("patterns") or {}).get(run["pattern"]) or {})}
+        desk = document["desks"].get(run["desk"], {})
+        own = desk.get("patterns", {}).get(run["pattern"], {})
+        merged = {"rolling_days": 30, **document}
+        for part in (desk, own):
+            merged |= {**part, **part.get("limits", {})}
+        return merged
 
     def is_strict(self, run_id: str) -> bool:
         return bool(self.limits(run_id)["profile"] == "strict")

@@ -44,9 +44,10 @@ def test_a_rule_and_a_tool_are_added_for_one_pattern(scene: Scene) -> None:
     after, document = policy_of_demo()
     assert after == number + 1
     part = STRICT.of("workflow")
-    assert document["rules"] == before["rules"]
-    assert document["patterns"]["workflow"]["rules"] == [*part.rules, "refunds.window"]  # type: ignore[index]
-    assert document["patterns"]["workflow"]["executable"] == [*part.executable, "issue_refund"]  # type: ignore[index]
+    refunds, old = (one["desks"]["refunds"] for one in (document, before))  # type: ignore[index]
+    assert refunds["rules"] == old["rules"]
+    assert refunds["patterns"]["workflow"]["rules"] == [*part.rules, "refunds.window"]
+    assert refunds["patterns"]["workflow"]["tools"] == [*part.proposable, "issue_refund"]
     said = Event.objects.filter(kind="policy.published").latest("pk")
     assert (said.actor, said.facts["number"]) == ("ada", after)
 
@@ -74,6 +75,21 @@ def test_what_is_published_can_be_shown_and_published_again(scene: Scene, tmp_pa
     assert policy_of_demo() == (number, document)
 
 
+def test_a_desk_is_named_where_a_policy_has_several(scene: Scene) -> None:
+    added = command("publish_policy", "demo", "--add-desk", "bank", "--as", "ada")
+    names = ("--rule", "bank.answer", "--tool", "send_reply")
+
+    ended = [
+        command("publish_policy", "demo", "--desk", desk, *names, "--as", "ada").code
+        for desk in ("bank", "access")
+    ]
+
+    assert (added.code, ended) == (0, [0, 2])
+    _, document = policy_of_demo()
+    bank = document["desks"]["bank"]  # type: ignore[index]
+    assert bank["tools"] == [*DESKS["bank"].document()["tools"], "send_reply"]
+
+
 def at_bank(**more: object) -> dict[str, object]:
     return {"desks": {"bank": {**DESKS["bank"].document(), **more}}}
 
@@ -86,14 +102,16 @@ def at_routing(**more: object) -> dict[str, object]:
     ("change", "sentence"),
     [
         ({"rules": ["refunds.nothing"]}, "names the rule 'refunds.nothing'"),
-        ({"executable": ["rm"]}, "names the tool 'rm'"),
+        ({"proposable": ["rm"]}, "names the tool 'rm'"),
+        ({"auto_limit_minor": 2**53}, "The desk 'refunds': auto_limit_minor"),
+        ({"window_days": "all"}, "The desk 'refunds': window_days"),
         ({"patterns": {"magic": {}}}, "names the pattern 'magic'"),
         ({"max_steps": -1}, "max_steps cannot be -1"),
         ({"colour": "red"}, "has no 'colour'"),
         (at_bank(colour="red"), "The desk 'bank' has no 'colour'"),
         (at_bank(patterns=[]), "has an object for each of its patterns"),
         (at_routing(colour="red"), "routing at the desk 'bank' has no 'colour'"),
-        (at_routing(four_eyes=False), "routing at the desk 'bank' has no 'four_eyes'"),
+        (at_routing(tiers={}), "routing at the desk 'bank' has no 'tiers'"),
         (at_routing(max_steps=-1), "max_steps cannot be -1"),
         (at_routing(tools=["rm"]), "names the tool 'rm'"),
         (at_routing(rules=["bank.nothing"]), "names the rule 'bank.nothing'"),

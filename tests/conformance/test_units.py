@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,6 +18,7 @@ from agents.models import Escalation
 from agents.policies import judge
 from agents.tools import TOOLS, Context
 from tests.conformance.harness import decode_value, difference, units
+from tests.limits import with_limits
 
 HASHES = units("args_hash")
 REVIEWS = units("review_action")
@@ -76,7 +76,7 @@ def test_one_round_of_the_reference_rules_says_what_was_recorded(vector: dict[st
     amount = (said.get("args") or {}).get("amount_usd")
     limit = minor(vector["policy"].get("auto_refund_limit_usd", 1000.0))
     assert limit is not None
-    limits = replace(REFERENCE, first={"auto_limit_minor": limit})
+    limits = with_limits(REFERENCE, auto_limit_minor=limit).of("supervisor")
     if facts is None:
         return  # such a total cannot come about: amounts are whole cents before they are added
 
@@ -112,7 +112,7 @@ def test_the_simulated_person_decides_as_recorded(vector: dict[str, Any]) -> Non
 @pytest.mark.parametrize("vector", CALLS, ids=str)
 def test_a_tool_answers_as_recorded(vector: dict[str, Any]) -> None:
     at = timezone.now()
-    context = Context(open_demo_book(at=at).pk, "key", at, REFERENCE)
+    context = Context(open_demo_book(at=at).pk, "key", at, REFERENCE.of("supervisor"))
     args = decode_value(vector["args"])
     if "amount_usd" in args:
         try:

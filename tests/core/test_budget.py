@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agents.core.budget import Call, active, refusal
-from agents.desks.refunds.profiles import STRICT
+from tests.limits import SUPERVISED
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ def test_time_counts_once_however_many_are_busy(
         ("transfer_money", 0, "tool_denied:transfer_money"),  # registered, not on the list
         ("send_refund_email", 0, "tool_missing:send_refund_email"),  # on the list, not registered
         ("issue_refund", 1, "loop_detected:signature_repeat"),
-        ("issue_refund", STRICT.max_tool_calls, "max_tool_calls"),
+        ("issue_refund", SUPERVISED.max_tool_calls, "max_tool_calls"),
     ],
 )
 def test_a_tool_is_on_the_list_again_when_it_is_called(
@@ -39,6 +39,6 @@ def test_a_tool_is_on_the_list_again_when_it_is_called(
 ) -> None:
     call, registered = Call(tool, "the same"), {"issue_refund", "transfer_money"}
 
-    said = refusal(call, before=[call] * calls_before, limits=STRICT, registered=registered)
+    said = refusal(call, before=[call] * calls_before, limits=SUPERVISED, registered=registered)
 
     assert said == why

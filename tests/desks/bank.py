@@ -8,10 +8,10 @@ from typing import Any
 
 from agents.core.requests import Json
 from agents.desks.bank.models import Account, Transfer
-from agents.desks.refunds.profiles import STRICT
 from agents.models import Escalation, Role, Run
 from agents.sdk.desk import DESKS
 from tests.engine.scene import Scene, decide_request, fresh, set_scene
+from tests.limits import with_desk
 
 PAID_AT_ONCE, FIRST_PAYMENT, LARGE, BLOCKED, NEW_PAYEE, *ATTACKS = range(8)  # of the scenarios
 
@@ -21,7 +21,7 @@ def bank_scene(**limits: Json) -> Scene:
     scene = set_scene()
     part = DESKS["bank"].document()
     part["limits"] |= limits
-    document = {**STRICT.as_json(), "desks": {"bank": part}}
+    document = with_desk("bank", part)
     ada = scene.add("ada", Role.ADMIN)
     scene.publish(document, ada)
     return replace(scene, workspace=type(scene.workspace).objects.get(pk=scene.workspace.pk))

@@ -14,6 +14,7 @@ from agents.sdk.desk import DESKS, Desk
 from agents.systems import SYSTEMS
 from tests.desks.bank import day
 from tests.engine.scene import Scene, claimable_runs, decide_request, fresh, go, set_scene
+from tests.limits import with_desk
 from tests.web.test_pages import client_of
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
@@ -22,7 +23,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 @pytest.fixture
 def scene(access: Desk) -> Scene:
     scene = set_scene()
-    document = {**STRICT.as_json(), "desks": {"access": access.document()}}
+    document = with_desk("access", access.document())
     ada = scene.add("ada", Role.ADMIN)
     scene.publish(document, ada)
     return scene
@@ -94,7 +95,9 @@ def test_run_again_a_person_decides_on_a_call_that_the_first_run_made(
 ) -> None:
     limits = {**access.document()["limits"], "longest": 90}
     desks = {"access": {**access.document(), "limits": limits}}
-    scene.publish({**STRICT.as_json(), "desks": desks}, scene.add("bo", Role.ADMIN))
+    scene.publish(
+        {**STRICT.as_json(), "desks": {**STRICT.desks, **desks}}, scene.add("bo", Role.ADMIN)
+    )
     first = go(launch(scene, access))
     assert (first.state, len(grants())) == (RunState.DONE, 1)
 

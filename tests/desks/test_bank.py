@@ -236,16 +236,17 @@ def test_a_demo_begins_with_the_bank_and_a_workspace_without() -> None:
     demo = operations.add_workspace(slug="try", name="Try", is_demo=True, at=at)
     own = operations.add_workspace(slug="own", name="Own", at=at)
 
-    told = [one.policy.document.get("desks") if one.policy else None for one in (demo, own)]
+    told = [one.policy.document["desks"] if one.policy else {} for one in (demo, own)]
 
-    assert told == [{"bank": DESKS["bank"].document()}, None]
+    assert [[*desks] for desks in told] == [["refunds", "bank"], ["refunds"]]
+    assert told[0]["bank"] == DESKS["bank"].document()
 
 
 def test_a_tool_of_another_desk_is_blocked_for_what_it_is() -> None:
     known = DeskFacts(None, Case("ACC-1", "Noor", timezone.now().date()), (), {})
     action = {"kind": "tool", "name": "issue_refund", "args": {"user_id": 42}}
 
-    ruling = RULES["bank.bound"](action, Facts(desk=known), STRICT)
+    ruling = RULES["bank.bound"](action, Facts(desk=known), STRICT.of("supervisor"))
 
     assert ruling is not None
     assert (ruling.verdict.word, ruling.reason) == ("block", "other_desk")

@@ -25,7 +25,6 @@ from agents import operations
 from agents.audit import protection
 from agents.core.states import ENDED, EscalationState, RunState
 from agents.desks.refunds import refunds
-from agents.desks.refunds.profiles import STRICT
 from agents.engine import crashpoints
 from agents.engine.sweep import sweep
 from agents.models import Escalation, Event, PolicyVersion, Run, Workspace
@@ -37,6 +36,7 @@ from tests.engine.dying import die_at
 from tests.engine.memory import Crash
 from tests.engine.scene import fresh, go, go_elsewhere, in_thread, on_the_charge_of, patch_of
 from tests.engine.tiered import TIERS, set_tiered
+from tests.limits import with_limits
 
 GOALS = (
     ("supervisor", "User Anna (user_id=42) requests a refund of 1200 USD for the annual plan."),
@@ -238,8 +238,8 @@ class Engine:
 
     def change_policy(self) -> None:
         limit, hours = self.chance.choice((10000, 50000, 100000)), self.chance.choice((1, 24))
-        first = {"auto_limit_minor": limit}
-        limits = replace(STRICT, first=first, escalation_seconds=hours * 3600, tiers=TIERS)
+        limits = with_limits(auto_limit_minor=limit)
+        limits = replace(limits, escalation_seconds=hours * 3600, tiers=TIERS)
         workspace = self.scene.workspace
         found = PolicyVersion.objects.filter(document=limits.as_json()).first()
         version = found or operations.policy_version(workspace, limits, at=self.now())

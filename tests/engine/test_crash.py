@@ -13,7 +13,6 @@ from django.contrib.auth.models import User
 from agents import results
 from agents.core.states import RunState
 from agents.desks.refunds.models import SentMail
-from agents.desks.refunds.profiles import STRICT
 from agents.engine import crashpoints
 from agents.models import Escalation, Event, Run
 from agents.sdk.desk import DESKS
@@ -27,6 +26,7 @@ from tests.engine.dying import (
 )
 from tests.engine.memory import Crash
 from tests.engine.scene import Scene, fresh, go, mails, payments, recover, set_scene
+from tests.limits import with_desk
 from tests.processes import ROOT
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
@@ -119,7 +119,7 @@ REPLY, MEMO, PAY = "customer-reply", "exception-memo", "pay-bill"
 def bank_without_caps() -> Scene:
     scene = bank.bank_scene()
     own = {**DESKS["bank"].document(), "caps": {}}  # the runs pay more in a day than they allow
-    scene.publish({**STRICT.as_json(), "desks": {"bank": own}}, User.objects.get(username="ada"))
+    scene.publish(with_desk("bank", own), User.objects.get(username="ada"))
     return scene
 
 

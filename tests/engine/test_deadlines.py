@@ -25,6 +25,7 @@ from agents.models.event import facts_of
 from agents.tools import TOOLS, Context
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import Scene, go, has_ended, set_scene
+from tests.limits import with_part
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
@@ -52,8 +53,9 @@ def exchange(monkeypatch: pytest.MonkeyPatch, name: str, call: Any, *, timeout: 
 
 def launch_report(scene: Scene, **own: Json) -> Run:
     """Launch a report under the strict policy with these limits."""
-    part = {**(STRICT.patterns or {})["orchestrator"], **own}
-    limits = replace(STRICT, patterns={**(STRICT.patterns or {}), "orchestrator": part})
+    patterns = STRICT.part_of("refunds", "patterns")
+    part = {**patterns["orchestrator"], **own}
+    limits = with_part(patterns={**patterns, "orchestrator": part})
     return scene.launch_under(limits, GOAL, pattern="orchestrator", subject=None)
 
 

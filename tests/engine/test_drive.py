@@ -11,12 +11,12 @@ import pytest
 
 from agents.core.replay import Diverged, Reply, Strand
 from agents.core.requests import Ask, Escalate, Flow, Json, Request, Stop, Together, Use
-from agents.desks.refunds.profiles import STRICT
 from agents.engine.drive import Later, drive
 from agents.patterns import Brief, Notes
 from agents.patterns.supervisor import SHOWN, supervisor
 from agents.tools import specs
 from tests.engine.memory import Crash, MemoryWorld
+from tests.limits import SUPERVISED
 
 
 def go(flow: Flow, world: MemoryWorld) -> Strand:
@@ -24,7 +24,7 @@ def go(flow: Flow, world: MemoryWorld) -> Strand:
 
 
 def flow_of_supervisor() -> Flow:
-    return supervisor(Brief("refund 42", STRICT, specs()), Notes())
+    return supervisor(Brief("refund 42", SUPERVISED, specs()), Notes())
 
 
 def refund_world() -> MemoryWorld:

@@ -18,6 +18,7 @@ from agents.models import Run
 from agents.operations.people import policy_version
 from agents.web.live.topics import RunTopic, read_update
 from tests.engine.scene import Scene, go, set_scene
+from tests.limits import with_part
 from tests.web.test_pages import client_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -30,18 +31,13 @@ MANY, FEW = 90, 15
 def launch(scene: Scene, turns: int) -> Run:
     """Launch a run that repeats one reading call, with limits raised."""
     assert scene.workspace.policy
-    limits = scene.workspace.policy.limits_of("supervisor", "refunds")
     most = {"get_refund_context": 1000}
     wide = replace(
-        limits,
+        with_part(scene.workspace.policy.limits(), tool_calls=most, tool_repeats=most),
         max_steps=1000,
         max_tool_calls=1000,
         max_seconds=10_000,
         max_tokens=2**40,
-        tool_calls=most,
-        tool_repeats=most,
-        patterns=None,
-        desks=None,
     )
     scene.workspace.policy = policy_version(scene.workspace, wide, at=timezone.now())
     scene.workspace.save(update_fields=["policy"])

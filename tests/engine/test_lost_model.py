@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from agents.core.digest import sha256
 from agents.core.states import ENDED, EscalationState, RunState
+from agents.desks.refunds.limits import RefundLimits
 from agents.desks.refunds.models import Charge, Refund, SentMail
-from agents.desks.refunds.profiles import STRICT
 from agents.desks.refunds.replays.person import decide_simulated, read_human
 from agents.models import Effect, Run
 from agents.models.event import hashed_parts
@@ -124,7 +124,7 @@ def check_money(run: Run) -> None:
         assert charge.refunded_minor == mine <= charge.amount_minor
         assert charge.held_minor == 0
     alone = Effect.objects.filter(run=run, tool="issue_refund", state="done", escalation=None)
-    assert sum(e.amount_minor or 0 for e in alone) <= STRICT.first_limit("auto_limit_minor")
+    assert sum(e.amount_minor or 0 for e in alone) <= RefundLimits().auto_limit_minor
     amounts = [refund.amount_minor for refund in paid]
     assert len(amounts) == len(set(amounts))
     for letter in SentMail.objects.filter(book_id=run.book_id):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from agents.desks.refunds.known import ChargeFact, RefundFacts
-from agents.desks.refunds.profiles import STRICT
 from agents.desks.refunds.rules import DEFAULT_REASON
 from agents.policies import review
+from tests.limits import SUPERVISED
 
 FACTS = RefundFacts(subject=42, context_of=(42,), charge=ChargeFact(120000, 120000, "USD", 10))
 
@@ -18,7 +18,7 @@ def test_a_revised_action_is_reviewed_from_the_start() -> None:
         "args": {"user_id": 42, "amount_minor": 120000},
     }
 
-    ruled = review(action, FACTS, STRICT)
+    ruled = review(action, FACTS, SUPERVISED)
 
     assert ruled.decision == "escalate"
     assert not ruled.allows

@@ -175,7 +175,7 @@ def test_time_that_is_up_does_not_keep_a_paid_customer_from_being_told(
     wait = {"delay_s": 2.2} if slow == "the model" else {}
     load_script(CONTEXT, REFUND, {"text": MAIL, **wait}, REFUND.replace("500", "100"), FINAL)
 
-    run = go(scene.launch_under(replace(STRICT, max_seconds=2, first={"tells_subject": tells})))
+    run = go(scene.launch_under(replace(STRICT, max_seconds=2, finishes_letters=tells)))
 
     assert run.stop_reason == "max_seconds"
     assert (payments(run), mails(run)) == ([50000], told)

@@ -14,7 +14,6 @@ from django.test import Client, override_settings
 from agents.core.replay import Reply
 from agents.core.requests import Json, Request
 from agents.core.states import RunState
-from agents.desks.refunds.profiles import STRICT
 from agents.engine.drive import drive
 from agents.models import Escalation, Run
 from agents.patterns import PATTERNS, Brief, Notes
@@ -27,6 +26,7 @@ from tests.engine.dying import (
 )
 from tests.engine.memory import MemoryWorld
 from tests.engine.scene import Scene, go, set_scene
+from tests.limits import SUPERVISED
 
 AGREED = "Customer 42 asks whether a refund of the annual plan is due."
 LATE = "Customer 7 asks whether a refund is due."
@@ -51,7 +51,7 @@ def test_it_answers_where_both_agree_and_stops_at_what_cannot_be_read(
             return said[key] if isinstance(said[key], Reply) else {"text": said[key]}
         return {"allows": True, "key": key}
 
-    flow = PATTERNS["two_readers"](Brief(AGREED, STRICT, {}, bound={"user_id": 42}), Notes())
+    flow = PATTERNS["two_readers"](Brief(AGREED, SUPERVISED, {}, bound={"user_id": 42}), Notes())
     strand = asyncio.run(drive(flow, MemoryWorld(perform)))
 
     assert strand.outcome is not None

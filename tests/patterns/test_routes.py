@@ -9,7 +9,7 @@ import pytest
 from agents.core.limits import BadPolicy, read_limits
 from agents.core.requests import Json
 from agents.core.routes import InvalidRoute, check_route
-from agents.desks.refunds.profiles import REFERENCE, SPECIALISTS, STRICT
+from agents.desks.refunds.profiles import REFERENCE, REFUND_TOOLS, SPECIALISTS, STRICT
 from agents.desks.refunds.ticket_topics import TOPICS, is_about
 
 
@@ -52,8 +52,8 @@ def test_a_pattern_is_held_to_its_own_part_of_the_policy() -> None:
     routing, supervisor = STRICT.of("routing"), STRICT.of("supervisor")
 
     assert (routing.proposable, routing.max_steps, routing.max_seconds) == (SPECIALISTS, 3, 600)
-    assert (supervisor.proposable, supervisor.max_steps) == (STRICT.proposable, 8)
-    assert routing.first == STRICT.first
+    assert (supervisor.proposable, supervisor.max_steps) == (REFUND_TOOLS, 8)
+    assert routing.part_of("refunds", "limits") == STRICT.part_of("refunds", "limits")
 
 
 @pytest.mark.parametrize("limits", [STRICT, REFERENCE])
@@ -64,7 +64,7 @@ def test_a_policy_with_parts_survives_being_stored(limits: Json) -> None:
 
 
 @pytest.mark.parametrize(
-    "own", [{"max_stepps": 1}, {"max_steps": -1}, {"patterns": {}}, {"profile": "reference"}]
+    "own", [{"max_stepps": 1}, {"max_steps": -1}, {"desks": {}}, {"profile": "reference"}]
 )
 def test_a_part_of_a_policy_is_checked_like_the_whole(own: Json) -> None:
     with pytest.raises(BadPolicy):

@@ -21,7 +21,7 @@ PAID = replace(NONE, ledger=("USD 100.00 was refunded to customer 42.",))
 
 
 def answer(text: str, facts: RefundFacts = NONE) -> ReviewResult:
-    return review({"kind": "final", "answer": text}, facts, STRICT)
+    return review({"kind": "final", "answer": text}, facts, STRICT.of("supervisor"))
 
 
 def letter(text: str, facts: RefundFacts = NONE) -> ReviewResult:

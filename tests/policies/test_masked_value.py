@@ -11,10 +11,10 @@ from agents.core.actions import Action
 from agents.core.facts import Facts
 from agents.core.limits import Limits
 from agents.core.rulings import Ruling, RulingKind, consent_of
-from agents.desks.refunds.profiles import STRICT
 from agents.policies import RULES, review
+from tests.limits import SUPERVISED
 
-LIMITS = replace(STRICT, rules=("test.allows",))
+LIMITS = replace(SUPERVISED, rules=("test.allows",))
 
 
 @pytest.fixture(autouse=True)

@@ -14,11 +14,15 @@ from agents.core.limits import Limits
 from agents.core.money import MAX_MINOR
 from agents.core.rulings import ReviewResult, Ruling, RulingKind, consent_of
 from agents.desks.refunds.known import ChargeFact, RefundFact, RefundFacts
-from agents.desks.refunds.profiles import PROFILES, STRICT
+from agents.desks.refunds.limits import RefundLimits
+from agents.desks.refunds.profiles import PROFILES
 from agents.policies import RULES, review
+from tests.limits import SUPERVISED
 
 amounts = st.integers(1, 250_000)
 CLASSES = {"approve": 0, "revise": 0, "escalate": 1, "block": 2}
+
+STRICT, LIMITS = SUPERVISED, RefundLimits()
 
 
 def refund(amount: int, **more: Any) -> dict[str, Any]:
@@ -77,7 +81,10 @@ def test_an_older_charge_never_gets_a_weaker_answer(
     assert facts.charge is not None
     older = replace(facts, charge=replace(facts.charge, age_days=facts.charge.age_days + days))
 
-    young, old = review(refund(amount), facts, STRICT), review(refund(amount), older, STRICT)
+    young, old = (
+        review(refund(amount), facts, STRICT),
+        review(refund(amount), older, STRICT),
+    )
 
     assert CLASSES[old.decision] >= CLASSES[young.decision]
 
@@ -88,7 +95,10 @@ def test_more_refunded_before_never_gets_a_weaker_answer(
 ) -> None:
     fuller = replace(facts, unattended_minor=facts.unattended_minor + more)
 
-    before, after = review(refund(amount), facts, STRICT), review(refund(amount), fuller, STRICT)
+    before, after = (
+        review(refund(amount), facts, STRICT),
+        review(refund(amount), fuller, STRICT),
+    )
 
     assert CLASSES[after.decision] >= CLASSES[before.decision]
     assert amount_of(after) <= amount_of(before)
@@ -106,8 +116,8 @@ def test_what_may_run_may_run_by_itself(facts: RefundFacts, amount: int, reason:
         assert facts.charge is not None
         paid = ruled.action["args"]["amount_minor"]
         assert paid <= facts.charge.refundable_minor
-        assert facts.unattended_minor + paid <= STRICT.first_limit("auto_limit_minor")
-        assert facts.refunded_minor + paid <= STRICT.first_limit("run_limit_minor")
+        assert facts.unattended_minor + paid <= LIMITS.auto_limit_minor
+        assert facts.refunded_minor + paid <= LIMITS.run_limit_minor
 
 
 @given(facts=situations(), amount=st.integers(-1, 250_000))

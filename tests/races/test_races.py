@@ -8,7 +8,6 @@ taken too late shows in every round: twenty rounds find no more than five.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,6 +15,7 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 
 from agents import operations
+from agents.core.limits import read_limits
 from agents.core.states import ENDED, EffectState, EscalationState, RunState
 from agents.desks.refunds.books import open_demo_book
 from agents.desks.refunds.models import Charge, Refund
@@ -158,7 +158,7 @@ def test_runs_side_by_side_do_not_add_up_past_the_limit(scene: Scene, crowd: Con
 def under(scene: Scene, **limits: Any) -> None:
     """Publish the strict policy with other limits."""
     version = operations.policy_version(
-        scene.workspace, replace(STRICT, **limits), at=timezone.now()
+        scene.workspace, read_limits({**STRICT.as_json(), **limits}), at=timezone.now()
     )
     Workspace.objects.filter(pk=scene.workspace.pk).update(policy=version)
 

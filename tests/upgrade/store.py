@@ -35,7 +35,7 @@ KEYS: dict[str, Any] = {
     "OPSCONSOLE_NAMING_KEY": "stored-databases-name-values-with-this-key",
 }
 
-# What runs inside the version's own program, 0.2.0 or later. Windows and deadlines are a hundred
+# What runs inside the version's own program, 0.3.0 or later. Windows and deadlines are a hundred
 # years, so that the waiting runs can still be decided when this is restored.
 INSIDE = """
 import asyncio
@@ -55,8 +55,10 @@ from agents.desks.refunds.scenarios import BY_KEY
 CENTURY = 100 * 365
 at = timezone.now()
 workspace = operations.ensure_demo_workspace(at=at)
+desks = workspace.policy.limits().desks
+own = {**desks["refunds"]["limits"], "window_days": CENTURY}
 limits = replace(
-    STRICT, first={"window_days": CENTURY}, desks=workspace.policy.document["desks"],
+    STRICT, desks={**desks, "refunds": {**desks["refunds"], "limits": own}},
     escalation_seconds=CENTURY * 86400,
 )
 policy = operations.policy_version(workspace, limits, at=at, is_replay=True)

@@ -13,19 +13,21 @@ from django.test import Client
 from django.urls import reverse
 
 from agents.core import former
-from agents.core.limits import FIRST_LIMITS, KEYS, OF_PATTERN, Limits, read_limits
+from agents.core.limits import KEYS, OF_DESK, OF_PATTERN, Limits, read_limits
 from agents.desks.refunds.profiles import PROFILES, STRICT
 from agents.models import PolicyVersion, Role
-from agents.patterns import PATTERNS
 from agents.policies import RULES
 from agents.policies.rule_words import TITLES, rule_lines, words_of
 from agents.sdk.desk import DESKS
+from agents.web.policy import limits as policy_limits
+from agents.web.policy.desk_sections import desk_parts
 from agents.web.policy.differences import differences, lines
 from agents.web.policy.ladders import ladders
 from agents.web.policy.limits import WORDS
 from agents.web.policy.reference import policy_reference
 from agents.web.policy.versions import PUBLISHED
 from tests.engine.scene import Scene
+from tests.limits import with_desk, with_limits, with_part
 from tests.web.test_pages import client_of, stranger
 from tests.web.words import words
 
@@ -44,16 +46,17 @@ def page(client: Client) -> str:
 def test_every_limit_has_words() -> None:
     said = [name for words in WORDS.values() for name in words]
 
-    assert sorted(said) == sorted({*KEYS, *FIRST_LIMITS} - {"patterns", "desks"})
+    assert sorted(said) == sorted({*KEYS} - {"desks"})
     assert len(said) == len(set(said))
 
 
 @pytest.mark.parametrize("profile", sorted(PROFILES))
 def test_every_limit_of_a_profile_can_be_said(profile: str) -> None:
-    told = lines(PROFILES[profile], patterns=sorted(PATTERNS))
+    told, [part] = lines(PROFILES[profile]), desk_parts(PROFILES[profile])
 
     assert [topic for topic, _ in told] == list(WORDS)
-    assert all(value for _, found in told for line in found for _, value in line.values)
+    assert all(line.value for _, found in told for line in found)
+    assert all(line.value for of in (part.limits, *part.patterns.values()) for line in of)
 
 
 def test_every_rule_that_ships_has_words() -> None:
@@ -69,16 +72,19 @@ def test_every_rule_that_ships_has_words() -> None:
 
 
 def test_every_limit_of_a_desks_pattern_has_words() -> None:
-    assert set(OF_PATTERN) <= {key for words in WORDS.values() for key in words}
+    said = {key for words in WORDS.values() for key in words} | {*policy_limits.OF_DESK}
+    apart = {"rules", "limits", "caps", "patterns"}  # shown in their own way
+
+    assert {*OF_PATTERN, *OF_DESK} - apart <= said
 
 
 def test_what_changed_in_a_desks_pattern_is_told() -> None:
     bank = DESKS["bank"].document()
     routing = {**bank["patterns"]["routing"], "hand_over": False}
     new = {**bank, "patterns": {"routing": routing, "workflow": {"max_steps": 3}}}
-    both = [read_limits({**STRICT.as_json(), "desks": {"bank": own}}) for own in (bank, new)]
+    both = [read_limits(with_desk("bank", own)) for own in (bank, new)]
 
-    found = differences(*both, patterns=[])
+    found = differences(*both)
     told = [(one.name, one.where, one.before, one.after) for one in found]
 
     assert told == [
@@ -91,7 +97,7 @@ def test_what_changed_in_a_desks_pattern_is_told() -> None:
 
 
 def test_a_rule_is_told_once_with_the_patterns_it_is_asked_in() -> None:
-    told = {line.rule: line.patterns for line in rule_lines(STRICT, patterns=sorted(PATTERNS))}
+    told = {line.rule: line.patterns for line in rule_lines(STRICT, "refunds")}
 
     assert told["subject.bound"] == ["supervisor", "workflow"]
     assert told["reports.bound"] == ["orchestrator"]
@@ -138,9 +144,7 @@ SECOND = "Above EUR 5,000.00: approved by two members of leads."
 def test_the_amounts_of_each_desk_are_drawn_in_order() -> None:
     tiers = {"bank": {"EUR": [{"up_to_minor": 500_000}, {"team": "leads", "people": 2}]}}
     bank = {**DESKS["bank"].document(), "limits": {}}
-    refunds, transfers = ladders(
-        replace(STRICT, desks={"bank": bank}, tiers=tiers), patterns=sorted(PATTERNS)
-    )
+    refunds, transfers = ladders(read_limits({**with_desk("bank", bank), "tiers": tiers}))
 
     assert [(rung.name, rung.amount) for rung in transfers.rungs] == [
         ("Automatic approval limit", "EUR 1,000.00"),
@@ -157,7 +161,7 @@ def test_the_amounts_of_each_desk_are_drawn_in_order() -> None:
 
 
 def test_a_version_that_runs_were_held_to_can_be_opened(scene: Scene, ada: User) -> None:
-    publish(scene, ada, replace(STRICT, first={"window_days": 7}))
+    publish(scene, ada, with_limits(window_days=7))
     client = client_of(ada)
     at = reverse("policy")
 
@@ -176,54 +180,55 @@ UNKNOWN = ({"version": "9"}, {"version": "x"}, {"version": "9" * 30}, {"workspac
 def test_what_a_version_changed_is_said_where_it_did(scene: Scene, ada: User) -> None:
     before = scene.workspace.policy
     assert before is not None
-    own = dict(STRICT.patterns or {})
+    own = dict(STRICT.part_of("refunds", "patterns"))
     own["workflow"] = {**own["workflow"], "max_reorients": 2}
-    publish(scene, ada, replace(before.limits(), first={"auto_limit_minor": 500_00}, patterns=own))
+    publish(
+        scene, ada, with_part(with_limits(before.limits(), auto_limit_minor=50000), patterns=own)
+    )
 
     shown = page(client_of(ada))
 
     assert "Demo: policy v2 is active" in shown
     assert "ada published it at" in shown
-    everywhere = '<td>every pattern</td><td class="soft">USD 1,000.00</td><td>USD 500.00</td>'
+    everywhere = '<td>Refunds</td><td class="soft">USD 1,000.00</td><td>USD 500.00</td>'
     assert re.search(rf'<th scope="row">Automatic approval limit</th>\s*{everywhere}', shown)
-    assert '<td>workflow</td><td class="soft">1 time</td><td>2 times</td>' in shown
+    assert '<td>Refunds, workflow</td><td class="soft">as for any run</td><td>2 times' in shown
     assert shown.count('<td class="soft">') == 2
 
 
 def test_a_limit_that_one_pattern_has_of_its_own_does_not_change_with_the_others() -> None:
     raised = replace(STRICT, max_seconds=45)
 
-    found = differences(STRICT, raised, patterns=sorted(PATTERNS))
+    found = differences(STRICT, raised)
 
     assert [(one.name, one.where, one.before, one.after) for one in found] == [
-        ("Working time", "supervisor", "10 min", "45 s")
+        ("Working time", "", "10 min", "45 s")
     ]
 
 
 def test_of_a_list_only_what_came_or_went_is_said() -> None:
+    part = STRICT.desks["refunds"]
     changed = replace(
-        STRICT,
-        rules=(*STRICT.rules[:-1], "abroad.needs_person"),
-        executable=STRICT.executable[1:],
+        with_part(rules=[*part["rules"][:-1], "abroad.needs_person"], tools=part["tools"][1:]),
         redaction={**STRICT.redaction, "emails": "off", "ibans": "gone"},
     )
 
-    found = differences(STRICT, changed, patterns=["supervisor"])
+    found = differences(STRICT, changed)
 
     assert [(one.before, one.after) for one in found] == [
-        ("Statements about money come from the ledger", "Abroad: needs person"),
-        ("Look up customer", "gone"),
         (
             "IBANs (replaced by a name), email addresses (replaced by a name)",
             "IBANs (gone)",
         ),
+        ("Look up customer", "gone"),
+        ("Statements about money come from the ledger", "Abroad: needs person"),
     ]
 
 
 def test_a_list_in_another_order_is_said_whole() -> None:
-    changed = replace(STRICT, rules=(*STRICT.rules[1:], STRICT.rules[0]))
+    first, *others = STRICT.desks["refunds"]["rules"]
 
-    [found] = differences(STRICT, changed, patterns=["supervisor"])
+    [found] = differences(STRICT, with_part(rules=[*others, first]))
 
     assert found.before.split(", ") == [
         *found.after.split(", ")[-1:],
@@ -234,7 +239,7 @@ def test_a_list_in_another_order_is_said_whole() -> None:
 def test_a_version_that_is_published_again_is_another_publication(scene: Scene, ada: User) -> None:
     first = scene.workspace.policy
     assert first is not None
-    publish(scene, ada, replace(first.limits(), first={"window_days": 7}))
+    publish(scene, ada, with_limits(first.limits(), window_days=7))
     publish(scene, ada, first.limits())
 
     shown = page(client_of(ada))
@@ -247,8 +252,8 @@ def test_a_version_that_is_published_again_is_another_publication(scene: Scene, 
 def test_a_version_that_cannot_be_read_is_said_to_be_and_breaks_nothing(
     scene: Scene, ada: User
 ) -> None:
-    publish(scene, ada, replace(STRICT, first={"window_days": 7}))
-    PolicyVersion.objects.filter(number=2).update(document={"profile": "from another time"})
+    publish(scene, ada, with_limits(window_days=7))
+    PolicyVersion.objects.filter(number=2).update(document={"from": "another time"})
 
     shown = page(client_of(ada))
 
@@ -258,7 +263,7 @@ def test_a_version_that_cannot_be_read_is_said_to_be_and_breaks_nothing(
 
 def test_a_long_history_ends_and_says_where_the_rest_is(scene: Scene, ada: User) -> None:
     for days in range(PUBLISHED + 1):
-        publish(scene, ada, replace(STRICT, first={"window_days": days}))
+        publish(scene, ada, with_limits(window_days=days))
 
     shown = page(client_of(ada))
 
@@ -279,7 +284,7 @@ def test_the_page_takes_as_many_queries_however_often_was_published(
     scene: Scene, ada: User, count: int, django_assert_num_queries: Any
 ) -> None:
     for days in range(count):
-        publish(scene, ada, replace(STRICT, first={"window_days": days}))
+        publish(scene, ada, with_limits(window_days=days))
     client = client_of(ada)
     page(client)  # the first request of a minute moves the session's end
 

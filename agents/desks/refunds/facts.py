@@ -269,7 +269,7 @@ def _fetch_daily(run: Run, limits: Limits, at: datetime) -> Pending[list[tuple[A
 
     Intents are committed with the workspace's row locked, so no two use the same allowance.
     """
-    if limits.launcher_daily_minor is None and limits.workspace_daily_minor is None:
+    if not limits.caps_of(run.desk):
         return NOTHING
     midnight = utc_midnight(at)
     return _DAILY.fetch_tuples(

@@ -6,9 +6,12 @@ demo book; operations refuse it anywhere else.
 
 from __future__ import annotations
 
+from agents.core.former import CURRENCY, FIRST_DESK
 from agents.core.limits import Limits, ReferenceQuirks
 from agents.core.redact import CARDS, EMAILS, GONE, IBANS, NAME
 from agents.core.requests import Json
+from agents.desks.refunds.limits import RefundLimits
+from agents.sdk.serialization import limit_fields
 
 REFUND_TOOLS = ("get_refund_context", "issue_refund", "send_refund_email")
 SPECIALISTS = ("billing_specialist", "technical_specialist", "sales_specialist")
@@ -22,8 +25,7 @@ _LOOPS: dict[str, Json] = {
 
 # Three attempts to find a specialist; the same ticket goes to each of them once.
 _ROUTING: dict[str, Json] = {
-    "proposable": [*SPECIALISTS],
-    "executable": [*SPECIALISTS],
+    "tools": [*SPECIALISTS],
     "rules": ["delegation.reading", "answers.after_specialist"],
     "max_steps": 3,
     "max_tool_calls": 3,
@@ -35,8 +37,7 @@ _ROUTING: dict[str, Json] = {
 # Four tasks, three at a time, two seconds each, one retry after a timeout. The gateway lets a
 # worker be asked as often as the dispatches last.
 _ORCHESTRATOR: dict[str, Json] = {
-    "proposable": [*WORKERS],
-    "executable": [*WORKERS],
+    "tools": [*WORKERS],
     "rules": ["reports.planned", "reports.reading", "reports.briefed"],
     "max_steps": 4,
     "max_tool_calls": 8,
@@ -44,15 +45,13 @@ _ORCHESTRATOR: dict[str, Json] = {
     "call_seconds": 2.0,
     "call_attempts": 2,
     "at_once": 3,
-    "about": "day",
     "tool_calls": dict.fromkeys(WORKERS, 99),
     "tool_repeats": dict.fromkeys(WORKERS, 99),
 }
 
 # A goal may read and reply; what it puts out is held against the ledger. Turns are of one goal.
 _WORKFLOW: dict[str, Json] = {
-    "proposable": ["get_refund_context", "send_reply"],
-    "executable": ["get_refund_context", "send_reply"],
+    "tools": ["get_refund_context", "send_reply"],
     "rules": ["subject.reading", "replies.output", "replies.as_accepted"],
     "max_seconds": 120,
     "max_tokens": 120_000,
@@ -70,92 +69,108 @@ _REFERENCE_RULES = (
     "answers.after_context",
 )
 
+_TOLD = {"told_limit_minor": 100_000}  # the reference's hint does not follow its limit (sup-030)
 REFERENCE = Limits(
     profile="reference",
-    rules=_REFERENCE_RULES,
-    proposable=REFUND_TOOLS,
-    executable=REFUND_TOOLS,
     reference=ReferenceQuirks(
         finalize=True,
-        told_limit_minor=100_000,  # the reference's hint does not follow its limit (sup-030)
         errors_fail=False,
     ),
-    launcher_daily_minor=None,
-    workspace_daily_minor=None,
     open_per_launcher=None,
     open_per_subject=None,
     late=REFUND_TOOLS,
+    finishes_letters=False,
     outlasts_outages=False,
-    first={"tells_subject": False},
-    patterns={
-        "routing": {
-            **_ROUTING,
-            "hand_over": False,
-            "late_calls": True,
-            "forget_refusals": True,
-            "loose_topics": True,
-        },
-        "orchestrator": {**_ORCHESTRATOR, "late": ["planner"], "null_is_none": True},
-        "workflow": {**_WORKFLOW, "self_reported": True, "marker_word": True},
+    desks={
+        FIRST_DESK: {
+            "rules": [*_REFERENCE_RULES],
+            "tools": [*REFUND_TOOLS],
+            **_LOOPS,
+            "limits": _TOLD,
+            "patterns": {
+                "routing": {
+                    **_ROUTING,
+                    "hand_over": False,
+                    "late_calls": True,
+                    "forget_refusals": True,
+                    "limits": {**_TOLD, "loose_topics": True},
+                },
+                "orchestrator": {
+                    **_ORCHESTRATOR,
+                    "late": ["planner"],
+                    "limits": {**_TOLD, "null_is_none": True},
+                },
+                "workflow": {**_WORKFLOW, "self_reported": True, "marker_word": True},
+            },
+        }
     },
-    **_LOOPS,
 )
 
 STRICT = Limits(
     profile="strict",
-    rules=(
-        "subject.bound",
-        "subject.context_before_money",
-        *_REFERENCE_RULES,
-        "refunds.charge_left",
-        "refunds.window",
-        "refunds.unattended_total",
-        "refunds.unattended_today",
-        "refunds.after_person",
-        "refunds.same_again",
-        "mail.from_ledger",
-        "answers.matches_ledger",
-    ),
-    proposable=REFUND_TOOLS,
-    executable=REFUND_TOOLS,
     max_seconds=600,  # eight calls of a minute each, as slow models take, and the tools
     max_blocks=2,
     max_send_backs=2,
     max_empty_ends=1,
     redaction={CARDS: GONE, IBANS: NAME, EMAILS: NAME},
-    patterns={
-        "routing": {
-            **_ROUTING,
-            "max_seconds": 600,
-            "rules": [*_ROUTING["rules"], "answers.matches_evidence"],
-        },
-        "orchestrator": {
-            **_ORCHESTRATOR,
-            "max_seconds": 300,
-            "rules": [
-                *_ORCHESTRATOR["rules"],
-                "reports.bound",
-                "reports.one_task_each",
-                "reports.complete",
-                "reports.critical",
-                "reports.headed",
-                "reports.matches_facts",
-            ],
-            "required": [*WORKERS],
-            "critical": ["sales_worker", "payments_worker"],
-        },
-        "workflow": {
-            **_WORKFLOW,
-            "max_seconds": 3600,  # each step is asked for five times and more, and once again
+    desks={
+        FIRST_DESK: {
             "rules": [
                 "subject.bound",
-                *_WORKFLOW["rules"],
-                "replies.once",
+                "subject.context_before_money",
+                *_REFERENCE_RULES,
+                "refunds.charge_left",
+                "refunds.window",
+                "refunds.unattended_total",
+                "refunds.unattended_today",
+                "refunds.after_person",
+                "refunds.same_again",
+                "mail.from_ledger",
                 "answers.matches_ledger",
             ],
-        },
+            "tools": [*REFUND_TOOLS],
+            **_LOOPS,
+            "limits": {one.name: one.default for one in limit_fields(RefundLimits)},
+            "caps": {
+                CURRENCY: {
+                    "launcher_daily_minor": 100_000_000,
+                    "workspace_daily_minor": 500_000_000,
+                }
+            },
+            "patterns": {
+                "routing": {
+                    **_ROUTING,
+                    "max_seconds": 600,
+                    "rules": [*_ROUTING["rules"], "answers.matches_evidence"],
+                },
+                "orchestrator": {
+                    **_ORCHESTRATOR,
+                    "max_seconds": 300,
+                    "rules": [
+                        *_ORCHESTRATOR["rules"],
+                        "reports.bound",
+                        "reports.one_task_each",
+                        "reports.complete",
+                        "reports.critical",
+                        "reports.headed",
+                        "reports.matches_facts",
+                    ],
+                    "required": [*WORKERS],
+                    "critical": ["sales_worker", "payments_worker"],
+                },
+                "workflow": {
+                    **_WORKFLOW,
+                    "max_seconds": 3600,  # each step is asked five times and more, and once again
+                    "rules": [
+                        "subject.bound",
+                        *_WORKFLOW["rules"],
+                        "replies.once",
+                        "answers.matches_ledger",
+                    ],
+                },
+            },
+        }
     },
-    **_LOOPS,
 )
 
 PROFILES = {limits.profile: limits for limits in (STRICT, REFERENCE)}

@@ -17,6 +17,7 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
+from agents.core.old_names import policy_document
 from agents.management.commands.serve import must_be_port
 from agents.management.demo_people import ADMIN, PEOPLE, ensure_sign_ins
 from agents.management.demo_work import begin_work
@@ -102,7 +103,8 @@ def _put_in_force(workspace: Workspace, *, at: datetime) -> None:
     """Publish the parts of each desk with a gallery that no policy version has had."""
     if workspace.policy is None:
         return
-    document, admin = workspace.policy.document, User.objects.get(username=ADMIN)
+    document = policy_document(workspace.policy.document)
+    admin = User.objects.get(username=ADMIN)
     versions = PolicyVersion.objects.filter(workspace=workspace)
     past = [version.document.get("desks") or {} for version in versions]
     desks = dict(document.get("desks") or {})

@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from agents import operations
 from agents.core.former import FIRST_DESK
+from agents.core.old_names import policy_document
 from agents.core.requests import Json
 from agents.core.strict_json import BadJson, parse
 from agents.management.command_arguments import refusals, user_named, workspace_named
@@ -42,13 +43,14 @@ class Command(BaseCommand):
         parser.add_argument(
             "--drop-desk", action="append", default=[], help="remove a desk, for new runs"
         )
+        parser.add_argument("--desk", help="add them to this desk; to the only one by default")
         parser.add_argument("--pattern", help="add them for this pattern alone")
         parser.add_argument("--show", action="store_true", help="print it and publish nothing")
         parser.add_argument("--as", dest="actor", help="an admin's user name")
 
     def handle(self, *args: Any, **options: Any) -> None:
         workspace = workspace_named(options["workspace"])
-        added = ("rule", "tool", "pattern", "add_desk", "drop_desk")
+        added = ("rule", "tool", "desk", "pattern", "add_desk", "drop_desk")
         if options["file"] and any(options[name] for name in added):
             raise CommandError("--file is the whole document.", returncode=BAD_USAGE)
         document = _document(workspace, options["file"])
@@ -75,33 +77,40 @@ class Command(BaseCommand):
 def _document(workspace: Workspace, file: Path | None) -> Json:
     """Return the document of the file, by default the published one. Raises CommandError."""
     if file is None:
-        return dict(workspace.policy.document) if workspace.policy else {}
+        return policy_document(workspace.policy.document) if workspace.policy else {}
     try:
         read = parse(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, BadJson) as error:
         raise CommandError(f"--file {file}: {error}", returncode=BAD_USAGE) from None
     if not isinstance(read, dict):
         raise CommandError(f"--file {file}: a policy is an object.", returncode=BAD_USAGE)
-    return read
+    return policy_document(read)
 
 
 def _add(document: Json, options: dict[str, Any]) -> None:
-    """Add rules and tools to the document, or to the part of one pattern."""
-    wanted = {
-        "rules": options["rule"],
-        "proposable": options["tool"],
-        "executable": options["tool"],
-    }
-    part = document
-    if options["pattern"]:
-        parts = dict(document.get("patterns") or {})
-        part = parts[options["pattern"]] = dict(parts.get(options["pattern"], {}))
-        document["patterns"] = parts
-    for key, names in wanted.items():
-        had = part.get(key, document.get(key, []))
-        new = [name for name in names if name not in had]
-        if new:
-            part[key] = [*had, *new]
+    """Add rules and tools to a desk's part of the document, or to the part of one pattern.
+
+    Raises CommandError.
+    """
+    rules, tools, pattern = options["rule"], options["tool"], options["pattern"]
+    if not (rules or tools):
+        return
+    desks = dict(document.get("desks") or {})
+    [only] = desks if len(desks) == 1 else [FIRST_DESK]
+    name = options["desk"] or only
+    if name not in desks:
+        raise CommandError(f"Say with --desk which: {', '.join(desks)}.", returncode=BAD_USAGE)
+    part = here = desks[name] = dict(desks[name])
+    if pattern:
+        patterns = part["patterns"] = dict(part.get("patterns", {}))
+        here = patterns[pattern] = dict(patterns.get(pattern, {}))
+    for key, names in (("rules", rules), ("tools", tools)):
+        had = here.get(key, part.get(key, []))
+        if new := [name for name in names if name not in had]:
+            here[key] = [*had, *new]
+    if off := here.get("off", part.get("off")):
+        here["off"] = [name for name in off if name not in tools]
+    document["desks"] = desks
 
 
 def _add_desk(document: Json, name: str) -> None:
@@ -117,17 +126,8 @@ def _add_desk(document: Json, name: str) -> None:
 
 
 def _drop_desk(document: Json, name: str) -> None:
-    """Leave a desk out; of the first, whose rules stand above those of others, all of them.
-
-    Raises CommandError.
-    """
+    """Leave a desk out. Raises CommandError."""
     desks = dict(document.get("desks") or {})
-    if name != FIRST_DESK and desks.pop(name, None) is None:
+    if desks.pop(name, None) is None:
         raise CommandError(f"The policy has no desk {name!r}.", returncode=BAD_USAGE)
     document["desks"] = desks
-    if name == FIRST_DESK:
-        nothing: Json = {"rules": [], "proposable": [], "executable": []}
-        nothing |= {"tool_calls": {}, "tool_repeats": {}}  # of its tools
-        own = document.get("patterns") or {}
-        document |= nothing
-        document["patterns"] = {pattern: {**part, **nothing} for pattern, part in own.items()}

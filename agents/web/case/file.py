@@ -195,4 +195,4 @@ def _policy(run: Run) -> Policy | None:
     if limits is None:
         return None
     desks = [part for part in desk_parts(limits) if part.name == run.desk]
-    return Policy(limit_lines(limits, patterns=[run.pattern], desk=run.desk), desks)
+    return Policy(limit_lines(limits, pattern=run.pattern, desk=run.desk), desks)

@@ -19,6 +19,7 @@ from agents.models import Invitation, InvitationState, Membership, Role, Session
 from agents.sdk.desk import DESKS
 from agents.web.access import DECIDES
 from agents.web.formats import desk_title, up_to
+from agents.web.policy.desk_sections import desk_names
 from agents.web.policy.versions import readable_limits
 
 PAGE = 50
@@ -115,8 +116,7 @@ def _limits(row: Membership, limits: Limits | None, teams: Collection[str]) -> l
     """
     if row.role not in DECIDES:
         return ["decides nothing"]
-    named = [FIRST_DESK] if limits is None or limits.covers(FIRST_DESK) else []
-    named += sorted((limits.desks or {}) if limits else {})
+    named = [FIRST_DESK] if limits is None else desk_names(limits)
     tiers = read_tiers((limits.tiers or {}) if limits else {})
     most = {
         desk: _within_tiers(row, desk, tiers[desk], teams)

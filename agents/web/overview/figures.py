@@ -14,7 +14,6 @@ from django.contrib.auth.models import User
 from django.db.models import Count, F
 
 from agents.core.came_of import IN_WORDS, CameOf
-from agents.core.former import FIRST_DESK
 from agents.core.money import format_money, format_sums
 from agents.core.states import EscalationState, RunState
 from agents.engine.case_days import runs_ended_since
@@ -231,7 +230,7 @@ def _exposures(workspaces: Sequence[Workspace], calls: Sequence[DayOfCalls]) -> 
 def _tools(workspaces: Sequence[Workspace]) -> set[str]:
     """Return the tools of desks that the policies of some workspaces name."""
     read = [readable_limits(workspace.policy) for workspace in workspaces]
-    desks = [part for one in read if one for part in (one.desks or {}).values()]
+    desks = [part for one in read if one for part in one.desks.values()]
     return {tool for part in desks for tool in part.get("tools", ())}
 
 
@@ -242,7 +241,7 @@ def _caps(workspace: Workspace) -> dict[tuple[str, str], int]:
         return {}
     return {
         (desk, currency): caps["workspace_daily_minor"]
-        for desk in (FIRST_DESK, *(limits.desks or {}))
+        for desk in limits.desks
         for currency, caps in limits.caps_of(desk).items()
         if caps.get("workspace_daily_minor") is not None
     }

@@ -1,18 +1,20 @@
-"""A policy's section for each declared desk, in the desk's words."""
+"""A policy's section for each desk, in the desk's words."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from agents.core.former import FIRST_DESK
 from agents.core.limits import Limits
 from agents.core.money import format_money
 from agents.core.requests import Json
-from agents.policies.rule_words import RuleLine, words_of
+from agents.policies.rule_words import RuleLine, rule_lines
 from agents.sdk.argument_words import in_words
 from agents.sdk.desk import DESKS, Desk, tool_title
+from agents.systems import SYSTEMS
 from agents.web.formats import with_article
-from agents.web.policy.limits import PATTERNS, WORDS
+from agents.web.policy.limits import OF_DESK, WORDS
 
 
 @dataclass(frozen=True)
@@ -38,37 +40,42 @@ class DeskPart:
     missing: Sequence[str]  # rules, tools and patterns of the desk that this version does not name
 
 
+def desk_names(limits: Limits) -> list[str]:
+    """Return the desks in a version: those installed here in their order, then others."""
+    return [
+        *(name for name in SYSTEMS if name in limits.desks),
+        *sorted({*limits.desks} - {*SYSTEMS}),
+    ]
+
+
 def desk_parts(limits: Limits) -> list[DeskPart]:
     """Return the desks in a version, including those not installed here."""
-    return [_part(name, part, limits) for name, part in sorted((limits.desks or {}).items())]
+    return [_part(name, limits) for name in desk_names(limits)]
 
 
-def _part(name: str, part: Mapping[str, Json], limits: Limits) -> DeskPart:
-    desk, own = DESKS.get(name), part.get("patterns", {})
-    more = [
-        RuleLine(rule, *words_of(rule), patterns=(pattern,))
-        for pattern in own
-        for rule in own[pattern].get("rules", ())
-    ]
+def _part(name: str, limits: Limits) -> DeskPart:
+    desk, patterns = DESKS.get(name), limits.part_of(name, "patterns")
     return DeskPart(
         name=name,
         title=desk.title if desk else f"{name}: not installed here",
         brief=_brief(desk),
-        tools=[tool_title(tool) for tool in part["tools"]],
-        limits=[*_about(desk), *desk_limits(name, part), *_caps(part)],
-        rules=[*(RuleLine(rule, *words_of(rule), patterns=()) for rule in part["rules"]), *more],
-        patterns={pattern: pattern_limits(name, pattern, limits) for pattern in own},
-        missing=desk.missing_from(part) if desk else (),
+        tools=[tool_title(tool) for tool in limits.of("", name).proposable],
+        limits=[*_about(name), *desk_limits(name, limits)],
+        rules=rule_lines(limits, name),
+        patterns={pattern: desk_limits(name, limits, pattern) for pattern in patterns},
+        missing=desk.missing_from(limits.desks[name]) if desk and name != FIRST_DESK else (),
     )
 
 
-def pattern_limits(name: str, pattern: str, limits: Limits) -> list[DeskLimit]:
-    """Return what differs in a pattern of a desk, except its rules, worded as for any desk."""
-    here = limits.of(pattern, name)
-    held = (limits.desks or {})[name]["patterns"][pattern]
-    keys = ["proposable" if key == "tools" else key for key in held if key != "rules"]
-    words = {key: word for topic in WORDS.values() for key, word in topic.items()}
-    return [DeskLimit(words[key].name, words[key].means, words[key].told(here)) for key in keys]
+def desk_limits(name: str, limits: Limits, pattern: str = "") -> list[DeskLimit]:
+    """Return a desk's tools and limits in its own words; of a pattern, those that differ there."""
+    here, whole = limits.of(pattern, name), limits.desks[name]
+    held = whole["patterns"][pattern] if pattern else whole
+    lines = [] if pattern and "limits" not in held else _own(name, held.get("limits", {}))
+    lines += _caps(held.get("caps", {}))
+    words = OF_DESK | {key: word for topic in WORDS.values() for key, word in topic.items()}
+    shown = [words[key] for key in held if key in words]
+    return lines + [DeskLimit(word.name, word.means, word.told(here)) for word in shown]
 
 
 def _brief(desk: Desk | None) -> str:
@@ -77,19 +84,18 @@ def _brief(desk: Desk | None) -> str:
     return f"Its agents are told: “{desk.brief}”" if desk.brief else ""
 
 
-def _about(desk: Desk | None) -> list[DeskLimit]:
-    """Return what a run of the desk is about, worded as for the first desk."""
-    word = PATTERNS["about"]
-    return [DeskLimit(word.name, word.means, with_article(desk.subject.kind))] if desk else []
+def _about(name: str) -> list[DeskLimit]:
+    """Return what a run of the desk is about."""
+    desk, means = DESKS.get(name), "Chosen at launch; the run can act on nothing else."
+    return [DeskLimit("A run is about", means, with_article(desk.subject.kind))] if desk else []
 
 
-def _caps(part: Mapping[str, Json]) -> list[DeskLimit]:
+def _caps(by_currency: Mapping[str, Json]) -> list[DeskLimit]:
     """Return the daily cap of each currency."""
     return [
         DeskLimit(CAPS.get(key, key), "Per day (UTC) and currency.", format_money(minor, currency))
-        for currency, caps in sorted(part.get("caps", {}).items())
+        for currency, caps in sorted(by_currency.items())
         for key, minor in caps.items()
-        if minor is not None
     ]
 
 
@@ -100,9 +106,9 @@ CAPS = {
 }
 
 
-def desk_limits(name: str, part: Mapping[str, Json]) -> list[DeskLimit]:
-    """Return a desk's limits in its own words, with defaults for those not in the document."""
-    held, desk = part.get("limits", {}), DESKS.get(name)
+def _own(name: str, held: Mapping[str, Json]) -> list[DeskLimit]:
+    """Return the limits that a desk declares, with defaults for those not in the document."""
+    desk = DESKS.get(name)
     if desk is None:
         return [DeskLimit(key, "", in_words(value)) for key, value in held.items()]
     return [

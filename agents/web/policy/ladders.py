@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import log10
 
-from agents.core.former import FIRST_DESK
-from agents.core.limits import FIRST_LIMITS, LimitField, Limits
+from agents.core.limits import LimitField, Limits
 from agents.core.money import format_money
 from agents.core.requests import Json
 from agents.core.tiers import Tiers, read_tiers
@@ -15,7 +14,7 @@ from agents.core.units import is_currency
 from agents.sdk.argument_words import money_of
 from agents.sdk.desk import DESKS
 from agents.web.formats import desk_title
-from agents.web.policy.desk_sections import CAPS
+from agents.web.policy.desk_sections import CAPS, desk_names
 from agents.web.policy.limits import who_approves
 
 LEAST = 10.0  # percent of the scale that the lowest amount takes
@@ -43,14 +42,13 @@ class Ladder:
     above: str  # who approves the largest amounts, in words; "": there are no tiers
 
 
-def ladders(limits: Limits, *, patterns: Sequence[str]) -> list[Ladder]:
+def ladders(limits: Limits) -> list[Ladder]:
     """Return a ladder for each desk and currency that has amounts."""
-    desks = [FIRST_DESK] if limits.covers(FIRST_DESK) else []
     tiers = read_tiers(limits.tiers or {})
     found = []
-    for desk in (*desks, *sorted(limits.desks or {})):
+    for desk in desk_names(limits):
         amounts: dict[str, list[tuple[int, str]]] = {}
-        for currency, minor, name in (*_limits(limits, desk, patterns), *_caps(limits, desk)):
+        for currency, minor, name in (*_limits(limits, desk), *_caps(limits, desk)):
             amounts.setdefault(currency, []).append((minor, name))
         for currency, bands in tiers.get(desk, {}).items():
             amounts.setdefault(currency, []).extend(
@@ -73,29 +71,26 @@ def _above(tiers: Mapping[str, Mapping[str, Tiers]], desk: str, currency: str) -
     return f"{what}: approved by {who_approves(bands[-1])}."
 
 
-def _limits(limits: Limits, desk: str, patterns: Sequence[str]) -> Iterator[tuple[str, int, str]]:
-    """Yield the amounts among a desk's limits as currency, minor units and name."""
-    if desk == FIRST_DESK:
-        for one in FIRST_LIMITS.values():
-            values = {limits.of(name).first_limit(one.name) for name in patterns}
-            yield from _amounts(one, values)
-    elif desk in DESKS:
-        held = (limits.desks or {})[desk].get("limits", {})
+def _limits(limits: Limits, desk: str) -> Iterator[tuple[str, int, str]]:
+    """Yield the amounts among a desk's limits, in any pattern, as currency, units and name."""
+    if desk in DESKS:
+        patterns = ("", *limits.part_of(desk, "patterns"))
+        held = [limits.of(pattern, desk).part_of(desk, "limits") for pattern in patterns]
         for one in DESKS[desk].limit_fields:
-            yield from _amounts(one, [held.get(one.name, one.default)])
+            if is_currency(one.unit):
+                yield from _amounts(one, [part.get(one.name, one.default) for part in held])
 
 
 def _amounts(one: LimitField, values: Iterable[Json]) -> Iterator[tuple[str, int, str]]:
-    for value in values if is_currency(one.unit) else ():
-        money = money_of(value)
-        yield one.unit, money.minor if money else value, one.label
+    """Yield each amount once."""
+    for minor in {money.minor if (money := money_of(value)) else value for value in values}:
+        yield one.unit, minor, one.label
 
 
 def _caps(limits: Limits, desk: str) -> Iterator[tuple[str, int, str]]:
     for currency, caps in limits.caps_of(desk).items():
         for key, minor in caps.items():
-            if minor is not None:
-                yield currency, minor, CAPS.get(key, key)
+            yield currency, minor, CAPS.get(key, key)
 
 
 def _rungs(amounts: Sequence[tuple[int, str]], currency: str) -> list[Rung]:

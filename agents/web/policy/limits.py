@@ -9,15 +9,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from agents.core.limits import FIRST_LIMITS, Limits
+from agents.core.limits import Limits
 from agents.core.money import format_money
 from agents.core.redact import CARDS, EMAILS, GONE, IBANS, NAME, OFF
 from agents.core.tiers import Tier, Tiers, read_tiers
 from agents.core.units import with_unit
-from agents.policies.desk_words import LIMITS
-from agents.sdk.argument_words import in_words
 from agents.sdk.desk import tool_title
-from agents.web.formats import cost, desk_title, duration, rule_in_full, thousands, with_article
+from agents.web.formats import cost, desk_title, duration, thousands
 
 Told: TypeAlias = Callable[[Limits], str]
 ANY_TOOL = ""  # any tool that the document does not name
@@ -33,19 +31,6 @@ class Words:
     name: str
     told: Told
     means: str
-
-    @classmethod
-    def of_desk(cls, limit: str, told: Told) -> Words:
-        """Return the words of the desk that declares this limit."""
-        name, means = LIMITS[limit]
-        return cls(name, told, means)
-
-    @classmethod
-    def of_first(cls, limit: str) -> Words:
-        """Return the words of the first desk for a limit of its own."""
-        one = FIRST_LIMITS[limit]
-        unit = {"unit": one.unit}
-        return cls(one.label, lambda p: in_words(p.first_limit(limit), unit), one.help)
 
 
 def _names(names: Iterable[str]) -> str:
@@ -63,15 +48,6 @@ def _counts(counts: Mapping[str, int] | None, *, others: int) -> str:
     return ", ".join(
         f"{tool} {_OFTEN.get(count, f'{count} times')}" for tool, count in named.items()
     )
-
-
-def _told_limit(limits: Limits) -> str:
-    told = limits.reference.told_limit_minor
-    return "the automatic approval limit" if told is None else format_money(told)
-
-
-def _cap(minor: int | None) -> str:
-    return "no cap" if minor is None else format_money(minor)
 
 
 def _most(count: int | None) -> str:
@@ -104,29 +80,6 @@ def who_approves(tier: Tier) -> str:
     return "two reviewers" if is_two else "any reviewer"
 
 
-MONEY = {
-    "auto_limit_minor": Words.of_first("auto_limit_minor"),
-    "told_limit_minor": Words(
-        "Limit the agent is told",
-        _told_limit,
-        "What the agent's instructions give as the automatic approval limit. The policy goes by "
-        "the real one.",
-    ),
-    "run_limit_minor": Words.of_first("run_limit_minor"),
-    "window_days": Words.of_first("window_days"),
-    "rolling_days": Words.of_desk("rolling_days", lambda p: with_unit(p.rolling_days, "days")),
-    "launcher_daily_minor": Words.of_desk(
-        "launcher_daily_minor", lambda p: _cap(p.launcher_daily_minor)
-    ),
-    "workspace_daily_minor": Words.of_desk(
-        "workspace_daily_minor", lambda p: _cap(p.workspace_daily_minor)
-    ),
-    "reviewer_daily_minor": Words(
-        "Approved by one reviewer per day",
-        lambda p: _cap(p.reviewer_daily_minor),
-        "Once a reviewer has approved this much in a day (UTC), a colleague has to decide.",
-    ),
-}
 PEOPLE = {
     "inbox": Words(
         "Human approval enabled",
@@ -188,23 +141,17 @@ PEOPLE = {
         "no, its run stops.",
     ),
 }
-TOOL_LIMITS = {
-    "profile": Words("Profile", lambda p: p.profile, "The name of this set of rules and limits."),
-    "rules": Words(
-        "Rules",
-        lambda p: _names(map(rule_in_full, p.rules)),
-        "Each action is checked against all of these rules before it runs. The strictest answer "
-        "counts.",
-    ),
-    "proposable": Words(
-        "Tools the agent may propose",
+# What a desk's part of a document says, for any of its patterns; the page lists rules apart.
+OF_DESK = {
+    "tools": Words(
+        "Tools",
         lambda p: _names(map(tool_title, p.proposable)),
         "Any other tool is refused before the rules are checked.",
     ),
-    "executable": Words(
-        "Tools that may run",
-        lambda p: _names(map(tool_title, p.executable)),
-        "A second check when the tool is called: any other is refused.",
+    "off": Words(
+        "Tools that are off",
+        lambda p: _names(tool_title(tool) for tool in p.proposable if tool not in p.executable),
+        "The agent may propose them, and they are refused when they are called.",
     ),
     "tool_calls": Words(
         "Calls of one tool in a run",
@@ -216,6 +163,25 @@ TOOL_LIMITS = {
         lambda p: _counts(p.tool_repeats, others=p.repeats_of(ANY_TOOL)),
         "How often one tool may be called with exactly the same values. One more stops the run.",
     ),
+    "rolling_days": Words(
+        "Amounts are added up over",
+        lambda p: with_unit(p.rolling_days, "days"),
+        "In this period, what was paid for the same thing without approval counts as one sum, and "
+        "so does what one reviewer approved: a large amount cannot be split into small ones.",
+    ),
+    "required": Words(
+        "Required sources",
+        lambda p: _names(map(tool_title, p.required)),
+        "A plan for a report that leaves one of them out is blocked.",
+    ),
+    "critical": Words(
+        "Critical sources",
+        lambda p: _names(map(tool_title, p.critical)),
+        "If one of them fails, no report is written.",
+    ),
+}
+TOOL_LIMITS = {
+    "profile": Words("Profile", lambda p: p.profile, "The name of this set of rules and limits."),
     "call_seconds": Words(
         "Time for one call",
         lambda p: duration(p.call_seconds),
@@ -267,7 +233,12 @@ BUDGETS = {
         "If yes, a run waits while the model's server is down and continues afterwards. If no, it "
         "stops.",
     ),
-    "tells_subject": Words.of_first("tells_subject"),
+    "finishes_letters": Words(
+        "Letters are finished when time is up",
+        lambda p: _yes(p.finishes_letters),
+        "If yes, a run that has paid still writes the letter about it after its working time is "
+        "used up.",
+    ),
     "late": Words(
         "May run past the working time",
         lambda p: _names(p.late),
@@ -285,11 +256,6 @@ BUDGETS = {
     ),
 }
 PATTERNS = {
-    "about": Words(
-        "A run is about",
-        lambda p: with_article(p.about),
-        "Chosen at launch; the run can act on nothing else.",
-    ),
     "call_attempts": Words(
         "Attempts at a task",
         lambda p: thousands(p.call_attempts),
@@ -299,16 +265,6 @@ PATTERNS = {
         "Tasks side by side",
         lambda p: thousands(p.at_once),
         "How many tasks of a report run at the same time.",
-    ),
-    "required": Words(
-        "Required sources",
-        lambda p: _names(map(tool_title, p.required)),
-        "A plan for a report that leaves one of them out is blocked.",
-    ),
-    "critical": Words(
-        "Critical sources",
-        lambda p: _names(map(tool_title, p.critical)),
-        "If one of them fails, no report is written.",
     ),
     "judge": Words(
         "A model may judge drafts",
@@ -328,16 +284,6 @@ REPLAYS = {
         "Only the latest refusal counts",
         lambda p: _yes(p.reference.forget_refusals),
         "If yes, only the specialist who declined last may not be asked again.",
-    ),
-    "null_is_none": Words(
-        "Missing incidents count as none",
-        lambda p: _yes(p.reference.null_is_none),
-        "If yes, a source that says nothing about incidents counts as having none.",
-    ),
-    "loose_topics": Words(
-        "Match keywords inside words",
-        lambda p: _yes(p.reference.loose_topics),
-        "If yes, a specialist takes a ticket for a keyword that is only part of a word.",
     ),
     "self_reported": Words(
         "Count only self-reported deviations",
@@ -364,12 +310,8 @@ PRIVACY = {
         "under every policy; docs/operations.md lists the forms that are found.",
     ),
 }
-# Limits of the first desk alone: left out for a policy without its rules.
-OF_FIRST = {*MONEY, *PATTERNS, *REPLAYS, "hand_over", "tells_subject"}
-OF_FIRST |= {"rules", "proposable", "executable"}  # of other desks, each says its own
 # By topic; each limit by its name in the document.
 WORDS: dict[str, dict[str, Words]] = {
-    "Money": MONEY,
     "People": PEOPLE,
     "Rules and tools": TOOL_LIMITS,
     "Budgets of a run": BUDGETS,

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from agents.core.former import FIRST_DESK
+from agents.core.limits import Limits
 from agents.policies import RULES
 from agents.policies.rule_words import words_of
+from agents.sdk.argument_words import in_words
+from agents.sdk.desk import DESKS
 from agents.systems import SYSTEMS
-from agents.web.policy.limits import WORDS
+from agents.web.policy.limits import OF_DESK, WORDS
 
 _BEGIN = """# What a policy holds
 
@@ -24,20 +27,43 @@ block before a change, a change before approval by a person.
 """
 
 
+_OF_DESK = """\
+A document has a part for each desk, `desks.<name>`: its `rules`; its `tools`, and those of them \
+that are `off`; what a day may cost without approval, `caps`, by currency; its own `limits`; and \
+`patterns`, with what differs in each, any limit below among it. Documents of before 0.3.0, with \
+everything of refunds at the top, are read as well."""
+_HEAD = "| in the document | name and value under `strict` |\n| --- | --- |\n"
+
+
 def policy_reference() -> str:
     """Return the page as Markdown, with the values of the profile strict."""
     strict = SYSTEMS[FIRST_DESK].profiles["strict"]
     rules = [_row(name, *words_of(name)) for name in sorted(RULES)]
     parts = [_BEGIN + "\n".join(rules) + "\n"]
+    parts.append(_of_refunds(strict))
     for topic, words in WORDS.items():
         rows = [
             _row(key, f"{word.name}: {word.told(strict)}", word.means)
             for key, word in words.items()
-            if key != "rules"
         ]
-        head = "| in the document | name and value under `strict` |\n| --- | --- |\n"
-        parts.append(f"## {topic}\n\n{head}" + "\n".join(rows) + "\n")
+        parts.append(f"## {topic}\n\n{_HEAD}" + "\n".join(rows) + "\n")
     return "\n".join(parts)
+
+
+def _of_refunds(strict: Limits) -> str:
+    """Return the table of a desk's part, with the limits that refunds declare."""
+    here = strict.of("supervisor")
+    words = OF_DESK.items()
+    rows = [_row(key, f"{word.name}: {word.told(here)}", word.means) for key, word in words]
+    rows += [
+        _row(
+            f"limits.{one.name}",
+            f"{one.label}: {in_words(one.default, {'unit': one.unit})}",
+            one.help,
+        )
+        for one in DESKS[FIRST_DESK].limit_fields
+    ]
+    return f"## Each desk\n\n{_OF_DESK}\n\n{_HEAD}" + "\n".join(rows) + "\n"
 
 
 def _row(name: str, title: str, text: str) -> str:

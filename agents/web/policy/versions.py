@@ -10,8 +10,7 @@ from itertools import zip_longest
 from agents.core.limits import BadPolicy, Limits
 from agents.core.requests import Json
 from agents.models import Event, PolicyVersion, Team, Workspace
-from agents.patterns import PATTERNS
-from agents.policies.rule_words import RuleLine, rule_lines
+from agents.policies.rule_words import RuleLine
 from agents.web.policy.desk_sections import DeskPart, desk_parts
 from agents.web.policy.differences import LimitDifference, LimitLine, differences, lines
 from agents.web.policy.ladders import Ladder, ladders
@@ -41,8 +40,7 @@ class VersionPage:
     version: PolicyVersion | None  # None: the workspace has no policy
     is_published: bool  # new runs follow it
     topics: Sequence[tuple[str, Sequence[LimitLine]]]  # [] if the version cannot be read
-    rules: Sequence[RuleLine]
-    desks: Sequence[DeskPart]  # declared ones; the rest of the version is the first desk's
+    desks: Sequence[DeskPart]
     ladders: Sequence[Ladder]
     history: Sequence[Publication]
     has_older: bool
@@ -59,18 +57,16 @@ def show(workspace: Workspace, version: PolicyVersion | None) -> VersionPage:
     found = PolicyVersion.objects.filter(workspace=workspace, number__in=numbers)
     versions = {one.number: one for one in found}
     teams = team_names(workspace.pk)
-    names = sorted(PATTERNS)
     limits = readable_limits(version, teams)
     pairs = zip_longest(events[: PUBLISHED + 1], events[1 : PUBLISHED + 1])
     return VersionPage(
         workspace=workspace,
         version=version,
         is_published=version is not None and version.pk == workspace.policy_id,
-        topics=lines(limits, patterns=names) if limits else [],
-        rules=rule_lines(limits, patterns=names) if limits else [],
+        topics=lines(limits) if limits else [],
         desks=desk_parts(limits) if limits else [],
-        ladders=ladders(limits, patterns=names) if limits else [],
-        history=[_publication(event, before, versions, names, teams) for event, before in pairs][
+        ladders=ladders(limits) if limits else [],
+        history=[_publication(event, before, versions, teams) for event, before in pairs][
             :PUBLISHED
         ],
         has_older=len(events) > PUBLISHED,
@@ -88,7 +84,7 @@ def narrow(shown: VersionPage, text: str) -> VersionPage:
         return [one for one in rules if has(one.title, one.sentence, one.rule)]
 
     topics = [
-        (topic, [one for one in of if has(one.name, one.means, *(v for _, v in one.values))])
+        (topic, [one for one in of if has(one.name, one.means, one.value)])
         for topic, of in shown.topics
     ]
     desks = [
@@ -102,7 +98,6 @@ def narrow(shown: VersionPage, text: str) -> VersionPage:
     return replace(
         shown,
         topics=[(topic, of) for topic, of in topics if of],
-        rules=rules_of(shown.rules),
         desks=[desk for desk in desks if desk.limits or desk.rules],
         ladders=[],
         history=[],
@@ -130,7 +125,6 @@ def _publication(
     event: Event,
     before: Event | None,
     versions: dict[int, PolicyVersion],
-    names: Sequence[str],
     teams: Mapping[str, str],
 ) -> Publication:
     version = versions.get(event.facts["number"])
@@ -142,7 +136,7 @@ def _publication(
     elif new is None or old is None:
         note = "This release cannot read one of the two versions, so what changed is not known."
     else:
-        changes = differences(old, new, patterns=names)
+        changes = differences(old, new)
         note = "" if changes else "No limit changed."
     return Publication(version, event.facts["number"], event.actor, event.at, changes, note)
 

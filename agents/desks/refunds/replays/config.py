@@ -7,7 +7,8 @@ from dataclasses import replace
 from decimal import ROUND_DOWN, Decimal
 from typing import Any
 
-from agents.core.limits import BadPolicy, Limits, read_limits
+from agents.core.former import FIRST_DESK
+from agents.core.limits import OF_DESK, BadPolicy, Limits, read_limits
 from agents.core.requests import Json
 from agents.desks.refunds.profiles import REFERENCE
 from agents.operations.refusal import Refused
@@ -67,8 +68,12 @@ def read_config(config: Json, *, pattern: str) -> tuple[Limits, dict[str, Json]]
         raise _bad("tool_arg_types is an object of tools and their arguments.")
     changed["proposable"] = [*config.get("allowed_policy", base.proposable), *arg_types]
     changed["executable"] = config.get("allowed_execution", base.executable)
+    # What a case changes stood at the top of a document, until 0.2.0; so do the pattern's budgets.
+    own = {key: base.desks[FIRST_DESK][key] for key in OF_DESK if key in base.desks[FIRST_DESK]}
+    desks = {FIRST_DESK: {**own, "patterns": {pattern: {}}}}
+    document = {**base.as_json(), "desks": desks, **changed}
     try:
-        limits = read_limits({**base.as_json(), **changed})
+        limits = read_limits(document)
     except (BadPolicy, TypeError) as error:
         raise _bad(str(error)) from None
     simulation = {key: config[key] for key in _SIMULATED if key in config}

@@ -1,0 +1,125 @@
+"""What rows and documents of 0.2.0 hold under other names, in today's.
+
+Policy versions are never rewritten, and people keep documents as files. Pure, and the one place
+that knows: readers get today's names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from agents.core.former import CURRENCY, FIRST_DESK
+from agents.core.requests import Json
+
+# Of a policy document.
+_RENAMED = {
+    "late_roles": "late",
+    "open_per_customer": "open_per_subject",
+    "tells_customer": "finishes_letters",
+    "tells_subject": "finishes_letters",
+}
+# What stood at the top for the first desk, and now in its part: its limits, its daily caps with
+# what held where a document did not name them, and what each desk has.
+_LIMITS = (
+    *("auto_limit_minor", "run_limit_minor", "window_days"),
+    *("told_limit_minor", "loose_topics", "null_is_none"),
+)
+_CAPS: dict[str, int | None] = {
+    "launcher_daily_minor": 100_000_000,
+    "workspace_daily_minor": 500_000_000,
+    "reviewer_daily_minor": None,
+}
+_KEPT = ("rules", "tool_calls", "tool_repeats", "rolling_days", "required", "critical")
+_AT_TOP = {*_LIMITS, *_CAPS, *_KEPT, "proposable", "executable", "patterns", "about"}
+_IF_ANY = ("required", "critical", "about")
+_DAYS = 30  # of `rolling_days` where no document names them
+
+
+def policy_document(document: Json) -> Json:
+    """Return a policy's document with everything of a desk in its part of `desks`.
+
+    A document of today is equal to what is returned; what cannot be read is left to its reader.
+    """
+    if not isinstance(document, dict):
+        return document
+    given = _rename(document)
+    old = {key: given.pop(key) for key in _AT_TOP & given.keys()}
+    old = {key: value for key, value in old.items() if value or key not in _IF_ANY}
+    desks = given.get("desks")
+    if not old or not isinstance(desks, dict | None):
+        return given
+    desks = {name: _of_declared(part, old) for name, part in (desks or {}).items()}
+    first = _of_first(old, desks.pop(FIRST_DESK, None))
+    return {**given, "desks": {FIRST_DESK: first, **desks} if _has_rules(first) else desks}
+
+
+def _rename(document: Mapping[str, Json]) -> dict[str, Json]:
+    return {_RENAMED.get(key, key): value for key, value in document.items()}
+
+
+def _of_first(old: Mapping[str, Json], held: Json) -> dict[str, Json]:
+    """Return the first desk's part of what stood at the top, over the part that it may have."""
+    held = held if isinstance(held, dict) else {"caps": _caps(_CAPS)}
+    part = {**held, **_part(old, held)}
+    patterns = old.get("patterns", held.get("patterns")) or {}
+    if isinstance(patterns, dict):
+        patterns = {
+            name: _part(_rename(own), part) if isinstance(own, dict) else own
+            for name, own in patterns.items()
+        }
+    return {**part, "patterns": patterns}
+
+
+def _part(old: Mapping[str, Json], held: Mapping[str, Json]) -> dict[str, Json]:
+    """Return the values of a part under today's names; limits and caps whole, with those held."""
+    part = {key: value for key, value in old.items() if key not in _AT_TOP or key in _KEPT}
+    if "proposable" in old:
+        part["tools"] = old["proposable"]
+    if "proposable" in old or "executable" in old:
+        had, before = held.get("tools", []), held.get("off", [])
+        tools = _listed(part.get("tools", had))
+        runs = _listed(old.get("executable", [name for name in had if name not in before]))
+        if (off := [name for name in tools if name not in runs]) != before:
+            part["off"] = off
+    if limits := {key: old[key] for key in _LIMITS if key in old}:
+        part["limits"] = {**held.get("limits", {}), **limits}
+    if caps := {key: old[key] for key in _CAPS if key in old}:
+        part["caps"] = _caps({**held.get("caps", {}).get(CURRENCY, {}), **caps})
+    return part
+
+
+def _caps(caps: Mapping[str, Json]) -> dict[str, Json]:
+    known = {name: most for name, most in caps.items() if most is not None}
+    return {CURRENCY: known} if known else {}
+
+
+def _listed(value: Json) -> list[Json]:
+    return list(value) if isinstance(value, list | tuple) else []
+
+
+def _of_declared(part: Json, old: Mapping[str, Json]) -> Json:
+    """Return a declared desk's part with what held for all desks from the top."""
+    if not isinstance(part, dict):
+        return part
+    held = {key: old[key] for key in ("rolling_days",) if old.get(key, _DAYS) != _DAYS}
+    named = set(_tools_in(part))
+    for key in ("tool_calls", "tool_repeats"):
+        counts = old.get(key)
+        if isinstance(counts, dict) and (own := {n: counts[n] for n in counts if n in named}):
+            held[key] = own
+    return {**held, **part}
+
+
+def _tools_in(part: Mapping[str, Json]) -> Iterator[str]:
+    patterns = part.get("patterns")
+    for one in (part, *(patterns.values() if isinstance(patterns, dict) else ())):
+        tools = one.get("tools") if isinstance(one, dict) else None
+        yield from tools if isinstance(tools, list) else ()
+
+
+def _has_rules(part: Mapping[str, Json]) -> bool:
+    patterns = part.get("patterns")
+    if not isinstance(patterns, dict):
+        return True  # for its reader to refuse
+    own = (one.get("rules") for one in patterns.values() if isinstance(one, dict))
+    return bool(part.get("rules") or any(own))

@@ -1,0 +1,27 @@
+"""Policies of refunds that differ in a few values from those that ship."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from agents.core.limits import Limits
+from agents.core.requests import Json
+from agents.desks.refunds.profiles import STRICT
+
+SUPERVISED = STRICT.of("supervisor")  # what holds for a run of one agent
+
+
+def with_part(whole: Limits = STRICT, **values: Json) -> Limits:
+    """Return a policy with other values in the part of refunds."""
+    part = {**whole.desks["refunds"], **values}
+    return replace(whole, desks={**whole.desks, "refunds": part})
+
+
+def with_limits(whole: Limits = STRICT, **values: Json) -> Limits:
+    """Return a policy with other limits of refunds."""
+    return with_part(whole, limits={**whole.part_of("refunds", "limits"), **values})
+
+
+def with_desk(name: str, part: Json, whole: Limits = STRICT) -> dict[str, Json]:
+    """Return the document of a policy that also has this desk."""
+    return replace(whole, desks={**whole.desks, name: part}).as_json()
