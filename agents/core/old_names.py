@@ -45,10 +45,12 @@ def policy_document(document: Json) -> Json:
     given = _rename(document)
     old = {key: given.pop(key) for key in _AT_TOP & given.keys()}
     old = {key: value for key, value in old.items() if value or key not in _IF_ANY}
-    desks = given.get("desks")
-    if not old or not isinstance(desks, dict | None):
+    desks = given.get("desks") or {}
+    if not isinstance(desks, dict):
         return given
-    desks = {name: _of_declared(part, old) for name, part in (desks or {}).items()}
+    if not old:
+        return {**given, "desks": desks}
+    desks = {name: _of_declared(part, old) for name, part in desks.items()}
     first = _of_first(old, desks.pop(FIRST_DESK, None))
     return {**given, "desks": {FIRST_DESK: first, **desks} if _has_rules(first) else desks}
 

@@ -87,7 +87,7 @@ def test_the_reasons_at_a_kill_switch_are_masked(scene: Scene, ada: User) -> Non
 
 
 def test_a_kill_switch_works_under_a_policy_that_nobody_can_read(scene: Scene, ada: User) -> None:
-    PolicyVersion.objects.update(document={"profile": "from another time"})
+    PolicyVersion.objects.update(document={"profile": ["from another time"]})
     workspace = Workspace.objects.get()
 
     switch = operations.kill(workspace=workspace, by=ada, reason=ALL, at=timezone.now())
