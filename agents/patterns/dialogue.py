@@ -13,6 +13,9 @@ from agents.patterns.steps import Steps, reply_to, reports_error
 
 FROM_VERSION = 4  # of the patterns' requests; and under `reference` an agent writes an object
 MOST_TURNS = 20  # shown at least, where there are as many, and at most twice as many
+REACHED = (
+    "This was carried out. Go on only if more was asked for; else end now, and say what was done."
+)
 BLOCKED_OFTEN = 2  # blocks of calls that write, after which an agent may answer in plain text
 
 
@@ -22,8 +25,17 @@ def dialogue_of(brief: Brief, notes: Notes) -> Json:
         return None
     # In whole portions, so that a server can reuse what it has read of the turns before.
     gone = max(0, len(notes.turns) - MOST_TURNS) // MOST_TURNS * MOST_TURNS
-    turns = brief.as_models_see(notes.turns[gone:])
+    turns = brief.as_models_see([_with_next_step(brief, turn) for turn in notes.turns[gone:]])
     return {"turns": turns, "required": not has_acted(brief, notes)}
+
+
+def _with_next_step(brief: Brief, turn: Json) -> Json:
+    """Return a turn in which a call that wrote says that the goal may be reached."""
+    call, came = turn["call"] or {}, turn["came"]
+    is_write = call.get("kind") == "tool" and call["name"] not in brief.reads
+    if not is_write or came.get("result", came).get("status") != "ok":
+        return turn
+    return {**turn, "came": {**came, "next": REACHED}}
 
 
 def has_acted(brief: Brief, notes: Notes) -> bool:

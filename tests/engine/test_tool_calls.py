@@ -109,6 +109,7 @@ def test_what_was_blocked_and_what_a_person_changed_is_told_as_what_the_call_ret
     *_, paid = [json.loads(m["content"]) for m in asked[-1]["messages"] if m["role"] == "tool"]
     assert paid["changed_by"] == "a person"
     assert paid["executed"]["amount"]["amount"] == "450.00"
+    assert paid["next"].startswith("This was carried out")
 
 
 def test_a_call_after_one_that_was_blocked_is_not_put_to_the_policy() -> None:
