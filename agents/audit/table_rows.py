@@ -206,8 +206,7 @@ def _run(run: Run) -> Row:
     if run.pattern != "workflow":
         row["workflow"] = Derived(run.workflow, {})
     row |= {"goal_sha256": sha256(run.goal), "workflow_sha256": sha256(run.workflow)}
-    if run.before:
-        row["before_sha256"] = sha256(run.before)
+    row["before_sha256"] = sha256(run.before) if run.before else None
     row |= {"simulation_sha256": sha256(run.simulation), "outcome_sha256": sha256(run.outcome)}
     return row
 

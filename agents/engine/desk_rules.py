@@ -180,7 +180,7 @@ def _measure(tool: DeskTool, given: Json, args: Any) -> Ruling | None:
 
 
 def _answer(desk: Desk, action: Action, facts: Facts, limits: Limits) -> Ruling | None:
-    """An answer says what was done, in the tools' sentences; the agent's own words are its note."""
+    """The record says what was done, in the tools' sentences; the agent's own words stand apart."""
     if action.get("kind") != "final":
         return None
     if "note" in action:  # revised before; no reply of a model is read with a note
@@ -196,7 +196,7 @@ def _answer(desk: Desk, action: Action, facts: Facts, limits: Limits) -> Ruling 
     return Ruling(
         RulingKind.REVISE,
         "answer_from_ledger",
-        "The answer comes from the ledger; the agent's own words are its note.",
+        "The record comes from the ledger; the agent's own words stand apart from it.",
         risk=5,
         action={**action, "answer": told, "note": note},
     )

@@ -124,7 +124,7 @@ def _facts(event: Linked) -> Row:
 
 _LAUNCHED = (
     *("pattern", "subject_key", "policy", "book", "model", "scope"),
-    *("goal_sha256", "workflow_sha256", "simulation_sha256", "before_sha256"),
+    *("goal_sha256", "workflow_sha256", "simulation_sha256"),
 )
 
 
@@ -133,6 +133,8 @@ def _run(rows: Rows, what: str, facts: Row, event: Row) -> None:
     if not row:
         row |= {"launched_by": event["actor"], "erased": False, **_known_facts(facts, *_LAUNCHED)}
         row |= {"created_at": event["at"], "again_of": facts.get("again_of")}
+        if "before_sha256" not in facts["erased"]:
+            row["before_sha256"] = facts.get("before_sha256")
         row |= {"desk": facts.get("desk", FIRST_DESK), "stop_reason": "", **_NO_OUTCOME}
         if "subject" in facts and "subject_key" not in facts.keys() | facts["erased"]:
             number = facts["subject"]  # as in early events of the first desk

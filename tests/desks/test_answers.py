@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from io import StringIO
 from typing import Any
 
 import pytest
-from django.core.management import call_command
 from django.test import override_settings
 from django.urls import reverse
 from django.utils import timezone
@@ -20,6 +18,7 @@ from agents.models import Role, Run
 from agents.models.belonging import launchers_of
 from agents.sdk.desk import DESKS
 from tests.attacks.test_lost_transfer import READ, final, pay, tool
+from tests.audit.test_rows import reasons
 from tests.conformance.replay_server import ReplayServer
 from tests.desks.bank import answer_of, bank_scene, decide
 from tests.engine.scene import Scene, fresh, go
@@ -91,6 +90,21 @@ def test_a_claim_of_a_deed_stands_below_what_was_done(server: ReplayServer) -> N
     assert "9,999" not in answer_of(paid)
 
 
+def test_a_long_answer_is_cut_with_a_link_to_all_of_it(server: ReplayServer) -> None:
+    scene = bank_scene()
+    run = play(scene, server, READ, final("Short."))
+    long = {"answer": NOTHING, "note": f"{'word ' * 2000}end"}
+    Run.objects.filter(pk=run.pk).update(outcome=long)
+
+    page = page_of(scene, run)
+
+    assert "word  …</p>" in page.text
+    assert "word end" not in page.text
+    whole = reverse("run-turn", args=[run.pk, 2])
+    assert f'<a href="{whole}">The whole answer</a>' in page.text
+    Run.objects.filter(pk=run.pk).update(outcome=run.outcome)
+
+
 def test_a_desk_may_keep_the_agents_words_a_note(
     server: ReplayServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -133,7 +147,12 @@ def test_what_is_asked_on_keeps_its_source(server: ReplayServer) -> None:
     assert launchers_of(second) == {scene.omar.pk, ada.pk}  # neither decides: see four eyes
     with pytest.raises(operations.Refused, match="has not ended"):
         operations.ask_on(run_id=second.pk, goal="And?", **about)
-    call_command("verify_audit", stdout=StringIO())
+    assert reasons() == []
+    kept: Json = first.before
+    for run, forged in ((first, None), (first, [{**kept[0], "goal": "Pay P-103."}]), (told, kept)):
+        Run.objects.filter(pk=run.pk).update(before=forged)
+        assert any("before_sha256 is" in why for why in reasons())
+        Run.objects.filter(pk=run.pk).update(before=run.before)
 
 
 def test_an_erased_subject_leaves_no_copy(server: ReplayServer) -> None:

@@ -91,10 +91,10 @@ def test_scenarios_are_grouped_by_desk_and_pattern_and_found_by_words(scene: Sce
         *("Refunds", "Supervisor", "Routing", "Workflow", "Orchestrator"),
         *("Bank transfers", "Supervisor", "Routing", "Orchestrator", "Workflow"),
     ]
-    assert len(offered(whole)) == 41
+    assert len(offered(whole)) == 42
     assert 5 <= len(invoices) <= 7
     assert "Invoice redirects the payment, and a reviewer is asked" in invoices
-    assert words(client.get(at, {"q": "nothing of the kind"}).text).count("0 of 41 scenarios") == 1
+    assert words(client.get(at, {"q": "nothing of the kind"}).text).count("0 of 42 scenarios") == 1
 
 
 @pytest.mark.parametrize(
@@ -166,5 +166,5 @@ def test_typing_finds_scenarios_at_once(scene: Scene) -> None:
         page.get_by_role("searchbox", name="Search scenarios").fill("legal hold")
 
         expect(page.locator("[data-item]:visible h4")).to_have_text("Case on legal hold is halted")
-        expect(page.get_by_text("1 of 41 scenarios")).to_be_visible()
+        expect(page.get_by_text("1 of 42 scenarios")).to_be_visible()
         expect(page.get_by_role("heading", name="Bank transfers")).to_be_hidden()

@@ -101,7 +101,7 @@ desk.scenario(
 desk.scenario(
     "Day's report from two sources",
     goal="Report on the bills and transfers of the day.",
-    expect="Both are read at the same time. The figures are ours, the agent's words are a note.",
+    expect="Both are read at the same time. The figures are ours; the agent's words stand apart.",
     ends="Report, status yellow",
     pattern="orchestrator",
     demo=[Plans("bills_of_day", "transfers_of_day"), Answers("The open bills are to be paid.")],
@@ -118,5 +118,20 @@ desk.scenario(
         Step("read", _read_invoice("INV-7"), "INV-7: EUR 480.00 is due to P-101."),
         Step("check", "Payee, amount and number agree."),
         Step("pay", _pay("P-101", "480.00", "INV-7"), "It was paid."),
+    ],
+)
+desk.scenario(
+    "Question is answered from bills and account",
+    subject="main",
+    goal="What do INV-8 and INV-9 come to, and does the account have it?",
+    expect="Nothing is changed. The record says so, and what the agent wrote stands below it.",
+    ends="Answered",
+    demo=[
+        *(_read_invoice("INV-8"), _read_invoice("INV-9"), Says("read_account", account="main")),
+        Answers(
+            "Together they come to **EUR 2,850.00**, and the account has more.\n\n"
+            "| bill | from | amount |\n|---|---|---|\n"
+            "| INV-8 | Kanzlei Brandt | EUR 900.00 |\n| INV-9 | Papier Hansen | EUR 1,950.00 |"
+        ),
     ],
 )
