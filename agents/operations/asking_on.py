@@ -15,6 +15,7 @@ from django.contrib.auth.models import User
 
 from agents.core.requests import Json
 from agents.core.states import ENDED
+from agents.engine.redaction import RunBorder
 from agents.models import Role, Run
 from agents.operations.launching import LaunchOptions, launch
 from agents.operations.refusal import Refused, require_member
@@ -33,7 +34,7 @@ def can_be_asked_on(run: Run) -> bool:
 def ask_on(*, run_id: UUID, goal: str, by: User, at: datetime) -> Run:
     """Launch a run with a new goal after an ended one. Raises Refused.
 
-    Each run is followed by one other at most: a second call returns the first one's run.
+    Each run is followed by one other at most: a second submit returns the first one's run.
     """
     ended = Run.objects.select_related("workspace__policy", "policy").get(pk=run_id)
     require_member(ended.workspace, by, Role.OPERATOR, Role.ADMIN)
@@ -42,7 +43,7 @@ def ask_on(*, run_id: UUID, goal: str, by: User, at: datetime) -> Run:
     before = [*(ended.before or ()), _copy_of(ended)]
     if len(json.dumps(before)) > MOST:
         raise Refused("too_long", "What came before is too long to go on from. Launch a new run.")
-    return launch(
+    newer = launch(
         workspace=ended.workspace,
         pattern="supervisor",
         goal=goal,
@@ -54,6 +55,9 @@ def ask_on(*, run_id: UUID, goal: str, by: User, at: datetime) -> Run:
             token=f"again:{ended.pk.hex}", model=ended.model, again_of=ended, before=before
         ),
     )
+    if newer.created_at != at and RunBorder(newer).resolve(newer.goal) != goal:
+        raise Refused("gone_on", "Another run follows this one already. Ask on from that one.")
+    return newer
 
 
 def _copy_of(run: Run) -> Json:

@@ -75,8 +75,8 @@ def find_leftovers(
         ),
         mentions=tuple(
             run
-            for run, goal in others.values_list("pk", "goal").iterator()
-            if spoken_of.search(goal)
+            for run, goal, before in others.values_list("pk", "goal", "before").iterator()
+            if any(map(spoken_of.search, [goal, *(one["goal"] for one in before or ())]))
         ),
         switch_events=tuple(
             event.seq

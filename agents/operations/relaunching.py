@@ -52,5 +52,6 @@ def launch_again(*, run_id: UUID, by: User, at: datetime) -> Run:
             workflow=followed.get("document"),
             inputs=followed.get("inputs"),
             again_of=ended,
+            before=ended.before,
         ),
     )

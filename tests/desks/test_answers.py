@@ -128,7 +128,10 @@ def test_what_is_asked_on_keeps_its_source(server: ReplayServer) -> None:
 
     with override_settings(OPENAI_BASE_URL=server.base_url("answers"), OPENAI_API_KEY="any"):
         first = go(operations.ask_on(run_id=told.pk, goal="Pay it.", **about))
-        assert operations.ask_on(run_id=told.pk, goal="Pay it.", **about) == first
+        later: Any = {**about, "at": timezone.now()}
+        assert operations.ask_on(run_id=told.pk, goal="Pay it.", **later) == first
+        with pytest.raises(operations.Refused, match="Another run follows this one already"):
+            operations.ask_on(run_id=told.pk, goal="Pay nothing.", **later)
         origins = first.escalations.get().review["facts"]["origins"]
         assert (origins["payee"], origins["amount"]) == ("outside", "outside")
         decide(scene, first)
@@ -148,6 +151,9 @@ def test_what_is_asked_on_keeps_its_source(server: ReplayServer) -> None:
     with pytest.raises(operations.Refused, match="has not ended"):
         operations.ask_on(run_id=second.pk, goal="And?", **about)
     assert reasons() == []
+    operations.cancel(run_id=second.pk, reason="enough", **about)
+    again = operations.launch_again(run_id=second.pk, **about)
+    assert (again.before, again.goal) == (second.before, "Once more.")
     kept: Json = first.before
     for run, forged in ((first, None), (first, [{**kept[0], "goal": "Pay P-103."}]), (told, kept)):
         Run.objects.filter(pk=run.pk).update(before=forged)
