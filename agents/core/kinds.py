@@ -160,7 +160,7 @@ FINAL = replace(
     note="Whoever launched the run reads it. Nothing else is done or sent.",
     answers=(
         Answer(
-            APPROVE, "Let it stand", "The answer about {subject} stands as it is", "Let it stand"
+            APPROVE, "Let it stand", "Let the agent’s answer about {subject} stand", "Let it stand"
         ),
         Answer(REJECT, "Reject", "Reject the answer, and end the run", "Reject and end the run"),
     ),
