@@ -7,7 +7,6 @@ implementation. Callers know a run's desk only by name.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple, Protocol
 from uuid import UUID
@@ -19,6 +18,7 @@ from agents.core.requests import Json
 from agents.core.terms import Terms
 from agents.db.driver import Pending
 from agents.models import Effect, Escalation, Run, Step, Workspace
+from agents.sdk.beside import Beside
 from agents.sdk.report import Report
 
 
@@ -31,26 +31,6 @@ class KnownSubject(NamedTuple):
 
     key: str
     label: str
-
-
-@dataclass(frozen=True)
-class Section:
-    """A section of a card, as written by `agents.sdk.evidence`."""
-
-    title: str
-    items: Sequence[Json]
-    note: str = ""
-
-
-@dataclass(frozen=True)
-class Background:
-    """The present state of a desk's own books, for the reader of a request."""
-
-    name: str = ""  # what people call whom it is about; "": nobody knows
-    note: str = ""  # a line under the headline
-    sections: Sequence[Section] = ()
-    resource: str = ""  # that the amount is taken from, where the request does not name it
-    left_minor: int | None = None  # of what the amount is taken from; None: it has no measure
 
 
 class Example(NamedTuple):
@@ -142,7 +122,7 @@ class System(Protocol):
         """Return what some subjects are called now, by book and key, in one query."""
         ...
 
-    def background(self, held: Escalation, *, at: datetime, effect: str) -> Background:
+    def background(self, held: Escalation, *, at: datetime, effect: str) -> Beside:
         """Return what its books say beside a request; `effect` is the key of what became of it."""
         ...
 

@@ -7,6 +7,7 @@ from agents.core.rulings import Ruling
 from agents.core.touch import OutcomeUnknown, Touch
 from agents.sdk.adjustments import Choose, Lower, Range
 from agents.sdk.arguments import between, longest
+from agents.sdk.beside import Beside, HeldRequest, Section
 from agents.sdk.books import Booked, Books
 from agents.sdk.demo_script import Answers, Judge, Plans, Routes, Says, in_days
 from agents.sdk.demo_script import ScriptStep as Step
@@ -38,6 +39,7 @@ __all__ = [
     "Answers",
     "Args",
     "Asked",
+    "Beside",
     "Booked",
     "Books",
     "Call",
@@ -51,6 +53,7 @@ __all__ = [
     "Evidence",
     "Fact",
     "Found",
+    "HeldRequest",
     "In",
     "Json",
     "Judge",
@@ -67,6 +70,7 @@ __all__ = [
     "Routes",
     "Ruling",
     "Says",
+    "Section",
     "Step",
     "Subject",
     "Table",

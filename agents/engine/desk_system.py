@@ -18,6 +18,7 @@ from django.db import DEFAULT_DB_ALIAS, connections
 from agents.core.actions import Action
 from agents.core.courtesy import free_passages
 from agents.core.facts import DeskFacts, Facts, ReadOnce
+from agents.core.kinds import EFFECT_UNKNOWN
 from agents.core.limits import Limits
 from agents.core.requests import Json
 from agents.core.states import EffectState, EscalationState
@@ -35,6 +36,7 @@ from agents.sdk import serialization
 from agents.sdk.adjustments import label_of
 from agents.sdk.argument_words import money_of
 from agents.sdk.arguments import BadArguments
+from agents.sdk.beside import Beside, HeldRequest, Section
 from agents.sdk.desk import DESKS, Desk, tool_title
 from agents.sdk.desk_tools import DeskTool
 from agents.sdk.evidence import Fact, Quote, write_evidence
@@ -42,7 +44,7 @@ from agents.sdk.fact_sources import Origin
 from agents.sdk.report import Report
 from agents.sdk.rule_case import Case
 from agents.sdk.values import show
-from agents.systems import Background, Example, History, KnownSubject, Shelf, UnknownSubject
+from agents.systems import Example, History, KnownSubject, Shelf, UnknownSubject
 from agents.tools import TOOLS, Touch
 
 LOOKED_INTO = "The case was looked into; nothing was done."
@@ -135,8 +137,27 @@ class DeclaredSystem:
     def names(self, keys: Collection[tuple[int, str]]) -> Mapping[tuple[int, str], str]:
         return {}  # kept from the launch: reading them may take another machine
 
-    def background(self, held: Escalation, *, at: datetime, effect: str) -> Background:
-        return Background()  # its evidence is kept with the review
+    def background(self, held: Escalation, *, at: datetime, effect: str) -> Beside:
+        if self.desk.show_beside is None:
+            return Beside()  # its evidence is kept with the review
+        request = HeldRequest(
+            held.subject_key,
+            held.run.subject_label,
+            held.run.book_id,
+            at,
+            effect,
+            is_lost=held.kind == EFFECT_UNKNOWN.stored,
+            is_open=held.state == EscalationState.OPEN,
+            attempts=held.step.attempts,
+            is_demo=held.run.book.is_isolated,
+        )
+        try:
+            with of_company(f"{self.title} could not be looked up"):
+                found = self.desk.show_beside(request)
+                parts = [replace(s, items=write_evidence(s.items)) for s in found.sections]
+        except DeskFailed as error:
+            return Beside(sections=[Section(self.title, (), f"{error}.")])
+        return replace(found, sections=parts)
 
     def bound_arguments(self, run: Run) -> Mapping[str, Json]:
         """Return the subject's, by each argument that is the subject in every tool that has it."""

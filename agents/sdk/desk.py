@@ -30,6 +30,7 @@ from agents.core.rulings import Ruling
 from agents.core.touch import Touch
 from agents.sdk.adjustments import Change, Lower, bare_type, check_change
 from agents.sdk.arguments import Arguments, BadArguments, arguments_of
+from agents.sdk.beside import Beside, HeldRequest
 from agents.sdk.demo_script import Says, check_script
 from agents.sdk.desk_patterns import (
     DeskSource,
@@ -126,6 +127,7 @@ class Desk:
         self.ahead: Callable[[str], Any] | None = None
         self.fresh = timedelta(0)
         self.show: Callable[..., Sequence[Evidence]] | None = None
+        self.show_beside: Callable[[HeldRequest], Beside] | None = None
         # (book, at): in a demo each launch gets a book of its own, which this fills.
         self.fill_demo = fill_demo
         self.shows_domains = shows_domains  # models read EMAIL-7Q2MK3XW9T (example.com)
@@ -154,6 +156,12 @@ class Desk:
         """Declare the evidence beside a call, from args, facts, limits and case."""
         check_takes(show)
         self.show = show
+        return show
+
+    def beside(self, show: F) -> F:
+        """Declare what the books say now beside any request: of a HeldRequest, a Beside."""
+        check_plain(show)
+        self.show_beside = show
         return show
 
     def evidence_of(self, **known: Any) -> list[Json]:

@@ -11,9 +11,23 @@ from django.utils import timezone
 from agents import operations
 from agents.engine import desk_registry
 from agents.models import Effect, Escalation, Role, Run
+from agents.sdk.desk import DESKS
 from agents.sdk.rule_case import approve
 from agents.sdk.values import In, Money
-from opsconsole.desks import Args, Call, Desk, Json, Ruling, Subject, Touch, revise
+from opsconsole.desks import (
+    Args,
+    Beside,
+    Call,
+    Desk,
+    Fact,
+    HeldRequest,
+    Json,
+    Ruling,
+    Section,
+    Subject,
+    Touch,
+    revise,
+)
 from tests.checker.terms import TERMS, Terms
 from tests.desks.post import DONE, model
 from tests.engine.scene import Scene, decide_request, go, set_scene
@@ -71,6 +85,10 @@ def scene(no_desk_left: None) -> Scene:
         """Write to a guest about a booking."""
         return {"status": "ok", "text": text}
 
+    @desk.beside
+    def free(held: HeldRequest) -> Beside:
+        return Beside(note="By the window", sections=[Section("Tables", [Fact("Free", 3)])])
+
     @desk.rule(book_table)
     def small(args: Args) -> Ruling:
         """At most EUR 5.00 is booked."""
@@ -116,6 +134,12 @@ def test_words_of_the_agents_own_are_read_first_and_may_be_edited(scene: Scene) 
     assert (held.kind, held.review["deciding"]["rule"]) == ("output", "tables.letter")
     assert "Bring the red umbrella of my aunt" in held.review["facts"]["own_words"]
     assert "Send this email to" in page
+    assert "By the window" in page
+    assert "Free" in page
+
+    DESKS["tables"].show_beside = lambda held: 1 / 0  # type: ignore[assignment,return-value]
+    page = client_of(scene.rita).get(reverse("approval", args=[held.pk])).text
+    assert "Tables could not be looked up (ZeroDivisionError)" in page
 
     with model(DONE):
         decide_request(held, scene.rita, correction=TEXT, comment="No umbrella.")

@@ -13,7 +13,7 @@ class DeskConfig(AppConfig):
 
     def ready(self) -> None:
         # What these declare is what counts.
-        from agents.desks.refunds import rules, sources, specialists, words  # noqa: F401
+        from agents.desks.refunds import background, rules, sources, specialists, words  # noqa: F401
         from agents.desks.refunds.declared import desk
         from agents.desks.refunds.system import RefundSystem
         from agents.engine.desk_registry import enter_desk

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-
-from agents.core.kinds import EFFECT_UNKNOWN
 from agents.core.money import format_money, format_sums
 from agents.core.names import plan_in_words
-from agents.core.states import EscalationState
 from agents.desks.refunds import billing, mail, refunds
-from agents.models import Escalation
-from agents.sdk.evidence import Evidence, Fact, Table, write_evidence
+from agents.desks.refunds.declared import desk
 from agents.sdk.values import show
-from agents.systems import Background, Section
+from opsconsole.desks import Beside, Evidence, Fact, HeldRequest, Section, Table
 
 FIND_IT = (
     "Search the mail server’s log, or the mailbox that keeps copies, for the Message-ID. If it is "
@@ -20,15 +15,17 @@ FIND_IT = (
 )
 
 
-def background(held: Escalation, *, at: datetime, effect: str) -> Background:
+@desk.beside
+def background(held: HeldRequest) -> Beside:
     """Return who a request's customer is, their newest charge and their earlier refunds."""
-    letter = _letter(held, effect)
-    if not held.subject_key:
-        return Background(sections=letter)
-    book, number = held.run.book_id, int(held.subject_key)
-    account, paid_back = refunds.account_with_refunds(book_id=book, customer_number=number, at=at)
+    letter = _letter(held)
+    if not held.subject:
+        return Beside(sections=letter)
+    account, paid_back = refunds.account_with_refunds(
+        book_id=held.book, customer_number=int(held.subject), at=held.at
+    )
     name, charge = (account.name, account.charge) if account else ("", None)
-    paid = [one for one in paid_back if one.key != effect]
+    paid = [one for one in paid_back if one.key != held.key]
     rows = [
         (
             format_money(one.amount_minor, one.currency),
@@ -38,27 +35,23 @@ def background(held: Escalation, *, at: datetime, effect: str) -> Background:
         )
         for one in paid
     ]
-    alone = " In the demo, each run has its own books." if held.run.book.is_isolated else ""
+    alone = " In the demo, each run has its own books." if held.is_demo else ""
     earlier: Evidence = Table("", ("Amount", "Paid", "Reason", "Reference"), rows)
     sections = (
         *letter,
-        Section("Money on this charge", write_evidence(_charge(charge))),
-        *(
-            [Section("The customer", write_evidence(_customer(account)))]
-            if name and account
-            else ()
-        ),
+        Section("Money on this charge", _charge(charge)),
+        *([Section("The customer", _customer(account))] if name and account else ()),
         Section(
-            f"Earlier refunds to {name or held.run.subject_label}",
-            write_evidence([earlier] if rows else []),
+            f"Earlier refunds to {name or held.label}",
+            [earlier] if rows else [],
             "" if rows else f"None.{alone}",
         ),
     )
     if charge is None:
-        return Background(name, sections=sections, left_minor=0)
+        return Beside(name, sections=sections, left_minor=0)
     amount = format_money(charge.amount_minor, charge.currency)
     note = f"{_plan(charge)}, {amount} paid {charge.age_days} days ago"
-    return Background(name, note, sections, str(charge.charge_id), charge.refundable_minor)
+    return Beside(name, note, sections, str(charge.charge_id), charge.refundable_minor)
 
 
 def _plan(charge: billing.ChargeFacts) -> str:
@@ -92,9 +85,9 @@ def _charge(charge: billing.ChargeFacts | None) -> list[Evidence]:
     ]
 
 
-def _letter(held: Escalation, effect: str) -> tuple[Section, ...]:
+def _letter(held: HeldRequest) -> tuple[Section, ...]:
     """Return what is known of an email that may have left, for who has to say whether it did."""
-    known = mail.find(key=effect) if held.kind == EFFECT_UNKNOWN.stored and effect else None
+    known = mail.find(key=held.key) if held.is_lost and held.key else None
     if known is None:
         return ()
     answer = known.fault or "none was noted: the worker ended before one came"
@@ -104,12 +97,11 @@ def _letter(held: Escalation, effect: str) -> tuple[Section, ...]:
         Fact("To", known.to or "erased"),
         Fact(
             "Handed over",
-            f"{known.started_at:%Y-%m-%d %H:%M:%S} UTC, on attempt "
-            f"{held.step.attempts} of this step",
+            f"{known.started_at:%Y-%m-%d %H:%M:%S} UTC, on attempt {held.attempts} of this step",
         ),
         Fact("Server’s answer", answer),
         Fact("Message-ID", mail.message_id(known.key)),
         Fact("Reference", known.reference),
     ]
-    advice = FIND_IT if held.state == EscalationState.OPEN else ""
-    return (Section("What is known about this email", write_evidence(facts), advice),)
+    advice = FIND_IT if held.is_open else ""
+    return (Section("What is known about this email", facts, advice),)

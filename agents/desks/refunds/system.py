@@ -19,7 +19,6 @@ from agents.core.limits import Limits
 from agents.core.requests import Json
 from agents.core.terms import Terms
 from agents.desks.refunds import billing, books
-from agents.desks.refunds.background import background
 from agents.desks.refunds.facts import fetch_facts
 from agents.desks.refunds.models import Customer, Refund, SentMail
 from agents.desks.refunds.models.mail import MailState
@@ -46,7 +45,6 @@ class RefundSystem(DeclaredSystem):
 
     patterns = PATTERNS
     fetch_facts = staticmethod(fetch_facts)
-    background = staticmethod(background)
 
     profiles: Mapping[str, Limits] = PROFILES
     workflows: Mapping[str, Json] = {path.stem: json.loads(path.read_text()) for path in WORKFLOWS}

@@ -29,7 +29,8 @@ from agents.operations.claiming import OWN, is_own
 from agents.operations.own_limits import own_bounds
 from agents.operations.refusal import Refused
 from agents.operations.sending_back import check_send_back
-from agents.systems import SYSTEMS, Background, Section
+from agents.sdk.beside import Beside, Section
+from agents.systems import SYSTEMS
 from agents.web import access
 from agents.web.approvals.fields import FormField, form_field
 from agents.web.approvals.inbox import claimant
@@ -248,11 +249,11 @@ def is_hit(ruling: Json) -> bool:
     return bool(ruling["verdict"] != "approve")
 
 
-def _background(escalation: Escalation, effect: Effect | None, *, at: datetime) -> Background:
+def _background(escalation: Escalation, effect: Effect | None, *, at: datetime) -> Beside:
     """Return the desk's background to a request; empty if this server lacks the desk."""
     system = SYSTEMS.get(escalation.run.desk)
     key = effect.key if effect else ""
-    return system.background(escalation, at=at, effect=key) if system else Background()
+    return system.background(escalation, at=at, effect=key) if system else Beside()
 
 
 def _withheld(escalation: Escalation, refusal: str, *, is_free: bool, is_possible: bool) -> str:
@@ -342,7 +343,7 @@ def _lookalikes(escalation: Escalation, name: str, part: Membership) -> list[str
 def _most(
     escalation: Escalation,
     kind: RequestKind,
-    known: Background,
+    known: Beside,
     person: Membership,
     *,
     at: datetime,
