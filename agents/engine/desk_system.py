@@ -164,7 +164,10 @@ class DeclaredSystem:
         tools = self.desk.tools.values()
         other = {name for tool in tools for name in tool.arguments.hints if name != tool.subject}
         keys = {tool.subject for tool in tools} - other
-        return dict.fromkeys(keys, run.subject_key) if run.subject_key else {}
+        key: Json = run.subject_key
+        if key and self.desk.numbers:
+            key = int(key)
+        return dict.fromkeys(keys, key) if key else {}
 
     def new_book(self, name: str, *, is_demo: bool, at: datetime) -> int:
         of_demo = {"is_demo": is_demo, "is_isolated": is_demo}
@@ -181,11 +184,12 @@ class DeclaredSystem:
         known = self.desk.subject
         if given is None:  # of a report
             return KnownSubject("", "")
+        key = str(given)
         with self._looking_up():
-            label = known.label_of(given, book_id) if isinstance(given, str) else ""
-        if not label or not isinstance(given, str) or max(len(label), len(given)) > LONGEST:
-            raise UnknownSubject(f"The desk {self.desk.name!r} knows no {known.kind} {given!r}.")
-        return KnownSubject(given, label)
+            label = known.label_of(key, book_id)
+        if not label or max(len(label), len(key)) > LONGEST:
+            raise UnknownSubject(f"The desk {self.desk.name!r} knows no {known.kind} {key!r}.")
+        return KnownSubject(key, label)
 
     def terms_of(self, run: Run, action: Action) -> Terms:
         tool, given = self.desk.tools.get(str(action.get("name"))), action.get("args") or {}
@@ -224,7 +228,11 @@ class DeclaredSystem:
         return name or f"{self.desk.subject.kind} {key}"
 
     def names_of(self, key: str, *, books: Collection[int]) -> frozenset[str]:
-        return frozenset({key, *(self.desk.subject.label_of(key, book) for book in books)} - {""})
+        about = self.desk.subject
+        labels = {about.label_of(key, book) for book in books}
+        called = about.called or (lambda key, book: ())
+        words = {word for book in books for word in called(key, book)}
+        return frozenset({key, *labels, *words} - {""})
 
     def forget(self, key: str, *, books: Collection[int]) -> int | None:
         forget = self.desk.subject.forget

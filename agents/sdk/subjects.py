@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import signature
 from typing import Any
 
 from agents.core.readings import read_plainly
 from agents.sdk.fact_sources import is_named
-from agents.sdk.placeholders import check_places, fill
+from agents.sdk.placeholders import check_places, fill, places_of
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,10 @@ class Subject:
     # and `book`. Then a call may hold a name in place of a key.
     named: Callable[..., Sequence[str]] | None = None
     listed_by: str = ""  # the tool that tells an agent the keys and names
+    nameless: str = ""  # its label where what is found has no name: "customer {id}"
+    # Return by which other words people write of a subject, by key and book: what an erasure
+    # searches for, besides its key and label.
+    called: Callable[[str, int], Collection[str]] | None = None
     # Empty every text about a subject, by key and book. Return whether it was known there.
     forget: Callable[[str, int], bool] | None = None
 
@@ -62,6 +66,8 @@ class Subject:
         values = found if isinstance(found, Mapping) else vars(found)
         known = {"id": key, **values}
         check_places(f"what is found of {self.kind} {key}", self.label, known)
+        if self.nameless and not all(known[place] for place in places_of(self.label)):
+            return fill(self.nameless, known)
         return fill(self.label, known)
 
 

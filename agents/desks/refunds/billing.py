@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeGuard
 
+from django.db import transaction
 from django.db.models import QuerySet
 
 from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import Pending
-from agents.desks.refunds.models import Charge, Customer
+from agents.desks.refunds.models import Charge, Customer, Refund, SentMail
 
 BIGINT = 2**63
+SHORTEST_NAME = 3  # letters; shorter parts of a name occur in too many sentences
+_KEY = re.compile(r"0|[1-9]\d{0,18}", re.ASCII)
 
 
 def could_be(customer_number: int | None) -> TypeGuard[int]:
@@ -86,8 +90,27 @@ def customer(*, book_id: int, customer_number: int) -> Customer | None:
 
 
 def find_customer(key: str, book: int) -> Customer | None:
-    """Return the customer that a run is about."""
-    return customer(book_id=book, customer_number=int(key)) if key.isdecimal() else None
+    """Return the customer with this key. A number is written in one way: "042" is nobody's."""
+    return customer(book_id=book, customer_number=int(key)) if _KEY.fullmatch(key) else None
+
+
+def words_of(key: str, book: int) -> set[str]:
+    """Return by which words people write of a customer."""
+    found = find_customer(key, book)
+    parts = {part for part in found.name.split() if len(part) >= SHORTEST_NAME} if found else set()
+    return {*parts, found.email} if found else parts
+
+
+@transaction.atomic
+def forget(key: str, book: int) -> bool:
+    """Empty every text about a customer; their payments and refunds stay."""
+    known = find_customer(key, book)
+    if known is None:
+        return False
+    SentMail.objects.filter(customer=known).update(to="", body="", fault="")
+    Refund.objects.filter(charge__customer=known).update(reason="")
+    Customer.objects.filter(pk=known.pk).update(name="", email="", country="")
+    return True
 
 
 def customer_name(*, book_id: int, customer_number: int) -> str:

@@ -18,7 +18,14 @@ CUSTOMER = "user_id"  # the argument that names one
 desk = Desk(
     name=FIRST_DESK,
     title="Refunds",
-    subject=Subject("customer", find=billing.find_customer, label="{name} #{number}"),
+    subject=Subject(
+        "customer",
+        find=billing.find_customer,
+        label="{name} #{number}",
+        nameless="customer {number}",
+        called=billing.words_of,
+        forget=billing.forget,
+    ),
     limits=RefundLimits,
     numbers=CURRENCY,
     report=REPORT,

@@ -9,15 +9,11 @@ from datetime import datetime
 from pathlib import Path
 from uuid import UUID
 
-from django.db import transaction
 from django.db.models import Exists, OuterRef
 
-from agents.core.actions import Action
 from agents.core.digest import sha256
-from agents.core.former import CURRENCY
 from agents.core.limits import Limits
 from agents.core.requests import Json
-from agents.core.terms import Terms
 from agents.desks.refunds import billing, books
 from agents.desks.refunds.facts import fetch_facts
 from agents.desks.refunds.models import Customer, Refund, SentMail
@@ -26,17 +22,14 @@ from agents.desks.refunds.models.refund import RefundState
 from agents.desks.refunds.profiles import PROFILES
 from agents.desks.refunds.scenarios import PURPOSES, SCENARIOS
 from agents.engine.desk_system import DeclaredSystem
-from agents.models import Effect, Run, Workspace
+from agents.models import Effect, Workspace
 from agents.patterns import PATTERNS
 from agents.record.claimed_rows import Derived
-from agents.systems import Example, History, KnownSubject, Shelf, UnknownSubject
+from agents.systems import Example, History, KnownSubject, Shelf
 
 WORKFLOWS = sorted((Path(__file__).parent / "workflows").glob("*.json"))
-CUSTOMER = "user_id"  # the argument that names one
 CHOICE = re.compile(r"\((\d+)\)\Z", re.ASCII)  # the number in "Anna (42)"
-NUMBER = re.compile(r"0|[1-9]\d{0,18}", re.ASCII)  # as keys write it: one number, one key
 DIGITS = 18  # of the longest number
-SHORTEST_NAME = 3  # letters; shorter parts of a name occur in too many sentences
 IN_BOOKS = {"issue_refund", "send_refund_email", "send_reply"}  # tools that write to them
 
 
@@ -92,9 +85,6 @@ class RefundSystem(DeclaredSystem):
         found = billing.customer_names(numbers) if numbers else {}
         return {(book, str(number)): name for (book, number), name in found.items()}
 
-    def bound_arguments(self, run: Run) -> Mapping[str, Json]:
-        return {CUSTOMER: int(run.subject_key)} if run.subject_key else {}
-
     def new_book(self, name: str, *, is_demo: bool, at: datetime) -> int:
         book = books.open_demo_book(at=at) if is_demo else books.open_book(name, at=at)
         return int(book.pk)
@@ -102,42 +92,6 @@ class RefundSystem(DeclaredSystem):
     def open_book(self, workspace: Workspace, at: datetime) -> int:
         demo = books.open_demo_book(at=at) if workspace.is_demo else None
         return int(demo.pk if demo else workspace.book_id)
-
-    def find_subject(self, given: int | str | None, *, book_id: int) -> KnownSubject:
-        if given is None:
-            return KnownSubject("", "")
-        number = given if isinstance(given, int) else int(given) if given.isdecimal() else None
-        known = number and billing.customer(book_id=book_id, customer_number=number)
-        if not known or number is None:
-            raise UnknownSubject(f"There is no customer {given} in this book.")
-        return KnownSubject(str(number), billing.label_of(number, known.name))
-
-    def terms_of(self, run: Run, action: Action) -> Terms:
-        args = action.get("args") or {}
-        amount, key = args.get("amount_minor"), run.subject_key
-        if CUSTOMER in args:
-            key = str(args[CUSTOMER]) if billing.could_be(args[CUSTOMER]) else ""
-        # The charge that it uses comes with the facts of its review.
-        return Terms(key, amount_minor=amount, currency="" if amount is None else CURRENCY)
-
-    def label_of(self, key: str, name: str) -> str:
-        if not NUMBER.fullmatch(key) or not billing.could_be(int(key)):
-            raise UnknownSubject(f"{key!r} is no customer's number.")
-        return billing.label_of(int(key), name)
-
-    def names_of(self, key: str, *, books: Collection[int]) -> frozenset[str]:
-        known = [billing.customer(book_id=book, customer_number=int(key)) for book in books]
-        parts = {part for one in known if one for part in one.name.split()}
-        emails = {one.email for one in known if one} - {""}
-        return frozenset({key, *emails, *(part for part in parts if len(part) >= SHORTEST_NAME)})
-
-    @transaction.atomic
-    def forget(self, key: str, *, books: Collection[int]) -> int:
-        """Empty every text about a customer; their payments and refunds stay."""
-        found = Customer.objects.filter(book_id__in=books, number=int(key))
-        SentMail.objects.filter(customer__in=found).update(to="", body="", fault="")
-        Refund.objects.filter(charge__customer__in=found).update(reason="")
-        return found.update(name="", email="", country="")
 
     def traces_of(self, effects: Sequence[Effect], erased: Collection[UUID]) -> Mapping[str, Json]:
         keys = [effect.key for effect in effects]
