@@ -29,7 +29,7 @@ class Subject:
     # and `book`. Then a call may hold a name in place of a key.
     named: Callable[..., Sequence[str]] | None = None
     listed_by: str = ""  # the tool that tells an agent the keys and names
-    nameless: str = ""  # its label where what is found has no name: "customer {id}"
+    nameless: str = ""  # its label where what is found has no name: "account {id}"
     # Return by which other words people write of a subject, by key and book: what an erasure
     # searches for, besides its key and label.
     called: Callable[[str, int], Collection[str]] | None = None

@@ -97,7 +97,7 @@ def test_progress_goes_to_stderr_and_the_plain_result_names_the_demo_model() -> 
     ("arguments", "says"),
     [
         ([], "Enter the customer"),
-        (["--subject", "999"], "no customer 999"),
+        (["--subject", "999"], "knows no customer '999'"),
         (["--subject", "99999999999999999999999"], "no customer"),
         (["--subject", "42", "--human", "maybe"], "cap:800"),
         (["--subject", "42", "--human", "cap:8e2"], "800.00"),

@@ -31,7 +31,7 @@ _OF_DESK = """\
 A document has a part for each desk, `desks.<name>`: its `rules`; its `tools`, and those of them \
 that are `off`; what a day may cost without approval, `caps`, by currency; its own `limits`; and \
 `patterns`, with what differs in each, any limit below among it. Documents of before 0.3.0, with \
-everything of refunds at the top, are read as well."""
+one desk's part at the top, are read as well."""
 _HEAD = "| in the document | name and value under `strict` |\n| --- | --- |\n"
 
 
@@ -40,7 +40,7 @@ def policy_reference() -> str:
     strict = SYSTEMS[FIRST_DESK].profiles["strict"]
     rules = [_row(name, *words_of(name)) for name in sorted(RULES)]
     parts = [_BEGIN + "\n".join(rules) + "\n"]
-    parts.append(_of_refunds(strict))
+    parts.append(_of_desk_part(strict))
     for topic, words in WORDS.items():
         rows = [
             _row(key, f"{word.name}: {word.told(strict)}", word.means)
@@ -50,8 +50,8 @@ def policy_reference() -> str:
     return "\n".join(parts)
 
 
-def _of_refunds(strict: Limits) -> str:
-    """Return the table of a desk's part, with the limits that refunds declare."""
+def _of_desk_part(strict: Limits) -> str:
+    """Return the table of a desk’s part, with the limits that the first one declares."""
     here = strict.of("supervisor")
     words = OF_DESK.items()
     rows = [_row(key, f"{word.name}: {word.told(here)}", word.means) for key, word in words]
