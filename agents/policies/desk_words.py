@@ -1,4 +1,4 @@
-"""The words of pages about a shipped desk: its limits, and why rules block and ask.
+"""The words of pages about a shipped desk: why rules block and ask, its fields and events.
 
 The desk registers them. A declared desk has its words in its declarations.
 """
@@ -7,6 +7,5 @@ from __future__ import annotations
 
 STOPS: dict[str, str] = {}  # by the code of a ruling that blocks
 ASKS: dict[str, str] = {}  # by the code of a ruling that asks a person
-LIMITS: dict[str, tuple[str, str]] = {}  # label and sentence, by the name in a policy document
 FIELDS: dict[str, str] = {}  # label of a field of a tool's reply; "": it is not shown
 EVENTS: dict[str, tuple[str, str]] = {}  # label and sentence, by kind; the facts stand in braces

@@ -1,25 +1,9 @@
-"""The words of pages about refunds: rules, limits, why they block and why they ask."""
+"""The words of pages about refunds: of events, and of the fields of replies."""
 
 from __future__ import annotations
 
 from agents.policies import desk_words
 
-desk_words.LIMITS |= {
-    "rolling_days": (
-        "Refunds are added up over",
-        "On one charge, refunds paid without approval in this period count as one sum, and so do "
-        "those that one reviewer approved: a large refund cannot be split into small ones.",
-    ),
-    "launcher_daily_minor": (
-        "Paid without approval per day, by one launcher",
-        "Once runs launched by one person have refunded this much in a day (UTC), their further "
-        "refunds wait for a reviewer.",
-    ),
-    "workspace_daily_minor": (
-        "Paid without approval per day, in the workspace",
-        "Once this much was refunded in a day (UTC), every further refund waits for a reviewer.",
-    ),
-}
 desk_words.EVENTS |= {
     "book.imported": (
         "Customers imported",

@@ -31,7 +31,7 @@ _OF_DESK = """\
 A document has a part for each desk, `desks.<name>`: its `rules`; its `tools`, and those of them \
 that are `off`; what a day may cost without approval, `caps`, by currency; its own `limits`; and \
 `patterns`, with what differs in each, any limit below among it. Documents of before 0.3.0, with \
-one desk's part at the top, are read as well."""
+everything of one desk at the top, are read as well."""
 _HEAD = "| in the document | name and value under `strict` |\n| --- | --- |\n"
 
 
@@ -40,7 +40,7 @@ def policy_reference() -> str:
     strict = SYSTEMS[FIRST_DESK].profiles["strict"]
     rules = [_row(name, *words_of(name)) for name in sorted(RULES)]
     parts = [_BEGIN + "\n".join(rules) + "\n"]
-    parts.append(_of_desk_part(strict))
+    parts.append(_of_desks(strict))
     for topic, words in WORDS.items():
         rows = [
             _row(key, f"{word.name}: {word.told(strict)}", word.means)
@@ -50,19 +50,15 @@ def policy_reference() -> str:
     return "\n".join(parts)
 
 
-def _of_desk_part(strict: Limits) -> str:
-    """Return the table of a desk’s part, with the limits that the first one declares."""
-    here = strict.of("supervisor")
-    words = OF_DESK.items()
+def _of_desks(strict: Limits) -> str:
+    """Return the table of a desk's part, with the limits that each desk declares."""
+    words, here = OF_DESK.items(), strict.of("supervisor")
     rows = [_row(key, f"{word.name}: {word.told(here)}", word.means) for key, word in words]
-    rows += [
-        _row(
-            f"limits.{one.name}",
-            f"{one.label}: {in_words(one.default, {'unit': one.unit})}",
-            one.help,
-        )
-        for one in DESKS[FIRST_DESK].limit_fields
-    ]
+    for desk in DESKS.values():
+        for one in desk.limit_fields:
+            value = in_words(one.default, {**one.schema, "unit": one.unit})
+            key = f"limits.{one.name}` of `{desk.name}"
+            rows.append(_row(key, f"{one.label}: {value}", one.help))
     return f"## Each desk\n\n{_OF_DESK}\n\n{_HEAD}" + "\n".join(rows) + "\n"
 
 
