@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import islice
 from uuid import UUID
+
+from django.db.models import Exists, OuterRef
 
 from agents.core.requests import Json
 from agents.models import Effect
@@ -17,8 +18,6 @@ from agents.sdk.books import Booked
 from agents.sdk.desk import Desk
 from agents.sdk.desk_tools import DeskTool
 from agents.sdk.values import Money, show
-
-ROWS = 500  # of a desk's books that are looked up in the ledger at once
 
 
 def traces(
@@ -52,6 +51,8 @@ def _trace(
         trace["rows in the books"] = Derived(len(rows), 1)
     for row in rows:
         trace["its book"] = Derived(row.book, effect.run.book_id)
+        if row.resource:
+            trace["its resource"] = Derived(row.resource, effect.resource)
         for name, value in row.args.items():
             if name == tool.amount and isinstance(value, Money):
                 trace["paid_minor"] = value.minor
@@ -64,10 +65,10 @@ def _trace(
 def without_intent(desk: Desk) -> Iterator[str]:
     """Yield the rows of a desk's books that name a run's call and that no call made."""
     for tool in desk.tools.values():
-        keys = (row.key for row in tool.booked.of_keys(None)) if tool.booked else iter(())
+        if tool.booked is None:
+            continue
+        mine = Effect.objects.filter(tool=tool.name, key=OuterRef(tool.booked.key))
         # Other keys, such as those of entries made by hand, belong to no run.
-        named = (key for key in keys if ":" in key)
-        while some := list(islice(named, ROWS)):
-            known = Effect.objects.filter(tool=tool.name, key__in=some)
-            intended = set(known.values_list("key", flat=True))
-            yield from (f"{tool.name} {key}" for key in some if key not in intended)
+        lost = tool.booked.rows.filter(~Exists(mine), **{f"{tool.booked.key}__contains": ":"})
+        keys = lost.order_by("pk").values_list(tool.booked.key, flat=True)
+        yield from (f"{tool.name} {key}" for key in keys)

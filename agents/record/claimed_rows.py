@@ -240,10 +240,9 @@ def _effect(rows: Rows, what: str, facts: Row, event: Row) -> None:
     row |= {"state": what, **_known_facts(facts, "tool", "amount_minor", "currency", "args_sha256")}
     if what in _SETTLED and not (event["actor"] or _is_by_word(rows, facts["key"])):
         row["took_place"] = what == EffectState.DONE.value
-    if what == "intended":  # rows of desk and mail under its key, if any
+    if what == "intended":  # a row of the desk's under its key, if any
         row |= {"intended_at": event["at"], **_known_facts(facts, "escalation")}
-        row |= {"paid_minor": facts["amount_minor"], "mailed_minor": facts["amount_minor"]}
-        row |= {"mailed_sha256": row["args_sha256"]} if "args_sha256" in row else {}
+        row["paid_minor"] = facts["amount_minor"]
 
 
 def _is_by_word(rows: Rows, key: str) -> bool:

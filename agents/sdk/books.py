@@ -6,8 +6,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-CHUNK = 500  # rows in memory at once
-
 
 @dataclass(frozen=True)
 class Booked:
@@ -17,6 +15,7 @@ class Booked:
     args: Mapping[str, Any]  # the call's arguments in the row, typed
     book: int
     is_done: bool = True  # False: only held, or released
+    resource: str = ""  # that the row has, if no argument of the call names it
 
 
 @dataclass(frozen=True)
@@ -27,7 +26,6 @@ class Books:
     read: Callable[[Any], Booked]
     key: str = "key"
 
-    def of_keys(self, keys: Collection[str] | None) -> Iterator[Booked]:
-        """Yield the rows of these keys; for None, every row that calls can have left."""
-        some = self.rows.all() if keys is None else self.rows.filter(**{f"{self.key}__in": keys})
-        return map(self.read, some.order_by("pk").iterator(CHUNK))
+    def of_keys(self, keys: Collection[str]) -> Iterator[Booked]:
+        """Yield the rows of these keys."""
+        return map(self.read, self.rows.filter(**{f"{self.key}__in": keys}).order_by("pk"))

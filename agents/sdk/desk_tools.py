@@ -18,7 +18,7 @@ from agents.core.rulings import Ruling
 from agents.core.touch import Touch
 from agents.sdk.adjustments import Change
 from agents.sdk.argument_words import Called, with_name
-from agents.sdk.arguments import Arguments, flat_specs
+from agents.sdk.arguments import Arguments, BadArguments, flat_specs
 from agents.sdk.books import Books
 from agents.sdk.placeholders import SUBJECT, arguments_in, fill, with_subject
 from agents.sdk.rule_case import Case
@@ -118,6 +118,8 @@ class DeskTool:
         """
         if not self.numbers:
             return self.arguments.read(given)
+        if not isinstance(given, Mapping):
+            raise BadArguments("the arguments are no object")
         return SimpleNamespace(**{name: given.get(name) for name in self.arguments.hints})
 
     def call(self, call: DeskCall, given: Json) -> Json:

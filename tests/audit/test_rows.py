@@ -318,7 +318,7 @@ def test_money_that_no_event_tells_of_is_named(run: Run) -> None:
     fields: dict[str, Any] = {"charge": known.charge, "amount_minor": 1, "currency": "USD"}
     Refund.objects.create(**fields, key=key, reference="rf_1", state="held", held_at=timezone.now())
 
-    assert reasons() == [f"refund {key}: no event records it"]
+    assert reasons() == [f"issue_refund {key}: no event records it"]
 
 
 def test_what_was_erased_is_compared_with_nothing(scene: Scene, run: Run) -> None:

@@ -12,6 +12,7 @@ from agents.core.kinds import ACTION, ADJUST, APPROVE, REJECT, RETURN, Answer
 from agents.core.money import format_money
 from agents.core.names import greeting, is_plain_name, plan_in_words
 from agents.desks.refunds import billing, mail, refunds
+from agents.desks.refunds.booked import EMAILS, REFUNDS, REPLIES
 from agents.desks.refunds.declared import CUSTOMER, Minor, desk
 from agents.desks.refunds.limits import RefundLimits
 from agents.desks.refunds.models import SentMail
@@ -123,6 +124,7 @@ def _valid_refund(result: Json, args: Json) -> bool:
     release=_release,
     find=_find_refund,
     valid=_valid_refund,
+    booked=REFUNDS,
     request=REFUND,
 )
 def issue_refund(
@@ -202,6 +204,7 @@ def _letter(sent: SentMail) -> Json:
     tells=issue_refund,
     gauge="refunds_untold",
     find=_find_letter,
+    booked=EMAILS,
     timeout=20,
 )
 def send_refund_email(call: Call, *, user_id: int, amount_minor: Minor, message: str) -> Json:
@@ -218,6 +221,7 @@ def send_refund_email(call: Call, *, user_id: int, amount_minor: Minor, message:
     subject=CUSTOMER,
     letter="message",
     find=_find_letter,
+    booked=REPLIES,
     timeout=20,
 )
 def send_reply(call: Call, *, user_id: int, message: str) -> Json:
