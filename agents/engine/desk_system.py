@@ -9,7 +9,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from operator import attrgetter
 from typing import Any
 from uuid import UUID
 
@@ -30,7 +29,11 @@ from agents.engine.desk_ledger import EFFECTS, DeskLedger
 from agents.engine.desk_lookup import LookedUp
 from agents.engine.desk_rules import LONGEST, limits_of, words_of
 from agents.engine.redaction import RunBorder
-from agents.engine.step_facts import sentences_on_record, specialist_results
+from agents.engine.step_facts import (
+    sent_back_sentences,
+    sentences_on_record,
+    specialist_results,
+)
 from agents.models import Book, Effect, Escalation, Run, Step, Workspace
 from agents.sdk import serialization
 from agents.sdk.adjustments import label_of
@@ -282,15 +285,11 @@ def _sentence(desk: Desk, name: str, which: str, args: Json, case: Case, run: Ru
 
 
 def _refused(desk: Desk, steps: Sequence[Step], case: Case, run: Run) -> tuple[str, ...]:
-    """Return what people sent back, in sentences: none of it was done."""
-    asked = sorted((s for s in steps if s.kind == "escalate"), key=attrgetter("position"))
-    return tuple(
-        f"Sent back by {reply['by']}, not done: "
-        + _sentence(desk, str(action["name"]), "before", action["args"], case, run)
-        for step in asked
-        if (reply := step.reply or {}).get("decision") == EscalationState.SENT_BACK
-        and (action := step.asked["action"]).get("name") in desk.tools
-    )
+    def tell(step: Step) -> str:
+        action = step.asked["action"]
+        return _sentence(desk, str(action["name"]), "before", action["args"], case, run)
+
+    return sent_back_sentences(steps, tell)
 
 
 def gather_facts(

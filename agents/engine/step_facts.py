@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from operator import attrgetter
 from types import MappingProxyType
@@ -61,6 +61,20 @@ def sent_back_by(steps: Iterable[Step], action: Action) -> str:
     said = [reply for _, reply in (*of_tool, *calls[-1:])]
     sent_back = [reply for reply in said if reply.get("decision") == EscalationState.SENT_BACK]
     return str(sent_back[-1]["by"]) if sent_back else ""
+
+
+def sent_back_sentences(steps: Iterable[Step], tell: Callable[[Step], str]) -> tuple[str, ...]:
+    """Return which calls people sent back, in sentences: none of them was made.
+
+    `tell` says what a step asked for.
+    """
+    asked = sorted((step for step in steps if step.kind == "escalate"), key=_position)
+    return tuple(
+        f"Sent back by {reply['by']}, not done: {tell(step).removesuffix('.')}."
+        for step in asked
+        if (reply := step.reply or {}).get("decision") == EscalationState.SENT_BACK
+        and step.asked["action"]["kind"] == "tool"
+    )
 
 
 def sentences_on_record(

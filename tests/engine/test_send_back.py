@@ -159,6 +159,18 @@ def test_an_agent_that_answers_after_a_no_is_done(server: ReplayServer) -> None:
     assert told["words"] == "EUR 100.00 is left."
 
 
+def test_a_refund_that_was_sent_back_stands_in_the_record(
+    scene: Scene, server: ReplayServer
+) -> None:
+    run = begin(scene, server, CONTEXT, refund(1200), FINAL)
+
+    send_back(scene, run)
+    run = go(run)
+
+    told = "No money was moved. Sent back by rita, not done: Refund USD 1,200.00 to Anna #42."
+    assert (run.state, results.result(run)["answer"]) == ("done", told)
+
+
 def test_beyond_the_limit_the_server_says_no_and_so_does_its_card(
     scene: Scene, server: ReplayServer
 ) -> None:

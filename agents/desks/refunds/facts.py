@@ -18,6 +18,7 @@ from agents.core.actions import Action
 from agents.core.courtesy import free_passages
 from agents.core.days import utc_midnight
 from agents.core.facts import Facts
+from agents.core.former import CURRENCY
 from agents.core.limits import Limits
 from agents.core.money import format_money
 from agents.core.requests import Json
@@ -34,10 +35,15 @@ from agents.engine.desk_ledger import EFFECTS, MAYBE_DONE
 from agents.engine.desk_rules import limits_of
 from agents.engine.origins import origins_of
 from agents.engine.redaction import RunBorder
-from agents.engine.step_facts import accepted_outputs, sentences_on_record, specialist_results
+from agents.engine.step_facts import (
+    accepted_outputs,
+    sent_back_sentences,
+    sentences_on_record,
+    specialist_results,
+)
 from agents.models import Effect, Run, Step
 from agents.sdk.placeholders import fill
-from agents.tools import Tool
+from agents.tools import Tool, ask_in_words
 
 NOTHING: Pending[list[tuple[Any, ...]]] = Pending(list)  # the answer without a query
 NO_EFFECTS: Pending[list[Effect]] = Pending(list)
@@ -141,9 +147,10 @@ def fetch_facts(
             scope=run.scope,
             accepted=accepted_outputs(steps) if tool == "send_reply" else (),
             replies=sum(effect.tool == "send_reply" for effect in effects),
-            ledger=_completed_work([_deed(effect, registered) for effect in effects], due)
-            if says
-            else (),
+            ledger=(
+                *(_completed_work([_deed(e, registered) for e in effects], due) if says else ()),
+                *(_sent_back(steps, run) if is_final else ()),
+            ),
             record=true_now,
             outdated={n: said for n, said in record.items() if true_now.get(n) != said},
             letter=letter,
@@ -211,6 +218,19 @@ def _deed(effect: Effect, registered: Mapping[str, Tool]) -> Deed:
 def _completed_work(deeds: list[Deed], due: MailFact | None) -> tuple[str, ...]:
     """Return what a run has done and, if so, that its customer was not told of a payment."""
     return (*ledger_sentences(deeds), *((UNTOLD,) if due else ()))
+
+
+def _sent_back(steps: Sequence[Step], run: Run) -> tuple[str, ...]:
+    """Return what people sent back, in sentences."""
+
+    def tell(step: Step) -> str:
+        action = step.asked["action"]
+        minor = (action.get("args") or {}).get("amount_minor")
+        asked = format_money(minor, CURRENCY) if minor else ""
+        about = run.subject_label or "nobody"
+        return ask_in_words(step.asked["kind"], action, asked=asked, subject=about)
+
+    return sent_back_sentences(steps, tell)
 
 
 def _refund(effect: Effect, letters: list[str], run: Run) -> RefundFact:
