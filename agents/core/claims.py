@@ -11,16 +11,17 @@ _DENIES = re.compile(
     r"n't\b|\b(?:not|never|cannot|unable|nothing|nobody|if|once|would|could)\b", re.I
 )
 _DEEDS = (
-    *("pay", "paid", "send", "sent", "make", "made", "done", "complet", "process", "initiat"),
-    *("execut", "carr", "enter", "book", "schedul", "arrang"),
+    *("pay", "paid", "send", "sent", "mak", "made", "done", "complet", "process", "initiat"),
+    *("execut", "carri", "enter", "book", "schedul", "arrang"),
 )
+_FORMS = r"(?:e|d|ed|red|led|ing|es|s)?\b"  # so that nobody completely free completes anything
 _ADVERBS = r"(?:(?:be|been|being|now|just|already|then|also|successfully)\s+)*"
 
 
 def claims_deed(text: str, tools: Iterable[str] = ()) -> bool:
     """Tell whether a text says that something was done or will be; `tools` name what can be."""
     words = {word for name in tools for word in name.split("_") if len(word) > 2}
-    verbs = rf"(?:{'|'.join(map(re.escape, sorted({*_DEEDS, *words})))})\w{{0,5}}\b"
+    verbs = rf"(?:{'|'.join(map(re.escape, sorted({*_DEEDS, *words})))}){_FORMS}"
     claim = re.compile(
         rf"^\s*done\b|\bsuccessfully\b|\b(?:has|have|was|were|is|are|will|shall|going to|I|we)\s+"
         rf"{_ADVERBS}{verbs}|\b(?:I|we)'(?:ll|ve)\s+{_ADVERBS}{verbs}",

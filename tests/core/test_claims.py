@@ -30,6 +30,7 @@ def test_it_claims(text: str) -> None:
     "text",
     [
         "Delta Freight is blocked.",
+        "The account has EUR 5,000.00, and it is completely free.",
         "The account has EUR 5,000.00, of which EUR 4,520.00 is free.",
         "Nothing was transferred, as the invoice is unknown.",
         "The refund could not be issued.",
