@@ -26,7 +26,7 @@ def dialogue_of(brief: Brief, notes: Notes) -> Json:
     # In whole portions, so that a server can reuse what it has read of the turns before.
     gone = max(0, len(notes.turns) - MOST_TURNS) // MOST_TURNS * MOST_TURNS
     turns = brief.as_models_see([_with_next_step(brief, turn) for turn in notes.turns[gone:]])
-    return {"turns": turns, "required": not has_acted(brief, notes)}
+    return {"turns": turns, "required": not (has_acted(brief, notes) or has_answer(brief, notes))}
 
 
 def _with_next_step(brief: Brief, turn: Json) -> Json:
@@ -47,6 +47,14 @@ def has_acted(brief: Brief, notes: Notes) -> bool:
     )
     blocks = [block for block in notes.blocks if is_call(block) and not only_reads(brief, block)]
     return any(done) or len(blocks) >= BLOCKED_OFTEN or any(map(is_by_person, notes.blocks))
+
+
+def has_answer(brief: Brief, notes: Notes) -> bool:
+    """Tell whether the goal is a question and something was read: then an agent may just answer.
+
+    One that must call a tool after that is drawn to those that write.
+    """
+    return brief.goal.rstrip().endswith("?") and bool(notes.history)
 
 
 def is_call(block: Json) -> bool:

@@ -161,10 +161,12 @@ def test_an_object_in_our_own_form_is_a_proposal() -> None:
 def test_text_is_the_end_where_a_server_ignores_that_a_call_is_required() -> None:
     run = at_bank("What is on the account?")
 
-    with model([("read_account", {"account": "main"})], "EUR 5,000.00 is on it."):
+    with model([("read_account", {"account": "main"})], "EUR 5,000.00 is on it.") as asked:
         run = go(run)
 
     assert run.state == "done"
+    choices = [one["tool_choice"] for one in asked[1:]]
+    assert choices == ["required", "auto"]  # an agent that must call something would write
     assert note_of(run) == "EUR 5,000.00 is on it."
 
 
