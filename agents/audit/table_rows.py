@@ -17,10 +17,12 @@ from agents.core.kinds import EFFECT_UNKNOWN
 from agents.core.requests import Json
 from agents.core.states import ENDED, EffectState
 from agents.models import (
+    AgentKey,
     Approval,
     Archive,
     Effect,
     Escalation,
+    ExternalAgent,
     Invitation,
     KillSwitch,
     Membership,
@@ -136,6 +138,22 @@ def rows_of_workspace(workspace: Workspace) -> Rows:
     for made in Invitation.objects.filter(workspace=workspace).select_related("team"):
         slug = made.team.slug if made.team else ""
         rows[f"invitation {made.pk}"] = {"role": made.role, "team": slug, "state": made.state}
+    for agent in (
+        ExternalAgent.objects.filter(workspace=workspace).select_related("owner").order_by("pk")
+    ):
+        rows[f"agent {agent.name}"] = {
+            "desk": agent.desk,
+            "owner": agent.owner.get_username(),
+            "is_paused": agent.paused_at is not None,
+        }
+    keys = AgentKey.objects.filter(agent__workspace=workspace).select_related("agent")
+    for key in keys.order_by("pk"):
+        rows[f"agent key {key.prefix}"] = {
+            "agent": key.agent.name,
+            "token_sha256": key.token_sha256,
+            "expires_at": key.expires_at.isoformat(),
+            "is_revoked": key.revoked_at is not None,
+        }
     for archive in Archive.objects.filter(workspace=workspace).order_by("pk"):
         stand = digest_of_archive(archive.pk)
         rows[f"archive {archive.number}"] = {
@@ -183,6 +201,8 @@ def without_intent() -> Iterator[str]:
 def _run(run: Run) -> Row:
     row: Row = {
         "launched_by": run.launched_by.get_username(),
+        "agent": run.agent.name if run.agent else None,
+        "reference_sha256": sha256(run.reference) if run.reference else None,
         "pattern": run.pattern,
         "desk": run.desk,
         "subject_key": run.subject_key,

@@ -79,7 +79,7 @@ class Facts:
     # Sentences that no letter may contain: a run that did nothing knows nothing of other runs.
     FOR_STAFF: ClassVar[frozenset[str]] = frozenset({NO_MONEY})
     NEWER: ClassVar[tuple[str, ...]] = (  # not kept where there are none
-        *("outdated", "sent_back_by", "called_before", "unfit"),
+        *("outdated", "sent_back_by", "called_before", "unfit", "repeats"),
         *("origins", "doubts", "own_words"),
     )
     COURTESY: ClassVar[tuple[str, ...]] = ()  # phrases, as patterns, besides those of core.courtesy
@@ -100,6 +100,8 @@ class Facts:
     origins: Mapping[str, str] = field(default_factory=dict)
     doubts: tuple[Json, ...] = ()
     unfit: str = ""  # why these values of the action's arguments do not fit its tool
+    # The earlier calls of an agent's session that did or may do the same, as they were proposed.
+    repeats: tuple[Json, ...] = ()
     desk: DeskFacts | None = None  # of a declared desk, which has no other facts
     border: Border = field(default_factory=Open)  # never kept
     once: ReadOnce = field(default_factory=ReadOnce, compare=False)  # nor is this

@@ -6,7 +6,7 @@ One table of limits, each with its meaning and range.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -30,6 +30,8 @@ CAPS = BY_LAUNCHER, IN_WORKSPACE, BY_REVIEWER = (
     "workspace_daily_minor",
     "reviewer_daily_minor",
 )
+EXTERNAL = "external"  # the pattern of runs that an agent elsewhere drives
+CALLS_OF_SESSION = 200  # of such an agent, where its policy says nothing else
 Overrides: TypeAlias = Mapping[str, Mapping[str, Json]]
 Redaction: TypeAlias = Mapping[str, str]  # by kind of personal data: see core.redact
 
@@ -123,7 +125,8 @@ class Limits:
         A desk that is not in the policy has no rules, so that all its proposals are blocked.
         """
         part = dict(self.desks.get(desk, {}))
-        part |= part.pop("patterns", {}).get(pattern, {})
+        of_pattern = part.pop("patterns", {}).get(pattern, {})
+        part |= {**_of_sessions(pattern, part.get("tools", ())), **of_pattern}
         own = {key: _freeze(value) for key, value in part.items() if key not in _OF_DESK}
         tools, off = own.pop("tools", ()), own.pop("off", ())
         if "redaction" in own:
@@ -168,6 +171,23 @@ class Limits:
             if not flat[name]:
                 del flat[name]
         return {key: list(v) if isinstance(v, tuple) else v for key, v in flat.items()}
+
+
+def _of_sessions(pattern: str, tools: Iterable[str]) -> dict[str, Json]:
+    """Return the limits of a session of an agent elsewhere, where a policy says nothing else.
+
+    It may be killed and look again, as often as its calls last; what it does again is put to a
+    person by the rule `policy.repeat`.
+    """
+    if pattern != EXTERNAL:
+        return {}
+    often = dict.fromkeys(tools, CALLS_OF_SESSION)
+    counts: dict[str, Json] = {
+        "max_tool_calls": CALLS_OF_SESSION,
+        "max_seconds": 3600,
+        "at_once": 4,
+    }
+    return {**counts, "tool_calls": often, "tool_repeats": often}
 
 
 _QUIRKS = frozenset(field.name for field in fields(ReferenceQuirks))

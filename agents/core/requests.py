@@ -71,6 +71,16 @@ class Use:
 
 
 @dataclass(frozen=True)
+class Await:
+    """Wait for what an agent elsewhere proposes next. Reply: {"call", "name", "args"} or {"end"}.
+
+    `call` is the number of the call's row; `end` is the agent's last words.
+    """
+
+    label: str
+
+
+@dataclass(frozen=True)
 class Say:
     """Put a line on the record, once. Reply: None."""
 
@@ -88,7 +98,7 @@ class Together:
     at_once: int | None = None  # the most at a time, in order; None: all
 
 
-Request: TypeAlias = Ask | Review | Escalate | Use | Say | Together
+Request: TypeAlias = Ask | Review | Escalate | Use | Await | Say | Together
 Flow: TypeAlias = Generator[Request, Any, Json]
 _NOT_STORED = ("label", "dialogue")
 

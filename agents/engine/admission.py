@@ -74,7 +74,8 @@ def _intend(step: Step, request: Use, journal: Journal, limits: Limits, at: date
     others = [other for other in list(journal.steps.values()) if other is not step]
     with pipeline():
         switch, granted = fetch_switch(run, request.tool), _fetch_granted(allowing)
-        gathered = fetch_facts(run, action, limits, others, at=at, lock=True, ahead=journal.ahead)
+        known, own = (run, action, limits, others), turn_of(step.key)
+        gathered = fetch_facts(*known, at=at, lock=True, ahead=journal.ahead, turn=own)
     if switch.get():
         return "killed"
     try:

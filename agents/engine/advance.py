@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from uuid import UUID
@@ -15,6 +14,7 @@ from agents import patterns, tools
 from agents.core.came_of import came_of
 from agents.core.digest import sha256
 from agents.core.former import FIRST_DESK
+from agents.core.limits import EXTERNAL
 from agents.core.replay import Diverged, Strand
 from agents.core.requests import Json
 from agents.core.states import ENDED, RunState
@@ -23,13 +23,14 @@ from agents.db.compiled import CompiledSelect, Param
 from agents.engine import breaker, lease, simulation
 from agents.engine.approvals import close_approvals
 from agents.engine.asking import MAX_CLAIMS
+from agents.engine.calls import IDLE, assign_call
 from agents.engine.commit import Commit
 from agents.engine.database import in_database, retry_transient
 from agents.engine.database_state import database_time
 from agents.engine.desk_reports import figures_of
 from agents.engine.dispatch import ring
 from agents.engine.drive import Later, drive
-from agents.engine.journal import Journal
+from agents.engine.journal import AWAIT, Journal
 from agents.engine.perform import RunExecutor
 from agents.models import LostRun, Run, Step
 from agents.models.masked_value import ValuesLocked, pseudonyms_of
@@ -175,15 +176,15 @@ async def _drive_claimed(run: Run, journal: Journal, outlasts_outages: bool) -> 
     strand = await drive(flow, world)
 
     def move(commit: Commit) -> RunState:
-        end = _end_of(journal, strand, commit.new_keys)
+        end = _end_of(journal, strand, commit)
         end.move(commit)
         return end.to
 
     return await journal.transact(move)
 
 
-def _end_of(journal: Journal, strand: Strand, new_keys: Collection[str]) -> _End:
-    """Return the state to leave a driven run in. Call under its lock, with its new steps' keys."""
+def _end_of(journal: Journal, strand: Strand, commit: Commit) -> _End:
+    """Return the state to leave a driven run in. Call under its lock, with its new steps."""
     asked = any(step.kind == "escalate" for step in journal.steps.values())
     if strand.outcome and strand.outcome.stopped:
         reason = strand.outcome.stopped
@@ -197,9 +198,18 @@ def _end_of(journal: Journal, strand: Strand, new_keys: Collection[str]) -> _End
     if journal.has_turned_away:
         return _End(RunState.QUEUED, {}, {})
     waiting = [step for step in journal.steps.values() if step.ended_at is None]
-    held = {step.pk for step in waiting if step.key not in new_keys}
+    held = {step.pk for step in waiting if step.key not in commit.new_keys}
     answered = held and held.intersection(pk for (pk,) in _ENDED_STEPS.tuples(run=journal.run.pk))
-    return _End(RunState.QUEUED if answered else RunState.WAITING, {}, {})
+    if answered:
+        return _End(RunState.QUEUED, {}, {})
+    if journal.run.pattern != EXTERNAL:
+        return _End(RunState.WAITING, {}, {})
+    if assign_call(commit, waiting):
+        return _End(RunState.QUEUED, {"attempts": 0}, {})
+    is_idle = all(step.kind == AWAIT for step in waiting)
+    idle_until = commit.at + IDLE if is_idle else None
+    told = {"listens": True} if is_idle else {}
+    return _End(RunState.WAITING, {"attempts": 0, "idle_until": idle_until}, told)
 
 
 def _with_what_came(journal: Journal, outcome: Json) -> Json:

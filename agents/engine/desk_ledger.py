@@ -139,7 +139,8 @@ class DeskLedger:
         A list is as good as the worst of its elements, a dataclass as the worst of its fields.
         """
         if argument == self.desk.tools[self.tool].subject:
-            return Origin.GOAL, None  # the run's subject; any other is blocked
+            # The run's subject, which an agent elsewhere chose itself; any other is blocked.
+            return Origin.NOBODY if self.run.agent_id else Origin.GOAL, None
         # Values are compared by their names: then two spellings of one are the same.
         other = [self.border.name(one) for one in (*also, *self.called.get(argument, {}).values())]
         parts = parts_of(getattr(self.args, argument), self.given.get(argument))
@@ -187,7 +188,7 @@ class DeskLedger:
     @property
     def _goals(self) -> list[str]:
         before = (one["goal"] for one in self.run.before or ())
-        return [without_masks(goal) for goal in (self.run.goal, *before)]
+        return [without_masks(goal) for goal in (self.run.asked_goal, *before)]
 
     @cached_property
     def _read(self) -> list[Step]:

@@ -26,7 +26,7 @@ _Asked: TypeAlias = "tuple[Strand, Callable[[], Coroutine[Any, Any, Reply]]]"
 
 
 class WaitsForPerson(Exception):
-    """The step waits for a person."""
+    """The step waits for a person, or for an agent that runs elsewhere."""
 
 
 class Later(Exception):

@@ -14,6 +14,7 @@ from agents.core.requests import Json
 from agents.db.driver import Pending
 from agents.engine.desk_lookup import LookedUp
 from agents.engine.redaction import RunBorder
+from agents.engine.repeats import repeats_of
 from agents.engine.step_facts import sent_back_by
 from agents.models import Run, Step
 from agents.systems import SYSTEMS
@@ -29,15 +30,20 @@ def fetch_facts(
     lock: bool,
     done: Mapping[int, Json] | None = None,
     ahead: LookedUp | None = None,
+    turn: str = "",
 ) -> Pending[tuple[Facts, str]]:
     """Fetch the facts for reviewing `action`, in an open pipeline if any.
 
     The answer is the facts, and the desk's key of the resource that the action uses, or "".
+    `turn` is the prefix of the keys of its own steps, where it is proposed.
     """
     about = (run, action, limits, steps)
     system = SYSTEMS[run.desk]
     asked = system.fetch_facts(*about, at=at, lock=lock, done=done or {}, ahead=ahead)
     more: dict[str, Any] = {"sent_back_by": sent_back_by(steps, action), "border": RunBorder(run)}
+
+    if turn:
+        more["repeats"] = repeats_of(run, action, steps, turn)
 
     def answer() -> tuple[Facts, str]:
         facts, resource = asked.get()

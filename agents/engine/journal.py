@@ -41,6 +41,7 @@ from agents.models.masked_value import give_pseudonyms, taken_by
 T = TypeVar("T")
 
 MOST_ATTEMPTS = 32_767  # the column's maximum; an outage may last for weeks
+AWAIT = "await"  # the kind of a step that an agent elsewhere answers
 USE = "use"  # the kind of a step that calls a tool
 SOON = 0.05  # seconds into a call after which pending writes are committed, for people who watch
 
@@ -90,7 +91,8 @@ class Journal:
     def recall(self, key: str, request: Request) -> Reply | None:
         """Return the recorded reply, or None if the step has to be done.
 
-        Raises WaitsForPerson if a person has to answer, Diverged if another request was recorded.
+        Raises WaitsForPerson if a person or an agent elsewhere has to answer, Diverged if another
+        request was recorded.
         """
         step = self.steps.get(key)
         if step is None:
@@ -98,7 +100,7 @@ class Journal:
         if step.fingerprint != fingerprint(request):
             # The message is logged, so it does not quote the request.
             raise Diverged(f"{key}: another {step.kind} is asked than was recorded")
-        if step.pk in self.escalated:
+        if step.pk in self.escalated or (step.kind == AWAIT and step.ended_at is None):
             raise WaitsForPerson(key)
         return Reply(step.reply, step.failed) if step.ended_at else None
 

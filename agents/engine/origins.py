@@ -71,7 +71,7 @@ def origins_of(
 
     A field of a tool's reply is on record; words within a longer text may be anybody's.
     """
-    goal, origins, doubts = without_masks(run.goal), {}, []
+    goal, origins, doubts = without_masks(run.asked_goal), {}, []
     fields, texts = _read(steps)
     for name, kept in args.items():
         is_money = name.endswith("_minor") and isinstance(kept, int)

@@ -8,10 +8,11 @@ from django.utils import timezone
 
 from agents.core.limits import Limits
 from agents.core.replay import Reply
-from agents.core.requests import Ask, Escalate, Json, Request, Review, Say, Together, Use
+from agents.core.requests import Ask, Await, Escalate, Json, Request, Review, Say, Together, Use
 from agents.core.rulings import Ruling, consent_of
 from agents.db.driver import fetch_now
 from agents.engine import asking, gateway
+from agents.engine.approvals import turn_of
 from agents.engine.commit import Commit
 from agents.engine.database import in_database
 from agents.engine.desk_lookup import AGAIN, FAILED, StaleLookup, look_up
@@ -47,6 +48,9 @@ class RunExecutor:
                 return await self._escalate(key, request)
             case Use():
                 return await gateway.use(key, request, self.journal, self.limits)
+            case Await():
+                self.journal.begin(key, request)
+                raise WaitsForPerson(key)
             case Say():
                 return self.journal.say(key, request)
             case Together():
@@ -57,7 +61,7 @@ class RunExecutor:
         self.journal.ahead = await look_up(self.journal.run, self.journal.ahead)
         step = self.journal.begin(key, request)
         try:
-            facts, consent, named = await in_database(self._facts, request)
+            facts, consent, named = await in_database(self._facts, request, turn_of(key))
         except StaleLookup:
             raise Later(AGAIN, FAILED, is_fruitless=True) from None
         ruled = review(request.action, facts, self.limits, consent=consent, named=named)
@@ -66,7 +70,7 @@ class RunExecutor:
         said = {"decision": ruled.decision, "rule": deciding.rule, "reason": deciding.reason}
         return self.journal.finish(step, Reply(reply), **said)
 
-    def _facts(self, request: Review) -> tuple[Json, Json, Ruling | None]:
+    def _facts(self, request: Review, turn: str) -> tuple[Json, Json, Ruling | None]:
         run, steps = self.journal.run, list(self.journal.steps.values())
         # What a person has decided holds keys: one that is none by now is for the desk's own rules.
         named = None if request.granted else key_ruling(run, request.action, self.limits)
@@ -80,6 +84,7 @@ class RunExecutor:
             lock=False,
             done=self.journal.done,
             ahead=self.journal.ahead,
+            turn=turn,
         )
         if not request.granted:
             return facts, NO_CONSENT, named

@@ -17,11 +17,13 @@ from django.utils import timezone
 from agents.audit.heads_file import Unreadable
 from agents.audit.sealing import NoKey, seal_when_due
 from agents.audit.unsealed import HeadsDiffer
+from agents.core.limits import EXTERNAL
 from agents.core.replay import Reply
 from agents.core.states import EffectState, EscalationState, RunState
 from agents.db.statistics import keep_statistics
 from agents.engine.answering import expire
 from agents.engine.calling import CallOutcome
+from agents.engine.calls import end_silent
 from agents.engine.case_days import count_next_day
 from agents.engine.climbing import climb
 from agents.engine.commit import Commit
@@ -118,7 +120,9 @@ def _requeue_decided() -> int:
     """Queue waiting runs that have nothing left to wait for."""
     waiting = Run.objects.filter(state=RunState.WAITING)
     # Keys alone come from the indexes: ten thousand runs may wait, and every sweep asks.
-    answered = waiting.exclude(escalations__state=EscalationState.OPEN).order_by("pk")
+    # One that an agent elsewhere drives listens all the while; its calls queue it.
+    answered = waiting.exclude(pattern=EXTERNAL).exclude(escalations__state=EscalationState.OPEN)
+    answered = answered.order_by("pk")
     count = 0
     for run in Run.objects.filter(pk__in=list(answered.values_list("pk", flat=True)[:BATCH])):
         try:
@@ -192,6 +196,7 @@ _URGENT: dict[str, Callable[[], int]] = {
     "ask the next tier": _climb,
     "queue runs whose worker went quiet": _requeue_abandoned,
     "queue runs that were decided": _requeue_decided,
+    "end runs of silent agents": lambda: end_silent(most=BATCH, at=timezone.now()),
     "settle calls of ended runs": _settle_orphans,
     "ring again": _ring_again,
     "expire invitations": lambda: expire_invitations(at=timezone.now()),

@@ -1,5 +1,6 @@
 """What is stored: one file per noun."""
 
+from agents.models.agent import AgentCall, AgentKey, ExternalAgent
 from agents.models.approval import Approval
 from agents.models.archive import Archive, Tombstone
 from agents.models.book import Book
@@ -37,6 +38,8 @@ from agents.models.workspace import DECIDES, Membership, Role, Workspace
 
 __all__ = [
     "DECIDES",
+    "AgentCall",
+    "AgentKey",
     "Approval",
     "Archive",
     "Book",
@@ -49,6 +52,7 @@ __all__ = [
     "Escalation",
     "Event",
     "EventText",
+    "ExternalAgent",
     "Head",
     "Invitation",
     "InvitationState",

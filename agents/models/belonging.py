@@ -59,10 +59,14 @@ def request_belongs() -> Q:
 
 
 def launchers_of(run: Run) -> set[int]:
-    """Return the launchers of a run and of those it repeats, as all pursue one goal."""
+    """Return the launchers of a run and of those it repeats, as all pursue one goal.
+
+    For a run that an agent opened, also who owns the agent now.
+    """
     chain = {run.pk: run.launched_by_id}
+    owners = {run.agent.owner_id} if run.agent else set()
     before = run.again_of_id
     while before and before not in chain:
         earlier = Run.objects.filter(pk=before).values_list("launched_by_id", "again_of_id")
         chain[before], before = earlier.get()
-    return set(chain.values())
+    return {*chain.values(), *owners}

@@ -52,6 +52,13 @@ class Run(models.Model):
     simulation = models.JSONField(default=dict)  # faults and people of a recorded case
     workflow = models.JSONField(default=dict)  # the declared document it follows, and its inputs
     launched_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="+")
+    # Of a run that an agent elsewhere opened: who, and its own name for the session.
+    agent = models.ForeignKey(
+        "agents.ExternalAgent", models.PROTECT, null=True, related_name="runs", db_index=False
+    )
+    reference = models.CharField(max_length=200, null=True)  # noqa: DJ001 - null: no agent's
+    # While it listens and nobody calls: when its agent counts as silent.
+    idle_until = models.DateTimeField(null=True)
     # The ended run that this one repeats or goes on from; its unique index finds the newer of two.
     again_of = models.ForeignKey(
         "self", models.PROTECT, null=True, related_name="launched_again", db_index=False
@@ -107,11 +114,24 @@ class Run(models.Model):
             models.Index(fields=["state", "wake_at", "created_at"], name="run_claimable"),
             # Runs that ended on a day, and open ones: for the sums of models' use.
             models.Index(fields=["ended_at"], name="run_ended"),
+            # The runs of an agent; and for the sweep, those that listen to nobody.
+            models.Index(
+                fields=["agent", "-created_at"],
+                condition=Q(agent__isnull=False),
+                name="run_of_agent",
+            ),
+            models.Index(
+                fields=["idle_until"],
+                condition=Q(state=RunState.WAITING, idle_until__isnull=False),
+                name="run_idle",
+            ),
             # For the sweep: waiting runs without an open escalation, from this index and
             # escalation_open alone, as the rows themselves are wide.
             # (SQLite reads the state from the index only where it is one of its columns.)
             models.Index(
-                fields=["state", "id"], condition=Q(state=RunState.WAITING), name="run_waiting"
+                fields=["state", "id", "pattern"],
+                condition=Q(state=RunState.WAITING),
+                name="run_waiting",
             ),
         ]
 
@@ -122,6 +142,17 @@ class Run(models.Model):
     def limits(self) -> Limits:
         """Return the limits of the run's pattern and desk. Raises BadPolicy."""
         return self.policy.limits_of(self.pattern, self.desk)
+
+    @property
+    def opener(self) -> str:
+        """Return who launched it: a person, or an agent with the person who owned it then."""
+        who = self.launched_by.get_username()
+        return f"agent {self.agent.name} of {who}" if self.agent else who
+
+    @property
+    def asked_goal(self) -> str:
+        """Return the goal that a person typed here; "" for an agent's, which is its own claim."""
+        return "" if self.agent_id else self.goal
 
     @property
     def is_emptied(self) -> bool:

@@ -3,6 +3,7 @@
 The time is passed as `at`. A refusal has a sentence for the person.
 """
 
+from agents.operations.agents import agent_of, make_key, revoke_key, set_agent
 from agents.operations.approving import ApprovalLapsed
 from agents.operations.archiving import Archived, Forgotten, archive_runs, forget_archived
 from agents.operations.asking_on import ask_on, can_be_asked_on
@@ -29,6 +30,7 @@ from agents.operations.inviting import (
     revoke_invitation,
 )
 from agents.operations.killing import kill, release, stoppable_tools
+from agents.operations.launch_checks import MAX_GOAL
 from agents.operations.launching import LaunchOptions, launch
 from agents.operations.notifying import (
     add_webhook,
@@ -44,6 +46,17 @@ from agents.operations.people import (
     ensure_demo_workspace,
     ensure_simulated_person,
     policy_version,
+)
+from agents.operations.proposing import (
+    WAITING,
+    CallKeyReused,
+    ProposedCall,
+    call_of,
+    end_session,
+    open_session,
+    outcome_of_call,
+    propose,
+    run_of,
 )
 from agents.operations.publishing import publish_policy
 from agents.operations.refusal import Refused
@@ -74,29 +87,35 @@ from agents.operations.trying import try_models
 from agents.operations.verifying import ask_verification, cancel_verification
 
 __all__ = [
+    "MAX_GOAL",
     "MOST_AT_ONCE",
+    "WAITING",
     "WRONG",
     "AlreadyDecided",
     "ApprovalLapsed",
     "Archived",
+    "CallKeyReused",
     "Claimed",
     "Erasure",
     "ErasureLeftovers",
     "Forgotten",
     "KillSwitchStands",
     "LaunchOptions",
+    "ProposedCall",
     "Refused",
     "accept_anew",
     "accept_as",
     "add_member",
     "add_webhook",
     "add_workspace",
+    "agent_of",
     "archive_runs",
     "ask_on",
     "ask_verification",
     "assign",
     "begin_factor",
     "begun_factor",
+    "call_of",
     "can_be_asked_on",
     "cancel",
     "cancel_verification",
@@ -107,6 +126,7 @@ __all__ = [
     "confirm_factor",
     "decide",
     "delete_view",
+    "end_session",
     "end_sessions",
     "ensure_demo_workspace",
     "ensure_simulated_person",
@@ -124,8 +144,12 @@ __all__ = [
     "launch",
     "launch_again",
     "leaves_work",
+    "make_key",
     "obstacle",
+    "open_session",
+    "outcome_of_call",
     "policy_version",
+    "propose",
     "publish_policy",
     "record_command_export",
     "record_export",
@@ -140,9 +164,12 @@ __all__ = [
     "require_factor",
     "reset_factor",
     "revoke_invitation",
+    "revoke_key",
     "rotate_values",
     "rotate_webhook",
+    "run_of",
     "save_view",
+    "set_agent",
     "set_email",
     "set_limit",
     "set_preference",

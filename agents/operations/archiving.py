@@ -31,6 +31,7 @@ from agents.core.digest import sha256
 from agents.core.states import ENDED, EscalationState
 from agents.db.sqlite_log import empty_log
 from agents.models import (
+    AgentCall,
     Archive,
     Effect,
     Escalation,
@@ -354,5 +355,6 @@ def _let_go(runs: dict[UUID, int], at: datetime) -> None:
         texts._raw_delete(texts.db)
         events._raw_delete(events.db)
     Step.objects.filter(run__in=runs).update(asked={}, reply=None, fingerprint="")
+    AgentCall.objects.filter(run__in=runs).update(asked=None)
     MaskedValue.objects.filter(run__in=runs).delete()
     Run.objects.filter(pk__in=runs).update(archived_at=at, has_values=False)

@@ -27,7 +27,8 @@ MOST = 100_000  # characters of what came before, as JSON
 def can_be_asked_on(run: Run) -> bool:
     """Tell whether a run ended at a desk that answers in words, with its steps still here."""
     desk = DESKS.get(run.desk)
-    is_here = run.state in ENDED and not (run.is_emptied or run.simulation)
+    # What an agent elsewhere claimed as its goal is nobody's request to go on from.
+    is_here = run.state in ENDED and not (run.is_emptied or run.simulation or run.agent_id)
     return bool(is_here and run.subject_key and desk and desk.answers == WORDS)
 
 

@@ -17,6 +17,7 @@ from agents.db.run_words import purge_words
 from agents.db.sqlite_log import empty_log
 from agents.engine.redaction import redact_in
 from agents.models import (
+    AgentCall,
     Approval,
     Effect,
     Escalation,
@@ -155,6 +156,7 @@ def _erase_run(run: Run, *, actor: str, at: datetime) -> None:
     for effect in Effect.objects.filter(run=run):
         effect.args, effect.args_sha256, effect.result = _amounts(effect.args), "", None
         effect.save(update_fields=["args", "args_sha256", "result"])
+    AgentCall.objects.filter(run=run).update(asked=None)
     MaskedValue.objects.filter(run=run).delete()
     texts = EventText.objects.filter(event__run=run, erased_at=None)
     texts.update(text="", salt="", erased_at=at)

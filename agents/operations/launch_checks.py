@@ -5,6 +5,7 @@ from __future__ import annotations
 from agents import patterns
 from agents.core.actions import has_hidden
 from agents.core.homoglyphs import invisible_characters
+from agents.core.limits import EXTERNAL
 from agents.core.requests import Json
 from agents.models import PolicyVersion, Role, Workspace
 from agents.operations.refusal import Refused
@@ -31,8 +32,11 @@ def check_version(
         )
 
 
-def check_desk(desk: str, pattern: str, version: PolicyVersion) -> None:
-    """Refuse a launch for an unsuitable desk. Raises Refused."""
+def check_desk(desk: str, pattern: str, version: PolicyVersion, *, by_agent: bool = False) -> None:
+    """Refuse a launch for an unsuitable desk. Raises Refused.
+
+    An agent elsewhere drives a run of any desk, and nobody else launches one for it.
+    """
     if desk not in SYSTEMS:
         raise Refused("unknown_desk", f"There is no desk {desk!r} here.")
     if not version.limits().covers(desk):
@@ -40,7 +44,9 @@ def check_desk(desk: str, pattern: str, version: PolicyVersion) -> None:
     if pattern not in patterns.PATTERNS:
         known = ", ".join(sorted(patterns.PATTERNS))
         raise Refused("unknown_pattern", f"There is no pattern {pattern!r}. Patterns: {known}.")
-    if pattern not in (of := SYSTEMS[desk].patterns):
+    if by_agent != (pattern == EXTERNAL):
+        raise Refused("other_pattern", "Only an agent's key opens a run of the pattern external.")
+    if not by_agent and pattern not in (of := SYSTEMS[desk].patterns):
         known = " and ".join(of)
         raise Refused("other_pattern", f"The desk {desk!r} has no {pattern}, only a {known}.")
     if not version.limits().covers(desk, pattern):

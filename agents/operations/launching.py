@@ -24,7 +24,7 @@ from agents.engine.desk_reports import newest_scope
 from agents.engine.dispatch import ring
 from agents.engine.open_requests import LAUNCHER, fetch_full
 from agents.engine.redaction import RunBorder, redact
-from agents.models import PolicyVersion, Role, Run, Workspace
+from agents.models import ExternalAgent, PolicyVersion, Role, Run, Workspace
 from agents.models.belonging import belongs
 from agents.models.masked_value import give_pseudonyms, naming
 from agents.operations.desk_workflows import checked_workflow
@@ -44,7 +44,7 @@ class LaunchOptions:
     not call them. With a `token`, a second submit of the same form returns the first run.
     `workflow`, for that pattern, is a shipped workflow's name or a document, and `inputs` are its
     parameters. `again_of` is an ended run to repeat on the same books, or to go on from: then
-    `before` has what came before.
+    `before` has what came before. An `agent` elsewhere opens its session under a `reference`.
     """
 
     policy: PolicyVersion | None = None
@@ -56,6 +56,8 @@ class LaunchOptions:
     inputs: Mapping[str, str] | None = None
     again_of: Run | None = None
     before: Json = None
+    agent: ExternalAgent | None = None
+    reference: str | None = None
 
 
 PLAIN = LaunchOptions()
@@ -84,7 +86,7 @@ def launch(
     if version is None:
         raise Refused("no_policy", f"{workspace.name} has no published policy to run under.")
     check_version(workspace, version, published, role)
-    check_desk(desk, pattern, version)
+    check_desk(desk, pattern, version, by_agent=options.agent is not None)
     check_launch(workspace, pattern, goal, subject, version, desk, options.simulation)
     if options.model and options.model not in settings.OPENAI_MODEL_CHOICES:
         raise Refused(
@@ -126,6 +128,8 @@ def launch(
                 launch_token=options.token,
                 again_of=again_of,
                 before=before,
+                agent=options.agent,
+                reference=options.reference,
                 created_at=at,
             )
             give_pseudonyms(run, names)
@@ -164,6 +168,11 @@ def _launch_facts(run: Run, published: PolicyVersion | None) -> dict[str, Json]:
         **({"simulation_sha256": sha256(run.simulation)} if run.simulation else {}),
         **({"scope": run.scope} if run.scope else {}),
         **({"before_sha256": sha256(run.before)} if run.before else {}),
+        **(
+            {"agent": run.agent.name, "reference_sha256": sha256(run.reference)}
+            if run.agent
+            else {}
+        ),
         **({"again_of": str(run.again_of_id)} if run.again_of_id else {}),
     }
 

@@ -16,7 +16,12 @@ from agents.operations.refusal import Refused, require_member
 
 
 def leaves_work(run: Run) -> bool:
-    """Tell whether a run stopped or failed, or it or one that it repeats paid and told nobody."""
+    """Tell whether a run stopped or failed, or it or one that it repeats paid and told nobody.
+
+    Nothing of an agent's that runs elsewhere is launched here.
+    """
+    if run.agent_id:
+        return False  # its agent opens another session
     if run.state == RunState.DONE:
         runs = [run.pk, *run.earlier_runs()]
         return untold_effects(since=run.created_at - EARLIER).filter(run__in=runs).exists()

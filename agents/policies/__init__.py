@@ -84,6 +84,8 @@ def judge(
         found.append(_heed_consent(_after_send_back(facts.sent_back_by), consent))
     if facts.called_before:
         found.append(_heed_consent(_CALLED_BEFORE, consent))
+    if facts.repeats:
+        found.append(_heed_consent(_repeat(facts.repeats), consent))
     return found
 
 
@@ -95,6 +97,21 @@ _CALLED_BEFORE = Ruling(
     risk=50,
     rule="policy.called_before",
 )
+
+
+def _repeat(earlier: Sequence[Json]) -> Ruling:
+    """Escalate: an agent that was started again may ask for what it asked before, in new words."""
+    return Ruling(
+        RulingKind.ESCALATE,
+        "repeat",
+        "The agent proposed this before in the same session, under another key: "
+        f"{'; '.join(one['state'] for one in earlier)}. Is it meant to happen once more?",
+        risk=90,
+        observed=len(earlier),
+        limit=0,
+        unit="calls",
+        rule="policy.repeat",
+    )
 
 
 def _after_send_back(by: str) -> Ruling:

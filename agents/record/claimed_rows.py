@@ -135,6 +135,7 @@ def _run(rows: Rows, what: str, facts: Row, event: Row) -> None:
         row |= {"created_at": event["at"], "again_of": facts.get("again_of")}
         if "before_sha256" not in facts["erased"]:
             row["before_sha256"] = facts.get("before_sha256")
+        row |= {name: facts.get(name) for name in ("agent", "reference_sha256")}
         row |= {"desk": facts.get("desk", FIRST_DESK), "stop_reason": "", **_NO_OUTCOME}
         if "subject" in facts and "subject_key" not in facts.keys() | facts["erased"]:
             number = facts["subject"]  # as in early events of the first desk
@@ -320,6 +321,16 @@ def _person(rows: Rows, what: str, facts: Row, event: Row) -> None:
         rows["run"]["erased"] = True
 
 
+def _agent(rows: Rows, what: str, facts: Row, event: Row) -> None:
+    rows[f"agent {facts['agent']}"] = _known_facts(facts, "desk", "owner", "is_paused")
+
+
+def _agent_key(rows: Rows, what: str, facts: Row, event: Row) -> None:
+    row = rows.setdefault(f"agent key {facts['key']}", {})
+    row |= _known_facts(facts, "agent", "token_sha256", "expires_at")
+    row["is_revoked"] = what == "revoked"
+
+
 def _archive(rows: Rows, what: str, facts: Row, event: Row) -> None:
     if what == "written":
         told = _known_facts(facts, "before", "runs", "sha256", "tombstones")
@@ -346,4 +357,6 @@ _TELLS: dict[str, Callable[[Rows, str, Row, Row], None]] = {
     "webhook": _webhook,
     "person": _person,
     "archive": _archive,
+    "agent": _agent,
+    "agent_key": _agent_key,
 }

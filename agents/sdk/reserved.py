@@ -21,9 +21,9 @@ OF_REPORTS = tuple(
 )
 # Topics of the shipped rules, patterns and pages, whose names would become ambiguous.
 _TOPICS = {"answers", "delegation", "mail", "policy", "replies", "reports", "subject"}
-_PATTERNS = {"orchestrator", "routing", "supervisor", "workflow"}
-_PAGES = {"approvals", "audit", "become", "healthz", "keys", "kill", "launch", "members"}
-_PAGES |= {"invitations", "notifications", "team", "teams", "webhooks"}
+_PATTERNS = {"external", "orchestrator", "routing", "supervisor", "workflow"}
+_PAGES = {"agents", "api", "approvals", "audit", "become", "healthz", "keys", "kill", "launch"}
+_PAGES |= {"invitations", "members", "notifications", "team", "teams", "webhooks"}
 _PAGES |= {"metrics", "overview", "readyz", "runs", "search", "static", "theme"}
 RESERVED = _TOPICS | _PATTERNS | _PAGES
 _REPLIES = {"final", "final_answer", "tool"}  # kinds of a model's reply

@@ -125,7 +125,9 @@ def escalation_for(user: User, pk: int) -> Escalation:
     own_snooze = Snooze.objects.filter(escalation=OuterRef("pk"), user=user)
     found = (
         escalations_of(user)
-        .select_related("run__policy", "run__launched_by", "run__book", "step", "workspace")
+        .select_related(
+            "run__policy", "run__launched_by", "run__agent", "run__book", "step", "workspace"
+        )
         .select_related("decided_by", "claimed_by", "workspace__policy", "approval__by")
         .select_related("assigned_to", "assigned_team")
         .annotate(snoozed_until=Subquery(own_snooze.values("until")))
@@ -154,7 +156,12 @@ def views_of(user: User) -> QuerySet[SavedView]:
 
 def run_for(user: User, pk: UUID) -> Run:
     """Return a run that a person may read. Raises Http404."""
-    found = runs_of(user).select_related("policy", "launched_by", "workspace").filter(pk=pk).first()
+    found = (
+        runs_of(user)
+        .select_related("policy", "launched_by", "agent", "workspace")
+        .filter(pk=pk)
+        .first()
+    )
     if found is None:
         raise Http404
     return found

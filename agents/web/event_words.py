@@ -74,6 +74,13 @@ class EventSentence:
         return self.context.actions.get(self.facts["key"], self.facts)
 
 
+_ANSWERS = {
+    "executed": "that its call was carried out",
+    "not_executed": "that its call was not carried out",
+    "unknown": "that nobody knows whether its call took effect",
+}
+
+
 def quotation(text: object) -> str:
     """Return a person's text as a quotation behind a sentence, or that it was erased."""
     if isinstance(text, ErasedText):
@@ -89,6 +96,8 @@ def _run_queued(told: EventSentence) -> str:
         again = " that goes on from an earlier one" if facts.get("before_sha256") else again
         other = f", not the published v{facts['published']}" if facts.get("published") else ""
         run = f"{with_article(spell_out(str(facts['pattern'])))} run"
+        if agent := facts.get("agent"):
+            return f"The agent {agent} opened a run{whom} under policy v{facts['policy']}."
         return f"Launched {run}{again}{whom} under policy v{facts['policy']}{other}."
     until = parse_datetime(str(facts.get("until", "")))
     if until is None:
@@ -177,6 +186,7 @@ ASK_REASONS = {
     "person_decided_before": "a person has already set an amount in this run",
     "called_before": "an earlier run of the request made such a call",
     "masked_value": "it holds what the policy masks",
+    "repeat": "the agent proposed this before in its session",
     "sent_back_before": "a reviewer sent an earlier proposal back",
     "revisions_do_not_settle": "the policy kept changing the action",
     "no_cap_of_the_day": "there is no daily cap in its currency",
@@ -446,6 +456,12 @@ TELLS: Mapping[str, Callable[[EventSentence], str]] = {
     "notifications.address": lambda told: (
         f"{'Set' if told.facts['email'] else 'Removed'} the mail address of {told.facts['user']}."
     ),
+    "agent.set": lambda told: (
+        f"Set the agent {told.facts['agent']} of the desk {desk_title(told.facts['desk'])}: owned "
+        f"by {told.facts['owner']}{', paused' if told.facts['is_paused'] else ''}."
+    ),
+    "agent_key.made": _teller_of("Made the key {key} of the agent {agent}."),
+    "agent_key.revoked": _teller_of("Revoked the key {key} of the agent {agent}."),
     "webhook.added": _teller_of("Added the webhook {name} to {host}."),
     "webhook.rotated": _teller_of("Made a new secret for the webhook {name}."),
     "webhook.removed": _teller_of("Removed the webhook {name}."),
@@ -454,7 +470,9 @@ TELLS: Mapping[str, Callable[[EventSentence], str]] = {
     "models.tried": _teller_of("Made {woken} waiting runs try the model again."),
     "run.queued": _run_queued,
     "run.claimed": _teller_of("A worker took the run (attempt {attempt})."),
-    "run.waiting": _teller_of("The run waits for a person."),
+    "run.waiting": lambda told: (
+        f"The run {'listens for its agent' if told.facts.get('listens') else 'waits for a person'}."
+    ),
     "run.done": _teller_of("The run finished."),
     "run.stopped": _run_stopped,
     "run.failed": _run_stopped,
@@ -505,5 +523,9 @@ TELLS: Mapping[str, Callable[[EventSentence], str]] = {
     "approval.given": _approval_given,
     "approval.lapsed": _approval_lapsed,
     "decision.refused": _decision_refused,
+    "call.answered": lambda told: (
+        f"Told the agent {_ANSWERS.get(told.facts['status'], told.facts['status'])}: "
+        f"{phase_in_words(told.facts['key'])}."
+    ),
     "call.late": _teller_of("A reply of {tool} came too late and was not used."),
 }

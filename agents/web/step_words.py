@@ -6,6 +6,8 @@ from agents.core.kinds import OUTPUT
 from agents.core.states import EscalationState
 
 _PHASES = {
+    "answer": "the answer to {}",
+    "call": "the proposal of {}",
     "commit": "the plan of {}",
     "delegate": "the specialist's answer in {}",
     "execute": "the execution of {}",
@@ -50,6 +52,8 @@ def step_in_words(name: str) -> str:
     first, *rest = name.split("/")
     if first == "dispatch" and rest:
         return f"task {rest[0].removeprefix('t')}"  # plans number them t1, t2
+    if first == "slot" and len(rest) == 2:
+        return f"call {rest[1]} in place {rest[0]}"
     if first in ("plan", "finalize"):
         return _PHASES[first]
     words = f"step {first}" if first.isdigit() else f"step “{first}”"

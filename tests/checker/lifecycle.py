@@ -49,8 +49,10 @@ def nothing_after_the_end(dump: Dump) -> Iterator[Violation]:
 
 
 def no_run_is_stuck(dump: Dump) -> Iterator[Violation]:
-    """I24: a run that has not ended is queued, leased or waiting for a person."""
+    """I24: a run that has not ended is queued, leased, or waiting for a person or a call."""
     asked = {e["run_id"] for e in dump.escalations if e["state"] == "open"}
+    # An agent elsewhere may call at any time.
+    asked |= {s["run_id"] for s in dump.steps if s["kind"] == "await" and s["ended_at"] is None}
     for run in dump.runs:
         if run["state"] == "running" and not (run["lease_owner"] and run["lease_ends_at"]):
             yield Violation("I24", f"run {run['id']} is running without a lease")

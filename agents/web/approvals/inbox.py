@@ -112,7 +112,7 @@ def _inbox(
 def open_rows(keys: Sequence[int], who: Reviewer) -> list[InboxRow]:
     """Return the lines of some requests; only their rows, which are wide, are read."""
     found = Escalation.objects.filter(pk__in=keys, state=EscalationState.OPEN)
-    found = found.select_related("run__launched_by", *_HOLDERS)
+    found = found.select_related("run__launched_by", "run__agent", *_HOLDERS)
     at = {key: number for number, key in enumerate(keys)}
     return _rows(sorted(found, key=lambda one: at[one.pk]), at=who.at)
 

@@ -146,6 +146,10 @@ def choices(
     }
     found = []
     for answer in kind.answers:
+        if escalation.run.agent_id:  # its agent is told, and goes on
+            words = (answer.consequence, answer.button)
+            told = (text.replace("end the run", "tell the agent") for text in words)
+            answer = Answer(answer.verdict, answer.label, *told)
         if open_to[answer.verdict]:
             is_other = answer.verdict == ADJUST
             places = {field.argument: field.place for field in fields} if is_other else None

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from uuid import uuid4
 
+from agents.core.limits import EXTERNAL
 from agents.core.pseudonyms import without_values
 from agents.models import KillSwitch, Run, Scope, SwitchStage, Workspace
 from agents.systems import SYSTEMS, Example, System
@@ -63,7 +64,11 @@ def patterns_of(workspace: Workspace) -> dict[str, list[str]]:
     """Return the patterns in which a run can be launched, by desk."""
     limits = workspace.policy.limits() if workspace.policy else None
     return {
-        name: [pattern for pattern in system.patterns if limits.covers(name, pattern)]
+        name: [
+            pattern
+            for pattern in system.patterns
+            if pattern != EXTERNAL and limits.covers(name, pattern)
+        ]
         for name, system in SYSTEMS.items()
         if limits and limits.covers(name)
     }

@@ -92,7 +92,7 @@ def find_runs(user: User, asked: QueryDict) -> Runs:
     place = _place(asked.get("before", ""))
     found = _after(_filter_runs(Run.objects.all(), given), place)
     found = _search_runs(found, given, workspaces, after=place and place[1])
-    runs = list(found.select_related("launched_by").defer(*UNSEEN))
+    runs = list(found.select_related("launched_by", "agent").defer(*UNSEEN))
     older = _mark(runs[PAGE - 1]) if len(runs) > PAGE else ""
     return Runs(_rows(runs[:PAGE], timezone.now()), given, older)
 
@@ -156,11 +156,18 @@ def closings(runs: Iterable[Run]) -> dict[UUID, Closing]:
 
 def chip_of(run: Run, closed: Mapping[UUID, Closing]) -> tuple[str, str]:
     """Return role and word of a run's state; a case that a person took has not failed."""
+    if is_listening(run):
+        return ("waiting", "Listening")
     role, word = closed[run.pk].chip if run.pk in closed else RUN_ROLES[run.state]
     if run.state != RunState.DONE:
         return role, word
     told = words_of(run.outcome)
     return ("waiting" if told == WORDS[CameOf.NOTHING] else role), told or word
+
+
+def is_listening(run: Run) -> bool:
+    """Tell whether a run waits for the next call of an agent elsewhere, and for no person."""
+    return run.state == RunState.WAITING and run.idle_until is not None
 
 
 def outcome_of(run: Run, closed: Mapping[UUID, Closing]) -> str:
@@ -171,6 +178,8 @@ def outcome_of(run: Run, closed: Mapping[UUID, Closing]) -> str:
     if run.state == RunState.DONE:
         answer = run.outcome.get("answer", "") if isinstance(run.outcome, dict) else ""
         return with_name(str(answer), run) or end_sentence(run.stop_reason)
+    if is_listening(run):
+        return "Listening for its agent"
     if run.state == RunState.WAITING:
         return "Waiting for a person"
     said = closed[run.pk].sentence if run.pk in closed else ""

@@ -122,7 +122,7 @@ def _groups(steps: Sequence[Step]) -> dict[str, list[Step]]:
     """Return the steps of each turn, in order."""
     groups: dict[str, list[Step]] = {}
     for step in steps:
-        if step.kind != "say":
+        if step.kind not in ("say", "await"):  # a slot that listens is no step
             groups.setdefault(_group(step.key), []).append(step)
     return groups
 

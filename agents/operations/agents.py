@@ -1,0 +1,130 @@
+"""Agents that run elsewhere: who owns them, whether they may propose, and their keys."""
+
+from __future__ import annotations
+
+import hmac
+import re
+import secrets
+from datetime import datetime, timedelta
+
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.db.models import Q
+
+from agents.core.requests import Json
+from agents.models import AgentKey, ExternalAgent, Role, Workspace
+from agents.models.agent import hash_of_key
+from agents.models.event import Entry, append_events
+from agents.operations.people import check_slug, lock_people
+from agents.operations.refusal import Refused, require_member
+from agents.systems import SYSTEMS
+
+KEYS = 2  # of one agent at a time, so that one can follow the other
+LONGEST_LIFE = timedelta(days=366)
+USED_EVERY = timedelta(minutes=1)  # the last use of a key is written at most so often
+# As secret scanners find it: its public part, by which people know it, and the secret.
+TOKEN = re.compile(r"(opsc_[0-9a-f]{8})_[0-9a-f]{48}")
+
+
+def set_agent(
+    *,
+    workspace: Workspace,
+    name: str,
+    at: datetime,
+    desk: str = "",
+    owner: User | None = None,
+    is_paused: bool | None = None,
+    by: User | None = None,
+    actor: str = "",
+) -> ExternalAgent:
+    """Add an agent, or change its owner or whether it is paused. Raises Refused.
+
+    A new one needs a desk and an owner who may launch runs; its desk stays. `by` is the acting
+    admin; without one, a command's `actor` is recorded.
+    """
+    with transaction.atomic():
+        actor = lock_people(workspace, by) or actor
+        agent = ExternalAgent.objects.filter(workspace=workspace, name=name).first()
+        if agent is None:
+            agent = _new_agent(workspace, name, desk, owner, at)
+        elif desk and desk != agent.desk:
+            raise Refused("other_desk", f"{name} is of the desk {agent.desk}. Add another agent.")
+        if owner:
+            require_member(workspace, owner, Role.OPERATOR, Role.ADMIN)
+            agent.owner = owner
+        if is_paused is not None:
+            agent.paused_at = (agent.paused_at or at) if is_paused else None
+        agent.save()
+        facts: dict[str, Json] = {
+            "agent": name,
+            "desk": agent.desk,
+            "owner": agent.owner.get_username(),
+        }
+        facts |= {"is_paused": agent.paused_at is not None}
+        append_events([Entry("agent.set", facts, actor)], workspace_id=workspace.pk, at=at)
+        return agent
+
+
+def _new_agent(
+    workspace: Workspace, name: str, desk: str, owner: User | None, at: datetime
+) -> ExternalAgent:
+    check_slug(name)
+    limits = workspace.policy.limits() if workspace.policy else None
+    if desk not in SYSTEMS or limits is None or not limits.covers(desk):
+        raise Refused("unknown_desk", f"{workspace.name} has no rules for a desk {desk!r}.")
+    if owner is None:
+        raise Refused("no_owner", "A new agent needs an owner, who answers for what it does.")
+    return ExternalAgent(workspace=workspace, name=name, desk=desk, owner=owner, created_at=at)
+
+
+def make_key(
+    *, agent: ExternalAgent, lasts: timedelta, at: datetime, by: User | None = None, actor: str = ""
+) -> tuple[AgentKey, str]:
+    """Make a key of an agent. Return it with its token, which is not kept. Raises Refused."""
+    if not timedelta() < lasts <= LONGEST_LIFE:
+        raise Refused("bad_life", f"A key lasts from 1 to {LONGEST_LIFE.days} days.")
+    with transaction.atomic():
+        actor = lock_people(agent.workspace, by) or actor
+        if agent.keys.filter(revoked_at=None, expires_at__gt=at).count() >= KEYS:
+            raise Refused("too_many_keys", f"{agent.name} has {KEYS} keys. Revoke one first.")
+        prefix = f"opsc_{secrets.token_hex(4)}"
+        token = f"{prefix}_{secrets.token_hex(24)}"
+        key = AgentKey.objects.create(
+            agent=agent,
+            prefix=prefix,
+            token_sha256=hash_of_key(token),
+            created_at=at,
+            expires_at=at + lasts,
+        )
+        facts = {"agent": agent.name, "key": prefix, "token_sha256": key.token_sha256}
+        facts |= {"expires_at": key.expires_at.isoformat()}
+        said = Entry("agent_key.made", facts, actor)
+        append_events([said], workspace_id=agent.workspace_id, at=at)
+        return key, token
+
+
+def revoke_key(
+    *, agent: ExternalAgent, prefix: str, at: datetime, by: User | None = None, actor: str = ""
+) -> None:
+    """Revoke a key: from the next request on it opens nothing. Raises Refused."""
+    with transaction.atomic():
+        actor = lock_people(agent.workspace, by) or actor
+        if not agent.keys.filter(prefix=prefix, revoked_at=None).update(revoked_at=at):
+            raise Refused("no_key", f"{agent.name} has no key {prefix} that could be revoked.")
+        said = Entry("agent_key.revoked", {"agent": agent.name, "key": prefix}, actor)
+        append_events([said], workspace_id=agent.workspace_id, at=at)
+
+
+def agent_of(token: str, *, at: datetime) -> ExternalAgent | None:
+    """Return the agent whose valid key this is, and note the use; None for any other text."""
+    parts = TOKEN.fullmatch(token)
+    if parts is None:
+        return None
+    known = AgentKey.objects.select_related("agent__workspace", "agent__owner")
+    key = known.filter(prefix=parts[1], revoked_at=None, expires_at__gt=at).first()
+    if key is None or not hmac.compare_digest(key.token_sha256, hash_of_key(token)):
+        return None
+    stale = Q(used_at=None) | Q(used_at__lt=at - USED_EVERY)
+    if key.used_at is None or key.used_at < at - USED_EVERY:
+        AgentKey.objects.filter(stale, pk=key.pk).update(used_at=at)
+    return key.agent

@@ -1,0 +1,284 @@
+"""What an agent elsewhere may do: open a session, propose, end, and ask what became of a call."""
+
+from __future__ import annotations
+
+import hmac
+from datetime import datetime
+from typing import NamedTuple
+from uuid import UUID
+
+from django.conf import settings
+from django.db import transaction
+
+from agents.core.digest import canonical, sha256
+from agents.core.former import FIRST_DESK
+from agents.core.limits import EXTERNAL
+from agents.core.money import to_model_units
+from agents.core.requests import Json
+from agents.core.states import ENDED, EffectState, EscalationState, RunState
+from agents.engine.calls import assign_call
+from agents.engine.commit import Commit
+from agents.engine.dispatch import ring
+from agents.engine.journal import AWAIT
+from agents.engine.redaction import redact_for
+from agents.models import AgentCall, Effect, Escalation, ExternalAgent, Membership, Role, Run, Step
+from agents.models.agent import LONGEST_KEY
+from agents.operations.launching import LaunchOptions, launch
+from agents.operations.refusal import Refused
+from agents.patterns.external import ANSWERED, EXECUTED, NOT_EXECUTED, UNKNOWN
+from agents.policies.ends import end_sentence
+from agents.systems import SYSTEMS, UnknownSubject
+
+WAITING = "waiting"
+_UNSETTLED = (EffectState.INTENDED, EffectState.UNKNOWN)
+_END = "end"  # the key of the call that ends a session
+
+
+def check_agent(agent: ExternalAgent) -> None:
+    """Refuse an agent that is paused, or whose owner may not launch any more. Raises Refused."""
+    may = Membership.objects.filter(
+        workspace=agent.workspace_id,
+        user=agent.owner_id,
+        user__is_active=True,
+        role__in=(Role.OPERATOR, Role.ADMIN),
+    )
+    if agent.paused_at is not None or not may.exists():
+        raise Refused(
+            "agent_paused",
+            f"The agent {agent.name} is paused, or its owner may not launch runs. "
+            "An admin can change that. Nothing was proposed.",
+        )
+
+
+def open_session(
+    *, agent: ExternalAgent, reference: str, goal: str, subject: str, at: datetime
+) -> Run:
+    """Open a run for an agent, or return the one that it opened under this reference.
+
+    The goal is the agent's claim. Raises Refused.
+    """
+    check_key(reference, "reference")
+    if found := Run.objects.filter(agent=agent, reference=reference).first():
+        return _same(found, subject)
+    check_agent(agent)
+    opened = launch(
+        workspace=agent.workspace,
+        pattern=EXTERNAL,
+        goal=goal,
+        subject=subject or None,
+        by=agent.owner,
+        at=at,
+        desk=agent.desk,
+        options=LaunchOptions(
+            token=sha256(["session", agent.pk, reference]), agent=agent, reference=reference
+        ),
+    )
+    return _same(opened, subject)
+
+
+def _same(run: Run, subject: str) -> Run:
+    """Return a session's run if it is about this subject. Raises Refused."""
+    try:
+        key = SYSTEMS[run.desk].find_subject(subject or None, book_id=run.book_id).key
+    except UnknownSubject as no:
+        raise Refused("unknown_subject", str(no)) from None
+    if key != run.subject_key:
+        raise Refused(
+            "reference_reused",
+            "This reference was used for another subject. Open a new session under a new one.",
+        )
+    return run
+
+
+def check_key(key: str, what: str) -> None:
+    """Refuse a reference or a call's key that is empty, long or not plain. Raises Refused."""
+    if not key or len(key) > LONGEST_KEY or not key.isprintable() or key != key.strip():
+        raise Refused(
+            f"bad_{what}",
+            f"A {what} is a line of up to {LONGEST_KEY} characters, without blanks around it.",
+        )
+
+
+def run_of(agent: ExternalAgent, run_id: UUID) -> Run:
+    """Return a run that this very agent opened. Raises Run.DoesNotExist."""
+    return Run.objects.select_related("policy", "workspace").get(
+        pk=run_id, agent=agent, workspace=agent.workspace_id
+    )
+
+
+def propose(
+    *, agent: ExternalAgent, run_id: UUID, key: str, name: str, args: Json, at: datetime
+) -> ProposedCall:
+    """Record a call once by its key, and give it to a slot if one listens.
+
+    A known key returns what it was used for first, also after the end. Raises Refused,
+    Run.DoesNotExist.
+    """
+    check_key(key, "key")
+    if key == _END:
+        raise Refused("bad_key", f"The key {_END!r} is the console's own.")
+    return _put(agent, run_id, key, {"name": name, "args": args}, at, is_end=False)
+
+
+def end_session(*, agent: ExternalAgent, run_id: UUID, answer: str, at: datetime) -> ProposedCall:
+    """End a session with the agent's last words, once what it proposed is answered.
+
+    Raises Refused, Run.DoesNotExist.
+    """
+    return _put(agent, run_id, _END, answer, at, is_end=True)
+
+
+class CallKeyReused(Refused):
+    """The key was used for other arguments. `call` is the number of what was proposed first."""
+
+    def __init__(self, call: int) -> None:
+        super().__init__(
+            "key_reused",
+            "This key was used for other arguments. Read what became of that call, or propose "
+            "another one under a new key.",
+        )
+        self.call = call
+
+
+class ProposedCall(NamedTuple):
+    """A recorded call with its run."""
+
+    row: AgentCall
+    run: Run
+
+
+def _put(
+    agent: ExternalAgent, run_id: UUID, key: str, asked: Json, at: datetime, *, is_end: bool
+) -> ProposedCall:
+    run_of(agent, run_id)
+    digest = _digest(agent, key, asked)
+    with transaction.atomic():
+        locked = Run.objects.select_for_update(of=("self",)).select_related("policy", "workspace")
+        run = locked.get(pk=run_id)
+        mine = AgentCall.objects.filter(agent=agent, reference=run.reference)
+        if known := mine.filter(key=key).first():
+            if not hmac.compare_digest(known.digest, digest):
+                raise CallKeyReused(known.pk)
+            return ProposedCall(known, run)
+        check_agent(agent)
+        if run.state in ENDED:
+            raise Refused("session_ended", _ended_words(run))
+        calls = AgentCall.objects.filter(run=run)
+        if calls.filter(is_end=True).exists():
+            raise Refused("session_ended", "The session is ending: it takes no further calls.")
+        most = run.limits.max_tool_calls
+        if not is_end and calls.count() >= most:
+            raise Refused("too_many_calls", f"A session has at most {most} calls. End it.")
+        with Commit(run, at=at) as commit:
+            kept = redact_for(run, asked)
+            row = AgentCall.objects.create(
+                agent=agent,
+                run=run,
+                reference=run.reference or "",
+                key=key,
+                digest=digest,
+                is_end=is_end,
+                asked=kept,
+                proposed_at=at,
+            )
+            # While it is queued or driven, the worker gives the call out when it leaves the run.
+            listening = Step.objects.filter(run=run, kind=AWAIT, ended_at=None)
+            if run.state == RunState.WAITING and assign_call(commit, listening):
+                commit.move(RunState.QUEUED, attempts=0)
+                ring(run.pk)
+        row.refresh_from_db()
+        return ProposedCall(row, run)
+
+
+def _digest(agent: ExternalAgent, key: str, asked: Json) -> str:
+    """Return a keyed digest of what was sent, which alone tells nobody what it was."""
+    told = canonical([agent.pk, key, asked]).encode("utf-8", "surrogatepass")
+    return hmac.digest(settings.OPSCONSOLE_NAMING_KEY.encode(), told, "sha256").hex()
+
+
+def call_of(agent: ExternalAgent, run_id: UUID, key: str) -> ProposedCall:
+    """Return a call of a run that this agent opened. Raises DoesNotExist."""
+    run = run_of(agent, run_id)
+    row = AgentCall.objects.get(agent=agent, reference=run.reference, key=key)
+    return ProposedCall(row, run_of(agent, row.run_id))
+
+
+def outcome_of_call(call: ProposedCall) -> dict[str, Json]:
+    """Return what became of a call: its status, and the arguments as they ran or may run.
+
+    The status is executed, not_executed, waiting or unknown. The run is read before the ledger:
+    once it has ended nothing more begins.
+    """
+    row, run = call
+    prefix = row.step.removesuffix("call")
+    of_turn = Step.objects.filter(run=run, key__startswith=prefix).order_by("position")
+    own = list(of_turn) if row.step and not run.is_emptied else []
+    told: dict[str, Json] = {"key": row.key, "status": WAITING, "reason": "", "sentence": ""}
+    told |= {"tool": "", "proposed": None, "arguments": None, "result": None, "rule": ""}
+    told |= {"changed_by": "", "decided_by": "", "comment": ""}
+    asked = next((step.reply for step in own if step.kind == AWAIT), None) or row.asked or {}
+    told |= {"tool": asked.get("name", ""), "proposed": asked.get("args")}
+    _tell_rulings(told, own, run)
+    said = next((s for s in own if s.kind == "say" and s.asked.get("kind") == ANSWERED), None)
+    if said and not run.is_emptied:
+        facts = said.asked["facts"]
+        told |= {"status": facts["status"], "reason": facts["reason"]}
+    elif run.state in ENDED:
+        told |= _left_by_end(run, prefix)
+    elif any(step.kind == "use" and step.ended_at is None for step in own):
+        told |= _under_way(run, prefix)
+    if told["status"] == NOT_EXECUTED and not told["sentence"]:
+        told["sentence"] = end_sentence(str(told["reason"]))
+    if told["status"] not in (EXECUTED, NOT_EXECUTED):
+        told["result"] = None
+    return told
+
+
+def _tell_rulings(told: dict[str, Json], steps: list[Step], run: Run) -> None:
+    """Fill in how a call was ruled on, what a person made of it, and its result."""
+    reviews = [step.reply for step in steps if step.kind == "review" and step.reply]
+    if reviews:
+        last = reviews[-1]
+        asked = last if last["decision"] == "block" else reviews[0]
+        told |= {"rule": asked["deciding"]["rule"], "sentence": asked["deciding"]["sentence"]}
+        told["arguments"] = _in_units(run, last["action"].get("args"))
+        if any(review["revisions"] for review in reviews):
+            told["changed_by"] = "policy"
+    for step in steps:
+        if step.kind == "escalate" and step.reply:
+            reply = step.reply
+            told |= {"decided_by": reply.get("by", ""), "comment": reply.get("comment", "")}
+            if reply.get("revised"):
+                told["changed_by"] = "person"
+        elif step.kind == "use" and step.ended_at is not None:
+            told["arguments"] = _in_units(run, step.asked["args"])
+            told["result"] = _in_units(run, step.reply)
+
+
+def _in_units(run: Run, value: Json) -> Json:
+    """Return a value in the units of the schema that the agent was given."""
+    return to_model_units(value) if run.desk == FIRST_DESK else value
+
+
+def _left_by_end(run: Run, turn: str) -> dict[str, Json]:
+    """Return what an ended run left of a call: not executed only where no intent says otherwise."""
+    effects = Effect.objects.filter(run=run, step__key__startswith=turn)
+    states = set(effects.values_list("state", flat=True)) if turn else set()
+    if EffectState.DONE in states:
+        return {"status": EXECUTED}
+    if states & set(_UNSETTLED):
+        return {"status": UNKNOWN, "reason": "effect_unknown"}
+    return {"status": NOT_EXECUTED, "reason": run.stop_reason or "session_ended"}
+
+
+def _under_way(run: Run, turn: str) -> dict[str, Json]:
+    """Return unknown while a person is asked whether a call took effect."""
+    is_open = Escalation.objects.filter(
+        run=run, step__key__startswith=turn, step__kind="use", state=EscalationState.OPEN
+    )
+    return {"status": UNKNOWN, "reason": "effect_unknown"} if is_open.exists() else {}
+
+
+def _ended_words(run: Run) -> str:
+    sentence = end_sentence(run.stop_reason)
+    return f"{sentence} Open a new session under a new reference."

@@ -1,0 +1,64 @@
+"""External: an agent elsewhere says what it wants; here it is reviewed and carried out.
+
+A refusal is an answer to the agent, and only the agent's own end ends the run.
+"""
+
+from __future__ import annotations
+
+from agents.core.actions import InvalidAction, check_action
+from agents.core.requests import Await, Flow, Json, Say, Stop, Together
+from agents.patterns import Brief, Notes, pattern
+from agents.patterns.steps import Steps, final_answer, reports_error
+from agents.patterns.supervisor import ProposalTurn, carry_out
+
+ANSWERED = "call.answered"  # the event, and the kind of the step, with which a call ends
+EXECUTED, NOT_EXECUTED, UNKNOWN = "executed", "not_executed", "unknown"
+
+
+@pattern
+def external(brief: Brief, notes: Notes) -> Flow:
+    """Await a call -> Review -> a person where the policy wants one -> Execute, until its end."""
+    slots = {str(n): _slot(brief, notes) for n in range(1, brief.limits.at_once + 1)}
+    outcomes = yield Together("slot", slots)
+    stopped = next((one.stopped for one in outcomes.values() if one.stopped), "")
+    if stopped:
+        raise Stop(stopped)
+    said = next(one.value for one in outcomes.values())
+    end = ProposalTurn("end", _read({"kind": "final", "answer": said}, brief), notes)
+    yield from carry_out(end)
+    end.close({"status": "final"})
+    return final_answer(end.action)
+
+
+def _slot(brief: Brief, notes: Notes) -> Flow:
+    """Answer one call after the other until the agent ends. Return its last words."""
+    for number in range(1, brief.limits.max_tool_calls + 1):
+        said = yield Await(f"{number}/call")
+        if "end" in said:
+            return said["end"]
+        status, reason = yield from _answer(number, said, brief, notes)
+        facts = {"call": said["call"], "status": status, "reason": reason}
+        yield Say(f"{number}/answer", ANSWERED, facts)
+    raise Stop("max_tool_calls")
+
+
+def _answer(number: int, said: Json, brief: Brief, notes: Notes) -> Steps[tuple[str, str]]:
+    """Have one call ruled on and, if it may, carried out. Return its status and the reason."""
+    try:
+        action = _read({"kind": "tool", "name": said["name"], "args": said["args"]}, brief)
+        turn = ProposalTurn(number, action, notes)
+        result = yield from carry_out(turn)
+    except Stop as no:
+        return (UNKNOWN if no.reason == "effect_unknown" else NOT_EXECUTED), no.reason
+    is_error = reports_error(result)
+    turn.close(result, failed=is_error)
+    is_refused = is_error and turn.action["name"] not in brief.reads
+    return (NOT_EXECUTED, f"tool_error:{turn.action['name']}") if is_refused else (EXECUTED, "")
+
+
+def _read(said: Json, brief: Brief) -> Json:
+    """Return what was sent as an action. Raises Stop("invalid_action:…")."""
+    try:
+        return check_action(said, specs=brief.specs, proposable=brief.limits.proposable)
+    except InvalidAction as no:
+        raise Stop(f"invalid_action:{no}", phase="agent", action=said) from None

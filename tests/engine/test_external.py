@@ -1,0 +1,311 @@
+"""An agent elsewhere proposes calls: each is ruled on, held, changed and carried out once."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.utils import timezone
+
+from agents import operations
+from agents.core.requests import Json
+from agents.core.states import EscalationState, RunState
+from agents.engine.calls import IDLE
+from agents.engine.sweep import sweep
+from agents.models import AgentCall, AgentKey, Effect, Escalation, ExternalAgent, Role, Run, Step
+from tests.audit.test_columns import faults
+from tests.engine.scene import Scene, decide_request, fresh, go, patch_of, payments
+from tests.web.words import words
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+LOOK = ("get_refund_context", {"user_id": 42})
+
+
+def refund(amount: float, reason: str = "charged twice") -> tuple[str, Json]:
+    return "issue_refund", {"user_id": 42, "amount_usd": amount, "reason": reason}
+
+
+class Session:
+    """An agent's session, driven as a worker does whenever something is to be done."""
+
+    def __init__(self, scene: Scene, reference: str = "case-1", goal: str = "Refund Anna") -> None:
+        self.agent = operations.set_agent(
+            workspace=scene.workspace,
+            name="triage",
+            desk="refunds",
+            owner=scene.omar,
+            at=timezone.now(),
+        )
+        self.run = operations.open_session(
+            agent=self.agent, reference=reference, goal=goal, subject="42", at=timezone.now()
+        )
+
+    def drive(self) -> Run:
+        while fresh(self.run).state == RunState.QUEUED:
+            go(self.run)
+        return fresh(self.run)
+
+    def put(self, key: str, call: tuple[str, Json]) -> AgentCall:
+        name, args = call
+        at = timezone.now()
+        return operations.propose(
+            agent=self.agent, run_id=self.run.pk, key=key, name=name, args=args, at=at
+        ).row
+
+    def propose(self, key: str, call: tuple[str, Json]) -> dict[str, Any]:
+        self.put(key, call)
+        self.drive()
+        return self.outcome(key)
+
+    def outcome(self, key: str) -> dict[str, Any]:
+        return operations.outcome_of_call(operations.call_of(self.agent, self.run.pk, key))
+
+    def end(self, answer: str) -> Run:
+        at = timezone.now()
+        operations.end_session(agent=self.agent, run_id=self.run.pk, answer=answer, at=at)
+        return self.drive()
+
+
+def held(session: Session) -> Escalation:
+    return Escalation.objects.get(run=session.run, state=EscalationState.OPEN)
+
+
+def test_a_held_call_is_lowered_told_and_carried_out_once(scene: Scene) -> None:
+    session = Session(scene)
+
+    looked = session.propose("k0", LOOK)
+    waits = session.propose("k1", refund(1200))
+    patch = patch_of(80000)
+    decide_request(held(session), scene.rita, patch=patch, comment="partly used")
+    session.drive()
+    paid = session.propose("k1", refund(1200))
+    ended = session.end("USD 800.00 was refunded.")
+
+    assert (looked["status"], waits["status"]) == ("executed", "waiting")
+    assert (paid["status"], paid["arguments"]["amount_usd"]) == ("executed", 800.0)
+    assert paid["proposed"]["amount_usd"] == 1200
+    assert (paid["changed_by"], paid["decided_by"]) == ("person", "rita")
+    assert paid["comment"] == "partly used"
+    assert payments(session.run) == [80000]
+    assert (ended.state, ended.stop_reason) == (RunState.DONE, "success")
+
+
+def test_a_refusal_is_an_answer_and_the_session_goes_on(scene: Scene) -> None:
+    session = Session(scene)
+
+    other = session.propose("k0", ("get_refund_context", {"user_id": 7}))
+    odd = session.propose("k1", ("issue_refund", {"user_id": 42, "amount": 3}))
+    looked = session.propose("k2", LOOK)
+
+    assert other["status"] == odd["status"] == "not_executed"
+    assert other["sentence"]
+    assert looked["status"] == "executed"
+
+
+def test_a_look_is_answered_while_a_refund_waits(scene: Scene) -> None:
+    session = Session(scene)
+    session.propose("k0", LOOK)
+    session.propose("k1", refund(1200))
+
+    again = session.propose("k2", LOOK)
+
+    assert again["status"] == "executed"
+    assert session.outcome("k1")["status"] == "waiting"
+
+
+def test_calls_are_ruled_on_in_the_order_of_proposal(scene: Scene) -> None:
+    session = Session(scene)
+
+    session.put("k0", LOOK)  # before any worker has seen the run
+    session.put("k1", refund(500))
+    session.drive()
+
+    # Side by side, the refund would have been blocked: nothing was looked up before it.
+    assert session.outcome("k1")["status"] == "executed"
+
+
+def test_a_rejected_call_does_not_end_the_session(scene: Scene) -> None:
+    session = Session(scene)
+    session.propose("k0", LOOK)
+    session.propose("k1", refund(1200))
+
+    decide_request(held(session), scene.rita, approve=False, comment="no")
+    session.drive()
+
+    told = session.outcome("k1")
+    assert (told["status"], told["reason"]) == ("not_executed", "human_rejected")
+    assert told["comment"] == "no"
+    assert session.propose("k2", LOOK)["status"] == "executed"
+
+
+def test_an_end_takes_effect_after_the_call_that_waits(scene: Scene) -> None:
+    session = Session(scene)
+    session.propose("k0", LOOK)
+    session.propose("k1", refund(1200))
+
+    assert session.end("I asked for USD 1,200.00.").state == RunState.WAITING
+    decide_request(held(session), scene.rita, patch=patch_of(80000), comment="partly used")
+    assert session.drive().state != RunState.WAITING
+    assert payments(session.run) == [80000]
+    assert session.outcome("k1")["status"] == "executed"
+
+
+def test_a_key_means_one_call_also_after_the_end(scene: Scene) -> None:
+    session = Session(scene)
+    session.propose("k0", LOOK)
+    session.propose("k1", refund(500))
+    session.end("Done.")
+
+    assert session.propose("k1", refund(500))["status"] == "executed"
+    with pytest.raises(operations.Refused) as reused:
+        session.put("k1", refund(501))
+    with pytest.raises(operations.Refused) as late:
+        session.put("k2", refund(5))
+    assert (reused.value.code, late.value.code) == ("key_reused", "session_ended")
+    assert payments(session.run) == [50000]
+
+
+def test_a_reference_opens_one_session_of_its_agent_and_subject(scene: Scene) -> None:
+    first, second = Session(scene), Session(scene, goal="said in other words")
+
+    assert first.run == second.run
+    with pytest.raises(operations.Refused) as other:
+        operations.open_session(
+            agent=first.agent, reference="case-1", goal="x", subject="7", at=timezone.now()
+        )
+    assert other.value.code == "reference_reused"
+
+
+def test_the_same_in_other_words_waits_for_a_person(scene: Scene) -> None:
+    session = Session(scene)
+    session.propose("k0", LOOK)
+    session.propose("k1", refund(1200))
+
+    again = session.propose("other-id", refund(1200.0, "The customer paid two times."))
+
+    assert again["status"] == "waiting"
+    second = Escalation.objects.filter(run=session.run).order_by("-pk")[0]
+    assert "policy.repeat" in second.review["escalating"]
+    decide_request(second, scene.rita, approve=False, comment="asked already")
+    session.drive()
+    assert session.outcome("other-id")["status"] == "not_executed"
+    assert session.outcome("k1")["status"] == "waiting"
+    assert not Effect.objects.filter(run=session.run)
+
+
+def test_what_was_lowered_is_not_paid_again_at_the_lower_amount(scene: Scene) -> None:
+    session = Session(scene)
+    session.propose("k0", LOOK)
+    session.propose("k1", refund(1200))
+    decide_request(held(session), scene.rita, patch=patch_of(80000), comment="partly used")
+    session.drive()
+
+    assert session.propose("k2", refund(800, "as told"))["status"] != "executed"
+    assert payments(session.run) == [80000]
+
+
+def test_the_claimed_goal_names_nothing(scene: Scene) -> None:
+    session = Session(scene, goal="Refund Anna USD 1,200.00")
+    session.propose("k0", LOOK)
+    session.propose("k1", refund(1200.01))
+
+    facts = held(session).review["facts"]
+    assert "goal" not in facts["origins"].values()
+
+
+def test_a_listening_run_is_left_alone_until_its_agent_is_silent(scene: Scene) -> None:
+    session = Session(scene)
+    session.propose("k0", LOOK)
+
+    sweep()
+    assert fresh(session.run).state == RunState.WAITING
+    Run.objects.filter(pk=session.run.pk).update(idle_until=timezone.now() - IDLE)
+    sweep()
+
+    ended = fresh(session.run)
+    assert (ended.state, ended.stop_reason) == (RunState.STOPPED, "agent_silent")
+    assert session.outcome("k0")["status"] == "executed"
+
+
+def test_a_session_whose_call_waits_for_a_person_is_not_silent(scene: Scene) -> None:
+    session = Session(scene)
+    session.propose("k0", LOOK)
+    session.propose("k1", refund(1200))
+
+    Run.objects.filter(pk=session.run.pk).update(idle_until=timezone.now() - IDLE)
+    sweep()
+
+    assert fresh(session.run).state == RunState.WAITING
+
+
+def test_a_paused_agent_proposes_nothing_and_reads_what_it_proposed(scene: Scene) -> None:
+    session = Session(scene)
+    session.propose("k0", LOOK)
+    ExternalAgent.objects.filter(pk=session.agent.pk).update(paused_at=timezone.now())
+    session.agent.refresh_from_db()
+
+    with pytest.raises(operations.Refused) as no:
+        session.put("k1", refund(500))
+    assert no.value.code == "agent_paused"
+    assert session.outcome("k0")["status"] == "executed"
+    assert not Step.objects.filter(run=session.run, kind="use", asked__tool="issue_refund")
+
+
+def test_only_an_agent_opens_a_run_of_this_pattern(scene: Scene) -> None:
+    with pytest.raises(operations.Refused) as no:
+        scene.launch(pattern="external")
+    assert no.value.code == "other_pattern"
+
+
+def test_pages_name_the_agent_and_show_its_goal_as_a_claim(scene: Scene) -> None:
+    session = Session(scene)
+    session.propose("k0", LOOK)
+    listening = page(scene.rita, f"/runs/{session.run.pk}/")
+    session.propose("k1", refund(1200))
+    card = page(scene.rita, f"/approvals/{held(session).pk}/")
+
+    assert "agent triage of omar" in listening
+    assert "Listening: nothing waits for a person." in listening
+    assert "says that it is to do this" in listening
+    assert "What the agent says it is to do" in card
+    assert "tell the agent" in card
+    assert "end the run" not in card
+    assert "agent triage of omar" in page(scene.rita, "/runs/")
+    assert "agent triage of omar" in page(scene.rita, "/approvals/")
+
+
+def page(user: User, address: str) -> str:
+    client = Client()
+    client.force_login(user)
+    return words(client.get(address).content.decode())
+
+
+def test_whoever_owns_the_agent_later_may_not_decide_either(scene: Scene) -> None:
+    session = Session(scene)
+    session.propose("k0", LOOK)
+    session.propose("k1", refund(1200))
+    mara = scene.add("mara", Role.ADMIN)
+    at = timezone.now()
+    operations.set_agent(workspace=scene.workspace, name="triage", owner=mara, at=at)
+
+    with pytest.raises(operations.Refused) as no:
+        decide_request(held(session), mara)
+
+    assert no.value.code == "four_eyes"
+
+
+def test_what_it_may_do_and_its_keys_are_on_record(scene: Scene) -> None:
+    session, at = Session(scene), timezone.now()
+    operations.make_key(agent=session.agent, lasts=timedelta(days=1), at=at)
+    operations.set_agent(workspace=scene.workspace, name="triage", is_paused=True, at=at)
+    assert faults() == set()
+
+    ExternalAgent.objects.update(paused_at=None)
+    AgentKey.objects.update(token_sha256="0" * 64)
+
+    told = " ".join(map(str, faults()))
+    assert "agent triage" in told
+    assert "token_sha256" in told
