@@ -12,13 +12,14 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "opsconsole.settings")
 os.umask(0o077)  # files written here are private: database, mail, keys
 django = get_asgi_application()
 
-from agents.web.live.app import PATH, live  # noqa: E402 - Django has to be set up first
+from agents.api.waiting import Waiting  # noqa: E402 - Django has to be set up first
+from agents.web.live.app import PATH, live  # noqa: E402
 from opsconsole.intake import Intake  # noqa: E402
 
 BODY_SECONDS = 15.0  # for a form to arrive
 gc.collect()
 gc.freeze()  # keep imported objects out of collections, which would cost a page 100 ms
-pages = Intake(django, most=settings.DATA_UPLOAD_MAX_MEMORY_SIZE, seconds=BODY_SECONDS)
+pages = Intake(Waiting(django), most=settings.DATA_UPLOAD_MAX_MEMORY_SIZE, seconds=BODY_SECONDS)
 
 
 async def application(

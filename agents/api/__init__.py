@@ -1,0 +1,1 @@
+"""The HTTP interface for agents that run elsewhere."""

@@ -1,0 +1,167 @@
+"""The endpoints. An agent's key opens its own runs and nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django.http import Http404, HttpRequest
+from django.utils import timezone
+from ninja import Header, NinjaAPI, Query, Status
+from ninja.parser import Parser
+from ninja.security import HttpBearer
+
+from agents import operations
+from agents.api.problems import add_problems
+from agents.api.schemas import (
+    CallAnswer,
+    EndRun,
+    OpenRun,
+    ProblemAnswer,
+    ProposeCall,
+    RunAnswer,
+    ToolAnswer,
+)
+from agents.core.actions import args_schema
+from agents.core.limits import EXTERNAL
+from agents.core.states import ENDED
+from agents.core.strict_json import BadJson, parse
+from agents.models import AgentCall, ExternalAgent, Run
+from agents.policies.ends import end_sentence
+from agents.tools import TOOLS
+
+WAIT = "wait"  # seconds; heeded by agents.api.waiting, before a request gets here
+
+
+class Key(HttpBearer):
+    """A key of an agent, as a bearer token."""
+
+    def authenticate(self, request: HttpRequest, token: str) -> ExternalAgent | None:
+        return operations.agent_of(token, at=timezone.now())
+
+
+class StrictParser(Parser):
+    """Reads bodies as the console reads a model's reply: no doubled keys, no NaN."""
+
+    def parse_body(self, request: HttpRequest) -> Any:
+        try:
+            return parse(request.body.decode())
+        except UnicodeDecodeError:
+            raise BadJson("it is not UTF-8") from None
+
+
+api = NinjaAPI(
+    title="opsconsole",
+    version="1",
+    description="Put an agent's tool calls through the console.",
+    auth=Key(),
+    parser=StrictParser(),
+    docs_url=None,
+    urls_namespace="api",
+)
+add_problems(api)
+_PROBLEMS = dict.fromkeys((400, 401, 403, 404, 409, 422, 429), ProblemAnswer)
+
+
+def agent_of(request: HttpRequest) -> ExternalAgent:
+    """Return whose key the request has."""
+    agent: ExternalAgent = request.auth  # type: ignore[attr-defined]  # set by ninja
+    return agent
+
+
+@api.get("/tools", response={200: list[ToolAnswer], **_PROBLEMS})
+def list_tools(request: HttpRequest) -> list[dict[str, Any]]:
+    """List the tools that the agent may propose, under the published policy."""
+    agent = agent_of(request)
+    policy = agent.workspace.policy
+    names = policy.limits_of(EXTERNAL, agent.desk).proposable if policy else ()
+    return [
+        {
+            "name": name,
+            "description": TOOLS[name].told,
+            "writes": TOOLS[name].writes,
+            "input_schema": args_schema(TOOLS[name].spec),
+        }
+        for name in names
+        if name in TOOLS
+    ]
+
+
+@api.post("/runs", response={200: RunAnswer, **_PROBLEMS})
+def open_run(request: HttpRequest, body: OpenRun) -> dict[str, Any]:
+    """Open a session. The same reference finds the same session, also after its end."""
+    run = operations.open_session(agent=agent_of(request), at=timezone.now(), **body.dict())
+    return run_answer(run)
+
+
+@api.get("/runs/{uuid:run_id}", response={200: RunAnswer, 202: RunAnswer, **_PROBLEMS})
+def read_run(request: HttpRequest, run_id: UUID, wait: int = Query(0, ge=0)) -> Status[Any]:
+    """Read a session; with `wait`, once it has ended or after so many seconds, at most 25."""
+    run = _own_run(request, run_id)
+    return Status(200 if run.state in ENDED else 202, run_answer(run))
+
+
+@api.post("/runs/{uuid:run_id}/calls", response={200: CallAnswer, 202: CallAnswer, **_PROBLEMS})
+def propose(
+    request: HttpRequest, run_id: UUID, body: ProposeCall, idempotency_key: str = Header(...)
+) -> Status[Any]:
+    """Propose a call. 202 while it waits; the same key always means the same call."""
+    _own_run(request, run_id)
+    call = operations.propose(
+        agent=agent_of(request),
+        run_id=run_id,
+        key=idempotency_key,
+        name=body.tool,
+        args=body.arguments,
+        at=timezone.now(),
+    )
+    return _call_answer(call)
+
+
+@api.get("/calls/{int:call_id}", response={200: CallAnswer, 202: CallAnswer, **_PROBLEMS})
+def read_call(request: HttpRequest, call_id: int, wait: int = Query(0, ge=0)) -> Status[Any]:
+    """Read a call; with `wait`, once it is answered or after so many seconds, at most 25."""
+    mine = AgentCall.objects.filter(agent=agent_of(request), pk=call_id, is_end=False)
+    if (row := mine.first()) is None:
+        raise Http404
+    return _call_answer(operations.call_of(row.agent, row.run_id, row.key))
+
+
+@api.post("/runs/{uuid:run_id}/end", response={202: RunAnswer, **_PROBLEMS})
+def end_run(request: HttpRequest, run_id: UUID, body: EndRun) -> Status[Any]:
+    """End a session, once everything that was proposed is answered."""
+    _own_run(request, run_id)
+    call = operations.end_session(
+        agent=agent_of(request), run_id=run_id, answer=body.answer, at=timezone.now()
+    )
+    return Status(202, run_answer(call.run))
+
+
+def _own_run(request: HttpRequest, run_id: UUID) -> Run:
+    try:
+        return operations.run_of(agent_of(request), run_id)
+    except Run.DoesNotExist:
+        raise Http404 from None
+
+
+def _call_answer(call: operations.ProposedCall) -> Status[Any]:
+    told = operations.outcome_of_call(call)
+    told |= {"id": call.row.pk, "run": str(call.run.pk)}
+    is_open = told["status"] == operations.WAITING or not call.run.ended_at
+    is_answered = told["status"] in ("executed", "not_executed") or not is_open
+    return Status(200 if is_answered else 202, told)
+
+
+def run_answer(run: Run) -> dict[str, Any]:
+    """Return a session as its agent reads it."""
+    outcome = run.outcome if isinstance(run.outcome, dict) else {}
+    return {
+        "id": str(run.pk),
+        "reference": run.reference,
+        "state": run.state,
+        "has_ended": run.state in ENDED,
+        "reason": run.stop_reason,
+        "sentence": end_sentence(run.stop_reason),
+        "answer": str(outcome.get("answer", "")),
+        "note": str(outcome.get("note", "")),
+    }

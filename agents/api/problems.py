@@ -1,0 +1,62 @@
+"""Errors as problem+json (RFC 9457), each with a stable code."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from django.http import Http404, HttpRequest, HttpResponse
+from ninja import NinjaAPI
+from ninja.errors import AuthenticationError, HttpError, ValidationError
+
+from agents.operations import CallKeyReused, Refused
+
+# What an agent may do about it differs by status; every other refusal is 422.
+_STATUS = {
+    "agent_paused": 403,
+    "inbox_full": 429,
+    "key_reused": 409,
+    "reference_reused": 409,
+    "session_ended": 409,
+    "too_many_calls": 409,
+}
+
+
+def problem(status: int, code: str, detail: str, **more: Any) -> HttpResponse:
+    """Return an error for a program, with a sentence for whoever reads its log."""
+    body: dict[str, Any] = {"type": f"urn:opsconsole:{code}", "title": code.replace("_", " ")}
+    body |= {"status": status, "code": code, "detail": detail, **more}
+    answer = HttpResponse(json.dumps(body), status=status, content_type="application/problem+json")
+    if status == 401:
+        answer["WWW-Authenticate"] = "Bearer"
+    return answer
+
+
+def add_problems(api: NinjaAPI) -> None:
+    """Have an API answer every refusal so."""
+
+    @api.exception_handler(Refused)
+    def refused(request: HttpRequest, no: Refused) -> HttpResponse:
+        more = {"call": no.call} if isinstance(no, CallKeyReused) else {}
+        return problem(_STATUS.get(no.code, 422), no.code, str(no), **more)
+
+    @api.exception_handler(Http404)
+    def not_found(request: HttpRequest, no: Http404) -> HttpResponse:
+        return problem(404, "not_found", "There is nothing here that this key may read.")
+
+    @api.exception_handler(AuthenticationError)
+    def unauthorized(request: HttpRequest, no: AuthenticationError) -> HttpResponse:
+        sentence = "The key is missing, unknown, expired or revoked. Send it as a bearer token."
+        return problem(401, "unauthorized", sentence)
+
+    @api.exception_handler(HttpError)
+    def failed(request: HttpRequest, no: HttpError) -> HttpResponse:
+        # A body that cannot be read: the library says so of whatever the parser raised.
+        code = "bad_json" if no.status_code == 400 else "bad_request"
+        return problem(no.status_code, code, str(no))
+
+    @api.exception_handler(ValidationError)
+    def invalid(request: HttpRequest, no: ValidationError) -> HttpResponse:
+        first = no.errors[0]  # its input is not quoted: it may hold personal data
+        where = ".".join(map(str, first["loc"][1:])) or "the request"
+        return problem(422, "invalid", f"{where}: {first['msg']}.")

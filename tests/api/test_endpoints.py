@@ -1,0 +1,146 @@
+"""The API over Django's client: keys, strict bodies, stable codes and other agents' rows."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from agents import operations
+from agents.models import AgentKey, Run
+from tests.api.test_journey import make_agent
+from tests.engine.scene import Scene, go
+
+pytestmark = [pytest.mark.django_db(transaction=True)]
+
+OPEN = {"reference": "case-1", "goal": "Refund Anna", "subject": "42"}
+LOOK = {"tool": "get_refund_context", "arguments": {"user_id": 42}}
+
+
+class Caller:
+    """Whoever has a key."""
+
+    def __init__(self, key: str) -> None:
+        self.key, self.client = key, Client()
+
+    def get(self, path: str) -> Any:
+        return self.client.get(f"/api/v1{path}", headers={"authorization": f"Bearer {self.key}"})
+
+    def post(self, path: str, body: object, **headers: str) -> Any:
+        text = body if isinstance(body, str) else json.dumps(body)
+        headers = {"authorization": f"Bearer {self.key}", **headers}
+        kind = "application/json"
+        return self.client.post(f"/api/v1{path}", text, content_type=kind, headers=headers)
+
+    def open(self, **other: str) -> str:
+        return str(self.post("/runs", {**OPEN, **other}).json()["id"])
+
+    def propose(self, run: str, key: str, body: object = LOOK) -> Any:
+        return self.post(f"/runs/{run}/calls", body, **{"idempotency-key": key})
+
+
+@pytest.fixture
+def caller(scene: Scene) -> Caller:
+    return Caller(make_agent(scene)[1])
+
+
+def test_a_call_waits_and_is_answered_once_the_worker_was_there(caller: Caller) -> None:
+    run = caller.open()
+
+    first = caller.propose(run, "k0")
+    for _ in range(3):
+        go(Run.objects.get(pk=run))
+    second = caller.propose(run, "k0")
+
+    assert (first.status_code, first.json()["status"]) == (202, "waiting")
+    assert (second.status_code, second.json()["status"]) == (200, "executed")
+    assert caller.get(f"/calls/{second.json()['id']}").json() == second.json()
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "code"),
+    [
+        ('{"reference": "a", "reference": "b", "goal": "x", "subject": "42"}', 400, "bad_json"),
+        ('{"reference": NaN}', 400, "bad_json"),
+        ("[", 400, "bad_json"),
+        ({**OPEN, "goal": 7}, 422, "invalid"),
+        ({**OPEN, "more": "x"}, 422, "invalid"),
+        ({**OPEN, "reference": ["x"]}, 422, "invalid"),
+        ({**OPEN, "reference": ""}, 422, "bad_reference"),
+        ({**OPEN, "goal": " "}, 422, "no_goal"),
+        ({**OPEN, "subject": "999999"}, 422, "unknown_subject"),
+    ],
+)
+def test_a_body_that_is_not_as_declared_is_refused(
+    caller: Caller, body: object, status: int, code: str
+) -> None:
+    answer = caller.post("/runs", body)
+
+    assert (answer.status_code, answer.json()["code"]) == (status, code)
+    assert answer["Content-Type"] == "application/problem+json"
+    assert not Run.objects.exists()
+
+
+@pytest.mark.parametrize("key", ["", "opsc_00000000_" + "0" * 48, "anything"])
+def test_another_key_opens_nothing(caller: Caller, key: str) -> None:
+    answer = Caller(key).post("/runs", OPEN)
+
+    assert (answer.status_code, answer.json()["code"]) == (401, "unauthorized")
+
+
+def test_a_revoked_or_expired_key_opens_nothing_from_the_next_request_on(
+    scene: Scene, caller: Caller
+) -> None:
+    run, at = caller.open(), timezone.now()
+    agent, other = make_agent(scene)
+    operations.revoke_key(agent=agent, prefix=caller.key[:13], at=at)
+    assert caller.get(f"/runs/{run}").status_code == 401
+
+    assert Caller(other).get(f"/runs/{run}").status_code == 202
+    AgentKey.objects.filter(prefix=other[:13]).update(expires_at=at - timedelta(seconds=1))
+    assert Caller(other).get(f"/runs/{run}").status_code == 401
+
+
+def test_what_another_agent_opened_is_not_found(scene: Scene, caller: Caller) -> None:
+    run = caller.open()
+    call = caller.propose(run, "k0").json()["id"]
+    other = Caller(make_agent(scene, "another")[1])
+
+    seen = [other.get(f"/runs/{run}"), other.get(f"/calls/{call}"), other.propose(run, "k1")]
+
+    assert [answer.status_code for answer in seen] == [404, 404, 404]
+    assert other.open() != run  # a reference belongs to its agent
+    assert {answer.json()["code"] for answer in seen} == {"not_found"}
+
+
+def test_other_arguments_under_a_key_are_refused(caller: Caller) -> None:
+    run = caller.open()
+    caller.propose(run, "k0")
+
+    other = {"tool": "get_refund_context", "arguments": {"user_id": 7}}
+    answer = caller.propose(run, "k0", other)
+
+    assert (answer.status_code, answer.json()["code"]) == (409, "key_reused")
+
+
+def test_the_tools_are_listed_in_the_units_that_are_taken(caller: Caller) -> None:
+    tools = {tool["name"]: tool for tool in caller.get("/tools").json()}
+
+    assert tools["issue_refund"]["writes"]
+    assert "amount_usd" in tools["issue_refund"]["input_schema"]["properties"]
+    assert not tools["get_refund_context"]["writes"]
+
+
+def test_a_key_is_kept_as_a_hash_and_two_are_the_most(scene: Scene, caller: Caller) -> None:
+    agent, _ = make_agent(scene)
+    stored = json.dumps(list(AgentKey.objects.values("prefix", "token_sha256")))
+
+    with pytest.raises(operations.Refused) as third:
+        operations.make_key(agent=agent, lasts=timedelta(days=1), at=timezone.now())
+
+    assert third.value.code == "too_many_keys"
+    assert caller.key not in stored
