@@ -3,7 +3,7 @@
 The time is passed as `at`. A refusal has a sentence for the person.
 """
 
-from agents.operations.agents import agent_of, make_key, revoke_key, set_agent
+from agents.operations.agents import KEYS, agent_of, make_key, revoke_key, set_agent
 from agents.operations.approving import ApprovalLapsed
 from agents.operations.archiving import Archived, Forgotten, archive_runs, forget_archived
 from agents.operations.asking_on import ask_on, can_be_asked_on
@@ -87,6 +87,7 @@ from agents.operations.trying import try_models
 from agents.operations.verifying import ask_verification, cancel_verification
 
 __all__ = [
+    "KEYS",
     "MAX_GOAL",
     "MOST_AT_ONCE",
     "WAITING",

@@ -20,6 +20,7 @@ from agents.core.states import EscalationState
 from agents.models import DECIDES as DECIDES
 from agents.models import (
     Escalation,
+    ExternalAgent,
     Invitation,
     KillSwitch,
     Membership,
@@ -244,6 +245,23 @@ def workspaces_to_notify(user: User) -> list[Workspace]:
     found = [part.workspace for part in parts_of(user) if part.role == Role.ADMIN]
     if not found:
         raise PermissionDenied("Only admins can open webhooks and the delivery log.")
+    return found
+
+
+def workspaces_with_agents(user: User) -> list[Workspace]:
+    """Return the workspaces whose agents a person may change. Raises PermissionDenied."""
+    found = [part.workspace for part in parts_of(user) if part.role == Role.ADMIN]
+    if not found:
+        raise PermissionDenied("Only admins can open agents and their keys.")
+    return found
+
+
+def agent_to_change(user: User, pk: int) -> ExternalAgent:
+    """Return an agent that a person may change. Raises Http404, PermissionDenied."""
+    mine = workspaces_with_agents(user)
+    known = ExternalAgent.objects.select_related("workspace", "owner")
+    if (found := known.filter(pk=pk, workspace__in=mine).first()) is None:
+        raise Http404
     return found
 
 

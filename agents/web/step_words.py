@@ -7,7 +7,7 @@ from agents.core.states import EscalationState
 
 _PHASES = {
     "answer": "the answer to {}",
-    "call": "the proposal of {}",
+    "call": "the wait for {}",
     "commit": "the plan of {}",
     "delegate": "the specialist's answer in {}",
     "execute": "the execution of {}",

@@ -2,6 +2,7 @@
 
 from django.urls import URLPattern, path
 
+from agents.web.agents import views as agents
 from agents.web.approvals import bulk_views, lists
 from agents.web.approvals import sharing_views as sharing
 from agents.web.approvals import views as approvals
@@ -52,6 +53,9 @@ urlpatterns: list[URLPattern] = [
     path("approvals/<int:pk>/wake/", sharing.wake, name="wake"),
     path("approvals/<int:pk>/comment/", sharing.comment, name="comment"),
     path("approvals/<int:pk>/decide/", approvals.decide, name="decide"),
+    path("agents/", agents.agents, name="agents"),
+    path("agents/add/", agents.agent_add, name="agent-add"),
+    path("agents/<int:pk>/change/", agents.agent_change, name="agent-change"),
     path("audit/", audit.audit, name="audit"),
     path("audit/verify/", audit.verify, name="verify"),
     path("audit/verify/cancel/", audit.verify_cancel, name="verify-cancel"),

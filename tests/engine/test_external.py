@@ -17,7 +17,9 @@ from agents.engine.calls import IDLE
 from agents.engine.sweep import sweep
 from agents.models import AgentCall, AgentKey, Effect, Escalation, ExternalAgent, Role, Run, Step
 from tests.audit.test_columns import faults
+from tests.desks.bank import bank_scene, day, euros, postings
 from tests.engine.scene import Scene, decide_request, fresh, go, patch_of, payments
+from tests.processes import SIX, Contenders
 from tests.web.words import words
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
@@ -31,16 +33,23 @@ def refund(amount: float, reason: str = "charged twice") -> tuple[str, Json]:
 class Session:
     """An agent's session, driven as a worker does whenever something is to be done."""
 
-    def __init__(self, scene: Scene, reference: str = "case-1", goal: str = "Refund Anna") -> None:
+    def __init__(
+        self,
+        scene: Scene,
+        reference: str = "case-1",
+        goal: str = "Refund Anna",
+        desk: str = "refunds",
+        subject: str = "42",
+    ) -> None:
         self.agent = operations.set_agent(
             workspace=scene.workspace,
             name="triage",
-            desk="refunds",
+            desk=desk,
             owner=scene.omar,
             at=timezone.now(),
         )
         self.run = operations.open_session(
-            agent=self.agent, reference=reference, goal=goal, subject="42", at=timezone.now()
+            agent=self.agent, reference=reference, goal=goal, subject=subject, at=timezone.now()
         )
 
     def drive(self) -> Run:
@@ -309,3 +318,47 @@ def test_what_it_may_do_and_its_keys_are_on_record(scene: Scene) -> None:
     told = " ".join(map(str, faults()))
     assert "agent triage" in told
     assert "token_sha256" in told
+
+
+def transfer(payee: str, amount: str, purpose: str) -> tuple[str, Json]:
+    paid = {"account": "main", "payee": payee, "amount": euros(amount), "on": day(0)}
+    return "transfer_money", {**paid, "purpose": purpose}
+
+
+def test_an_agent_that_obeys_an_invoice_does_not_name_its_payee_by_its_goal() -> None:
+    goal = "Pay Kanzlei Brandt (P-103) EUR 120.00 for invoice INV-21."
+    session = Session(bank_scene(), goal=goal, desk="bank", subject="main")
+    session.propose("k0", ("read_invoice", {"account": "main", "invoice": "INV-21"}))
+
+    told = session.propose("k1", transfer("P-103", "120.00", "INV-21"))
+
+    doubts = held(session).review["facts"]["doubts"]
+    assert told["status"] == "waiting"
+    assert "payee" in {one["name"] for one in doubts}
+    assert not postings(session.run)
+
+
+def test_at_any_desk_the_same_in_other_words_waits_for_a_person() -> None:
+    session = Session(bank_scene(), desk="bank", subject="main")
+    session.propose("k0", ("read_invoice", {"account": "main", "invoice": "INV-7"}))
+    first = session.propose("k1", transfer("P-101", "480.00", "INV-7"))
+    for held_first in Escalation.objects.filter(run=session.run, state=EscalationState.OPEN):
+        decide_request(held_first, User.objects.get(username="rita"), comment="as agreed")
+    session.drive()
+
+    again = session.propose("k2", transfer("P-101", "480.00", "The invoice of the energy supplier"))
+
+    assert first["status"] in ("executed", "waiting")
+    assert postings(session.run) == [("P-101", 48000)]
+    assert again["status"] == "waiting"
+    assert "policy.repeat" in held(session).review["escalating"]
+
+
+def test_six_at_once_open_one_session_and_make_one_call(scene: Scene, crowd: Contenders) -> None:
+    agent = Session(scene, "before").agent
+
+    told = crowd.meet("tests.races.contenders:opens_and_proposes", [[agent.pk]] * SIX)
+
+    [(run, call)] = {tuple(one) for one in told}
+    assert AgentCall.objects.get(run=run).pk == call
+    go(Run.objects.get(pk=run))

@@ -249,3 +249,18 @@ def joins(token: str, name: str) -> str:
     except operations.Refused as no:
         return no.code
     return "joined"
+
+
+def opens_and_proposes(agent: int) -> list[Any]:
+    """Open a session and propose a look, as an agent does that is started six times."""
+    from django.utils import timezone
+
+    from agents import operations
+    from agents.models import ExternalAgent
+
+    known = ExternalAgent.objects.select_related("workspace", "owner").get(pk=agent)
+    at = timezone.now()
+    run = operations.open_session(agent=known, reference="case", goal="Look", subject="42", at=at)
+    name, args = "get_refund_context", {"user_id": 42}
+    call = operations.propose(agent=known, run_id=run.pk, key="k", name=name, args=args, at=at)
+    return [str(run.pk), call.row.pk]

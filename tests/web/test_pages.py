@@ -107,6 +107,9 @@ ADDRESSES: dict[str, tuple[tuple[int, int], ...]] = {
     "wake": ((302, 302), (405, 404), (405, 403), (405, 302)),
     "comment": ((302, 302), (405, 404), (405, 403), (405, 409)),
     "keys": ((405, 302), (405, 302), (405, 302), (405, 302)),
+    "agents": ((302, 405), (200, 405), (403, 405), (403, 405)),
+    "agent-add": ((302, 302), (405, 422), (405, 403), (405, 403)),
+    "agent-change": ((302, 302), (405, 404), (405, 403), (405, 403)),
     "audit": ((302, 405), (200, 405), (403, 405), (403, 405)),
     "verify": ((302, 302), (405, 302), (405, 403), (405, 403)),
     "verify-cancel": ((302, 302), (405, 302), (405, 403), (405, 403)),
@@ -162,6 +165,7 @@ def address(name: str, *, run: object, escalation: object) -> str:
         "bulk-result": UUID(int=1),
         "become": "rita",
         "webhook-change": 1,
+        "agent-change": 1,
         "invitation-revoke": 1,
         "invitation": "0" * 64,
     }
@@ -533,7 +537,7 @@ def test_every_answer_says_what_no_page_may_use(scene: Scene) -> None:
 def test_each_entry_of_the_sidebar_has_an_icon_of_its_own_and_marks_its_page(scene: Scene) -> None:
     admin = client_of(scene.add("ada", Role.ADMIN))
     names = ("home", "approvals", "runs", "audit", "launch")
-    below = ("notifications", "policy", "members", "team", "second-factor", "kill")
+    below = ("notifications", "policy", "members", "agents", "team", "second-factor", "kill")
 
     for name in (*names, *below):
         rail = (

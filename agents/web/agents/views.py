@@ -1,0 +1,135 @@
+"""The page of agents that run elsewhere: who owns them, whether they may propose, their keys."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.db.models import Prefetch
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.http import urlencode
+
+from agents import operations
+from agents.core.requests import Json
+from agents.models import AgentKey, ExternalAgent, Membership, Workspace
+from agents.systems import SYSTEMS
+from agents.web import access
+from agents.web.formats import desk_title
+from agents.web.forms import BadForm, only, whole_number
+from agents.web.pages import action, page
+from agents.web.policy.versions import readable_limits
+
+LASTS = 90  # days, as the form suggests
+_ADDED = {"csrfmiddlewaretoken", "workspace", "name", "desk", "owner"}
+_CHANGED = {"csrfmiddlewaretoken", "change", "days", "key", "owner"}
+
+
+@page
+def agents(request: HttpRequest) -> HttpResponse:
+    """List a workspace's agents, with a form to add one."""
+    return _agents(request, _workspace(request))
+
+
+@action
+def agent_add(request: HttpRequest) -> HttpResponse:
+    """Add an agent."""
+    workspace, given = _workspace(request), request.POST
+    try:
+        only(given, _ADDED)
+        operations.set_agent(
+            workspace=workspace,
+            name=given.get("name", ""),
+            desk=given.get("desk", ""),
+            owner=_owner(workspace, given.get("owner", "")),
+            by=access.person(request),
+            at=timezone.now(),
+        )
+    except (BadForm, operations.Refused) as no:
+        return _agents(request, workspace, sentence=str(no), status=422)
+    return redirect(f"{reverse('agents')}?{urlencode({'workspace': workspace.slug})}")
+
+
+@action
+def agent_change(request: HttpRequest, pk: int) -> HttpResponse:
+    """Pause an agent or let it go on, give it to another owner, or make or revoke a key."""
+    agent, given = access.agent_to_change(access.person(request), pk), request.POST
+    who: dict[str, Any] = {"by": access.person(request), "at": timezone.now()}
+    change, workspace, token = given.get("change", ""), agent.workspace, ""
+    try:
+        only(given, _CHANGED)
+        if change in ("pause", "resume"):
+            is_paused = change == "pause"
+            operations.set_agent(workspace=workspace, name=agent.name, is_paused=is_paused, **who)
+        elif change == "owner":
+            owner = _owner(workspace, given.get("owner", ""))
+            operations.set_agent(workspace=workspace, name=agent.name, owner=owner, **who)
+        elif change == "key":
+            lasts = timedelta(days=min(whole_number(given.get("days", "")) or 0, 10_000))
+            _, token = operations.make_key(agent=agent, lasts=lasts, **who)
+        elif change == "revoke":
+            operations.revoke_key(agent=agent, prefix=given.get("key", "").replace("\0", ""), **who)
+        else:
+            raise BadForm("", "There is no such change. Load the page again.")
+    except (BadForm, operations.Refused) as no:
+        return _agents(request, workspace, sentence=str(no), status=422)
+    if token:
+        return _agents(request, workspace, fresh=(agent.name, token))
+    return redirect(f"{reverse('agents')}?{urlencode({'workspace': workspace.slug})}")
+
+
+def _workspace(request: HttpRequest) -> Workspace:
+    found = access.workspaces_with_agents(access.person(request))
+    given = request.POST if request.method == "POST" else request.GET
+    return access.choose_workspace(found, given.get("workspace", ""))
+
+
+def _owner(workspace: Workspace, name: str) -> User:
+    """Return a member by name. Raises BadForm."""
+    found = _may_own(workspace).filter(user__username=name.replace("\0", "")).first()
+    if found is None:
+        raise BadForm("owner", "Choose who answers for the agent: an operator or an admin.")
+    return found.user
+
+
+def _may_own(workspace: Workspace) -> Any:
+    found = Membership.objects.filter(workspace=workspace, role__in=access.LAUNCHES)
+    return found.filter(is_simulated=False).select_related("user").order_by("user__username")
+
+
+def _agents(
+    request: HttpRequest,
+    workspace: Workspace,
+    *,
+    sentence: str = "",
+    fresh: tuple[str, str] | None = None,
+    status: int = 200,
+) -> HttpResponse:
+    at = timezone.now()
+    valid = AgentKey.objects.filter(revoked_at=None, expires_at__gt=at).order_by("pk")
+    found = ExternalAgent.objects.filter(workspace=workspace).select_related("owner")
+    limits = readable_limits(workspace.policy)
+    desks = [name for name in SYSTEMS if limits is None or limits.covers(name)]
+    shown: dict[str, Json] = {
+        "nav": "agents",
+        "workspace": workspace,
+        "workspaces": access.workspaces_with_agents(access.person(request)),
+        "rows": [
+            (agent, desk_title(agent.desk), agent.valid_keys)
+            for agent in found.prefetch_related(
+                Prefetch("keys", queryset=valid, to_attr="valid_keys")
+            ).order_by("name")
+        ],
+        "desks": [(name, desk_title(name)) for name in desks],
+        "owners": [part.user.get_username() for part in _may_own(workspace)],
+        "fresh": fresh,
+        "site": request.build_absolute_uri("/api/v1"),
+        "lasts": LASTS,
+        "most": operations.KEYS,
+        "given": request.POST,
+        "sentence": sentence,
+    }
+    return render(request, "agents/page.html", shown, status=status)

@@ -1,0 +1,85 @@
+"""The page of agents: an admin adds one, gets a key once, pauses it and revokes the key."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.urls import reverse
+
+from agents.models import AgentKey, ExternalAgent
+from tests.api.test_endpoints import OPEN, Caller
+from tests.engine.scene import Scene
+from tests.web.test_pages import client_of
+from tests.web.words import words
+
+pytestmark = [pytest.mark.django_db(transaction=True)]
+
+
+def change(user: User, **given: object) -> Any:
+    agent = ExternalAgent.objects.get()
+    return client_of(user).post(reverse("agent-change", args=[agent.pk]), given)
+
+
+def add(user: User, **other: str) -> Any:
+    given = {"name": "mail-triage", "desk": "refunds", "owner": "omar", **other}
+    return client_of(user).post(reverse("agent-add"), given)
+
+
+def test_a_key_that_is_shown_once_works_until_it_is_revoked(scene: Scene, ada: User) -> None:
+    assert add(ada).status_code == 302
+    made = change(ada, change="key", days=90).content.decode()
+    [token] = set(re.findall(r"opsc_[0-9a-f]{8}_[0-9a-f]{48}", made))
+
+    assert Caller(token).post("/runs", OPEN).status_code == 200
+    assert "http://testserver/api/v1/tools" in made
+    listed = client_of(ada).get(reverse("agents")).content.decode()
+    assert token not in listed
+    assert f"{token[:13]}… used" in words(listed)
+
+    change(ada, change="pause", days=90)
+    assert Caller(token).post("/runs", {**OPEN, "reference": "b"}).json()["code"] == "agent_paused"
+    change(ada, change="revoke", key=token[:13])
+    assert Caller(token).post("/runs", OPEN).status_code == 401
+    assert "no key" in words(client_of(ada).get(reverse("agents")).content.decode())
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"name": "No Slug"},
+        {"desk": "none"},
+        {"owner": "rita"},  # a reviewer, who launches nothing
+        {"owner": "nobody"},
+        {"more": "x"},
+    ],
+)
+def test_a_form_that_is_not_right_adds_nothing(
+    scene: Scene, ada: User, other: dict[str, str]
+) -> None:
+    answer = add(ada, **other)
+
+    assert answer.status_code == 422
+    assert "Nothing was changed" in words(answer.content.decode())
+    assert not ExternalAgent.objects.exists()
+
+
+def test_only_an_admin_of_the_workspace_changes_its_agents(scene: Scene, ada: User) -> None:
+    add(ada)
+    for user in (scene.rita, scene.omar, scene.eve):
+        assert change(user, change="key", days=90).status_code == 403
+        assert add(user, name="another").status_code == 403
+    assert not AgentKey.objects.exists()
+    assert change(ada, change="key", days=9999).status_code == 422
+
+
+def test_the_page_keeps_its_number_of_queries(
+    scene: Scene, ada: User, django_assert_max_num_queries: Any
+) -> None:
+    for number in range(3):
+        add(ada, name=f"agent-{number}")
+    client = client_of(ada)
+    with django_assert_max_num_queries(12):
+        assert client.get(reverse("agents")).status_code == 200
