@@ -18,6 +18,7 @@ from agents.engine.sweep import sweep
 from agents.models import AgentCall, AgentKey, Effect, Escalation, ExternalAgent, Role, Run, Step
 from tests.audit.test_columns import faults
 from tests.desks.bank import bank_scene, day, euros, postings
+from tests.engine.dying import die_everywhere
 from tests.engine.scene import Scene, decide_request, fresh, go, patch_of, payments
 from tests.processes import SIX, Contenders
 from tests.web.words import words
@@ -362,3 +363,29 @@ def test_six_at_once_open_one_session_and_make_one_call(scene: Scene, crowd: Con
     [(run, call)] = {tuple(one) for one in told}
     assert AgentCall.objects.get(run=run).pk == call
     go(Run.objects.get(pk=run))
+
+
+@pytest.mark.slow
+def test_a_worker_that_dies_anywhere_pays_once_and_tells_the_agent(scene: Scene) -> None:
+    sessions: dict[Run, Session] = {}
+
+    def launch() -> Run:
+        session = Session(scene, f"case-{len(sessions)}")
+        sessions[session.run] = session
+        session.put("k0", LOOK)
+        session.put("k1", refund(1200))
+        end = {"answer": "USD 800.00 was refunded.", "at": timezone.now()}
+        operations.end_session(agent=session.agent, run_id=session.run.pk, **end)
+        return session.run
+
+    def ending(run: Run) -> Any:
+        told = [sessions[run].outcome(key) for key in ("k0", "k1")]
+        kept = ("status", "arguments", "changed_by", "comment")
+        return payments(run), fresh(run).state, [{name: one[name] for name in kept} for one in told]
+
+    points, expected = die_everywhere(launch, ending, scene.decide)
+
+    assert expected[:2] == ([80000], RunState.DONE)
+    assert [one["status"] for one in expected[2]] == ["executed", "executed"]
+    assert {"gateway.before_call", "gateway.after_call"} <= set(points)
+    assert len(points) > 15
