@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -16,6 +17,7 @@ from agents.core.states import EscalationState, RunState
 from agents.engine.calls import IDLE
 from agents.engine.sweep import sweep
 from agents.models import AgentCall, AgentKey, Effect, Escalation, ExternalAgent, Role, Run, Step
+from agents.tools import TOOLS, OutcomeUnknown
 from tests.audit.test_columns import faults
 from tests.desks.bank import bank_scene, day, euros, postings
 from tests.engine.dying import die_everywhere
@@ -389,3 +391,47 @@ def test_a_worker_that_dies_anywhere_pays_once_and_tells_the_agent(scene: Scene)
     assert [one["status"] for one in expected[2]] == ["executed", "executed"]
     assert {"gateway.before_call", "gateway.after_call"} <= set(points)
     assert len(points) > 15
+
+
+@pytest.mark.parametrize(
+    ("took_effect", "status"), [(True, "executed"), (False, "not_executed"), (None, "unknown")]
+)
+def test_a_call_of_unknown_outcome_is_told_as_unknown_until_somebody_knows(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, took_effect: bool | None, status: str
+) -> None:
+    def lose(*_: object, **__: object) -> Json:
+        raise OutcomeUnknown
+
+    lost = replace(TOOLS["issue_refund"], call=lose, find=lose)
+    monkeypatch.setitem(TOOLS, "issue_refund", lost)
+    session = Session(scene)
+    session.propose("k0", LOOK)
+
+    told = session.propose("k1", refund(500))
+    assert told["status"] == "unknown"
+    if took_effect is None:
+        end_run(session.run)
+    else:
+        mara = scene.add("mara", Role.ADMIN)
+        decide_request(held(session), mara, approve=took_effect, comment="looked it up")
+        session.drive()
+
+    assert session.outcome("k1")["status"] == status
+
+
+def end_run(run: Run) -> None:
+    ada, at = User.objects.create_user("chief"), timezone.now()
+    operations.add_member(workspace=run.workspace, user=ada, role=Role.ADMIN, at=at)
+    operations.cancel(run_id=run.pk, by=ada, reason="enough", at=at)
+
+
+def test_a_call_that_waits_when_its_session_is_stopped_was_not_executed(scene: Scene) -> None:
+    session = Session(scene)
+    session.propose("k0", LOOK)
+    session.propose("k1", refund(1200))
+
+    end_run(session.run)
+
+    told = session.outcome("k1")
+    assert (told["status"], told["reason"]) == ("not_executed", "cancelled")
+    assert payments(session.run) == []
