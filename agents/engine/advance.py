@@ -13,7 +13,6 @@ from django.utils import timezone
 from agents import patterns, tools
 from agents.core.came_of import came_of
 from agents.core.digest import sha256
-from agents.core.former import FIRST_DESK
 from agents.core.limits import EXTERNAL
 from agents.core.replay import Diverged, Strand
 from agents.core.requests import Json
@@ -145,7 +144,7 @@ def brief_of(run: Run) -> patterns.Brief:
         more_tools=tools.usage_of(limits.proposable),
         desk=_told_of(run),
         question_version=run.question_version,
-        in_model_units=run.desk == FIRST_DESK,
+        in_model_units=run.desk in DESKS and bool(DESKS[run.desk].numbers),
         scope=run.scope,
         before=run.before,
         figures=figures_of(run),

@@ -23,7 +23,7 @@ from typing import (
     is_typeddict,
 )
 
-from agents.core.former import FIRST_DESK, TITLES
+from agents.core.former import TITLES
 from agents.core.registry import enter
 from agents.core.requests import Json
 from agents.core.rulings import Ruling
@@ -110,8 +110,7 @@ class Desk:
         self.name, self.title, self.subject, self.brief = name, title, subject, brief
         self.limits_type = limits
         self.limit_fields = limit_fields(limits) if limits else []
-        if name != FIRST_DESK:  # its limits stand among those of the whole policy
-            check_limit_names(one.name for one in self.limit_fields)
+        check_limit_names(one.name for one in self.limit_fields)
         # The currency of its amounts, if they are plain numbers: `…_minor: Minor`, and `…_usd` to
         # models, whose prompts then know the tools. "": they are Money.
         self.numbers = numbers

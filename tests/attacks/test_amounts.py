@@ -15,9 +15,9 @@ from agents.core.money import BadAmount, minor_of_text, plain_amount
 from agents.core.states import EscalationState
 from agents.core.strict_json import BadJson, parse
 from agents.desks.refunds.profiles import STRICT
-from agents.desks.refunds.replays.person import read_human
 from agents.management.command_arguments import first_limit
 from agents.models import Escalation, Membership, PolicyVersion, Role, Run, Workspace
+from agents.replay.person import read_human
 from tests.attacks.amounts import AS_NUMBER, AS_TEXT, NEITHER, PADDED, TABLE
 from tests.attacks.test_compromised_worker import attack, context, final
 from tests.commands.test_run_pattern import command

@@ -18,9 +18,9 @@ from django.utils import timezone
 
 from agents import operations, results
 from agents.core.states import EscalationState, RunState
-from agents.desks.refunds.replays.config import read_config
 from agents.engine.answering import expire
 from agents.models import Escalation, Run
+from agents.replay.config import read_config
 from tests.conformance.replay_server import ReplayServer, Session
 from tests.engine.scene import Scene, go
 

@@ -13,9 +13,9 @@ from agents.core.rulings import RulingKind
 from agents.desks.refunds.books import open_demo_book
 from agents.desks.refunds.known import RefundFact, RefundFacts
 from agents.desks.refunds.profiles import REFERENCE
-from agents.desks.refunds.replays.person import _intends, read_human
 from agents.models import Escalation
 from agents.policies import judge
+from agents.replay.person import _intends, read_human
 from agents.tools import TOOLS, Context
 from tests.conformance.harness import decode_value, difference, units
 from tests.limits import with_limits

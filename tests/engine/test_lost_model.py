@@ -18,10 +18,10 @@ from agents.core.digest import sha256
 from agents.core.states import ENDED, EscalationState, RunState
 from agents.desks.refunds.limits import RefundLimits
 from agents.desks.refunds.models import Charge, Refund, SentMail
-from agents.desks.refunds.replays.person import decide_simulated, read_human
 from agents.models import Effect, Run
 from agents.models.event import hashed_parts
 from agents.record.chain import link
+from agents.replay.person import decide_simulated, read_human
 from tests.conformance.replay_server import ReplayServer
 from tests.engine.scene import Scene, fresh, go, set_scene
 

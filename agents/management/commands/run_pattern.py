@@ -21,8 +21,6 @@ from agents.core.requests import Json
 from agents.core.states import ENDED, EscalationState, RunState
 from agents.core.strict_json import BadJson, parse
 from agents.core.units import with_unit
-from agents.desks.refunds.replays.config import read_config
-from agents.desks.refunds.replays.person import Human, decide_simulated, read_human
 from agents.engine import lease
 from agents.engine.advance import advance
 from agents.engine.database import in_database
@@ -33,6 +31,8 @@ from agents.models import Membership, PolicyVersion, Role, Run, Workspace
 from agents.models.event import by_command
 from agents.operations.refusal import Refused
 from agents.patterns import PATTERNS
+from agents.replay.config import read_config
+from agents.replay.person import Human, decide_simulated, read_human
 from agents.systems import SYSTEMS
 
 EXIT = {"ok": 0, "waiting": WAITING}  # anything else: REFUSED, stopped
@@ -54,9 +54,8 @@ class Command(BaseCommand):
         parser.add_argument(
             "--input", action="append", default=[], help="a parameter of it, as name=value"
         )
-        parser.add_argument(
-            "--profile", choices=sorted(SYSTEMS[FIRST_DESK].profiles), default="strict"
-        )
+        profiles = {name for system in SYSTEMS.values() for name in system.profiles}
+        parser.add_argument("--profile", choices=sorted(profiles), default="strict")
         parser.add_argument("--config", type=Path, help="a recorded case's config (reference only)")
         parser.add_argument("--human", help="ask, or a simulated person: cap:800, as-is, reject")
         parser.add_argument("--workspace", help="its short name; the demo if it is left out")
