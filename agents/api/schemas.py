@@ -40,8 +40,8 @@ class RunAnswer(Schema):
     has_ended: bool
     reason: str = Field(description="why it ended, as a code")
     sentence: str = Field(description="why it ended, for people")
-    answer: str = Field(description="your last words as the console let them stand")
-    note: str = Field(description="your own words, where the console answered in its own")
+    answer: str = Field(description="the record: what was done, in the console's sentences")
+    note: str = Field(description="your last words, which people read below the record")
 
 
 class CallAnswer(Schema):
