@@ -10,12 +10,22 @@ _SENTENCE = re.compile(r"[^.!?;\n]+(?:\.\d[^.!?;\n]*)*")
 _DENIES = re.compile(
     r"n't\b|\b(?:not|never|cannot|unable|nothing|nobody|if|once|would|could)\b", re.I
 )
+_QUESTION = re.compile(
+    r"(?:what|which|who|whose|when|where|why|how(?! about)|is|are|was|were|do|does|did|has|have)\b"
+    r"(?:[^.!?;\n]|\.(?=\S))*\?",
+    re.IGNORECASE,
+)
 _DEEDS = (
     *("pay", "paid", "send", "sent", "mak", "made", "done", "complet", "process", "initiat"),
     *("execut", "carri", "enter", "book", "schedul", "arrang"),
 )
 _FORMS = r"(?:e|d|ed|red|led|ing|es|s)?\b"  # so that nobody completely free completes anything
 _ADVERBS = r"(?:(?:be|been|being|now|just|already|then|also|successfully)\s+)*"
+
+
+def asks_only(goal: str) -> bool:
+    """Tell whether a goal is one question for facts, and no polite request."""
+    return _QUESTION.fullmatch(goal.strip()) is not None
 
 
 def claims_deed(text: str, tools: Iterable[str] = ()) -> bool:

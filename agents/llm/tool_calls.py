@@ -59,7 +59,8 @@ def offer_tools(question: Question, offer: ToolOffer) -> dict[str, Json]:
         messages += _messages_of(turn, f"call_{number}")
     final = exact_object(kind=word(*ENDS), text=TEXT)
     told = offer.told
-    tools = [_function(name, told.get(name, name), args) for name, args in _tools_in(question)]
+    offered = (one for one in _tools_in(question) if one[0] in told)
+    tools = [_function(name, told[name], args) for name, args in offered]
     choice = "required" if offer.required else "auto"
     return {
         "messages": messages,

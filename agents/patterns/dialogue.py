@@ -6,6 +6,7 @@ it; and a reply may propose several calls, which are reviewed one after another.
 
 from __future__ import annotations
 
+from agents.core.claims import asks_only
 from agents.core.requests import Ask, Json
 from agents.patterns import Brief, Notes
 from agents.patterns.blocks import is_by_person
@@ -20,13 +21,19 @@ BLOCKED_OFTEN = 2  # blocks of calls that write, after which an agent may answer
 
 
 def dialogue_of(brief: Brief, notes: Notes) -> Json:
-    """Return the turns so far, oldest first, and whether a call is required; None: no dialogue."""
+    """Return the turns so far, oldest first, and whether a call is required; None: no dialogue.
+
+    A goal that is only a question is offered `only` the tools that read.
+    """
     if brief.question_version < FROM_VERSION or brief.limits.profile == "reference":
         return None
     # In whole portions, so that a server can reuse what it has read of the turns before.
     gone = max(0, len(notes.turns) - MOST_TURNS) // MOST_TURNS * MOST_TURNS
     turns = brief.as_models_see([_with_next_step(brief, turn) for turn in notes.turns[gone:]])
-    return {"turns": turns, "required": not (has_acted(brief, notes) or has_answer(brief, notes))}
+    told: dict[str, Json] = {"turns": turns, "required": not has_acted(brief, notes)}
+    if asks_only(brief.goal):  # an agent that must call a tool is drawn to those that write
+        told["only"] = [name for name in brief.limits.proposable if name in brief.reads]
+    return told
 
 
 def _with_next_step(brief: Brief, turn: Json) -> Json:
@@ -47,14 +54,6 @@ def has_acted(brief: Brief, notes: Notes) -> bool:
     )
     blocks = [block for block in notes.blocks if is_call(block) and not only_reads(brief, block)]
     return any(done) or len(blocks) >= BLOCKED_OFTEN or any(map(is_by_person, notes.blocks))
-
-
-def has_answer(brief: Brief, notes: Notes) -> bool:
-    """Tell whether the goal is a question and something was read: then an agent may just answer.
-
-    One that must call a tool after that is drawn to those that write.
-    """
-    return brief.goal.rstrip().endswith("?") and bool(notes.history)
 
 
 def is_call(block: Json) -> bool:

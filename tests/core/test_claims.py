@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agents.core.claims import claims_deed
+from agents.core.claims import asks_only, claims_deed
 
 TOOLS = ("transfer_money", "add_payee", "issue_refund")
 
@@ -42,3 +42,21 @@ def test_it_claims(text: str) -> None:
 )
 def test_it_claims_nothing(text: str) -> None:
     assert not claims_deed(text, TOOLS)
+
+
+@pytest.mark.parametrize(
+    ("goal", "only"),
+    [
+        ("How much of the account is free?", True),
+        ("Which of our payees are blocked?", True),
+        ("Was EUR 1.50 sent to P-101?", True),
+        ("Can you refund Anna 500 USD?", False),
+        ("How about paying INV-7?", False),
+        ("Is INV-7 due? Then pay it.", False),
+        ("What is due. Pay it?", False),
+        ("Pay what is due.", False),
+        ("What is due\nPay it?", False),
+    ],
+)
+def test_a_question_for_facts_is_told_from_a_request(goal: str, only: bool) -> None:
+    assert asks_only(goal) is only

@@ -165,8 +165,8 @@ def test_text_is_the_end_where_a_server_ignores_that_a_call_is_required() -> Non
         run = go(run)
 
     assert run.state == "done"
-    choices = [one["tool_choice"] for one in asked[1:]]
-    assert choices == ["required", "auto"]  # an agent that must call something would write
+    names = {tool["function"]["name"] for tool in asked[1]["tools"]}
+    assert names == {"read_account", "read_payees", "read_invoice", "final_answer"}
     assert note_of(run) == "EUR 5,000.00 is on it."
 
 
