@@ -10,7 +10,6 @@ CURRENCY = "USD"  # of its amounts
 ERASED_NUMBER = "customer"  # in the event of an erasure: whose, by their number
 SUBJECT = "customer"  # what a run was about, and whose open requests had a cap
 AMOUNT = "usd"  # the kind of an amount among the arguments of a tool
-LIMIT = "refund_limit_minor"  # of a person: up to what they granted there
 # Rules of the first desk, by the names under which policies have them.
 RULES = {
     "answers.after_context": "refunds.after_context",
@@ -29,7 +28,6 @@ _OF_REPORTS = (
     *("briefed", "headed", "matches_facts"),
 )
 RULES |= {f"reports.{name}": f"refunds.report_{name}" for name in _OF_REPORTS}
-DAYS, OF_MONEY = "refunds.window", ("refunds.", "mail.")  # rulings that named no unit
 # Where the name of a tool or of an argument does not read as words.
 TITLES = {"get_refund_context": "Look up customer"}
 LABELS = {"user_id": "Customer"}

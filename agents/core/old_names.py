@@ -11,6 +11,9 @@ from collections.abc import Iterator, Mapping
 from agents.core.former import CURRENCY, FIRST_DESK
 from agents.core.requests import Json
 
+# Rulings that named no unit, by their rules.
+_OF_DAYS, _OF_MONEY = "refunds.window", ("refunds.", "mail.")
+_OWN_LIMIT = "refund_limit_minor"  # of a person: up to what they granted at the first desk
 # Of a policy document.
 _RENAMED = {
     "late_roles": "late",
@@ -33,6 +36,27 @@ _KEPT = ("rules", "tool_calls", "tool_repeats", "rolling_days", "required", "cri
 _AT_TOP = {*_LIMITS, *_CAPS, *_KEPT, "proposable", "executable", "patterns", "about"}
 _IF_ANY = ("required", "critical", "about")
 _DAYS = 30  # of `rolling_days` where no document names them
+
+
+def unit_of(ruling: Mapping[str, Json]) -> str:
+    """Return the unit of a stored ruling's values."""
+    if "unit" in ruling:
+        return str(ruling["unit"])
+    rule = str(ruling.get("rule", ""))
+    if rule == _OF_DAYS:
+        return "days"
+    return CURRENCY if rule.startswith(_OF_MONEY) else ""
+
+
+def currency_of(facts: Mapping[str, Json]) -> str:
+    """Return the currency of the amounts among an event's facts, or in a tool's reply."""
+    return str(facts.get("currency") or CURRENCY)
+
+
+def own_limits(facts: Mapping[str, Json]) -> dict[str, Json]:
+    """Return a person's limits as of an event: minor units by desk and currency."""
+    limits, first = facts.get("desk_limits") or {}, facts.get(_OWN_LIMIT)
+    return limits if first is None else {**limits, FIRST_DESK: {CURRENCY: first}}
 
 
 def policy_document(document: Json) -> Json:

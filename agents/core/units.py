@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from agents.core.former import CURRENCY, DAYS, OF_MONEY
 from agents.core.money import BadAmount, exponent, format_money
 from agents.core.requests import Json
 
@@ -22,16 +21,3 @@ def with_unit(value: Json, unit: str) -> str:
     if is_currency(unit):
         return format_money(value, unit)
     return f"{value:,} {unit.removesuffix('s') if value == 1 else unit}" if unit else str(value)
-
-
-def unit_of(ruling: Json) -> str:
-    """Return the unit of a stored ruling.
-
-    Old rulings name none and belong to the first desk, where the rule's name tells.
-    """
-    if "unit" in ruling:
-        return str(ruling["unit"])
-    rule = str(ruling.get("rule", ""))
-    if rule == DAYS:
-        return "days"
-    return CURRENCY if rule.startswith(OF_MONEY) else ""

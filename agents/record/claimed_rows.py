@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from agents.core.digest import sha256
-from agents.core.former import CURRENCY, FIRST_DESK, LIMIT
+from agents.core.former import FIRST_DESK
 from agents.core.kinds import EFFECT_UNKNOWN
+from agents.core.old_names import own_limits
 from agents.core.requests import Json
 from agents.core.states import ENDED, EffectState, EscalationState, RunState
 from agents.record.chain_faults import Linked
@@ -272,7 +273,7 @@ def _member(rows: Rows, what: str, facts: Row, event: Row) -> None:
         del rows[f"member {facts['user']}"]
         return
     row = rows.setdefault(f"member {facts['user']}", {})
-    row |= {"role": facts["role"], "desk_limits": limits_told(facts)}
+    row |= {"role": facts["role"], "desk_limits": own_limits(facts)}
 
 
 def _factor(rows: Rows, what: str, facts: Row, event: Row) -> None:
@@ -304,12 +305,6 @@ def _webhook(rows: Rows, what: str, facts: Row, event: Row) -> None:
 def _invitation(rows: Rows, what: str, facts: Row, event: Row) -> None:
     row = rows.setdefault(f"invitation {facts['invitation']}", {})
     row |= {**_known_facts(facts, "role", "team"), "state": "open" if what == "sent" else what}
-
-
-def limits_told(facts: Row) -> Row:
-    """Return a person's limits as of an event: minor units by desk and currency."""
-    limits, first = facts.get("desk_limits") or {}, facts.get(LIMIT)
-    return limits if first is None else {**limits, FIRST_DESK: {CURRENCY: first}}
 
 
 def _switch(rows: Rows, what: str, facts: Row, event: Row) -> None:

@@ -12,9 +12,10 @@ from typing import Any, TypeAlias
 from django.utils.dateparse import parse_datetime
 from django.utils.text import capfirst
 
-from agents.core.former import CURRENCY, ERASED_NUMBER, SUBJECT
+from agents.core.former import ERASED_NUMBER, SUBJECT
 from agents.core.kinds import ACTION, EFFECT_UNKNOWN, INSTRUCTIONS, RequestKind
 from agents.core.money import format_money
+from agents.core.old_names import currency_of, own_limits
 from agents.core.units import with_unit
 from agents.models.event import ErasedText
 from agents.models.kill_switch import stopped_by
@@ -22,7 +23,6 @@ from agents.operations.approving import LAPSES
 from agents.operations.settling import answer_of
 from agents.policies import desk_words
 from agents.policies.ends import end_sentence, why_not
-from agents.record.claimed_rows import limits_told
 from agents.sdk.adjustments import label_of
 from agents.sdk.argument_words import in_words
 from agents.tools import TOOLS, argument_in_words, request_of
@@ -174,8 +174,7 @@ def _effect(told: EventSentence) -> str:
 
 def _amount(facts: EventFacts, name: str) -> str:
     minor = facts.get(name)
-    currency = str(facts.get("currency") or CURRENCY)
-    return format_money(minor, currency) if isinstance(minor, int) else ""
+    return format_money(minor, currency_of(facts)) if isinstance(minor, int) else ""
 
 
 # Why a person is asked, by the ruling's code.
@@ -340,7 +339,7 @@ def _decision_refused(told: EventSentence) -> str:
 
 def _member_set(told: EventSentence) -> str:
     facts = told.facts
-    limits = sorted(limits_told(dict(facts)).items())  # PostgreSQL keeps no order of keys
+    limits = sorted(own_limits(facts).items())  # PostgreSQL keeps no order of keys
     at = [f"{up_to(most)} for {within_sentence(desk_title(desk))}" for desk, most in limits]
     may = ["any amount"] if facts["role"] in ("reviewer", "admin") else []
     granted = ", ".join(at or may)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from agents.core.former import CURRENCY
 from agents.core.money import format_money
+from agents.core.old_names import currency_of
 from agents.core.requests import Json
 from agents.core.strict_json import BadJson, parse
 from agents.policies import desk_words
@@ -59,7 +60,7 @@ def field_in_words(name: str, value: Json, currency: str = CURRENCY) -> str:
 
 def fields_in_words(reply: Mapping[str, Json]) -> str:
     """Return the fields of a tool's reply in a line."""
-    currency, status = str(reply.get("currency") or CURRENCY), str(reply.get("status", ""))
+    currency, status = currency_of(reply), str(reply.get("status", ""))
     told = [
         f"{label} {field_in_words(name, value, currency)}"
         for name, value in reply.items()

@@ -8,9 +8,10 @@ from datetime import datetime
 from typing import Any
 
 from agents.audit.unreadable import UNREADABLE
-from agents.core.former import CURRENCY, FIRST_DESK
+from agents.core.former import FIRST_DESK
 from agents.core.kinds import ACTION
 from agents.core.money import format_money
+from agents.core.old_names import currency_of
 from agents.models import Event, Run
 from agents.models.event import facts_of
 from agents.sdk.values import Money
@@ -114,7 +115,7 @@ def _money(kind: str, facts: EventFacts, context: EventContext) -> Money | None:
     is_asked = kind == "escalation.opened" and facts.get("kind") == ACTION.stored
     if not isinstance(minor, int) or not (is_call or is_asked) or (tool and tool.letter):
         return None
-    return Money(minor, str(told.get("currency") or CURRENCY))
+    return Money(minor, currency_of(told))
 
 
 def subject_of(run: Run) -> str:

@@ -11,7 +11,6 @@ from typing import Any, TypeAlias
 from django.db.models import Case, When
 from django.db.models.fields.json import KT
 
-from agents.core.former import CURRENCY
 from agents.core.kinds import ACTION
 from agents.core.money import format_sums
 from agents.models import Escalation
@@ -37,7 +36,7 @@ def _tally(rows: Iterable[Sequence[Any]]) -> Tally:
     """Count requests, given as rows that begin with the columns _ASKED."""
     held = list(rows)
     asked = [
-        (currency or CURRENCY, minor)
+        (currency, minor)
         for kind, currency, minor, *_ in held
         if kind == ACTION.stored and minor is not None
     ]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from agents.core.old_names import unit_of
 from agents.core.requests import Json
-from agents.core.units import is_currency, unit_of, with_unit
+from agents.core.units import is_currency, with_unit
 
 ROOM = 1.25  # the scale ends this much beyond what was asked for
 

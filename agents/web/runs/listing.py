@@ -15,7 +15,6 @@ from django.http import QueryDict
 from django.utils import timezone
 
 from agents.core.came_of import WORDS, CameOf, words_of
-from agents.core.former import CURRENCY
 from agents.core.kinds import KINDS
 from agents.core.money import format_money, format_sums
 from agents.core.states import DECIDED, EffectState, EscalationState, RunState
@@ -110,10 +109,10 @@ def _rows(runs: Sequence[Run], now: datetime) -> list[RunRow]:
     effects = Effect.objects.filter(run__in=runs, state=EffectState.DONE).exclude(tool__in=letters)
     effects = effects.filter(amount_minor__isnull=False)
     for run, currency, minor in effects.values_list("run_id", "currency", "amount_minor"):
-        paid.setdefault(run, []).append((currency or CURRENCY, minor or 0))
+        paid.setdefault(run, []).append((currency, minor or 0))
     requests = Escalation.objects.filter(run__in=runs, amount_minor__isnull=False)
     for run, minor, currency in requests.values_list("run_id", "amount_minor", "currency"):
-        asked[run] = max(asked.get(run, (0, "")), (minor or 0, currency or CURRENCY))
+        asked[run] = max(asked.get(run, (0, "")), (minor or 0, currency))
     return [
         RunRow(
             run=run,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from agents.core.former import CURRENCY
 from agents.core.model_roles import ROLES
+from agents.core.old_names import currency_of
 from agents.core.requests import Json
 from agents.core.strict_json import BadJson, parse
 from agents.engine.asking import MAX_CALL
@@ -170,7 +170,7 @@ def _parts(value: Json) -> list[Part]:
         value = {str(number): item for number, item in enumerate(value, start=1)}
     if not isinstance(value, dict):
         return [Part("", str(value))] if value else []
-    currency = str(value.get("currency") or CURRENCY)
+    currency = currency_of(value)
     return [_part(name, item, currency) for name, item in value.items()]
 
 
