@@ -253,6 +253,16 @@ def test_a_proof_takes_the_heads_of_its_run_alone_and_no_change(
         assert copy.verify(*given)[0] == 3, (attack.__name__, anew)
 
 
+def test_the_policy_is_told_as_it_holds_in_the_run_s_pattern(scene: Scene) -> None:
+    run = scene.launch_scenario("reply")
+
+    policy = words(page_of(run, auditor_of(scene))).partition("The policy as it was")[2]
+
+    assert "Tools Look up customer, Send reply " in policy
+    assert "Working time 1 h" in policy
+    assert "Issue refund" not in policy
+
+
 def test_of_an_erased_run_it_tells_what_is_left_and_the_proof_holds(
     heads_file: Path, settings: Any, tmp_path: Path
 ) -> None:
@@ -269,7 +279,7 @@ def test_of_an_erased_run_it_tells_what_is_left_and_the_proof_holds(
     policy = page.partition("The policy as it was")[2]
     for told in (
         "A run is about an account",
-        "Tools the agent may propose Read the account, Read the payees, ",
+        "Tools Read the account, Read the payees, ",
         "Who approves which amounts any reviewer, any amount",
     ):
         assert told in policy, told

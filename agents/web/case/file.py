@@ -194,5 +194,6 @@ def _policy(run: Run) -> Policy | None:
     limits = readable_limits(run.policy, team_names(run.workspace_id))
     if limits is None:
         return None
-    desks = [part for part in desk_parts(limits) if part.name == run.desk]
+    here = limits.of(run.pattern, run.desk)
+    desks = desk_parts(here) if run.desk in limits.desks else []
     return Policy(limit_lines(limits, pattern=run.pattern, desk=run.desk), desks)

@@ -11,7 +11,7 @@ from agents.core.money import format_money
 from agents.core.requests import Json
 from agents.policies.rule_words import RuleLine, rule_lines
 from agents.sdk.argument_words import in_words
-from agents.sdk.desk import DESKS, Desk, tool_title
+from agents.sdk.desk import DESKS, Desk
 from agents.systems import SYSTEMS
 from agents.web.formats import with_article
 from agents.web.policy.limits import OF_DESK, WORDS
@@ -33,7 +33,6 @@ class DeskPart:
     name: str
     title: str
     brief: str  # the brief of its agents, or that the desk is not installed here
-    tools: Sequence[str]
     limits: Sequence[DeskLimit]
     rules: Sequence[RuleLine]
     patterns: Mapping[str, Sequence[DeskLimit]]  # what differs in each, by its name
@@ -59,7 +58,6 @@ def _part(name: str, limits: Limits) -> DeskPart:
         name=name,
         title=desk.title if desk else f"{name}: not installed here",
         brief=_brief(desk),
-        tools=[tool_title(tool) for tool in limits.of("", name).proposable],
         limits=[*_about(name), *desk_limits(name, limits)],
         rules=rule_lines(limits, name),
         patterns={pattern: desk_limits(name, limits, pattern) for pattern in patterns},
@@ -73,7 +71,9 @@ def desk_limits(name: str, limits: Limits, pattern: str = "") -> list[DeskLimit]
     held = whole["patterns"][pattern] if pattern else whole
     lines = [] if pattern and "limits" not in held else _own(name, held.get("limits", {}))
     lines += _caps(held.get("caps", {}))
-    words = OF_DESK | {key: word for topic in WORDS.values() for key, word in topic.items()}
+    words = dict(OF_DESK)
+    if pattern:
+        words |= {key: word for topic in WORDS.values() for key, word in topic.items()}
     shown = [words[key] for key in held if key in words]
     return lines + [DeskLimit(word.name, word.means, word.told(here)) for word in shown]
 
