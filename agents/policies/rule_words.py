@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agents.core import former
-from agents.core.limits import Limits
+from agents.core.limits import EXTERNAL, Limits
 from agents.policies import RULES
 from agents.sdk.desk import DESKS
 
@@ -73,12 +73,14 @@ class RuleLine:
 
 def rule_lines(limits: Limits, desk: str) -> list[RuleLine]:
     """Return each rule of a desk in a version once, with the patterns that it holds in."""
-    names, where = ["supervisor", *limits.part_of(desk, "patterns")], dict[str, list[str]]()
-    for name in dict.fromkeys(names):
+    # The part of the desk holds where no pattern has one of its own.
+    names = list(dict.fromkeys((EXTERNAL, "supervisor", *limits.part_of(desk, "patterns"))))
+    where = dict[str, list[str]]()
+    for name in names:
         for rule in limits.of(name, desk).rules:
             where.setdefault(rule, []).append(name)
     return [
-        RuleLine(rule, *words_of(rule), patterns=() if len(found) == len({*names}) else found)
+        RuleLine(rule, *words_of(rule), patterns=() if found == names else found)
         for rule, found in where.items()
     ]
 
