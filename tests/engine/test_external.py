@@ -376,7 +376,7 @@ def test_a_worker_that_dies_anywhere_pays_once_and_tells_the_agent(scene: Scene)
         sessions[session.run] = session
         session.put("k0", LOOK)
         session.put("k1", refund(1200))
-        end = {"answer": "USD 800.00 was refunded.", "at": timezone.now()}
+        end: dict[str, Any] = {"answer": "USD 800.00 was refunded.", "at": timezone.now()}
         operations.end_session(agent=session.agent, run_id=session.run.pk, **end)
         return session.run
 
