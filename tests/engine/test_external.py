@@ -285,7 +285,8 @@ def test_pages_name_the_agent_and_show_its_goal_as_a_claim(scene: Scene) -> None
     assert "What the agent says it is to do" in card
     assert "tell the agent" in card
     assert "end the run" not in card
-    assert "agent triage of omar" in page(scene.rita, "/runs/")
+    assert "agent triage of omar" in page(scene.rita, "/runs/?agent=triage")
+    assert "agent triage of omar" not in page(scene.rita, "/runs/?agent=another")
     assert "agent triage of omar" in page(scene.rita, "/approvals/")
 
 

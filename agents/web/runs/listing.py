@@ -44,6 +44,7 @@ FILTERS = (
     "stop_reason",
     "subject",
     "launcher",
+    "agent",
     "text",
     "since",
     "until",
@@ -189,6 +190,7 @@ def _filter_runs(found: QuerySet[Run], given: dict[str, str]) -> QuerySet[Run]:
     if any("\0" in text for text in given.values()):
         return found.none()  # no stored text contains it, and PostgreSQL rejects it
     exact = {"state": "state", "pattern": "pattern", "came_of": "outcome__came_of"}
+    exact["agent"] = "agent__name"
     for name, column in exact.items():
         if name in given:
             found = found.filter(**{column: given[name]})
