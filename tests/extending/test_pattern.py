@@ -72,7 +72,11 @@ def test_a_person_decides_where_the_readers_differ() -> None:
     scene.decide(run, amount_minor=None)
     run = go(run)
 
-    assert run.outcome == {"due": "yes", "answer": "Refund due: yes (decided by rita)."}
+    assert run.outcome == {
+        "due": "yes",
+        "answer": "Refund due: yes (decided by rita).",
+        "came_of": "answered",
+    }
 
 
 @pytest.mark.django_db(transaction=True)
@@ -98,7 +102,11 @@ def test_each_reader_may_have_a_model_of_its_own() -> None:
             run = go(launch_run(set_scene(), AGREED, 42))
 
     asked = run.steps.filter(kind="ask").order_by("key").values_list("key", "model")
-    assert run.outcome == {"due": "no", "answer": "Refund due: no (both readers agree)."}
+    assert run.outcome == {
+        "due": "no",
+        "answer": "Refund due: no (both readers agree).",
+        "came_of": "answered",
+    }
     assert dict(asked) == {"read/first/ask": "one", "read/second/ask": "other"}
 
 
