@@ -97,7 +97,7 @@ def open_run(request: HttpRequest, body: OpenRun) -> dict[str, Any]:
 @api.get("/runs/{uuid:run_id}", response={200: RunAnswer, 202: RunAnswer, **_PROBLEMS})
 def read_run(request: HttpRequest, run_id: UUID, wait: int = Query(0, ge=0)) -> Status[Any]:
     """Read a session; with `wait`, once it has ended or after so many seconds, at most 25."""
-    run = _own_run(request, run_id)
+    run = operations.run_of(agent_of(request), run_id)
     return Status(200 if run.state in ENDED else 202, run_answer(run))
 
 
@@ -106,7 +106,6 @@ def propose(
     request: HttpRequest, run_id: UUID, body: ProposeCall, idempotency_key: str = Header(...)
 ) -> Status[Any]:
     """Propose a call. 202 while it waits; the same key always means the same call."""
-    _own_run(request, run_id)
     call = operations.propose(
         agent=agent_of(request),
         run_id=run_id,
@@ -130,18 +129,10 @@ def read_call(request: HttpRequest, call_id: int, wait: int = Query(0, ge=0)) ->
 @api.post("/runs/{uuid:run_id}/end", response={202: RunAnswer, **_PROBLEMS})
 def end_run(request: HttpRequest, run_id: UUID, body: EndRun) -> Status[Any]:
     """End a session, once everything that was proposed is answered."""
-    _own_run(request, run_id)
     call = operations.end_session(
         agent=agent_of(request), run_id=run_id, answer=body.answer, at=timezone.now()
     )
     return Status(202, run_answer(call.run))
-
-
-def _own_run(request: HttpRequest, run_id: UUID) -> Run:
-    try:
-        return operations.run_of(agent_of(request), run_id)
-    except Run.DoesNotExist:
-        raise Http404 from None
 
 
 def _call_answer(call: operations.ProposedCall) -> Status[Any]:

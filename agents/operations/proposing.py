@@ -150,11 +150,10 @@ class ProposedCall(NamedTuple):
 def _put(
     agent: ExternalAgent, run_id: UUID, key: str, asked: Json, at: datetime, *, is_end: bool
 ) -> ProposedCall:
-    run_of(agent, run_id)
     digest = _digest(agent, key, asked)
     with transaction.atomic():
         locked = Run.objects.select_for_update(of=("self",)).select_related("policy", "workspace")
-        run = locked.get(pk=run_id)
+        run = locked.get(pk=run_id, agent=agent, workspace=agent.workspace_id)
         mine = AgentCall.objects.filter(agent=agent, reference=run.reference)
         if known := mine.filter(key=key).first():
             if not hmac.compare_digest(known.digest, digest):

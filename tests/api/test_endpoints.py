@@ -111,8 +111,9 @@ def test_what_another_agent_opened_is_not_found(scene: Scene, caller: Caller) ->
     other = Caller(make_agent(scene, "another")[1])
 
     seen = [other.get(f"/runs/{run}"), other.get(f"/calls/{call}"), other.propose(run, "k1")]
+    seen.append(other.post(f"/runs/{run}/end", {"answer": "Done."}))
 
-    assert [answer.status_code for answer in seen] == [404, 404, 404]
+    assert [answer.status_code for answer in seen] == [404] * 4
     assert other.open() != run  # a reference belongs to its agent
     assert {answer.json()["code"] for answer in seen} == {"not_found"}
 
