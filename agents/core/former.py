@@ -10,6 +10,11 @@ CURRENCY = "USD"  # of its amounts
 ERASED_NUMBER = "customer"  # in the event of an erasure: whose, by their number
 SUBJECT = "customer"  # what a run was about, and whose open requests had a cap
 AMOUNT = "usd"  # the kind of an amount among the arguments of a tool
+# Its limits in the config of a recorded case.
+RECORDED_LIMITS = {
+    "auto_refund_limit_usd": "auto_limit_minor",
+    "max_refund_per_run_usd": "run_limit_minor",
+}
 # Rules of the first desk, by the names under which policies have them.
 RULES = {
     "answers.after_context": "refunds.after_context",

@@ -191,7 +191,7 @@ class DeclaredSystem:
         with self._looking_up():
             label = known.label_of(key, book_id)
         if not label or max(len(label), len(key)) > LONGEST:
-            raise UnknownSubject(f"{self.title}: there is no {known.kind} {key}.")
+            raise UnknownSubject(f"The desk {self.desk.name!r} knows no {known.kind} {key!r}.")
         return KnownSubject(key, label)
 
     def terms_of(self, run: Run, action: Action) -> Terms:

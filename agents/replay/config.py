@@ -7,7 +7,7 @@ from dataclasses import replace
 from decimal import ROUND_DOWN, Decimal
 from typing import Any
 
-from agents.core.former import FIRST_DESK
+from agents.core.former import CURRENCY, FIRST_DESK, RECORDED_LIMITS
 from agents.core.limits import OF_DESK, BadPolicy, Limits, read_limits
 from agents.core.requests import Json
 from agents.operations.refusal import Refused
@@ -34,10 +34,6 @@ _BUDGETS = {  # names of a pattern's budgets in a case, and in a policy
         **_OWN_NAMES,
     },
 }
-_POLICY = {
-    "auto_refund_limit_usd": "auto_limit_minor",
-    "max_refund_per_run_usd": "run_limit_minor",
-}
 _SIMULATED = ("faults", "registry_remove", "registry_add", "tool_arg_types")
 _PAUSE = "aggregate_sleep_s"  # seconds between the last task and the brief
 _SWITCHES = ("inbox", "judge")  # whether there are people to ask, and a judge
@@ -59,7 +55,12 @@ def read_config(config: Json, *, pattern: str) -> tuple[Limits, dict[str, Json]]
     budgets, base = _BUDGETS.get(pattern, _OWN_NAMES), reference.of(pattern)
     changed: dict[str, Any] = {
         **_part(config, "budget", tuple(budgets), lambda key, value: _budget(key, value, budgets)),
-        **_part(config, "policy", tuple(_POLICY), lambda key, value: (_POLICY[key], _cents(value))),
+        **_part(
+            config,
+            "policy",
+            tuple(RECORDED_LIMITS),
+            lambda key, value: (RECORDED_LIMITS[key], _cents(value)),
+        ),
     }
     changed |= {key: config[key] for key in _SWITCHES if key in config}
     if not isinstance(config.get("inputs", {}), dict):
@@ -128,10 +129,10 @@ def _part(
 def _cents(value: Json) -> int:
     """Return a limit in minor units, without fractions of a cent."""
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise _bad(f"A limit in USD is a number, not {value!r}.")
+        raise _bad(f"A limit is a number in {CURRENCY}, not {value!r}.")
     exact = Decimal(str(value)) * 100
     if not exact.is_finite() or exact < 0:
-        raise _bad(f"A limit in USD is a number from 0, not {value!r}.")
+        raise _bad(f"A limit is a number from 0 in {CURRENCY}, not {value!r}.")
     return int(exact.to_integral_value(ROUND_DOWN))
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import ROUND_DOWN, Decimal
 
+from agents.core.former import CURRENCY
 from agents.core.money import MAX_MINOR, BadAmount, minor_of_number, to_model_units
 from agents.core.requests import Json
 from agents.models import Escalation, Role
@@ -16,7 +17,7 @@ from agents.operations.refusal import Refused
 
 @dataclass(frozen=True)
 class Human:
-    """The simulated person's behaviour for every escalated refund."""
+    """The simulated person's behaviour for every escalated payment."""
 
     approve: bool
     cap_minor: int | None = None  # grants at most this; None: the full amount
@@ -45,9 +46,11 @@ def _cap(value: Json) -> int:
 
 
 def _amount(value: Json) -> int:
-    """Return an amount in USD as minor units. Raises Refused if it is not one."""
+    """Return an amount as minor units. Raises Refused if it is not one."""
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise Refused("bad_human", f"What a person grants is a number in USD, not {value!r}.")
+        raise Refused(
+            "bad_human", f"What a person grants is a number in {CURRENCY}, not {value!r}."
+        )
     try:
         return minor_of_number(value)
     except BadAmount as error:

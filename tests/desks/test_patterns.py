@@ -296,7 +296,7 @@ def test_a_command_launches_at_any_desk() -> None:
     refused = command("run_pattern", "routing", *asked)
 
     assert (paid.code, "EUR 480.00 was sent from" in paid.out) == (0, True)
-    assert (refused.code, "no account nowhere" in refused.err) == (2, True)
+    assert (refused.code, "knows no account 'nowhere'" in refused.err) == (2, True)
 
 
 @pytest.mark.parametrize(

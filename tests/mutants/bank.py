@@ -111,8 +111,8 @@ BANK = (
     Mutant(
         "a row of a desk's books is taken for that of any tool",
         READS,
-        "Effect.objects.filter(tool=tool.name, key__in=some)",
-        "Effect.objects.filter(key__in=some)",
+        "Effect.objects.filter(tool=tool.name, key=OuterRef(tool.booked.key))",
+        "Effect.objects.filter(key=OuterRef(tool.booked.key))",
         f"{RECORD} -k no_call_left",
     ),
     Mutant(

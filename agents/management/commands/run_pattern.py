@@ -50,7 +50,7 @@ class Command(BaseCommand):
         parser.add_argument("--goal", required=True, help="what is asked for, in a sentence or two")
         parser.add_argument("--desk", choices=sorted(SYSTEMS), default=FIRST_DESK)
         parser.add_argument("--subject", help="what it may act on, by its key, such as 42")
-        parser.add_argument("--workflow", help="the workflow to follow, such as customer-reply")
+        parser.add_argument("--workflow", help="the workflow to follow, by its name")
         parser.add_argument(
             "--input", action="append", default=[], help="a parameter of it, as name=value"
         )
