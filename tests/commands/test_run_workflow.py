@@ -40,14 +40,6 @@ def test_the_phases_are_printed_with_what_came_of_them() -> None:
     assert "No money was moved. A reply was sent to customer 42." in ended.out.splitlines()
 
 
-def test_a_halt_says_why_and_sends_nothing() -> None:
-    ended = workflow("customer-reply", "Anna (user_id=42) asks, but it is on legal hold.", "--json")
-
-    assert (ended.code, ended.document["stop_reason"]) == (3, "halted_by_supervision")
-    assert ended.document["error"].endswith("halted by supervision: The case is on legal hold.")
-    assert not SentMail.objects.exists()
-
-
 def test_the_simulated_person_may_sign_off_in_the_demo() -> None:
     ended = workflow("exception-memo", ASKS, "--human", "as-is", "--json")
 

@@ -105,13 +105,6 @@ def test_a_refund_that_cannot_be_is_refused_and_leaves_nothing(
     assert not Refund.objects.exists()
 
 
-@pytest.mark.parametrize("amount", [1, 120000])
-def test_the_first_and_the_last_cent_can_be_refunded(book: Book, amount: int) -> None:
-    refunds.pay(**refund(book, amount_minor=amount))
-
-    assert standing(book) == (amount, 0)
-
-
 def test_what_was_refunded_or_is_held_leaves_less(book: Book) -> None:
     refunds.pay(**refund(book, amount_minor=50000, key="paid"))
     refunds.reserve(**refund(book, amount_minor=40000, key="held"))

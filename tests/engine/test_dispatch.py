@@ -170,19 +170,6 @@ def test_a_run_that_is_woken_before_its_time_needs_no_sweep_to_be_begun(scene: S
     assert fresh(run).stop_reason == "success"
 
 
-def test_a_run_whose_worker_died_is_taken_over_when_its_lease_is_over(
-    scene: Scene, settings: Any
-) -> None:
-    settings.OPSCONSOLE_LEASE_SECONDS = 1
-    run = scene.launch(REFUND_500)
-    claim(run.pk, owner="gone", lease=lease.length(), at=timezone.now())
-
-    work_until(lambda: has_ended(run))
-
-    assert fresh(run).attempts == 2
-    assert payments(run) == [50000]
-
-
 def test_a_worker_that_stops_gives_back_what_it_holds(scene: Scene) -> None:
     run = scene.launch(REFUND_500)
     work_until(lambda: has_ended(run))
