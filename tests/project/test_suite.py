@@ -37,8 +37,8 @@ def apart() -> list[str]:
     return [*own, shell, "-c", f'{hidden}exec "$@"', "apart"]
 
 
-def run_suite(tmp_path: Path, **more: str) -> subprocess.CompletedProcess[str]:
-    """Run README's command for a browser test and a pure one, with no programs to find."""
+def run_suite(tmp_path: Path, *tests: str, **more: str) -> subprocess.CompletedProcess[str]:
+    """Run README's command for some files of tests, with no programs to find."""
     make = which("make")
     assert make
     # Nor a parent make's variables, with which make prints its directory at the end.
@@ -57,7 +57,7 @@ def run_suite(tmp_path: Path, **more: str) -> subprocess.CompletedProcess[str]:
             "-o",
             ".venv/.installed-dev",
             "tests",
-            f"PYTEST_ARGS={BROWSER_TEST} {PURE_TEST}",
+            f"PYTEST_ARGS={' '.join(tests)}",
         ],
         cwd=ROOT,
         env={**ours, **nothing, **more},
@@ -72,7 +72,7 @@ def run_suite(tmp_path: Path, **more: str) -> subprocess.CompletedProcess[str]:
 def test_without_a_browser_its_tests_are_left_out_and_the_last_lines_say_how_to_get_one(
     tmp_path: Path,
 ) -> None:
-    ended = run_suite(tmp_path)
+    ended = run_suite(tmp_path, BROWSER_TEST, PURE_TEST)
 
     assert ended.returncode == 0, ended.stdout + ended.stderr
     sqlite, postgresql, browser = ended.stdout.splitlines()[-3:]
@@ -86,7 +86,7 @@ def test_without_a_browser_its_tests_are_left_out_and_the_last_lines_say_how_to_
 
 @pytest.mark.slow
 def test_a_browser_that_was_named_and_does_not_start_is_a_failure(tmp_path: Path) -> None:
-    ended = run_suite(tmp_path, **{browsers.VARIABLE: str(tmp_path / "gone")})
+    ended = run_suite(tmp_path, PURE_TEST, **{browsers.VARIABLE: str(tmp_path / "gone")})
 
     assert ended.returncode != 0
     assert "Browser:    FAILED" in ended.stdout
