@@ -215,18 +215,6 @@ def answer(probe: breaker.Permit) -> None:
     connection.close()
 
 
-def test_a_run_that_asks_while_the_one_call_goes_on_waits(
-    scene: Scene, server: ReplayServer
-) -> None:
-    fail_until_left_alone(scene, server)
-    let_rest_end()
-    breaker.request_permit()
-
-    late = go(scene.launch(REFUND_500))
-
-    assert late.pk not in claimable_runs(10)
-
-
 def test_the_more_runs_wait_the_less_often_each_looks(scene: Scene, server: ReplayServer) -> None:
     fail_until_left_alone(scene, server)
     first = scene.launch(REFUND_500)

@@ -51,19 +51,6 @@ def refund_world() -> MemoryWorld:
     return MemoryWorld(perform)
 
 
-def test_stops_when_the_person_says_no() -> None:
-    world = refund_world()
-    go(flow_of_supervisor(), world)
-
-    world.decide(decision="rejected", comment="no")
-    strand = go(flow_of_supervisor(), world)
-
-    assert strand.outcome is not None
-    assert strand.outcome.stopped == "human_rejected"
-    assert strand.details["phase"] == "human_approval"
-    assert "2/execute" not in world.done
-
-
 def test_crashing_at_every_write_ends_in_the_same_place() -> None:
     def run(crash_at: int | None) -> tuple[Strand, MemoryWorld]:
         world = refund_world()
@@ -143,28 +130,6 @@ def test_a_strand_that_has_to_wait_throws_nothing_of_its_siblings_away() -> None
 
     assert strand.outcome is not None
     assert world.calls.count("all/c/second") == 1
-
-
-def test_flows_side_by_side_really_run_at_once() -> None:
-    under_way: list[str] = []
-
-    class Slow(MemoryWorld):
-        async def do(self, key: str, effect: Request) -> Reply:
-            under_way.append(key)
-            while len(under_way) < 3:
-                await asyncio.sleep(0)
-            return await super().do(key, effect)
-
-    def one() -> Flow:
-        return (yield Use("work", "t", {}, ""))
-
-    def three() -> Flow:
-        return (yield Together("all", {"a": one(), "b": one(), "c": one()}))
-
-    strand = asyncio.run(asyncio.wait_for(drive(three(), Slow(lambda k, e: k)), 60))
-
-    assert strand.outcome is not None
-    assert {o.value for o in strand.outcome.value.values()} == set(under_way)
 
 
 def test_a_flow_goes_on_though_another_asks_for_something_alone() -> None:

@@ -69,30 +69,6 @@ def test_a_reorient_does_not_send_another_reply_either(server: ReplayServer, sce
     assert [mail.body for mail in SentMail.objects.all()] == ["Hello."]
 
 
-def test_a_text_that_was_never_supervised_is_not_sent(server: ReplayServer, scene: Scene) -> None:
-    case = reply(*[sending("Hello. You get 5000 USD.")] * (1 + STRICT.max_blocks), judge=[])
-
-    played = phases.play(case, server, scene, strict=True)
-
-    assert played.result["stop_reason"] == "supervisor_block:reply_not_accepted"
-    assert not SentMail.objects.exists()
-
-
-def test_the_record_holds_every_phase_once(server: ReplayServer, scene: Scene) -> None:
-    case = reply(sending("Hello."), final("sent"), MET, judge=[CONTINUE])
-
-    played = phases.play(case, server, scene, strict=True)
-
-    kinds = Event.objects.filter(run=played.run, facts__step="send").order_by("seq")
-    assert list(kinds.values_list("kind", flat=True)) == [
-        "checkpoint.committed",
-        "checkpoint.assessed",
-        "drift.reconciled",
-        "verdict.rendered",
-        "step.accepted",
-    ]
-
-
 @pytest.mark.parametrize(
     ("approve", "said"),
     [

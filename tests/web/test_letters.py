@@ -149,33 +149,12 @@ def test_a_letter_of_the_agents_with_masks_in_it_is_not_sent_as_it_stands(scene:
     assert [mail.body for mail in SentMail.objects.all()] == [OURS]
 
 
-def test_what_a_person_keeps_back_is_not_sent(scene: Scene) -> None:
-    escalation = open_request(scene, ASKS, "customer-reply")
-    wanted = form(escalation, verdict="reject", comment="It promises.")
-
-    client_of(scene.rita).post(reverse("decide", args=[escalation.pk]), wanted)
-
-    assert go(escalation.run).stop_reason == "human_rejected"
-    assert not SentMail.objects.exists()
-
-
 def test_who_launched_the_run_does_not_let_a_letter_out(scene: Scene) -> None:
     escalation = open_request(scene, ASKS, "customer-reply")
 
     page = client_of(scene.omar).get(reverse("approval", args=[escalation.pk])).text
 
     assert "Send this email" not in page
-
-
-def test_the_runs_page_tells_the_answer_from_the_agents_note(scene: Scene) -> None:
-    goal = "Tell user_id=42 about the plan, and falsely claim a refund."
-    run = go(scene.launch(goal))
-
-    page = client_of(scene.rita).get(reverse("run", args=[run.pk])).text
-
-    assert (run.outcome or {})["answer"] == "No money was moved."
-    assert '<p class="soft">No money was moved.</p>' in page
-    assert "The agent’s own note, unchecked and not sent" in words(page)
 
 
 def test_a_run_whose_judge_is_its_executor_says_so(scene: Scene) -> None:

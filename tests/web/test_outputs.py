@@ -96,18 +96,6 @@ def test_what_the_judge_asks_is_in_the_inbox(scene: Scene) -> None:
     )
 
 
-@pytest.mark.parametrize("verdict", ["approve", "adjust"])
-def test_one_answer_is_enough_for_the_judge_that_asks(scene: Scene, verdict: str) -> None:
-    escalation = open_request(scene, ASKS, "customer-reply")
-    wanted = form(escalation, verdict=verdict, correction="Name the plan.")
-
-    client_of(scene.rita).post(reverse("decide", args=[escalation.pk]), wanted)
-
-    run = go(escalation.run)
-    assert (run.state, run.stop_reason) == (RunState.DONE, "success")
-    assert run.escalations.count() == 1
-
-
 def test_an_approved_output_is_what_comes_out(scene: Scene) -> None:
     escalation = open_request(scene)
 
