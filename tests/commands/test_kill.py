@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agents.models import KillSwitch, Role, SwitchStage
+from agents.patterns import PATTERNS
 from tests.commands.test_run_pattern import Ended, command
 from tests.engine.scene import set_scene
 
@@ -56,4 +57,4 @@ def test_a_pattern_that_is_not_there_is_named_with_those_that_are() -> None:
     ended = switch("kill", "--pattern", "guess")
 
     assert ended.code == 3
-    assert "no pattern 'guess'; choose orchestrator or routing or supervisor" in ended.err
+    assert f"no pattern 'guess'; choose {' or '.join(sorted(PATTERNS))}." in ended.err
