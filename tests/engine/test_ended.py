@@ -9,7 +9,6 @@ import pytest
 from django.db import IntegrityError, connection, transaction
 from django.utils import timezone
 
-from agents import operations
 from agents.audit import protection
 from agents.core.states import ENDED, EscalationState, RunState
 from agents.engine.lease import claim
@@ -84,13 +83,6 @@ def test_what_comes_late_is_still_told(scene: Scene) -> None:
         run.say("call.late", at=timezone.now(), facts={"key": "k", "said": "ok"})
 
     assert fresh(run).event_count == run.event_count + 1
-
-
-def test_an_ended_run_is_not_cancelled(scene: Scene) -> None:
-    run = end_run(scene)
-
-    with pytest.raises(operations.Refused, match="ended already"):
-        operations.cancel(run_id=run.pk, by=scene.omar, reason="late", at=timezone.now())
 
 
 def test_the_check_says_when_a_trigger_is_gone(scene: Scene) -> None:
