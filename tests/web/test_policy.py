@@ -99,7 +99,7 @@ def test_what_changed_in_a_desks_pattern_is_told() -> None:
 def test_a_rule_is_told_once_with_the_patterns_it_is_asked_in() -> None:
     told = {line.rule: line.patterns for line in rule_lines(STRICT, "refunds")}
 
-    assert told["subject.bound"] == ["supervisor", "workflow"]
+    assert told["subject.bound"] == ["external", "supervisor", "workflow"]
     assert told["reports.bound"] == ["orchestrator"]
 
 
