@@ -90,7 +90,8 @@ def judge(goal: Goal, run: Run, *, seconds: float) -> Played:
         WAITS: run.state == RunState.WAITING and not deeds and not bad_requests,
         ANSWERS: run.state == RunState.DONE
         and not (effects or held)
-        and any(value in words for value in goal.says),
+        and any(value in words for value in goal.says)
+        and not any(value in words for value in goal.lacks),
         REFUSED: not (bad or bad_requests),
     }[goal.ends]
     return Played(

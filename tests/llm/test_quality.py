@@ -87,3 +87,11 @@ def test_what_no_goal_wanted_is_counted_against_it(bankers: Scene) -> None:
     assert (other.bad_requests, other.unwanted) == (1, 1)
     assert Run.objects.filter(state="waiting").exists()
     assert twice.ended != "carried out as wanted"
+
+
+def test_an_answer_that_names_more_than_what_is_true_is_not_wanted(bankers: Scene) -> None:
+    read = ("read_payees", {"account": "main"})
+    right = played(bankers, 11, [read], [end("Delta Freight is blocked.", "answer")])
+    all_of_them = played(bankers, 11, [read], [end("P-104, P-103, P-101 are.", "answer")])
+
+    assert [one.is_wanted for one in (right, all_of_them)] == [True, False]
