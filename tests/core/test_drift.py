@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import pytest
 
 from agents.core.checkpoints import (
-    Assessment,
     Commitment,
     read_assessment,
-    read_commitment,
 )
 from agents.core.drift import evidence, reconcile
-from agents.core.verdicts import read_verdict
 
 GIVEN = Commitment(given=True, confidence="high", scope_in=("send_reply to the customer",))
-CLEAN = Assessment(met_commitment=True, readable=True)
 
 
 def test_triggers_come_in_the_order_of_the_specification() -> None:
@@ -52,20 +47,6 @@ def test_an_assessment_that_cannot_be_read_met_nothing(said: str) -> None:
     assert found == ["commitment_not_met", "assessment_unparseable"]
 
 
-def test_a_commitment_that_is_missing_is_a_trigger() -> None:
-    assert reconcile(read_commitment("I will do my best"), CLEAN) == ["commitment_missing"]
-
-
-@pytest.mark.parametrize(
-    ("said", "confidence"),
-    [({}, "medium"), ({"confidence": None}, "medium"), ({"CONFIDENCE": "certain"}, "certain")],
-)
-def test_confidence_is_kept_as_it_was_said(said: dict[str, Any], confidence: str) -> None:
-    read = read_commitment(f"Sure:\n```json\n{json.dumps(said)}\n```")
-
-    assert (read.given, read.confidence) == (True, confidence)
-
-
 def test_what_would_hide_in_a_text_is_not_kept() -> None:
     read = read_assessment('{"met_commitment": true, "concerns": ["a\\u0000b\\u202ec"]}')
 
@@ -92,31 +73,3 @@ def test_a_tool_that_was_not_declared_is_found_without_being_admitted(
     commitment: Commitment, found: list[str]
 ) -> None:
     assert evidence(commitment, used=["send_reply"], claim="") == found
-
-
-@pytest.mark.parametrize("word", [" HALT ", "Continue", "ask_human"])
-def test_a_verdict_is_known_whatever_its_case(word: str) -> None:
-    read = read_verdict(f'My verdict: {{"verdict": "{word}", "reason": "r"}}')
-
-    assert (read.word, read.reason) == (word.strip().lower(), "r")
-
-
-@pytest.mark.parametrize(
-    "said",
-    [
-        "",
-        "halt",
-        "{}",
-        '{"verdict": null}',
-        '{"verdict": "stop"}',
-        '{"verdict": "halt!"}',
-        '{"verdict": 1}',
-        '{"verdict": "halt"}{"verdict": "continue"}',
-        '{"verdict": "reorient"}',
-    ],
-)
-def test_what_is_no_clear_verdict_asks_a_person(said: str) -> None:
-    read = read_verdict(said)
-
-    assert read.word == "ask_human"
-    assert read.question.endswith("What should happen next?")
