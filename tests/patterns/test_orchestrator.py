@@ -55,10 +55,6 @@ def task(worker: str, *replies: Any) -> dict[str, Reply]:
     return {f"{path}review": review, **dict(zip(keys, attempts, strict=False))}
 
 
-def failure(reason: str) -> Reply:
-    return Reply(failed=reason)
-
-
 def brief_replies(text: str = "Fine.") -> dict[str, Reply]:
     review = {"allows": True, "action": {"answer": text}}
     return {"finalize": Reply({"text": text}), "finalize/review": Reply(review)}
@@ -115,20 +111,6 @@ def test_a_worker_nobody_asked_is_missing_where_the_policy_requires_it() -> None
     assert (strict["aggregate"]["health"], lenient["aggregate"]["health"]) == ("unknown", "green")
 
 
-def test_out_of_time_keeps_what_was_done_and_names_no_task_that_never_began() -> None:
-    late = failure("max_seconds")
-    slow = failure(f"tool_timeout:{PAYMENTS}")
-
-    found = result_of(whole_day(**{PAYMENTS: [slow, late], INVENTORY: [late]}))
-
-    assert (found["stop_reason"], found["phase"]) == ("max_seconds", "dispatch")
-    assert [(line["worker"], line["attempts_used"]) for line in found["trace"]] == [
-        (SALES, 1),
-        (PAYMENTS, 1),
-    ]
-    assert found["history"][0]["observation"]["result"]["orders"] == 4820
-
-
 @pytest.mark.parametrize(
     ("tasks", "dispatches", "given"),
     [(3, 8, [2, 2, 2]), (3, 4, [2, 1, 1]), (3, 2, [1, 1, 0]), (2, 0, [0, 0])],
@@ -137,13 +119,6 @@ def test_every_task_has_its_first_dispatch_before_any_has_a_second(
     tasks: int, dispatches: int, given: list[int]
 ) -> None:
     assert allowances(tasks, replace(LIMITS, max_tool_calls=dispatches)) == given
-
-
-def test_dispatches_that_run_out_stop_the_run() -> None:
-    found = result_of(whole_day(), replace(LIMITS, max_tool_calls=2))
-
-    assert (found["stop_reason"], found["phase"]) == ("max_dispatches", "dispatch")
-    assert [line["stop_reason"] for line in found["trace"]] == [None, None, "max_dispatches"]
 
 
 def test_a_brief_that_contradicts_the_facts_is_held_back() -> None:
