@@ -11,12 +11,10 @@ from datetime import date, datetime, timedelta
 from statistics import median
 
 from django.contrib.auth.models import User
-from django.db.models import Count, F
+from django.db.models import F
 
-from agents.core.came_of import IN_WORDS, CameOf
 from agents.core.money import format_money, format_sums
-from agents.core.states import EscalationState, RunState
-from agents.engine.case_days import runs_ended_since
+from agents.core.states import EscalationState
 from agents.models import Escalation, Run, Workspace
 from agents.web import access
 from agents.web.approvals.inbox import InboxRow, first_rows
@@ -100,7 +98,6 @@ class Overview:
     expired_today: int
     moved_sums: str  # today
     withheld_sums: str  # today
-    came_of: Sequence[tuple[str, int]]  # what came of the runs that were done today, in words
     by_outcome: Chart
     by_amount: Sequence[Chart]  # one for each currency
     attention: Sequence[Attention]
@@ -159,7 +156,6 @@ def overview(user: User, *, at: datetime) -> Overview:
         expired_today=outcomes.days[-1].counts[3],
         moved_sums=_sums((s.currency, s.moved_minor) for s in calls if s.day == today),
         withheld_sums=_sums((s.currency, s.withheld_minor) for s in decided if s.day == today),
-        came_of=_came_of(keys, since=midnight),
         by_outcome=outcomes,
         by_amount=_by_amount(requests, calls, dates),
         attention=[case for case in cases if case.kind != UNANSWERED],
@@ -172,13 +168,6 @@ def overview(user: User, *, at: datetime) -> Overview:
 def _sums(amounts: Iterable[tuple[str, int]]) -> str:
     """Return the sum of each currency in words, "" if there is none."""
     return format_sums((currency, minor) for currency, minor in amounts if minor)
-
-
-def _came_of(workspaces: Sequence[int], *, since: datetime) -> list[tuple[str, int]]:
-    """Count what came of the goals of runs that were done since then, in words."""
-    done = runs_ended_since(since).filter(workspace__in=workspaces, state=RunState.DONE).order_by()
-    counted = dict(done.values_list("outcome__came_of").annotate(n=Count("pk")))
-    return [(IN_WORDS[one], counted[one]) for one in CameOf if counted.get(one)]
 
 
 def _seconds_to_decide(workspaces: Sequence[int]) -> list[float]:
