@@ -397,7 +397,7 @@ def test_omar_launches_a_scenario_and_a_double_submit_is_one_run(scene: Scene) -
         ({"goal": "Refund", "subject": "Nobody"}, "No customer is called Nobody"),
         ({"goal": "Refund", "subject": "٤٢"}, "No customer is called ٤٢"),
         ({"goal": "Refund", "subject": "a\x00b"}, "not a valid name"),
-        ({"goal": "Refund", "subject": "999"}, "no customer 999"),
+        ({"goal": "Refund", "subject": "999"}, "knows no customer"),
         ({"goal": "  ", "subject": "42"}, "Describe in a sentence"),
         ({"goal": "a\x00b", "subject": "42"}, "without control or invisible"),
         ({"goal": "g" * 8001, "subject": "42"}, "8,000 characters"),
