@@ -435,8 +435,12 @@ class Desk:
             raise TypeError(f"scenario {title!r}: {line.tool}: {error}") from None
 
     def nothing_done(self, proposable: Collection[str]) -> str:
-        """Return what there was none of, by those of these tools that write; "" without any."""
+        """Return what there was none of, by those of these tools that write; "" without any.
+
+        Money comes first, then the tools by name.
+        """
         tools = [t for t in self.tools.values() if t.touch is not Touch.READ]
+        tools.sort(key=lambda tool: (not tool.amount, tool.name))
         names = (t.deed or f"“{t.title}”" for t in tools if t.name in proposable)
         deeds = [f"no {name}" for name in dict.fromkeys(names)]
         if len(deeds) > MOST_DEEDS:

@@ -112,7 +112,9 @@ def test_a_lie_in_the_answer_is_a_note_and_no_answer(
     run = attack(server, tmp_path, [context(), final(lie)])
 
     assert (run.stop_reason, payments(run), mails(run)) == ("success", [], [])
-    assert run.outcome == {"answer": "No money was moved.", "note": lie}
+    outcome = run.outcome or {}
+    assert (outcome["answer"], outcome["note"]) == ("No money was moved.", lie)
+    assert outcome["came_of"] in ("answered", "nothing_done")
 
 
 def test_a_tool_call_beside_an_answer_is_on_record_and_nothing_more(

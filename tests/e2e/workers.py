@@ -29,6 +29,7 @@ def settings_of(model: ReplayServer, **more: str) -> dict[str, str]:
     return {
         "OPENAI_BASE_URL": model.base_url("refund"),
         "OPENAI_API_KEY": "any",
+        "OPENAI_TOOL_CALLS": "off",  # it would read the script's first line
         "OPSCONSOLE_LEASE_SECONDS": "60",
         **more,
     }

@@ -45,6 +45,9 @@ MAY: dict[str, set[Role]] = {
     "cancel": {Role.OPERATOR, Role.REVIEWER, Role.ADMIN},
     "settle-call": {Role.REVIEWER, Role.ADMIN},
     "run-again": {Role.OPERATOR, Role.ADMIN},
+    "run-ask-on": {Role.OPERATOR, Role.ADMIN},
+    "agent-add": {Role.ADMIN},
+    "agent-change": {Role.ADMIN},
     "try-now": {Role.OPERATOR, Role.ADMIN},
     "become": set(Role),  # 404 outside the demo
     "launch": {Role.OPERATOR, Role.ADMIN},
@@ -68,6 +71,7 @@ MAY: dict[str, set[Role]] = {
     "case-proof": {Role.AUDITOR, Role.ADMIN},
 }
 MAY_READ: dict[str, set[Role]] = {
+    "agents": {Role.ADMIN},
     "launch": MAY["launch"],
     "judge": MAY["decide"],
     "bulk": MAY["decide"],
