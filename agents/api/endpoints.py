@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from django.http import Http404, HttpRequest
+from django.http import HttpRequest
 from django.utils import timezone
 from ninja import Header, NinjaAPI, Query, Status
 from ninja.parser import Parser
@@ -26,7 +26,7 @@ from agents.core.actions import args_schema
 from agents.core.limits import EXTERNAL
 from agents.core.states import ENDED
 from agents.core.strict_json import BadJson, parse
-from agents.models import AgentCall, ExternalAgent, Run
+from agents.models import ExternalAgent, Run
 from agents.policies.ends import end_sentence
 from agents.tools import TOOLS
 
@@ -120,10 +120,7 @@ def propose(
 @api.get("/calls/{int:call_id}", response={200: CallAnswer, 202: CallAnswer, **_PROBLEMS})
 def read_call(request: HttpRequest, call_id: int, wait: int = Query(0, ge=0)) -> Status[Any]:
     """Read a call; with `wait`, once it is answered or after so many seconds, at most 25."""
-    mine = AgentCall.objects.filter(agent=agent_of(request), pk=call_id, is_end=False)
-    if (row := mine.first()) is None:
-        raise Http404
-    return _call_answer(operations.call_of(row.agent, row.run_id, row.key))
+    return _call_answer(operations.call_of(agent_of(request), call_id))
 
 
 @api.post("/runs/{uuid:run_id}/end", response={202: RunAnswer, **_PROBLEMS})
@@ -138,8 +135,8 @@ def end_run(request: HttpRequest, run_id: UUID, body: EndRun) -> Status[Any]:
 def _call_answer(call: operations.ProposedCall) -> Status[Any]:
     told = operations.outcome_of_call(call)
     told |= {"id": call.row.pk, "run": str(call.run.pk)}
-    is_open = told["status"] == operations.WAITING or not call.run.ended_at
-    is_answered = told["status"] in ("executed", "not_executed") or not is_open
+    is_over = told["status"] != operations.WAITING and call.run.ended_at is not None
+    is_answered = told["status"] in ("executed", "not_executed") or is_over
     return Status(200 if is_answered else 202, told)
 
 

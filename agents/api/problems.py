@@ -9,7 +9,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 
-from agents.models import Run
+from agents.models import AgentCall, Run
 from agents.operations import CallKeyReused, Refused
 
 # What an agent may do about it differs by status; every other refusal is 422.
@@ -41,6 +41,7 @@ def add_problems(api: NinjaAPI) -> None:
         more = {"call": no.call} if isinstance(no, CallKeyReused) else {}
         return problem(_STATUS.get(no.code, 422), no.code, str(no), **more)
 
+    @api.exception_handler(AgentCall.DoesNotExist)
     @api.exception_handler(Run.DoesNotExist)
     @api.exception_handler(Http404)
     def not_found(request: HttpRequest, no: Exception) -> HttpResponse:

@@ -25,7 +25,7 @@ from agents.api.endpoints import WAIT
 from agents.engine.threads import Pool
 from agents.models import AgentCall, Run, Step
 from agents.operations import agent_of
-from agents.web.live.app import Message, Receive, Send
+from agents.web.live.app import Message, Receive, Send, wait_until_gone
 from agents.web.live.shutdown import Ending
 
 log = logging.getLogger(__name__)
@@ -74,7 +74,7 @@ class Waiting:
         """Wait until it is settled or the time is up. Return whether the client has gone."""
         ending = self._ending = self._ending or Ending(self._release_all)
         done = asyncio.get_running_loop().create_future()
-        gone = asyncio.ensure_future(_until_gone(receive))
+        gone = asyncio.ensure_future(wait_until_gone(receive))
         self._waiters.setdefault(awaited, set()).add(done)
         if ending.is_near:
             done.set_result(None)
@@ -154,11 +154,6 @@ def _settled(awaited: Collection[Awaited]) -> set[Awaited]:
         ended = Run.objects.filter(pk__in=runs, ended_at__isnull=False)
         found |= {Awaited("run", pk) for pk in ended.values_list("pk", flat=True)}
     return found
-
-
-async def _until_gone(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
 
 
 def _with_first(first: Message, receive: Receive) -> Receive:

@@ -29,6 +29,11 @@ def sha256(value: Json) -> str:
     return hashlib.sha256(canonical(value).encode()).hexdigest()
 
 
+def hash_of_token(token: str) -> str:
+    """Return the SHA-256 of a random token in hex, which is kept in its place."""
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
 def fingerprint(request: Request) -> str:
     """Return the hash of a step's request; a replay with another one has diverged."""
     return sha256(question(request_body(request)))

@@ -33,7 +33,7 @@ from agents.engine.journal import AWAIT, Journal
 from agents.engine.perform import RunExecutor
 from agents.models import LostRun, Run, Step
 from agents.models.masked_value import ValuesLocked, pseudonyms_of
-from agents.sdk.desk import DESKS
+from agents.sdk.desk import DESKS, tells_plain_numbers
 from agents.systems import SYSTEMS
 
 log = logging.getLogger(__name__)
@@ -144,7 +144,7 @@ def brief_of(run: Run) -> patterns.Brief:
         more_tools=tools.usage_of(limits.proposable),
         desk=_told_of(run),
         question_version=run.question_version,
-        in_model_units=run.desk in DESKS and bool(DESKS[run.desk].numbers),
+        in_model_units=tells_plain_numbers(run.desk),
         scope=run.scope,
         before=run.before,
         figures=figures_of(run),

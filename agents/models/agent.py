@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from hashlib import sha256
-
 from django.conf import settings
 from django.db import models
 from django.db.models import Q
@@ -47,11 +45,6 @@ class AgentKey(models.Model):
 
     def __str__(self) -> str:
         return self.prefix
-
-
-def hash_of_key(token: str) -> str:
-    """Return the stored hash of a key, which is random and long, so that it needs no salt."""
-    return sha256(token.encode()).hexdigest()
 
 
 class AgentCall(models.Model):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from hashlib import sha256
 
 from django.conf import settings
 from django.db import models
@@ -82,8 +81,3 @@ class Invitation(models.Model):
 def token_of(salt: str) -> str:
     """Return the token of a salt: 256 bits in hexadecimal."""
     return salted_hmac("opsconsole.invitation", salt, algorithm="sha256").hexdigest()
-
-
-def hash_of(token: str) -> str:
-    """Return the stored hash of a token."""
-    return sha256(token.encode()).hexdigest()

@@ -11,9 +11,9 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import Q
 
+from agents.core.digest import hash_of_token
 from agents.core.requests import Json
 from agents.models import AgentKey, ExternalAgent, Role, Workspace
-from agents.models.agent import hash_of_key
 from agents.models.event import Entry, append_events
 from agents.operations.people import check_slug, lock_people
 from agents.operations.refusal import Refused, require_member
@@ -92,7 +92,7 @@ def make_key(
         key = AgentKey.objects.create(
             agent=agent,
             prefix=prefix,
-            token_sha256=hash_of_key(token),
+            token_sha256=hash_of_token(token),
             created_at=at,
             expires_at=at + lasts,
         )
@@ -122,7 +122,7 @@ def agent_of(token: str, *, at: datetime) -> ExternalAgent | None:
         return None
     known = AgentKey.objects.select_related("agent__workspace", "agent__owner")
     key = known.filter(prefix=parts[1], revoked_at=None, expires_at__gt=at).first()
-    if key is None or not hmac.compare_digest(key.token_sha256, hash_of_key(token)):
+    if key is None or not hmac.compare_digest(key.token_sha256, hash_of_token(token)):
         return None
     stale = Q(used_at=None) | Q(used_at__lt=at - USED_EVERY)
     if key.used_at is None or key.used_at < at - USED_EVERY:

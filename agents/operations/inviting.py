@@ -13,6 +13,7 @@ from django.core.validators import validate_email
 from django.db import IntegrityError, transaction
 from django.db.models import F
 
+from agents.core.digest import hash_of_token
 from agents.engine.expired_invitations import end_invitation
 from agents.models import (
     Delivery,
@@ -25,7 +26,7 @@ from agents.models import (
     Workspace,
 )
 from agents.models.event import Entry, append_events
-from agents.models.invitation import hash_of, token_of
+from agents.models.invitation import token_of
 from agents.notifications.messages import INVITATION
 from agents.operations.people import lock_people
 from agents.operations.refusal import Refused
@@ -78,7 +79,7 @@ def invite(
             team=team,
             by=by,
             salt=salt,
-            token_sha256=hash_of(token_of(salt)),
+            token_sha256=hash_of_token(token_of(salt)),
             created_at=at,
             expires_at=at + LASTS,
         )
@@ -111,7 +112,7 @@ def revoke_invitation(*, invitation: Invitation, by: User, at: datetime) -> None
 def invitation_of(token: str, *, at: datetime) -> Invitation | None:
     """Return the invitation of a link, or None if the link does not work (any more)."""
     found = (
-        Invitation.objects.filter(token_sha256=hash_of(token), state=InvitationState.OPEN)
+        Invitation.objects.filter(token_sha256=hash_of_token(token), state=InvitationState.OPEN)
         .filter(expires_at__gt=at)
         .select_related("workspace", "team", "by")
         .first()

@@ -11,7 +11,6 @@ from django.conf import settings
 from django.db import transaction
 
 from agents.core.digest import canonical, sha256
-from agents.core.former import FIRST_DESK
 from agents.core.limits import EXTERNAL
 from agents.core.money import to_model_units
 from agents.core.requests import Json
@@ -27,6 +26,7 @@ from agents.operations.launching import LaunchOptions, launch
 from agents.operations.refusal import Refused
 from agents.patterns.external import ANSWERED, EXECUTED, NOT_EXECUTED, UNKNOWN
 from agents.policies.ends import end_sentence
+from agents.sdk.desk import tells_plain_numbers
 from agents.systems import SYSTEMS, UnknownSubject
 
 WAITING = "waiting"
@@ -195,10 +195,9 @@ def _digest(agent: ExternalAgent, key: str, asked: Json) -> str:
     return hmac.digest(settings.OPSCONSOLE_NAMING_KEY.encode(), told, "sha256").hex()
 
 
-def call_of(agent: ExternalAgent, run_id: UUID, key: str) -> ProposedCall:
-    """Return a call of a run that this agent opened. Raises DoesNotExist."""
-    run = run_of(agent, run_id)
-    row = AgentCall.objects.get(agent=agent, reference=run.reference, key=key)
+def call_of(agent: ExternalAgent, call_id: int) -> ProposedCall:
+    """Return a call that this agent proposed, by its number. Raises DoesNotExist."""
+    row = AgentCall.objects.get(agent=agent, pk=call_id, is_end=False)
     return ProposedCall(row, run_of(agent, row.run_id))
 
 
@@ -256,7 +255,7 @@ def _tell_rulings(told: dict[str, Json], steps: list[Step], run: Run) -> None:
 
 def _in_units(run: Run, value: Json) -> Json:
     """Return a value in the units of the schema that the agent was given."""
-    return to_model_units(value) if run.desk == FIRST_DESK else value
+    return to_model_units(value) if tells_plain_numbers(run.desk) else value
 
 
 def _left_by_end(run: Run, turn: str) -> dict[str, Json]:

@@ -523,6 +523,11 @@ def check_takes(function: Callable[..., Any]) -> tuple[str, ...]:
 DESKS: dict[str, Desk] = {}  # of this process, by name
 
 
+def tells_plain_numbers(desk: str) -> bool:
+    """Whether a desk's models read amounts as plain numbers: see `Desk(numbers=…)`."""
+    return desk in DESKS and bool(DESKS[desk].numbers)
+
+
 def tool_title(name: str) -> str:
     """Return a tool's declared title, or else its name in words."""
     declared = (

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from inspect import getdoc, signature
+from inspect import signature
 from pathlib import Path
 from typing import get_type_hints
 
 from agents.core.requests import Json
 from agents.sdk.demo_script import OF_PLANNER
-from agents.sdk.desk_tools import CallRefused, DeskCall
+from agents.sdk.desk_tools import CallRefused, DeskCall, told_of
 
 TICKET = "ticket"
 
@@ -77,7 +77,7 @@ class DeskSource:
 
 def describe(one: DeskSpecialist | DeskSource) -> str:
     """Return its description for models."""
-    return (getdoc(one.function) or one.title).partition("\n")[0]
+    return told_of(one.function, one.title)
 
 
 def check_specialist(function: Callable[..., object]) -> None:

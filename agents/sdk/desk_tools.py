@@ -28,6 +28,11 @@ from agents.sdk.values import Money
 ANSWER = "final"  # in place of a tool, of a rule that judges what an agent answers
 
 
+def told_of(function: Callable[..., Any], title: str) -> str:
+    """Return what models are told of a function: the first line of its docstring, or its title."""
+    return (getdoc(function) or title).partition("\n")[0]
+
+
 @dataclass(frozen=True)
 class DeskCall:
     """The context of a tool's call, besides its arguments."""
@@ -86,7 +91,7 @@ class DeskTool:
     @property
     def description(self) -> str:
         """Return its description for models."""
-        return (getdoc(self.function) or self.title).partition("\n")[0]
+        return told_of(self.function, self.title)
 
     @property
     def brief(self) -> str:

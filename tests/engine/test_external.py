@@ -73,7 +73,8 @@ class Session:
         return self.outcome(key)
 
     def outcome(self, key: str) -> dict[str, Any]:
-        return operations.outcome_of_call(operations.call_of(self.agent, self.run.pk, key))
+        row = self.agent.calls.get(reference=self.run.reference, key=key)
+        return operations.outcome_of_call(operations.call_of(self.agent, row.pk))
 
     def end(self, answer: str) -> Run:
         at = timezone.now()

@@ -13,9 +13,9 @@ from django.test import Client
 from django.utils import timezone
 
 from agents import operations
+from agents.core.digest import hash_of_token
 from agents.engine.sweep import sweep
 from agents.models import Delivery, Event, Invitation, Membership, Role
-from agents.models.invitation import hash_of
 from agents.operations import inviting
 from agents.web.members.people import PAGE
 from opsconsole.logs import OneLine
@@ -97,7 +97,7 @@ def test_a_link_that_is_over_or_forged_opens_nothing(scene: Scene, ada: User) ->
     first, second = invite(scene, ada), invite(scene, ada, "mia@EXAMPLE.com")
     revoked, late = invite(scene, ada, "a@b.example"), invite(scene, ada, "c@d.example")
     forged = invite(scene, ada, "e@f.example")
-    Invitation.objects.filter(pk=forged.pk).update(token_sha256=hash_of("known"))
+    Invitation.objects.filter(pk=forged.pk).update(token_sha256=hash_of_token("known"))
     assert (
         client_of(stranger()).post(f"/members/invitations/{revoked.pk}/revoke/").status_code == 404
     )

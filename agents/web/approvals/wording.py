@@ -154,10 +154,7 @@ def choices(
             is_other = answer.verdict == ADJUST
             places = {field.argument: field.place for field in fields} if is_other else None
             consequence = fill_sentence(answer.consequence, escalation, name, places=places)
-            button, label = (
-                fill_sentence(answer.button, escalation, name, places=places),
-                answer.label,
-            )
+            button = fill_sentence(answer.button, escalation, name, places=places)
             if first and answer.verdict == APPROVE:
                 found.append(_second(escalation, name, first))
                 continue
@@ -169,7 +166,7 @@ def choices(
                 consequence = format_html(_EITHER, asks, consequence)
             sends_back = is_other and kind.change == INSTRUCTIONS
             key = KEYS[SEND_BACK if sends_back else answer.verdict]
-            found.append(Choice(answer.verdict, label, consequence, button, key))
+            found.append(Choice(answer.verdict, answer.label, consequence, button, key))
     return found
 
 

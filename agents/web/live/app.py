@@ -93,7 +93,7 @@ class Live:
             self._guards[cookie] = asyncio.create_task(self._guard(cookie))
         tasks: list[asyncio.Future[Any]] = [
             asyncio.create_task(self._pump(hub, viewer, stream.visitor, send)),
-            asyncio.create_task(_wait_until_gone(receive)),
+            asyncio.create_task(wait_until_gone(receive)),
         ]
         try:
             await asyncio.wait([*tasks, stream.over], return_when=asyncio.FIRST_COMPLETED)
@@ -162,7 +162,8 @@ def _as_seen_by(visitor: Visitor, body: bytes) -> bytes:
     return with_values(body, User(pk=visitor.user_id), repr(visitor.topics).encode())
 
 
-async def _wait_until_gone(receive: Receive) -> None:
+async def wait_until_gone(receive: Receive) -> None:
+    """Return once the client has closed the connection."""
     while (await receive())["type"] != "http.disconnect":
         pass
 
