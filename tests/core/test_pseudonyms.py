@@ -234,6 +234,7 @@ def test_what_is_near_to_no_name_stays_as_it_is() -> None:
         ({"to": "Hi\\nEMAIL-7Q2MK3XW9T"}, "to"),
         ({"to": "EMAIL-7Q2MK3XW9TABC"}, "to"),
         ({"to": "IBAN-ABCDEFGHIL"}, "to"),
+        ({"to": "EMAIL-GHNPMPSNP"}, "to"),
         ({"to": ["fine", {"cc": "x EMAIL-7Q2MK3XW9T x"}]}, "to"),
         ({"counts": {"EMAIL-7Q2MK3XW9T": 1}}, "counts"),
         ({"to": "[e-mail]"}, "to"),
