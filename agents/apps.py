@@ -15,7 +15,7 @@ class AgentsConfig(AppConfig):
     def ready(self) -> None:
         from agents.audit import protection
         from agents.db import driver
-        from agents.engine.desk_registry import discover_desks
+        from agents.engine.desk.registry import discover_desks
         from agents.management import deploy_checks
 
         if not apps.is_installed(FIRST):

@@ -8,7 +8,7 @@ from agents import patterns
 from agents.core.replay import Reply
 from agents.core.requests import Json
 from agents.core.states import EscalationState, RunState
-from agents.engine.advance import brief_of
+from agents.engine.turns.advance import brief_of
 from agents.models import Escalation, Run, Step
 from agents.models.masked_value import ValuesLocked
 from agents.sdk.desk import DESKS, WORDS

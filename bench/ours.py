@@ -15,10 +15,10 @@ from django.utils import timezone
 from agents import llm, operations
 from agents.core.states import RunState
 from agents.db.compiled import CompiledSelect, Param
-from agents.engine import crashpoints
-from agents.engine.advance import advance
-from agents.engine.database import in_database
-from agents.engine.threads import close_connections
+from agents.engine.runtime import crashpoints
+from agents.engine.runtime.database import in_database
+from agents.engine.runtime.threads import close_connections
+from agents.engine.turns.advance import advance
 from agents.models import Escalation, Role, Run, Workspace
 from bench import desk
 from bench.work import GRANTED_MINOR, Queue, Timing, Watch, answer_of, goal

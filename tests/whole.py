@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from agents.engine import crashpoints
+from agents.engine.runtime import crashpoints
 from tests import browsers, proofs
 from tests.settings import ON_POSTGRES
 

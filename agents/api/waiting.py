@@ -22,7 +22,7 @@ from django.db.models.functions import Replace
 from django.utils import timezone
 
 from agents.api.endpoints import WAIT
-from agents.engine.threads import Pool
+from agents.engine.runtime.threads import Pool
 from agents.models import AgentCall, Run, Step
 from agents.operations import agent_of
 from agents.web.live.app import Message, Receive, Send, wait_until_gone

@@ -30,10 +30,10 @@ from agents.db.inserts import new_row
 from agents.engine import lease
 from agents.engine.active_time import ActiveTime
 from agents.engine.commit import Commit, Draft, NewRow, UnderLock
-from agents.engine.crashpoints import crashpoint
-from agents.engine.database import in_database
-from agents.engine.desk_lookup import LookedUp
+from agents.engine.desk.fresh_lookup import LookedUp
 from agents.engine.drive import WaitsForPerson
+from agents.engine.runtime.crashpoints import crashpoint
+from agents.engine.runtime.database import in_database
 from agents.models import Escalation, Run, Step
 from agents.models.event import Entry
 from agents.models.masked_value import give_pseudonyms, taken_by

@@ -20,11 +20,11 @@ from agents.core.requests import Json
 from agents.core.states import RunState
 from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import pipeline
-from agents.engine.approvals import close_approvals
 from agents.engine.commit import Commit
-from agents.engine.database import in_time
-from agents.engine.desk_registry import known_desks
-from agents.engine.dispatch import ring
+from agents.engine.desk.registry import known_desks
+from agents.engine.people.approvals import close_approvals
+from agents.engine.runtime.database import in_time
+from agents.engine.runtime.dispatch import ring
 from agents.models import PolicyVersion, Run, Worker
 from agents.models.belonging import run_belongs
 from agents.patterns import QUESTION_VERSION

@@ -9,7 +9,7 @@ from django.db import DatabaseError, connection
 from django.utils import timezone
 
 from agents.core.units import with_unit
-from agents.engine.database_state import (
+from agents.engine.runtime.database_state import (
     DatabaseTooOld,
     check_not_too_old,
     database_time,

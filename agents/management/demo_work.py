@@ -15,8 +15,8 @@ from django.utils import timezone
 from agents import operations
 from agents.core.requests import Json
 from agents.core.states import EscalationState
-from agents.engine.advance import advance
-from agents.engine.threads import close_connections
+from agents.engine.runtime.threads import close_connections
+from agents.engine.turns.advance import advance
 from agents.llm import is_demo
 from agents.management.demo_people import ADMIN, PEOPLE
 from agents.models import Escalation, Event, Team, Workspace

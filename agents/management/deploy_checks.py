@@ -10,7 +10,7 @@ from django.core import checks
 from django.db.utils import DatabaseError
 
 from agents.core.states import ENDED
-from agents.engine.desk_registry import known_desks
+from agents.engine.desk.registry import known_desks
 from agents.models import PolicyVersion, Run, Workspace
 
 

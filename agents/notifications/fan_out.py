@@ -31,9 +31,9 @@ from agents.core.notifications import (
     send_at,
 )
 from agents.core.states import EffectState, EscalationState
-from agents.engine.asked_again import is_asked_again, is_unsettled
-from agents.engine.deciders import deciders, people_who_may, roster_of
-from agents.engine.letters import untold_effects
+from agents.engine.people.deciders import deciders, people_who_may, roster_of
+from agents.engine.tools.asked_again import is_asked_again, is_unsettled
+from agents.engine.tools.letters import untold_effects
 from agents.models import (
     DECIDES,
     Delivery,

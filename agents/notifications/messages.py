@@ -23,8 +23,8 @@ from agents.core.notifications import UNKNOWN, UNTOLD, Kind
 from agents.core.redact import KINDS, mask
 from agents.core.requests import Json
 from agents.core.states import EscalationState
-from agents.engine.asked_again import unsettled_approvals
 from agents.engine.redaction import redact_to_tell
+from agents.engine.tools.asked_again import unsettled_approvals
 from agents.models import Escalation, Invitation, Notification, Run, Shape
 from agents.policies.ends import end_sentence, why_not
 from agents.tools import ask_in_words, request_of

@@ -19,7 +19,7 @@ from django.db.models import F, Min, Q
 from django.utils import timezone
 
 from agents.core.notifications import GIVEN_UP, WHILE_OPEN, Kind, wait_after
-from agents.engine.database import in_database
+from agents.engine.runtime.database import in_database
 from agents.models import Delivery, DeliveryState, InvitationState, Membership
 from agents.notifications import mail, webhooks
 from agents.notifications.fan_out import later_due, share_out, still_matters

@@ -14,8 +14,8 @@ from agents.core.states import EscalationState
 from agents.core.tiers import Yes, what_yes_does
 from agents.db.inserts import insert_rows
 from agents.engine.commit import Commit
-from agents.engine.demands import demand_for
-from agents.engine.desk_lookup import LookedUp
+from agents.engine.desk.fresh_lookup import LookedUp
+from agents.engine.people.approval_demand import demand_for
 from agents.models import Approval, Escalation, Membership, Role, Step
 from agents.models.event import commanding_account
 from agents.operations.demand_checks import check_demand

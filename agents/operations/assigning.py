@@ -11,7 +11,7 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from agents.core.requests import Json
-from agents.engine.deciders import deciders, roster_of
+from agents.engine.people.deciders import deciders, roster_of
 from agents.engine.redaction import redact_words
 from agents.models import DECIDES, Escalation, Role, Snooze, Team
 from agents.operations.claiming import (

@@ -16,15 +16,15 @@ from agents.core.states import GRANTED, EscalationState
 from agents.core.terms import Terms
 from agents.db.compiled import CompiledUpdate, Param
 from agents.db.driver import fetch_now
-from agents.engine.answering import answer, expire
 from agents.engine.commit import Commit
-from agents.engine.crashpoints import crashpoint
-from agents.engine.demands import held_tool
-from agents.engine.desk_lookup import LookedUp
-from agents.engine.facts import fetch_facts
+from agents.engine.desk.facts import fetch_facts
+from agents.engine.desk.fresh_lookup import LookedUp
+from agents.engine.desk.origins import doubts_of
 from agents.engine.kill_switch import switch_against
-from agents.engine.origins import doubts_of
+from agents.engine.people.approval_demand import held_tool
 from agents.engine.redaction import RunBorder, redact_for, redact_to_tell
+from agents.engine.runtime.crashpoints import crashpoint
+from agents.engine.turns.answering import answer, expire
 from agents.models import Escalation, KillSwitch, Membership, Role, Run, Step, Workspace
 from agents.models.event import Entry, append_events, commanding_account
 from agents.models.masked_value import ValuesLocked

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agents.core.tiers import Demand
-from agents.engine.deciders import Roster, people_who_may, roster_of
+from agents.engine.people.deciders import Roster, people_who_may, roster_of
 from agents.models import Escalation, Membership, Team
 from agents.models.belonging import launchers_of
 from agents.operations.claiming import OWN

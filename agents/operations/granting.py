@@ -15,11 +15,11 @@ from agents.core.requests import Json
 from agents.core.rulings import RulingKind, consent_of
 from agents.core.terms import Terms
 from agents.db.driver import fetch_now
-from agents.engine.demands import demand_for, held_tool
-from agents.engine.desk_lookup import LookedUp, LookupFailed, look_up_now
-from agents.engine.desk_system import case_of
-from agents.engine.facts import fetch_facts
-from agents.engine.key_names import key_ruling
+from agents.engine.desk.facts import fetch_facts
+from agents.engine.desk.fresh_lookup import LookedUp, LookupFailed, look_up_now
+from agents.engine.desk.key_names import key_ruling
+from agents.engine.desk.system import case_of
+from agents.engine.people.approval_demand import demand_for, held_tool
 from agents.engine.redaction import RunBorder
 from agents.models import Escalation, Membership, Role, Run, Step
 from agents.models.masked_value import ValuesLocked

@@ -14,7 +14,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import F
 
 from agents.core.digest import hash_of_token
-from agents.engine.expired_invitations import end_invitation
+from agents.engine.upkeep.expired_invitations import end_invitation
 from agents.models import (
     Delivery,
     Invitation,

@@ -19,11 +19,11 @@ from agents.core.requests import Json
 from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import fetch_now
 from agents.engine.commit import Commit
-from agents.engine.desk_functions import DeskFailed
-from agents.engine.desk_reports import newest_scope
-from agents.engine.dispatch import ring
-from agents.engine.open_requests import LAUNCHER, fetch_full
+from agents.engine.desk.functions import DeskFailed
+from agents.engine.desk.reports import newest_scope
+from agents.engine.people.open_requests import LAUNCHER, fetch_full
 from agents.engine.redaction import RunBorder, redact
+from agents.engine.runtime.dispatch import ring
 from agents.models import ExternalAgent, PolicyVersion, Role, Run, Workspace
 from agents.models.belonging import belongs
 from agents.models.masked_value import give_pseudonyms, naming

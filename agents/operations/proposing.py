@@ -15,11 +15,11 @@ from agents.core.limits import EXTERNAL
 from agents.core.money import to_model_units
 from agents.core.requests import Json
 from agents.core.states import ENDED, EffectState, EscalationState, RunState
-from agents.engine.calls import assign_call
 from agents.engine.commit import Commit
-from agents.engine.dispatch import ring
 from agents.engine.journal import AWAIT
 from agents.engine.redaction import redact_for
+from agents.engine.runtime.dispatch import ring
+from agents.engine.turns.calls import assign_call
 from agents.models import AgentCall, Effect, Escalation, ExternalAgent, Membership, Role, Run, Step
 from agents.models.agent import LONGEST_KEY
 from agents.operations.launching import LaunchOptions, launch

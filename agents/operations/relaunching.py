@@ -9,7 +9,7 @@ from django.conf import settings
 from django.contrib.auth.models import User
 
 from agents.core.states import RunState
-from agents.engine.letters import EARLIER, untold_effects
+from agents.engine.tools.letters import EARLIER, untold_effects
 from agents.models import Role, Run
 from agents.operations.launching import LaunchOptions, launch
 from agents.operations.refusal import Refused, require_member

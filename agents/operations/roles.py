@@ -9,7 +9,7 @@ from django.db import transaction
 from django.db.models import Q
 
 from agents.core.requests import Json
-from agents.engine.expired_invitations import revoke_invitations_of
+from agents.engine.upkeep.expired_invitations import revoke_invitations_of
 from agents.models import DECIDES, Membership, Role, Team, Workspace
 from agents.models.event import Entry, append_events
 from agents.operations.held_requests import lock_held, release_held

@@ -9,9 +9,9 @@ from django.db import transaction
 
 from agents.core.kinds import EFFECT_UNKNOWN
 from agents.core.states import ENDED, EffectState, EscalationState
-from agents.engine.answering import settle_as_told
 from agents.engine.commit import Commit
 from agents.engine.redaction import redact_for
+from agents.engine.turns.answering import settle_as_told
 from agents.models import DECIDES, Effect, Event, Run
 from agents.models.event import facts_of
 from agents.models.masked_value import ValuesLocked

@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from agents.core.states import ENDED, EscalationState, RunState
-from agents.engine.approvals import close_approvals
+from agents.engine.people.approvals import close_approvals
 from agents.engine.redaction import redact_words
 from agents.models import Escalation, LostRun, Role, Run
 from agents.operations.refusal import Refused, check_text, require_member

@@ -7,7 +7,7 @@ from datetime import datetime
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from agents.engine.breaker import wake_runs
+from agents.engine.runtime.breaker import wake_runs
 from agents.models import Endpoint, Membership, Role, Run
 from agents.models.event import Entry, append_events
 from agents.operations.refusal import Refused

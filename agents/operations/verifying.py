@@ -20,8 +20,8 @@ from agents.audit.chains import Chain
 from agents.audit.verified import keep_verified, newest_verified
 from agents.audit.verify import Proof, prove
 from agents.core.requests import Json
-from agents.engine.database import in_database
-from agents.engine.threads import VERIFYING_THREADS
+from agents.engine.runtime.database import in_database
+from agents.engine.runtime.threads import VERIFYING_THREADS
 from agents.models import Run, Verification, Workspace
 from agents.operations.auditing import record_verification
 from agents.operations.refusal import Refused

@@ -12,7 +12,7 @@ from django.db import connection, models
 from django.utils import timezone
 
 from agents.core.states import RunState
-from agents.engine.sweep import sweep
+from agents.engine.upkeep.sweep import sweep
 from agents.models import Escalation, Event, Run, Step
 from bench.load import processes
 from bench.load.scene import Scene

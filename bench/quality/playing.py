@@ -13,8 +13,8 @@ from agents import llm, operations
 from agents.core.claims import claims_deed
 from agents.core.requests import Json
 from agents.core.states import EffectState, RunState
-from agents.engine.advance import advance
-from agents.engine.threads import close_connections
+from agents.engine.runtime.threads import close_connections
+from agents.engine.turns.advance import advance
 from agents.models import Effect, Run, Workspace
 from agents.tools import TOOLS, letter_tools
 from bench.quality.goals import ANSWERS, CARRIED_OUT, HONEST, REFUSED, WAITS, Goal

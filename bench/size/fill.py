@@ -29,10 +29,10 @@ from agents.desks.refunds.gallery.copying import (
     write_copies,
 )
 from agents.desks.refunds.gallery.recording import Recording
-from agents.engine.case_days import count_next_day
-from agents.engine.database_growth import measure_database
-from agents.engine.model_use import sum_next_day
-from agents.engine.review_days import sum_next_review_day
+from agents.engine.upkeep.case_days import count_next_day
+from agents.engine.upkeep.database_growth import measure_database
+from agents.engine.upkeep.model_use import sum_next_day
+from agents.engine.upkeep.review_days import sum_next_review_day
 from agents.models import Event, EventText, Role, Run, Workspace
 from bench.size.waiting import work_on_inbox
 

@@ -20,8 +20,8 @@ from pytest_django import DjangoAssertNumQueries
 from agents import operations
 from agents.audit import sealing, unsealed
 from agents.desks.refunds.models import Charge, Refund, SentMail
-from agents.engine import sweep as sweeping
-from agents.engine.sweep import sweep
+from agents.engine.upkeep import sweep as sweeping
+from agents.engine.upkeep.sweep import sweep
 from agents.models import (
     Effect,
     Escalation,

@@ -18,7 +18,7 @@ from django.utils import timezone
 
 from agents import operations, results
 from agents.core.states import EscalationState, RunState
-from agents.engine.answering import expire
+from agents.engine.turns.answering import expire
 from agents.models import Escalation, Run
 from agents.replay.config import read_config
 from tests.conformance.replay_server import ReplayServer, Session

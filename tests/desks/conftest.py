@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agents import policies, tools
-from agents.engine import desk_registry
+from agents.engine.desk import registry
 from agents.sdk.desk import DESKS, Desk
 from agents.systems import SYSTEMS
 from tests.desks import page
@@ -39,5 +39,5 @@ def access(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_desk_left: None) 
     monkeypatch.syspath_prepend(str(tmp_path))
     from acme_access.desk import desk  # type: ignore[import-not-found]
 
-    desk_registry.enter_desk(desk)
+    registry.enter_desk(desk)
     return desk

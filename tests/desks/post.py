@@ -19,7 +19,7 @@ from django.utils import timezone
 
 from agents import operations
 from agents.core.pseudonyms import name_of
-from agents.engine import desk_registry
+from agents.engine.desk import registry
 from agents.models import Escalation, Run
 from agents.sdk.arguments import longest
 from agents.sdk.rule_case import approve, escalate
@@ -214,7 +214,7 @@ def model(*replies: Reply) -> Iterator[list[dict[str, Any]]]:
 def install(scene: Scene, *, redaction: Any = None) -> Post:
     """Put the desk in force, under the policy as it ships but for `redaction`."""
     post = Post()
-    desk_registry.enter_desk(post.desk)
+    registry.enter_desk(post.desk)
     policy = scene.workspace.policy
     assert policy is not None
     document = {**policy.document, "desks": {"post": post.desk.document()}}

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from agents import operations
 from agents.core.redact import mask
-from agents.engine import desk_registry
+from agents.engine.desk import registry
 from agents.models import Escalation, Role, Run
 from agents.results import result
 from agents.sdk.argument_words import in_words
@@ -74,7 +74,7 @@ def desk_of(named: dict[str, Open]) -> Desk:
 
 
 def waiting(scene: Scene, desk: Desk) -> Escalation:
-    desk_registry.enter_desk(desk)
+    registry.enter_desk(desk)
     ada, at = scene.workspace.memberships.get(user__username="ada").user, timezone.now()
     document = {**scene.workspace.policy.document, "desks": {desk.name: desk.document()}}  # type: ignore[union-attr]
     operations.publish_policy(workspace=scene.workspace, document=document, by=ada, at=at)

@@ -17,7 +17,7 @@ from agents.core.facts import DeskFacts, Facts
 from agents.core.requests import Json
 from agents.core.states import RunState
 from agents.desks.refunds.profiles import STRICT
-from agents.engine import perform
+from agents.engine.turns import executor
 from agents.llm.backend import backend
 from agents.llm.call import request_for
 from agents.models import Escalation, Run
@@ -64,11 +64,11 @@ def reasons_of(run: Run) -> list[str]:
 
 def test_rules_read_arguments_and_limits_that_were_read_for_the_facts(scene: Scene) -> None:
     during: dict[str, int] = {}
-    rulings, args, limits = perform.review, Arguments.read, serialization.read_stored
+    rulings, args, limits = executor.review, Arguments.read, serialization.read_stored
     with (
         mock.patch.object(Arguments, "read", autospec=True, side_effect=args) as of_args,
         mock.patch.object(serialization, "read_stored", side_effect=limits) as of_limits,
-        mock.patch.object(perform, "review") as review,
+        mock.patch.object(executor, "review") as review,
     ):
 
         def count(action: Json, *known: Any, **options: Any) -> Any:

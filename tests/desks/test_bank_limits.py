@@ -21,7 +21,7 @@ from agents import operations
 from agents.core.limits import BadPolicy, read_limits
 from agents.core.states import RunState
 from agents.desks.refunds.profiles import STRICT
-from agents.engine.desk_ledger import DeskLedger
+from agents.engine.desk.ledger import DeskLedger
 from agents.models import Effect, Escalation, Role, Run, Workspace
 from agents.sdk.desk import DESKS
 from agents.systems import SYSTEMS

@@ -9,7 +9,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from agents import operations
-from agents.engine import desk_registry
+from agents.engine.desk import registry
 from agents.models import Effect, Escalation, Role, Run
 from agents.sdk.desk import DESKS
 from agents.sdk.rule_case import approve
@@ -99,7 +99,7 @@ def scene(no_desk_left: None) -> Scene:
 
     TERMS["book_table"] = Terms("guest", "price")
     TERMS["write_guest"] = Terms("guest", "price", reword=("text",))
-    desk_registry.enter_desk(desk)
+    registry.enter_desk(desk)
     policy = scene.workspace.policy
     assert policy is not None
     scene.add("ada", Role.ADMIN)

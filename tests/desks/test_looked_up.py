@@ -16,7 +16,7 @@ from django.urls import reverse
 
 from agents import results
 from agents.core.requests import Json
-from agents.engine import desk_registry
+from agents.engine.desk import registry
 from agents.models import Role, Run
 from agents.sdk.rule_case import approve
 from opsconsole.desks import ANSWER, Answers, Call, Desk, Subject, Touch, block, escalate
@@ -128,7 +128,7 @@ def office(no_desk_left: None) -> Office:
     office = Office()
     office.replies["find_contact"] = {"contacts": [CONTACT]}
     desk = office_desk(office)
-    desk_registry.enter_desk(desk)
+    registry.enter_desk(desk)
     return office
 
 

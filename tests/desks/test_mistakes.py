@@ -11,7 +11,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from agents import operations
-from agents.engine import desk_registry
+from agents.engine.desk import registry
 from agents.management.commands import startdesk
 from agents.models import Escalation, Role, Run
 from tests.engine.scene import Scene, decide_request, go, set_scene
@@ -43,7 +43,7 @@ def launch(scene: Scene, place: Path, monkeypatch: pytest.MonkeyPatch, old: str,
     monkeypatch.syspath_prepend(str(place))
     from samples.desk import desk  # type: ignore[import-not-found]
 
-    desk_registry.enter_desk(desk)
+    registry.enter_desk(desk)
     ada = scene.workspace.memberships.get(user__username="ada").user
     assert scene.workspace.policy
     document = {**scene.workspace.policy.document, "desks": {"samples": desk.document()}}

@@ -13,7 +13,7 @@ import pytest
 from django.apps import AppConfig, apps
 from django.core.exceptions import ImproperlyConfigured
 
-from agents.engine import desk_registry
+from agents.engine.desk import registry
 from agents.management.commands import startdesk
 from agents.patterns import PATTERNS
 from agents.policies import RULES
@@ -85,7 +85,7 @@ def test_a_desk_that_cannot_be_used_is_explained_in_a_sentence(
     monkeypatch.setattr(apps, "get_app_configs", lambda: [config])
 
     with pytest.raises(ImproperlyConfigured) as refused:
-        desk_registry.discover_desks()
+        registry.discover_desks()
 
     said = str(refused.value)
     assert sentence in said

@@ -20,7 +20,7 @@ from django.utils import timezone
 
 from agents import results
 from agents.core.states import RunState
-from agents.engine import desk_registry
+from agents.engine.desk import registry
 from agents.models import Escalation, Role, Run
 from agents.operations import launch_again
 from agents.operations.refusal import Refused
@@ -147,7 +147,7 @@ def company(
     elsewhere.write(tmp_path, made_of)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setitem(TERMS, f"{name}_serve", Terms("place", made_of["amount"]))
-    desk_registry.enter_desk(import_module(f"{name}.desk").desk)
+    registry.enter_desk(import_module(f"{name}.desk").desk)
     scene = set_scene()
     policy = scene.workspace.policy
     assert policy is not None
@@ -269,7 +269,7 @@ def test_a_desk_whose_parts_do_not_go_together_is_not_entered(
         del TOOLS[tool]
 
     with pytest.raises(TypeError, match=sentence):
-        desk_registry.enter_desk(desk)
+        registry.enter_desk(desk)
 
 
 @pytest.mark.usefixtures("no_desk_left")
@@ -283,7 +283,7 @@ def test_a_rule_of_the_console_without_words_is_not_entered(
         del TOOLS[tool]
 
     with pytest.raises(TypeError, match=r"no words for its rule other\.report_headed"):
-        desk_registry.enter_desk(desk)
+        registry.enter_desk(desk)
 
 
 def test_a_command_launches_at_any_desk() -> None:

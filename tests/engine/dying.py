@@ -7,7 +7,7 @@ from typing import Any
 
 from agents import results
 from agents.core.states import RunState
-from agents.engine import crashpoints
+from agents.engine.runtime import crashpoints
 from agents.models import Run
 from tests.engine.memory import Crash
 from tests.engine.scene import fresh, go, has_ended, recover

@@ -21,9 +21,9 @@ from agents import llm
 from agents.core.model_roles import ROLES
 from agents.core.requests import Json
 from agents.core.states import RunState
-from agents.engine.advance import advance
-from agents.engine.database import in_database
-from agents.engine.threads import close_connections
+from agents.engine.runtime.database import in_database
+from agents.engine.runtime.threads import close_connections
+from agents.engine.turns.advance import advance
 from agents.models import Endpoint, Run
 from tests.engine.scene import claimable_runs
 from tests.llm.asking import send, serving

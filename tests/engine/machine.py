@@ -25,8 +25,8 @@ from agents import operations
 from agents.audit import protection
 from agents.core.states import ENDED, EscalationState, RunState
 from agents.desks.refunds import refunds
-from agents.engine import crashpoints
-from agents.engine.sweep import sweep
+from agents.engine.runtime import crashpoints
+from agents.engine.upkeep.sweep import sweep
 from agents.models import Escalation, Event, PolicyVersion, Run, Workspace
 from agents.models.kill_switch import SwitchStage
 from agents.web.audit.export import csv_lines

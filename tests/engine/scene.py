@@ -24,10 +24,10 @@ from agents.core.states import ENDED, EscalationState, RunState
 from agents.desks.refunds import refunds
 from agents.desks.refunds.models import Refund, SentMail
 from agents.desks.refunds.scenarios import BY_KEY
-from agents.engine.advance import advance
-from agents.engine.round_robin import claimable
-from agents.engine.sweep import sweep
-from agents.engine.threads import Pool, close_connections
+from agents.engine.runtime.threads import Pool, close_connections
+from agents.engine.turns.advance import advance
+from agents.engine.upkeep.sweep import sweep
+from agents.engine.workers.fair_turns import claimable
 from agents.management.command_arguments import first_limit
 from agents.models import Escalation, KillSwitch, PolicyVersion, Role, Run, Workspace
 from tests.database import make_once
@@ -249,6 +249,6 @@ def go_elsewhere(run: Run) -> None:
             await llm.close()
 
     # On SQLite a worker has one database thread, which the first one occupies here.
-    with mock.patch("agents.engine.database.DATABASE_THREADS", ELSEWHERE):
+    with mock.patch("agents.engine.runtime.database.DATABASE_THREADS", ELSEWHERE):
         asyncio.run(once())
     ELSEWHERE.close_connections()

@@ -18,9 +18,9 @@ from django.utils import timezone
 from agents import operations
 from agents.core.states import EscalationState, RunState
 from agents.desks.refunds.profiles import STRICT
-from agents.engine.answering import expire
 from agents.engine.lease import claim
-from agents.engine.sweep import sweep
+from agents.engine.turns.answering import expire
+from agents.engine.upkeep.sweep import sweep
 from agents.management.command_arguments import first_limit
 from agents.models import Escalation, Role, Run, SwitchStage
 from tests import checker

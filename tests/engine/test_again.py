@@ -14,8 +14,8 @@ from django.utils import timezone
 from agents import operations
 from agents.core.states import RunState
 from agents.desks.refunds.profiles import STRICT
-from agents.engine import crashpoints
-from agents.engine.letters import untold_effects
+from agents.engine.runtime import crashpoints
+from agents.engine.tools.letters import untold_effects
 from agents.models import Effect, Role, Run, Scope, SwitchStage
 from agents.web.overview.figures import overview
 from tests.conformance import harness

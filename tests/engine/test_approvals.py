@@ -16,8 +16,8 @@ from agents.core.terms import Terms
 from agents.db.driver import fetch_now
 from agents.desks.refunds.models import Charge
 from agents.desks.refunds.profiles import STRICT
-from agents.engine import crashpoints
-from agents.engine.facts import fetch_facts
+from agents.engine.desk.facts import fetch_facts
+from agents.engine.runtime import crashpoints
 from agents.models import Escalation, Membership, Role, Run
 from agents.operations.own_limits import own_bounds
 from tests.engine.scene import (

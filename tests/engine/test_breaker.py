@@ -17,9 +17,9 @@ from django.utils import timezone
 from agents import llm
 from agents.core.states import RunState
 from agents.desks.refunds.profiles import STRICT
-from agents.engine import breaker
-from agents.engine.asking import MAX_CLAIMS
 from agents.engine.commit import Commit
+from agents.engine.runtime import breaker
+from agents.engine.turns.asking import MAX_CLAIMS
 from agents.models import Endpoint, Run
 from tests.conformance import harness
 from tests.conformance.replay_server import ReplayServer

@@ -13,7 +13,7 @@ from django.contrib.auth.models import User
 from agents import results
 from agents.core.states import RunState
 from agents.desks.refunds.models import SentMail
-from agents.engine import crashpoints
+from agents.engine.runtime import crashpoints
 from agents.models import Escalation, Event, Run
 from agents.sdk.desk import DESKS
 from tests.desks import bank

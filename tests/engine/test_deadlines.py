@@ -18,8 +18,8 @@ from agents import results
 from agents.core.requests import Json
 from agents.core.states import RunState
 from agents.desks.refunds.profiles import STRICT
-from agents.engine import calling
-from agents.engine.tool_call import LATE
+from agents.engine.tools import calling
+from agents.engine.tools.tool_call import LATE
 from agents.models import Event, Run
 from agents.models.event import facts_of
 from agents.tools import TOOLS, Context

@@ -16,12 +16,14 @@ from django.utils.module_loading import import_string
 
 from agents import llm
 from agents.core.states import RunState
-from agents.engine import active_runs, breaker, lease, worker
-from agents.engine.database import in_database
-from agents.engine.dispatch import ring, unheard
+from agents.engine import lease
 from agents.engine.lease import claim
-from agents.engine.sweep import sweep
-from agents.engine.threads import close_connections
+from agents.engine.runtime import breaker
+from agents.engine.runtime.database import in_database
+from agents.engine.runtime.dispatch import ring, unheard
+from agents.engine.runtime.threads import close_connections
+from agents.engine.upkeep.sweep import sweep
+from agents.engine.workers import active_runs, worker
 from agents.models import Run
 from tests.engine.scene import REFUND_500, Scene, fresh, has_ended, mails, payments, set_scene
 

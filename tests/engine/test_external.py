@@ -14,8 +14,8 @@ from django.utils import timezone
 from agents import operations
 from agents.core.requests import Json
 from agents.core.states import EscalationState, RunState
-from agents.engine.calls import IDLE
-from agents.engine.sweep import sweep
+from agents.engine.turns.calls import IDLE
+from agents.engine.upkeep.sweep import sweep
 from agents.models import AgentCall, AgentKey, Effect, Escalation, ExternalAgent, Role, Run, Step
 from agents.tools import TOOLS, OutcomeUnknown
 from tests.audit.test_columns import faults

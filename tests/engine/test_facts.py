@@ -10,7 +10,7 @@ from django.utils import timezone
 from agents.db.driver import fetch_now
 from agents.desks.refunds.known import RefundFacts
 from agents.desks.refunds.models import Charge, Customer
-from agents.engine.facts import fetch_facts
+from agents.engine.desk.facts import fetch_facts
 from agents.models import Effect, Escalation, Run, Step
 from tests.engine.scene import REFUND_500, Scene, fresh, go
 

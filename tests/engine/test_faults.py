@@ -16,9 +16,9 @@ from django.urls import reverse
 from django.utils import timezone
 
 from agents.core.states import RunState
-from agents.engine import crashpoints
-from agents.engine.asking import MAX_CLAIMS
-from agents.engine.threads import TOOL_THREADS
+from agents.engine.runtime import crashpoints
+from agents.engine.runtime.threads import TOOL_THREADS
+from agents.engine.turns.asking import MAX_CLAIMS
 from agents.models import Effect, Run
 from tests.engine.aborting import breaking
 from tests.engine.machine import nth

@@ -21,11 +21,13 @@ from agents import operations
 from agents.core.requests import Say
 from agents.core.states import EffectState, EscalationState, RunState
 from agents.desks.refunds import refunds
-from agents.engine import crashpoints, perform, tool_call
-from agents.engine import sweep as sweeping
 from agents.engine.journal import Journal
-from agents.engine.sweep import ORPHANED, sweep
-from agents.engine.threads import TOOL_THREADS
+from agents.engine.runtime import crashpoints
+from agents.engine.runtime.threads import TOOL_THREADS
+from agents.engine.tools import tool_call
+from agents.engine.turns import executor
+from agents.engine.upkeep import sweep as sweeping
+from agents.engine.upkeep.sweep import ORPHANED, sweep
 from agents.models import Effect, Escalation, Run, Step
 from agents.tools import TOOLS, Context, OutcomeUnknown
 from tests.engine.dying import die_at
@@ -403,7 +405,7 @@ def beside_a_call(
         time.sleep(0.15)
         return reply
 
-    monkeypatch.setattr("agents.engine.advance.Journal", Watched)
+    monkeypatch.setattr("agents.engine.turns.advance.Journal", Watched)
     exchange(monkeypatch, name, call=call, **parts)
 
 
@@ -501,7 +503,7 @@ def test_a_run_that_fails_by_our_fault_keeps_what_it_did(
 
     def pay_then_break(context: Context, **args: Any) -> Any:
         reply = real(context, **args)
-        monkeypatch.setattr(perform, "fetch_facts", breaks)
+        monkeypatch.setattr(executor, "fetch_facts", breaks)
         return reply
 
     exchange(monkeypatch, "issue_refund", call=pay_then_break)

@@ -8,7 +8,7 @@ import pytest
 from django.db import OperationalError, connection, transaction
 
 from agents.core.states import RunState
-from agents.engine.dispatch import ring
+from agents.engine.runtime.dispatch import ring
 from agents.models import Run
 from tests.engine.scene import REFUND_500, Scene, fresh, has_ended, in_thread, payments, set_scene
 from tests.engine.test_dispatch import jobs, work_until
@@ -65,7 +65,7 @@ def test_a_queue_that_is_locked_takes_the_change_back_with_it(scene: Scene) -> N
 def test_a_worker_that_is_there_before_its_queue_waits_for_it(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from agents.engine import listening  # needs the queue's tables, so not on SQLite
+    from agents.engine.workers import listening  # needs the queue's tables, so not on SQLite
 
     run = scene.launch(REFUND_500)
     right = listening.connector_params()

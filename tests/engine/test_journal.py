@@ -14,14 +14,15 @@ from agents import llm
 from agents.core.replay import Reply
 from agents.core.requests import Ask, Json
 from agents.core.states import RunState
-from agents.engine import asking, breaker, crashpoints
 from agents.engine import journal as journals
-from agents.engine.advance import _claim
 from agents.engine.commit import Commit
-from agents.engine.database import in_database
 from agents.engine.journal import Journal
-from agents.engine.perform import RunExecutor
-from agents.engine.threads import close_connections
+from agents.engine.runtime import breaker, crashpoints
+from agents.engine.runtime.database import in_database
+from agents.engine.runtime.threads import close_connections
+from agents.engine.turns import asking
+from agents.engine.turns.advance import _claim
+from agents.engine.turns.executor import RunExecutor
 from agents.models import Endpoint, LostRun, Run, Step
 from agents.tools import TOOLS, OutcomeUnknown
 from tests.engine.scene import REFUND_500, go, in_thread, set_scene

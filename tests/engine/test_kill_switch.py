@@ -10,10 +10,10 @@ from django.utils import timezone
 
 from agents import operations, results
 from agents.core.states import EffectState, EscalationState, RunState
-from agents.engine import crashpoints
-from agents.engine import sweep as sweeping
-from agents.engine.answering import expire
-from agents.engine.sweep import sweep
+from agents.engine.runtime import crashpoints
+from agents.engine.turns.answering import expire
+from agents.engine.upkeep import sweep as sweeping
+from agents.engine.upkeep.sweep import sweep
 from agents.models import Effect, Escalation, Event, KillSwitch, Role, Run, Scope, SwitchStage
 from tests.engine.dying import die_at
 from tests.engine.far_side import wait_no_time

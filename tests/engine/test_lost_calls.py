@@ -16,8 +16,8 @@ from django.utils import timezone
 
 from agents import operations
 from agents.core.states import ENDED, EffectState, RunState
-from agents.engine import sweep as sweeping
-from agents.engine.sweep import ORPHANED, sweep
+from agents.engine.upkeep import sweep as sweeping
+from agents.engine.upkeep.sweep import ORPHANED, sweep
 from agents.models import Effect, Escalation, Role, Run
 from agents.tools import TOOLS, Context, Touch
 from agents.web.overview.attention import attention

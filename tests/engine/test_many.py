@@ -13,7 +13,7 @@ from django.utils import timezone
 from agents.core.states import RunState
 from agents.engine import lease
 from agents.engine.lease import claim
-from agents.engine.sweep import sweep
+from agents.engine.upkeep.sweep import sweep
 from agents.models import Run
 from tests.engine.scene import set_scene
 

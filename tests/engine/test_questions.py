@@ -11,7 +11,7 @@ import pytest
 from agents import patterns
 from agents.core.requests import Json
 from agents.core.states import RunState
-from agents.engine import advance
+from agents.engine.turns import advance
 from agents.models import Run
 from agents.patterns import Brief, Notes, supervisor
 from agents.tools import TOOLS

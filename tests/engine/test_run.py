@@ -15,9 +15,9 @@ from agents import llm, operations, results
 from agents.core.requests import Ask, Escalate, Flow, Together
 from agents.core.states import EscalationState, RunState
 from agents.engine import journal
-from agents.engine.database import in_database
 from agents.engine.lease import claim
-from agents.engine.sweep import sweep
+from agents.engine.runtime.database import in_database
+from agents.engine.upkeep.sweep import sweep
 from agents.models import Effect, Escalation, Event, LostRun, Role, Run, Step, Workspace
 from agents.patterns import PATTERNS, Brief, Notes
 from tests.engine.scene import (

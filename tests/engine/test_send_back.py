@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from agents import operations, results
 from agents.desks.refunds.profiles import REFERENCE, STRICT
-from agents.engine.step_facts import sent_back_by
+from agents.engine.desk.step_facts import sent_back_by
 from agents.models import Effect, Escalation, Event, Role, Run, Step
 from agents.policies.ends import end_sentence
 from tests.conformance import harness

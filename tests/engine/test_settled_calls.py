@@ -15,7 +15,7 @@ from playwright.sync_api import expect
 from agents import operations
 from agents.core.states import ENDED
 from agents.desks.refunds.models import Charge
-from agents.engine.sweep import ORPHANED, sweep
+from agents.engine.upkeep.sweep import ORPHANED, sweep
 from agents.models import Effect, Escalation, Event, Role
 from agents.models.event import facts_of
 from agents.operations import Refused

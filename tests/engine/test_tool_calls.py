@@ -205,7 +205,7 @@ def test_an_outage_of_the_probe_decides_nothing(monkeypatch: pytest.MonkeyPatch)
     with override_settings(
         OPENAI_BASE_URL="http://127.0.0.1:9/v1", OPENAI_API_KEY="k", OPENAI_TOOL_CALLS="auto"
     ):
-        monkeypatch.setattr("agents.engine.asking.pause_before", lambda *_, **__: 0.0)
+        monkeypatch.setattr("agents.engine.turns.asking.pause_before", lambda *_, **__: 0.0)
         run = go(run)
     assert run.state == "queued"
     Run.objects.filter(pk=run.pk).update(wake_at=None)

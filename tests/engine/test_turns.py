@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from agents import operations
 from agents.core.states import RunState
-from agents.engine.round_robin import Turns, in_turn
+from agents.engine.workers.fair_turns import Turns, in_turn
 from agents.models import Role, Run
 from tests.engine.scene import REFUND_500, Scene, has_ended, set_scene
 from tests.engine.test_dispatch import work_until

@@ -13,8 +13,8 @@ from django.db import DatabaseError, IntegrityError, transaction
 from django.utils import timezone
 
 from agents import operations
-from agents.engine.climbing import climb
-from agents.engine.sweep import sweep
+from agents.engine.people.tier_escalation import climb
+from agents.engine.upkeep.sweep import sweep
 from agents.models import Approval, Escalation, Event, Role, Run, SwitchStage
 from agents.tools import TOOLS
 from tests.commands.test_run_pattern import command

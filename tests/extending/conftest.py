@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from agents.engine import crashpoints
+from agents.engine.runtime import crashpoints
 from tests.extending.dropped import load_examples
 
 

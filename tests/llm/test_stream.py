@@ -13,7 +13,7 @@ from django.test import override_settings
 
 from agents import llm
 from agents.core.requests import Json
-from agents.engine import asking
+from agents.engine.turns import asking
 from agents.llm import call, stream
 from tests.desks import bank
 from tests.engine.scene import fresh, go

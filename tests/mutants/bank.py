@@ -3,7 +3,7 @@
 from tests.mutants.plant import Mutant
 
 JOURNEY, BOOKS = "tests/desks/test_bank.py", "tests/desks/test_bank_books.py"
-RECORD, READS = "tests/desks/test_books_in_record.py", "agents/engine/desk_books.py"
+RECORD, READS = "tests/desks/test_books_in_record.py", "agents/engine/desk/books.py"
 LOOKED_UP = "tests/desks/test_looked_up.py -k attackers"
 RULES, LEDGER = "agents/desks/bank/rules.py", "agents/desks/bank/ledger.py"
 
@@ -16,7 +16,7 @@ BANK = (
         f"{JOURNEY} -k attack",
     ),
     *(
-        Mutant(name, "agents/engine/desk_ledger.py", was, now, tests)
+        Mutant(name, "agents/engine/desk/ledger.py", was, now, tests)
         for name, was, now, tests in (
             ("one of several counts as looked up", "== {part.casefold()}", "> set()", LOOKED_UP),
             (
@@ -61,21 +61,21 @@ BANK = (
     ),
     Mutant(
         "what a person set counts in every call",
-        "agents/engine/desk_ledger.py",
+        "agents/engine/desk/ledger.py",
         "    return patch if left == given else {}",
         "    return patch",
         f"{BOOKS} -k elsewhere",
     ),
     Mutant(
         "what is under way is not counted",
-        "agents/engine/desk_ledger.py",
+        "agents/engine/desk/ledger.py",
         "MAYBE_DONE = (EffectState.INTENDED, EffectState.DONE, EffectState.UNKNOWN)",
         "MAYBE_DONE = (EffectState.DONE,)",
         f"{BOOKS} -k counts",
     ),
     Mutant(
         "currencies are added",
-        "agents/engine/desk_ledger.py",
+        "agents/engine/desk/ledger.py",
         ".filter(currency=currency)",
         "",
         f"{BOOKS} -k currencies",
@@ -96,7 +96,7 @@ BANK = (
     ),
     Mutant(
         "no amount at all is moved",
-        "agents/engine/desk_rules.py",
+        "agents/engine/desk/rules.py",
         "if money is not None and money.minor < 1:",
         "if False:",
         f"{BOOKS} -k nothing",

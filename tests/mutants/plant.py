@@ -67,7 +67,7 @@ MUTANTS = (
     ),
     Mutant(
         "the gateway does not review again",
-        "agents/engine/admission.py",
+        "agents/engine/tools/admission.py",
         "if not again.allows or again.action != action:",
         "if False:",
         "tests/engine/test_gateway.py",
@@ -118,7 +118,7 @@ MUTANTS = (
     ),
     Mutant(
         "the gateway does not look for a kill switch",
-        "agents/engine/admission.py",
+        "agents/engine/tools/admission.py",
         "if switch.get():",
         "if False:",
         "tests/engine/test_kill_switch.py",
@@ -132,14 +132,14 @@ MUTANTS = (
     ),
     Mutant(
         "a frozen request expires",
-        "agents/engine/answering.py",
+        "agents/engine/turns/answering.py",
         "state=EscalationState.OPEN, frozen_at=None)",
         "state=EscalationState.OPEN)",
         "tests/engine/test_kill_switch.py -k between",
     ),
     Mutant(
         "the sweep does not get past frozen requests",
-        "agents/engine/sweep.py",
+        "agents/engine/upkeep/sweep.py",
         "expires_at__lte=Now(), frozen_at=None",
         "expires_at__lte=Now()",
         "tests/engine/test_kill_switch.py -k keep_the_sweep",
@@ -167,7 +167,7 @@ MUTANTS = (
     ),
     Mutant(
         "a deadlock is not tried again",
-        "agents/engine/database.py",
+        "agents/engine/runtime/database.py",
         'return state in _TRANSIENT or "locked" in str(error)',
         'return "locked" in str(error)',
         "tests/engine/test_faults.py -k lost_is_made_again",

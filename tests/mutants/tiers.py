@@ -3,7 +3,7 @@
 from tests.mutants.plant import Mutant
 
 CORE, APPROVING = "agents/core/tiers.py", "agents/operations/approving.py"
-DEMANDS, CLIMBING = "agents/operations/demand_checks.py", "agents/engine/climbing.py"
+DEMANDS, CLIMBING = "agents/operations/demand_checks.py", "agents/engine/people/tier_escalation.py"
 PURE, BOTH = "tests/core/test_tiers.py", "tests/engine/test_two_people.py"
 
 BACK = "tests/engine/test_send_back.py"

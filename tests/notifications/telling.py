@@ -13,7 +13,7 @@ from django.utils import timezone
 from agents import operations
 from agents.core.notifications import Hours, Kind, Mode
 from agents.core.states import EscalationState
-from agents.engine.threads import close_connections
+from agents.engine.runtime.threads import close_connections
 from agents.models import Escalation, Role, Shape, Webhook
 from agents.notifications import outbox
 from tests.engine.scene import Scene, go, set_scene

@@ -19,7 +19,7 @@ from django.utils import timezone
 from agents import operations
 from agents.core.notifications import Hours, Kind, Mode, half_time, last_call
 from agents.core.states import EscalationState
-from agents.engine.sweep import sweep
+from agents.engine.upkeep.sweep import sweep
 from agents.models import Delivery, DeliveryState, Escalation, Notification, Role, Run, SwitchStage
 from agents.notifications import fan_out, webhooks
 from agents.notifications.messages import note_of

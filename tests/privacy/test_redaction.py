@@ -20,7 +20,7 @@ from agents.core.redact import KINDS
 from agents.core.states import EscalationState, RunState
 from agents.desks.refunds.models import Customer
 from agents.desks.refunds.profiles import REFERENCE, STRICT
-from agents.engine.sweep import settle_orphan
+from agents.engine.upkeep.sweep import settle_orphan
 from agents.models import (
     Effect,
     Escalation,

@@ -20,9 +20,9 @@ import pytest
 import yaml
 from django.core.management import get_commands
 
-from agents.engine.letters import letters_told
-from agents.engine.threads import LEASE_THREADS, TOOL_THREADS
-from agents.engine.worker import CLOSING, ENDING
+from agents.engine.runtime.threads import LEASE_THREADS, TOOL_THREADS
+from agents.engine.tools.letters import letters_told
+from agents.engine.workers.worker import CLOSING, ENDING
 from agents.management.commands.serve import STREAMS_END
 from tests.processes import ROOT
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agents.engine import crashpoints
+from agents.engine.runtime import crashpoints
 from tests import proofs, whole
 from tests.processes import LONGEST
 

@@ -69,7 +69,7 @@ def archives(workspace: int, directory: str) -> str:
 def advances(run: str) -> str | None:
     """Take a run as a worker would."""
     from agents import llm
-    from agents.engine.advance import advance
+    from agents.engine.turns.advance import advance
 
     async def once() -> str | None:
         state = await advance(UUID(run))
@@ -84,7 +84,7 @@ def takes_over(run: str) -> list[str | None]:
     from django.utils import timezone
 
     from agents.core.states import RunState
-    from agents.engine.sweep import sweep
+    from agents.engine.upkeep.sweep import sweep
     from agents.models import Run
 
     said = []
@@ -152,7 +152,7 @@ def asks(url: str) -> str:
     """Ask for leave to call a model's server."""
     from django.test import override_settings
 
-    from agents.engine import breaker
+    from agents.engine.runtime import breaker
 
     with override_settings(OPENAI_BASE_URL=url, OPENAI_API_KEY="any"):
         try:
@@ -180,7 +180,7 @@ def stops_writes(workspace: int, user: str) -> None:
 
 def sweeps() -> int:
     """Sweep as a worker does."""
-    from agents.engine.sweep import sweep
+    from agents.engine.upkeep.sweep import sweep
 
     return sweep()
 

@@ -22,9 +22,9 @@ from agents.desks.refunds import refunds
 from agents.desks.refunds.importing import COLUMNS, import_customers
 from agents.desks.refunds.known import RefundFacts
 from agents.desks.refunds.models import Charge, Customer
-from agents.engine import admission
-from agents.engine.facts import fetch_facts
+from agents.engine.desk.facts import fetch_facts
 from agents.engine.kill_switch import switch_against
+from agents.engine.tools import admission
 from agents.models import Effect, Escalation, Membership, Role, Run, Workspace
 from agents.operations import deciding, granting
 from agents.systems import SYSTEMS

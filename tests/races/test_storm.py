@@ -16,7 +16,7 @@ from agents import operations
 from agents.audit.verify import prove
 from agents.core.states import ENDED, EscalationState
 from agents.desks.refunds.models import Charge
-from agents.engine.sweep import sweep
+from agents.engine.upkeep.sweep import sweep
 from agents.models import Archive, Effect, Escalation, Role, Run, Workspace
 from agents.models.effect import UNSETTLED
 from agents.models.kill_switch import SwitchStage

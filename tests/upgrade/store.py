@@ -43,10 +43,10 @@ from dataclasses import replace
 from django.contrib.auth.models import User
 from django.utils import timezone
 from agents import llm, operations
-from agents.engine.advance import advance
+from agents.engine.turns.advance import advance
 from agents.engine.drive import Later
-from agents.engine.perform import RunExecutor
-from agents.engine.threads import close_connections
+from agents.engine.turns.executor import RunExecutor
+from agents.engine.runtime.threads import close_connections
 from agents.models import Escalation, Workspace
 from agents.desks.bank.facts import desk as bank
 from agents.desks.refunds.profiles import STRICT

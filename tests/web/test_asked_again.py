@@ -12,7 +12,7 @@ from django.utils import timezone
 from agents import operations
 from agents.core.notifications import Kind
 from agents.core.states import EscalationState
-from agents.engine.answering import expire
+from agents.engine.turns.answering import expire
 from agents.models import Delivery, Escalation, Notification, Run
 from agents.notifications.messages import note_of
 from agents.web.overview.attention import Attention, attention

@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from agents import operations
 from agents.desks.refunds.models import Customer
-from agents.engine.origins import origins_of
+from agents.engine.desk.origins import origins_of
 from agents.models import Escalation, Membership, Role, Run, Scope
 from agents.tools import TOOLS
 from tests.commands.test_run_pattern import command

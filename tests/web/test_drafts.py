@@ -13,7 +13,7 @@ from django.utils import timezone
 from playwright.sync_api import Page, Route, expect
 
 from agents import operations
-from agents.engine import answering
+from agents.engine.turns import answering
 from agents.models import Escalation
 from tests.engine.scene import Scene, decide_request
 from tests.web.serving import PASSWORD, open_page, serve, sign_in, with_passwords

@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from agents import operations
 from agents.core.digest import hash_of_token
-from agents.engine.sweep import sweep
+from agents.engine.upkeep.sweep import sweep
 from agents.models import Delivery, Event, Invitation, Membership, Role
 from agents.operations import inviting
 from agents.web.members.people import PAGE

@@ -16,9 +16,9 @@ from playwright.sync_api import expect
 
 from agents import operations
 from agents.core.states import RunState
-from agents.engine.case_days import count_next_day
 from agents.engine.lease import claim
-from agents.engine.sweep import sweep
+from agents.engine.upkeep.case_days import count_next_day
+from agents.engine.upkeep.sweep import sweep
 from agents.models import CaseDay, Effect, Endpoint, Escalation, Event, Run
 from agents.web.overview.figures import DAYS, Exposure, overview
 from tests.desks import bank

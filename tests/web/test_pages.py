@@ -17,7 +17,7 @@ from agents import operations
 from agents.core.states import EscalationState, RunState
 from agents.desks.refunds.books import open_demo_book
 from agents.desks.refunds.scenarios import SCENARIOS, LaunchScenario
-from agents.engine import answering
+from agents.engine.turns import answering
 from agents.models import Escalation, Membership, Notification, Role, Run, Workspace
 from agents.notifications.messages import note_of
 from agents.sdk.reserved import RESERVED

@@ -14,7 +14,7 @@ from playwright.sync_api import expect
 from agents import operations, results
 from agents.core.pseudonyms import NAME
 from agents.core.states import EscalationState, RunState
-from agents.engine import answering
+from agents.engine.turns import answering
 from agents.models import Escalation, Role, Step
 from agents.web.runs import listing
 from agents.web.runs.trace import trace

@@ -50,7 +50,7 @@ def test_every_kind_that_the_code_writes_has_a_sentence() -> None:
 
 def test_every_reason_to_ask_a_person_has_words() -> None:
     found = set()
-    of_desks = ("agents/engine/desk_rules.py", "agents/desks/refunds/rules.py")
+    of_desks = ("agents/engine/desk/rules.py", "agents/desks/refunds/rules.py")
     for path in (*(ROOT / "agents/policies").glob("*.py"), *(ROOT / one for one in of_desks)):
         for node in ast.walk(ast.parse(path.read_text())):
             made = ast.unparse(node) if isinstance(node, ast.Call) else ""

@@ -23,7 +23,7 @@ from agents import operations
 from agents.core.money import format_money
 from agents.core.states import ENDED, EscalationState
 from agents.desks.refunds.models import Customer
-from agents.engine import answering
+from agents.engine.turns import answering
 from agents.models import Effect, Escalation, Role
 from tests.desks import bank
 from tests.engine.scene import (

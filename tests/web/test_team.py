@@ -18,8 +18,8 @@ from django.utils import timezone
 from agents import operations
 from agents.core.review_figures import Closed, ReviewFigures, figures_from
 from agents.core.states import EscalationState
-from agents.engine.review_days import sum_next_review_day
-from agents.engine.sweep import sweep
+from agents.engine.upkeep.review_days import sum_next_review_day
+from agents.engine.upkeep.sweep import sweep
 from agents.models import Escalation, ReviewDay, Role
 from agents.web.team.figures import read_range, sights_of, team_figures
 from tests.engine.scene import Scene, go, set_scene

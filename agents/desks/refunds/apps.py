@@ -16,7 +16,7 @@ class DeskConfig(AppConfig):
         from agents.desks.refunds import background, rules, sources, specialists, words  # noqa: F401
         from agents.desks.refunds.declared import desk
         from agents.desks.refunds.system import RefundSystem
-        from agents.engine.desk_registry import enter_desk
+        from agents.engine.desk.registry import enter_desk
 
         load(import_module(f"{self.name}.demo"))
         enter_desk(desk, RefundSystem(desk))

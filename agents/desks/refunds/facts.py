@@ -30,17 +30,17 @@ from agents.desks.refunds import billing, mail
 from agents.desks.refunds.declared import desk
 from agents.desks.refunds.known import UNTOLD, ChargeFact, MailFact, RefundFact, RefundFacts
 from agents.desks.refunds.tools import policy_hint
-from agents.engine import simulation
-from agents.engine.desk_ledger import EFFECTS, MAYBE_DONE
-from agents.engine.desk_rules import limits_of
-from agents.engine.origins import origins_of
-from agents.engine.redaction import RunBorder
-from agents.engine.step_facts import (
+from agents.engine.desk.ledger import EFFECTS, MAYBE_DONE
+from agents.engine.desk.origins import origins_of
+from agents.engine.desk.rules import limits_of
+from agents.engine.desk.step_facts import (
     accepted_outputs,
     sent_back_sentences,
     sentences_on_record,
     specialist_results,
 )
+from agents.engine.redaction import RunBorder
+from agents.engine.tools import simulation
 from agents.models import Effect, Run, Step
 from agents.sdk.placeholders import fill
 from agents.tools import Tool, ask_in_words

@@ -14,7 +14,7 @@ from agents.desks.refunds import billing, books
 from agents.desks.refunds.facts import fetch_facts
 from agents.desks.refunds.profiles import PROFILES
 from agents.desks.refunds.scenarios import PURPOSES, SCENARIOS
-from agents.engine.desk_system import DeclaredSystem
+from agents.engine.desk.system import DeclaredSystem
 from agents.models import Workspace
 from agents.patterns import PATTERNS
 from agents.systems import Example, History, KnownSubject, Shelf

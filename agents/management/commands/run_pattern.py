@@ -22,9 +22,9 @@ from agents.core.states import ENDED, EscalationState, RunState
 from agents.core.strict_json import BadJson, parse
 from agents.core.units import with_unit
 from agents.engine import lease
-from agents.engine.advance import advance
-from agents.engine.database import in_database
-from agents.engine.threads import close_connections
+from agents.engine.runtime.database import in_database
+from agents.engine.runtime.threads import close_connections
+from agents.engine.turns.advance import advance
 from agents.management.command_arguments import account, user_named, workspace_named
 from agents.management.exit_codes import BAD_USAGE, REFUSED, WAITING
 from agents.models import Membership, PolicyVersion, Role, Run, Workspace

@@ -11,7 +11,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from agents.engine.worker import work
+from agents.engine.workers.worker import work
 from agents.notifications.outbox import deliver_all, deliver_until
 from agents.operations.verifying import verify_all, verify_until
 

@@ -19,8 +19,8 @@ from agents.core.requests import Json
 from agents.core.states import ENDED, EscalationState
 from agents.core.terms import Terms
 from agents.core.tiers import Demand
-from agents.engine.approvals import ASKED_AGAIN, turn_of
-from agents.engine.deciders import Roster, people_who_may
+from agents.engine.people.approvals import ASKED_AGAIN, turn_of
+from agents.engine.people.deciders import Roster, people_who_may
 from agents.engine.redaction import RunBorder
 from agents.models import Effect, Escalation, KillSwitch, Membership, Role, Step
 from agents.models.masked_value import ValuesLocked

@@ -5,8 +5,8 @@ from __future__ import annotations
 from django.utils.safestring import SafeString
 
 from agents.core.states import ENDED, GRANTED, EffectState, EscalationState
-from agents.engine.approvals import CARRIED_OUT, OWN_ENDS
-from agents.engine.settling import SETTLED
+from agents.engine.people.approvals import CARRIED_OUT, OWN_ENDS
+from agents.engine.tools.settling import SETTLED
 from agents.models import Effect, Escalation
 from agents.policies.ends import why_not
 from agents.web.approvals.wording import fill_sentence, kind_of_request

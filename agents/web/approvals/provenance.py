@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from django.utils.safestring import SafeString
 
 from agents.core.requests import Json
-from agents.engine.origins import RECORD, doubts_of
+from agents.engine.desk.origins import RECORD, doubts_of
 from agents.models import Escalation, Step
 from agents.sdk.adjustments import label_of
 from agents.sdk.desk import tool_title

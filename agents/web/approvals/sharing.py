@@ -12,7 +12,7 @@ from django.db.models import F
 
 from agents.core.states import EscalationState
 from agents.core.units import with_unit
-from agents.engine.deciders import Roster, deciders
+from agents.engine.people.deciders import Roster, deciders
 from agents.models import Escalation, Event, EventText, Role, Team
 from agents.models.event import ErasedText, facts_of
 from agents.operations.commenting import COMMENTED

@@ -12,8 +12,8 @@ from django.utils import timezone
 from agents import operations
 from agents.core.kinds import ADJUST, APPROVE, INSTRUCTIONS, REJECT, SEND_BACK, TEXT
 from agents.core.requests import Json
-from agents.engine.deciders import roster_of
-from agents.engine.origins import doubts_of
+from agents.engine.desk.origins import doubts_of
+from agents.engine.people.deciders import roster_of
 from agents.models import Escalation
 from agents.sdk.adjustments import label_of
 from agents.sdk.argument_words import money_of

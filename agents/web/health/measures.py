@@ -14,7 +14,8 @@ from prometheus_client.registry import Collector
 
 from agents.core.budget import BUDGETS
 from agents.core.states import ENDED, EffectState, EscalationState, RunState
-from agents.engine.case_days import (
+from agents.engine.tools.letters import letters_told, untold_effects
+from agents.engine.upkeep.case_days import (
     FAULTS,
     OF_RUNS,
     WANTING,
@@ -23,8 +24,7 @@ from agents.engine.case_days import (
     last_counted_end,
     runs_ended_since,
 )
-from agents.engine.letters import letters_told, untold_effects
-from agents.engine.model_use import uses
+from agents.engine.upkeep.model_use import uses
 from agents.models import CaseDay, Effect, Endpoint, Escalation, Event, Run, Worker
 
 MISSED = 2  # lease lengths without a sign of life, after which a worker does not count

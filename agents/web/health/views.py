@@ -15,8 +15,8 @@ from django.views.decorators.http import require_safe
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
 from agents.core.states import ENDED, RunState
-from agents.engine.database_state import DatabaseTooOld, pending_migrations, prove_writable
-from agents.engine.desk_registry import known_desks
+from agents.engine.desk.registry import known_desks
+from agents.engine.runtime.database_state import DatabaseTooOld, pending_migrations, prove_writable
 from agents.models import Run
 from agents.web.health.measures import Measures, workers
 

@@ -15,7 +15,7 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import DatabaseError
 
-from agents.engine.threads import Pool
+from agents.engine.runtime.threads import Pool
 from agents.web.live.auth import NotAdmitted, Visitor, admit, lost_visitors
 from agents.web.live.hub import Hub, Viewer
 from agents.web.live.shutdown import Ending

@@ -22,9 +22,9 @@ from django.db.models.functions import Cast, Coalesce
 
 from agents.core.money import format_money
 from agents.core.states import EffectState, EscalationState, RunState
-from agents.engine.approvals import ASKED_AGAIN
-from agents.engine.asked_again import unsettled_approvals
-from agents.engine.letters import failed_letter, untold_effects
+from agents.engine.people.approvals import ASKED_AGAIN
+from agents.engine.tools.asked_again import unsettled_approvals
+from agents.engine.tools.letters import failed_letter, untold_effects
 from agents.models import Effect, Escalation, Run
 from agents.policies.ends import why_not
 from agents.web.approvals.inbox import expired_since

@@ -25,7 +25,7 @@ from django.utils import timezone
 
 from agents.core.days import utc_midnight
 from agents.core.states import EffectState, EscalationState
-from agents.engine.case_days import (
+from agents.engine.upkeep.case_days import (
     ASKED,
     AUTOMATIC,
     IS_AUTOMATIC,

@@ -9,7 +9,7 @@ from agents.core.model_roles import ROLES
 from agents.core.old_names import currency_of
 from agents.core.requests import Json
 from agents.core.strict_json import BadJson, parse
-from agents.engine.asking import MAX_CALL
+from agents.engine.turns.asking import MAX_CALL
 from agents.llm.prompts import TOOL_FORM, prompt, prompt_with_tools
 from agents.llm.reply import MAX_CALLS
 from agents.models import Step

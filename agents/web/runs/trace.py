@@ -24,7 +24,7 @@ from agents.core.requests import Json
 from agents.core.retry import ATTEMPTS
 from agents.core.states import ENDED, EffectState, EscalationState, RunState
 from agents.core.units import with_unit
-from agents.engine.letters import is_told_of, untold_effects
+from agents.engine.tools.letters import is_told_of, untold_effects
 from agents.models import Effect, Escalation, Run, Step
 from agents.policies.ends import end_sentence
 from agents.sdk.desk import tool_title

@@ -18,7 +18,7 @@ from django.utils.dateparse import parse_date
 from agents.core.money import format_sums
 from agents.core.review_figures import Closed, ReviewFigures, figures_from
 from agents.core.states import EscalationState
-from agents.engine.review_days import DAY, closed_between, sum_closed, summed_until
+from agents.engine.upkeep.review_days import DAY, closed_between, sum_closed, summed_until
 from agents.models import Escalation, Membership, ReviewDay, Role, Team, Workspace
 from agents.web import access
 

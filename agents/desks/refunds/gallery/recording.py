@@ -21,7 +21,7 @@ from django.utils import timezone
 from agents import operations
 from agents.desks.refunds.cases import PastCase
 from agents.desks.refunds.gallery.copying import Original, read_original
-from agents.engine.advance import advance
+from agents.engine.turns.advance import advance
 from agents.models import Escalation, Run, Workspace
 
 CASES, ORIGINALS = "cases", "originals"  # files in the folder that both processes share

@@ -1,0 +1,315 @@
+"""What a desk may query while it gathers facts: the ledger, and the origin of a value."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from functools import cached_property, reduce
+from operator import or_
+from typing import Any
+
+from django.db.models import Q, QuerySet, Sum
+
+from agents.core.days import utc_midnight
+from agents.core.facts import Border, Open
+from agents.core.pseudonyms import NAME
+from agents.core.redact import texts_in, without_masks
+from agents.core.requests import Json
+from agents.core.states import EffectState
+from agents.db.compiled import CompiledSelect, Param
+from agents.engine.desk.fresh_lookup import LookedUp, StaleLookup
+from agents.engine.desk.functions import DeskFailed, of_company
+from agents.engine.desk.origins import ReadText, advice_in, doubt
+from agents.models import Effect, Run, Step
+from agents.patterns.steps import reports_error
+from agents.sdk.argument_words import Called, with_name
+from agents.sdk.desk import Desk
+from agents.sdk.fact_sources import (
+    By,
+    Origin,
+    amounts_in,
+    is_named,
+    parts_of,
+    texts_at,
+    values_at,
+)
+from agents.sdk.text_parts import LINK, TextPart, find_parts, other_names
+from agents.sdk.values import Money
+
+_ORDER = (Origin.GOAL, Origin.PERSON, Origin.LOOKED_UP, Origin.OUTSIDE, Origin.NOBODY)
+OWN_DAYS = timedelta(days=7)  # in which what a subject's agents entered is not taken for a record
+MAYBE_DONE = (EffectState.INTENDED, EffectState.DONE, EffectState.UNKNOWN)
+# Read at each review: the calls that the run made or may have made, oldest first.
+EFFECTS = CompiledSelect(
+    lambda: Effect.objects.filter(run=Param("run"), state__in=MAYBE_DONE).order_by("pk")
+)
+
+
+@dataclass(frozen=True)
+class DeskLedger:
+    """The `Asked` of one review."""
+
+    desk: Desk
+    run: Run
+    at: datetime
+    tool: str
+    given: Json  # the arguments as stored, with names
+    args: Any  # the same, typed, with values
+    steps: Sequence[Step]
+    found: LookedUp | None = None
+    called: Called = field(default_factory=dict)
+    border: Border = field(default_factory=Open)
+
+    @property
+    def book(self) -> int:
+        return int(self.run.book_id)
+
+    @property
+    def ahead(self) -> Any:
+        """Return the look-up's answer. Raises StaleLookup."""
+        if self.found is None or not self.found.is_fresh(self.desk, self.at):
+            raise StaleLookup(self.desk.name)
+        return self.found.value
+
+    @property
+    def today(self) -> date:
+        return self.at.astimezone(UTC).date()
+
+    def count(
+        self,
+        tool: str,
+        *,
+        days: int,
+        by: By = "subject",
+        unattended: bool = False,
+        **like: Any,
+    ) -> int:
+        return self._calls(tool, days, by, unattended, like).count()
+
+    def sum(
+        self,
+        tool: str,
+        *,
+        currency: str,
+        days: int,
+        by: By = "subject",
+        unattended: bool = False,
+        **like: Any,
+    ) -> Money:
+        calls = self._calls(tool, days, by, unattended, like).filter(currency=currency)
+        return Money(calls.aggregate(total=Sum("amount_minor"))["total"] or 0, currency)
+
+    def last(self, tool: str, *, days: int, by: By = "subject", **like: Any) -> date | None:
+        newest = self._calls(tool, days, by, False, like).order_by("-intended_at", "-pk").first()
+        return newest.intended_at.astimezone(UTC).date() if newest else None
+
+    def called_before(self) -> bool:
+        """Tell whether a run that this one repeats has, or may have, called the tool."""
+        earlier = self.run.earlier_runs()
+        made = Effect.objects.filter(run__in=earlier, tool=self.tool, state__in=MAYBE_DONE)
+        return bool(earlier) and made.exists()
+
+    def unattended_today(self, currency: str) -> dict[str, int]:
+        """Return the sums paid without a person since midnight UTC: in all, and by the launcher.
+
+        Intents are committed with the workspace's row locked, so no two use the same allowance.
+        """
+        midnight = utc_midnight(self.at)
+        alone = Effect.objects.filter(
+            run__workspace=self.run.workspace_id,
+            run__desk=self.run.desk,
+            currency=currency,
+            escalation=None,
+            amount_minor__isnull=False,
+            state__in=MAYBE_DONE,
+            intended_at__gte=midnight,
+        )
+        mine = Q(run__launched_by=self.run.launched_by_id)
+        sums = alone.aggregate(all=Sum("amount_minor"), mine=Sum("amount_minor", filter=mine))
+        return {"workspace": sums["all"] or 0, "launcher": sums["mine"] or 0}
+
+    def origin(self, argument: str, *also: str) -> Origin:
+        return self.worst_of(argument, *also)[0]
+
+    def worst_of(self, argument: str, *also: str) -> tuple[Origin, Json]:
+        """Return who named an argument's value, and the part of it that is named the worst.
+
+        A list is as good as the worst of its elements, a dataclass as the worst of its fields.
+        """
+        if argument == self.desk.tools[self.tool].subject:
+            # The run's subject, which an agent elsewhere chose itself; any other is blocked.
+            return Origin.NOBODY if self.run.agent_id else Origin.GOAL, None
+        # Values are compared by their names: then two spellings of one are the same.
+        other = [self.border.name(one) for one in (*also, *self.called.get(argument, {}).values())]
+        parts = parts_of(getattr(self.args, argument), self.given.get(argument))
+        # Another name is that of the whole argument, never of one of several parts.
+        judged = [(self._source(part, other if len(parts) == 1 else ()), part) for part in parts]
+        origin, part = max(judged, key=lambda one: _ORDER.index(one[0]))
+        if not origin.is_of_people and any(
+            argument in _patch(step, self.given) for step in self.steps
+        ):
+            return Origin.PERSON, part
+        return origin, part
+
+    def parts(self, argument: str) -> list[TextPart]:
+        is_set = any(argument in _patch(step, self.given) for step in self.steps)
+        found = []
+        for kind, text in find_parts(getattr(self.args, argument)):
+            other = [self.border.name(one) for one in other_names(kind, text)]
+            # A link that is not the goal's own is not named by its host.
+            origin = self._source(self.border.name(text), () if kind == LINK else other)
+            if origin is Origin.NOBODY and self._is_outside(other):
+                origin = Origin.OUTSIDE
+            if is_set and not origin.is_of_people:
+                origin = Origin.PERSON
+            found.append(TextPart(kind, text, origin))
+        return found
+
+    def _source(self, part: Any, also: Collection[Any]) -> Origin:
+        if any(is_named(named, self._goals) for named in (part, *also)):
+            return Origin.GOAL
+        if self._is_outside((part, *also)):
+            return Origin.OUTSIDE
+        return Origin.LOOKED_UP if self._is_looked_up(part) else Origin.NOBODY
+
+    def read_in(self, part: Any) -> str:
+        """Return the tool in whose newest result a value merely stands, or "": nobody vouches."""
+        for step in reversed(self._read):
+            if is_named(part, (text for _, text in texts_in(step.reply))):
+                return str(step.asked["tool"])
+        return ""
+
+    def _is_outside(self, named: Collection[Any]) -> bool:
+        texts = [one.text for one in self._outside]
+        return any(is_named(one, texts) for one in named)
+
+    @property
+    def _goals(self) -> list[str]:
+        before = (one["goal"] for one in self.run.before or ())
+        return [without_masks(goal) for goal in (self.run.asked_goal, *before)]
+
+    @cached_property
+    def _read(self) -> list[Step]:
+        """Return the calls that the run and those that it goes on from made, oldest first."""
+        before = [call for one in self.run.before or () for call in one["calls"]]
+        earlier = [Step(kind="use", asked=call, reply=call["reply"]) for call in before]
+        return [*earlier, *(step for step in self.steps if step.kind == "use")]
+
+    def _is_looked_up(self, part: Any) -> bool:
+        """Tell whether the company's own records have a text, where the goal said what to look up.
+
+        It is the only one of its kind in that result, not echoed from the call itself, and nothing
+        that agents have lately put there themselves.
+        """
+        is_found = isinstance(part, str) and any(
+            {value.casefold() for value in values_at(step.reply, place)} == {part.casefold()}
+            for step in self._read
+            for place in self._vouched(step, part)
+        )
+        return is_found and not is_named(part, self._entered)
+
+    def _vouched(self, step: Step, part: str) -> tuple[str, ...]:
+        """Return the places of a step's result that its tool vouches for, by what the goal said."""
+        tool = self.desk.tools.get(step.asked["tool"])
+        if tool is None or not tool.vouches or step.failed or reports_error(step.reply):
+            return ()
+        given = [step.asked["args"][name] for name in step.asked["args"] if name != tool.subject]
+        texts = [text for value in given for _, text in texts_in(value)]
+        by_people = [*self._goals, *advice_in(self.steps)]
+        about = {self.run.subject_key, self.run.subject_label}
+        is_asked = any(is_named(text, by_people) for text in texts if text.strip() not in about)
+        return tool.vouches if is_asked and not is_named(part, texts) else ()
+
+    @cached_property
+    def _entered(self) -> list[str]:
+        """Return the texts of what this run, its earlier ones and its subject's lately wrote."""
+        by_subject = Q(run__desk=self.run.desk, run__book=self.run.book_id)
+        by_subject &= Q(subject_key=self.run.subject_key, intended_at__gte=self.at - OWN_DAYS)
+        own = Q(run__in=[self.run.pk, *self.run.earlier_runs()])
+        made = Effect.objects.filter(own | by_subject, state__in=MAYBE_DONE)
+        rows = made.values_list("args", flat=True)
+        return [text for args in rows for _, text in texts_in(args)]
+
+    def outside(self) -> tuple[str, ...]:
+        return tuple(self.border.resolve(one.text) for one in self._outside)
+
+    def doubt_of(self, argument: str, origin: Origin, part: Json) -> Json | None:
+        """Return an argument that says what is done and that no person named; None for others.
+
+        Nobody names the day of today, and words of its own are what an agent is there for.
+        """
+        tool, goal = self.desk.tools[self.tool], "\n".join(self._goals)
+        called = self.called.get(argument, {})
+        is_term = isinstance(part, int | Money) or (isinstance(part, str) and " " not in part)
+        is_doubtful = origin is Origin.OUTSIDE or (origin is Origin.NOBODY and is_term)
+        named = [part, *map(self.border.name, called.values())]
+        advice = advice_in(self.steps)
+        if not is_doubtful or argument not in tool.terms or any(is_named(n, advice) for n in named):
+            return None
+        asked: Collection[str] = ()
+        if isinstance(part, Money):
+            asked = amounts_in(goal, part.currency)
+        elif argument in tool.names:
+            with suppress(DeskFailed), of_company(f"{self.desk.title} could not look up names"):
+                goal = self.border.resolve(goal)
+                asked = [with_name(*one) for one in tool.names[argument].find_in(goal, self.book)]
+        elif isinstance(part, str) and NAME.fullmatch(part):
+            kind = part.partition("-")[0]
+            asked = [name for name in NAME.findall(goal) if name.startswith(f"{kind}-")]
+        value, read = self.given.get(argument), reversed(self._outside)
+        return doubt(argument, value, origin.value, named=named, asked=asked, read=read)
+
+    @cached_property
+    def _outside(self) -> tuple[ReadText, ...]:
+        """Return the outsiders' texts that the run has read, as they are kept."""
+        found: list[ReadText] = []
+        for step in self._read:
+            tool = self.desk.tools.get(step.asked["tool"])
+            for place in tool.outside if tool else ():
+                texts = map(without_masks, texts_at(step.reply, place))
+                found += [ReadText(step.asked["tool"], text) for text in texts]
+        return tuple(found)
+
+    def _calls(
+        self, tool: str, days: int, by: By, unattended: bool, like: dict[str, Any]
+    ) -> QuerySet[Effect]:
+        calls = Effect.objects.filter(
+            self._those(by),
+            run__desk=self.run.desk,
+            tool=tool,
+            state__in=MAYBE_DONE,
+            intended_at__gte=self.at - timedelta(days=days),
+            **({"escalation": None} if unattended else {}),
+        )
+        known = self.desk.tools[tool]
+        for name, value in like.items():
+            if name == known.amount and isinstance(value, Money):
+                calls = calls.filter(amount_minor=value.minor, currency=value.currency)
+            else:  # also as it was kept before its kind got names, or while the policy kept it
+                has_texts = isinstance(value, str | list)
+                given = [value, *([self.border.name(value)] if has_texts else [])]
+                either = (Q(**{f"args__{name}": one}) for one in given)
+                calls = calls.filter(reduce(or_, either))
+        return calls
+
+    def _those(self, by: By) -> Q:
+        """Filter the calls that count. Books are separate: a demo launch sees only its own."""
+        if by == "subject":
+            return Q(run__book=self.run.book_id, subject_key=self.run.subject_key)
+        if by == "resource":
+            tool = self.desk.tools.get(self.tool)
+            resource = tool.resource_of(self.given) if tool else ""
+            is_any = Q(run__book=self.run.book_id, resource=resource)
+            return is_any if resource else Q(pk__in=[])
+        here = Q(run__workspace=self.run.workspace_id)
+        return here & Q(run__launched_by=self.run.launched_by_id) if by == "launcher" else here
+
+
+def _patch(step: Step, given: Json) -> dict[str, Json]:
+    """Return the arguments that a person set at a step, if the result is exactly this call."""
+    reply = step.reply if step.kind == "escalate" and isinstance(step.reply, dict) else {}
+    patch: dict[str, Json] = reply.get("patch") or {}
+    left = {**step.asked["action"]["args"], **patch} if patch else None
+    return patch if left == given else {}

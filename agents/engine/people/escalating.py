@@ -1,0 +1,77 @@
+"""Hold an action until a person decides."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from uuid import UUID
+
+from agents.core.digest import sha256
+from agents.core.kinds import kind_of
+from agents.core.limits import Limits
+from agents.core.requests import Json
+from agents.db.compiled import CompiledSelect, Param
+from agents.db.driver import Pending, pipeline
+from agents.db.inserts import insert_rows
+from agents.engine.commit import Commit
+from agents.engine.kill_switch import fetch_switch
+from agents.engine.people.approvals import ASKED_AGAIN, CARRIED_OUT, close_approvals, turn_of
+from agents.engine.people.open_requests import fetch_full
+from agents.engine.people.tier_escalation import put_to_tier
+from agents.models import Escalation, Step
+from agents.systems import SYSTEMS
+
+_OF_STEP = CompiledSelect(
+    lambda: Escalation.objects.filter(run=Param("run"), step__key=Param("key")).order_by("pk")
+)
+
+
+def fetch_escalation(run_id: UUID, key: str) -> Pending[list[Escalation]]:
+    """Fetch the escalation opened by the step `key` of a run, in an open pipeline if any."""
+    return _OF_STEP.fetch(run=run_id, key=key)
+
+
+def open_escalation(
+    commit: Commit, *, step: Step, kind: str, action: Json, review: Json, limits: Limits
+) -> str:
+    """Put a step's action into the inbox, or return whose requests fill it.
+
+    A question about the outcome of a call is put even into a full inbox.
+    """
+    at = commit.at
+    run, asked = step.run, kind_of(kind, action)
+    terms = SYSTEMS[run.desk].terms_of(run, action)
+    with pipeline():  # the switch first: it locks the workspace against other requests
+        standing = fetch_switch(run, action.get("name", ""))
+        filled = NOT_FULL if asked.settles_call else fetch_full(run, limits)
+    switch, full = standing.get(), filled.get()
+    if full:
+        return full
+    commit.insert_steps()  # the escalation refers to its step
+    escalation = Escalation(
+        **terms._asdict(),
+        workspace_id=run.workspace_id,
+        run=run,
+        step=step,
+        kind=kind,
+        action=action,
+        action_sha256=sha256(action),
+        review=review,
+        created_at=at,
+        frozen_at=at if switch else None,
+        expires_at=at + timedelta(seconds=limits.escalation_seconds),
+    )
+    of_tier = put_to_tier(escalation)
+    # This request replaces an approval of the same turn. A first claim has none.
+    if kind in CARRIED_OUT and run.fence > 1:
+        commit.tell(close_approvals(run, why=ASKED_AGAIN, turn=turn_of(step.key)))
+    insert_rows(escalation)
+    facts = {"escalation": escalation.pk, "key": step.key, "kind": kind}
+    # The page shows the row; the event proves its content.
+    facts |= {"requested_minor": terms.amount_minor, "currency": terms.currency}
+    facts |= {"action_sha256": escalation.action_sha256, **of_tier}
+    facts |= {"tool": action["name"]} if action.get("kind") == "tool" else {}
+    commit.say("escalation.opened", {**facts, "reason": review["deciding"]["reason"]})
+    return ""
+
+
+NOT_FULL: Pending[str] = Pending(str)

@@ -1,0 +1,1 @@
+"""What a process has: threads, its database, the doorbell, breakers, crash points of tests."""

@@ -1,0 +1,1 @@
+"""Call tools: admitted, carried out once, settled, and told of."""

@@ -1,0 +1,172 @@
+"""Admission: decide whether a tool may be called, and record the intent of a call that writes.
+
+Everything that allows the call is checked again under the locks of the transaction that commits
+the intent.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from agents.core.budget import REVIEW_CHANGED, Call, exceeded_budget, refusal
+from agents.core.digest import sha256
+from agents.core.limits import Limits
+from agents.core.replay import Reply
+from agents.core.requests import Json, Use
+from agents.core.rulings import consent_of
+from agents.core.states import EffectState
+from agents.db.compiled import CompiledSelect, Param
+from agents.db.driver import Pending, pipeline
+from agents.engine.desk.facts import fetch_facts
+from agents.engine.desk.fresh_lookup import StaleLookup
+from agents.engine.journal import Journal
+from agents.engine.kill_switch import fetch_switch
+from agents.engine.people.approvals import AMOUNT_CHANGED, close_approvals, turn_of
+from agents.engine.people.escalating import fetch_escalation
+from agents.engine.redaction import RunBorder
+from agents.engine.tools import simulation
+from agents.engine.tools.letters import is_told_of, owes_letter
+from agents.models import Effect, Escalation, Run, Step
+from agents.models.event import Entry
+from agents.policies import NO_CONSENT, review
+from agents.systems import SYSTEMS
+from agents.tools import Context, accepts
+
+
+class NotAllowed(Exception):
+    """The pattern called a tool that no review allowed with these arguments: a bug of ours."""
+
+
+def admit(key: str, request: Use, journal: Journal, limits: Limits, at: datetime) -> str:
+    """Record a call and, for a write, its intent. Return why it may not be made, or "".
+
+    For a write, call this inside the journal's transaction.
+    """
+    step = journal.begin(key, request)
+    if step.attempts > 1:
+        return ""  # the intent was committed before a crash; its outcome is looked up by key
+    reason = _refusal(key, request, journal, limits) or _intend(step, request, journal, limits, at)
+    if reason:
+        journal.finish(step, Reply(failed=reason), tool=request.tool)
+    return reason
+
+
+def _refusal(key: str, request: Use, journal: Journal, limits: Limits) -> str:
+    """Return why this call may not be made, without reading the ledger; "" if it may."""
+    over = exceeded_budget(journal.spending(), limits)
+    if over and not (over == "max_seconds" and is_made_late(request.tool, journal, limits)):
+        return over
+    call, registered = Call(request.tool, request.args), simulation.registry(journal.run)
+    reason = refusal(call, before=journal.calls(but=key), limits=limits, registered=registered)
+    args = RunBorder(journal.run).resolve(request.args)
+    if not reason and not accepts(registered[request.tool], args):
+        return f"tool_bad_args:{request.tool}"
+    return reason
+
+
+def _intend(step: Step, request: Use, journal: Journal, limits: Limits, at: datetime) -> str:
+    """Check under lock that the call is still allowed, and write the intent of a write."""
+    run, tool = journal.run, simulation.registry(journal.run)[request.tool]
+    action = {"kind": "tool", "name": request.tool, "args": request.args}
+    allowing = _allowing(journal, request, action)
+    if not tool.writes:
+        return ""
+    others = [other for other in list(journal.steps.values()) if other is not step]
+    with pipeline():
+        switch, granted = fetch_switch(run, request.tool), _fetch_granted(allowing)
+        known, own = (run, action, limits, others), turn_of(step.key)
+        gathered = fetch_facts(*known, at=at, lock=True, ahead=journal.ahead, turn=own)
+    if switch.get():
+        return "killed"
+    try:
+        facts, resource = gathered.get()
+    except StaleLookup:  # waiting for the lock took too long: look up again
+        return REVIEW_CHANGED
+    escalation = next(iter(granted.get()), None)
+    answer = journal.steps[allowing.asked["granted"]].reply if escalation else None
+    consent = consent_of(escalation.review, answer) if escalation else NO_CONSENT
+    again = review(action, facts, limits, consent=consent)
+    if not again.allows or again.action != action:
+        return REVIEW_CHANGED
+    key = effect_key(run, step.key)
+    journal.tell(*_set_aside(journal, step, escalation))
+    intent = _intent(step, allowing, escalation, key, resource, action, at)
+    journal.insert(Effect, intent, keys={"step_id": _STEP, "review_id": _STEP})
+    told = ("key", "tool", "args_sha256", "amount_minor", "currency")
+    sealed = {name: intent[name] for name in told} | {"escalation": intent["escalation_id"]}
+    journal.tell(Entry("effect.intended", sealed))
+    if tool.reserve:
+        context = Context(run.book_id, key, at, limits, run.subject_key)
+        tool.reserve(context, **RunBorder(run).resolve(request.args))
+    return ""
+
+
+def _set_aside(journal: Journal, step: Step, granted: Escalation | None) -> list[Entry]:
+    """Close the other approvals of this proposal: they allowed a different amount."""
+    turn = turn_of(step.key)
+    keys = [s.key for s in list(journal.steps.values()) if s.kind == "escalate"]
+    if not any(key.startswith(turn) for key in keys):
+        return []
+    but = granted.pk if granted else None
+    return close_approvals(journal.run, why=AMOUNT_CHANGED, turn=turn, but=but)
+
+
+def _allowing(journal: Journal, request: Use, action: Json) -> Step:
+    """Return the review of this run that allows exactly this action. Raises NotAllowed."""
+    step = journal.steps.get(request.allowed_by)
+    if step is None or step.kind != "review" or not step.reply or not step.reply["allows"]:
+        raise NotAllowed(f"{request.allowed_by} allows nothing")
+    if sha256(step.reply["action"]) != sha256(action):
+        raise NotAllowed(f"{request.allowed_by} allows something else than this {request.tool}")
+    return step
+
+
+def _fetch_granted(allowing: Step) -> Pending[list[Escalation]]:
+    """Fetch the escalation on whose decision the review rested."""
+    granted = allowing.asked["granted"]
+    return fetch_escalation(allowing.run_id, granted) if granted else Pending(list)
+
+
+def _intent(
+    step: Step,
+    allowing: Step,
+    escalation: Escalation | None,
+    key: str,
+    resource: str,
+    action: Json,
+    at: datetime,
+) -> dict[str, Json]:
+    """Return the columns of an intent; its steps may have no numbers yet and are found by key."""
+    args, terms = (
+        action["args"],
+        SYSTEMS[step.run.desk].terms_of(step.run, action)._replace(resource=resource),
+    )
+    return {
+        "run_id": step.run_id,
+        "step_id": {"run": step.run_id, "key": step.key},
+        "key": key,
+        "tool": action["name"],
+        "args": args,
+        "args_sha256": sha256(action),
+        "review_id": {"run": step.run_id, "key": allowing.key},
+        "escalation_id": escalation.pk if escalation else None,
+        **terms._replace(resource=resource)._asdict(),
+        "state": EffectState.INTENDED,
+        "result": None,
+        "intended_at": at,
+        "settled_at": None,
+    }
+
+
+_STEP = CompiledSelect(lambda: Step.objects.filter(run=Param("run"), key=Param("key")).only("pk"))
+
+
+def is_made_late(tool: str, journal: Journal, limits: Limits) -> bool:
+    """Tell whether a call is made even after the run's time is up."""
+    if limits.reference.late_calls:
+        return True
+    return owes_letter(journal, limits) and not is_told_of(tool)
+
+
+def effect_key(run: Run, step_key: str) -> str:
+    return f"{run.pk}:{step_key}"

@@ -1,0 +1,242 @@
+"""Advance a run as far as possible: to its end, or until a person must decide."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from uuid import UUID
+
+from django.db import DatabaseError, transaction
+from django.utils import timezone
+
+from agents import patterns, tools
+from agents.core.came_of import came_of
+from agents.core.digest import sha256
+from agents.core.limits import EXTERNAL
+from agents.core.replay import Diverged, Strand
+from agents.core.requests import Json
+from agents.core.states import ENDED, RunState
+from agents.core.touch import Touch
+from agents.db.compiled import CompiledSelect, Param
+from agents.engine import lease
+from agents.engine.commit import Commit
+from agents.engine.desk.reports import figures_of
+from agents.engine.drive import Later, drive
+from agents.engine.journal import AWAIT, Journal
+from agents.engine.people.approvals import close_approvals
+from agents.engine.runtime import breaker
+from agents.engine.runtime.database import in_database, retry_transient
+from agents.engine.runtime.database_state import database_time
+from agents.engine.runtime.dispatch import ring
+from agents.engine.tools import simulation
+from agents.engine.turns.asking import MAX_CLAIMS
+from agents.engine.turns.calls import IDLE, assign_call
+from agents.engine.turns.executor import RunExecutor
+from agents.models import LostRun, Run, Step
+from agents.models.masked_value import ValuesLocked, pseudonyms_of
+from agents.sdk.desk import DESKS, tells_plain_numbers
+from agents.systems import SYSTEMS
+
+log = logging.getLogger(__name__)
+
+AFTER_DATABASE_ERROR = timedelta(seconds=1)  # doubled with each fruitless claim
+WITHOUT_KEY = timedelta(minutes=1)  # before a run whose values cannot be read is tried again
+LONGEST_DATABASE_PAUSE = timedelta(minutes=1)
+
+_ENDED_STEPS = CompiledSelect(
+    lambda: Step.objects.filter(run=Param("run"), ended_at__isnull=False).only("pk")
+)
+
+
+@dataclass(frozen=True)
+class _End:
+    """The state in which a worker leaves a run."""
+
+    to: RunState
+    columns: dict[str, Json]
+    facts: dict[str, Json]
+    asked_people: bool = True  # False: no approval can exist
+    pause: timedelta | None = None  # before it may be claimed again
+
+    def move(self, commit: Commit) -> None:
+        """Move the run there. Raises LostRun.
+
+        If the run ends, approvals that were not carried out are closed with it.
+        """
+        columns, facts = self.columns, self.facts
+        if self.pause is not None:
+            at = database_time() + self.pause
+            columns, facts = {**columns, "wake_at": at}, {"until": at.isoformat(), **facts}
+        if self.to in ENDED and self.asked_people:
+            commit.tell(close_approvals(commit.run, why=self.columns["stop_reason"]))
+        commit.move(self.to, facts=facts, **columns)
+        if self.to == RunState.QUEUED:
+            ring(commit.run.pk, at=columns.get("wake_at"))
+
+
+async def advance(run_id: UUID, *, outlasts_outages: bool = True) -> RunState | None:
+    """Claim a run and drive it. Safe to call at any time, any number of times.
+
+    Return the state in which it was left, or None if it could not be claimed. With
+    `outlasts_outages` false, for callers that wait, an outage of the model stops it after a few
+    tries.
+    """
+    journal = await in_database(_claim, run_id)
+    if journal is None:
+        return None
+    with lease.driving(run_id):
+        return await _advance(journal.run, journal, outlasts_outages)
+
+
+async def _advance(run: Run, journal: Journal, outlasts_outages: bool) -> RunState | None:
+    fence = run.fence
+    try:
+        return await _drive_claimed(run, journal, outlasts_outages)
+    except LostRun:
+        await in_database(journal.flush_unfenced)
+        return None  # its new owner carries on
+    except Later as later:
+        # Waiting is no failure: only fruitless claims mark a run as poisonous.
+        counted = {} if later.is_fruitless else {"attempts": 0}
+        left = await _leave_run(run, fence, _requeue_end(later.pause, later.why, **counted))
+        if left and later.why == breaker.RESTS:
+            await in_database(breaker.wake_if_rest_is_over, run.pk)
+        return left
+    except ValuesLocked as missing:
+        log.error("Run %s waits: %s", run.pk, missing)
+        return await _leave_run(run, fence, _requeue_end(WITHOUT_KEY, str(missing), attempts=0))
+    except DatabaseError:
+        log.exception("Run %s met a database error and is tried again", run.pk)
+        await in_database(journal.flush_unfenced)
+        # A table locked for a quarter of an hour must not make a run count as poisonous.
+        pause = min(LONGEST_DATABASE_PAUSE, AFTER_DATABASE_ERROR * 2 ** (run.attempts - 1))
+        return await _leave_run(run, fence, _requeue_end(pause))
+    except Exception as error:  # a bug of ours: a retry would only repeat it
+        log.exception("Run %s failed", run.pk)
+        await in_database(journal.flush_unfenced)
+        reason = "diverged" if isinstance(error, Diverged) else "internal_error"
+        facts = {"stop_reason": reason, "error": type(error).__name__}
+        return await _leave_run(run, fence, _End(RunState.FAILED, {"stop_reason": reason}, facts))
+
+
+def _requeue_end(pause: timedelta, why: str = "", **columns: Json) -> _End:
+    return _End(RunState.QUEUED, columns, {"why": why} if why else {}, pause=pause)
+
+
+def _claim(run_id: UUID) -> Journal | None:
+    run = lease.claim(run_id, owner=lease.OWNER, lease=lease.length(), at=timezone.now())
+    # The claim is not repeated: it cannot be made twice.
+    return retry_transient(Journal, run) if run else None
+
+
+def brief_of(run: Run) -> patterns.Brief:
+    """Return the brief with which a run was launched. Raises BadPolicy."""
+    extra = run.simulation.get("tool_arg_types", {})
+    found = simulation.registry(run)
+    known = {name: tool.spec for name, tool in found.items()}
+    limits = run.limits
+    declared, inputs = run.workflow.get("document"), run.workflow.get("inputs", {})
+    return patterns.Brief(
+        goal=run.goal,
+        limits=limits,
+        specs={**tools.specs(), **known, **extra},
+        reads={name for name, tool in found.items() if tool.touch is Touch.READ},
+        bound=SYSTEMS[run.desk].bound_arguments(run),
+        more_tools=tools.usage_of(limits.proposable),
+        desk=_told_of(run),
+        question_version=run.question_version,
+        in_model_units=tells_plain_numbers(run.desk),
+        scope=run.scope,
+        before=run.before,
+        figures=figures_of(run),
+        workflow=declared,
+        inputs=inputs,
+    )
+
+
+def _told_of(run: Run) -> Json:
+    """Return what the model of a declared desk is told: its brief, and the key of the subject."""
+    desk = DESKS.get(run.desk)
+    if desk and desk.numbers:  # its prompts know it
+        return None
+    about = {desk.subject.kind: run.subject_key} if desk and run.subject_key else {}
+    return desk and {"name": desk.name, "brief": desk.brief, "about": about}
+
+
+async def _drive_claimed(run: Run, journal: Journal, outlasts_outages: bool) -> RunState:
+    """Drive a claimed run; commit pending writes together with its move."""
+    if run.attempts > MAX_CLAIMS:
+        raise RuntimeError(f"claimed {run.attempts} times without an end")
+    if run.has_values:
+        await in_database(pseudonyms_of, run)
+    brief = brief_of(run)
+    waits = outlasts_outages and brief.limits.outlasts_outages
+    world = RunExecutor(journal, replace(brief.limits, outlasts_outages=waits))
+    flow = patterns.PATTERNS[run.pattern](brief, patterns.Notes())
+    strand = await drive(flow, world)
+
+    def move(commit: Commit) -> RunState:
+        end = _end_of(journal, strand, commit)
+        end.move(commit)
+        return end.to
+
+    return await journal.transact(move)
+
+
+def _end_of(journal: Journal, strand: Strand, commit: Commit) -> _End:
+    """Return the state to leave a driven run in. Call under its lock, with its new steps."""
+    asked = any(step.kind == "escalate" for step in journal.steps.values())
+    if strand.outcome and strand.outcome.stopped:
+        reason = strand.outcome.stopped
+        return _End(RunState.STOPPED, {"stop_reason": reason}, {"stop_reason": reason}, asked)
+    if strand.outcome:
+        outcome = _with_what_came(journal, strand.outcome.value)
+        done = {"stop_reason": "success", "outcome": outcome}
+        facts = {"stop_reason": "success", "outcome_sha256": sha256(outcome)}
+        return _End(RunState.DONE, done, facts, asked)
+    # A person may have answered while siblings ran: then the run can go on.
+    if journal.has_turned_away:
+        return _End(RunState.QUEUED, {}, {})
+    waiting = [step for step in journal.steps.values() if step.ended_at is None]
+    held = {step.pk for step in waiting if step.key not in commit.new_keys}
+    answered = held and held.intersection(pk for (pk,) in _ENDED_STEPS.tuples(run=journal.run.pk))
+    if answered:
+        return _End(RunState.QUEUED, {}, {})
+    if journal.run.pattern != EXTERNAL:
+        return _End(RunState.WAITING, {}, {})
+    if assign_call(commit, waiting):
+        return _End(RunState.QUEUED, {"attempts": 0}, {})
+    is_idle = all(step.kind == AWAIT for step in waiting)
+    idle_until = commit.at + IDLE if is_idle else None
+    told = {"listens": True} if is_idle else {}
+    return _End(RunState.WAITING, {"attempts": 0, "idle_until": idle_until}, told)
+
+
+def _with_what_came(journal: Journal, outcome: Json) -> Json:
+    """Return a run's outcome with what came of its goal; the reference knows no such thing."""
+    limits = journal.run.limits
+    if limits.profile == "reference" or not isinstance(outcome, dict):
+        return outcome
+    writes = {name for name, tool in tools.TOOLS.items() if tool.writes}
+    calls = [step for step in journal.uses if step.asked["tool"] in writes]
+    has_written = any((step.reply or {}).get("status") == "ok" for step in calls)
+    possible = writes.intersection(limits.proposable)
+    return {**outcome, "came_of": came_of(outcome, has_written=has_written, writes=possible)}
+
+
+async def _leave_run(run: Run, fence: int, end: _End) -> RunState | None:
+    """Move a run whose drive failed; steps that were not committed are done again."""
+
+    def move() -> RunState | None:
+        run.state, run.fence = RunState.RUNNING, fence  # a failed commit left the object moved
+        try:
+            with transaction.atomic():
+                run.assert_lease()
+                with Commit(run, at=timezone.now()) as commit:
+                    end.move(commit)
+        except LostRun:
+            return None
+        return end.to
+
+    return await in_database(move)

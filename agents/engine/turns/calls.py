@@ -1,0 +1,73 @@
+"""Give the calls that an agent proposed to the slots of its run that listen.
+
+Slots read facts side by side, so calls are given out one at a time, in the order of proposal: the
+next once the one before is answered or waits for a person. A run left with a call to give is
+queued again, so that none is lost that came while it was driven.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from operator import attrgetter
+
+from django.db import transaction
+from django.db.models.functions import Now
+
+from agents.core.requests import Json
+from agents.core.states import EscalationState, RunState
+from agents.engine.commit import Commit
+from agents.engine.journal import AWAIT
+from agents.engine.people.approvals import close_approvals
+from agents.models import AgentCall, LostRun, Run, Step
+
+SILENT = "agent_silent"  # the end of a run whose agent does not come back
+IDLE = timedelta(days=1)  # without a call, while nothing waits for a person
+
+
+def assign_call(commit: Commit, steps: Iterable[Step]) -> bool:
+    """Give the oldest call that no slot has to one that listens. Call with the run locked.
+
+    The end goes to all that listen; a slot whose call waits for a person gets it afterwards.
+    """
+    listening = [step for step in steps if step.kind == AWAIT and step.ended_at is None]
+    if not listening:
+        return False
+    waiting = AgentCall.objects.filter(run=commit.run, step="").order_by("is_end", "pk")
+    call = waiting.first()
+    if call is None:
+        return False
+    listening.sort(key=attrgetter("position"))
+    if call.is_end:
+        for step in listening:
+            _answer(step, {"end": call.asked}, commit)
+        return True
+    _answer(listening[0], {"call": call.pk, **(call.asked or {})}, commit)
+    AgentCall.objects.filter(pk=call.pk).update(step=listening[0].key, asked=None)
+    return True
+
+
+def _answer(step: Step, reply: Json, commit: Commit) -> None:
+    step.reply, step.ended_at = reply, commit.at
+    commit.update(step, "reply", "ended_at")
+    commit.say("step.done", {"key": step.key})
+
+
+def end_silent(*, most: int, at: datetime) -> int:
+    """Stop runs whose agents have not called for too long. Return their number."""
+    idle = Run.objects.filter(state=RunState.WAITING, idle_until__lte=Now())
+    due = idle.exclude(escalations__state=EscalationState.OPEN).order_by("idle_until", "pk")
+    count = 0
+    for pk in list(due.values_list("pk", flat=True)[:most]):
+        with transaction.atomic():
+            run = Run.objects.select_for_update(of=("self",)).get(pk=pk)
+            if run.state != RunState.WAITING or run.idle_until is None or run.idle_until > at:
+                continue
+            run.tell(close_approvals(run, why=SILENT), at=at)
+            try:
+                facts = {"stop_reason": SILENT}
+                run.move(RunState.STOPPED, at=at, facts=facts, stop_reason=SILENT)
+            except LostRun:
+                continue
+            count += 1
+    return count

@@ -1,0 +1,111 @@
+"""Do what a pattern asks for, and write down what came back."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from django.utils import timezone
+
+from agents.core.limits import Limits
+from agents.core.replay import Reply
+from agents.core.requests import Ask, Await, Escalate, Json, Request, Review, Say, Together, Use
+from agents.core.rulings import Ruling, consent_of
+from agents.db.driver import fetch_now
+from agents.engine.commit import Commit
+from agents.engine.desk.facts import fetch_facts
+from agents.engine.desk.fresh_lookup import AGAIN, FAILED, StaleLookup, look_up
+from agents.engine.desk.key_names import key_ruling
+from agents.engine.drive import Later, WaitsForPerson
+from agents.engine.journal import Journal
+from agents.engine.people.approvals import turn_of
+from agents.engine.people.escalating import open_escalation
+from agents.engine.runtime.database import in_database
+from agents.engine.tools import gateway
+from agents.engine.turns import asking
+from agents.models import Step
+from agents.policies import NO_CONSENT, review
+
+
+class RunExecutor:
+    """The world of one claimed run."""
+
+    def __init__(self, journal: Journal, limits: Limits) -> None:
+        self.journal, self.limits = journal, limits
+
+    def recall(self, key: str, request: Request) -> Reply | None:
+        return self.journal.recall(key, request)
+
+    async def keep(self) -> None:
+        await self.journal.flush()
+
+    async def do(self, key: str, request: Request) -> Reply:
+        """Answer one request. Raises WaitsForPerson, Later, LostRun."""
+        match request:
+            case Ask():
+                return await asking.ask(key, request, self.journal, self.limits)
+            case Review():
+                return await self._review(key, request)
+            case Escalate():
+                return await self._escalate(key, request)
+            case Use():
+                return await gateway.use(key, request, self.journal, self.limits)
+            case Await():
+                self.journal.begin(key, request)
+                raise WaitsForPerson(key)
+            case Say():
+                return self.journal.say(key, request)
+            case Together():
+                raise TypeError("the loop itself runs flows side by side")
+
+    async def _review(self, key: str, request: Review) -> Reply:
+        """Put an action to the policy, with facts that are fresh and stored with the ruling."""
+        self.journal.ahead = await look_up(self.journal.run, self.journal.ahead)
+        step = self.journal.begin(key, request)
+        try:
+            facts, consent, named = await in_database(self._facts, request, turn_of(key))
+        except StaleLookup:
+            raise Later(AGAIN, FAILED, is_fruitless=True) from None
+        ruled = review(request.action, facts, self.limits, consent=consent, named=named)
+        reply: Json = {**ruled.as_json(), "facts": facts.as_json(), "key": key}
+        deciding = ruled.deciding
+        said = {"decision": ruled.decision, "rule": deciding.rule, "reason": deciding.reason}
+        return self.journal.finish(step, Reply(reply), **said)
+
+    def _facts(self, request: Review, turn: str) -> tuple[Json, Json, Ruling | None]:
+        run, steps = self.journal.run, list(self.journal.steps.values())
+        # What a person has decided holds keys: one that is none by now is for the desk's own rules.
+        named = None if request.granted else key_ruling(run, request.action, self.limits)
+        facts, _ = fetch_now(
+            fetch_facts,
+            run,
+            (named and named.action) or request.action,
+            self.limits,
+            steps,
+            at=timezone.now(),
+            lock=False,
+            done=self.journal.done,
+            ahead=self.journal.ahead,
+            turn=turn,
+        )
+        if not request.granted:
+            return facts, NO_CONSENT, named
+        granted = self.journal.steps[request.granted]
+        return facts, consent_of(granted.asked["review"], granted.reply), named
+
+    async def _escalate(self, key: str, request: Escalate) -> Reply:
+        """Put an action into the inbox; the commit comes with the run's move."""
+        self.journal.under_lock(partial(self._open, self.journal.begin(key, request), request))
+        raise WaitsForPerson(key)
+
+    def _open(self, step: Step, request: Escalate, commit: Commit) -> None:
+        """Open the request, or answer its step at once where the inbox has no room."""
+        full = open_escalation(
+            commit,
+            step=step,
+            kind=request.kind,
+            action=request.action,
+            review=request.review,
+            limits=self.limits,
+        )
+        if full:
+            self.journal.turn_away(f"too_many_open_requests:{full}", step, commit)

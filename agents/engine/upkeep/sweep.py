@@ -1,0 +1,210 @@
+"""Put right what a crash or a lost bell left behind.
+
+Every worker sweeps; conditional updates make many sweepers harmless.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+from django.db import DatabaseError, transaction
+from django.db.models.functions import Now
+from django.utils import timezone
+
+from agents.audit.heads_file import Unreadable
+from agents.audit.sealing import NoKey, seal_when_due
+from agents.audit.unsealed import HeadsDiffer
+from agents.core.limits import EXTERNAL
+from agents.core.replay import Reply
+from agents.core.states import EffectState, EscalationState, RunState
+from agents.db.statistics import keep_statistics
+from agents.engine.commit import Commit
+from agents.engine.lease import TOGETHER, requeue_runs
+from agents.engine.people.tier_escalation import climb
+from agents.engine.redaction import redact_for
+from agents.engine.runtime.crashpoints import crashpoint
+from agents.engine.runtime.dispatch import ring, unheard
+from agents.engine.tools.calling import CallOutcome
+from agents.engine.tools.outcome_by_key import LookupBroken, outcome_of
+from agents.engine.tools.settling import settle
+from agents.engine.tools.tool_call import QUEUE_SECONDS
+from agents.engine.turns.answering import expire
+from agents.engine.turns.calls import end_silent
+from agents.engine.upkeep.case_days import count_next_day
+from agents.engine.upkeep.database_growth import measure_database
+from agents.engine.upkeep.expired_invitations import expire_invitations
+from agents.engine.upkeep.model_use import sum_next_day
+from agents.engine.upkeep.review_days import sum_next_review_day
+from agents.models import Effect, Escalation, LostRun, Run
+from agents.tools import TOOLS, OutcomeUnknown
+
+log = logging.getLogger(__name__)
+
+ORPHANED = timedelta(seconds=QUEUE_SECONDS)  # before its tool's own time begins, at the latest
+MINUTE, HOUR = 60.0, 3600.0  # seconds
+BATCH = 100  # rows put right in one sweep; the next one does the rest
+
+_kept_at = -HOUR
+_told_at: dict[str, float] = {}  # when a part's failure was last logged
+
+
+def sweep() -> int:
+    """Queue what can go on and expire what is due. Return how many rows were put right.
+
+    Each part stands on its own: if one fails, the others are done.
+    """
+    put_right = sum(_do(name, part) for name, part in _URGENT.items())
+    crashpoint("sweep.after_commit")
+    for name, part in _LATER.items():
+        _do(name, part)
+    return put_right
+
+
+def _do(name: str, part: Callable[[], object]) -> int:
+    """Do one part. If it fails, say so once a minute; a database error ends the whole sweep."""
+    try:
+        done = part()
+    except DatabaseError:
+        raise
+    except Exception as error:  # whatever is wrong with one part
+        now = time.monotonic()
+        if now - _told_at.get(name, -MINUTE) >= MINUTE:
+            _told_at[name] = now
+            is_refusal = isinstance(error, (HeadsDiffer, NoKey, Unreadable, OSError))
+            log.error("The sweep could not %s: %s", name, error, exc_info=not is_refusal)
+        return 0
+    return done if isinstance(done, int) else 0
+
+
+def _look_hourly() -> None:
+    """Have the database count anew and be measured once an hour of this process."""
+    global _kept_at
+    if time.monotonic() - _kept_at >= HOUR:
+        keep_statistics()
+        measure_database(at=timezone.now())
+        _kept_at = time.monotonic()
+
+
+def _expire() -> int:
+    """Close escalations whose time is over: silence is a no."""
+    due = Escalation.objects.filter(
+        state=EscalationState.OPEN, expires_at__lte=Now(), frozen_at=None
+    )
+    keys = due.order_by("expires_at", "pk").values_list("pk", flat=True)[:BATCH]
+    return sum(expire(pk, at=timezone.now()) for pk in keys)
+
+
+def _climb() -> int:
+    """Ask the next tier about what one did not answer in its time."""
+    due = Escalation.objects.filter(
+        state=EscalationState.OPEN, climbs_at__lte=Now(), frozen_at=None, expires_at__gt=Now()
+    )
+    keys = due.order_by("climbs_at", "pk").values_list("pk", flat=True)[:BATCH]
+    return sum(climb(pk, at=timezone.now()) for pk in keys)
+
+
+def _requeue_abandoned() -> int:
+    """Queue runs whose worker went quiet: its lease ran out by the database's clock."""
+    gone = Run.objects.filter(state=RunState.RUNNING, lease_ends_at__lt=Now())
+    facts = {"why": "its worker went quiet"}
+    count = 0
+    while queued := requeue_runs(gone.order_by("lease_ends_at", "pk")[:TOGETHER], facts=facts):
+        count += queued
+    return count
+
+
+def _requeue_decided() -> int:
+    """Queue waiting runs that have nothing left to wait for."""
+    waiting = Run.objects.filter(state=RunState.WAITING)
+    # Keys alone come from the indexes: ten thousand runs may wait, and every sweep asks.
+    # One that an agent elsewhere drives listens all the while; its calls queue it.
+    answered = waiting.exclude(pattern=EXTERNAL).exclude(escalations__state=EscalationState.OPEN)
+    answered = answered.order_by("pk")
+    count = 0
+    for run in Run.objects.filter(pk__in=list(answered.values_list("pk", flat=True)[:BATCH])):
+        try:
+            with transaction.atomic():
+                run.move(RunState.QUEUED, at=timezone.now(), facts={"why": "it was decided"})
+                ring(run.pk)
+                count += 1
+        except LostRun:
+            continue  # somebody queued it first
+    return count
+
+
+def _ring_again() -> int:
+    """Ring for queued runs whose bell was lost: by a queue that was emptied, or a switch."""
+    queued = Run.objects.filter(state=RunState.QUEUED).exclude(wake_at__gt=Now())
+    lost = unheard(queued).order_by("created_at", "pk").values_list("pk", flat=True)[:BATCH]
+    for run_id in lost:
+        ring(run_id)
+    return len(lost)
+
+
+def _settle_orphans() -> int:
+    """Settle intents whose run has ended without them: ask by key what became of the call."""
+    at = timezone.now()
+    old = Effect.objects.unsettled().filter(
+        state=EffectState.INTENDED, intended_at__lt=at - ORPHANED
+    )
+    # Not in the query: SQLite would then begin with every ended run.
+    found = old.select_related("run__policy", "step").order_by("intended_at", "pk")
+    orphans = [effect for effect in found if _is_orphan(effect, at)]
+    settled, failure = 0, None
+    for effect in orphans[:BATCH]:
+        try:
+            settled += settle_orphan(effect)
+        except Exception as error:  # the next sweep tries again, and nothing waits for it
+            failure = error
+    if failure:
+        raise failure
+    return settled
+
+
+def _is_orphan(effect: Effect, at: datetime) -> bool:
+    """Tell whether a call's run ended so long ago that none of its calls goes on."""
+    tool, ended_at = TOOLS.get(effect.tool), effect.run.ended_at
+    longest = ORPHANED + timedelta(seconds=tool.timeout if tool else 0)
+    return ended_at is not None and ended_at < at - longest
+
+
+def settle_orphan(effect: Effect) -> bool:
+    """Settle a write as its tool tells by the key. Return whether it was. Raises LookupBroken."""
+    tool = TOOLS.get(effect.tool)
+    try:
+        result = outcome_of(tool, effect.key) if tool else None
+        denied = EffectState.REFUSED if tool and tool.can_deny else EffectState.UNKNOWN
+        state = denied if result is None else EffectState.DONE
+    except DatabaseError as error:  # of the tool's tables: if ours fail, the next query says so
+        raise LookupBroken(effect.key) from error
+    except LookupBroken:
+        raise
+    except OutcomeUnknown:
+        result, state = None, EffectState.UNKNOWN
+    with transaction.atomic():
+        run = Run.objects.select_for_update().get(pk=effect.run_id)
+        outcome = CallOutcome(state, Reply(redact_for(run, result)))
+        with Commit(run, at=timezone.now()) as commit:
+            return settle(commit, effect.step, outcome, tool=tool)
+
+
+_URGENT: dict[str, Callable[[], int]] = {
+    "expire requests": _expire,
+    "ask the next tier": _climb,
+    "queue runs whose worker went quiet": _requeue_abandoned,
+    "queue runs that were decided": _requeue_decided,
+    "end runs of silent agents": lambda: end_silent(most=BATCH, at=timezone.now()),
+    "settle calls of ended runs": _settle_orphans,
+    "ring again": _ring_again,
+    "expire invitations": lambda: expire_invitations(at=timezone.now()),
+}
+_LATER: dict[str, Callable[[], object]] = {
+    "sum up models' use": lambda: sum_next_day(at=timezone.now()),
+    "count cases": lambda: count_next_day(at=timezone.now()),
+    "sum up reviews": lambda: sum_next_review_day(at=timezone.now()),
+    "seal the record": lambda: seal_when_due(at=timezone.now()),
+    "measure the database": _look_hourly,
+}

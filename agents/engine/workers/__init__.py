@@ -1,0 +1,1 @@
+"""Workers: which run goes next, and who drives it."""

@@ -1,0 +1,145 @@
+"""Take runs from Procrastinate's jobs: by LISTEN/NOTIFY, many at once, on any number of hosts."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+from uuid import UUID
+
+from django.db import OperationalError
+from procrastinate import App
+from procrastinate.contrib.django import connector_params
+from procrastinate.psycopg_connector import PsycopgConnector
+
+from agents.engine import lease
+from agents.engine.runtime.database import in_database
+from agents.engine.runtime.jobs import QUEUE, TASK
+from agents.engine.workers.active_runs import ActiveRuns, slots
+from agents.engine.workers.fair_turns import SHARE, Turns
+from agents.engine.workers.worker import run_sweep, sweep_interval
+
+log = logging.getLogger(__name__)
+
+LATER = 1.0  # seconds between looks for jobs that fall due unannounced
+CONNECTIONS = 4  # to the queue; one more listens
+OPENING = 3.0  # seconds for the first connection; the pool's default is thirty
+PAUSE = 1.0  # seconds before the queue is tried again
+
+
+class Listener:
+    """Start a run for every job, and sweep."""
+
+    def __init__(self, stop: asyncio.Event, active_runs: ActiveRuns) -> None:
+        self.stop = stop
+        self.active_runs = active_runs
+        self.turns = Turns()
+        self.choosing = asyncio.Lock()  # one at a time, or two would choose the same run
+
+    async def run(self) -> None:
+        """Take jobs until told to stop, through every fault of the database."""
+        sweeping = asyncio.create_task(self._sweep())
+        while not self.stop.is_set():
+            try:
+                await self._listen()
+            except Exception:
+                log.exception("The queue cannot be reached; trying again")
+            await self._wait_for_stop(PAUSE)
+        await sweeping
+
+    async def _listen(self) -> None:
+        """Take jobs until told to stop or until the listening connection is lost."""
+        app = App(connector=_connector())
+        app.task(name=TASK, queue=QUEUE)(self._advance)
+        try:
+            try:
+                async with asyncio.timeout(OPENING):
+                    await app.open_async()
+            except TimeoutError:
+                raise OperationalError("the queue's connections could not be opened") from None
+            await _retry_stalled(app)
+            await self._take(app)
+        finally:
+            await app.close_async()
+
+    async def _take(self, app: App) -> None:
+        """Run Procrastinate's worker. Raises its error."""
+        seconds = sweep_interval()
+        taking = asyncio.create_task(
+            app.run_worker_async(
+                queues=[QUEUE],
+                concurrency=max(1, self.active_runs.room),
+                delete_jobs="always",  # the record of a run is the run's own
+                install_signal_handlers=False,
+                shutdown_graceful_timeout=0,  # a run outlives its job, see _advance
+                fetch_job_polling_interval=LATER,
+                update_heartbeat_interval=seconds,
+                stalled_worker_timeout=lease.length().total_seconds(),
+            )
+        )
+        retrying = asyncio.create_task(self._retry(app, seconds))
+        told = asyncio.create_task(self.stop.wait())
+        await asyncio.wait({taking, told}, return_when=asyncio.FIRST_COMPLETED)
+        for task in (taking, retrying, told):
+            task.cancel()
+        ended, *_ = await asyncio.gather(taking, retrying, told, return_exceptions=True)
+        if isinstance(ended, Exception):
+            raise ended
+
+    async def _advance(self, run_id: str) -> None:
+        """Start the run of a job or, while runs wait for slots, the one whose turn it is.
+
+        Each run has a job, so each gets a slot; a job whose run was taken starts another.
+        """
+        found = (
+            UUID(run_id)
+            if len(self.active_runs.drives) < int(slots() * SHARE)
+            else await self._choose()
+        )
+        # Shielded: if the queue is lost, its jobs are cancelled, but the runs go on: they have
+        # their own leases.
+        while found and not await asyncio.shield(self.active_runs.start(found)):
+            found = await self._choose()
+
+    async def _choose(self) -> UUID | None:
+        """Return the run whose turn it is; wait while a workspace's share keeps it back."""
+        async with self.choosing:
+            while not self.stop.is_set():
+                turn = await in_database(self.turns.choose, set(self.active_runs.drives.values()))
+                if turn.runs or not turn.is_held_back:
+                    return next(iter(turn.runs), None)
+                self.active_runs.ended.clear()
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self.active_runs.ended.wait(), LATER)
+        return None
+
+    async def _retry(self, app: App, seconds: float) -> None:
+        while not await self._wait_for_stop(seconds):
+            try:
+                await _retry_stalled(app)
+            except Exception:
+                log.exception("Jobs of silent workers could not be taken over")
+
+    async def _sweep(self) -> None:
+        await run_sweep()
+        while not await self._wait_for_stop(sweep_interval()):
+            await run_sweep()
+
+    async def _wait_for_stop(self, seconds: float) -> bool:
+        """Wait at most `seconds`. Return whether this process was told to stop."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self.stop.wait(), seconds)
+        return self.stop.is_set()
+
+
+def _connector() -> PsycopgConnector:
+    return PsycopgConnector(kwargs=connector_params(), min_size=1, max_size=CONNECTIONS)
+
+
+async def _retry_stalled(app: App) -> None:
+    """Queue the jobs of silent workers again."""
+    manager = app.job_manager
+    for job in await manager.get_stalled_jobs(
+        queue=QUEUE, seconds_since_heartbeat=lease.length().total_seconds()
+    ):
+        await manager.retry_job(job)
