@@ -3,36 +3,15 @@
 The time is passed as `at`. A refusal has a sentence for the person.
 """
 
-from agents.operations.agents import KEYS, agent_of, make_key, revoke_key, set_agent
-from agents.operations.approving import ApprovalLapsed
-from agents.operations.archiving import Archived, Forgotten, archive_runs, forget_archived
-from agents.operations.asking_on import ask_on, can_be_asked_on
-from agents.operations.assigning import assign
-from agents.operations.auditing import record_command_export, record_export
-from agents.operations.claiming import Claimed, claim, release_claim
-from agents.operations.commenting import comment
-from agents.operations.deciding import (
-    AlreadyDecided,
-    KillSwitchStands,
-    check_reason,
-    decide,
-    judge_letter,
-    record_refusal,
-)
-from agents.operations.erasing import Erasure, erase_subject
-from agents.operations.erasure_leftovers import ErasureLeftovers
-from agents.operations.granting import fields_of, judge_change, obstacle
-from agents.operations.inviting import (
+from agents.operations.people.agents import KEYS, agent_of, make_key, revoke_key, set_agent
+from agents.operations.people.inviting import (
     accept_anew,
     accept_as,
     invitation_of,
     invite,
     revoke_invitation,
 )
-from agents.operations.killing import kill, release, stoppable_tools
-from agents.operations.launch_checks import MAX_GOAL
-from agents.operations.launching import LaunchOptions, launch
-from agents.operations.notifying import (
+from agents.operations.people.notifying import (
     add_webhook,
     remove_webhook,
     rotate_webhook,
@@ -40,32 +19,9 @@ from agents.operations.notifying import (
     set_preference,
     try_webhook,
 )
-from agents.operations.people import (
-    add_member,
-    add_workspace,
-    ensure_demo_workspace,
-    ensure_simulated_person,
-    policy_version,
-)
-from agents.operations.proposing import (
-    WAITING,
-    CallKeyReused,
-    ProposedCall,
-    call_of,
-    end_session,
-    open_session,
-    outcome_of_call,
-    propose,
-    run_of,
-)
-from agents.operations.publishing import publish_policy
-from agents.operations.refusal import Refused
-from agents.operations.rejecting import MOST_AT_ONCE, reject_many, told_in_bulk
-from agents.operations.relaunching import launch_again, leaves_work
-from agents.operations.roles import join, remove_member, set_limit, set_role
-from agents.operations.rotating import rotate_values
-from agents.operations.saved_views import delete_view, save_view
-from agents.operations.second_factor import (
+from agents.operations.people.roles import join, remove_member, set_limit, set_role
+from agents.operations.people.saved_views import delete_view, save_view
+from agents.operations.people.second_factor import (
     WRONG,
     begin_factor,
     begun_factor,
@@ -78,13 +34,57 @@ from agents.operations.second_factor import (
     require_factor,
     reset_factor,
 )
-from agents.operations.sessions import end_sessions
-from agents.operations.settling import settle_call
-from agents.operations.snoozing import snooze, wake
-from agents.operations.stopping import cancel
-from agents.operations.teams import set_team
-from agents.operations.trying import try_models
-from agents.operations.verifying import ask_verification, cancel_verification
+from agents.operations.people.sessions import end_sessions
+from agents.operations.people.teams import set_team
+from agents.operations.people.workspaces import (
+    add_member,
+    add_workspace,
+    ensure_demo_workspace,
+    ensure_simulated_person,
+    policy_version,
+)
+from agents.operations.policies.publishing import publish_policy
+from agents.operations.records.archiving import Archived, Forgotten, archive_runs, forget_archived
+from agents.operations.records.auditing import record_command_export, record_export
+from agents.operations.records.erasing import Erasure, erase_subject
+from agents.operations.records.erasure_leftovers import ErasureLeftovers
+from agents.operations.records.rotating import rotate_values
+from agents.operations.records.verifying import ask_verification, cancel_verification
+from agents.operations.refusal import Refused
+from agents.operations.requests.approving import ApprovalLapsed
+from agents.operations.requests.assigning import assign
+from agents.operations.requests.claiming import Claimed, claim, release_claim
+from agents.operations.requests.commenting import comment
+from agents.operations.requests.deciding import (
+    AlreadyDecided,
+    KillSwitchStands,
+    check_reason,
+    decide,
+    judge_letter,
+    record_refusal,
+)
+from agents.operations.requests.granting import fields_of, judge_change, obstacle
+from agents.operations.requests.rejecting import MOST_AT_ONCE, reject_many, told_in_bulk
+from agents.operations.requests.settling import settle_call
+from agents.operations.requests.snoozing import snooze, wake
+from agents.operations.runs.asking_on import ask_on, can_be_asked_on
+from agents.operations.runs.killing import kill, release, stoppable_tools
+from agents.operations.runs.launch_checks import MAX_GOAL
+from agents.operations.runs.launching import LaunchOptions, launch
+from agents.operations.runs.proposing import (
+    WAITING,
+    CallKeyReused,
+    ProposedCall,
+    call_of,
+    end_session,
+    open_session,
+    outcome_of_call,
+    propose,
+    run_of,
+)
+from agents.operations.runs.relaunching import launch_again, leaves_work
+from agents.operations.runs.stopping import cancel
+from agents.operations.runs.trying import try_models
 
 __all__ = [
     "KEYS",

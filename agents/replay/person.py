@@ -10,9 +10,9 @@ from agents.core.former import CURRENCY
 from agents.core.money import MAX_MINOR, BadAmount, minor_of_number, to_model_units
 from agents.core.requests import Json
 from agents.models import Escalation, Role
-from agents.operations.deciding import decide
-from agents.operations.people import ensure_simulated_person
+from agents.operations.people.workspaces import ensure_simulated_person
 from agents.operations.refusal import Refused
+from agents.operations.requests.deciding import decide
 
 
 @dataclass(frozen=True)

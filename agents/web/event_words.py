@@ -19,8 +19,8 @@ from agents.core.old_names import currency_of, own_limits
 from agents.core.units import with_unit
 from agents.models.event import ErasedText
 from agents.models.kill_switch import stopped_by
-from agents.operations.approving import LAPSES
-from agents.operations.settling import answer_of
+from agents.operations.requests.approving import LAPSES
+from agents.operations.requests.settling import answer_of
 from agents.policies import desk_words
 from agents.policies.ends import end_sentence, why_not
 from agents.sdk.adjustments import label_of

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from agents.core.states import RunState
 from agents.models import Endpoint, Membership, Run
-from agents.operations.trying import TRIES
+from agents.operations.runs.trying import TRIES
 
 
 @dataclass(frozen=True)

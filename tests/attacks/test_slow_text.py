@@ -15,7 +15,7 @@ from agents.core import courtesy, redact, statements, workflow_checks
 from agents.core.money import BadAmount, minor_of_text
 from agents.core.strict_json import MAX_CHARS, BadJson, parse
 from agents.desks.refunds.demo import goals
-from agents.operations.launch_checks import MAX_GOAL
+from agents.operations.runs.launch_checks import MAX_GOAL
 from agents.sdk import fact_sources
 
 LIMIT = 20  # seconds

@@ -33,7 +33,7 @@ def _die(number: int, act: str, slug: str, directory: Path) -> None:
     from django.utils import timezone
 
     from agents.models import Head, Workspace
-    from agents.operations import archiving
+    from agents.operations.records import archiving
 
     archiving.TOGETHER = 1  # runs a transaction: it may die between two deletions
     left = number

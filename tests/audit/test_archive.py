@@ -36,7 +36,8 @@ from agents.models import (
     Tombstone,
     Workspace,
 )
-from agents.operations import Archived, Refused, archiving
+from agents.operations import Archived, Refused
+from agents.operations.records import archiving
 from agents.record.chain import name_of
 from agents.record.erasable_texts import TEXTS
 from tests.audit.test_bundle import VERIFIER, Copy

@@ -19,7 +19,7 @@ from agents.desks.refunds.profiles import STRICT
 from agents.engine.desk.facts import fetch_facts
 from agents.engine.runtime import crashpoints
 from agents.models import Escalation, Membership, Role, Run
-from agents.operations.own_limits import own_bounds
+from agents.operations.requests.own_limits import own_bounds
 from tests.engine.scene import (
     REFUND_500,
     Scene,

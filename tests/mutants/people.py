@@ -4,12 +4,12 @@ from tests.mutants.plant import Mutant
 
 FACTOR, MEMBERS = "tests/web/test_second_factor.py", "tests/web/test_members.py"
 SHARED = "tests/engine/test_sharing.py"
-ROLES = "agents/operations/roles.py"
+ROLES = "agents/operations/people/roles.py"
 
 PEOPLE = (
     Mutant(
         "an admin raises their own limit",
-        "agents/operations/people.py",
+        "agents/operations/people/workspaces.py",
         "if by in users:",
         "if False:",
         f"{MEMBERS} -k nobody_changes",
@@ -30,49 +30,49 @@ PEOPLE = (
     ),
     Mutant(
         "whoever writes rows makes invitations",
-        "agents/operations/inviting.py",
+        "agents/operations/people/inviting.py",
         "found if found and secrets.compare_digest(found.token, token) else None",
         "found",
         "tests/web/test_invitations.py -k forged",
     ),
     Mutant(
         "a reviewer hands over what another has claimed",
-        "agents/operations/assigning.py",
+        "agents/operations/requests/assigning.py",
         "if require_member(found.workspace, by, *DECIDES).role != Role.ADMIN:",
         "if False:",
         SHARED,
     ),
     Mutant(
         "a request is handed to whoever cannot decide it",
-        "agents/operations/assigning.py",
+        "agents/operations/requests/assigning.py",
         "if not receivers:",
         "if False:",
         f"{SHARED} -k neither_gives_nor_gets",
     ),
     Mutant(
         "a snooze outlives the deadline",
-        "agents/operations/snoozing.py",
+        "agents/operations/requests/snoozing.py",
         "if not at < until < deadline:",
         "if not at < until:",
         f"{SHARED} -k ends_before_the_deadline",
     ),
     Mutant(
         "whoever snoozes a request keeps it claimed",
-        "agents/operations/snoozing.py",
+        "agents/operations/requests/snoozing.py",
         "if found.claimed_by == by:",
         "if False:",
         SHARED,
     ),
     Mutant(
         "a comment shows a card number",
-        "agents/operations/commenting.py",
+        "agents/operations/requests/commenting.py",
         "redact_words(found.run, text.strip())",
         "text.strip()",
         f"{SHARED} -k kept_masked_once",
     ),
     Mutant(
         "a comment sent twice is there twice",
-        "agents/operations/commenting.py",
+        "agents/operations/requests/commenting.py",
         "if is_told_again(found, COMMENTED, by, comment=said):",
         "if False:",
         f"{SHARED} -k kept_masked_once",

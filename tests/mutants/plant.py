@@ -95,7 +95,7 @@ MUTANTS = (
     ),
     Mutant(
         "a decision does not look whether somebody was first",
-        "agents/operations/deciding.py",
+        "agents/operations/requests/deciding.py",
         "    if escalation.state != EscalationState.OPEN:\n"
         "        raise AlreadyDecided(escalation)",
         "    Escalation.objects.filter(pk=pk).update(\n"
@@ -111,7 +111,7 @@ MUTANTS = (
     ),
     Mutant(
         "an escalation can be approved after its time",
-        "agents/operations/approving.py",
+        "agents/operations/requests/approving.py",
         "WAITS = Q(expires_at__gt=Now()) | Q(frozen_at__isnull=False)",
         "WAITS = Q()",
         "tests/engine/test_run.py -k after_the_expiry",
@@ -160,7 +160,7 @@ MUTANTS = (
     ),
     Mutant(
         "a run is launched before its event",
-        "agents/operations/launching.py",
+        "agents/operations/runs/launching.py",
         "        with transaction.atomic():\n            system = SYSTEMS",
         "        if True:\n            system = SYSTEMS",
         "tests/engine/test_aborted.py -k launch",
@@ -202,7 +202,7 @@ MUTANTS = (
     ),
     Mutant(
         "who decides in another workspace decides here",
-        "agents/operations/escalation_lock.py",
+        "agents/operations/requests/escalation_lock.py",
         'members(Param("user")).filter(workspace__in=_own("workspace"))',
         'members(Param("user"))',
         "tests/engine/test_run.py",

@@ -31,7 +31,7 @@ RECORD = (
     ),
     Mutant(
         "a write of unknown end is archived",
-        "agents/operations/archiving.py",
+        "agents/operations/records/archiving.py",
         "        | Exists(Effect.objects.filter(**of_run, state__in=UNSETTLED))\n",
         "",
         f"{ARCHIVE} -k unknown",
@@ -52,7 +52,7 @@ RECORD = (
     ),
     Mutant(
         "events go although the file of their archive was altered",
-        "agents/operations/archiving.py",
+        "agents/operations/records/archiving.py",
         "    files.take_places()\n    _check_files(files, archive)",
         "    files.take_places()",
         f"{ARCHIVE} -k altered",

@@ -23,7 +23,7 @@ from agents.core.states import RunState
 from agents.desks.refunds.models import Charge, Customer, Refund, SentMail
 from agents.models import Effect, Escalation, Event, EventText, Role, Run, Step, Workspace
 from agents.models.event import Entry, facts_of
-from agents.operations.commenting import COMMENTED
+from agents.operations.requests.commenting import COMMENTED
 from agents.web.live import topics
 from tests.commands.test_run_pattern import command
 from tests.engine.aborting import breaking

@@ -26,7 +26,7 @@ from agents.engine.desk.facts import fetch_facts
 from agents.engine.kill_switch import switch_against
 from agents.engine.tools import admission
 from agents.models import Effect, Escalation, Membership, Role, Run, Workspace
-from agents.operations import deciding, granting
+from agents.operations.requests import deciding, granting
 from agents.systems import SYSTEMS
 from tests.desks.bank import LARGE, PAID_AT_ONCE, bank_scene, launch, postings
 from tests.desks.bank import decide as decide_at_bank

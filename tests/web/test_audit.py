@@ -19,7 +19,7 @@ from pytest_django import DjangoAssertNumQueries
 from agents.audit import protection
 from agents.audit.sealing import seal
 from agents.models import DatabaseSize, Escalation, Event, Role, Run, Verification
-from agents.operations import verifying
+from agents.operations.records import verifying
 from agents.web.audit import export, log, views
 from tests.engine.scene import REFUND_500, Scene, go
 from tests.settings import ON_POSTGRES

@@ -16,7 +16,7 @@ from agents import operations
 from agents.core.digest import hash_of_token
 from agents.engine.upkeep.sweep import sweep
 from agents.models import Delivery, Event, Invitation, Membership, Role
-from agents.operations import inviting
+from agents.operations.people import inviting
 from agents.web.members.people import PAGE
 from opsconsole.logs import OneLine
 from tests.commands.test_run_pattern import command

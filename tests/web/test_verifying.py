@@ -12,8 +12,8 @@ from django.utils import timezone
 
 from agents import operations
 from agents.models import Event, Membership, Role, Verification
-from agents.operations import verifying
-from agents.operations.verifying import verify_next
+from agents.operations.records import verifying
+from agents.operations.records.verifying import verify_next
 from tests.engine.scene import REFUND_500, Scene, go, set_scene
 from tests.web.test_pages import client_of
 from tests.web.verifying import verify_log

@@ -13,7 +13,7 @@ from django.core.management.base import BaseCommand
 
 from agents.engine.workers.worker import work
 from agents.notifications.outbox import deliver_all, deliver_until
-from agents.operations.verifying import verify_all, verify_until
+from agents.operations.records.verifying import verify_all, verify_until
 
 
 async def _until(stop: asyncio.Event) -> None:

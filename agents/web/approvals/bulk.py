@@ -19,7 +19,7 @@ from agents.core.money import exponent, format_money, format_sums
 from agents.core.states import EscalationState
 from agents.models import Escalation, Event
 from agents.models.event import facts_of
-from agents.operations.claiming import CLAIM
+from agents.operations.requests.claiming import CLAIM
 from agents.sdk.desk import tool_title
 from agents.web import access
 from agents.web.approvals.inbox import InboxRow, open_rows

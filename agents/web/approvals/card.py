@@ -25,10 +25,10 @@ from agents.engine.redaction import RunBorder
 from agents.models import Effect, Escalation, KillSwitch, Membership, Role, Step
 from agents.models.masked_value import ValuesLocked
 from agents.operations import fields_of, obstacle
-from agents.operations.claiming import OWN, is_own
-from agents.operations.own_limits import own_bounds
 from agents.operations.refusal import Refused
-from agents.operations.sending_back import check_send_back
+from agents.operations.requests.claiming import OWN, is_own
+from agents.operations.requests.own_limits import own_bounds
+from agents.operations.requests.sending_back import check_send_back
 from agents.sdk.beside import Beside, Section
 from agents.systems import SYSTEMS
 from agents.web import access

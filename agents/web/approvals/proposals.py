@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from agents.core.states import EscalationState
 from agents.models import Escalation
-from agents.operations.sending_back import sent_back_in
+from agents.operations.requests.sending_back import sent_back_in
 from agents.sdk.adjustments import label_of
 from agents.tools import argument_in_words
 from agents.web.approvals.wording import act

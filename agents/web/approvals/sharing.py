@@ -15,8 +15,8 @@ from agents.core.units import with_unit
 from agents.engine.people.deciders import Roster, deciders
 from agents.models import Escalation, Event, EventText, Role, Team
 from agents.models.event import ErasedText, facts_of
-from agents.operations.commenting import COMMENTED
-from agents.operations.snoozing import deadline_of
+from agents.operations.requests.commenting import COMMENTED
+from agents.operations.requests.snoozing import deadline_of
 from agents.web import access
 from agents.web.approvals.inbox import claimant
 

@@ -12,7 +12,7 @@ from agents import operations, results
 from agents.core.kinds import APPROVE, EFFECT_UNKNOWN, REJECT
 from agents.core.states import ENDED, RunState
 from agents.models import Event, Run
-from agents.operations.claiming import is_own
+from agents.operations.requests.claiming import is_own
 from agents.patterns import PATTERNS
 from agents.web import access
 from agents.web.formats import MASKED

@@ -12,11 +12,16 @@ from agents.core.requests import Json
 from agents.engine.upkeep.expired_invitations import revoke_invitations_of
 from agents.models import DECIDES, Membership, Role, Team, Workspace
 from agents.models.event import Entry, append_events
-from agents.operations.held_requests import lock_held, release_held
-from agents.operations.people import add_member, find_part, lock_people, lock_workspaces_of
+from agents.operations.people.sessions import forget_sessions
+from agents.operations.people.teams import set_team
+from agents.operations.people.workspaces import (
+    add_member,
+    find_part,
+    lock_people,
+    lock_workspaces_of,
+)
 from agents.operations.refusal import Refused
-from agents.operations.sessions import forget_sessions
-from agents.operations.teams import set_team
+from agents.operations.requests.held_requests import lock_held, release_held
 
 
 def join(

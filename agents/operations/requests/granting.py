@@ -23,9 +23,9 @@ from agents.engine.people.approval_demand import demand_for, held_tool
 from agents.engine.redaction import RunBorder
 from agents.models import Escalation, Membership, Role, Run, Step
 from agents.models.masked_value import ValuesLocked
-from agents.operations.demand_checks import check_demand
-from agents.operations.own_limits import Bound, own_bounds
 from agents.operations.refusal import Refused, require_member
+from agents.operations.requests.demand_checks import check_demand
+from agents.operations.requests.own_limits import Bound, own_bounds
 from agents.policies import judge, review
 from agents.sdk.adjustments import label_of
 from agents.sdk.arguments import BadArguments

@@ -22,8 +22,8 @@ from agents.engine.runtime.dispatch import ring
 from agents.engine.turns.calls import assign_call
 from agents.models import AgentCall, Effect, Escalation, ExternalAgent, Membership, Role, Run, Step
 from agents.models.agent import LONGEST_KEY
-from agents.operations.launching import LaunchOptions, launch
 from agents.operations.refusal import Refused
+from agents.operations.runs.launching import LaunchOptions, launch
 from agents.patterns.external import ANSWERED, EXECUTED, NOT_EXECUTED, UNKNOWN
 from agents.policies.ends import end_sentence
 from agents.sdk.desk import tells_plain_numbers

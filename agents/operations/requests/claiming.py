@@ -14,8 +14,8 @@ from agents.core.states import EscalationState
 from agents.models import DECIDES, Escalation, Event, Membership, Role, Run
 from agents.models.belonging import launchers_of, request_belongs
 from agents.models.event import facts_of
-from agents.operations.escalation_lock import MISPLACED
 from agents.operations.refusal import Refused, require_member, time_here
+from agents.operations.requests.escalation_lock import MISPLACED
 
 CLAIM = timedelta(minutes=15)
 

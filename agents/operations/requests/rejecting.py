@@ -9,9 +9,9 @@ from uuid import UUID
 from django.contrib.auth.models import User
 
 from agents.models import Event
-from agents.operations.claiming import Claimed
-from agents.operations.deciding import MAX_COMMENT, AlreadyDecided, decide
 from agents.operations.refusal import Refused, check_text
+from agents.operations.requests.claiming import Claimed
+from agents.operations.requests.deciding import MAX_COMMENT, AlreadyDecided, decide
 
 MOST_AT_ONCE = 40  # requests in one form, which has at most 50 fields (settings)
 

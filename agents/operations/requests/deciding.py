@@ -28,7 +28,8 @@ from agents.engine.turns.answering import answer, expire
 from agents.models import Escalation, KillSwitch, Membership, Role, Run, Step, Workspace
 from agents.models.event import Entry, append_events, commanding_account
 from agents.models.masked_value import ValuesLocked
-from agents.operations.approving import (
+from agents.operations.refusal import Refused, check_text, require_role, time_here
+from agents.operations.requests.approving import (
     WAITS,
     ApprovalLapsed,
     First,
@@ -36,9 +37,9 @@ from agents.operations.approving import (
     keep_first,
     standing_approval,
 )
-from agents.operations.claiming import OWN, Claimed, is_kept_from, is_own
-from agents.operations.escalation_lock import lock_escalation
-from agents.operations.granting import (
+from agents.operations.requests.claiming import OWN, Claimed, is_kept_from, is_own
+from agents.operations.requests.escalation_lock import lock_escalation
+from agents.operations.requests.granting import (
     LOCKED,
     Grant,
     Patch,
@@ -48,8 +49,7 @@ from agents.operations.granting import (
     obstacle,
     read_case,
 )
-from agents.operations.refusal import Refused, check_text, require_role, time_here
-from agents.operations.sending_back import check_send_back
+from agents.operations.requests.sending_back import check_send_back
 from agents.policies.answers import compare_amounts, outdated_sentences
 from agents.sdk.desk import DESKS
 

@@ -27,10 +27,10 @@ from agents.engine.runtime.dispatch import ring
 from agents.models import ExternalAgent, PolicyVersion, Role, Run, Workspace
 from agents.models.belonging import belongs
 from agents.models.masked_value import give_pseudonyms, naming
-from agents.operations.desk_workflows import checked_workflow
-from agents.operations.launch_checks import check_desk, check_launch, check_version
-from agents.operations.people import policy_version
+from agents.operations.people.workspaces import policy_version
 from agents.operations.refusal import Refused, require_member
+from agents.operations.runs.desk_workflows import checked_workflow
+from agents.operations.runs.launch_checks import check_desk, check_launch, check_version
 from agents.systems import SYSTEMS, UnknownSubject
 
 

@@ -28,7 +28,7 @@ from agents.models import (
     Workspace,
 )
 from agents.models.event import Entry, append_events
-from agents.operations.erasure_leftovers import ErasureLeftovers, find_leftovers
+from agents.operations.records.erasure_leftovers import ErasureLeftovers, find_leftovers
 from agents.operations.refusal import Refused, check_text
 from agents.record.erasable_texts import ERASURE
 from agents.sdk.argument_words import money_of

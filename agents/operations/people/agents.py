@@ -15,7 +15,7 @@ from agents.core.digest import hash_of_token
 from agents.core.requests import Json
 from agents.models import AgentKey, ExternalAgent, Role, Workspace
 from agents.models.event import Entry, append_events
-from agents.operations.people import check_slug, lock_people
+from agents.operations.people.workspaces import check_slug, lock_people
 from agents.operations.refusal import Refused, require_member
 from agents.systems import SYSTEMS
 

@@ -23,7 +23,7 @@ from agents.core.requests import Json
 from agents.engine.runtime.database import in_database
 from agents.engine.runtime.threads import VERIFYING_THREADS
 from agents.models import Run, Verification, Workspace
-from agents.operations.auditing import record_verification
+from agents.operations.records.auditing import record_verification
 from agents.operations.refusal import Refused
 from agents.record.chain import run_keys
 

@@ -6,8 +6,8 @@ from agents.core.tiers import Demand
 from agents.engine.people.deciders import Roster, people_who_may, roster_of
 from agents.models import Escalation, Membership, Team
 from agents.models.belonging import launchers_of
-from agents.operations.claiming import OWN
 from agents.operations.refusal import Refused
+from agents.operations.requests.claiming import OWN
 
 
 def check_demand(escalation: Escalation, person: Membership, demand: Demand) -> None:

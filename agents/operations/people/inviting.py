@@ -28,10 +28,10 @@ from agents.models import (
 from agents.models.event import Entry, append_events
 from agents.models.invitation import token_of
 from agents.notifications.messages import INVITATION
-from agents.operations.people import lock_people
+from agents.operations.people.roles import join
+from agents.operations.people.teams import set_team
+from agents.operations.people.workspaces import lock_people
 from agents.operations.refusal import Refused
-from agents.operations.roles import join
-from agents.operations.teams import set_team
 
 LASTS = timedelta(days=7)
 LONGEST = 254  # characters of an address, as of a path in SMTP

@@ -13,7 +13,7 @@ from agents.core.requests import Json
 from agents.core.tiers import read_tiers
 from agents.models import PolicyVersion, Role, Team, Workspace
 from agents.models.event import Entry, append_events
-from agents.operations.people import policy_version
+from agents.operations.people.workspaces import policy_version
 from agents.operations.refusal import Refused, require_member
 from agents.policies import RULES
 from agents.sdk import serialization

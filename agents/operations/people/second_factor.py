@@ -20,7 +20,7 @@ from agents.core.requests import Json
 from agents.models import Membership, RecoveryCode, Role, Session, Workspace
 from agents.models.event import Entry, append_events
 from agents.models.recovery_code import hash_of_code
-from agents.operations.people import lock_people, lock_workspaces_of
+from agents.operations.people.workspaces import lock_people, lock_workspaces_of
 from agents.operations.refusal import Refused
 
 CODES = 10  # recovery codes of a person

@@ -10,7 +10,7 @@ from django.db import transaction
 
 from agents.models import Team, Workspace
 from agents.models.event import Entry, append_events
-from agents.operations.people import check_name, check_slug, find_part, lock_people
+from agents.operations.people.workspaces import check_name, check_slug, find_part, lock_people
 from agents.operations.refusal import Refused
 
 

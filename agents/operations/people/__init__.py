@@ -1,0 +1,1 @@
+"""People, teams, workspaces, agents, their roles and their sessions."""

@@ -1,0 +1,1 @@
+"""Archive, erase, verify, and who read the record."""

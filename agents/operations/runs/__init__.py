@@ -1,0 +1,1 @@
+"""Launch runs, ask on, propose calls, stop and kill."""
