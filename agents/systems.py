@@ -12,10 +12,10 @@ from typing import Any, NamedTuple, Protocol
 from uuid import UUID
 
 from agents.core.actions import Action
+from agents.core.call_target import CallTarget
 from agents.core.facts import Facts
 from agents.core.limits import Limits
 from agents.core.requests import Json
-from agents.core.terms import Terms
 from agents.db.driver import Pending
 from agents.models import Effect, Escalation, Run, Step, Workspace
 from agents.sdk.beside import Beside
@@ -142,7 +142,7 @@ class System(Protocol):
         """Look a subject up for a launch. Raises UnknownSubject."""
         ...
 
-    def terms_of(self, run: Run, action: Action) -> Terms:
+    def target_of(self, run: Run, action: Action) -> CallTarget:
         """Return what an action is about and how much it moves; of what is no call, its run's."""
         ...
 

@@ -2,9 +2,9 @@
 
 from types import SimpleNamespace as Args
 
+from agents.core.idempotency import OutcomeUnknown, Touch
 from agents.core.requests import Json
 from agents.core.rulings import Ruling
-from agents.core.touch import OutcomeUnknown, Touch
 from agents.sdk.adjustments import Choose, Lower, Range
 from agents.sdk.arguments import between, longest
 from agents.sdk.beside import Beside, HeldRequest, Section

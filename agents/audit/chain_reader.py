@@ -14,7 +14,7 @@ from agents.audit.sealed_chains import UNKNOWN
 from agents.models import Event, Run, Workspace
 from agents.models.event import hashed_parts, texts_of
 from agents.record.chain_faults import Fault, Linked
-from agents.record.claimed_rows import Told
+from agents.record.rows_from_events import Told
 
 LATE = timedelta(minutes=10)  # the longest normal delay between an event and its seal
 LONG_AGO = datetime.min.replace(tzinfo=UTC)

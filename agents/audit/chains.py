@@ -11,15 +11,15 @@ from uuid import UUID
 from django.db.models import QuerySet
 
 from agents.audit.chain_reader import ChainReader
+from agents.audit.rows_in_tables import rows_of_runs, rows_of_workspace
 from agents.audit.sealed_chains import SealedChains
-from agents.audit.table_rows import rows_of_runs, rows_of_workspace
 from agents.audit.tombstones import tombstones_of
 from agents.audit.unreadable import UNREADABLE
 from agents.models import Event, Run, Tombstone, Workspace
 from agents.models.event import hashed_parts
 from agents.record.chain import link, name_of
 from agents.record.chain_faults import Fault, first_fault
-from agents.record.claimed_rows import Row
+from agents.record.rows_from_events import Row
 
 CHUNK = 500  # rows in memory at once
 RUNS, EVENTS = 100, 2_000  # in memory at once; a single longer run may exceed EVENTS

@@ -21,8 +21,8 @@ from django.utils import timezone
 from agents.audit import heads_file, protection, sealing, unsealed
 from agents.audit.chain_reader import is_sure
 from agents.audit.chains import CHUNK, Chain, Step, chains, no_step
+from agents.audit.rows_in_tables import without_intent
 from agents.audit.sealed_chains import SealedChains
-from agents.audit.table_rows import without_intent
 from agents.audit.unreadable import UNREADABLE, any_text, list_false_keys, with_keys
 from agents.audit.verified import Verified
 from agents.models import Event, Head, Run, Sealed, Workspace

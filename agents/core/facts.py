@@ -82,7 +82,9 @@ class Facts:
         *("outdated", "sent_back_by", "called_before", "unfit", "repeats"),
         *("origins", "doubts", "own_words"),
     )
-    COURTESY: ClassVar[tuple[str, ...]] = ()  # phrases, as patterns, besides those of core.courtesy
+    COURTESY: ClassVar[
+        tuple[str, ...]
+    ] = ()  # phrases, as patterns, besides those of core.letter_phrases
 
     evidence: tuple[Json, ...] = ()  # what specialists found, for an answer to rest on
     scope: Json = None  # the day and the region that a report is about; None: it is no report

@@ -1,8 +1,8 @@
 """Mask card numbers, IBANs and email addresses by policy, and secrets always.
 
 Text is masked before it is stored, logged or sent, in time proportional to its length whatever it
-contains: every repetition is bounded. It is searched as in `core.readings`, since a reader would
-decode the escapes of a model's JSON after the masking.
+contains: every repetition is bounded. It is searched as in `core.deobfuscation`, since a reader
+would decode the escapes of a model's JSON after the masking.
 
 A policy says for each kind whether it stays, is gone, or gets a name of `core.pseudonyms`, which
 stands for the value. Where the value's end is not certain it is gone.
@@ -16,8 +16,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol, TypeAlias
 
+from agents.core.deobfuscation import Reading, undone, ways_to_read
 from agents.core.finders import addresses, cards, exact_place, ibans
-from agents.core.readings import Reading, undone, ways_to_read
 from agents.core.requests import Json
 from agents.core.secrets import join_overlaps, secret_spans
 

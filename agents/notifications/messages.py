@@ -17,10 +17,10 @@ from django.conf import settings
 from django.urls import reverse
 
 from agents.core.homoglyphs import invisible_characters
-from agents.core.kinds import ACTION
 from agents.core.limits import BadPolicy
 from agents.core.notifications import UNKNOWN, UNTOLD, Kind
 from agents.core.redact import KINDS, mask
+from agents.core.request_kinds import ACTION
 from agents.core.requests import Json
 from agents.core.states import EscalationState
 from agents.engine.redaction import redact_to_tell

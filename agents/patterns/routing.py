@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from agents.core.digest import args_hash
-from agents.core.kinds import HAND_OVER
 from agents.core.limits import Limits
+from agents.core.request_kinds import HAND_OVER
 from agents.core.requests import Ask, Escalate, Failed, Flow, Json, Review, Stop, Use
 from agents.core.routes import Route, read_route, route_schema
 from agents.patterns import Brief, Notes, pattern

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agents.core.drift import is_of_policy
-from agents.core.kinds import OUTPUT, QUESTION
+from agents.core.request_kinds import OUTPUT, QUESTION
 from agents.core.requests import Ask, Escalate, Json
 from agents.core.verdicts import (
     ASK_HUMAN,

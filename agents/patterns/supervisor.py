@@ -14,8 +14,8 @@ from agents.core.budget import REVIEW_CHANGED
 from agents.core.claims import claims_deed
 from agents.core.digest import args_hash
 from agents.core.former import AMOUNT
-from agents.core.kinds import ACTION, LETTER
 from agents.core.money import to_model_units
+from agents.core.request_kinds import ACTION, LETTER
 from agents.core.requests import Ask, Escalate, Failed, Flow, Json, Review, Stop, Use
 from agents.patterns import Brief, Notes, pattern, proposes_again
 from agents.patterns.blocks import (

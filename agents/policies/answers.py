@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from decimal import Decimal
 
 from agents.core.actions import Action
-from agents.core.courtesy import free_words
 from agents.core.facts import Facts
+from agents.core.letter_phrases import free_words
 from agents.core.limits import Limits
 from agents.core.rulings import Ruling, RulingKind
 from agents.core.statements import LEDGER, fill_references, referenced_sentences

@@ -24,10 +24,10 @@ from typing import (
 )
 
 from agents.core.former import TITLES
+from agents.core.idempotency import Touch
 from agents.core.registry import enter
 from agents.core.requests import Json
 from agents.core.rulings import Ruling
-from agents.core.touch import Touch
 from agents.sdk.adjustments import Change, Lower, bare_type, check_change
 from agents.sdk.arguments import Arguments, BadArguments, arguments_of
 from agents.sdk.beside import Beside, HeldRequest

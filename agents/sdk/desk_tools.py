@@ -12,10 +12,10 @@ from types import SimpleNamespace
 from typing import Any
 
 from agents.core.actions import ArgSpec
-from agents.core.kinds import RequestKind
+from agents.core.idempotency import Touch
+from agents.core.request_kinds import RequestKind
 from agents.core.requests import Json
 from agents.core.rulings import Ruling
-from agents.core.touch import Touch
 from agents.sdk.adjustments import Change
 from agents.sdk.argument_words import Called, with_name
 from agents.sdk.arguments import Arguments, BadArguments, flat_specs

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from inspect import signature
 from typing import Any
 
-from agents.core.readings import read_plainly
+from agents.core.deobfuscation import read_plainly
 from agents.sdk.fact_sources import is_named
 from agents.sdk.placeholders import check_places, fill, places_of
 

@@ -13,10 +13,10 @@ from typing import TypeAlias
 
 from agents.core.actions import ArgSpec, ArgSpecs
 from agents.core.former import AMOUNT, CURRENCY
-from agents.core.kinds import ACTION, RequestKind, kind_of
+from agents.core.idempotency import OutcomeUnknown, Touch
 from agents.core.limits import Limits
+from agents.core.request_kinds import ACTION, RequestKind, kind_of
 from agents.core.requests import Json
-from agents.core.touch import OutcomeUnknown, Touch
 from agents.sdk.adjustments import Change
 from agents.sdk.argument_words import Called, in_words, with_name
 from agents.sdk.arguments import Arguments

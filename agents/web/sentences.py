@@ -9,9 +9,9 @@ from typing import Any
 
 from agents.audit.unreadable import UNREADABLE
 from agents.core.former import FIRST_DESK
-from agents.core.kinds import ACTION
 from agents.core.money import format_money
 from agents.core.old_names import currency_of
+from agents.core.request_kinds import ACTION
 from agents.models import Event, Run
 from agents.models.event import facts_of
 from agents.sdk.values import Money

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agents.core.kinds import OUTPUT
+from agents.core.request_kinds import OUTPUT
 from agents.core.states import EscalationState
 
 _PHASES = {

@@ -4,7 +4,7 @@ from django.urls import URLPattern, path
 
 from agents.web.agents import views as agents
 from agents.web.approvals import bulk_views, lists
-from agents.web.approvals import sharing_views as sharing
+from agents.web.approvals import handover_views as sharing
 from agents.web.approvals import views as approvals
 from agents.web.audit import views as audit
 from agents.web.case import views as case

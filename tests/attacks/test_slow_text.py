@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from agents.core import courtesy, redact, statements, workflow_checks
+from agents.core import letter_phrases, redact, statements, workflow_checks
 from agents.core.money import BadAmount, minor_of_text
 from agents.core.strict_json import MAX_CHARS, BadJson, parse
 from agents.desks.refunds.demo import goals
@@ -43,7 +43,7 @@ def test_an_answer_or_a_letter_of_a_model(part: str) -> None:
 
     statements.fill_references(text, sentences)
     statements.referenced_sentences(text, sentences)
-    courtesy.free_words(text, sentences.values())
+    letter_phrases.free_words(text, sentences.values())
 
 
 @pytest.mark.parametrize("part", ["[", "{", '"', "\\", '["', "9", '{"a":'])

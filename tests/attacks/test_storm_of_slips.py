@@ -15,7 +15,7 @@ from random import Random
 
 import pytest
 
-from agents.core.courtesy import free_words
+from agents.core.letter_phrases import free_words
 from agents.core.requests import Json
 from agents.core.states import EscalationState, RunState
 from agents.desks.refunds.models import SentMail

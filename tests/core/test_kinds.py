@@ -7,7 +7,7 @@ from string import Formatter
 
 import pytest
 
-from agents.core.kinds import ADJUST, APPROVE, KINDS, REJECT, RequestKind, kind_of
+from agents.core.request_kinds import ADJUST, APPROVE, KINDS, REJECT, RequestKind, kind_of
 from agents.tools import TOOLS
 from tests.processes import ROOT
 

@@ -11,8 +11,8 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 
 from agents import operations
+from agents.core.call_target import CallTarget
 from agents.core.states import EscalationState, RunState
-from agents.core.terms import Terms
 from agents.db.driver import fetch_now
 from agents.desks.refunds.models import Charge
 from agents.desks.refunds.profiles import STRICT
@@ -360,7 +360,7 @@ def test_what_was_paid_and_granted_counts_in_its_day_and_window_only(
     approve(first, scene.rita, 70000)
     go(scene.launch(REFUND_500))
     held = Escalation.objects.get(run=second)
-    terms = Terms("42", Escalation.objects.get(run=first).resource, 120000, "USD")
+    target = CallTarget("42", Escalation.objects.get(run=first).resource, 120000, "USD")
     rita = Membership.objects.get(user=scene.rita)
     held.run.book_id = first.book_id
 
@@ -369,7 +369,7 @@ def test_what_was_paid_and_granted_counts_in_its_day_and_window_only(
         steps = list(second.steps.all())
         asked = (second, held.action, second.limits, steps)
         facts: Any = fetch_now(fetch_facts, *asked, at=at, lock=False)[0]
-        bounds = own_bounds(held, rita, terms, at=at)
+        bounds = own_bounds(held, rita, target, at=at)
         sums = facts.unattended_today_minor, facts.unattended_by_launcher_minor
         return (*sums, *(bound.most_minor for bound in bounds))
 

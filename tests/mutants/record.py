@@ -38,7 +38,7 @@ RECORD = (
     ),
     Mutant(
         "an archive names runs of which its event did not tell",
-        "agents/audit/table_rows.py",
+        "agents/audit/rows_in_tables.py",
         "Derived(stand, (archive.runs, archive.tombstones))",
         "Derived(stand, stand)",
         f"{ARCHIVE} -k pass_for_one",
@@ -59,7 +59,7 @@ RECORD = (
     ),
     Mutant(
         "a reference need not be of its own run or workspace",
-        "agents/audit/table_rows.py",
+        "agents/audit/rows_in_tables.py",
         'wrong = rows.filter(**{f"{name}__isnull": False}).exclude(**{leads: F(home)})',
         "wrong = rows.none()",
         f"{COLUMNS} -k Escalation",
@@ -86,14 +86,14 @@ RECORD = (
     ),
     Mutant(
         "an approval that was paid may say that it was not",
-        "agents/audit/table_rows.py",
+        "agents/audit/rows_in_tables.py",
         "if _is_closed_untold(escalation) and escalation.pk not in carried_out:",
         "if _is_closed_untold(escalation):",
         "tests/audit/test_rows.py -k undone",
     ),
     Mutant(
         "amounts need not be those of the arguments",
-        "agents/audit/table_rows.py",
+        "agents/audit/rows_in_tables.py",
         "    named = terms._asdict()",
         "    named = dict[str, Json]()",
         "tests/audit/test_rows.py -k currency",

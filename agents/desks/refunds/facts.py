@@ -15,10 +15,10 @@ from django.db.models import Q, QuerySet, Sum
 from django.db.models.functions import Coalesce
 
 from agents.core.actions import Action
-from agents.core.courtesy import free_passages
 from agents.core.days import utc_midnight
 from agents.core.facts import Facts
 from agents.core.former import CURRENCY
+from agents.core.letter_phrases import free_passages
 from agents.core.limits import Limits
 from agents.core.money import format_money
 from agents.core.requests import Json

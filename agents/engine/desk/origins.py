@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from agents.core.former import CURRENCY
-from agents.core.kinds import kind_of
 from agents.core.redact import without_masks
+from agents.core.request_kinds import kind_of
 from agents.core.requests import Json
 from agents.core.states import EscalationState
 from agents.models import Escalation, Run, Step

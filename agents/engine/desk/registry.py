@@ -17,9 +17,18 @@ from django.core.exceptions import ImproperlyConfigured
 from django.utils.module_loading import module_has_submodule
 
 from agents.core import former
-from agents.core.kinds import ACTION, ADJUST, APPROVE, ARGUMENTS, LETTER, REJECT, RETURN, Answer
 from agents.core.limits import read_limits
 from agents.core.registry import NamedTwice, enter
+from agents.core.request_kinds import (
+    ACTION,
+    ADJUST,
+    APPROVE,
+    ARGUMENTS,
+    LETTER,
+    REJECT,
+    RETURN,
+    Answer,
+)
 from agents.core.requests import Json
 from agents.core.workflow_checks import check_workflow
 from agents.core.workflows import BadWorkflow, read_workflow

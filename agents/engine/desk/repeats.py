@@ -71,8 +71,8 @@ def _state_of(steps: Sequence[Step], turn: str) -> str:
 def _deed(run: Run, action: Action) -> Json:
     """Return what a call does, without its free texts; None if its arguments cannot be read."""
     try:
-        terms = SYSTEMS[run.desk].terms_of(run, action)
-        return [*terms, _other_terms(run, action)]
+        target = SYSTEMS[run.desk].target_of(run, action)
+        return [*target, _other_terms(run, action)]
     except (BadArguments, KeyError, TypeError, ValueError):
         return None
 

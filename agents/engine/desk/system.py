@@ -15,13 +15,13 @@ from uuid import UUID
 from django.db import DEFAULT_DB_ALIAS, connections
 
 from agents.core.actions import Action
-from agents.core.courtesy import free_passages
+from agents.core.call_target import CallTarget
 from agents.core.facts import DeskFacts, Facts, ReadOnce
-from agents.core.kinds import EFFECT_UNKNOWN
+from agents.core.letter_phrases import free_passages
 from agents.core.limits import Limits
+from agents.core.request_kinds import EFFECT_UNKNOWN
 from agents.core.requests import Json
 from agents.core.states import EffectState, EscalationState
-from agents.core.terms import Terms
 from agents.db.driver import Pending, send
 from agents.engine.desk import books
 from agents.engine.desk.fresh_lookup import LookedUp
@@ -194,14 +194,14 @@ class DeclaredSystem:
             raise UnknownSubject(f"The desk {self.desk.name!r} knows no {known.kind} {key!r}.")
         return KnownSubject(key, label)
 
-    def terms_of(self, run: Run, action: Action) -> Terms:
+    def target_of(self, run: Run, action: Action) -> CallTarget:
         tool, given = self.desk.tools.get(str(action.get("name"))), action.get("args") or {}
         if tool is None:
-            return Terms(run.subject_key)
+            return CallTarget(run.subject_key)
         real = RunBorder(run).resolve(given)
         money = tool.amount_of(tool.read(real)) if tool.amount else None
         about = str(real[tool.subject]), tool.resource_of(given)
-        return Terms(*about, *((money.minor, money.currency) if money else ()))
+        return CallTarget(*about, *((money.minor, money.currency) if money else ()))
 
     def fetch_facts(
         self,

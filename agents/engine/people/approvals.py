@@ -7,7 +7,7 @@ a tool's refusal calls this.
 
 from __future__ import annotations
 
-from agents.core.kinds import KINDS
+from agents.core.request_kinds import KINDS
 from agents.core.states import GRANTED, EffectState, EscalationState
 from agents.db.compiled import CompiledSelect, Param
 from agents.models import Effect, Escalation, Run, Step

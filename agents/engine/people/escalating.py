@@ -6,8 +6,8 @@ from datetime import timedelta
 from uuid import UUID
 
 from agents.core.digest import sha256
-from agents.core.kinds import kind_of
 from agents.core.limits import Limits
+from agents.core.request_kinds import kind_of
 from agents.core.requests import Json
 from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import Pending, pipeline
@@ -39,7 +39,7 @@ def open_escalation(
     """
     at = commit.at
     run, asked = step.run, kind_of(kind, action)
-    terms = SYSTEMS[run.desk].terms_of(run, action)
+    target = SYSTEMS[run.desk].target_of(run, action)
     with pipeline():  # the switch first: it locks the workspace against other requests
         standing = fetch_switch(run, action.get("name", ""))
         filled = NOT_FULL if asked.settles_call else fetch_full(run, limits)
@@ -48,7 +48,7 @@ def open_escalation(
         return full
     commit.insert_steps()  # the escalation refers to its step
     escalation = Escalation(
-        **terms._asdict(),
+        **target._asdict(),
         workspace_id=run.workspace_id,
         run=run,
         step=step,
@@ -67,7 +67,7 @@ def open_escalation(
     insert_rows(escalation)
     facts = {"escalation": escalation.pk, "key": step.key, "kind": kind}
     # The page shows the row; the event proves its content.
-    facts |= {"requested_minor": terms.amount_minor, "currency": terms.currency}
+    facts |= {"requested_minor": target.amount_minor, "currency": target.currency}
     facts |= {"action_sha256": escalation.action_sha256, **of_tier}
     facts |= {"tool": action["name"]} if action.get("kind") == "tool" else {}
     commit.say("escalation.opened", {**facts, "reason": review["deciding"]["reason"]})

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from django.db import transaction
 from django.db.models.functions import Now
 
-from agents.core.kinds import ACTION, kind_of
+from agents.core.request_kinds import ACTION, kind_of
 from agents.core.requests import Json
 from agents.core.states import EscalationState
 from agents.core.tiers import Tiers, demand_of, tier_after

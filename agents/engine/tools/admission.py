@@ -137,9 +137,9 @@ def _intent(
     at: datetime,
 ) -> dict[str, Json]:
     """Return the columns of an intent; its steps may have no numbers yet and are found by key."""
-    args, terms = (
+    args, target = (
         action["args"],
-        SYSTEMS[step.run.desk].terms_of(step.run, action)._replace(resource=resource),
+        SYSTEMS[step.run.desk].target_of(step.run, action)._replace(resource=resource),
     )
     return {
         "run_id": step.run_id,
@@ -150,7 +150,7 @@ def _intent(
         "args_sha256": sha256(action),
         "review_id": {"run": step.run_id, "key": allowing.key},
         "escalation_id": escalation.pk if escalation else None,
-        **terms._replace(resource=resource)._asdict(),
+        **target._replace(resource=resource)._asdict(),
         "state": EffectState.INTENDED,
         "result": None,
         "intended_at": at,

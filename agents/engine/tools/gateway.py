@@ -12,9 +12,9 @@ from functools import partial
 
 from django.utils import timezone
 
-from agents.core.kinds import EFFECT_UNKNOWN
 from agents.core.limits import Limits
 from agents.core.replay import Reply
+from agents.core.request_kinds import EFFECT_UNKNOWN
 from agents.core.requests import Json, Use
 from agents.core.states import EffectState
 from agents.engine.commit import PROGRESS, Commit

@@ -13,11 +13,11 @@ from django.utils import timezone
 from agents import patterns, tools
 from agents.core.came_of import came_of
 from agents.core.digest import sha256
+from agents.core.idempotency import Touch
 from agents.core.limits import EXTERNAL
 from agents.core.replay import Diverged, Strand
 from agents.core.requests import Json
 from agents.core.states import ENDED, RunState
-from agents.core.touch import Touch
 from agents.db.compiled import CompiledSelect, Param
 from agents.engine import lease
 from agents.engine.commit import Commit

@@ -12,7 +12,7 @@ from django.db.models.functions import Coalesce
 
 from agents.core.budget import BUDGETS
 from agents.core.days import utc_midnight
-from agents.core.kinds import ACTION
+from agents.core.request_kinds import ACTION
 from agents.core.states import ENDED, EffectState, EscalationState, RunState
 from agents.models import CaseDay, Effect, Escalation, Run, Workspace
 from agents.models.effect import EffectQuerySet

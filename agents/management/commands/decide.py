@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
 from agents import operations
-from agents.core.kinds import ADJUST, APPROVE, REJECT, SEND_BACK
+from agents.core.request_kinds import ADJUST, APPROVE, REJECT, SEND_BACK
 from agents.core.requests import Json
 from agents.core.states import EscalationState
 from agents.management.command_arguments import refusals, user_named

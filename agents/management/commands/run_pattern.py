@@ -15,8 +15,8 @@ from django.utils import timezone
 
 from agents import llm, operations, results
 from agents.core.former import FIRST_DESK
-from agents.core.kinds import kind_of
 from agents.core.money import BadAmount, minor_of_text
+from agents.core.request_kinds import kind_of
 from agents.core.requests import Json
 from agents.core.states import ENDED, EscalationState, RunState
 from agents.core.strict_json import BadJson, parse

@@ -155,7 +155,7 @@ def keep_first(
 
     Its giver's claim ends, so that a second person can decide.
     """
-    by, terms = person.user, granted.terms
+    by, target = person.user, granted.target
     approval = Approval(
         run=escalation.run,
         escalation=escalation,
@@ -164,9 +164,9 @@ def keep_first(
         at=commit.at,
         action_sha256=escalation.action_sha256,
         patch=patch,
-        resource=terms.resource,
-        granted_minor=terms.amount_minor,
-        currency=terms.currency,
+        resource=target.resource,
+        granted_minor=target.amount_minor,
+        currency=target.currency,
         comment=comment,
         is_simulated=person.is_simulated,
     )
@@ -179,12 +179,12 @@ def keep_first(
         **_facts_of_name(escalation),
         "approval": approval.pk,
         "action_sha256": approval.action_sha256,
-        "granted_minor": terms.amount_minor,
+        "granted_minor": target.amount_minor,
         "comment": comment,
         "simulated": person.is_simulated,
     }
-    facts |= {"currency": terms.currency} if terms.currency else {}
-    facts |= {"resource": terms.resource} if terms.resource else {}
+    facts |= {"currency": target.currency} if target.currency else {}
+    facts |= {"resource": target.resource} if target.resource else {}
     facts |= {"patch": patch, "changed": sorted(patch)} if patch else {}
     commit.say("approval.given", facts, by.get_username())
     return True

@@ -9,11 +9,11 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from agents.core.actions import MAX_TEXT
+from agents.core.call_target import CallTarget
 from agents.core.facts import Facts
-from agents.core.kinds import INSTRUCTIONS, TEXT, kind_of
+from agents.core.request_kinds import INSTRUCTIONS, TEXT, kind_of
 from agents.core.requests import Json
 from agents.core.states import GRANTED, EscalationState
-from agents.core.terms import Terms
 from agents.db.compiled import CompiledUpdate, Param
 from agents.db.driver import fetch_now
 from agents.engine.commit import Commit
@@ -330,19 +330,19 @@ def _take(
     first: First | None,
 ) -> None:
     """Store the decision; the UPDATE settles who was first. Raises AlreadyDecided."""
-    terms = granted.terms if granted else Terms()
+    target = granted.target if granted else CallTarget()
     state = _state(escalation, wanted, granted)
     facts: dict[str, Json] = {"escalation": escalation.pk, "key": escalation.step.key}
-    if terms.resource not in ("", escalation.resource):  # another than the request's
-        facts["resource"] = terms.resource
+    if target.resource not in ("", escalation.resource):  # another than the request's
+        facts["resource"] = target.resource
     columns = {
         "state": state,
         "decided_by": by,
         "decided_from": commanding_account(),
         "decided_at": commit.at,
-        "granted_minor": terms.amount_minor,
+        "granted_minor": target.amount_minor,
         "patch": wanted.patch,
-        "resource": terms.resource or escalation.resource,
+        "resource": target.resource or escalation.resource,
         "comment": wanted.comment,
         "is_simulated": person.is_simulated,
     }
@@ -352,7 +352,7 @@ def _take(
         setattr(escalation, name, value)
     reply: dict[str, Json] = {
         "decision": state.value,
-        "granted_minor": terms.amount_minor,
+        "granted_minor": target.amount_minor,
         "revised": bool(wanted.correction or wanted.patch),
         "comment": wanted.comment,
         "by": by.get_username(),
@@ -361,7 +361,7 @@ def _take(
         **({"patch": wanted.patch} if wanted.patch else {}),
     }
     facts |= reply
-    facts |= {"currency": terms.currency} if terms.currency else {}
+    facts |= {"currency": target.currency} if target.currency else {}
     facts |= {"bulk": wanted.bulk} if wanted.bulk else {}
     if first:  # needed for this decision, or overruled by it
         facts |= {"approval": first.approval.pk, "first": first.approval.by.get_username()}

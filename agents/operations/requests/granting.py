@@ -10,10 +10,10 @@ from typing import TypeAlias
 
 from django.contrib.auth.models import User
 
-from agents.core.kinds import kind_of
+from agents.core.call_target import CallTarget
+from agents.core.request_kinds import kind_of
 from agents.core.requests import Json
 from agents.core.rulings import RulingKind, consent_of
-from agents.core.terms import Terms
 from agents.db.driver import fetch_now
 from agents.engine.desk.facts import fetch_facts
 from agents.engine.desk.fresh_lookup import LookedUp, LookupFailed, look_up_now
@@ -50,7 +50,7 @@ class Grant:
     """What a person grants: the arguments with their changes."""
 
     args: Json
-    terms: Terms
+    target: CallTarget
 
 
 def fields_of(escalation: Escalation, *, at: datetime) -> list[OpenField]:
@@ -127,9 +127,9 @@ def grant(
     judged = review(action, facts, run.limits, consent=consent)
     if judged.decision == "block":
         raise Refused("policy", f"The policy stops this. {judged.deciding.sentence}")
-    terms = SYSTEMS[run.desk].terms_of(run, action)._replace(resource=resource)
+    target = SYSTEMS[run.desk].target_of(run, action)._replace(resource=resource)
     exceeded = [Bound(too_high.most_minor, "bad_patch", str(too_high))] if too_high else []
-    if terms.amount_minor is not None:
+    if target.amount_minor is not None:
         first_round = partial(judge, action, facts, run.limits, consent=consent)
         bounds = [
             Bound(ruling.limit, "policy", f"The policy stops this. {ruling.sentence}")
@@ -137,8 +137,8 @@ def grant(
             for ruling in (first_round() if judged.revisions else ())
             if ruling.verdict is RulingKind.REVISE and type(ruling.limit) is int
         ]
-        bounds += own_bounds(escalation, person, terms, at=at)
-        exceeded += [bound for bound in bounds if terms.amount_minor > bound.most_minor]
+        bounds += own_bounds(escalation, person, target, at=at)
+        exceeded += [bound for bound in bounds if target.amount_minor > bound.most_minor]
     if exceeded:
         # Of equal bounds the first, which holds for everybody: their own come last.
         tightest = min(exceeded, key=lambda bound: bound.most_minor)
@@ -146,7 +146,7 @@ def grant(
     # A new reason to escalate does not refuse the decision: the run will ask again.
     if judged.action != action:
         raise Refused("policy", f"The policy stops this. {judged.deciding.sentence}")
-    return Grant(args, terms)
+    return Grant(args, target)
 
 
 def _changed_arguments(

@@ -9,11 +9,11 @@ from typing import Any
 
 from django.db.models import F, Q, QuerySet, Sum, Value
 
+from agents.core.call_target import CallTarget
 from agents.core.days import utc_midnight
 from agents.core.limits import BY_REVIEWER
 from agents.core.money import format_money
 from agents.core.states import GRANTED, EscalationState
-from agents.core.terms import Terms
 from agents.models import Approval, Escalation, Membership
 
 HIGHER, ANOTHER = "a reviewer with a higher limit", "another reviewer"
@@ -48,21 +48,21 @@ class _Sum:
 
 
 def own_bounds(
-    escalation: Escalation, person: Membership, terms: Terms, *, at: datetime
+    escalation: Escalation, person: Membership, target: CallTarget, *, at: datetime
 ) -> list[Bound]:
     """Return what the person's own limits leave of an amount: on its resource, and today.
 
     The subject stands in for a resource that the tool does not name. Approvals that were not
     carried out do not count. To decide, call with the workspace locked.
     """
-    run, limits, currency = escalation.run, escalation.run.limits, terms.currency
-    wanted, bounds = format_money(terms.amount_minor or 0, currency), []
+    run, limits, currency = escalation.run, escalation.run.limits, target.currency
+    wanted, bounds = format_money(target.amount_minor or 0, currency), []
     limit = person.limit_minor(run.desk, currency)
     most = limits.caps_of(run.desk).get(currency, {}).get(BY_REVIEWER)
     asked: dict[str, _Sum] = {}
     if limit is not None:
         since = at - timedelta(days=limits.rolling_days)
-        asked["here"] = _Sum(since, run.book_id, terms.resource, terms.subject_key)
+        asked["here"] = _Sum(since, run.book_id, target.resource, target.subject_key)
     if most is not None:
         asked["today"] = _Sum(utc_midnight(at))
     granted = _granted_sums(escalation, person, currency, asked) if asked else {}

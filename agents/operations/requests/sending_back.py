@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.db.models import QuerySet
 
-from agents.core.kinds import SEND_BACK
+from agents.core.request_kinds import SEND_BACK
 from agents.core.states import EscalationState
 from agents.models import Escalation, Run
 from agents.operations.refusal import Refused

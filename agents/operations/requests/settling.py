@@ -7,7 +7,7 @@ from datetime import datetime
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from agents.core.kinds import EFFECT_UNKNOWN
+from agents.core.request_kinds import EFFECT_UNKNOWN
 from agents.core.states import ENDED, EffectState, EscalationState
 from agents.engine.commit import Commit
 from agents.engine.redaction import redact_for

@@ -14,8 +14,8 @@ from django.utils import timezone
 from django.utils.text import capfirst
 
 from agents import operations
-from agents.core.kinds import ACTION
 from agents.core.money import exponent, format_money, format_sums
+from agents.core.request_kinds import ACTION
 from agents.core.states import EscalationState
 from agents.models import Escalation, Event
 from agents.models.event import facts_of

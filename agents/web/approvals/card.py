@@ -12,12 +12,12 @@ from django.db.models import F, Q
 from django.utils.safestring import SafeString
 
 from agents.core.actions import MAX_TEXT
+from agents.core.call_target import CallTarget
 from agents.core.homoglyphs import homoglyph_warnings
-from agents.core.kinds import FINAL, INSTRUCTIONS, TEXT, RequestKind
 from agents.core.redact import texts_in
+from agents.core.request_kinds import FINAL, INSTRUCTIONS, TEXT, RequestKind
 from agents.core.requests import Json
 from agents.core.states import ENDED, EscalationState
-from agents.core.terms import Terms
 from agents.core.tiers import Demand
 from agents.engine.people.approvals import ASKED_AGAIN, turn_of
 from agents.engine.people.deciders import Roster, people_who_may
@@ -32,6 +32,7 @@ from agents.operations.requests.sending_back import check_send_back
 from agents.sdk.beside import Beside, Section
 from agents.systems import SYSTEMS
 from agents.web import access
+from agents.web.approvals.entitlement import Entitlement, standing
 from agents.web.approvals.fields import FormField, form_field
 from agents.web.approvals.inbox import claimant
 from agents.web.approvals.outcomes import came_to_nothing, outcome
@@ -44,7 +45,6 @@ from agents.web.approvals.proposals import (
 )
 from agents.web.approvals.provenance import Comparison, Source, comparisons, mark_of, sources
 from agents.web.approvals.ruler import Ruler, ruler, ruling_to_draw
-from agents.web.approvals.standing import Entitlement, standing
 from agents.web.approvals.wording import (
     Choice,
     act,
@@ -353,8 +353,8 @@ def _most(
     if asked is None or not kind.runs_tool or kind.change == TEXT:
         return None
     resource, left = known.resource or escalation.resource, known.left_minor
-    terms = Terms(escalation.subject_key, resource, asked, escalation.currency)
-    own = [bound.most_minor for bound in own_bounds(escalation, person, terms, at=at)]
+    target = CallTarget(escalation.subject_key, resource, asked, escalation.currency)
+    own = [bound.most_minor for bound in own_bounds(escalation, person, target, at=at)]
     return max(min([asked, *own, *([] if left is None else [left])]), 0)
 
 

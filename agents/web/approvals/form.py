@@ -8,7 +8,15 @@ from dataclasses import dataclass, replace
 from django.http import QueryDict
 
 from agents import operations
-from agents.core.kinds import ADJUST, APPROVE, ARGUMENTS, REJECT, SEND_BACK, TEXT, RequestKind
+from agents.core.request_kinds import (
+    ADJUST,
+    APPROVE,
+    ARGUMENTS,
+    REJECT,
+    SEND_BACK,
+    TEXT,
+    RequestKind,
+)
 from agents.core.requests import Json
 from agents.sdk.open_fields import BadPatch, OpenField
 from agents.sdk.patches import changed_fields

@@ -11,7 +11,7 @@ from django.contrib.auth.models import User
 from django.db.models import BooleanField, Case, ExpressionWrapper, F, Q, QuerySet, When
 from django.utils import timezone
 
-from agents.core.kinds import TEXT
+from agents.core.request_kinds import TEXT
 from agents.core.states import EscalationState
 from agents.models import Escalation
 from agents.models.belonging import belongs

@@ -12,10 +12,10 @@ from agents.web import access
 from agents.web.approvals import inbox as inboxes
 from agents.web.approvals import queue as queues
 from agents.web.approvals.choices import filter_fields
+from agents.web.approvals.just_decided import strip_of
 from agents.web.approvals.position import QueuePosition, line_of
 from agents.web.approvals.queue import QueueAddress, read_queue
 from agents.web.approvals.selection import Reviewer, reviewer
-from agents.web.approvals.strip import strip_of
 from agents.web.pages import action, page
 from agents.web.times import day_begun
 

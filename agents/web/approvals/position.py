@@ -11,8 +11,8 @@ from typing import Any, TypeAlias
 from django.db.models import Case, When
 from django.db.models.fields.json import KT
 
-from agents.core.kinds import ACTION
 from agents.core.money import format_sums
+from agents.core.request_kinds import ACTION
 from agents.models import Escalation
 from agents.web.approvals import queue as queues
 from agents.web.approvals.queue import QueueAddress

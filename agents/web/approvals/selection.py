@@ -11,7 +11,7 @@ from operator import or_
 from django.contrib.auth.models import User
 from django.db.models import Count, Min, Q, QuerySet
 
-from agents.core.kinds import ACTION
+from agents.core.request_kinds import ACTION
 from agents.core.requests import Json
 from agents.core.states import EscalationState
 from agents.core.tiers import demand_of, read_tiers

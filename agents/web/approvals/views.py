@@ -10,7 +10,7 @@ from django.shortcuts import redirect, render
 from django.utils import timezone
 
 from agents import operations
-from agents.core.kinds import ADJUST, APPROVE, INSTRUCTIONS, REJECT, SEND_BACK, TEXT
+from agents.core.request_kinds import ADJUST, APPROVE, INSTRUCTIONS, REJECT, SEND_BACK, TEXT
 from agents.core.requests import Json
 from agents.engine.desk.origins import doubts_of
 from agents.engine.people.deciders import roster_of
@@ -23,11 +23,11 @@ from agents.web.approvals import card as cards
 from agents.web.approvals import inbox as inboxes
 from agents.web.approvals.fields import SET, fill_fields
 from agents.web.approvals.form import Wanted, read_decision, read_patch
+from agents.web.approvals.handover import sharing
+from agents.web.approvals.just_decided import strip_of
 from agents.web.approvals.position import line_of
 from agents.web.approvals.queue import read_queue, view_addresses
 from agents.web.approvals.selection import reviewer
-from agents.web.approvals.sharing import sharing
-from agents.web.approvals.strip import strip_of
 from agents.web.approvals.wording import kind_of_request
 from agents.web.forms import BadForm, NotOurForm
 from agents.web.kill import switches

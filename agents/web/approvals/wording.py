@@ -13,14 +13,22 @@ from dataclasses import dataclass
 from django.utils.html import conditional_escape, format_html
 from django.utils.safestring import SafeString, mark_safe
 
-from agents.core.kinds import ADJUST, APPROVE, INSTRUCTIONS, REJECT, SEND_BACK, Answer, RequestKind
 from agents.core.money import format_money
+from agents.core.request_kinds import (
+    ADJUST,
+    APPROVE,
+    INSTRUCTIONS,
+    REJECT,
+    SEND_BACK,
+    Answer,
+    RequestKind,
+)
 from agents.core.requests import Json
 from agents.models import Approval, Escalation
 from agents.sdk.placeholders import PLACE, SUBJECT, arguments_in, places_of, with_subject
 from agents.tools import TOOLS, ask_in_words, before_of, call_in_words, names_in, request_of
+from agents.web.approvals.entitlement import Entitlement
 from agents.web.approvals.fields import FormField
-from agents.web.approvals.standing import Entitlement
 
 CLASSES = {ADJUST: "if-adjust", APPROVE: "if-as-is", SEND_BACK: "if-back", REJECT: "if-reject"}
 KEYS = {ADJUST: "e", APPROVE: "a", SEND_BACK: "b", REJECT: "r"}

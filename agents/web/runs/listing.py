@@ -15,8 +15,8 @@ from django.http import QueryDict
 from django.utils import timezone
 
 from agents.core.came_of import WORDS, CameOf, words_of
-from agents.core.kinds import KINDS
 from agents.core.money import format_money, format_sums
+from agents.core.request_kinds import KINDS
 from agents.core.states import DECIDED, EffectState, EscalationState, RunState
 from agents.db.run_words import HasWords, WordBeginnings, newest_on_sqlite
 from agents.models import Effect, Escalation, Run

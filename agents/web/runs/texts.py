@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 
-from agents.core.kinds import kind_of
+from agents.core.request_kinds import kind_of
 from agents.core.requests import Json
 from agents.models import Step
 from agents.policies.ends import end_sentence

@@ -17,9 +17,9 @@ from django.utils import timezone
 
 from agents import results
 from agents.core.budget import Spent, active
-from agents.core.kinds import EFFECT_UNKNOWN
 from agents.core.limits import Limits
 from agents.core.money import PRICED_IN, format_money, format_sums
+from agents.core.request_kinds import EFFECT_UNKNOWN
 from agents.core.requests import Json
 from agents.core.retry import ATTEMPTS
 from agents.core.states import ENDED, EffectState, EscalationState, RunState

@@ -9,7 +9,7 @@ from django.shortcuts import redirect, render
 from django.utils import timezone
 
 from agents import operations, results
-from agents.core.kinds import APPROVE, EFFECT_UNKNOWN, REJECT
+from agents.core.request_kinds import APPROVE, EFFECT_UNKNOWN, REJECT
 from agents.core.states import ENDED, RunState
 from agents.models import Event, Run
 from agents.operations.requests.claiming import is_own

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
-class Terms(NamedTuple):
+class CallTarget(NamedTuple):
     """A call's subject, the resource that is locked and counted, and the amount it moves.
 
     Keys are the desk's own, the amount is in minor units.

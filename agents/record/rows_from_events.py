@@ -14,8 +14,8 @@ from datetime import datetime
 
 from agents.core.digest import sha256
 from agents.core.former import FIRST_DESK
-from agents.core.kinds import EFFECT_UNKNOWN
 from agents.core.old_names import own_limits
+from agents.core.request_kinds import EFFECT_UNKNOWN
 from agents.core.requests import Json
 from agents.core.states import ENDED, EffectState, EscalationState, RunState
 from agents.record.chain_faults import Linked

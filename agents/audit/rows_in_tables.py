@@ -13,7 +13,7 @@ from django_otp.plugins.otp_totp.models import TOTPDevice
 from agents.audit.tombstones import digest_of_archive
 from agents.audit.value_rows import values_of_calls
 from agents.core.digest import sha256
-from agents.core.kinds import EFFECT_UNKNOWN
+from agents.core.request_kinds import EFFECT_UNKNOWN
 from agents.core.requests import Json
 from agents.core.states import ENDED, EffectState
 from agents.models import (
@@ -34,7 +34,7 @@ from agents.models import (
     Workspace,
 )
 from agents.models.belonging import has_own_book, references
-from agents.record.claimed_rows import REPLY, Derived, Row, Rows
+from agents.record.rows_from_events import REPLY, Derived, Row, Rows
 from agents.sdk.arguments import BadArguments
 from agents.systems import SYSTEMS
 from agents.tools import TOOLS
@@ -310,16 +310,16 @@ def _about(row: Effect | Escalation, action: Json, patch: Json = None) -> Row:
     try:
         if action.get("kind") == "tool" and action["name"] not in TOOLS:
             return {}
-        terms = system.terms_of(row.run, action)
+        target = system.target_of(row.run, action)
         if patch:
             left = {**action, "args": {**action["args"], **patch}}
-            terms = terms._replace(resource=system.terms_of(row.run, left).resource)
+            target = target._replace(resource=system.target_of(row.run, left).resource)
     except (BadArguments, KeyError):  # its tool takes other arguments now
         return {}
     except (AttributeError, TypeError, ValueError):  # not an action of ours
         return {"action": Derived("unreadable", "an action")}  # keeps its text out of the fault
-    named = terms._asdict()
-    if not terms.resource:  # the facts of a review supply it
+    named = target._asdict()
+    if not target.resource:  # the facts of a review supply it
         del named["resource"]
     return {f"its {name}": Derived(getattr(row, name), value) for name, value in named.items()}
 

@@ -13,8 +13,8 @@ from django.utils import timezone
 from agents import operations
 from agents.models import Escalation, Team
 from agents.web import access
+from agents.web.approvals.handover import PERIODS
 from agents.web.approvals.queue import read_queue
-from agents.web.approvals.sharing import PERIODS
 from agents.web.approvals.views import show_card
 from agents.web.forms import BadForm, only
 from agents.web.pages import action
