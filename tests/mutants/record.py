@@ -94,7 +94,7 @@ RECORD = (
     Mutant(
         "amounts need not be those of the arguments",
         "agents/audit/rows_in_tables.py",
-        "    named = terms._asdict()",
+        "    named = target._asdict()",
         "    named = dict[str, Json]()",
         "tests/audit/test_rows.py -k currency",
     ),
