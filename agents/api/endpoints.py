@@ -123,6 +123,15 @@ def read_call(request: HttpRequest, call_id: int, wait: int = Query(0, ge=0)) ->
     return _call_answer(operations.call_of(agent_of(request), call_id))
 
 
+@api.post("/calls/{int:call_id}/cancel", response={200: CallAnswer, 202: CallAnswer, **_PROBLEMS})
+def cancel_call(request: HttpRequest, call_id: int) -> Status[Any]:
+    """Take back a call of which nothing has begun; `too_late` for any other."""
+    withdrawn = operations.withdraw_call(
+        agent=agent_of(request), call_id=call_id, at=timezone.now()
+    )
+    return _call_answer(withdrawn)
+
+
 @api.post("/runs/{uuid:run_id}/end", response={202: RunAnswer, **_PROBLEMS})
 def end_run(request: HttpRequest, run_id: UUID, body: EndRun) -> Status[Any]:
     """End a session, once everything that was proposed is answered."""

@@ -19,6 +19,7 @@ _STATUS = {
     "key_reused": 409,
     "reference_reused": 409,
     "session_ended": 409,
+    "too_late": 409,
     "too_many_calls": 409,
 }
 

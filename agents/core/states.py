@@ -33,7 +33,7 @@ class EscalationState(StrEnum):
     REJECTED = "rejected"
     SENT_BACK = "sent_back"  # to the agent, which may propose something else
     EXPIRED = "expired"
-    CANCELLED = "cancelled"  # the run ended before anyone decided
+    CANCELLED = "cancelled"  # the run ended, or the agent took it back, before a decision
 
     @property
     def word(self) -> str:

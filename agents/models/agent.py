@@ -63,6 +63,7 @@ class AgentCall(models.Model):
     asked = models.JSONField(null=True)  # null once a slot has it
     step = models.CharField(max_length=200, blank=True)  # the key of the step that it answers
     proposed_at = models.DateTimeField()
+    withdrawn_at = models.DateTimeField(null=True)  # since then it is not carried out any more
 
     class Meta:
         constraints = [

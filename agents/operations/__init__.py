@@ -81,6 +81,7 @@ from agents.operations.runs.proposing import (
     outcome_of_call,
     propose,
     run_of,
+    withdraw_call,
 )
 from agents.operations.runs.relaunching import launch_again, leaves_work
 from agents.operations.runs.stopping import cancel
@@ -183,4 +184,5 @@ __all__ = [
     "try_models",
     "try_webhook",
     "wake",
+    "withdraw_call",
 ]

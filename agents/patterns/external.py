@@ -44,6 +44,8 @@ def _slot(brief: Brief, notes: Notes) -> Flow:
 
 def _answer(number: int, said: Json, brief: Brief, notes: Notes) -> Steps[tuple[str, str]]:
     """Have one call ruled on and, if it may, carried out. Return its status and the reason."""
+    if "withdrawn" in said:
+        return NOT_EXECUTED, "withdrawn"
     try:
         action = _read({"kind": "tool", "name": said["name"], "args": said["args"]}, brief)
         turn = ProposalTurn(number, action, notes)

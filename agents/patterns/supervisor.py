@@ -51,6 +51,7 @@ REFUSED = {
     "rejected": "human_rejected",
     "expired": "escalation_expired",
     "cancelled": "cancelled",
+    "withdrawn": "withdrawn",
 }
 SENT_BACK = "human_sent_back"
 

@@ -28,6 +28,7 @@ _ENDS = {
     f"too_many_open_requests:{SUBJECT}": "As many requests about the same subject are open as the "
     "policy allows.",
     "agent_silent": "The agent did not call again, so its session was closed.",
+    "withdrawn": "The agent took it back.",
     "max_steps": "Step limit reached before the agent finished.",
     "max_seconds": "Time limit reached: the run used all the working time its policy allows.",
     "max_tokens": "Token limit reached: the run used more tokens than its policy allows.",

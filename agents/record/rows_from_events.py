@@ -196,9 +196,9 @@ def _escalation(rows: Rows, what: str, facts: Row, event: Row) -> None:
         }
         for name in facts["erased"]:
             row.pop(name, None), row.pop(f"reply_{name}", None)
-    elif what == "expired":
-        row["state"] = EscalationState.EXPIRED.value
-        row |= _reply({"decision": row["state"], "revised": False, "by": ""})
+    elif what in ("expired", "withdrawn"):
+        row["state"] = what if what == "expired" else EscalationState.CANCELLED.value
+        row |= _reply({"decision": what, "revised": False, "by": ""})
     elif what == "not_carried_out":
         row |= {"not_carried_out": facts["reason"]}
 

@@ -43,6 +43,7 @@ OTHERS: Mapping[str, str] = {
     "effect.intended": "Action started",
     "call.answered": "Call of an agent answered",
     "call.late": "Reply came too late",
+    "escalation.withdrawn": "Request taken back by its agent",
     "escalation.claimed": "Request claimed",
     "escalation.released": "Claim released",
     "escalation.assigned": "Request handed over",

@@ -511,6 +511,7 @@ TELLS: Mapping[str, Callable[[EventSentence], str]] = {
     "escalation.not_carried_out": lambda told: (
         f"The approval was not carried out: {why_not(told.facts['reason'])}."
     ),
+    "escalation.withdrawn": _teller_of("The agent took its request back."),
     "escalation.claimed": _teller_of("Claimed the request."),
     "escalation.released": _teller_of("Released the request."),
     "escalation.assigned": _escalation_assigned,

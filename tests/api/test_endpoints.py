@@ -145,3 +145,22 @@ def test_a_key_is_kept_as_a_hash_and_two_are_the_most(scene: Scene, caller: Call
 
     assert third.value.code == "too_many_keys"
     assert caller.key not in stored
+
+
+def test_a_waiting_call_is_cancelled_by_its_agent_alone(scene: Scene, caller: Caller) -> None:
+    run = caller.open()
+    call = caller.propose(run, "k0").json()["id"]
+    other = Caller(make_agent(scene, "another")[1])
+
+    assert other.post(f"/calls/{call}/cancel", {}).status_code == 404
+    assert caller.post(f"/calls/{call}/cancel", {}).json()["status"] == "waiting"
+    for _ in range(3):
+        go(Run.objects.get(pk=run))
+    answer = caller.post(f"/calls/{call}/cancel", {})
+
+    told = answer.json()
+    assert (answer.status_code, told["status"], told["reason"]) == (
+        200,
+        "not_executed",
+        "withdrawn",
+    )

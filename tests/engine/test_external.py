@@ -437,3 +437,61 @@ def test_a_call_that_waits_when_its_session_is_stopped_was_not_executed(scene: S
     told = session.outcome("k1")
     assert (told["status"], told["reason"]) == ("not_executed", "cancelled")
     assert payments(session.run) == []
+
+
+def withdraw(session: Session, key: str) -> dict[str, Any]:
+    call, at = session.agent.calls.get(reference=session.run.reference, key=key), timezone.now()
+    operations.withdraw_call(agent=session.agent, call_id=call.pk, at=at)
+    session.drive()
+    return session.outcome(key)
+
+
+def test_a_held_call_that_is_taken_back_is_not_carried_out(scene: Scene) -> None:
+    session = Session(scene)
+    session.propose("k0", LOOK)
+    session.propose("k1", refund(1200))
+    request = held(session)
+
+    told = withdraw(session, "k1")
+
+    assert (told["status"], told["reason"]) == ("not_executed", "withdrawn")
+    assert withdraw(session, "k1") == told
+    with pytest.raises(operations.AlreadyDecided):
+        decide_request(request, scene.rita, patch=patch_of(80000), comment="partly used")
+    card = page(scene.rita, f"/approvals/{request.pk}/")
+    assert "The agent took it back before a decision." in card
+    assert "the run ended" not in card.lower()
+    assert session.propose("k2", LOOK)["status"] == "executed"
+    assert not payments(session.run)
+    assert faults() == set()
+
+
+def test_a_call_is_taken_back_before_it_is_ruled_on_and_after_a_yes(scene: Scene) -> None:
+    session = Session(scene)
+    session.put("k0", LOOK)
+    session.put("k1", refund(500))
+    assert withdraw(session, "k1")["reason"] == "withdrawn"
+    session.propose("k2", refund(1200))
+    request = held(session)
+    decide_request(request, scene.rita, patch=patch_of(80000), comment="partly used")
+
+    assert withdraw(session, "k2")["reason"] == "withdrawn"
+    request.refresh_from_db()
+    assert request.not_carried_out == "withdrawn"
+    assert not Effect.objects.filter(run=session.run)
+
+
+def test_what_was_begun_is_not_taken_back(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    def lose(*_: object, **__: object) -> Json:
+        raise OutcomeUnknown
+
+    session = Session(scene)
+    session.propose("k0", LOOK)
+    monkeypatch.setitem(TOOLS, "issue_refund", replace(TOOLS["issue_refund"], call=lose, find=lose))
+    session.propose("k1", refund(500))
+
+    with pytest.raises(operations.Refused) as late:
+        withdraw(session, "k1")
+
+    assert late.value.code == "too_late"
+    assert session.outcome("k1")["status"] == "unknown"

@@ -26,6 +26,7 @@ from agents.engine.people.escalating import fetch_escalation
 from agents.engine.redaction import RunBorder
 from agents.engine.tools import simulation
 from agents.engine.tools.letters import is_told_of, owes_letter
+from agents.engine.withdrawal import WITHDRAWN, is_withdrawn
 from agents.models import Effect, Escalation, Run, Step
 from agents.models.event import Entry
 from agents.policies import NO_CONSENT, review
@@ -71,6 +72,8 @@ def _intend(step: Step, request: Use, journal: Journal, limits: Limits, at: date
     allowing = _allowing(journal, request, action)
     if not tool.writes:
         return ""
+    if is_withdrawn(run, turn_of(step.key)):
+        return WITHDRAWN
     others = [other for other in list(journal.steps.values()) if other is not step]
     with pipeline():
         switch, granted = fetch_switch(run, request.tool), _fetch_granted(allowing)

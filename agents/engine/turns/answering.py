@@ -17,6 +17,7 @@ from agents.engine.runtime.dispatch import ring
 from agents.engine.tools.calling import CallOutcome
 from agents.engine.tools.outcome_by_key import LookupBroken, outcome_of
 from agents.engine.tools.settling import settle
+from agents.engine.withdrawal import WITHDRAWN
 from agents.models import Effect, Escalation, Run, Step
 from agents.tools import TOOLS, OutcomeUnknown, Tool
 
@@ -39,6 +40,13 @@ def expire(pk: int, *, at: datetime) -> bool:
             reply = {"decision": EscalationState.EXPIRED.value, "comment": ""}
             answer(escalation, reply, commit)
         return True
+
+
+def withdraw(escalation: Escalation, commit: Commit) -> None:
+    """Close an open request that its agent took back. Call with the run locked."""
+    Escalation.objects.filter(pk=escalation.pk).update(state=EscalationState.CANCELLED)
+    commit.say("escalation.withdrawn", {"escalation": escalation.pk, "key": escalation.step.key})
+    answer(escalation, {"decision": WITHDRAWN, "comment": ""}, commit)
 
 
 def answer(escalation: Escalation, reply: dict[str, Json], commit: Commit) -> None:

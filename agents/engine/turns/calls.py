@@ -42,7 +42,8 @@ def assign_call(commit: Commit, steps: Iterable[Step]) -> bool:
         for step in listening:
             _answer(step, {"end": call.asked}, commit)
         return True
-    _answer(listening[0], {"call": call.pk, **(call.asked or {})}, commit)
+    gone = {"withdrawn": True} if call.withdrawn_at else {}
+    _answer(listening[0], {"call": call.pk, **gone, **(call.asked or {})}, commit)
     AgentCall.objects.filter(pk=call.pk).update(step=listening[0].key, asked=None)
     return True
 

@@ -22,6 +22,7 @@ from agents.engine.people.escalating import open_escalation
 from agents.engine.runtime.database import in_database
 from agents.engine.tools import gateway
 from agents.engine.turns import asking
+from agents.engine.withdrawal import WITHDRAWN, is_withdrawn
 from agents.models import Step
 from agents.policies import NO_CONSENT, review
 
@@ -98,7 +99,9 @@ class RunExecutor:
         raise WaitsForPerson(key)
 
     def _open(self, step: Step, request: Escalate, commit: Commit) -> None:
-        """Open the request, or answer its step at once where the inbox has no room."""
+        """Open the request, or answer its step at once where nobody is to be asked."""
+        if is_withdrawn(self.journal.run, turn_of(step.key)):
+            return self.journal.turn_away(WITHDRAWN, step, commit)
         full = open_escalation(
             commit,
             step=step,
@@ -109,3 +112,4 @@ class RunExecutor:
         )
         if full:
             self.journal.turn_away(f"too_many_open_requests:{full}", step, commit)
+        return None

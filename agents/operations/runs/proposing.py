@@ -17,9 +17,12 @@ from agents.core.requests import Json
 from agents.core.states import ENDED, EffectState, EscalationState, RunState
 from agents.engine.commit import Commit
 from agents.engine.journal import AWAIT
+from agents.engine.people.approvals import close_approvals, turn_of
 from agents.engine.redaction import redact_for
 from agents.engine.runtime.dispatch import ring
+from agents.engine.turns.answering import withdraw
 from agents.engine.turns.calls import assign_call
+from agents.engine.withdrawal import WITHDRAWN
 from agents.models import AgentCall, Effect, Escalation, ExternalAgent, Membership, Role, Run, Step
 from agents.models.agent import LONGEST_KEY
 from agents.operations.refusal import Refused
@@ -152,8 +155,7 @@ def _put(
 ) -> ProposedCall:
     digest = _digest(agent, key, asked)
     with transaction.atomic():
-        locked = Run.objects.select_for_update(of=("self",)).select_related("policy", "workspace")
-        run = locked.get(pk=run_id, agent=agent, workspace=agent.workspace_id)
+        run = _locked(agent, run_id)
         mine = AgentCall.objects.filter(agent=agent, reference=run.reference)
         if known := mine.filter(key=key).first():
             if not hmac.compare_digest(known.digest, digest):
@@ -187,6 +189,39 @@ def _put(
                 ring(run.pk)
         row.refresh_from_db()
         return ProposedCall(row, run)
+
+
+def withdraw_call(*, agent: ExternalAgent, call_id: int, at: datetime) -> ProposedCall:
+    """Take back a call of which nothing has begun. One that is answered stays as it is.
+
+    Raises Refused for what has an intent, AgentCall.DoesNotExist.
+    """
+    with transaction.atomic():
+        run = _locked(agent, AgentCall.objects.get(agent=agent, pk=call_id, is_end=False).run_id)
+        row = AgentCall.objects.get(pk=call_id)
+        turn = turn_of(row.step) if row.step else ""
+        steps = Step.objects.filter(run=run)
+        if row.withdrawn_at or run.state in ENDED or steps.filter(key=f"{turn}answer").exists():
+            return ProposedCall(row, run)
+        if turn and Effect.objects.filter(run=run, step__key__startswith=turn).exists():
+            raise Refused(
+                "too_late", "It was begun and cannot be taken back. Read what became of it."
+            )
+        row.withdrawn_at = at
+        row.save(update_fields=["withdrawn_at"])
+        mine = Escalation.objects.filter(run=run, state=EscalationState.OPEN)
+        with Commit(run, at=at) as commit:
+            if turn:
+                commit.tell(close_approvals(run, why=WITHDRAWN, turn=turn))
+                for one in mine.filter(step__key__startswith=turn).select_related("step"):
+                    withdraw(one, commit)
+        return ProposedCall(row, run)
+
+
+def _locked(agent: ExternalAgent, run_id: UUID) -> Run:
+    """Return a run of this agent with its row locked. Raises Run.DoesNotExist."""
+    locked = Run.objects.select_for_update(of=("self",)).select_related("policy", "workspace")
+    return locked.get(pk=run_id, agent=agent, workspace=agent.workspace_id)
 
 
 def _digest(agent: ExternalAgent, key: str, asked: Json) -> str:

@@ -47,7 +47,9 @@ def outcome(escalation: Escalation, effect: Effect | None, name: str, *, why: st
     if state == EscalationState.EXPIRED:
         return say(f"{kind.expiry_words}. {undone}")
     if state == EscalationState.CANCELLED:
-        return say(f"The run ended before a decision. {undone}")
+        is_back = escalation.step.ended_at is not None  # the end of a run answers nothing
+        who = "The agent took it back" if is_back else "The run ended"
+        return say(f"{who} before a decision. {undone}")
     is_yes, answer = state in GRANTED, f"{{by}} {kind.what_was_done(state)}."
     if kind.settles_call:
         return say(_settle(answer, effect, is_yes=is_yes))

@@ -91,7 +91,7 @@ class Attention:
 _ON_PAGE = ", and answer on the page of its run"
 _UNANSWERED: dict[str, str] = {
     EscalationState.EXPIRED: "which was not decided in time",
-    EscalationState.CANCELLED: "and the run ended before an answer",
+    EscalationState.CANCELLED: "which was closed before an answer",
 }
 
 
