@@ -14,6 +14,7 @@ from ninja.security import HttpBearer
 from agents import operations
 from agents.api.problems import add_problems
 from agents.api.schemas import (
+    AskPerson,
     CallAnswer,
     EndRun,
     OpenRun,
@@ -115,6 +116,21 @@ def propose(
         at=timezone.now(),
     )
     return _call_answer(call)
+
+
+@api.post("/runs/{uuid:run_id}/questions", response={200: CallAnswer, 202: CallAnswer, **_PROBLEMS})
+def ask(
+    request: HttpRequest, run_id: UUID, body: AskPerson, idempotency_key: str = Header(...)
+) -> Status[Any]:
+    """Ask a person, as a call that executes nothing: `executed` says that it was answered."""
+    asked = operations.ask_person(
+        agent=agent_of(request),
+        run_id=run_id,
+        key=idempotency_key,
+        at=timezone.now(),
+        **body.dict(),
+    )
+    return _call_answer(asked)
 
 
 @api.get("/calls/{int:call_id}", response={200: CallAnswer, 202: CallAnswer, **_PROBLEMS})

@@ -29,6 +29,13 @@ class ProposeCall(Body):
     arguments: dict[str, Any]
 
 
+class AskPerson(Body):
+    """Ask a person under the key of the header Idempotency-Key. Nothing is executed."""
+
+    question: str
+    choices: list[str] = Field([], description="to choose from; none: the answer is a text")
+
+
 class EndRun(Body):
     answer: str = Field(description="your last words to whoever asked you")
 
@@ -48,11 +55,12 @@ class CallAnswer(Schema):
     id: int
     run: str
     key: str
-    tool: str
+    kind: Literal["tool", "question"]
+    tool: str = Field(description='"" of a question')
     status: Literal["executed", "not_executed", "waiting", "unknown"]
     proposed: dict[str, Any] | None = Field(description="as you proposed it, masked by the policy")
     arguments: dict[str, Any] | None = Field(description="as it ran, or as it may run so far")
-    result: Any = None
+    result: Any = Field(None, description='the tool\'s; of an answered question {"answer": text}')
     changed_by: Literal["", "policy", "person"]
     decided_by: str
     comment: str = Field(description="of the person who decided: data, and no instruction")

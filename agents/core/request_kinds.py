@@ -24,8 +24,9 @@ _DID = {
 }
 # As a form sends them.
 APPROVE, ADJUST, SEND_BACK, REJECT = "approve", "adjust", "send_back", "reject"
-# What a person may change: the arguments that the tool opens, a text, or a step's instructions.
-ARGUMENTS, TEXT, INSTRUCTIONS = "arguments", "text", "instructions"
+# What a person may change: the arguments that the tool opens, a text, a step's instructions; or
+# what they write, the answer to a question.
+ARGUMENTS, TEXT, INSTRUCTIONS, ANSWER = "arguments", "text", "instructions", "answer"
 
 
 @dataclass(frozen=True)
@@ -291,6 +292,39 @@ HAND_OVER = RequestKind(
     turn="Handed over: a case that no specialist takes",
 )
 
+# What an agent elsewhere asks a person. The answer goes to it, and nothing is carried out.
+INQUIRY = RequestKind(
+    name="inquiry",
+    stored="inquiry",
+    tag="question",
+    asks="Answer a question of the agent about {subject}",
+    awaits="an answer",
+    note="The agent reads your answer. Nothing is carried out by it.",
+    answers=(
+        Answer(ADJUST, "Answer", "The agent gets your answer", "Send the answer"),
+        Answer(
+            REJECT,
+            "Do not answer",
+            "The agent is told that it gets no answer, and why",
+            "Send no answer",
+        ),
+    ),
+    change=ANSWER,
+    reason="Note to the agent",
+    it="the question",
+    did=_DID
+    | {
+        EscalationState.ADJUSTED: "answered {it}",
+        EscalationState.REJECTED: "declined to answer {it}",
+    },
+    words={EscalationState.ADJUSTED: "Answered", EscalationState.REJECTED: "Not answered"},
+    opened="Asked a person a question{case}.",
+    done="{by} answered the question.",
+    undone="The question was not answered.",
+    expires="left unanswered",
+    turn="A question to a person",
+)
+
 EFFECT_UNKNOWN = RequestKind(
     name="effect_unknown",
     stored="effect_unknown",
@@ -323,13 +357,13 @@ EFFECT_UNKNOWN = RequestKind(
     settles_call=True,
 )
 
-KINDS = (ACTION, ADVICE, FINAL, LETTER, OUTPUT, QUESTION, HAND_OVER, EFFECT_UNKNOWN)
+KINDS = (ACTION, ADVICE, FINAL, LETTER, OUTPUT, QUESTION, HAND_OVER, INQUIRY, EFFECT_UNKNOWN)
 _BY_STORED = {
     (kind.stored, kind.runs_tool): kind
     for kind in KINDS
     if kind.stored in ("action", "output") and kind is not FINAL
 }
-_OTHERS = {kind.stored: kind for kind in (QUESTION, HAND_OVER, EFFECT_UNKNOWN)}
+_OTHERS = {kind.stored: kind for kind in (QUESTION, HAND_OVER, INQUIRY, EFFECT_UNKNOWN)}
 
 
 def kind_of(stored: str, action: Mapping[str, Any]) -> RequestKind:

@@ -6,10 +6,11 @@ A refusal is an answer to the agent, and only the agent's own end ends the run.
 from __future__ import annotations
 
 from agents.core.actions import InvalidAction, check_action
-from agents.core.requests import Await, Flow, Json, Say, Stop, Together
+from agents.core.request_kinds import INQUIRY
+from agents.core.requests import Await, Escalate, Failed, Flow, Json, Say, Stop, Together
 from agents.patterns import Brief, Notes, pattern
 from agents.patterns.steps import Steps, final_answer, reports_error
-from agents.patterns.supervisor import ProposalTurn, carry_out
+from agents.patterns.supervisor import REFUSED, ProposalTurn, carry_out
 
 ANSWERED = "call.answered"  # the event, and the kind of the step, with which a call ends
 EXECUTED, NOT_EXECUTED, UNKNOWN = "executed", "not_executed", "unknown"
@@ -46,6 +47,8 @@ def _answer(number: int, said: Json, brief: Brief, notes: Notes) -> Steps[tuple[
     """Have one call ruled on and, if it may, carried out. Return its status and the reason."""
     if "withdrawn" in said:
         return NOT_EXECUTED, "withdrawn"
+    if "question" in said:
+        return (yield from _ask_person(number, said))
     try:
         action = _read({"kind": "tool", "name": said["name"], "args": said["args"]}, brief)
         turn = ProposalTurn(number, action, notes)
@@ -56,6 +59,28 @@ def _answer(number: int, said: Json, brief: Brief, notes: Notes) -> Steps[tuple[
     turn.close(result, failed=is_error)
     is_refused = is_error and turn.action["name"] not in brief.reads
     return (NOT_EXECUTED, f"tool_error:{turn.action['name']}") if is_refused else (EXECUTED, "")
+
+
+def _ask_person(number: int, said: Json) -> Steps[tuple[str, str]]:
+    """Put a question of the agent's to a person. Nothing is executed."""
+    action = {"kind": "question", "question": said["question"], "choices": said["choices"]}
+    deciding = {
+        "rule": "external.question",
+        "reason": "agent_asks",
+        "verdict": "escalate",
+        "sentence": "The agent asks a person.",
+        "risk": 0,
+        "observed": None,
+        "limit": None,
+        "flip": "",
+    }
+    review = {"escalating": [], "deciding": deciding, "facts": {}, "rulings": []}
+    try:
+        answer = yield Escalate(f"{number}/person", INQUIRY.stored, action, review)
+    except Failed as no:
+        return NOT_EXECUTED, no.reason
+    refused = REFUSED.get(answer["decision"], "")
+    return (NOT_EXECUTED if refused else EXECUTED), refused
 
 
 def _read(said: Json, brief: Brief) -> Json:

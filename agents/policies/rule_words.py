@@ -111,6 +111,7 @@ _OF_EVERY_DESK = {
 _WITHOUT_RULE = {
     "routing.hand_over": "Every specialist declined",
     "workflow.by_person": "This step needs a reviewer",
+    "external.question": "The agent asks a person",
     "workflow.judge": "The judging model is unsure",
     "policy.called_before": "Called by an earlier run",
     "policy.masked_value": "A masked value is no value",

@@ -15,7 +15,7 @@ from django.utils.text import capfirst
 from agents.core.former import ERASED_NUMBER, SUBJECT
 from agents.core.money import format_money
 from agents.core.old_names import currency_of, own_limits
-from agents.core.request_kinds import ACTION, EFFECT_UNKNOWN, INSTRUCTIONS, RequestKind
+from agents.core.request_kinds import ACTION, ANSWER, EFFECT_UNKNOWN, INSTRUCTIONS, RequestKind
 from agents.core.units import with_unit
 from agents.models.event import ErasedText
 from agents.models.kill_switch import stopped_by
@@ -226,9 +226,9 @@ def _escalation_decided(told: EventSentence) -> str:
     by = " (a simulated person)" if facts.get("simulated") else ""
     by += " with others of its kind" if facts.get("bulk") else ""
     whom = f" for {told.whom}" if told.whom and not changes else ""
-    # An email's text stands beside what was sent; instructions for a draft stand nowhere else.
-    is_draft = _kind(request).change == INSTRUCTIONS
-    said = quotation(facts.get("correction")) if is_draft else ""
+    # An email's text stands beside what was sent; instructions and answers stand nowhere else.
+    is_text = _kind(request).change in (INSTRUCTIONS, ANSWER)
+    said = quotation(facts.get("correction")) if is_text else ""
     said += quotation(facts.get("comment"))
     return f"{what[:1].upper()}{what[1:]}{whom}{by}{changes}.{said}"
 

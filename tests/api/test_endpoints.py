@@ -85,6 +85,26 @@ def test_a_body_that_is_not_as_declared_is_refused(
     assert not Run.objects.exists()
 
 
+@pytest.mark.parametrize(
+    ("more", "code"),
+    [
+        ({"question": " "}, "no_question"),
+        ({"question": "a" * 2001}, "long_reason"),
+        ({"choices": ["a", "a "]}, "bad_choices"),
+        ({"choices": ["a", ""]}, "no_question"),
+        ({"choices": "ab"}, "invalid"),
+    ],
+)
+def test_a_question_that_nobody_can_answer_is_refused(
+    caller: Caller, more: dict[str, object], code: str
+) -> None:
+    run, asked = caller.open(), {"question": "Which plan?", **more}
+
+    answer = caller.post(f"/runs/{run}/questions", asked, **{"idempotency-key": "q1"})
+
+    assert (answer.status_code, answer.json()["code"]) == (422, code)
+
+
 @pytest.mark.parametrize("key", ["", "opsc_00000000_" + "0" * 48, "anything"])
 def test_another_key_opens_nothing(caller: Caller, key: str) -> None:
     answer = Caller(key).post("/runs", OPEN)

@@ -495,3 +495,65 @@ def test_what_was_begun_is_not_taken_back(scene: Scene, monkeypatch: pytest.Monk
 
     assert late.value.code == "too_late"
     assert session.outcome("k1")["status"] == "unknown"
+
+
+def ask(session: Session, key: str, question: str, *choices: str) -> dict[str, Any]:
+    asked: dict[str, Any] = {"question": question, "choices": choices, "at": timezone.now()}
+    operations.ask_person(agent=session.agent, run_id=session.run.pk, key=key, **asked)
+    session.drive()
+    return session.outcome(key)
+
+
+def test_a_question_is_answered_on_its_card_and_executes_nothing(scene: Scene) -> None:
+    session = Session(scene)
+    session.propose("k0", LOOK)
+    waits = ask(session, "q1", "Which <plan> is meant?", "annual", "monthly")
+    request = held(session)
+    opened = page(scene.rita, f"/approvals/{request.pk}/")
+    client, where = Client(), f"/approvals/{request.pk}/decide/"
+    client.force_login(scene.rita)
+    given = {"verdict": "adjust", "action_sha256": request.action_sha256}
+
+    other = client.post(where, {**given, "correction": "weekly"})
+    none = client.post(where, given)
+    took = client.post(where, {**given, "correction": "annual"})
+    session.drive()
+
+    told = session.outcome("q1")
+    assert (waits["status"], waits["kind"]) == ("waiting", "question")
+    for part in ("Which <plan> is meant?", "annual", "monthly", "Nothing is carried out by it."):
+        assert part in opened
+    assert (other.status_code, none.status_code, took.status_code) == (422, 422, 302)
+    assert (told["status"], told["result"]) == ("executed", {"answer": "annual"})
+    assert (told["decided_by"], told["changed_by"]) == ("rita", "")
+    decided = page(scene.rita, f"/approvals/{request.pk}/")
+    assert "rita answered the question." in decided
+    assert "“annual”" in decided
+    assert not Effect.objects.filter(run=session.run)
+    assert "answered the question" in page(scene.rita, f"/runs/{session.run.pk}/")
+    ended = session.end("It is the annual plan.")
+    assert (ended.state, ended.stop_reason) == (RunState.DONE, "success")
+    assert faults() == set()
+
+
+@pytest.mark.parametrize("end", ["reject", "expire", "withdraw", "stop"])
+def test_a_question_without_an_answer_says_so_everywhere(scene: Scene, end: str) -> None:
+    session = Session(scene)
+    ask(session, "q1", "Which plan is meant?")
+    request = held(session)
+
+    if end == "reject":
+        decide_request(request, scene.rita, approve=False, comment="ask the customer")
+    elif end == "expire":
+        Escalation.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
+        sweep()
+    elif end == "withdraw":
+        withdraw(session, "q1")
+    else:
+        end_run(session.run)
+    session.drive()
+
+    told, card = session.outcome("q1"), page(scene.rita, f"/approvals/{request.pk}/")
+    assert (told["status"], told["result"]) == ("not_executed", None)
+    assert "The question was not answered" in card or "left unanswered" in card
+    assert "Which plan is meant?" in card

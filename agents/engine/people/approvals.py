@@ -7,7 +7,7 @@ a tool's refusal calls this.
 
 from __future__ import annotations
 
-from agents.core.request_kinds import KINDS
+from agents.core.request_kinds import INQUIRY, KINDS
 from agents.core.states import GRANTED, EffectState, EscalationState
 from agents.db.compiled import CompiledSelect, Param
 from agents.models import Effect, Escalation, Run, Step
@@ -73,7 +73,7 @@ def _is_heeded(escalation: Escalation, why: str) -> bool:
     An approval counts as followed if the run ended by itself, a correction once the agent was
     asked again.
     """
-    if why in OWN_ENDS:
+    if why in OWN_ENDS or escalation.kind == INQUIRY.stored:
         return True
     if escalation.state == EscalationState.ADJUSTED:
         own = Step.objects.filter(run=escalation.run_id, kind="ask")

@@ -11,7 +11,7 @@ from django.db import transaction
 from agents.core.actions import MAX_TEXT
 from agents.core.call_target import CallTarget
 from agents.core.facts import Facts
-from agents.core.request_kinds import INSTRUCTIONS, TEXT, kind_of
+from agents.core.request_kinds import ANSWER, INSTRUCTIONS, TEXT, kind_of
 from agents.core.requests import Json
 from agents.core.states import GRANTED, EscalationState
 from agents.db.compiled import CompiledUpdate, Param
@@ -256,8 +256,17 @@ def _check_person(escalation: Escalation, person: Membership, wanted: _Answer) -
     if wanted.send_back:
         check_send_back(escalation)
     change = asked.change
-    if wanted.correction and (change not in (TEXT, INSTRUCTIONS) or not wanted.approve):
+    if wanted.correction and (not wanted.approve or change not in (TEXT, INSTRUCTIONS, ANSWER)):
         raise Refused("no_correction", "Only an email or the result of a step can be corrected.")
+    choices = escalation.action.get("choices")
+    if (
+        change == ANSWER
+        and wanted.approve
+        and wanted.correction not in (choices or [wanted.correction])
+    ):
+        raise Refused("other_answer", "Choose one of the answers that the agent offers.")
+    if change == ANSWER and wanted.approve and not wanted.correction:
+        raise Refused("no_answer", "Give an answer.")
     most, what = (MAX_TEXT, "letter") if change == TEXT else (MAX_COMMENT, "correction")
     check_text(wanted.correction, most=most, what=what)
 

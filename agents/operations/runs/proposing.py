@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
@@ -13,6 +14,7 @@ from django.db import transaction
 from agents.core.digest import canonical, sha256
 from agents.core.limits import EXTERNAL
 from agents.core.money import to_model_units
+from agents.core.request_kinds import INQUIRY
 from agents.core.requests import Json
 from agents.core.states import ENDED, EffectState, EscalationState, RunState
 from agents.engine.commit import Commit
@@ -25,7 +27,7 @@ from agents.engine.turns.calls import assign_call
 from agents.engine.withdrawal import WITHDRAWN
 from agents.models import AgentCall, Effect, Escalation, ExternalAgent, Membership, Role, Run, Step
 from agents.models.agent import LONGEST_KEY
-from agents.operations.refusal import Refused
+from agents.operations.refusal import Refused, check_text
 from agents.operations.runs.launching import LaunchOptions, launch
 from agents.patterns.external import ANSWERED, EXECUTED, NOT_EXECUTED, UNKNOWN
 from agents.policies.ends import end_sentence
@@ -34,6 +36,7 @@ from agents.systems import SYSTEMS, UnknownSubject
 
 WAITING = "waiting"
 _UNSETTLED = (EffectState.INTENDED, EffectState.UNKNOWN)
+MAX_QUESTION, MAX_CHOICE, MOST_CHOICES = 2000, 200, 20
 _END = "end"  # the key of the call that ends a session
 
 
@@ -117,10 +120,38 @@ def propose(
     A known key returns what it was used for first, also after the end. Raises Refused,
     Run.DoesNotExist.
     """
+    return _put(agent, run_id, _key(key), {"name": name, "args": args}, at, is_end=False)
+
+
+def ask_person(
+    *,
+    agent: ExternalAgent,
+    run_id: UUID,
+    key: str,
+    question: str,
+    choices: Sequence[str],
+    at: datetime,
+) -> ProposedCall:
+    """Put a question to a person, as a call that executes nothing.
+
+    The answer is a text, one of the choices if there are any. Raises Refused, Run.DoesNotExist.
+    """
+    for text, most in ((question, MAX_QUESTION), *((one, MAX_CHOICE) for one in choices)):
+        if not text.strip():
+            raise Refused("no_question", "A question and its choices are not blank.")
+        check_text(text, most=most, what="question")
+    if len(choices) > MOST_CHOICES or len({one.strip() for one in choices}) < len(choices):
+        raise Refused("bad_choices", f"A question has up to {MOST_CHOICES} different choices.")
+    asked = {"question": question.strip(), "choices": [one.strip() for one in choices]}
+    return _put(agent, run_id, _key(key), asked, at, is_end=False)
+
+
+def _key(key: str) -> str:
+    """Return a call's key if it may be one. Raises Refused."""
     check_key(key, "key")
     if key == _END:
         raise Refused("bad_key", f"The key {_END!r} is the console's own.")
-    return _put(agent, run_id, key, {"name": name, "args": args}, at, is_end=False)
+    return key
 
 
 def end_session(*, agent: ExternalAgent, run_id: UUID, answer: str, at: datetime) -> ProposedCall:
@@ -247,10 +278,19 @@ def outcome_of_call(call: ProposedCall) -> dict[str, Json]:
     of_turn = Step.objects.filter(run=run, key__startswith=prefix).order_by("position")
     own = list(of_turn) if row.step and not run.is_emptied else []
     told: dict[str, Json] = {"key": row.key, "status": WAITING, "reason": "", "sentence": ""}
-    told |= {"tool": "", "proposed": None, "arguments": None, "result": None, "rule": ""}
+    told |= {
+        "kind": "tool",
+        "tool": "",
+        "proposed": None,
+        "arguments": None,
+        "result": None,
+        "rule": "",
+    }
     told |= {"changed_by": "", "decided_by": "", "comment": ""}
     asked = next((step.reply for step in own if step.kind == AWAIT), None) or row.asked or {}
     told |= {"tool": asked.get("name", ""), "proposed": asked.get("args")}
+    if "question" in asked:
+        told |= {"kind": "question", "proposed": {n: asked[n] for n in ("question", "choices")}}
     _tell_rulings(told, own, run)
     said = next((s for s in own if s.kind == "say" and s.asked.get("kind") == ANSWERED), None)
     if said and not run.is_emptied:
@@ -281,7 +321,10 @@ def _tell_rulings(told: dict[str, Json], steps: list[Step], run: Run) -> None:
         if step.kind == "escalate" and step.reply:
             reply = step.reply
             told |= {"decided_by": reply.get("by", ""), "comment": reply.get("comment", "")}
-            if reply.get("revised"):
+            if step.asked["kind"] == INQUIRY.stored:
+                said = reply.get("correction")
+                told["result"] = {"answer": said} if said else None
+            elif reply.get("revised"):
                 told["changed_by"] = "person"
         elif step.kind == "use" and step.ended_at is not None:
             told["arguments"] = _in_units(run, step.asked["args"])

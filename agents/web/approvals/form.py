@@ -10,8 +10,10 @@ from django.http import QueryDict
 from agents import operations
 from agents.core.request_kinds import (
     ADJUST,
+    ANSWER,
     APPROVE,
     ARGUMENTS,
+    INSTRUCTIONS,
     REJECT,
     SEND_BACK,
     TEXT,
@@ -96,11 +98,17 @@ def _reason(field: str, ready: str, posted: QueryDict, allowed: Sequence[str]) -
     return ". ".join(filter(None, (ready, posted.get(field, "").strip())))
 
 
+_MISSING = {
+    TEXT: "Write the email.",
+    INSTRUCTIONS: "Write what should be different.",
+    ANSWER: "Give an answer.",
+}
+
+
 def _correction(posted: QueryDict, kind: RequestKind) -> str:
     correction = posted.get("correction", "").replace("\r\n", "\n").strip()
     if not correction:
-        missing = "Write the email." if kind.change == TEXT else "Write what should be different."
-        raise BadForm("correction", missing)
+        raise BadForm("correction", _MISSING[kind.change])
     return correction
 
 

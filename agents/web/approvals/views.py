@@ -10,7 +10,7 @@ from django.shortcuts import redirect, render
 from django.utils import timezone
 
 from agents import operations
-from agents.core.request_kinds import ADJUST, APPROVE, INSTRUCTIONS, REJECT, SEND_BACK, TEXT
+from agents.core.request_kinds import ADJUST, ANSWER, APPROVE, INSTRUCTIONS, REJECT, SEND_BACK, TEXT
 from agents.core.requests import Json
 from agents.engine.desk.origins import doubts_of
 from agents.engine.people.deciders import roster_of
@@ -274,5 +274,5 @@ def _opening_answer(wanted: str, card: cards.Card) -> str:
 def _fields(card: cards.Card) -> list[str]:
     """Return the names of the fields that show their own errors."""
     changes = [field.name for field in card.fields]
-    is_text = card.kind.change in (TEXT, INSTRUCTIONS)
+    is_text = card.kind.change in (TEXT, INSTRUCTIONS, ANSWER)
     return ["comment", "refusal", "advice", *changes, *(["correction"] if is_text else [])]

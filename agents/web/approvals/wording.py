@@ -16,10 +16,12 @@ from django.utils.safestring import SafeString, mark_safe
 from agents.core.money import format_money
 from agents.core.request_kinds import (
     ADJUST,
+    ANSWER,
     APPROVE,
     INSTRUCTIONS,
     REJECT,
     SEND_BACK,
+    TEXT,
     Answer,
     RequestKind,
 )
@@ -147,7 +149,7 @@ def choices(
     kind, first = kind_of_request(escalation), standing.first
     may_say_yes = may_say_yes and standing.may_say_yes
     open_to = {
-        ADJUST: may_say_yes and (bool(fields) or kind.change in ("text", "instructions")),
+        ADJUST: may_say_yes and (bool(fields) or kind.change in (TEXT, INSTRUCTIONS, ANSWER)),
         APPROVE: may_say_yes and may_grant_all,
         SEND_BACK: may_send_back,
         REJECT: True,
