@@ -7,11 +7,12 @@ from uuid import UUID
 
 from django.http import HttpRequest
 from django.utils import timezone
-from ninja import Header, NinjaAPI, Query, Status
+from ninja import Header, Query, Status
 from ninja.parser import Parser
 from ninja.security import HttpBearer
 
 from agents import operations
+from agents.api.description import DescribedAPI
 from agents.api.problems import add_problems
 from agents.api.schemas import (
     AskPerson,
@@ -27,6 +28,7 @@ from agents.core.actions import args_schema
 from agents.core.limits import EXTERNAL
 from agents.core.states import ENDED
 from agents.core.strict_json import BadJson, parse
+from agents.engine.desk.repeats import identifying
 from agents.models import ExternalAgent, Run
 from agents.policies.ends import end_sentence
 from agents.tools import TOOLS
@@ -51,7 +53,7 @@ class StrictParser(Parser):
             raise BadJson("it is not UTF-8") from None
 
 
-api = NinjaAPI(
+api = DescribedAPI(
     title="opsconsole",
     version="1",
     description="Put an agent's tool calls through the console.",
@@ -81,6 +83,7 @@ def list_tools(request: HttpRequest) -> list[dict[str, Any]]:
             "name": name,
             "description": TOOLS[name].told,
             "writes": TOOLS[name].writes,
+            "identifying": identifying(agent.desk, TOOLS[name]),
             "input_schema": args_schema(TOOLS[name].spec),
         }
         for name in names
@@ -104,7 +107,10 @@ def read_run(request: HttpRequest, run_id: UUID, wait: int = Query(0, ge=0)) -> 
 
 @api.post("/runs/{uuid:run_id}/calls", response={200: CallAnswer, 202: CallAnswer, **_PROBLEMS})
 def propose(
-    request: HttpRequest, run_id: UUID, body: ProposeCall, idempotency_key: str = Header(...)
+    request: HttpRequest,
+    run_id: UUID,
+    body: ProposeCall,
+    idempotency_key: str = Header(..., alias="Idempotency-Key"),
 ) -> Status[Any]:
     """Propose a call. 202 while it waits; the same key always means the same call."""
     call = operations.propose(
@@ -171,6 +177,7 @@ def run_answer(run: Run) -> dict[str, Any]:
     return {
         "id": str(run.pk),
         "reference": run.reference,
+        "key_salt": operations.key_salt(run),
         "state": run.state,
         "has_ended": run.state in ENDED,
         "reason": run.stop_reason,

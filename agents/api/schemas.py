@@ -43,6 +43,7 @@ class EndRun(Body):
 class RunAnswer(Schema):
     id: str
     reference: str
+    key_salt: str = Field(description="for keys that are made of arguments: hash them with it")
     state: Literal["queued", "running", "waiting", "done", "stopped", "failed"]
     has_ended: bool
     reason: str = Field(description="why it ended, as a code")
@@ -73,6 +74,7 @@ class ToolAnswer(Schema):
     name: str
     description: str
     writes: bool
+    identifying: list[str] = Field(description="the arguments that say what is done")
     input_schema: dict[str, Any]
 
 

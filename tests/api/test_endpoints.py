@@ -11,7 +11,10 @@ from django.test import Client
 from django.utils import timezone
 
 from agents import operations
+from agents.api.description import description
+from agents.api.endpoints import api
 from agents.models import AgentKey, Run
+from tests.api.described import TEXT, check_answer
 from tests.api.test_journey import make_agent
 from tests.engine.scene import Scene, go
 
@@ -22,19 +25,24 @@ LOOK = {"tool": "get_refund_context", "arguments": {"user_id": 42}}
 
 
 class Caller:
-    """Whoever has a key."""
+    """Whoever has a key. Every answer is checked against docs/openapi.json."""
 
     def __init__(self, key: str) -> None:
         self.key, self.client = key, Client()
 
     def get(self, path: str) -> Any:
-        return self.client.get(f"/api/v1{path}", headers={"authorization": f"Bearer {self.key}"})
+        headers = {"authorization": f"Bearer {self.key}"}
+        answer = self.client.get(f"/api/v1{path}", headers=headers)
+        check_answer("GET", f"/api/v1{path}", answer)
+        return answer
 
     def post(self, path: str, body: object, **headers: str) -> Any:
         text = body if isinstance(body, str) else json.dumps(body)
         headers = {"authorization": f"Bearer {self.key}", **headers}
         kind = "application/json"
-        return self.client.post(f"/api/v1{path}", text, content_type=kind, headers=headers)
+        answer = self.client.post(f"/api/v1{path}", text, content_type=kind, headers=headers)
+        check_answer("POST", f"/api/v1{path}", answer)
+        return answer
 
     def open(self, **other: str) -> str:
         return str(self.post("/runs", {**OPEN, **other}).json()["id"])
@@ -148,11 +156,18 @@ def test_other_arguments_under_a_key_are_refused(caller: Caller) -> None:
     assert (answer.status_code, answer.json()["code"]) == (409, "key_reused")
 
 
+def test_the_description_is_what_the_server_answers(caller: Caller) -> None:
+    """`scripts/openapi > docs/openapi.json` writes it."""
+    assert description(api) == TEXT
+    assert caller.client.get("/api/v1/openapi.json").json() == json.loads(TEXT)
+
+
 def test_the_tools_are_listed_in_the_units_that_are_taken(caller: Caller) -> None:
     tools = {tool["name"]: tool for tool in caller.get("/tools").json()}
 
     assert tools["issue_refund"]["writes"]
     assert "amount_usd" in tools["issue_refund"]["input_schema"]["properties"]
+    assert tools["issue_refund"]["identifying"] == ["user_id", "amount_usd"]
     assert not tools["get_refund_context"]["writes"]
 
 

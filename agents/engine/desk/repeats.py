@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agents.core.actions import Action
+from agents.core.actions import Action, args_schema
 from agents.core.requests import Json
 from agents.engine.people.approvals import turn_of
 from agents.engine.redaction import RunBorder
@@ -17,7 +17,7 @@ from agents.patterns.external import ANSWERED, NOT_EXECUTED, UNKNOWN
 from agents.sdk.arguments import BadArguments
 from agents.sdk.desk import DESKS
 from agents.systems import SYSTEMS
-from agents.tools import TOOLS
+from agents.tools import TOOLS, Tool
 
 _WAITS, _UNDER_WAY = "one waits for a person", "one was allowed and is being carried out"
 _STATES = {UNKNOWN: "nobody can tell whether one took effect"}
@@ -37,6 +37,20 @@ def repeats_of(run: Run, action: Action, steps: Sequence[Step], turn: str) -> tu
         if is_like and (state := _state_of(steps, key)):
             found.append({"turn": key, "state": state})
     return tuple(found)
+
+
+def identifying(desk: str, tool: Tool) -> list[str]:
+    """Return the arguments that say what a call does: all but a writing tool's free texts."""
+    properties = args_schema(tool.spec)["properties"]
+    declared = DESKS[desk].tools.get(tool.name) if desk in DESKS else None
+    if not tool.writes or declared is None:
+        return list(properties)
+    kept = {declared.subject, *declared.terms}
+    return [name for name, kind in properties.items() if name in kept or not _is_free_text(kind)]
+
+
+def _is_free_text(kind: Json) -> bool:
+    return "string" in kind.get("type", "") and not kind.keys() & {"enum", "const", "format"}
 
 
 def _turns_before(steps: Sequence[Step], turn: str) -> dict[str, list[Step]]:

@@ -261,6 +261,15 @@ def _digest(agent: ExternalAgent, key: str, asked: Json) -> str:
     return hmac.digest(settings.OPSCONSOLE_NAMING_KEY.encode(), told, "sha256").hex()
 
 
+def key_salt(run: Run) -> str:
+    """Return a session's secret, with which its agent makes keys of arguments.
+
+    Keys are kept when a subject is erased; hashed with this, they tell nobody what was in them.
+    """
+    told = canonical(["key", run.agent_id, run.reference]).encode("utf-8", "surrogatepass")
+    return hmac.digest(settings.OPSCONSOLE_NAMING_KEY.encode(), told, "sha256").hex()
+
+
 def call_of(agent: ExternalAgent, call_id: int) -> ProposedCall:
     """Return a call that this agent proposed, by its number. Raises DoesNotExist."""
     row = AgentCall.objects.get(agent=agent, pk=call_id, is_end=False)
