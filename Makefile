@@ -2,6 +2,7 @@
 
 VENV := .venv
 BIN := $(VENV)/bin
+SDKS := .sdk-venv
 # The first that is new enough; a name alone proves nothing where a version manager puts shims.
 PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11; do \
 	$$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$name && break; done)
@@ -35,7 +36,7 @@ install-dev: $(VENV)/.installed-dev ## The same, with what the checks and tests 
 demo: install ## Serve the demo on loopback until Ctrl-C; no key and no service needed
 	@exec $(BIN)/python manage.py demo
 
-test: lint ## Check and test everything, as CI does
+test: lint $(SDKS)/.installed ## Check and test everything, as CI does
 	$(BIN)/python -m tests.suite --check $(PYTEST_ARGS)
 
 test-quick: lint ## Lint, and what is quick on SQLite: no recorded cases, browser, crash or race
@@ -56,7 +57,7 @@ format: install-dev ## Put the code in its usual form
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-tests: install-dev ## Only the tests: on SQLite, then on PostgreSQL where there is one
+tests: install-dev $(SDKS)/.installed ## Only the tests: on SQLite, then on PostgreSQL where there is one
 	$(BIN)/python -m tests.suite $(PYTEST_ARGS)
 
 bench: .bench-venv/.installed ## Measure the engine beside LangGraph and the bare driver
@@ -78,7 +79,7 @@ lock: ## Write the lock files anew from requirements*.in
 	scripts/lock
 
 clean: ## Remove .venv and caches; the data in var/ stays
-	rm -rf $(VENV) .bench-venv .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(SDKS) .bench-venv .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 
 $(BIN)/python:
 	@test -n "$(PYTHON)" || { \
@@ -96,6 +97,18 @@ $(VENV)/.installed-dev: requirements-dev.lock | $(BIN)/python
 	@echo "Installing from requirements-dev.lock (about a minute, once)"
 	@$(PIP) -r requirements-dev.lock
 	@touch $@ $(VENV)/.installed
+
+# What .venv has too is taken from there: it is the same version.
+$(SDKS)/.installed: clients/python/requirements-sdks.lock $(VENV)/.installed-dev
+	@echo "Installing the agent frameworks that the client is tested with (15 seconds, once)"
+	@rm -rf $(SDKS) && $(BIN)/python -m venv --without-pip $(SDKS)
+	@$(BIN)/python -c "import sysconfig; print(sysconfig.get_path('purelib'))" \
+		> $$($(SDKS)/bin/python -c "import sysconfig; print(sysconfig.get_path('purelib'))")/dev.pth
+	@echo $(CURDIR)/clients/python/src \
+		> $$($(SDKS)/bin/python -c "import sysconfig; print(sysconfig.get_path('purelib'))")/client.pth
+	@$(BIN)/python -m pip --python $(SDKS)/bin/python install --quiet --disable-pip-version-check \
+		--require-hashes -r $<
+	@touch $@
 
 .bench-venv/.installed: requirements.lock requirements-bench.in | $(BIN)/python
 	@echo "Installing what is compared (about half a minute, once)"

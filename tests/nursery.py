@@ -57,7 +57,7 @@ class Program(subprocess.Popen[Any]):
         if is_set_up:
             self._nursery = _set_up(named["cwd"], tuple(sorted(named["env"].items())))
         else:
-            self._nursery = _nursery(libraries)
+            self._nursery = _nursery(str(args[0][0]), libraries)
         super().__init__(*args, **named)
 
     def _execute_child(self, args: Sequence[str], *rest: Any) -> None:
@@ -138,9 +138,10 @@ class Nursery:
 
 
 @cache
-def _nursery(libraries: tuple[str, ...]) -> Nursery:
+def _nursery(python: str, libraries: tuple[str, ...]) -> Nursery:
     # -P: what lies beside this file hides no library.
-    command = [sys.executable, "-P", __file__, *LIBRARIES, *libraries]
+    own = LIBRARIES if python == sys.executable else ()
+    command = [python, "-P", __file__, *own, *libraries]
     return Nursery(lambda line: subprocess.Popen(command, stdin=line))
 
 

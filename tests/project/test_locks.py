@@ -11,7 +11,10 @@ from tests.processes import ROOT
 _PIN = re.compile(r"[a-z0-9][a-z0-9._-]*==[^\s;]+(?: ; .+)?")
 
 
-@pytest.mark.parametrize("name", ["requirements.lock", "requirements-dev.lock"])
+@pytest.mark.parametrize(
+    "name",
+    ["requirements.lock", "requirements-dev.lock", "clients/python/requirements-sdks.lock"],
+)
 def test_every_package_is_one_version_with_its_hashes(name: str) -> None:
     text = (ROOT / name).read_text(encoding="utf-8").replace("\\\n", "")
     lines = [line for line in text.splitlines() if line and not line.startswith("#")]

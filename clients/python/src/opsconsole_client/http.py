@@ -1,0 +1,157 @@
+"""Requests to the console, without a thread or an event loop: one protocol, driven in two ways.
+
+A flow yields what is to be sent, or seconds to wait, and is given the answer. Whatever a request
+asks for it may be sent again: opening, proposing and ending mean the same the second time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+import weakref
+from collections.abc import Generator, Mapping
+from typing import Any, NamedTuple, TypeAlias, TypeVar
+
+import httpx2
+
+from opsconsole_client.outcomes import Json, Refused, Unreachable
+
+T = TypeVar("T")
+WAIT = 25  # seconds that the console holds a request at most
+_TIMEOUT = httpx2.Timeout(WAIT + 15, connect=10)
+_LATER = (429, 502, 503, 504)  # the console is there again soon
+
+
+class Sent(NamedTuple):
+    """A request."""
+
+    method: str
+    path: str
+    body: Json = None
+    headers: Mapping[str, str] = {}
+
+
+class Got(NamedTuple):
+    """The answer to one. No status: none came."""
+
+    status: int
+    body: Json
+    retry_after: float | None = None
+
+
+Flow: TypeAlias = Generator[Sent | float, Got | None, T]
+
+
+def ask(sent: Sent, give_up: float) -> Flow[Got]:
+    """Ask until the console answers. Raises Refused and, after `give_up` seconds, Unreachable."""
+    end, pause = time.monotonic() + give_up, 0.25
+    while True:
+        got = (yield sent) or Got(0, None)
+        if 200 <= got.status < 300:
+            return got
+        is_late = got.status in _LATER and (got.status != 429 or got.retry_after is not None)
+        if got.status and not is_late:
+            problem = got.body if isinstance(got.body, dict) else {}
+            code, call = str(problem.get("code", "no_console")), problem.get("call") or 0
+            sentence = str(problem.get("detail", f"The address answers with {got.status}."))
+            raise Refused(got.status, code, sentence, call)
+        rest = max(pause, got.retry_after or 0)
+        if time.monotonic() + rest > end:
+            raise Unreachable(
+                f"The console did not answer for {give_up:g} seconds. What became of the call "
+                "is not known: ask again, under the same key and the same reference."
+            )
+        yield rest
+        pause = min(pause * 2, 5)
+
+
+class Line:
+    """The connections to one console, for threads and for event loops."""
+
+    def __init__(self, url: str, key: str, transport: Any = None) -> None:
+        self._named: dict[str, Any] = {
+            "base_url": f"{url.rstrip('/').removesuffix('/api/v1')}/api/v1/",
+            "headers": {"Authorization": f"Bearer {key}", "Accept": "application/json"},
+            "timeout": _TIMEOUT,
+            "transport": transport,
+        }
+        self.turn = threading.Lock()
+        self._client: httpx2.Client | None = None
+        # A connection belongs to the loop that opened it, and a program may have one after another.
+        self._of_loops: weakref.WeakKeyDictionary[Any, tuple[httpx2.AsyncClient, asyncio.Lock]] = (
+            weakref.WeakKeyDictionary()
+        )
+
+    def run(self, flow: Flow[T]) -> T:
+        """Drive a flow in this thread."""
+        if self._client is None:
+            self._client = httpx2.Client(**self._named)
+        answer: Got | None = None
+        while True:
+            try:
+                step = flow.send(answer)
+            except StopIteration as end:
+                return end.value  # type: ignore[no-any-return]
+            if isinstance(step, Sent):
+                try:
+                    answer = _got(self._client.request(**_request(step)))
+                except httpx2.TransportError:
+                    answer = Got(0, None)
+            else:
+                time.sleep(step)
+                answer = None
+
+    async def arun(self, flow: Flow[T]) -> T:
+        """Drive a flow in this event loop."""
+        client, _ = self._of_loop()
+        answer: Got | None = None
+        while True:
+            try:
+                step = flow.send(answer)
+            except StopIteration as end:
+                return end.value  # type: ignore[no-any-return]
+            if isinstance(step, Sent):
+                try:
+                    answer = _got(await client.request(**_request(step)))
+                except httpx2.TransportError:
+                    answer = Got(0, None)
+            else:
+                await asyncio.sleep(step)
+                answer = None
+
+    def aturn(self) -> asyncio.Lock:
+        """Return the lock of this event loop: who asks first is served first."""
+        return self._of_loop()[1]
+
+    def _of_loop(self) -> tuple[httpx2.AsyncClient, asyncio.Lock]:
+        loop = asyncio.get_running_loop()
+        if loop not in self._of_loops:
+            self._of_loops[loop] = httpx2.AsyncClient(**self._named), asyncio.Lock()
+        return self._of_loops[loop]
+
+    def close(self) -> None:
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+
+    async def aclose(self) -> None:
+        client, _ = self._of_loops.pop(asyncio.get_running_loop(), (None, None))
+        if client is not None:
+            await client.aclose()
+
+
+def _request(sent: Sent) -> dict[str, Any]:
+    body = {} if sent.body is None else {"json": sent.body}
+    headers = dict(sent.headers)
+    return {"method": sent.method, "url": sent.path, "headers": headers, **body}
+
+
+def _got(answer: httpx2.Response) -> Got:
+    try:
+        body = answer.json()
+    except ValueError:
+        # A proxy's page. As a success it would say that something was done which was not.
+        return Got(answer.status_code if answer.status_code >= 300 else 502, None)
+    later = answer.headers.get("retry-after", "")
+    return Got(answer.status_code, body, float(later) if later.isdigit() else None)

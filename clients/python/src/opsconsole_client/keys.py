@@ -1,0 +1,78 @@
+"""Keys of calls, which an agent that was killed finds again, whatever its model says then.
+
+A model that is started again gives its calls other ids and words its reasons anew. A key is made
+of the session, the tool and the arguments that say what is done, with the number of the same call
+in the conversation. A keyed hash, as it is kept when a person is erased and must tell nothing.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import unicodedata
+import uuid
+from collections.abc import Iterable, Mapping
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+from opsconsole_client.outcomes import Json, KeyFrom
+
+
+class Asked(NamedTuple):
+    """A call as a model asked for it. `id` is the framework's; "" if there is none."""
+
+    tool: str
+    arguments: Mapping[str, Json]
+    id: str = ""
+
+
+class Key(NamedTuple):
+    """An idempotency key, and what it was made of."""
+
+    text: str
+    made_from: KeyFrom
+
+
+class Keys:
+    """Makes the keys of one session."""
+
+    def __init__(self, salt: str, tools: Mapping[str, Mapping[str, Any]]) -> None:
+        self._salt, self._tools = salt.encode(), tools
+
+    def deed(self, asked: Asked) -> str:
+        """Return what a call does, hashed: its tool, and the arguments that say it."""
+        names = self._tools.get(asked.tool, {}).get("identifying", list(asked.arguments))
+        kept = {name: _canonical(asked.arguments.get(name)) for name in names}
+        return self._hash([asked.tool, kept])
+
+    def key(self, asked: Asked, before: Iterable[Asked], *, by_id: bool = False) -> Key:
+        """Return the key of a call that was asked for after others, the same ones among them.
+
+        A look is made again each time, but for one of the framework's that goes on: its key is
+        made of its id. `by_id` makes every key so, which only a saved conversation allows.
+        """
+        is_look = not self._tools.get(asked.tool, {}).get("writes", True)
+        if asked.id and (is_look or by_id):
+            return Key(f"id-{self._hash([asked.tool, asked.id])}", "call_id")
+        if is_look:
+            return Key(f"look-{uuid.uuid4().hex}", "new")
+        deed = self.deed(asked)
+        nth = 1 + sum(self.deed(one) == deed for one in before if one.tool == asked.tool)
+        return Key(f"{asked.tool[:60]}-{deed}-{nth}", "arguments")
+
+    def _hash(self, value: Json) -> str:
+        text = json.dumps(value, sort_keys=True, ensure_ascii=True, default=str)
+        return hmac.digest(self._salt, text.encode(), "sha256").hex()[:32]
+
+
+def _canonical(value: Json) -> Json:
+    """Return a value in the one form that all its spellings have: 1200.00 is 1200."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return f"{Decimal(str(value)).normalize():f}"
+    if isinstance(value, str):
+        return " ".join(unicodedata.normalize("NFC", value).split())
+    if isinstance(value, Mapping):
+        return {str(name): _canonical(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_canonical(one) for one in value]
+    return value

@@ -1,0 +1,58 @@
+"""The programs of docs/agents.md, run in an environment that has the client and the frameworks."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.nursery import Program
+from tests.processes import LONGEST, ROOT
+
+PYTHON = ROOT / ".sdk-venv" / "bin" / "python"
+MISSING = "the agent frameworks are not installed: make .sdk-venv/.installed"
+RUNNER = ROOT / "tests" / "clients" / "runner.py"
+LIBRARIES = (
+    *("langchain.agents", "langchain_openai", "agents", "pydantic_ai.models.openai"),
+    *("opsconsole_client.langchain", "opsconsole_client.openai_agents"),
+    "opsconsole_client.pydantic_ai",
+)
+_BLOCK = re.compile(r"^```python (\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+needs_frameworks = pytest.mark.skipif(not PYTHON.exists(), reason=MISSING)
+
+
+def programs() -> dict[str, str]:
+    """Return the text of each program of the page, by its file."""
+    return dict(_BLOCK.findall((ROOT / "docs" / "agents.md").read_text(encoding="utf-8")))
+
+
+@contextmanager
+def running_program(
+    place: Path, text: str, *arguments: str, **env: str
+) -> Iterator[subprocess.Popen[str]]:
+    """Run a program in a folder of its own, with nothing of this repository but the client."""
+    file = place / "program.py"
+    file.write_text(text, encoding="utf-8")
+    given = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(place),
+        "OPENAI_API_KEY": "any",
+        "OPENAI_AGENTS_DISABLE_TRACING": "1",
+        **env,
+    }
+    pipes: Any = dict.fromkeys(("stdout", "stderr"), subprocess.PIPE)
+    command = [str(PYTHON), str(RUNNER), str(file), *arguments]
+    with Program(command, cwd=place, env=given, text=True, libraries=LIBRARIES, **pipes) as child:
+        try:
+            yield child
+        finally:
+            if child.poll() is None:
+                child.kill()
+            child.communicate(timeout=LONGEST)
