@@ -110,6 +110,8 @@ class Run(models.Model):
             models.Index(fields=["workspace", "-created_at", "-id"], name="run_list"),
             # The list's filter by subject.
             models.Index(fields=["workspace", "subject_key", "-created_at"], name="run_of_subject"),
+            # The ends that the list's filter offers.
+            models.Index(fields=["workspace", "stop_reason"], name="run_stop_reason"),
             # For the worker: claimable runs, and expired leases.
             models.Index(fields=["state", "wake_at", "created_at"], name="run_claimable"),
             # Runs that ended on a day, and open ones: for the sums of models' use.

@@ -183,7 +183,7 @@ def _label(kind: str) -> str:
     return label or kind.replace(".", " ").replace("_", " ").capitalize()  # of another program
 
 
-def kind_labels() -> list[tuple[str, str]]:
-    """Return each kind with its label in the filter, those of decisions and money first."""
-    others = sorted(known_kinds() - LABELS.keys() - OTHERS.keys())
-    return [(kind, _label(kind)) for kind in (*LABELS, *OTHERS, *others)]
+def kind_labels(kinds: Collection[str]) -> list[tuple[str, str]]:
+    """Return each of these kinds with its label, those of decisions and money first."""
+    others = sorted(kinds - LABELS.keys() - OTHERS.keys())
+    return [(kind, _label(kind)) for kind in (*LABELS, *OTHERS, *others) if kind in kinds]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import html
 import io
+import re
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,9 @@ def test_decisions_and_money_are_shown_by_default_and_all_events_on_demand(
     request = run.escalations.get()
     assert f'<a href="/approvals/{request.pk}/">request {request.pk}</a>' in ledger
     assert '<a href="/policy/?version=1">policy v1</a>' in everything
+    offered = set(re.findall(r'<option value="([a-z_.]+)"', ledger))
+    assert offered == set(scene.workspace.events.values_list("kind", flat=True))
+    assert '"book.imported" selected' in auditor.get(at, {"event": "book.imported"}).text
 
 
 @pytest.mark.both

@@ -22,7 +22,7 @@ from tests.database import make_once
 from tests.engine.scene import REFUND_500, Scene, decide_request, fresh, go, payments
 from tests.web.serving import open_page, serve, sign_in
 from tests.web.test_journeys import Browser, advance_run, browser, console, open_browser
-from tests.web.test_pages import client_of, waiting
+from tests.web.test_pages import client_of, stranger, waiting
 from tests.web.words import words
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -78,15 +78,23 @@ def test_runs_are_found_by_what_is_known_of_them(
         assert (str(of_500.pk) in page, str(of_1200.pk) in page) == (done, waiting), few
 
 
-def test_ends_are_chosen_in_the_words_of_pages_and_old_links_work(scene: Scene) -> None:
+@pytest.mark.both
+def test_ends_that_came_are_chosen_in_the_words_of_pages_and_old_links_work(scene: Scene) -> None:
     client = client_of(scene.rita)
+    go(scene.launch("Refund 500 USD to user_id=42, but pay another customer."))
+    cancelled = scene.launch()
+    reason = "Launched twice."
+    operations.cancel(run_id=cancelled.pk, by=scene.omar, reason=reason, at=timezone.now())
 
     page = client.get(reverse("runs")).text
-    assert '<option value="max_steps">Step limit reached before the agent finished.' in page
-    assert '<option value="tool_error">A tool reported an error.' in page
-    assert '<option value="supervisor_block:duplicate_refund">Blocked by policy: the same' in page
-    kept = client.get(reverse("runs"), {"stop_reason": "tool_error:add_note"}).text
-    assert '<option value="tool_error:add_note" selected>Add note reported an error.' in kept
+    assert '<option value="cancelled">A person stopped the run.' in page
+    assert '<option value="supervisor_block:subject_mismatch">Blocked by policy: the action' in page
+    offered = page.count("<option value", page.index('id="stop_reason"'))
+    assert offered == 4  # with "any", and both ways to say that it was blocked
+    kept = client.get(reverse("runs"), {"stop_reason": "llm_error:x"}).text
+    assert '<option value="llm_error:x" selected>' in kept
+    others = client_of(stranger()).get(reverse("runs")).text
+    assert "A person stopped the run." not in others
 
 
 @pytest.mark.both

@@ -153,9 +153,10 @@ class CopySize:
         return self.entries * ENTRY_BYTES
 
 
-def copy_size(workspaces: Sequence[Workspace]) -> CopySize | None:
+def copy_size(workspaces: Sequence[Workspace], *, is_long: bool = False) -> CopySize | None:
     """Return how large a verifiable copy is: of a long log as last counted; None: never."""
-    here = Event.objects.filter(workspace__in=workspaces).order_by()[: COUNTED + 1].count()
+    first = Event.objects.filter(workspace__in=workspaces).order_by()[: COUNTED + 1]
+    here = COUNTED + 1 if is_long else first.count()
     if here <= COUNTED:
         return CopySize(here)
     last = DatabaseSize.objects.order_by("-day").first()

@@ -13,11 +13,12 @@ from django.utils import timezone
 from agents import operations
 from agents.audit import bundle as record_bundle
 from agents.core.event_kinds import LEDGER
-from agents.models import Verification, Workspace
+from agents.models import Event, Verification, Workspace
 from agents.web import access
 from agents.web.audit import export as exports
 from agents.web.audit import log
 from agents.web.audit.state import AuditState, check_notes, state_of
+from agents.web.occurring import occurring
 from agents.web.pages import action, page
 from agents.web.sentences import kind_labels
 from agents.web.times import in_utc
@@ -119,21 +120,23 @@ def _page(request: HttpRequest) -> HttpResponse:
     wanted = log.read_filter(request.GET)
     workspace = access.choose_workspace(workspaces, wanted.given.get("workspace", ""))
     found = log.find_events(workspace, wanted)
+    kinds = occurring(Event, "kind", [workspace.pk])
+    is_archived = "archive.written" in kinds
     state = state_of(workspace, file=settings.OPSCONSOLE_HEADS_FILE)
     shown = {
         "nav": "audit",
         "page": log.page_of(found.events, request.GET.get("before", "")),
         "most_runs": log.RUNS if found.is_cut else None,
-        "archived": log.archived_runs(workspace, wanted),
+        "archived": log.archived_runs(workspace, wanted) if is_archived else 0,
         "wanted": wanted,
         "given": wanted.given,
-        "kinds": kind_labels(),
+        "kinds": kind_labels(kinds | {wanted.given.get("event", "")} - {""}),
         "workspaces": workspaces,
         "workspace": workspace,
         "state": state,
         "ledger": LEDGER,
         "most": exports.EXPORTED,
-        "copy_size": None if wanted.is_narrowed else log.copy_size(workspaces),
+        "copy_size": None if wanted.is_narrowed else log.copy_size(workspaces, is_long=is_archived),
         **_check_state(request, state, workspaces),
     }
     return render(request, "audit/page.html", shown)

@@ -28,6 +28,7 @@ from agents.web.formats import RUN_ROLES
 from agents.web.forms import whole_number
 from agents.web.markdown import as_line
 from agents.web.newest import newest, older
+from agents.web.occurring import occurring
 from agents.web.sentences import with_name
 from agents.web.times import read_time
 from agents.web.values import spellings
@@ -77,9 +78,11 @@ class Runs:
         return urlencode(self.given)
 
 
-def ends_to_choose(given: str) -> list[tuple[str, str]]:
-    """Return the ends that a filter offers; a given one of another address is among them."""
-    known = known_ends()
+def ends_to_choose(user: User, given: str) -> list[tuple[str, str]]:
+    """Return the ends of the person's runs, for a filter; one of another address is among them."""
+    came = occurring(Run, "stop_reason", access.workspaces_of(user))
+    came.add(given)
+    known = [one for one in known_ends() if any(end.startswith(one[0]) for end in came)]
     is_other = given and given not in dict(known)
     return [*known, (given, end_sentence(given))] if is_other else known
 

@@ -30,9 +30,10 @@ LINES = 30  # of the audit log, on a run's page
 @page
 def runs(request: HttpRequest) -> HttpResponse:
     """List the runs that match the filter, newest first."""
-    found = listing.find_runs(access.person(request), request.GET)
+    user = access.person(request)
+    found = listing.find_runs(user, request.GET)
     given = found.given
-    ends = listing.ends_to_choose(given.get("stop_reason", ""))
+    ends = listing.ends_to_choose(user, given.get("stop_reason", ""))
     choices = {"states": listing.STATES, "patterns": PATTERNS, "ends": ends}
     choices["came_of"] = listing.CAME_OF
     return render(
