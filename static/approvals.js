@@ -298,6 +298,32 @@ document.addEventListener("input", (event) => {
   mayChange(true); // until the answer is here; the server judges what is sent in any case
 });
 
+// --- Marks within a letter ---------------------------------------------------------------------
+// A field has none, so the same text lies behind it. Those who hear the page are told them below.
+
+function showMarks() {
+  const field = document.querySelector("#correction");
+  const told = [...document.querySelectorAll("#own-words q")];
+  if (!field || !told.length) return;
+  let behind = field.parentElement.querySelector(".behind");
+  if (!behind) {
+    behind = Object.assign(document.createElement("div"), { className: "textarea behind", ariaHidden: "true" });
+    field.before(behind);
+    field.addEventListener("scroll", () => (behind.scrollTop = field.scrollTop));
+  }
+  const passages = told.map((one) => one.textContent).sort((one, other) => other.length - one.length);
+  const parts = field.value.split(new RegExp(`(${passages.map((one) => one.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")).join("|")})`));
+  behind.replaceChildren(
+    ...parts.map((text, at) => (at % 2 ? Object.assign(document.createElement("mark"), { textContent: text }) : text)),
+    "\n", // a line that is still empty
+  );
+  behind.scrollTop = field.scrollTop;
+  told.forEach((one) => (one.hidden = !field.value.includes(one.textContent)));
+  told[0].parentElement.hidden = told.every((one) => one.hidden);
+}
+document.addEventListener("input", ({ target }) => target.id === "correction" && showMarks());
+document.addEventListener("reset", () => setTimeout(showMarks));
+
 // --- The queue keeps its place ----------------------------------------------------------------
 
 function showPlace() {
@@ -326,6 +352,7 @@ document.addEventListener("htmx-after-swap", () => {
   settleDraft(false);
   settleNotes(false);
   showChanges();
+  showMarks();
   clearJudged();
   mayChange(document.querySelector("#judged")?.dataset.allowed !== "no");
 });
@@ -333,6 +360,7 @@ document.addEventListener("DOMContentLoaded", () => {
   settleDraft(true);
   settleNotes(true);
   showChanges();
+  showMarks();
   mayChange(true);
   showPlace();
   const sent = document.querySelector("#strip [data-draft]")?.dataset.draft;

@@ -649,6 +649,13 @@ def test_omar_launches_and_stops_a_run_with_javascript_off(scene: Scene, browser
         expect(page.locator("#queue")).to_contain_text("all caught up")
 
 
+# Where text begins and how it breaks, in a field and in what lies behind it.
+PLACES = """field => [field, field.previousElementSibling].map((one) => {
+  const { x, y, width, height } = one.getBoundingClientRect();
+  return [x, y, width, height, one.clientWidth, one.scrollHeight].join();
+})"""
+
+
 def test_a_letter_that_is_edited_stands_once_and_is_not_erased(
     scene: Scene, browser: Browser, complaints: list[str]
 ) -> None:
@@ -671,8 +678,25 @@ def test_a_letter_that_is_edited_stands_once_and_is_not_erased(
         expect(quoted).to_be_hidden()
         expect(field).to_have_value(letter)
         expect(rita.locator("#own-words mark")).to_have_text(marked)
+        expect(field).to_have_accessible_description(re.compile(re.escape(marked[0])))
+        behind = rita.locator(".behind")
+        expect(behind.locator("mark")).to_have_text(marked)
+        expect(behind).to_have_attribute("aria-hidden", "true")
         rita.keyboard.type("X")
         expect(field).to_have_value(f"X{letter}")
+        for width in (1440, 390):
+            rita.set_viewport_size({"width": width, "height": 844})
+            places = field.evaluate(PLACES)
+            assert places[0] == places[1], f"at {width} the marks stand beside the words"
+        field.fill("\n" * 40 + letter.replace(marked[0], "Hello Anna"))
+        field.evaluate("one => one.scrollTop = one.scrollHeight")
+        expect(behind.locator("mark")).to_have_text(marked[1:])
+        expect(rita.locator("#own-words q:visible mark")).to_have_text(marked[1:])
+        rita.wait_for_function(
+            "document.querySelector('.behind').scrollTop === "
+            "document.querySelector('#correction').scrollTop"
+        )
+        field.fill(letter)
         rita.keyboard.press("Escape")
         rita.get_by_text("Send as is").click()
         expect(quoted).to_be_visible()
