@@ -46,6 +46,7 @@ check: lint types ## Lint, types, layers, migrations and deployment settings
 
 types: install-dev
 	$(BIN)/mypy
+	cd clients/python && $(CURDIR)/$(BIN)/mypy
 	$(BIN)/lint-imports
 	scripts/check-settings
 

@@ -63,6 +63,7 @@ api = DescribedAPI(
     urls_namespace="api",
 )
 add_problems(api)
+_KEY = Header(..., alias="Idempotency-Key")
 _PROBLEMS = dict.fromkeys((400, 401, 403, 404, 409, 422, 429), ProblemAnswer)
 
 
@@ -110,7 +111,7 @@ def propose(
     request: HttpRequest,
     run_id: UUID,
     body: ProposeCall,
-    idempotency_key: str = Header(..., alias="Idempotency-Key"),
+    idempotency_key: str = _KEY,
 ) -> Status[Any]:
     """Propose a call. 202 while it waits; the same key always means the same call."""
     call = operations.propose(
@@ -126,7 +127,7 @@ def propose(
 
 @api.post("/runs/{uuid:run_id}/questions", response={200: CallAnswer, 202: CallAnswer, **_PROBLEMS})
 def ask(
-    request: HttpRequest, run_id: UUID, body: AskPerson, idempotency_key: str = Header(...)
+    request: HttpRequest, run_id: UUID, body: AskPerson, idempotency_key: str = _KEY
 ) -> Status[Any]:
     """Ask a person, as a call that executes nothing: `executed` says that it was answered."""
     asked = operations.ask_person(

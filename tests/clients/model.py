@@ -59,7 +59,7 @@ def _chat(calls: list[Call], words: str) -> dict[str, Any]:
         {"id": call, "type": "function", "function": {"name": name, "arguments": arguments}}
         for call, name, arguments in calls
     ]
-    message = {"role": "assistant", "content": words or None}
+    message: dict[str, Any] = {"role": "assistant", "content": words or None}
     message |= {"tool_calls": said} if said else {}
     choice = {"index": 0, "message": message, "finish_reason": "tool_calls" if said else "stop"}
     usage = dict.fromkeys(("prompt_tokens", "completion_tokens", "total_tokens"), 1)
@@ -79,8 +79,14 @@ def _response(calls: list[Call], words: str) -> dict[str, Any]:
     usage: dict[str, Any] = dict.fromkeys(("input_tokens", "output_tokens", "total_tokens"), 1)
     usage |= {"input_tokens_details": {"cached_tokens": 0}}
     usage |= {"output_tokens_details": {"reasoning_tokens": 0}}
-    told = {"id": "r", "object": "response", "status": "completed", "output": output}
-    told |= {"parallel_tool_calls": True, "tool_choice": "auto", "tools": [], "usage": usage}
+    told: dict[str, Any] = {"id": "r", "object": "response", "status": "completed"}
+    told |= {
+        "output": output,
+        "parallel_tool_calls": True,
+        "tool_choice": "auto",
+        "tools": [],
+        "usage": usage,
+    }
     return {**told, "created_at": 1}
 
 

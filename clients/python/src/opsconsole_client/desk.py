@@ -73,7 +73,7 @@ class Session:
         self._tools: dict[str, dict[str, Any]] = {}
         self._keys = Keys("", {})
         self._asked: list[Asked] = []  # by this process, for keys without a conversation
-        self._proposed: dict[str, Outcome] = {}  # by key: known to the console
+        self._proposed = set[str]()  # keys that the console knows
 
     def tools(self) -> list[dict[str, Any]]:
         """List the tools that may be proposed: name, description, writes, input_schema."""
@@ -182,10 +182,11 @@ class Session:
         for place, asked in enumerate(message[: index + 1]):
             earlier = [*before, *message[:place]]
             key = self._keys.key(asked, earlier, by_id=self._by_id)
-            told = self._proposed.get(key.text)
-            if told is None or place == index:
-                told = yield from self._propose(asked, key)
-        return told
+            if place == index:
+                break
+            if key.text not in self._proposed:
+                yield from self._propose(asked, key)
+        return (yield from self._propose(asked, key))
 
     def _propose(self, asked: Asked, key: Key) -> Flow[Outcome]:
         body = {"tool": asked.tool, "arguments": dict(asked.arguments)}
@@ -201,9 +202,8 @@ class Session:
             else:
                 told = Outcome(asked.tool, key.text, key.made_from, "not_executed")
                 return replace(told, reason=no.code, sentence=str(no))
-        told = outcome_of(got.body, key.text, key.made_from)
-        self._proposed[key.text] = told
-        return told
+        self._proposed.add(key.text)
+        return outcome_of(got.body, key.text, key.made_from)
 
     def _await(self, told: Outcome, *, patience: float | None = -1) -> Flow[Outcome]:
         patience = self.patience if patience == -1 else patience
