@@ -6,10 +6,18 @@ approval only wakes it: the desk is asked again, and arguments that come with on
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from pydantic_ai import ApprovalRequired, RunContext, ToolDefinition
-from pydantic_ai.messages import ModelResponse, ToolCallPart
+from pydantic_ai import ApprovalRequired, DeferredToolResults, RunContext, ToolDefinition
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelRequest,
+    ModelResponse,
+    RetryPromptPart,
+    ToolCallPart,
+    ToolReturnPart,
+)
 from pydantic_ai.toolsets import AbstractToolset, ToolsetTool
 from pydantic_core import SchemaValidator, core_schema
 
@@ -67,3 +75,17 @@ class SupervisedToolset(AbstractToolset[Any]):
         if not told.is_settled and self._session.patience is not None:
             raise ApprovalRequired(metadata=told.told)
         return told.told
+
+
+def wake(messages: Sequence[ModelMessage]) -> DeferredToolResults:
+    """Wake the calls of a saved conversation that have no answer: each asks the desk again."""
+    answered = {
+        part.tool_call_id
+        for message in messages
+        if isinstance(message, ModelRequest)
+        for part in message.parts
+        if isinstance(part, ToolReturnPart | RetryPromptPart)
+    }
+    last = next(one for one in reversed(messages) if isinstance(one, ModelResponse))
+    left = [one.tool_call_id for one in last.tool_calls if one.tool_call_id not in answered]
+    return DeferredToolResults(approvals=dict.fromkeys(left, True))
