@@ -1,0 +1,74 @@
+"""A company's own desk from outside: what an agent sends is carried out, and kept by names."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+from opsconsole_client import Desk, Outcome
+from pytest_django.live_server_helper import LiveServer
+
+from agents import operations
+from agents.models import AgentCall, Role, Run
+from agents.sdk.values import Money
+from tests.desks.post import ANNA, BEN, CARLA, IBAN, OTHER_IBAN, Post, held_by, install, name
+from tests.engine.scene import Scene, decide_request, go, set_scene
+from tests.privacy.searching import places_of
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+
+EUROS = {"amount": "5.00", "currency": "EUR"}
+
+
+@pytest.fixture
+def scene(no_desk_left: None) -> Scene:
+    scene = set_scene()
+    scene.add("ada", Role.ADMIN)
+    return scene
+
+
+def test_addresses_and_account_numbers_are_carried_out_and_kept_by_their_names(
+    scene: Scene, live_server: LiveServer
+) -> None:
+    post: Post = install(scene)
+    at = timezone.now()
+    agent = operations.set_agent(
+        workspace=scene.workspace, name="clerk", desk="post", owner=scene.omar, at=at
+    )
+    _, secret = operations.make_key(agent=agent, lasts=timedelta(days=1), at=at)
+    desk = Desk(live_server.url, secret)
+
+    def call(tool: str, **arguments: object) -> Outcome:
+        """Call as a process that has just been started."""
+        named = {"goal": f"Answer {ANNA}.", "subject": "box", "patience": 0.0}
+        session = desk.session("case-1", **named)  # type: ignore[arg-type]
+        return session.call(tool, {"box": "box", **arguments})
+
+    def carried_out(tool: str, **arguments: object) -> Outcome:
+        assert call(tool, **arguments).status == "waiting"
+        run = go(go(Run.objects.get(agent=agent)))
+        assert call(tool, **arguments).status == "waiting"
+        decide_request(held_by(run), scene.rita, comment=f"{CARLA} asked too")
+        go(run)
+        return call(tool, **arguments)
+
+    wrote = carried_out("send_message", to=[ANNA, BEN], body="Hello")
+    paid = carried_out("pay", iban=IBAN, amount=EUROS)
+    again = call("pay", iban=IBAN, amount={**EUROS})
+    other = call("pay", iban=OTHER_IBAN, amount=EUROS)
+    desk.close()
+
+    assert post.calls == [
+        ("send_message", {"to": [ANNA, BEN], "body": "Hello"}),
+        ("pay", {"iban": IBAN, "amount": Money(500, "EUR")}),
+    ]
+    assert (wrote.status, wrote.arguments["to"]) == (
+        "executed",
+        [name(scene, ANNA), name(scene, BEN)],
+    )
+    assert (paid.status, paid.arguments["iban"]) == ("executed", name(scene, IBAN))
+    assert (again.id, other.id > paid.id, other.key_from) == (paid.id, True, "arguments")
+    assert AgentCall.objects.filter(agent=agent).count() == 3
+    values = (ANNA, BEN, CARLA, IBAN, OTHER_IBAN)
+    assert {value: places_of(value) for value in values} == {value: [] for value in values}
