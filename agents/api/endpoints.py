@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from ninja import Header, Query, Status
 from ninja.parser import Parser
@@ -17,6 +20,7 @@ from agents.api.problems import add_problems
 from agents.api.schemas import (
     AskPerson,
     CallAnswer,
+    CallsAnswer,
     EndRun,
     OpenRun,
     ProblemAnswer,
@@ -138,6 +142,53 @@ def ask(
         **body.dict(),
     )
     return _call_answer(asked)
+
+
+@api.get("/calls", response={200: CallsAnswer, **_PROBLEMS})
+def list_calls(
+    request: HttpRequest,
+    run: UUID | None = None,
+    after: int = Query(0, ge=0),
+    limit: int = Query(50, ge=1, le=operations.MOST_ROWS),
+) -> dict[str, Any]:
+    """List what you were told of your calls, of one session or of all, in order of proposal."""
+    agent = agent_of(request)
+    if run:
+        operations.run_of(agent, run)
+    found = operations.calls_of(agent, run_id=run, after=after, most=limit + 1)
+    shown = found[:limit]
+    told = zip(shown, operations.outcomes_of(shown), strict=True)
+    return {
+        "calls": [one | {"id": call.row.pk, "run": str(call.run.pk)} for call, one in told],
+        "next": shown[-1].row.pk if len(found) > limit else None,
+    }
+
+
+@api.get("/runs/{uuid:run_id}/events", response={200: None, **_PROBLEMS})
+def read_events(
+    request: HttpRequest, run_id: UUID, last_event_id: str = Header("")
+) -> HttpResponse:
+    """Read what happens in a session as server-sent events, from Last-Event-ID on.
+
+    call.waiting, call.decided, call.answered and session.ended, each with the number of its call.
+    """
+    # The server answers here only where it does not stream: see agents.api.waiting.
+    told = operations.events_of(
+        operations.run_of(agent_of(request), run_id), after=event_number(last_event_id)
+    )
+    return HttpResponse(as_stream(told), content_type="text/event-stream")
+
+
+def event_number(given: str) -> int:
+    """Return the number of the last event that somebody has read; 0 for none."""
+    return int(given) if re.fullmatch(r"[0-9]{1,18}", given) else 0
+
+
+def as_stream(told: Sequence[dict[str, Any]]) -> bytes:
+    """Return events as server-sent ones."""
+    return "".join(
+        f"id: {one['id']}\nevent: {one['event']}\ndata: {json.dumps(one)}\n\n" for one in told
+    ).encode()
 
 
 @api.get("/calls/{int:call_id}", response={200: CallAnswer, 202: CallAnswer, **_PROBLEMS})

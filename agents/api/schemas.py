@@ -59,7 +59,7 @@ class CallAnswer(Schema):
     kind: Literal["tool", "question"]
     tool: str = Field(description='"" of a question')
     status: Literal["executed", "not_executed", "waiting", "unknown"]
-    proposed: dict[str, Any] | None = Field(description="as you proposed it, masked by the policy")
+    proposed: dict[str, Any] | None = Field(description="as you proposed it")
     arguments: dict[str, Any] | None = Field(description="as it ran, or as it may run so far")
     result: Any = Field(None, description='the tool\'s; of an answered question {"answer": text}')
     changed_by: Literal["", "policy", "person"]
@@ -68,6 +68,11 @@ class CallAnswer(Schema):
     rule: str
     reason: str = Field(description="why it was not executed, as a code")
     sentence: str = Field(description="the ruling, for people")
+
+
+class CallsAnswer(Schema):
+    calls: list[CallAnswer]
+    next: int | None = Field(description="to be sent as `after`; null: these are the last")
 
 
 class ToolAnswer(Schema):

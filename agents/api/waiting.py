@@ -1,7 +1,9 @@
 """Let an agent wait for an answer without holding a thread or a connection to the database.
 
 One task looks for all who wait in this process. Whoever need not wait any longer is answered by
-the endpoint itself, so that waiting changes no answer; the time that is up is no error.
+the endpoint itself, so that waiting changes no answer; the time that is up is no error. A process
+that ends answers 503, and whoever asks again is answered by another one. A stream of events waits
+in the same way, for each next one.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import logging
 import re
 from collections import Counter
 from collections.abc import Collection
+from enum import Enum
 from functools import partial
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
@@ -21,11 +24,13 @@ from django.db.models import Exists, OuterRef, Q, Value
 from django.db.models.functions import Replace
 from django.utils import timezone
 
-from agents.api.endpoints import WAIT
+from agents.api.endpoints import WAIT, as_stream, event_number
+from agents.api.problems import problem
+from agents.core.states import ENDED
 from agents.engine.runtime.threads import Pool
 from agents.models import AgentCall, Run, Step
-from agents.operations import agent_of
-from agents.web.live.app import Message, Receive, Send, wait_until_gone
+from agents.operations import MOST_ROWS, agent_of, events_of, run_of
+from agents.web.live.app import HEADERS, PATIENCE, PING, Message, Receive, Send, wait_until_gone
 from agents.web.live.shutdown import Ending
 
 log = logging.getLogger(__name__)
@@ -33,14 +38,34 @@ log = logging.getLogger(__name__)
 LONGEST = 25.0  # seconds, less than proxies allow
 LOOK = 0.2  # seconds between two looks
 MOST = 100  # of one agent at a time; the next one is answered at once
-_PATH = re.compile(r"/api/v1/(calls/(?P<call>[0-9]{1,18})|runs/(?P<run>[0-9a-f-]{36}))")
+_PATH = re.compile(
+    r"/api/v1/(calls/(?P<call>[0-9]{1,18})|runs/(?P<run>[0-9a-f-]{36})(?P<events>/events)?)"
+)
 
 
 class Awaited(NamedTuple):
-    """What somebody waits for: a call's answer, or a run's end."""
+    """What somebody waits for: a call's answer, a run's end, or its next event."""
 
     kind: str
     key: Any
+    seen: int = 0  # how many events of the run are known already
+
+
+class Asked(NamedTuple):
+    """A request that waits."""
+
+    awaited: Awaited
+    token: str
+    seconds: float
+
+
+class Woken(Enum):
+    """Why somebody need not wait any longer."""
+
+    SETTLED = "settled"
+    LATE = "late"
+    GONE = "gone"
+    ENDING = "ending"
 
 
 class Waiting:
@@ -49,7 +74,7 @@ class Waiting:
     def __init__(self, app: Any) -> None:
         self.app = app
         self._pool = Pool(2, "api-wait")
-        self._waiters: dict[Awaited, set[asyncio.Future[None]]] = {}
+        self._waiters: dict[Awaited, set[asyncio.Future[Woken]]] = {}
         self._of_agent: Counter[int] = Counter()
         self._task: asyncio.Task[None] | None = None
         self._ending: Ending | None = None
@@ -58,36 +83,62 @@ class Waiting:
         asked = _asked(scope)
         if asked is None:
             return await self.app(scope, receive, send)
-        awaited, token, seconds = asked
         first = await receive()
-        agent = await self._pool.run(partial(_waiting_agent, awaited, token))
-        if agent is not None and self._of_agent[agent] < MOST:
-            self._of_agent[agent] += 1
-            try:
-                if await self._is_gone_while(awaited, seconds, receive):
-                    return None
-            finally:
-                self._of_agent[agent] -= 1
-        return await self.app(scope, _with_first(first, receive), send)
+        agent = await self._pool.run(partial(_waiting_agent, asked))
+        if agent is None or self._of_agent[agent] >= MOST:
+            return await self.app(scope, _with_first(first, receive), send)
+        self._of_agent[agent] += 1
+        try:
+            if asked.awaited.kind == "events":
+                return await self._stream(asked, receive, send)
+            woken = await self._wait(asked.awaited, asked.seconds, receive)
+        finally:
+            self._of_agent[agent] -= 1
+        if woken is Woken.ENDING:
+            return await _send_ending(send)
+        if woken is not Woken.GONE:
+            await self.app(scope, _with_first(first, receive), send)
+        return None
 
-    async def _is_gone_while(self, awaited: Awaited, seconds: float, receive: Receive) -> bool:
-        """Wait until it is settled or the time is up. Return whether the client has gone."""
+    async def _wait(self, awaited: Awaited, seconds: float, receive: Receive) -> Woken:
+        """Wait until it is settled, the time is up, the client has gone or the process ends."""
         ending = self._ending = self._ending or Ending(self._release_all)
-        done = asyncio.get_running_loop().create_future()
+        if ending.is_near:
+            return Woken.ENDING
+        done: asyncio.Future[Woken] = asyncio.get_running_loop().create_future()
         gone = asyncio.ensure_future(wait_until_gone(receive))
         self._waiters.setdefault(awaited, set()).add(done)
-        if ending.is_near:
-            done.set_result(None)
-        elif self._task is None or self._task.done():
+        if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._look())
         try:
-            await asyncio.wait([done, gone], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-            return gone.done()
+            both: list[asyncio.Future[Any]] = [done, gone]
+            await asyncio.wait(both, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            if gone.done():
+                return Woken.GONE
+            return done.result() if done.done() else Woken.LATE
         finally:
             gone.cancel()
             self._waiters[awaited].discard(done)
             if not self._waiters[awaited]:
                 del self._waiters[awaited]
+
+    async def _stream(self, asked: Asked, receive: Receive, send: Send) -> None:
+        """Send a session's events as they come, until its end or until the key is revoked."""
+        awaited, woken = asked.awaited, Woken.SETTLED
+        await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
+        while woken in (Woken.SETTLED, Woken.LATE):
+            told = await self._pool.run(partial(_news, awaited, asked.token))
+            if told is None:
+                break
+            body = told.body or b": here\n\n"
+            async with asyncio.timeout(PATIENCE):
+                await send({"type": "http.response.body", "body": body, "more_body": True})
+            if told.is_over:
+                break
+            awaited = awaited._replace(seen=told.seen)
+            woken = await self._wait(awaited, PING, receive)
+        if woken is not Woken.GONE:
+            await send({"type": "http.response.body", "body": b""})
 
     async def _look(self) -> None:
         """Release those whose call or run is settled, as long as anybody waits."""
@@ -99,51 +150,77 @@ class Waiting:
                 log.exception("Whoever waits is answered, as it cannot be looked up")
                 settled = set(self._waiters)
             for awaited in settled:
-                self._release(awaited)
+                self._release(awaited, Woken.SETTLED)
 
-    def _release(self, awaited: Awaited) -> None:
+    def _release(self, awaited: Awaited, why: Woken) -> None:
         for done in self._waiters.get(awaited, ()):
             if not done.done():
-                done.set_result(None)
+                done.set_result(why)
 
     def _release_all(self) -> None:
-        """Answer everybody as the process ends: with 202, so that they ask again."""
         for awaited in list(self._waiters):
-            self._release(awaited)
+            self._release(awaited, Woken.ENDING)
 
 
-def _asked(scope: Message) -> tuple[Awaited, str, float] | None:
-    """Return what a request waits for, its key and for how long; None for any other request."""
+def _asked(scope: Message) -> Asked | None:
+    """Return what a request waits for; None for any other request."""
     if scope["type"] != "http" or scope["method"] != "GET":
         return None
     if (found := _PATH.fullmatch(scope["path"])) is None:
         return None
     given = dict(parse_qsl(scope["query_string"].decode("latin-1"))).get(WAIT, "")
-    if not (given.isascii() and given.isdigit()) or not int(given[:9]):
+    seconds = int(given[:9]) if given.isascii() and given.isdigit() else 0
+    if not (seconds or found["events"]):
         return None
-    sent = dict(scope["headers"]).get(b"authorization", b"").decode("latin-1")
-    token = sent.partition(" ")[2]
+    headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
     try:
-        awaited = Awaited("run", UUID(found["run"])) if found["run"] else None
+        run = UUID(found["run"]) if found["run"] else None
     except ValueError:
         return None
-    return awaited or Awaited("call", int(found["call"])), token, min(float(given[:9]), LONGEST)
+    awaited = Awaited("run", run) if run else Awaited("call", int(found["call"]))
+    if found["events"]:
+        awaited = Awaited("events", run, event_number(headers.get(b"last-event-id", "")))
+    token = headers.get(b"authorization", "").partition(" ")[2]
+    return Asked(awaited, token, min(float(seconds), LONGEST))
 
 
-def _waiting_agent(awaited: Awaited, token: str) -> int | None:
+def _waiting_agent(asked: Asked) -> int | None:
     """Return the agent whose call or run this is; None where there is nothing to wait for."""
+    agent = agent_of(asked.token, at=timezone.now())
+    if agent is None:
+        return None
+    kind, key, _ = asked.awaited
+    rows: Any = AgentCall.objects if kind == "call" else Run.objects
+    is_own = rows.filter(pk=key, agent=agent).exists()
+    return agent.pk if is_own and (kind == "events" or not _settled([asked.awaited])) else None
+
+
+class News(NamedTuple):
+    """What a stream sends next."""
+
+    body: bytes
+    seen: int
+    is_over: bool
+
+
+def _news(awaited: Awaited, token: str) -> News | None:
+    """Return the events since those that are known; None for a key that is valid no more."""
     agent = agent_of(token, at=timezone.now())
     if agent is None:
         return None
-    rows: Any = AgentCall.objects if awaited.kind == "call" else Run.objects
-    is_own = rows.filter(pk=awaited.key, agent=agent).exists()
-    return agent.pk if is_own and not _settled([awaited]) else None
+    run = run_of(agent, awaited.key)
+    told = events_of(run, after=awaited.seen)
+    is_whole = len(told) < MOST_ROWS
+    read = [one["id"] for one in told]
+    seen = max([awaited.seen, *read, *([run.event_count] if is_whole else [])])
+    return News(as_stream(told), seen, is_whole and run.state in ENDED)
 
 
 def _settled(awaited: Collection[Awaited]) -> set[Awaited]:
     """Return those whose call is answered or whose run has ended."""
     calls = [one.key for one in awaited if one.kind == "call"]
     runs = [one.key for one in awaited if one.kind == "run"]
+    events = [one for one in awaited if one.kind == "events"]
     found = set[Awaited]()
     if calls:
         answer = Replace(OuterRef("step"), Value("/call"), Value("/answer"))
@@ -153,7 +230,20 @@ def _settled(awaited: Collection[Awaited]) -> set[Awaited]:
     if runs:
         ended = Run.objects.filter(pk__in=runs, ended_at__isnull=False)
         found |= {Awaited("run", pk) for pk in ended.values_list("pk", flat=True)}
+    if events:
+        told = Run.objects.filter(pk__in={one.key for one in events})
+        counts = dict(told.values_list("pk", "event_count"))
+        found |= {one for one in events if counts.get(one.key, 0) > one.seen}
     return found
+
+
+async def _send_ending(send: Send) -> None:
+    """Answer whoever waits as this process ends."""
+    answer = problem(503, "ending", "The server is being restarted. Ask again.")
+    headers = [(name.lower().encode(), text.encode()) for name, text in answer.items()]
+    headers += [(b"retry-after", b"1"), (b"content-length", b"%d" % len(answer.content))]
+    await send({"type": "http.response.start", "status": 503, "headers": headers})
+    await send({"type": "http.response.body", "body": answer.content})
 
 
 def _with_first(first: Message, receive: Receive) -> Receive:

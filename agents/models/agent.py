@@ -61,6 +61,8 @@ class AgentCall(models.Model):
     digest = models.CharField(max_length=64)  # keyed, of what was sent, before it was masked
     is_end = models.BooleanField(default=False)
     asked = models.JSONField(null=True)  # null once a slot has it
+    # The names that stand for values in it which the agent sent itself, and may read again.
+    masked = models.JSONField(default=list)
     step = models.CharField(max_length=200, blank=True)  # the key of the step that it answers
     proposed_at = models.DateTimeField()
     withdrawn_at = models.DateTimeField(null=True)  # since then it is not carried out any more

@@ -67,22 +67,30 @@ from agents.operations.requests.granting import fields_of, judge_change, obstacl
 from agents.operations.requests.rejecting import MOST_AT_ONCE, reject_many, told_in_bulk
 from agents.operations.requests.settling import settle_call
 from agents.operations.requests.snoozing import snooze, wake
+from agents.operations.runs.agent_calls import (
+    EVENTS,
+    MOST_ROWS,
+    WAITING,
+    ProposedCall,
+    call_of,
+    calls_of,
+    events_of,
+    outcome_of_call,
+    outcomes_of,
+    run_of,
+    with_runs,
+)
 from agents.operations.runs.asking_on import ask_on, can_be_asked_on
 from agents.operations.runs.killing import kill, release, stoppable_tools
 from agents.operations.runs.launch_checks import MAX_GOAL
 from agents.operations.runs.launching import LaunchOptions, launch
 from agents.operations.runs.proposing import (
-    WAITING,
     CallKeyReused,
-    ProposedCall,
     ask_person,
-    call_of,
     end_session,
     key_salt,
     open_session,
-    outcome_of_call,
     propose,
-    run_of,
     withdraw_call,
 )
 from agents.operations.runs.relaunching import launch_again, leaves_work
@@ -90,9 +98,11 @@ from agents.operations.runs.stopping import cancel
 from agents.operations.runs.trying import try_models
 
 __all__ = [
+    "EVENTS",
     "KEYS",
     "MAX_GOAL",
     "MOST_AT_ONCE",
+    "MOST_ROWS",
     "WAITING",
     "WRONG",
     "AlreadyDecided",
@@ -121,6 +131,7 @@ __all__ = [
     "begin_factor",
     "begun_factor",
     "call_of",
+    "calls_of",
     "can_be_asked_on",
     "cancel",
     "cancel_verification",
@@ -136,6 +147,7 @@ __all__ = [
     "ensure_demo_workspace",
     "ensure_simulated_person",
     "erase_subject",
+    "events_of",
     "factor_of",
     "fields_of",
     "forget_archived",
@@ -154,6 +166,7 @@ __all__ = [
     "obstacle",
     "open_session",
     "outcome_of_call",
+    "outcomes_of",
     "policy_version",
     "propose",
     "publish_policy",
@@ -188,5 +201,6 @@ __all__ = [
     "try_models",
     "try_webhook",
     "wake",
+    "with_runs",
     "withdraw_call",
 ]

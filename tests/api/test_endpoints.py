@@ -13,7 +13,7 @@ from django.utils import timezone
 from agents import operations
 from agents.api.description import description
 from agents.api.endpoints import api
-from agents.models import AgentKey, Run
+from agents.models import AgentCall, AgentKey, MaskedValue, Role, Run
 from tests.api.described import TEXT, check_answer
 from tests.api.test_journey import make_agent
 from tests.engine.scene import Scene, go
@@ -199,3 +199,47 @@ def test_a_waiting_call_is_cancelled_by_its_agent_alone(scene: Scene, caller: Ca
         "not_executed",
         "withdrawn",
     )
+
+
+def test_what_an_agent_was_told_is_listed_in_pages(scene: Scene, caller: Caller) -> None:
+    first, second = caller.open(), caller.open(reference="case-2")
+    for number, run in enumerate((first, first, second)):
+        caller.propose(run, f"k{number}")
+        for _ in range(3):
+            go(Run.objects.get(pk=run))
+
+    all_calls = caller.get("/calls?limit=2").json()
+    rest = caller.get(f"/calls?after={all_calls['next']}").json()
+    of_second = caller.get(f"/calls?run={second}").json()
+
+    assert [one["key"] for one in all_calls["calls"]] == ["k0", "k1"]
+    assert (
+        [one["key"] for one in rest["calls"]]
+        == ["k2"]
+        == [one["key"] for one in of_second["calls"]]
+    )
+    assert rest["next"] is None
+    assert rest["calls"][0] == caller.get(f"/calls/{rest['calls'][0]['id']}").json()
+    other = Caller(make_agent(scene, "another")[1])
+    assert other.get("/calls").json()["calls"] == []
+    assert other.get(f"/calls?run={second}").status_code == 404
+    assert caller.get("/calls?limit=0").status_code == 422
+
+
+def test_an_agent_reads_masked_values_as_it_sent_them_and_no_others(scene: Scene) -> None:
+    ada = scene.add("ada", Role.ADMIN)
+    document = scene.workspace.policy.document if scene.workspace.policy else {}
+    named = {**document, "redaction": {"emails": "name", "ibans": "off", "card_numbers": "off"}}
+    scene.publish(named, ada)
+    caller = Caller(make_agent(scene)[1])
+    run = caller.open(goal="Write to other@example.com")
+    name = MaskedValue.objects.get(run__pk=run).name
+    letter = {"to": 42, "text": f"From anna@example.com, for {name}"}
+
+    told = caller.propose(run, "k0", {"tool": "send_email", "arguments": letter}).json()
+    for _ in range(3):
+        go(Run.objects.get(pk=run))
+    later = caller.get(f"/calls/{told['id']}").json()
+
+    assert told["proposed"] == later["proposed"] == letter
+    assert "anna@example.com" not in json.dumps(AgentCall.objects.get().asked)

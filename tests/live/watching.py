@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import http.client
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
@@ -72,10 +72,17 @@ class Stream:
 
 @contextmanager
 def watching(site: str, query: str, *, cookie: str, seen: str = "") -> Iterator[Stream]:
-    connection = http.client.HTTPConnection(urlsplit(site).netloc, timeout=PATIENCE)
     headers = {"Cookie": cookie} | ({"Last-Event-ID": seen} if seen else {})
+    with opened(site, f"/live/?{query}", headers) as stream:
+        yield stream
+
+
+@contextmanager
+def opened(site: str, path: str, headers: Mapping[str, str]) -> Iterator[Stream]:
+    """Open any stream of server-sent events."""
+    connection = http.client.HTTPConnection(urlsplit(site).netloc, timeout=PATIENCE)
     try:
-        connection.request("GET", f"/live/?{query}", headers=headers)
+        connection.request("GET", path, headers=dict(headers))
         yield Stream(connection.getresponse())
     finally:
         connection.close()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hmac
 from collections.abc import Sequence
 from datetime import datetime
-from typing import NamedTuple
 from uuid import UUID
 
 from django.conf import settings
@@ -13,10 +12,9 @@ from django.db import transaction
 
 from agents.core.digest import canonical, sha256
 from agents.core.limits import EXTERNAL
-from agents.core.money import to_model_units
-from agents.core.request_kinds import INQUIRY
+from agents.core.pseudonyms import NAME
 from agents.core.requests import Json
-from agents.core.states import ENDED, EffectState, EscalationState, RunState
+from agents.core.states import ENDED, EscalationState, RunState
 from agents.engine.commit import Commit
 from agents.engine.journal import AWAIT
 from agents.engine.people.approvals import close_approvals, turn_of
@@ -28,14 +26,11 @@ from agents.engine.withdrawal import WITHDRAWN
 from agents.models import AgentCall, Effect, Escalation, ExternalAgent, Membership, Role, Run, Step
 from agents.models.agent import LONGEST_KEY
 from agents.operations.refusal import Refused, check_text
+from agents.operations.runs.agent_calls import ProposedCall
 from agents.operations.runs.launching import LaunchOptions, launch
-from agents.patterns.external import ANSWERED, EXECUTED, NOT_EXECUTED, UNKNOWN
 from agents.policies.ends import end_sentence
-from agents.sdk.desk import tells_plain_numbers
 from agents.systems import SYSTEMS, UnknownSubject
 
-WAITING = "waiting"
-_UNSETTLED = (EffectState.INTENDED, EffectState.UNKNOWN)
 MAX_QUESTION, MAX_CHOICE, MOST_CHOICES = 2000, 200, 20
 _END = "end"  # the key of the call that ends a session
 
@@ -105,13 +100,6 @@ def check_key(key: str, what: str) -> None:
         )
 
 
-def run_of(agent: ExternalAgent, run_id: UUID) -> Run:
-    """Return a run that this very agent opened. Raises Run.DoesNotExist."""
-    return Run.objects.select_related("policy", "workspace").get(
-        pk=run_id, agent=agent, workspace=agent.workspace_id
-    )
-
-
 def propose(
     *, agent: ExternalAgent, run_id: UUID, key: str, name: str, args: Json, at: datetime
 ) -> ProposedCall:
@@ -174,13 +162,6 @@ class CallKeyReused(Refused):
         self.call = call
 
 
-class ProposedCall(NamedTuple):
-    """A recorded call with its run."""
-
-    row: AgentCall
-    run: Run
-
-
 def _put(
     agent: ExternalAgent, run_id: UUID, key: str, asked: Json, at: datetime, *, is_end: bool
 ) -> ProposedCall:
@@ -211,6 +192,7 @@ def _put(
                 digest=digest,
                 is_end=is_end,
                 asked=kept,
+                masked=sorted(_names_in(kept) - _names_in(asked)),
                 proposed_at=at,
             )
             # While it is queued or driven, the worker gives the call out when it leaves the run.
@@ -255,6 +237,11 @@ def _locked(agent: ExternalAgent, run_id: UUID) -> Run:
     return locked.get(pk=run_id, agent=agent, workspace=agent.workspace_id)
 
 
+def _names_in(value: Json) -> set[str]:
+    """Return the names of masked values in what was sent."""
+    return set(NAME.findall(canonical(value)))
+
+
 def _digest(agent: ExternalAgent, key: str, asked: Json) -> str:
     """Return a keyed digest of what was sent, which alone tells nobody what it was."""
     told = canonical([agent.pk, key, asked]).encode("utf-8", "surrogatepass")
@@ -268,100 +255,6 @@ def key_salt(run: Run) -> str:
     """
     told = canonical(["key", run.agent_id, run.reference]).encode("utf-8", "surrogatepass")
     return hmac.digest(settings.OPSCONSOLE_NAMING_KEY.encode(), told, "sha256").hex()
-
-
-def call_of(agent: ExternalAgent, call_id: int) -> ProposedCall:
-    """Return a call that this agent proposed, by its number. Raises DoesNotExist."""
-    row = AgentCall.objects.get(agent=agent, pk=call_id, is_end=False)
-    return ProposedCall(row, run_of(agent, row.run_id))
-
-
-def outcome_of_call(call: ProposedCall) -> dict[str, Json]:
-    """Return what became of a call: its status, and the arguments as they ran or may run.
-
-    The status is executed, not_executed, waiting or unknown. The run is read before the ledger:
-    once it has ended nothing more begins.
-    """
-    row, run = call
-    prefix = row.step.removesuffix("call")
-    of_turn = Step.objects.filter(run=run, key__startswith=prefix).order_by("position")
-    own = list(of_turn) if row.step and not run.is_emptied else []
-    told: dict[str, Json] = {"key": row.key, "status": WAITING, "reason": "", "sentence": ""}
-    told |= {
-        "kind": "tool",
-        "tool": "",
-        "proposed": None,
-        "arguments": None,
-        "result": None,
-        "rule": "",
-    }
-    told |= {"changed_by": "", "decided_by": "", "comment": ""}
-    asked = next((step.reply for step in own if step.kind == AWAIT), None) or row.asked or {}
-    told |= {"tool": asked.get("name", ""), "proposed": asked.get("args")}
-    if "question" in asked:
-        told |= {"kind": "question", "proposed": {n: asked[n] for n in ("question", "choices")}}
-    _tell_rulings(told, own, run)
-    said = next((s for s in own if s.kind == "say" and s.asked.get("kind") == ANSWERED), None)
-    if said and not run.is_emptied:
-        facts = said.asked["facts"]
-        told |= {"status": facts["status"], "reason": facts["reason"]}
-    elif run.state in ENDED:
-        told |= _left_by_end(run, prefix)
-    elif any(step.kind == "use" and step.ended_at is None for step in own):
-        told |= _under_way(run, prefix)
-    if told["status"] == NOT_EXECUTED and not told["sentence"]:
-        told["sentence"] = end_sentence(str(told["reason"]))
-    if told["status"] not in (EXECUTED, NOT_EXECUTED):
-        told["result"] = None
-    return told
-
-
-def _tell_rulings(told: dict[str, Json], steps: list[Step], run: Run) -> None:
-    """Fill in how a call was ruled on, what a person made of it, and its result."""
-    reviews = [step.reply for step in steps if step.kind == "review" and step.reply]
-    if reviews:
-        last = reviews[-1]
-        asked = last if last["decision"] == "block" else reviews[0]
-        told |= {"rule": asked["deciding"]["rule"], "sentence": asked["deciding"]["sentence"]}
-        told["arguments"] = _in_units(run, last["action"].get("args"))
-        if any(review["revisions"] for review in reviews):
-            told["changed_by"] = "policy"
-    for step in steps:
-        if step.kind == "escalate" and step.reply:
-            reply = step.reply
-            told |= {"decided_by": reply.get("by", ""), "comment": reply.get("comment", "")}
-            if step.asked["kind"] == INQUIRY.stored:
-                said = reply.get("correction")
-                told["result"] = {"answer": said} if said else None
-            elif reply.get("revised"):
-                told["changed_by"] = "person"
-        elif step.kind == "use" and step.ended_at is not None:
-            told["arguments"] = _in_units(run, step.asked["args"])
-            told["result"] = _in_units(run, step.reply)
-
-
-def _in_units(run: Run, value: Json) -> Json:
-    """Return a value in the units of the schema that the agent was given."""
-    return to_model_units(value) if tells_plain_numbers(run.desk) else value
-
-
-def _left_by_end(run: Run, turn: str) -> dict[str, Json]:
-    """Return what an ended run left of a call: not executed only where no intent says otherwise."""
-    effects = Effect.objects.filter(run=run, step__key__startswith=turn)
-    states = set(effects.values_list("state", flat=True)) if turn else set()
-    if EffectState.DONE in states:
-        return {"status": EXECUTED}
-    if states & set(_UNSETTLED):
-        return {"status": UNKNOWN, "reason": "effect_unknown"}
-    return {"status": NOT_EXECUTED, "reason": run.stop_reason or "session_ended"}
-
-
-def _under_way(run: Run, turn: str) -> dict[str, Json]:
-    """Return unknown while a person is asked whether a call took effect."""
-    is_open = Escalation.objects.filter(
-        run=run, step__key__startswith=turn, step__kind="use", state=EscalationState.OPEN
-    )
-    return {"status": UNKNOWN, "reason": "effect_unknown"} if is_open.exists() else {}
 
 
 def _ended_words(run: Run) -> str:

@@ -1,0 +1,198 @@
+"""What an agent elsewhere reads: its sessions, and what became of each call it proposed."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+from uuid import UUID
+
+from agents.core.money import to_model_units
+from agents.core.pseudonyms import Pseudonyms
+from agents.core.request_kinds import INQUIRY
+from agents.core.requests import Json
+from agents.core.states import ENDED, EffectState, EscalationState
+from agents.engine.journal import AWAIT, USE
+from agents.engine.people.approvals import turn_of
+from agents.models import AgentCall, Effect, Escalation, Event, ExternalAgent, Run, Step
+from agents.models.masked_value import ValuesLocked, naming, pseudonyms_of
+from agents.patterns.external import ANSWERED, EXECUTED, NOT_EXECUTED, UNKNOWN
+from agents.policies.ends import end_sentence
+from agents.sdk.desk import tells_plain_numbers
+
+WAITING = "waiting"
+MOST_ROWS = 100  # calls or events in one answer
+_UNSETTLED = (EffectState.INTENDED, EffectState.UNKNOWN)
+# What a session's events are called for its agent, which reads the rest by the call's number.
+EVENTS = {
+    "escalation.opened": "call.waiting",
+    "escalation.decided": "call.decided",
+    ANSWERED: "call.answered",
+    **dict.fromkeys(("run.done", "run.stopped", "run.failed"), "session.ended"),
+}
+
+
+class ProposedCall(NamedTuple):
+    """A recorded call with its run."""
+
+    row: AgentCall
+    run: Run
+
+
+def run_of(agent: ExternalAgent, run_id: UUID) -> Run:
+    """Return a run that this very agent opened. Raises Run.DoesNotExist."""
+    return Run.objects.select_related("policy", "workspace").get(
+        pk=run_id, agent=agent, workspace=agent.workspace_id
+    )
+
+
+def call_of(agent: ExternalAgent, call_id: int) -> ProposedCall:
+    """Return a call that this agent proposed, by its number. Raises DoesNotExist."""
+    row = AgentCall.objects.get(agent=agent, pk=call_id, is_end=False)
+    return ProposedCall(row, run_of(agent, row.run_id))
+
+
+def calls_of(
+    agent: ExternalAgent, *, run_id: UUID | None = None, after: int = 0, most: int = MOST_ROWS
+) -> list[ProposedCall]:
+    """Return an agent's calls in the order of proposal, of all its sessions or of one."""
+    found = AgentCall.objects.filter(agent=agent, is_end=False, pk__gt=after).order_by("pk")
+    found = found.filter(run=run_id) if run_id else found
+    return with_runs(found[:most])
+
+
+def with_runs(rows: Iterable[AgentCall]) -> list[ProposedCall]:
+    """Return calls with their runs, which are read before their steps."""
+    calls = list(rows)
+    runs = Run.objects.select_related("policy", "workspace").in_bulk({row.run_id for row in calls})
+    return [ProposedCall(row, runs[row.run_id]) for row in calls]
+
+
+def events_of(run: Run, *, after: int) -> list[dict[str, Json]]:
+    """Return what happened in a session after an event's number, as its agent may know it."""
+    seen = Event.objects.filter(run=run, kind__in=EVENTS, seq__gt=after).order_by("seq")
+    steps = AgentCall.objects.filter(run=run, is_end=False).exclude(step="")
+    calls = {turn_of(step): pk for pk, step in steps.values_list("pk", "step")}
+    return [
+        {
+            "id": event.seq,
+            "event": EVENTS[event.kind],
+            "call": calls.get(turn_of(event.facts.get("key", ""))),
+            "at": event.at.isoformat(),
+        }
+        for event in seen[:MOST_ROWS]
+    ]
+
+
+def outcome_of_call(call: ProposedCall) -> dict[str, Json]:
+    """Return what became of one call: see `outcomes_of`."""
+    return outcomes_of([call])[0]
+
+
+def outcomes_of(calls: Sequence[ProposedCall]) -> list[dict[str, Json]]:
+    """Return what became of calls: their status, and the arguments as they ran or may run.
+
+    The status is executed, not_executed, waiting or unknown. Runs are to be read before the
+    ledger, as here: once one has ended nothing more begins. Four queries at most.
+    """
+    kept = {call.run.pk for call in calls if call.row.step and not call.run.is_emptied}
+    steps = defaultdict(list)
+    for step in Step.objects.filter(run__in=kept).order_by("position"):
+        steps[step.run_id, turn_of(step.key)].append(step)
+    told = [_told(call, steps[call.run.pk, turn_of(call.row.step)]) for call in calls]
+    left = [
+        (call, one, (call.run.pk, turn_of(call.row.step)))
+        for call, one in zip(calls, told, strict=True)
+        if one["status"] == WAITING and call.row.step
+    ]
+    ended = [call.run.pk for call, _, _ in left if call.run.state in ENDED]
+    effects = defaultdict(set)
+    made = Effect.objects.filter(run__in=ended).values_list("run", "step__key", "state")
+    for run, key, state in made:
+        effects[run, turn_of(key)].add(state)
+    begun = [call.run.pk for call, _, at in left if any(s.kind == USE for s in steps[at])]
+    lost = Escalation.objects.filter(run__in=begun, step__kind=USE, state=EscalationState.OPEN)
+    asked = {(run, turn_of(key)) for run, key in lost.values_list("run", "step__key")}
+    for call, one, at in left:
+        if call.run.state in ENDED:
+            one |= _left_by_end(call.run, effects[at])
+        elif at in asked:
+            one |= {"status": UNKNOWN, "reason": "effect_unknown"}
+    for call, one in zip(calls, told, strict=True):
+        if one["status"] == WAITING and call.run.state in ENDED:  # no slot ever had it
+            one |= _left_by_end(call.run, set())
+        if one["status"] == NOT_EXECUTED and not one["sentence"]:
+            one["sentence"] = end_sentence(str(one["reason"]))
+        if one["status"] not in (EXECUTED, NOT_EXECUTED):
+            one["result"] = None
+        for name in ("proposed", "arguments", "result"):
+            one[name] = _as_sent(call, one[name])
+    return told
+
+
+def _told(call: ProposedCall, own: list[Step]) -> dict[str, Json]:
+    """Return what a call's steps say of it."""
+    row, run = call
+    told: dict[str, Json] = {"key": row.key, "status": WAITING, "reason": "", "sentence": ""}
+    told |= {"kind": "tool", "tool": "", "rule": "", "changed_by": "", "decided_by": ""}
+    told |= {"proposed": None, "arguments": None, "result": None, "comment": ""}
+    asked = next((step.reply for step in own if step.kind == AWAIT), None) or row.asked or {}
+    told |= {"tool": asked.get("name", ""), "proposed": asked.get("args")}
+    if "question" in asked:
+        told |= {"kind": "question", "proposed": {n: asked[n] for n in ("question", "choices")}}
+    _tell_rulings(told, own, run)
+    said = next((s for s in own if s.kind == "say" and s.asked.get("kind") == ANSWERED), None)
+    if said:
+        told |= {name: said.asked["facts"][name] for name in ("status", "reason")}
+    return told
+
+
+def _tell_rulings(told: dict[str, Json], steps: list[Step], run: Run) -> None:
+    """Fill in how a call was ruled on, what a person made of it, and its result."""
+    reviews = [step.reply for step in steps if step.kind == "review" and step.reply]
+    if reviews:
+        last = reviews[-1]
+        asked = last if last["decision"] == "block" else reviews[0]
+        told |= {"rule": asked["deciding"]["rule"], "sentence": asked["deciding"]["sentence"]}
+        told["arguments"] = _in_units(run, last["action"].get("args"))
+        if any(review["revisions"] for review in reviews):
+            told["changed_by"] = "policy"
+    for step in steps:
+        if step.kind == "escalate" and step.reply:
+            reply = step.reply
+            told |= {"decided_by": reply.get("by", ""), "comment": reply.get("comment", "")}
+            if step.asked["kind"] == INQUIRY.stored:
+                said = reply.get("correction")
+                told["result"] = {"answer": said} if said else None
+            elif reply.get("revised"):
+                told["changed_by"] = "person"
+        elif step.kind == "use" and step.ended_at is not None:
+            told["arguments"] = _in_units(run, step.asked["args"])
+            told["result"] = _in_units(run, step.reply)
+
+
+def _in_units(run: Run, value: Json) -> Json:
+    """Return a value in the units of the schema that the agent was given."""
+    return to_model_units(value) if tells_plain_numbers(run.desk) else value
+
+
+def _left_by_end(run: Run, effects: set[str]) -> dict[str, Json]:
+    """Return what an ended run left of a call: not executed only where no intent says otherwise."""
+    if EffectState.DONE in effects:
+        return {"status": EXECUTED}
+    if effects & set(_UNSETTLED):
+        return {"status": UNKNOWN, "reason": "effect_unknown"}
+    return {"status": NOT_EXECUTED, "reason": run.stop_reason or "session_ended"}
+
+
+def _as_sent(call: ProposedCall, value: Json) -> Json:
+    """Return a value with what its agent itself sent where the policy keeps names instead."""
+    row, run = call
+    if not row.masked or not value or run.is_emptied:
+        return value
+    try:
+        known = pseudonyms_of(run).values
+    except ValuesLocked:
+        return value
+    own = {name: known[name] for name in row.masked if name in known}
+    return Pseudonyms(naming(run.workspace_id), own).resolve(value)

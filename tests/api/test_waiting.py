@@ -1,0 +1,120 @@
+"""What waits on a real server: a stream of a session's events, and a wait that a restart ends."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from agents import operations
+from agents.models import Escalation, Run
+from tests.api.test_journey import make_agent
+from tests.e2e.workers import until
+from tests.engine.scene import Scene, decide_request, go, patch_of
+from tests.engine.test_external import LOOK, refund
+from tests.live.test_ending import _wait_for
+from tests.live.watching import opened
+from tests.nursery import Program
+from tests.processes import ROOT, environment
+from tests.web.serving import free_port, serve
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
+
+
+def start(scene: Scene) -> tuple[Run, Any, dict[str, str]]:
+    """Open a session whose refund waits for a person. Return it, its agent and a key's header."""
+    agent, key = make_agent(scene)
+    at = timezone.now()
+    run = operations.open_session(
+        agent=agent, reference="case-1", goal="Refund Anna", subject="42", at=at
+    )
+    for name, call in (("k0", LOOK), ("k1", refund(1200))):
+        put: dict[str, Any] = {"key": name, "name": call[0], "args": call[1]}
+        operations.propose(agent=agent, run_id=run.pk, at=at, **put)
+    drive(run)
+    return run, agent, {"Authorization": f"Bearer {key}"}
+
+
+def drive(run: Run) -> None:
+    for _ in range(6):
+        if Run.objects.get(pk=run.pk).state == "queued":
+            go(run)
+
+
+def test_a_stream_tells_what_the_agent_may_know_and_goes_on_where_it_ended(scene: Scene) -> None:
+    run, agent, key = start(scene)
+    where = f"/api/v1/runs/{run.pk}/events"
+    look, paid = agent.calls.order_by("pk").values_list("pk", flat=True)
+    with serve() as site:
+        with opened(site, where, key) as stream:
+            first = [stream.next("") for _ in range(2)]
+            request = Escalation.objects.get(run=run)
+            decide_request(request, scene.rita, patch=patch_of(80000), comment="partly used")
+            decided = stream.next("")
+        drive(run)
+        end: dict[str, Any] = {"answer": "USD 800.00 was refunded.", "at": timezone.now()}
+        operations.end_session(agent=agent, run_id=run.pk, **end)
+        drive(run)
+        with opened(site, where, {**key, "Last-Event-ID": decided.id}) as stream:
+            rest = list(stream)
+        _, other = make_agent(scene, "another")
+        with opened(site, where, {"Authorization": f"Bearer {other}"}) as stream:
+            assert stream.status == 404
+        operations.revoke_key(agent=agent, prefix=key["Authorization"][7:20], at=timezone.now())
+        with opened(site, where, key) as stream:
+            assert stream.status == 401
+
+    told = [(one.name, json.loads(one.data)["call"]) for one in (*first, decided, *rest)]
+    assert told == [
+        ("call.answered", look),
+        ("call.waiting", paid),
+        ("call.decided", paid),
+        ("call.answered", paid),
+        ("session.ended", None),
+    ]
+    assert set(json.loads(decided.data)) == {"id", "event", "call", "at"}
+
+
+def test_whoever_waits_as_the_server_ends_is_told_to_ask_again(scene: Scene) -> None:
+    run, agent, key = start(scene)
+    call, port = agent.calls.get(key="k1").pk, free_port()
+    server = Program(
+        [sys.executable, "manage.py", "serve", "--port", str(port)],
+        cwd=ROOT,
+        env=environment(DJANGO_SETTINGS_MODULE="tests.settings"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        _wait_for(port)
+        where = f"http://127.0.0.1:{port}/api/v1"
+        with (
+            opened(where, f"/api/v1/runs/{run.pk}/events", key) as stream,
+            ThreadPoolExecutor(1) as threads,
+        ):
+            stream.next("call.waiting")
+            agent.keys.update(used_at=None)  # so that its next use shows
+            asked = urllib.request.Request(f"{where}/calls/{call}?wait=25", headers=key)  # noqa: S310 - the test's own
+            waits = threads.submit(urllib.request.urlopen, asked, timeout=60)
+            until(lambda: agent.keys.filter(used_at__isnull=False).exists())
+            server.send_signal(signal.SIGTERM)
+            with pytest.raises(urllib.error.HTTPError) as ended:
+                waits.result(60)
+            assert list(stream) == []
+        printed, _ = server.communicate(timeout=120)
+    finally:
+        server.kill()
+        server.communicate()
+
+    assert (ended.value.code, ended.value.headers["Retry-After"]) == (503, "1")
+    assert json.load(ended.value)["code"] == "ending"
+    assert (server.returncode, printed) == (0, "")
