@@ -77,6 +77,8 @@ class AgentCall(models.Model):
         indexes = [
             # What a run still has to take, in order, and how many it has had.
             models.Index(fields=["run", "step", "id"], name="call_of_run"),
+            # What an agent was told, in order, and how many calls it made in a minute.
+            models.Index(fields=["agent", "id"], name="call_of_agent"),
         ]
 
     def __str__(self) -> str:

@@ -60,6 +60,12 @@ ESCALATION_ROLES = {
     "expired": ("block", "Expired"),
     "cancelled": ("block", "Cancelled"),
 }
+CALL_ROLES = {
+    "executed": ("approve", "Executed"),
+    "not_executed": ("block", "Not executed"),
+    "waiting": ("escalate", "Waiting"),
+    "unknown": ("failed", "Outcome unknown"),
+}
 RULING_ROLES = {
     "approve": ("approve", "Allowed"),
     "revise": ("revise", "Revised"),
@@ -86,6 +92,14 @@ def _chip(role: str, word: str) -> SafeString:
 @register.simple_tag
 def state_chip(role: str, word: str) -> SafeString:
     return _chip(role, word)
+
+
+@register.filter
+def call_chip(told: Mapping[str, str]) -> SafeString:
+    """Return what an agent was told of a call; an executed question was answered."""
+    role, word = CALL_ROLES[told["status"]]
+    is_answer = told["kind"] == "question" and told["status"] == "executed"
+    return _chip(role, "Answered" if is_answer else word)
 
 
 @register.simple_tag

@@ -55,6 +55,7 @@ urlpatterns: list[URLPattern] = [
     path("approvals/<int:pk>/decide/", approvals.decide, name="decide"),
     path("agents/", agents.agents, name="agents"),
     path("agents/add/", agents.agent_add, name="agent-add"),
+    path("agents/<int:pk>/", agents.agent, name="agent"),
     path("agents/<int:pk>/change/", agents.agent_change, name="agent-change"),
     path("audit/", audit.audit, name="audit"),
     path("audit/verify/", audit.verify, name="verify"),

@@ -557,3 +557,23 @@ def test_a_question_without_an_answer_says_so_everywhere(scene: Scene, end: str)
     assert (told["status"], told["result"]) == ("not_executed", None)
     assert "The question was not answered" in card or "left unanswered" in card
     assert "Which plan is meant?" in card
+
+
+def test_the_page_of_an_agent_lists_what_it_was_told(
+    scene: Scene, django_assert_max_num_queries: Any
+) -> None:
+    ada, session = scene.add("ada", Role.ADMIN), Session(scene)
+    session.propose("k0", LOOK)
+    session.propose("k1", ("issue_refund", {"user_id": 7, "amount_usd": 5, "reason": "x"}))
+    session.propose("k2", refund(1200))
+
+    client = Client()
+    client.force_login(ada)
+    client.get("/agents/")  # what every page reads anew is read once
+    with django_assert_max_num_queries(12):
+        told = words(client.get(f"/agents/{session.agent.pk}/").content.decode())
+
+    assert told.index("key k2") < told.index("key k1") < told.index("key k0")
+    for part in ("Waiting", "Not executed", "Executed", "case-1"):
+        assert part in told
+    assert "Older calls" not in told

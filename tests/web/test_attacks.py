@@ -72,6 +72,7 @@ MAY: dict[str, set[Role]] = {
 }
 MAY_READ: dict[str, set[Role]] = {
     "agents": {Role.ADMIN},
+    "agent": {Role.ADMIN},
     "launch": MAY["launch"],
     "judge": MAY["decide"],
     "bulk": MAY["decide"],

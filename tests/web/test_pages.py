@@ -108,6 +108,7 @@ ADDRESSES: dict[str, tuple[tuple[int, int], ...]] = {
     "comment": ((302, 302), (405, 404), (405, 403), (405, 409)),
     "keys": ((405, 302), (405, 302), (405, 302), (405, 302)),
     "agents": ((302, 405), (200, 405), (403, 405), (403, 405)),
+    "agent": ((302, 405), (404, 405), (403, 405), (403, 405)),
     "agent-add": ((302, 302), (405, 422), (405, 403), (405, 403)),
     "agent-change": ((302, 302), (405, 404), (405, 403), (405, 403)),
     "audit": ((302, 405), (200, 405), (403, 405), (403, 405)),
@@ -174,6 +175,11 @@ def address(name: str, *, run: object, escalation: object) -> str:
     if name == "delete-view":  # which Rita has saved for herself alone
         rita, at = User.objects.get(username="rita"), timezone.now()
         parts[name] = operations.save_view(by=rita, name="big", query="order=amount", at=at).pk
+    if name == "agent":
+        omar, at = Membership.objects.get(user__username="omar"), timezone.now()
+        parts[name] = operations.set_agent(
+            workspace=omar.workspace, name="triage", desk="refunds", owner=omar.user, at=at
+        ).pk
     more = [1] if name == "run-turn" else []
     return reverse(name, args=[parts[name], *more] if name in parts else None)
 

@@ -15,7 +15,7 @@ from django.utils.http import urlencode
 
 from agents import operations
 from agents.core.requests import Json
-from agents.models import AgentKey, ExternalAgent, Membership, Workspace
+from agents.models import AgentCall, AgentKey, ExternalAgent, Membership, Workspace
 from agents.systems import SYSTEMS
 from agents.web import access
 from agents.web.formats import desk_title
@@ -24,6 +24,7 @@ from agents.web.pages import action, page
 from agents.web.policy.versions import readable_limits
 
 LASTS = 90  # days, as the form suggests
+CALLS = 50  # on a page
 _ADDED = {"csrfmiddlewaretoken", "workspace", "name", "desk", "owner"}
 _CHANGED = {"csrfmiddlewaretoken", "change", "days", "key", "owner"}
 
@@ -51,6 +52,26 @@ def agent_add(request: HttpRequest) -> HttpResponse:
     except (BadForm, operations.Refused) as no:
         return _agents(request, workspace, sentence=str(no), status=422)
     return redirect(f"{reverse('agents')}?{urlencode({'workspace': workspace.slug})}")
+
+
+@page
+def agent(request: HttpRequest, pk: int) -> HttpResponse:
+    """List what an agent was told of its calls, newest first."""
+    shown = access.agent_to_change(access.person(request), pk)
+    before = whole_number(request.GET.get("before", ""))
+    found = AgentCall.objects.filter(agent=shown, is_end=False).order_by("-pk")
+    found = found if before is None else found.filter(pk__lt=before)
+    rows = list(found[: CALLS + 1])
+    calls = operations.with_runs(rows[:CALLS])
+    told = operations.outcomes_of(calls)
+    context = {
+        "nav": "agents",
+        "agent": shown,
+        "desk": desk_title(shown.desk),
+        "calls": [(*row, one) for row, one in zip(calls, told, strict=True)],
+        "older": rows[CALLS - 1].pk if len(rows) > CALLS else None,
+    }
+    return render(request, "agents/detail.html", context)
 
 
 @action
