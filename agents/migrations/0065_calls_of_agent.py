@@ -6,6 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
     dependencies = [
         ("agents", "0064_calls_as_sent"),
+        ("agents", "0064_run_stop_reason"),
     ]
 
     operations = [
