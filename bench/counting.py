@@ -1,0 +1,73 @@
+"""Count what a block asks this process's database for, in all of its threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any
+from unittest import mock
+
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.backends.utils import CursorWrapper
+
+from agents.db import driver
+
+
+@dataclass
+class Asked:
+    """What was asked for so far; the begin of a transaction does not count."""
+
+    statements: int = 0
+    commits: int = 0  # a statement that writes outside a transaction is one, too
+    trips: int = 0  # what is sent together makes one, with the begin before it; a commit is none
+
+
+@contextmanager
+def count_statements() -> Iterator[Asked]:
+    """Count the statements of a block, by whichever way they reach the driver."""
+    asked, lock = Asked(), Lock()
+    commit, execute = BaseDatabaseWrapper._commit, CursorWrapper._execute  # type: ignore[attr-defined]
+    send_together = driver._pipeline
+
+    def note(database: BaseDatabaseWrapper, sql: Any) -> None:
+        word = str(sql).partition(" ")[0]
+        if word == "BEGIN":
+            return
+        with lock:
+            asked.statements += 1
+            asked.trips += not driver._here.is_open
+            asked.commits += not (database.in_atomic_block or word == "SELECT")
+
+    def by_driver(send: driver.Execute) -> driver.Execute:
+        def count(database: BaseDatabaseWrapper, sql: str, params: Any) -> Any:
+            note(database, sql)
+            return send(database, sql, params)
+
+        return count
+
+    def by_django(cursor: CursorWrapper, sql: Any, params: Any, *rest: Any) -> Any:
+        note(cursor.db, sql)
+        return execute(cursor, sql, params, *rest)
+
+    def counted_pipeline(database: BaseDatabaseWrapper) -> AbstractContextManager[None]:
+        with lock:
+            asked.trips += 1
+        return send_together(database)
+
+    def counted_commit(database: BaseDatabaseWrapper) -> Any:
+        with lock:
+            asked.commits += 1
+        return commit(database)
+
+    senders: dict[str, Callable[..., Any]] = {
+        vendor: by_driver(send) for vendor, send in driver._EXECUTE.items()
+    }
+    with (
+        mock.patch.dict(driver._EXECUTE, senders),
+        mock.patch.object(driver, "_pipeline", counted_pipeline),
+        mock.patch.object(CursorWrapper, "_execute", by_django),
+        mock.patch.object(BaseDatabaseWrapper, "_commit", counted_commit),
+    ):
+        yield asked

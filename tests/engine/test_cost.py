@@ -1,0 +1,50 @@
+"""What one run costs the database, as numbers: a change that adds to it says so here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from django.db import connection
+
+from agents import llm
+from agents.engine.runtime import crashpoints
+from bench import databases
+from bench.counting import count_statements
+from bench.ours import Contestant
+from tests.settings import ON_POSTGRES
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+
+KILOBYTES = 900  # of SQLite's log, at most; where keys of runs are random, pages differ
+
+
+@pytest.fixture
+def contestant(monkeypatch: pytest.MonkeyPatch) -> Iterator[Contestant]:
+    """The run of `make bench`: a refund that a person reduces, and the letter about it."""
+    monkeypatch.setattr(llm, "ask", llm.ask)  # which the contestant answers in its place
+    yield Contestant("", range(1, 12))
+    crashpoints.watch(None)
+
+
+def test_a_run_asks_the_database_for_no_more_than_this(contestant: Contestant) -> None:
+    contestant.run(range(1, 2), at_once=1)  # compiles the statements
+
+    with count_statements() as asked:
+        contestant.run(range(2, 3), at_once=1)
+
+    assert (asked.statements, asked.commits) == (100, 11)
+    if ON_POSTGRES:
+        assert asked.trips == 49
+
+
+@pytest.mark.skipif(ON_POSTGRES, reason="other tests write to the same server's log")
+def test_a_run_writes_no_more_than_this_to_the_log(contestant: Contestant) -> None:
+    contestant.run(range(1, 2), at_once=1)
+
+    with databases.count_writes(f"sqlite:///{Path(connection.settings_dict['NAME'])}") as written:
+        contestant.run(range(2, 12), at_once=1)
+
+    assert written[0].commits == 10 * 11
+    assert written[0].bytes / 10 / 1000 < KILOBYTES
