@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from django.db import connection
 from django.db.models import DateTimeField, ExpressionWrapper, F, Q, Value
 
 from agents.core.states import EscalationState
@@ -31,7 +32,8 @@ def switch_against(run: Run, tool: str) -> KillSwitch | None:
 
 def fetch_switch(run: Run, tool: str) -> Pending[KillSwitch | None]:
     """Fetch what `switch_against` returns, in an open pipeline if any."""
-    _WORKSPACE.fetch_tuples(pk=run.workspace_id)
+    if connection.features.has_select_for_update:  # else a transaction locks the whole database
+        _WORKSPACE.fetch_tuples(pk=run.workspace_id)
     standing = _STANDING.fetch(workspace=run.workspace_id)
     return Pending(
         lambda: next((switch for switch in standing.get() if switch.stops(run, tool)), None)

@@ -9,6 +9,7 @@ import pytest
 from django.db import connection
 
 from agents import llm
+from agents.engine import journal
 from agents.engine.runtime import crashpoints
 from bench import databases
 from bench.counting import count_statements
@@ -24,6 +25,7 @@ KILOBYTES = 900  # of SQLite's log, at most; where keys of runs are random, page
 def contestant(monkeypatch: pytest.MonkeyPatch) -> Iterator[Contestant]:
     """The run of `make bench`: a refund that a person reduces, and the letter about it."""
     monkeypatch.setattr(llm, "ask", llm.ask)  # which the contestant answers in its place
+    monkeypatch.setattr(journal, "SOON", 60.0)  # on a busy machine any call is a long one
     yield Contestant("", range(1, 12))
     crashpoints.watch(None)
 
@@ -34,9 +36,9 @@ def test_a_run_asks_the_database_for_no_more_than_this(contestant: Contestant) -
     with count_statements() as asked:
         contestant.run(range(2, 3), at_once=1)
 
-    assert (asked.statements, asked.commits) == (100, 11)
+    assert (asked.statements, asked.commits) == (98 if ON_POSTGRES else 94, 11)
     if ON_POSTGRES:
-        assert asked.trips == 49
+        assert asked.trips == 47
 
 
 @pytest.mark.skipif(ON_POSTGRES, reason="other tests write to the same server's log")

@@ -7,6 +7,8 @@ a tool's refusal calls this.
 
 from __future__ import annotations
 
+from django.db.models import Exists, OuterRef
+
 from agents.core.request_kinds import INQUIRY, KINDS
 from agents.core.states import GRANTED, EffectState, EscalationState
 from agents.db.compiled import CompiledSelect, Param
@@ -21,20 +23,19 @@ OWN_ENDS = ("success", NO_SPECIALIST)  # how a run ends after doing what was all
 ASKED_AGAIN, AMOUNT_CHANGED, REFUSED = "asked_again", "amount_changed", "refused"
 
 # Read at the end of a run that asked people, and at every intent.
+# One whose call took effect, or may have, was carried out.
 _APPROVALS = CompiledSelect(
     lambda: (
         Escalation.objects.filter(
             run=Param("run"), kind__in=CARRIED_OUT, state__in=GRANTED, not_carried_out=""
         )
+        .exclude(
+            Exists(
+                Effect.objects.filter(escalation=OuterRef("pk")).exclude(state=EffectState.REFUSED)
+            )
+        )
         .order_by("pk")
         .only("action", "kind", "run", "state", "step")
-    )
-)
-_NOT_REFUSED = CompiledSelect(
-    lambda: (
-        Effect.objects.filter(escalation=Param("escalation"))
-        .exclude(state=EffectState.REFUSED)
-        .only("pk")
     )
 )
 
@@ -56,7 +57,7 @@ def close_approvals(run: Run, *, why: str, turn: str = "", but: int | None = Non
         if escalation.pk == but or (turn and not escalation.step.key.startswith(turn)):
             continue
         is_call = escalation.action["kind"] == "tool"
-        if is_call and _is_carried_out(escalation):
+        if is_call and _is_read(escalation):
             continue
         # An approval of anything but a call can fail only with its run.
         if not is_call and (turn or why == REFUSED or _is_heeded(escalation, why)):
@@ -83,11 +84,11 @@ def _is_heeded(escalation: Escalation, why: str) -> bool:
     return False
 
 
-def _is_carried_out(escalation: Escalation) -> bool:
-    """Tell whether the allowed call was made, or may have been."""
+def _is_read(escalation: Escalation) -> bool:
+    """Tell whether the allowed call was made by a tool that reads, which leaves no effect."""
     tool = TOOLS.get(escalation.action["name"])
     if tool is None or tool.writes:
-        return bool(_NOT_REFUSED.tuples(escalation=escalation.pk))
+        return False
     steps = Step.objects.filter(run=escalation.run_id, key__startswith=turn_of(escalation.step.key))
     by_key = {step.key: step for step in steps}
     return any(

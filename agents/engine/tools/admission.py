@@ -107,8 +107,9 @@ def _intend(step: Step, request: Use, journal: Journal, limits: Limits, at: date
 def _set_aside(journal: Journal, step: Step, granted: Escalation | None) -> list[Entry]:
     """Close the other approvals of this proposal: they allowed a different amount."""
     turn = turn_of(step.key)
-    keys = [s.key for s in list(journal.steps.values()) if s.kind == "escalate"]
-    if not any(key.startswith(turn) for key in keys):
+    asked = [s for s in list(journal.steps.values()) if s.kind == "escalate"]
+    others = [s for s in asked if not (granted and s.pk == granted.step_id)]
+    if not any(s.key.startswith(turn) for s in others):
         return []
     but = granted.pk if granted else None
     return close_approvals(journal.run, why=AMOUNT_CHANGED, turn=turn, but=but)
