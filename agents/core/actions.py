@@ -64,12 +64,12 @@ def read_action(text: str, *, specs: ArgSpecs, proposable: Collection[str]) -> A
         said = parse(text or "{}", keep_non_finite=True)
     except BadJson:
         raise _invalid("non_json", raw) from None
-    with suppress(BadJson):
-        # Values that JSON cannot store (NaN, 1e400) are kept as text.
-        raw = parse(text or "{}")
     try:
         return check_action(said, specs=specs, proposable=proposable)
     except InvalidAction as error:
+        with suppress(BadJson):
+            # Values that JSON cannot store (NaN, 1e400) are kept as text.
+            raw = parse(text or "{}")
         raise _invalid(str(error), raw) from None
 
 

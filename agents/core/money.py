@@ -109,7 +109,7 @@ def to_model_units(value: Json) -> Json:
             if key.endswith("_minor") and isinstance(item, int):
                 said[key.removesuffix("_minor") + "_usd"] = item / 100
             else:
-                said[key] = to_model_units(item)
+                said[key] = to_model_units(item) if isinstance(item, dict | list) else item
         return said
     if isinstance(value, list):
         return [to_model_units(item) for item in value]

@@ -144,7 +144,8 @@ def _mask(text: str, masker: _Masker) -> str:
 def _read(read: Callable[[str], Reading], text: str, masker: _Masker) -> Reading:
     """Read a text; a name in it is no value, whatever its letters look like."""
     reading = read(text)
-    return replace(reading, text=masker.namer.hide(reading.text)) if masker.namer else reading
+    hidden = masker.namer.hide(reading.text) if masker.namer else reading.text
+    return reading if hidden is reading.text else replace(reading, text=hidden)
 
 
 def _mask_json(value: Json, masker: _Masker) -> Json:

@@ -132,11 +132,21 @@ def _key_in(token: str) -> int:
 
 
 def _own(values: Collection[str], text: str) -> Iterator[Span]:
-    unbroken = "".join(text.split()).lower()
-    for value in values:
+    unbroken = _unbroken(text)
+    for value, sought in _to_seek(tuple(values)):
         # The plain search first: it is cheap, and hardly any text holds a value of ours.
-        if len(value) >= SHORTEST and "".join(value.split()).lower() in unbroken:
+        if sought in unbroken:
             yield from (found.span() for found in _pattern_of(value).finditer(text))
+
+
+def _unbroken(text: str) -> str:
+    return "".join(text.split()).lower()
+
+
+@lru_cache(maxsize=16)
+def _to_seek(values: tuple[str, ...]) -> list[tuple[str, str]]:
+    """Return those that are long enough to be looked for, with how each reads unbroken."""
+    return [(value, _unbroken(value)) for value in values if len(value) >= SHORTEST]
 
 
 @lru_cache(maxsize=16)

@@ -22,7 +22,7 @@ from psycopg.types.json import Jsonb
 Reading: TypeAlias = Callable[[Any], Any]
 
 # Types that every driver takes unchanged, for any column except JSON.
-_AS_THEY_ARE = frozenset({str, int, bool, type(None)})
+AS_THEY_ARE = frozenset({str, int, bool, type(None)})
 
 
 def to_driver(value: Any, vendor: str, *, is_json: bool = False) -> Any:
@@ -32,7 +32,7 @@ def to_driver(value: Any, vendor: str, *, is_json: bool = False) -> Any:
             return None
         return Jsonb(value) if vendor == "postgresql" else json.dumps(value)
     of_type = type(value)
-    if of_type in _AS_THEY_ARE:
+    if of_type in AS_THEY_ARE:
         return value
     if vendor == "sqlite" and of_type in _ON_SQLITE:
         return _ON_SQLITE[of_type](value)

@@ -11,7 +11,7 @@ from django.db import DEFAULT_DB_ALIAS, connection, connections
 from django.db.models import Field, JSONField, Model
 from django.db.models.base import ModelState
 
-from agents.db.adapters import to_driver
+from agents.db.adapters import AS_THEY_ARE, to_driver
 from agents.db.compiled import Compiled, CompiledSelect, fill_params
 from agents.db.driver import STATEMENTS, Pending, pipeline, require_answer, send
 
@@ -186,4 +186,9 @@ def _values(
                 else _values(row, (column,), vendor)
             )
         ]
-    return [to_driver(row[name], vendor, is_json=is_json) for name, is_json in columns]
+    return [
+        value
+        if type(value := row[name]) in AS_THEY_ARE and not is_json
+        else to_driver(value, vendor, is_json=is_json)
+        for name, is_json in columns
+    ]

@@ -21,7 +21,7 @@ from agents.core.pseudonyms import Pseudonyms, has_name
 from agents.core.redact import GONE, KINDS, NAME, Namer, mask_json, masks_in
 from agents.core.requests import Json
 from agents.models import Run, Workspace
-from agents.models.masked_value import keep_values, naming, pseudonyms_of
+from agents.models.masked_value import keep_values, naming, pseudonyms_of, taken_by
 
 
 def redact(value: Json, limits: Limits, namer: Namer | None = None) -> Json:
@@ -65,6 +65,9 @@ class RunBorder:
     run: Run
 
     def resolve(self, value: Json) -> Json:
+        may_have = vars(self.run).get("has_values", True)  # a page may not have read it
+        if not (may_have or taken_by(self.run)):
+            return value
         return pseudonyms_of(self.run).resolve(value) if has_name(value) else value
 
     def name(self, value: Json) -> Json:

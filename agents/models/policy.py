@@ -21,6 +21,7 @@ class _Read:
 
 
 _READ: dict[str, _Read] = {}  # by the document's digest: a few a workspace
+_KEPT_AS = "_read_document"  # on a version's object: its document, and that read
 
 
 class PolicyVersion(models.Model):
@@ -55,9 +56,14 @@ class PolicyVersion(models.Model):
         return known
 
     def _read(self) -> _Read:
-        # Called at every turn of a run. The document is compared, as it may be changed in place.
+        # Asked for dozens of times in a run, which compares the document once: nobody changes it.
+        own = vars(self).get(_KEPT_AS)
+        if own and own[0] is self.document:
+            kept: _Read = own[1]
+            return kept
         known = _READ.get(self.sha256)
         if known is None or known.document != self.document:
             limits = read_limits(self.document)
             known = _READ[self.sha256] = _Read(deepcopy(self.document), limits, {})
+        setattr(self, _KEPT_AS, (self.document, known))
         return known

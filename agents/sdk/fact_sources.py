@@ -163,8 +163,15 @@ def is_named(value: Any, texts: Iterable[str]) -> bool:
 
     Only whole words match; a count matches by number, an amount only with its currency.
     """
-    pattern = _pattern(value)
-    return any(pattern.search(text) for text in texts)
+    several = [text for text in texts if _may_name(text, value)]
+    return bool(several) and any(map(_pattern(value).search, several))
+
+
+def _may_name(text: str, value: Any) -> bool:
+    """Tell whether to look closer: the pattern of a long text takes longer than all else here."""
+    if type(value) is not str or not (value.isascii() and text.isascii()):
+        return True
+    return value.lower() in text.lower()
 
 
 def names_used(values: Iterable[Any], text: str) -> list[str]:

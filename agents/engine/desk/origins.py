@@ -71,6 +71,8 @@ def origins_of(
 
     A field of a tool's reply is on record; words within a longer text may be anybody's.
     """
+    if not args:
+        return {}, ()
     goal, origins, doubts = without_masks(run.asked_goal), {}, []
     fields, texts = _read(steps)
     for name, kept in args.items():
@@ -105,8 +107,11 @@ def _read(steps: Iterable[Step]) -> tuple[list[Json], list[ReadText]]:
 
 
 def _leaves(reply: Json) -> Iterator[Json]:
-    if isinstance(reply, dict | list):
-        for value in reply.values() if isinstance(reply, dict) else reply:
-            yield from _leaves(value)
-    else:
+    if not isinstance(reply, dict | list):
         yield reply
+        return
+    for value in reply.values() if isinstance(reply, dict) else reply:
+        if isinstance(value, dict | list):
+            yield from _leaves(value)
+        else:
+            yield value

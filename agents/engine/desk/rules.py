@@ -55,9 +55,9 @@ def _on_names(rule: Rule) -> Rule:
         said = None if facts.unfit else rule(action, facts, limits)
         if said is None:
             return None
-        kept = {name: getattr(said, name) for name in _SAID}
-        named = {name: facts.border.name(value) for name, value in kept.items()}
-        return said if named == kept else replace(said, **named)
+        kept = [getattr(said, name) for name in _SAID]
+        named = facts.border.name(kept)
+        return said if named == kept else replace(said, **dict(zip(_SAID, named, strict=True)))
 
     return check
 
