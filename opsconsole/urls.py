@@ -3,9 +3,14 @@
 from django.urls import include, path
 
 from agents.api.endpoints import api
+from agents.api.problems import unknown_address
 from opsconsole.denials import answer_denial
 from opsconsole.failures import answer_failure
 
-urlpatterns = [path("api/v1/", api.urls), path("", include("agents.web.urls"))]
+urlpatterns = [
+    path("api/v1/", api.urls),
+    path("api/<path:rest>", unknown_address),
+    path("", include("agents.web.urls")),
+]
 handler403 = answer_denial
 handler500 = answer_failure

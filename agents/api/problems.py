@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from django.http import Http404, HttpRequest, HttpResponse
+from django.views.decorators.csrf import csrf_exempt
 from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 
@@ -32,6 +33,12 @@ def problem(status: int, code: str, detail: str, **more: Any) -> HttpResponse:
     if status == 401:
         answer["WWW-Authenticate"] = "Bearer"
     return answer
+
+
+@csrf_exempt
+def unknown_address(request: HttpRequest, rest: str) -> HttpResponse:
+    """Say to a program, and not by a page, that the API has no such address."""
+    return problem(404, "not_found", "The API has no such address.")
 
 
 def add_problems(api: NinjaAPI) -> None:

@@ -17,16 +17,24 @@ class Body(Schema):
 class OpenRun(Body):
     """Open a session, or find the one that this agent opened under the reference."""
 
-    reference: str = Field(description="your own name for the session, and no personal data")
-    goal: str = Field(max_length=MAX_GOAL, description="what you are to do; shown as your claim")
-    subject: str = Field(description="whom or what it is about: the desk's own key")
+    reference: str = Field(
+        description="your own name for the session, and no personal data", examples=["case-4711"]
+    )
+    goal: str = Field(
+        max_length=MAX_GOAL,
+        description="what you are to do; shown as your claim",
+        examples=["Refund Anna for the annual plan."],
+    )
+    subject: str = Field(
+        description="whom or what it is about: the desk's own key", examples=["42"]
+    )
 
 
 class ProposeCall(Body):
     """Propose a call under the key of the header Idempotency-Key."""
 
-    tool: str
-    arguments: dict[str, Any]
+    tool: str = Field(examples=["get_refund_context"])
+    arguments: dict[str, Any] = Field(examples=[{"user_id": 42}])
 
 
 class AskPerson(Body):

@@ -92,7 +92,8 @@ class Line:
             try:
                 step = flow.send(answer)
             except StopIteration as end:
-                return end.value  # type: ignore[no-any-return]
+                value: T = end.value
+                return value
             if isinstance(step, Sent):
                 try:
                     answer = _got(self._client.request(**_request(step)))
@@ -110,7 +111,8 @@ class Line:
             try:
                 step = flow.send(answer)
             except StopIteration as end:
-                return end.value  # type: ignore[no-any-return]
+                value: T = end.value
+                return value
             if isinstance(step, Sent):
                 try:
                     answer = _got(await client.request(**_request(step)))
