@@ -11,7 +11,7 @@ from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 
 from agents.models import AgentCall, Run
-from agents.operations import CallKeyReused, Refused
+from agents.operations import CallKeyReused, Refused, TooFast
 
 # What an agent may do about it differs by status; every other refusal is 422.
 _STATUS = {
@@ -20,6 +20,7 @@ _STATUS = {
     "key_reused": 409,
     "reference_reused": 409,
     "session_ended": 409,
+    "too_fast": 429,
     "too_late": 409,
     "too_many_calls": 409,
 }
@@ -47,7 +48,10 @@ def add_problems(api: NinjaAPI) -> None:
     @api.exception_handler(Refused)
     def refused(request: HttpRequest, no: Refused) -> HttpResponse:
         more = {"call": no.call} if isinstance(no, CallKeyReused) else {}
-        return problem(_STATUS.get(no.code, 422), no.code, str(no), **more)
+        answer = problem(_STATUS.get(no.code, 422), no.code, str(no), **more)
+        if isinstance(no, TooFast):
+            answer["Retry-After"] = str(no.seconds)
+        return answer
 
     @api.exception_handler(AgentCall.DoesNotExist)
     @api.exception_handler(Run.DoesNotExist)

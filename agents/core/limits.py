@@ -107,6 +107,8 @@ class Limits:
     rolling_days: int = 30  # over which what nobody saw, and what one reviewer granted, adds up
     required: tuple[str, ...] = ()  # workers that every plan must use
     critical: tuple[str, ...] = ()  # workers without whom there is no report, whatever a plan says
+    calls_per_minute: int = 120  # of one agent elsewhere, over all its sessions
+    idle_seconds: float = 24 * 3600  # without a call of such an agent, until its session ends
 
     @cached_property
     def typed(self) -> dict[object, Any]:
@@ -193,7 +195,7 @@ def _of_sessions(pattern: str, tools: Iterable[str]) -> dict[str, Json]:
 _QUIRKS = frozenset(field.name for field in fields(ReferenceQuirks))
 _OF_RUN = (
     *("rules", "proposable", "executable", "tool_calls", "tool_repeats"),
-    *("rolling_days", "required", "critical"),
+    *("rolling_days", "required", "critical", "calls_per_minute", "idle_seconds"),
 )
 _KINDS = {
     f.name: str(f.type)
@@ -208,6 +210,7 @@ KEYS = {name: kind for name, kind in _KINDS.items() if name not in _OF_RUN}
 _NAMES, _OF_DESK = ("rules", "tools", "off"), ("limits", "caps", "patterns")
 OF_DESK = (
     *(*_NAMES, "tool_calls", "tool_repeats", "rolling_days", "required", "critical"),
+    *("calls_per_minute", "idle_seconds"),
     *_OF_DESK,
 )
 OF_PATTERN = tuple(

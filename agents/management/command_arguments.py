@@ -64,6 +64,7 @@ def add_switch(parser: ArgumentParser) -> None:
     narrower = parser.add_mutually_exclusive_group()
     narrower.add_argument("--pattern", help="only this pattern")
     narrower.add_argument("--tool", help="only this tool")
+    narrower.add_argument("--agent", help="only this agent that runs elsewhere")
     parser.add_argument("--reason", required=True, help="why; everybody sees it")
     parser.add_argument("--as", dest="actor", required=True, help="an admin's user name")
 
@@ -71,7 +72,7 @@ def add_switch(parser: ArgumentParser) -> None:
 def switch_of(options: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments of `add_switch` as operations take them. Raises CommandError."""
     scope, target = Scope.WORKSPACE, ""
-    for narrower in (Scope.PATTERN, Scope.TOOL):
+    for narrower in (Scope.PATTERN, Scope.TOOL, Scope.AGENT):
         if (named := options[narrower.value]) is not None:
             scope, target = narrower, named
     return {

@@ -16,6 +16,7 @@ class Scope(StrEnum):
     WORKSPACE = "workspace"
     PATTERN = "pattern"
     TOOL = "tool"
+    AGENT = "agent"  # one that runs elsewhere
 
 
 class SwitchStage(StrEnum):
@@ -35,7 +36,7 @@ class KillSwitch(models.Model):
 
     workspace = models.ForeignKey("agents.Workspace", models.PROTECT, related_name="kill_switches")
     scope = models.CharField(max_length=10)
-    target = models.CharField(max_length=60, blank=True)  # the pattern's or the tool's name
+    target = models.CharField(max_length=60, blank=True)  # the name of a pattern, tool or agent
     reason = models.TextField()
     pressed_by = models.CharField(max_length=150)  # a user's name, as in the record
     pressed_at = models.DateTimeField()
@@ -53,7 +54,7 @@ class KillSwitch(models.Model):
             ),
             models.CheckConstraint(
                 condition=Q(scope="workspace", target="")
-                | (Q(scope__in=["pattern", "tool"]) & ~Q(target="")),
+                | (Q(scope__in=["pattern", "tool", "agent"]) & ~Q(target="")),
                 name="kill_switch_scope_has_target",
             ),
             models.CheckConstraint(
@@ -80,6 +81,8 @@ class KillSwitch(models.Model):
         """Tell whether a call of `tool` in this run may not start."""
         if self.trial_at and run.created_at > self.trial_at:
             return False
+        if self.scope == Scope.AGENT:
+            return run.agent is not None and run.agent.name == self.target
         named = {Scope.WORKSPACE: "", Scope.PATTERN: run.pattern, Scope.TOOL: tool}
         return self.target == named[Scope(self.scope)]
 
@@ -88,13 +91,17 @@ class KillSwitch(models.Model):
         held = Q(workspace=self.workspace_id)
         if self.scope == Scope.PATTERN:
             held &= Q(run__pattern=self.target)
+        if self.scope == Scope.AGENT:
+            held &= Q(run__agent__name=self.target)
         if self.scope == Scope.TOOL:
             held &= Q(action__name=self.target)
         return held & Q(run__created_at__lte=self.trial_at) if self.trial_at else held
 
 
 def stopped_by(scope: str, target: str) -> str:
-    """Return what a switch stops: everything that changes something, a pattern's runs or a tool."""
+    """Return what a switch stops: all changes, a pattern's runs, an agent or a tool."""
+    if scope == Scope.AGENT:
+        return f"the agent {target}"
     if scope == Scope.PATTERN:
         return f"{target.replace('_', ' ').capitalize()} runs"
     return tool_title(target) if target else "all payments, emails and changes"

@@ -86,6 +86,7 @@ from agents.operations.runs.launch_checks import MAX_GOAL
 from agents.operations.runs.launching import LaunchOptions, launch
 from agents.operations.runs.proposing import (
     CallKeyReused,
+    TooFast,
     ask_person,
     end_session,
     key_salt,
@@ -117,6 +118,7 @@ __all__ = [
     "LaunchOptions",
     "ProposedCall",
     "Refused",
+    "TooFast",
     "accept_anew",
     "accept_as",
     "add_member",

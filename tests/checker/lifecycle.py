@@ -77,6 +77,7 @@ def no_write_while_killed(dump: Dump) -> Iterator[Violation]:
             run = dump.run[event["run_id"]]
             tool = next((one["tool"] for one in dump.effects if one["key"] == key), "")
             scopes = {"workspace": "", "pattern": run["pattern"], "tool": tool}
+            scopes["agent"] = str(dump.events_of[run["id"]][0]["facts"].get("agent"))
             found = [switches.get((run["workspace_id"], *scope)) for scope in scopes.items()]
             if any(switch and _stops(switch, run) for switch in found):
                 yield Violation("I30", f"{key} began while writes were stopped")

@@ -14,9 +14,18 @@ from django.utils import timezone
 from agents import operations
 from agents.core.requests import Json
 from agents.core.states import EscalationState, RunState
-from agents.engine.turns.calls import IDLE
 from agents.engine.upkeep.sweep import sweep
-from agents.models import AgentCall, AgentKey, Effect, Escalation, ExternalAgent, Role, Run, Step
+from agents.models import (
+    AgentCall,
+    AgentKey,
+    Effect,
+    Escalation,
+    ExternalAgent,
+    Role,
+    Run,
+    Scope,
+    Step,
+)
 from agents.tools import TOOLS, OutcomeUnknown
 from tests.audit.test_columns import faults
 from tests.desks.bank import bank_scene, day, euros, postings
@@ -235,7 +244,10 @@ def test_a_listening_run_is_left_alone_until_its_agent_is_silent(scene: Scene) -
 
     sweep()
     assert fresh(session.run).state == RunState.WAITING
-    Run.objects.filter(pk=session.run.pk).update(idle_until=timezone.now() - IDLE)
+    idle_until = fresh(session.run).idle_until
+    assert idle_until
+    assert idle_until > timezone.now() + timedelta(hours=23)
+    Run.objects.filter(pk=session.run.pk).update(idle_until=timezone.now())
     sweep()
 
     ended = fresh(session.run)
@@ -248,7 +260,7 @@ def test_a_session_whose_call_waits_for_a_person_is_not_silent(scene: Scene) -> 
     session.propose("k0", LOOK)
     session.propose("k1", refund(1200))
 
-    Run.objects.filter(pk=session.run.pk).update(idle_until=timezone.now() - IDLE)
+    Run.objects.filter(pk=session.run.pk).update(idle_until=timezone.now())
     sweep()
 
     assert fresh(session.run).state == RunState.WAITING
@@ -577,3 +589,45 @@ def test_the_page_of_an_agent_lists_what_it_was_told(
     for part in ("Waiting", "Not executed", "Executed", "case-1"):
         assert part in told
     assert "Older calls" not in told
+
+
+def test_a_kill_switch_stops_the_writes_of_one_agent(scene: Scene) -> None:
+    ada, session = scene.add("ada", Role.ADMIN), Session(scene)
+    session.propose("k0", LOOK)
+    session.propose("k1", refund(1200))
+    with pytest.raises(operations.Refused):
+        scene.kill(ada, "odd", scope=Scope.AGENT, target="nobody")
+    switch = scene.kill(ada, "odd", scope=Scope.AGENT, target="triage")
+    request = held(session)
+
+    with pytest.raises(operations.KillSwitchStands):
+        decide_request(request, scene.rita, patch=patch_of(80000), comment="partly used")
+    told = session.propose("k2", refund(500, "delivered late"))
+
+    assert (told["status"], told["reason"]) == ("not_executed", "killed")
+    assert session.propose("k3", LOOK)["status"] == "executed"
+    assert request.frozen_at is not None
+    assert not switch.stops(scene.launch(), "issue_refund")
+    assert "The agent triage only" not in page(ada, "/kill/")  # it is pressed
+    assert "change of the agent triage." in page(ada, "/kill/")
+
+
+def test_an_agent_proposes_as_often_in_a_minute_as_its_policy_says(scene: Scene) -> None:
+    ada, session = scene.add("ada", Role.ADMIN), Session(scene)
+    document = scene.workspace.policy.document if scene.workspace.policy else {}
+    refunds = document["desks"]["refunds"]
+    parts = {**refunds.get("patterns", {}), "external": {"calls_per_minute": 2}}
+    desks = {**document["desks"], "refunds": {**refunds, "patterns": parts}}
+    scene.publish({**document, "desks": desks}, ada)
+    session = Session(scene, "case-2")
+
+    for key in ("k0", "k1", "k0"):
+        session.put(key, LOOK)
+    with pytest.raises(operations.TooFast) as fast:
+        session.put("k2", LOOK)
+    with pytest.raises(operations.TooFast):
+        Session(scene, "case-3")  # case-1 and case-2 were opened just now
+    AgentCall.objects.update(proposed_at=timezone.now() - timedelta(minutes=1))
+    session.put("k2", LOOK)
+
+    assert (fast.value.code, 0 < fast.value.seconds <= 60) == ("too_fast", True)

@@ -197,7 +197,7 @@ def test_the_page_takes_as_many_queries_for_many_workspaces(
         admin.post(reverse("kill-press"), form(other))
     admin.get(reverse("kill"))
 
-    with django_assert_num_queries(8):
+    with django_assert_num_queries(9):
         assert (
             admin.get(reverse("kill")).text.count("Stopped: all payments, emails and changes") == 5
         )

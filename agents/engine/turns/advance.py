@@ -31,7 +31,7 @@ from agents.engine.runtime.database_state import database_time
 from agents.engine.runtime.dispatch import ring
 from agents.engine.tools import simulation
 from agents.engine.turns.asking import MAX_CLAIMS
-from agents.engine.turns.calls import IDLE, assign_call
+from agents.engine.turns.calls import assign_call
 from agents.engine.turns.executor import RunExecutor
 from agents.models import LostRun, Run, Step
 from agents.models.masked_value import ValuesLocked, pseudonyms_of
@@ -208,7 +208,7 @@ def _end_of(journal: Journal, strand: Strand, commit: Commit) -> _End:
     if assign_call(commit, waiting):
         return _End(RunState.QUEUED, {"attempts": 0}, {})
     is_idle = all(step.kind == AWAIT for step in waiting)
-    idle_until = commit.at + IDLE if is_idle else None
+    idle_until = commit.at + timedelta(seconds=journal.run.limits.idle_seconds) if is_idle else None
     told = {"listens": True} if is_idle else {}
     return _End(RunState.WAITING, {"attempts": 0, "idle_until": idle_until}, told)
 

@@ -8,7 +8,7 @@ queued again, so that none is lost that came while it was driven.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime, timedelta
+from datetime import datetime
 from operator import attrgetter
 
 from django.db import transaction
@@ -22,7 +22,6 @@ from agents.engine.people.approvals import close_approvals
 from agents.models import AgentCall, LostRun, Run, Step
 
 SILENT = "agent_silent"  # the end of a run whose agent does not come back
-IDLE = timedelta(days=1)  # without a call, while nothing waits for a person
 
 
 def assign_call(commit: Commit, steps: Iterable[Step]) -> bool:

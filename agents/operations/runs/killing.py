@@ -37,7 +37,7 @@ def kill(
 
     A switch on trial is pressed again, for new runs too.
     """
-    _check_scope(scope, target)
+    _check_scope(workspace, scope, target)
     with transaction.atomic():
         reason = _lock_workspace(workspace, by, reason)
         standing = _standing_switch(workspace, scope, target)
@@ -95,12 +95,13 @@ def stoppable_tools() -> list[str]:
     return sorted(name for name, tool in TOOLS.items() if tool.writes)
 
 
-def _check_scope(scope: Scope, target: str) -> None:
+def _check_scope(workspace: Workspace, scope: Scope, target: str) -> None:
     """Refuse a switch that would stop nothing. Raises Refused."""
     known = {
         Scope.WORKSPACE: [""],
         Scope.PATTERN: sorted(PATTERNS),
         Scope.TOOL: stoppable_tools(),
+        Scope.AGENT: list(workspace.agents.order_by("name").values_list("name", flat=True)),
     }[scope]
     if target not in known:
         raise Refused("no_target", f"There is no {scope} {target!r}; choose {' or '.join(known)}.")

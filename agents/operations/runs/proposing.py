@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
+from math import ceil
+from typing import Any
 from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import QuerySet
 
 from agents.core.digest import canonical, sha256
 from agents.core.limits import EXTERNAL
@@ -31,6 +34,7 @@ from agents.operations.runs.launching import LaunchOptions, launch
 from agents.policies.ends import end_sentence
 from agents.systems import SYSTEMS, UnknownSubject
 
+MINUTE = timedelta(minutes=1)
 MAX_QUESTION, MAX_CHOICE, MOST_CHOICES = 2000, 200, 20
 _END = "end"  # the key of the call that ends a session
 
@@ -62,6 +66,10 @@ def open_session(
     if found := Run.objects.filter(agent=agent, reference=reference).first():
         return _same(found, subject)
     check_agent(agent)
+    if policy := agent.workspace.policy:
+        newest = Run.objects.filter(agent=agent).order_by("-created_at")
+        most = policy.limits_of(EXTERNAL, agent.desk).calls_per_minute
+        _check_rate(newest.values_list("created_at", flat=True), most, at)
     opened = launch(
         workspace=agent.workspace,
         pattern=EXTERNAL,
@@ -150,6 +158,22 @@ def end_session(*, agent: ExternalAgent, run_id: UUID, answer: str, at: datetime
     return _put(agent, run_id, _END, answer, at, is_end=True)
 
 
+class TooFast(Refused):
+    """The agent proposes more in a minute than its policy allows. `seconds` until it may again."""
+
+    def __init__(self, most: int, seconds: int) -> None:
+        super().__init__("too_fast", f"An agent proposes at most {most} calls in a minute.")
+        self.seconds = seconds
+
+
+def _check_rate(newest: QuerySet[Any, datetime], most: int, at: datetime) -> None:
+    """Refuse one more than the policy allows in a minute. Raises TooFast."""
+    before = list(newest[most - 1 : most]) if most else [at]
+    left = MINUTE - (at - before[0]) if before else timedelta()
+    if left > timedelta():
+        raise TooFast(most, ceil(left.total_seconds()))
+
+
 class CallKeyReused(Refused):
     """The key was used for other arguments. `call` is the number of what was proposed first."""
 
@@ -174,6 +198,9 @@ def _put(
                 raise CallKeyReused(known.pk)
             return ProposedCall(known, run)
         check_agent(agent)
+        newest = AgentCall.objects.filter(agent=agent).order_by("-pk")
+        times = newest.values_list("proposed_at", flat=True)
+        _check_rate(times, run.limits.calls_per_minute, at)
         if run.state in ENDED:
             raise Refused("session_ended", _ended_words(run))
         calls = AgentCall.objects.filter(run=run)

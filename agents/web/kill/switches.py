@@ -16,6 +16,7 @@ from agents.core.states import EscalationState
 from agents.models import (
     Effect,
     Escalation,
+    ExternalAgent,
     KillSwitch,
     Membership,
     Role,
@@ -58,7 +59,7 @@ class SwitchBoard:
 
 
 def boards(user: User) -> list[SwitchBoard]:
-    """Return the switches of each of the person's workspaces, in four queries in all."""
+    """Return the switches of each of the person's workspaces, in five queries in all."""
     rows = Membership.objects.filter(user=user).select_related("workspace").order_by("pk")
     parts = list(rows)
     ids = [part.workspace_id for part in parts]
@@ -72,8 +73,11 @@ def boards(user: User) -> list[SwitchBoard]:
     flight = defaultdict[int, list[Effect]](list)
     for effect in in_flight(ids)[:IN_FLIGHT]:
         flight[effect.run.workspace_id].append(effect)
+    agents = defaultdict[int, list[str]](list)
+    for agent in ExternalAgent.objects.filter(workspace__in=ids).order_by("name"):
+        agents[agent.workspace_id].append(agent.name)
     return [
-        _board(part, stopped[pk], flight[pk], counts.get(pk, 0))
+        _board(part, stopped[pk], flight[pk], counts.get(pk, 0), agents[pk])
         for part, pk in zip(parts, ids, strict=True)
     ]
 
@@ -95,7 +99,11 @@ def in_flight(workspaces: Iterable[int]) -> QuerySet[Effect]:
 
 
 def _board(
-    part: Membership, stopped: Sequence[SwitchInForce], flight: Sequence[Effect], frozen: int
+    part: Membership,
+    stopped: Sequence[SwitchInForce],
+    flight: Sequence[Effect],
+    frozen: int,
+    agents: Sequence[str],
 ) -> SwitchBoard:
     pressed = {row.address for row in stopped if row.switch.stage is SwitchStage.ON}
     return SwitchBoard(
@@ -104,7 +112,7 @@ def _board(
         standing=stopped,
         in_flight=flight,
         frozen=frozen,
-        choices=[choice for choice in _choices() if choice[0] not in pressed],
+        choices=[choice for choice in _choices(agents) if choice[0] not in pressed],
     )
 
 
@@ -122,15 +130,18 @@ def _reach(switch: KillSwitch) -> tuple[str, str]:
             f"Every payment, email and other change of {name} runs.",
             f"Runs of other patterns go on. {rest}",
         )
+    if switch.scope == Scope.AGENT:
+        return f"Every payment, email and other change of {switch.name}.", f"Others go on. {rest}"
     if switch.scope == Scope.TOOL:
         return f"Every use of “{switch.name}”, in all runs.", f"Other tools go on. {rest}"
     return "Every payment, email and other change, in all runs.", rest
 
 
-def _choices() -> list[tuple[str, str]]:
+def _choices(agents: Sequence[str]) -> list[tuple[str, str]]:
     patterns = [(f"pattern:{name}", f"{spell_out(name)} runs only") for name in sorted(PATTERNS)]
     tools = [(f"tool:{name}", f"{tool_title(name)} only") for name in operations.stoppable_tools()]
-    return [("workspace:", "all payments, emails and changes"), *patterns, *tools]
+    elsewhere = [(f"agent:{name}", f"The agent {name} only") for name in agents]
+    return [("workspace:", "all payments, emails and changes"), *patterns, *elsewhere, *tools]
 
 
 def read_release(posted: QueryDict) -> dict[str, Any]:
@@ -149,5 +160,5 @@ def read_press(posted: QueryDict, *, fields: Set[str] = PRESS_FIELDS) -> dict[st
     only(posted, fields)
     scope, _, target = posted.get("scope", "").partition(":")
     if scope not in list(Scope):
-        raise BadForm("scope", "Choose what to stop: everything, a pattern or a tool.")
+        raise BadForm("scope", "Choose what to stop: everything, a pattern, an agent or a tool.")
     return {"scope": Scope(scope), "target": target, "reason": posted.get("reason", "").strip()}

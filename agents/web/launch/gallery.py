@@ -129,6 +129,6 @@ def _stopping(workspace: Workspace) -> Callable[[str, str], KillSwitch | None]:
     def find(desk: str, pattern: str) -> KillSwitch | None:
         tools = limits.of(pattern, desk).executable if limits and pressed else ()
         reach = {Scope.WORKSPACE: ("",), Scope.PATTERN: (pattern,), Scope.TOOL: tools}
-        return next((one for one in pressed if one.target in reach[Scope(one.scope)]), None)
+        return next((one for one in pressed if one.target in reach.get(Scope(one.scope), ())), None)
 
     return find

@@ -179,6 +179,18 @@ OF_DESK = {
         lambda p: _names(map(tool_title, p.critical)),
         "If one of them fails, no report is written.",
     ),
+    "calls_per_minute": Words(
+        "Calls of an agent in a minute",
+        lambda p: thousands(p.calls_per_minute),
+        "How often an agent that runs elsewhere may open a session or propose, in all its "
+        "sessions together. Further calls are refused until a minute has passed.",
+    ),
+    "idle_seconds": Words(
+        "Idle time of an agent's session",
+        lambda p: duration(p.idle_seconds),
+        "After so long without a call, while nothing waits for a person, the session of an agent "
+        "that runs elsewhere is closed.",
+    ),
 }
 TOOL_LIMITS = {
     "profile": Words("Profile", lambda p: p.profile, "The name of this set of rules and limits."),
@@ -264,7 +276,8 @@ PATTERNS = {
     "at_once": Words(
         "Tasks side by side",
         lambda p: thousands(p.at_once),
-        "How many tasks of a report run at the same time.",
+        "How many tasks of a report run at the same time, or how many calls of an agent that runs "
+        "elsewhere may wait for people side by side.",
     ),
     "judge": Words(
         "A model may judge drafts",
