@@ -18,16 +18,17 @@ from agents import operations
 from agents.api.description import DescribedAPI
 from agents.api.problems import add_problems
 from agents.api.schemas import (
+    PROBLEMS,
     AskPerson,
     CallAnswer,
     CallsAnswer,
     EndRun,
     OpenRun,
-    ProblemAnswer,
     ProposeCall,
     RunAnswer,
     ToolAnswer,
 )
+from agents.api.workspace import router
 from agents.core.actions import args_schema
 from agents.core.limits import EXTERNAL
 from agents.core.states import ENDED
@@ -67,8 +68,8 @@ api = DescribedAPI(
     urls_namespace="api",
 )
 add_problems(api)
+api.add_router("/workspace", router)
 _KEY = Header(..., alias="Idempotency-Key")
-_PROBLEMS = dict.fromkeys((400, 401, 403, 404, 409, 422, 429), ProblemAnswer)
 
 
 def agent_of(request: HttpRequest) -> ExternalAgent:
@@ -77,7 +78,7 @@ def agent_of(request: HttpRequest) -> ExternalAgent:
     return agent
 
 
-@api.get("/tools", response={200: list[ToolAnswer], **_PROBLEMS})
+@api.get("/tools", response={200: list[ToolAnswer], **PROBLEMS})
 def list_tools(request: HttpRequest) -> list[dict[str, Any]]:
     """List the tools that the agent may propose, under the published policy."""
     agent = agent_of(request)
@@ -96,21 +97,21 @@ def list_tools(request: HttpRequest) -> list[dict[str, Any]]:
     ]
 
 
-@api.post("/runs", response={200: RunAnswer, **_PROBLEMS})
+@api.post("/runs", response={200: RunAnswer, **PROBLEMS})
 def open_run(request: HttpRequest, body: OpenRun) -> dict[str, Any]:
     """Open a session. The same reference finds the same session, also after its end."""
     run = operations.open_session(agent=agent_of(request), at=timezone.now(), **body.dict())
     return run_answer(run)
 
 
-@api.get("/runs/{uuid:run_id}", response={200: RunAnswer, 202: RunAnswer, **_PROBLEMS})
+@api.get("/runs/{uuid:run_id}", response={200: RunAnswer, 202: RunAnswer, **PROBLEMS})
 def read_run(request: HttpRequest, run_id: UUID, wait: int = Query(0, ge=0)) -> Status[Any]:
     """Read a session; with `wait`, once it has ended or after so many seconds, at most 25."""
     run = operations.run_of(agent_of(request), run_id)
     return Status(200 if run.state in ENDED else 202, run_answer(run))
 
 
-@api.post("/runs/{uuid:run_id}/calls", response={200: CallAnswer, 202: CallAnswer, **_PROBLEMS})
+@api.post("/runs/{uuid:run_id}/calls", response={200: CallAnswer, 202: CallAnswer, **PROBLEMS})
 def propose(
     request: HttpRequest,
     run_id: UUID,
@@ -129,7 +130,7 @@ def propose(
     return _call_answer(call)
 
 
-@api.post("/runs/{uuid:run_id}/questions", response={200: CallAnswer, 202: CallAnswer, **_PROBLEMS})
+@api.post("/runs/{uuid:run_id}/questions", response={200: CallAnswer, 202: CallAnswer, **PROBLEMS})
 def ask(
     request: HttpRequest, run_id: UUID, body: AskPerson, idempotency_key: str = _KEY
 ) -> Status[Any]:
@@ -144,7 +145,7 @@ def ask(
     return _call_answer(asked)
 
 
-@api.get("/calls", response={200: CallsAnswer, **_PROBLEMS})
+@api.get("/calls", response={200: CallsAnswer, **PROBLEMS})
 def list_calls(
     request: HttpRequest,
     run: UUID | None = None,
@@ -164,7 +165,7 @@ def list_calls(
     }
 
 
-@api.get("/runs/{uuid:run_id}/events", response={200: None, **_PROBLEMS})
+@api.get("/runs/{uuid:run_id}/events", response={200: None, **PROBLEMS})
 def read_events(
     request: HttpRequest, run_id: UUID, last_event_id: str = Header("")
 ) -> HttpResponse:
@@ -191,13 +192,13 @@ def as_stream(told: Sequence[dict[str, Any]]) -> bytes:
     ).encode()
 
 
-@api.get("/calls/{int:call_id}", response={200: CallAnswer, 202: CallAnswer, **_PROBLEMS})
+@api.get("/calls/{int:call_id}", response={200: CallAnswer, 202: CallAnswer, **PROBLEMS})
 def read_call(request: HttpRequest, call_id: int, wait: int = Query(0, ge=0)) -> Status[Any]:
     """Read a call; with `wait`, once it is answered or after so many seconds, at most 25."""
     return _call_answer(operations.call_of(agent_of(request), call_id))
 
 
-@api.post("/calls/{int:call_id}/cancel", response={200: CallAnswer, 202: CallAnswer, **_PROBLEMS})
+@api.post("/calls/{int:call_id}/cancel", response={200: CallAnswer, 202: CallAnswer, **PROBLEMS})
 def cancel_call(request: HttpRequest, call_id: int) -> Status[Any]:
     """Take back a call of which nothing has begun; `too_late` for any other."""
     withdrawn = operations.withdraw_call(
@@ -206,7 +207,7 @@ def cancel_call(request: HttpRequest, call_id: int) -> Status[Any]:
     return _call_answer(withdrawn)
 
 
-@api.post("/runs/{uuid:run_id}/end", response={202: RunAnswer, **_PROBLEMS})
+@api.post("/runs/{uuid:run_id}/end", response={202: RunAnswer, **PROBLEMS})
 def end_run(request: HttpRequest, run_id: UUID, body: EndRun) -> Status[Any]:
     """End a session, once everything that was proposed is answered."""
     call = operations.end_session(

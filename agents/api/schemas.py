@@ -98,3 +98,11 @@ class ProblemAnswer(Schema):
     code: str
     detail: str
     call: int = Field(0, description="with key_reused: the call that the key means")
+
+
+class RowsAnswer(Schema):
+    rows: list[dict[str, Any]]
+    next: str | None = Field(description="to be sent as `after`; null: these are the last")
+
+
+PROBLEMS = dict.fromkeys((400, 401, 403, 404, 409, 422, 429), ProblemAnswer)

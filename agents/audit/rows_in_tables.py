@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import urlsplit
 from uuid import UUID
 
-from django.db.models import Exists, F, OuterRef, QuerySet
+from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from django_otp.plugins.otp_totp.models import TOTPDevice
 
 from agents.audit.tombstones import digest_of_archive
@@ -146,10 +146,11 @@ def rows_of_workspace(workspace: Workspace) -> Rows:
             "owner": agent.owner.get_username(),
             "is_paused": agent.paused_at is not None,
         }
-    keys = AgentKey.objects.filter(agent__workspace=workspace).select_related("agent")
+    ours = Q(agent__workspace=workspace) | Q(workspace=workspace)
+    keys = AgentKey.objects.filter(ours).select_related("agent")
     for key in keys.order_by("pk"):
         rows[f"agent key {key.prefix}"] = {
-            "agent": key.agent.name,
+            "agent": key.agent.name if key.agent else "",
             "token_sha256": key.token_sha256,
             "expires_at": key.expires_at.isoformat(),
             "is_revoked": key.revoked_at is not None,

@@ -33,15 +33,27 @@ class ExternalAgent(models.Model):
 
 
 class AgentKey(models.Model):
-    """A key of an agent. Only its hash is kept; `prefix` names it to people."""
+    """A key of an agent, or of a workspace, which reads all of it and proposes nothing.
 
-    agent = models.ForeignKey(ExternalAgent, models.CASCADE, related_name="keys")
+    Only its hash is kept; `prefix` names it to people.
+    """
+
+    agent = models.ForeignKey(ExternalAgent, models.CASCADE, null=True, related_name="keys")
+    workspace = models.ForeignKey(Workspace, models.CASCADE, null=True, related_name="keys")
     prefix = models.CharField(max_length=16, unique=True)
     token_sha256 = models.CharField(max_length=64)
     created_at = models.DateTimeField()
     expires_at = models.DateTimeField()
     used_at = models.DateTimeField(null=True)  # to the minute
     revoked_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(agent__isnull=True) ^ Q(workspace__isnull=True),
+                name="agent_key_has_one_home",
+            )
+        ]
 
     def __str__(self) -> str:
         return self.prefix

@@ -3,7 +3,7 @@
 The time is passed as `at`. A refusal has a sentence for the person.
 """
 
-from agents.operations.people.agents import KEYS, agent_of, make_key, revoke_key, set_agent
+from agents.operations.people.agents import KEYS, agent_of, key_of, make_key, revoke_key, set_agent
 from agents.operations.people.inviting import (
     accept_anew,
     accept_as,
@@ -158,6 +158,7 @@ __all__ = [
     "join",
     "judge_change",
     "judge_letter",
+    "key_of",
     "key_salt",
     "kill",
     "lacks_factor",

@@ -204,6 +204,10 @@ def _kind(facts: EventFacts) -> RequestKind:
         return ACTION
 
 
+def _home(facts: EventFacts) -> str:
+    return f"the agent {facts['agent']}" if facts["agent"] else "the workspace, to read all of it"
+
+
 def _escalation_opened(told: EventSentence) -> str:
     facts, amount = told.facts, _amount(told.facts, "requested_minor")
     code = str(facts.get("reason", ""))
@@ -459,8 +463,10 @@ TELLS: Mapping[str, Callable[[EventSentence], str]] = {
         f"Set the agent {told.facts['agent']} of the desk {desk_title(told.facts['desk'])}: owned "
         f"by {told.facts['owner']}{', paused' if told.facts['is_paused'] else ''}."
     ),
-    "agent_key.made": _teller_of("Made the key {key} of the agent {agent}."),
-    "agent_key.revoked": _teller_of("Revoked the key {key} of the agent {agent}."),
+    "agent_key.made": lambda told: f"Made the key {told.facts['key']} of {_home(told.facts)}.",
+    "agent_key.revoked": lambda told: (
+        f"Revoked the key {told.facts['key']} of {_home(told.facts)}."
+    ),
     "webhook.added": _teller_of("Added the webhook {name} to {host}."),
     "webhook.rotated": _teller_of("Made a new secret for the webhook {name}."),
     "webhook.removed": _teller_of("Removed the webhook {name}."),

@@ -54,6 +54,7 @@ urlpatterns: list[URLPattern] = [
     path("approvals/<int:pk>/comment/", sharing.comment, name="comment"),
     path("approvals/<int:pk>/decide/", approvals.decide, name="decide"),
     path("agents/", agents.agents, name="agents"),
+    path("agents/key/", agents.workspace_key, name="workspace-key"),
     path("agents/add/", agents.agent_add, name="agent-add"),
     path("agents/<int:pk>/", agents.agent, name="agent"),
     path("agents/<int:pk>/change/", agents.agent_change, name="agent-change"),

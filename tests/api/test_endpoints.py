@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from datetime import timedelta
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from django.test import Client
@@ -13,9 +14,10 @@ from django.utils import timezone
 from agents import operations
 from agents.api.description import description
 from agents.api.endpoints import api
-from agents.models import AgentCall, AgentKey, MaskedValue, Role, Run
+from agents.models import AgentCall, AgentKey, Event, MaskedValue, Role, Run
 from tests.api.described import TEXT, check_answer
 from tests.api.test_journey import make_agent
+from tests.audit.test_columns import faults
 from tests.engine.scene import Scene, go
 
 pytestmark = [pytest.mark.django_db(transaction=True)]
@@ -125,7 +127,7 @@ def test_a_revoked_or_expired_key_opens_nothing_from_the_next_request_on(
 ) -> None:
     run, at = caller.open(), timezone.now()
     agent, other = make_agent(scene)
-    operations.revoke_key(agent=agent, prefix=caller.key[:13], at=at)
+    operations.revoke_key(home=agent, prefix=caller.key[:13], at=at)
     assert caller.get(f"/runs/{run}").status_code == 401
 
     assert Caller(other).get(f"/runs/{run}").status_code == 202
@@ -176,7 +178,7 @@ def test_a_key_is_kept_as_a_hash_and_two_are_the_most(scene: Scene, caller: Call
     stored = json.dumps(list(AgentKey.objects.values("prefix", "token_sha256")))
 
     with pytest.raises(operations.Refused) as third:
-        operations.make_key(agent=agent, lasts=timedelta(days=1), at=timezone.now())
+        operations.make_key(home=agent, lasts=timedelta(days=1), at=timezone.now())
 
     assert third.value.code == "too_many_keys"
     assert caller.key not in stored
@@ -243,3 +245,53 @@ def test_an_agent_reads_masked_values_as_it_sent_them_and_no_others(scene: Scene
 
     assert told["proposed"] == later["proposed"] == letter
     assert "anna@example.com" not in json.dumps(AgentCall.objects.get().asked)
+
+
+def read_all(reader: Caller, table: str, limit: int) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    after = ""
+    while True:
+        told = reader.get(f"/workspace/{table}?limit={limit}&after={quote(after)}").json()
+        rows += told["rows"]
+        if told["next"] is None:
+            return rows
+        after = told["next"]
+
+
+def test_a_key_of_a_workspace_reads_all_of_it_in_pages_and_proposes_nothing(
+    scene: Scene, caller: Caller
+) -> None:
+    at = timezone.now()
+    key, token = operations.make_key(home=scene.workspace, lasts=timedelta(days=1), at=at)
+    reader, opened = Caller(token), caller.open()
+    scene.decided_refund()
+
+    runs, decisions = read_all(reader, "runs", 1), read_all(reader, "decisions", 1)
+    requests, events = read_all(reader, "requests", 1), read_all(reader, "events", 7)
+
+    stored = Run.objects.order_by("created_at", "pk").values_list("pk", flat=True)
+    assert [one["id"] for one in runs] == list(map(str, stored))
+    assert {one["id"]: one["agent"] for one in runs}[opened] == "mail-triage"
+    assert [(one["decided_by"], one["state"]) for one in decisions] == [("rita", "adjusted")]
+    assert [one["id"] for one in requests] == [one["id"] for one in decisions]
+    stored_events = Event.objects.order_by("pk").values_list("pk", flat=True)
+    assert [one["id"] for one in events] == list(stored_events)
+    assert faults() == set()
+    others = [reader.post("/runs", OPEN), reader.get("/tools"), caller.get("/workspace/runs")]
+    assert [answer.status_code for answer in others] == [401] * 3
+    odd = [reader.get("/workspace/runs?after=odd"), reader.get("/workspace/keys")]
+    assert [answer.status_code for answer in odd] == [422] * 2
+    operations.revoke_key(home=scene.workspace, prefix=key.prefix, at=at)
+    assert reader.get("/workspace/runs").status_code == 401
+
+
+def test_a_key_of_another_workspace_reads_nothing_of_this_one(scene: Scene, caller: Caller) -> None:
+    at = timezone.now()
+    other = operations.add_workspace(slug="other", name="Other", at=at)
+    reader = Caller(operations.make_key(home=other, lasts=timedelta(days=1), at=at)[1])
+    caller.open()
+
+    for table in ("runs", "requests", "decisions"):
+        assert read_all(reader, table, 9) == []
+    stored = Event.objects.filter(workspace=other).order_by("pk").values_list("pk", flat=True)
+    assert [one["id"] for one in read_all(reader, "events", 9)] == list(stored)

@@ -36,7 +36,7 @@ def make_agent(scene: Scene, name: str = "mail-triage") -> tuple[ExternalAgent, 
     agent = operations.set_agent(
         workspace=scene.workspace, name=name, desk="refunds", owner=scene.omar, at=at
     )
-    return agent, operations.make_key(agent=agent, lasts=timedelta(days=1), at=at)[1]
+    return agent, operations.make_key(home=agent, lasts=timedelta(days=1), at=at)[1]
 
 
 @contextmanager

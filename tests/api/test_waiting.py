@@ -68,7 +68,7 @@ def test_a_stream_tells_what_the_agent_may_know_and_goes_on_where_it_ended(scene
         _, other = make_agent(scene, "another")
         with opened(site, where, {"Authorization": f"Bearer {other}"}) as stream:
             assert stream.status == 404
-        operations.revoke_key(agent=agent, prefix=key["Authorization"][7:20], at=timezone.now())
+        operations.revoke_key(home=agent, prefix=key["Authorization"][7:20], at=timezone.now())
         with opened(site, where, key) as stream:
             assert stream.status == 401
 

@@ -325,7 +325,7 @@ def test_whoever_owns_the_agent_later_may_not_decide_either(scene: Scene) -> Non
 
 def test_what_it_may_do_and_its_keys_are_on_record(scene: Scene) -> None:
     session, at = Session(scene), timezone.now()
-    operations.make_key(agent=session.agent, lasts=timedelta(days=1), at=at)
+    operations.make_key(home=session.agent, lasts=timedelta(days=1), at=at)
     operations.set_agent(workspace=scene.workspace, name="triage", is_paused=True, at=at)
     assert faults() == set()
 

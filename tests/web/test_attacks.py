@@ -47,6 +47,7 @@ MAY: dict[str, set[Role]] = {
     "run-again": {Role.OPERATOR, Role.ADMIN},
     "run-ask-on": {Role.OPERATOR, Role.ADMIN},
     "agent-add": {Role.ADMIN},
+    "workspace-key": {Role.ADMIN},
     "agent-change": {Role.ADMIN},
     "try-now": {Role.OPERATOR, Role.ADMIN},
     "become": set(Role),  # 404 outside the demo

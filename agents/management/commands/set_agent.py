@@ -47,12 +47,12 @@ class Command(BaseCommand):
                 **who,
             )
             if options["revoke"]:
-                operations.revoke_key(agent=agent, prefix=options["revoke"], **who)
+                operations.revoke_key(home=agent, prefix=options["revoke"], **who)
             paused = ", paused" if agent.paused_at else ""
             self.stdout.write(
                 f"{agent.name}: {agent.desk}, of {agent.owner.get_username()}{paused}"
             )
             if options["new_key"] is not None:
                 lasts = timedelta(days=options["new_key"])
-                _, token = operations.make_key(agent=agent, lasts=lasts, **who)
+                _, token = operations.make_key(home=agent, lasts=lasts, **who)
                 self.stdout.write(f"Its key, which is not shown again:\n{token}")

@@ -78,53 +78,78 @@ def _new_agent(
 
 
 def make_key(
-    *, agent: ExternalAgent, lasts: timedelta, at: datetime, by: User | None = None, actor: str = ""
+    *,
+    home: ExternalAgent | Workspace,
+    lasts: timedelta,
+    at: datetime,
+    by: User | None = None,
+    actor: str = "",
 ) -> tuple[AgentKey, str]:
-    """Make a key of an agent. Return it with its token, which is not kept. Raises Refused."""
+    """Make a key of an agent, or one that reads a workspace. Return it with its token.
+
+    The token is not kept. Raises Refused.
+    """
     if not timedelta() < lasts <= LONGEST_LIFE:
         raise Refused("bad_life", f"A key lasts from 1 to {LONGEST_LIFE.days} days.")
+    workspace, agent = _places(home)
     with transaction.atomic():
-        actor = lock_people(agent.workspace, by) or actor
-        if agent.keys.filter(revoked_at=None, expires_at__gt=at).count() >= KEYS:
-            raise Refused("too_many_keys", f"{agent.name} has {KEYS} keys. Revoke one first.")
+        actor = lock_people(workspace, by) or actor
+        if home.keys.filter(revoked_at=None, expires_at__gt=at).count() >= KEYS:
+            raise Refused("too_many_keys", f"{home.name} has {KEYS} keys. Revoke one first.")
         prefix = f"opsc_{secrets.token_hex(4)}"
         token = f"{prefix}_{secrets.token_hex(24)}"
-        key = AgentKey.objects.create(
-            agent=agent,
+        key = home.keys.create(
             prefix=prefix,
             token_sha256=hash_of_token(token),
             created_at=at,
             expires_at=at + lasts,
         )
-        facts = {"agent": agent.name, "key": prefix, "token_sha256": key.token_sha256}
+        facts = {"agent": agent, "key": prefix, "token_sha256": key.token_sha256}
         facts |= {"expires_at": key.expires_at.isoformat()}
         said = Entry("agent_key.made", facts, actor)
-        append_events([said], workspace_id=agent.workspace_id, at=at)
+        append_events([said], workspace_id=workspace.pk, at=at)
         return key, token
 
 
 def revoke_key(
-    *, agent: ExternalAgent, prefix: str, at: datetime, by: User | None = None, actor: str = ""
+    *,
+    home: ExternalAgent | Workspace,
+    prefix: str,
+    at: datetime,
+    by: User | None = None,
+    actor: str = "",
 ) -> None:
     """Revoke a key: from the next request on it opens nothing. Raises Refused."""
+    workspace, agent = _places(home)
     with transaction.atomic():
-        actor = lock_people(agent.workspace, by) or actor
-        if not agent.keys.filter(prefix=prefix, revoked_at=None).update(revoked_at=at):
-            raise Refused("no_key", f"{agent.name} has no key {prefix} that could be revoked.")
-        said = Entry("agent_key.revoked", {"agent": agent.name, "key": prefix}, actor)
-        append_events([said], workspace_id=agent.workspace_id, at=at)
+        actor = lock_people(workspace, by) or actor
+        if not home.keys.filter(prefix=prefix, revoked_at=None).update(revoked_at=at):
+            raise Refused("no_key", f"{home.name} has no key {prefix} that could be revoked.")
+        said = Entry("agent_key.revoked", {"agent": agent, "key": prefix}, actor)
+        append_events([said], workspace_id=workspace.pk, at=at)
 
 
-def agent_of(token: str, *, at: datetime) -> ExternalAgent | None:
-    """Return the agent whose valid key this is, and note the use; None for any other text."""
+def _places(home: ExternalAgent | Workspace) -> tuple[Workspace, str]:
+    """Return the workspace of a key, and its agent's name; "" for none."""
+    return (home, "") if isinstance(home, Workspace) else (home.workspace, home.name)
+
+
+def key_of(token: str, *, at: datetime) -> AgentKey | None:
+    """Return the valid key that this is, and note its use; None for any other text."""
     parts = TOKEN.fullmatch(token)
     if parts is None:
         return None
-    known = AgentKey.objects.select_related("agent__workspace", "agent__owner")
+    known = AgentKey.objects.select_related("agent__workspace", "agent__owner", "workspace")
     key = known.filter(prefix=parts[1], revoked_at=None, expires_at__gt=at).first()
     if key is None or not hmac.compare_digest(key.token_sha256, hash_of_token(token)):
         return None
     stale = Q(used_at=None) | Q(used_at__lt=at - USED_EVERY)
     if key.used_at is None or key.used_at < at - USED_EVERY:
         AgentKey.objects.filter(stale, pk=key.pk).update(used_at=at)
-    return key.agent
+    return key
+
+
+def agent_of(token: str, *, at: datetime) -> ExternalAgent | None:
+    """Return the agent whose valid key this is; None for any other text."""
+    key = key_of(token, at=at)
+    return key.agent if key else None

@@ -90,15 +90,31 @@ def agent_change(request: HttpRequest, pk: int) -> HttpResponse:
             operations.set_agent(workspace=workspace, name=agent.name, owner=owner, **who)
         elif change == "key":
             lasts = timedelta(days=min(whole_number(given.get("days", "")) or 0, 10_000))
-            _, token = operations.make_key(agent=agent, lasts=lasts, **who)
+            _, token = operations.make_key(home=agent, lasts=lasts, **who)
         elif change == "revoke":
-            operations.revoke_key(agent=agent, prefix=given.get("key", "").replace("\0", ""), **who)
+            operations.revoke_key(home=agent, prefix=given.get("key", "").replace("\0", ""), **who)
         else:
             raise BadForm("", "There is no such change. Load the page again.")
     except (BadForm, operations.Refused) as no:
         return _agents(request, workspace, sentence=str(no), status=422)
     if token:
         return _agents(request, workspace, fresh=(agent.name, token))
+    return redirect(f"{reverse('agents')}?{urlencode({'workspace': workspace.slug})}")
+
+
+@action
+def workspace_key(request: HttpRequest) -> HttpResponse:
+    """Make a key that reads a workspace, or revoke one."""
+    workspace, given = _workspace(request), request.POST
+    who: dict[str, Any] = {"by": access.person(request), "at": timezone.now(), "home": workspace}
+    try:
+        only(given, {"csrfmiddlewaretoken", "workspace", "change", "key"})
+        if given.get("change") == "key":
+            _, token = operations.make_key(lasts=timedelta(days=LASTS), **who)
+            return _agents(request, workspace, fresh=(workspace.name, token))
+        operations.revoke_key(prefix=given.get("key", "").replace("\0", ""), **who)
+    except (BadForm, operations.Refused) as no:
+        return _agents(request, workspace, sentence=str(no), status=422)
     return redirect(f"{reverse('agents')}?{urlencode({'workspace': workspace.slug})}")
 
 
@@ -146,6 +162,7 @@ def _agents(
         ],
         "desks": [(name, desk_title(name)) for name in desks],
         "owners": [part.user.get_username() for part in _may_own(workspace)],
+        "keys": valid.filter(workspace=workspace),
         "fresh": fresh,
         "site": request.build_absolute_uri("/api/v1"),
         "lasts": LASTS,
