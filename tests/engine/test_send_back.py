@@ -76,7 +76,7 @@ def test_the_agent_is_told_why_and_what_it_proposes_then_waits_again_however_sma
     assert block["action"]["args"]["amount_usd"] == 1200
     second = run.escalations.get(state="open")
     assert second.amount_minor == 30000
-    assert second.review["deciding"]["reason"] == "sent_back_before"
+    assert second.review["escalating"] == ["refunds.amount_named", "policy.sent_back"]
 
     scene.decide(run, amount_minor=None)
     run = go(run)

@@ -119,6 +119,7 @@ STRICT = Limits(
                 "subject.bound",
                 "subject.context_before_money",
                 *_REFERENCE_RULES,
+                "refunds.amount_named",
                 "refunds.charge_left",
                 "refunds.window",
                 "refunds.unattended_total",

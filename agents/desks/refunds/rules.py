@@ -20,6 +20,7 @@ from opsconsole.desks import (
     ANSWER,
     Args,
     Json,
+    Origin,
     Ruling,
     Touch,
     approve,
@@ -154,6 +155,27 @@ def auto_limit(args: Args, limits: RefundLimits) -> Ruling:
         risk=min(90, 40 + 30 * (amount - limit) // max(limit, 1)),
         flip=f"{format_money(limit)} or less would have been approved automatically.",
         **_usd(amount, limit),
+    )
+
+
+@desk.rule(
+    issue_refund,
+    title="Who named the amount",
+    asks={"amount_named_by_nobody": "nobody named the amount"},
+)
+def amount_named(args: Args, facts: RefundFacts) -> Ruling | None:
+    """A refund of an amount that neither the request nor a person named waits for a reviewer,
+    unless it is all of the charge or all that is left of it.
+    """
+    amount, charge = args.amount_minor, facts.charge
+    if facts.origins.get("amount_minor") in (Origin.GOAL, Origin.PERSON):
+        return None
+    if charge and amount in (charge.amount_minor, charge.refundable_minor):
+        return None
+    told = f"Neither the request nor a person named {format_money(amount)}: the agent chose it."
+    flip = "An amount that the request names, or all that is left of the charge, would not wait."
+    return escalate(
+        "amount_named_by_nobody", told, risk=85, flip=flip, observed=amount, unit=CURRENCY
     )
 
 

@@ -21,7 +21,7 @@ from agents.core.states import EffectState
 from agents.db.compiled import CompiledSelect, Param
 from agents.engine.desk.fresh_lookup import LookedUp, StaleLookup
 from agents.engine.desk.functions import DeskFailed, of_company
-from agents.engine.desk.origins import ReadText, advice_in, doubt
+from agents.engine.desk.origins import ReadText, advice_in, doubt, patch_of
 from agents.models import Effect, Run, Step
 from agents.patterns.steps import reports_error
 from agents.sdk.argument_words import Called, with_name
@@ -148,13 +148,13 @@ class DeskLedger:
         judged = [(self._source(part, other if len(parts) == 1 else ()), part) for part in parts]
         origin, part = max(judged, key=lambda one: _ORDER.index(one[0]))
         if not origin.is_of_people and any(
-            argument in _patch(step, self.given) for step in self.steps
+            argument in patch_of(step, self.given) for step in self.steps
         ):
             return Origin.PERSON, part
         return origin, part
 
     def parts(self, argument: str) -> list[TextPart]:
-        is_set = any(argument in _patch(step, self.given) for step in self.steps)
+        is_set = any(argument in patch_of(step, self.given) for step in self.steps)
         found = []
         for kind, text in find_parts(getattr(self.args, argument)):
             other = [self.border.name(one) for one in other_names(kind, text)]
@@ -305,11 +305,3 @@ class DeskLedger:
             return is_any if resource else Q(pk__in=[])
         here = Q(run__workspace=self.run.workspace_id)
         return here & Q(run__launched_by=self.run.launched_by_id) if by == "launcher" else here
-
-
-def _patch(step: Step, given: Json) -> dict[str, Json]:
-    """Return the arguments that a person set at a step, if the result is exactly this call."""
-    reply = step.reply if step.kind == "escalate" and isinstance(step.reply, dict) else {}
-    patch: dict[str, Json] = reply.get("patch") or {}
-    left = {**step.asked["action"]["args"], **patch} if patch else None
-    return patch if left == given else {}

@@ -64,17 +64,38 @@ def advice_in(steps: Iterable[Step]) -> list[str]:
     return [one["comment"] for one in given if one.get("decision") == EscalationState.SENT_BACK]
 
 
+def patch_of(step: Step, given: Json) -> dict[str, Json]:
+    """Return the arguments that a person set at a step, if the result is exactly this call."""
+    reply = step.reply if step.kind == "escalate" and isinstance(step.reply, dict) else {}
+    patch: dict[str, Json] = reply.get("patch") or {}
+    left = {**step.asked["action"]["args"], **patch} if patch else None
+    return patch if left == given else {}
+
+
+def _before_revision(steps: Iterable[Step], args: Mapping[str, Json]) -> Mapping[str, str]:
+    """Return who named the arguments that the policy made these of, if it changed any."""
+    for step in steps:
+        reply = step.reply if step.kind == "review" and isinstance(step.reply, dict) else {}
+        if reply.get("revisions") and reply["action"].get("args") == args:
+            found: Mapping[str, str] = reply["facts"].get("origins") or {}
+            return found
+    return {}
+
+
 def origins_of(
     run: Run, args: Mapping[str, Json], steps: Sequence[Step], recorded: Collection[int]
 ) -> tuple[dict[str, str], tuple[Json, ...]]:
     """Return who named each argument of a tool without a declared desk, and the doubts.
 
-    A field of a tool's reply is on record; words within a longer text may be anybody's.
+    A field of a tool's reply is on record; words within a longer text may be anybody's. An amount
+    that the policy lowered is named by who named the higher one.
     """
     if not args:
         return {}, ()
     goal, origins, doubts = without_masks(run.asked_goal), {}, []
     fields, texts = _read(steps)
+    before, advice = _before_revision(steps, args), advice_in(steps)
+    by_person = {name for step in steps for name in patch_of(step, dict(args))}
     for name, kept in args.items():
         is_money = name.endswith("_minor") and isinstance(kept, int)
         value = Money(kept, CURRENCY) if is_money else kept
@@ -82,13 +103,18 @@ def origins_of(
             origins[name] = Origin.GOAL.value
             continue
         asked = amounts_in(goal, CURRENCY) if is_money else []
-        if kept in fields or (is_money and kept in recorded) or str(kept) == run.subject_key:
+        if name in by_person or (is_money and is_named(value, advice)):
+            origin = Origin.PERSON.value
+        elif is_money and name in before:
+            origin = before[name]
+        elif kept in fields or (is_money and kept in recorded) or str(kept) == run.subject_key:
             origin = RECORD
         else:
             is_told = is_named(value, (one.text for one in texts))
             origin = (Origin.OUTSIDE if is_told else Origin.NOBODY).value
         origins[name] = origin
-        if is_money and (asked or origin != RECORD) and not is_named(value, advice_in(steps)):
+        of_people = (Origin.GOAL, Origin.PERSON)
+        if is_money and (asked or origin != RECORD) and origin not in of_people:
             doubts.append(doubt(name, kept, origin, named=[value], asked=asked, read=texts))
     return origins, tuple(doubts)
 
