@@ -51,7 +51,7 @@ class Awaited(NamedTuple):
     seen: int = 0  # how many events of the run are known already
 
 
-class Asked(NamedTuple):
+class WaitRequest(NamedTuple):
     """A request that waits."""
 
     awaited: Awaited
@@ -122,7 +122,7 @@ class Waiting:
             if not self._waiters[awaited]:
                 del self._waiters[awaited]
 
-    async def _stream(self, asked: Asked, receive: Receive, send: Send) -> None:
+    async def _stream(self, asked: WaitRequest, receive: Receive, send: Send) -> None:
         """Send a session's events as they come, until its end or until the key is revoked."""
         awaited, woken = asked.awaited, Woken.SETTLED
         await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
@@ -162,7 +162,7 @@ class Waiting:
             self._release(awaited, Woken.ENDING)
 
 
-def _asked(scope: Message) -> Asked | None:
+def _asked(scope: Message) -> WaitRequest | None:
     """Return what a request waits for; None for any other request."""
     if scope["type"] != "http" or scope["method"] != "GET":
         return None
@@ -181,10 +181,10 @@ def _asked(scope: Message) -> Asked | None:
     if found["events"]:
         awaited = Awaited("events", run, event_number(headers.get(b"last-event-id", "")))
     token = headers.get(b"authorization", "").partition(" ")[2]
-    return Asked(awaited, token, min(float(seconds), LONGEST))
+    return WaitRequest(awaited, token, min(float(seconds), LONGEST))
 
 
-def _waiting_agent(asked: Asked) -> int | None:
+def _waiting_agent(asked: WaitRequest) -> int | None:
     """Return the agent whose call or run this is; None where there is nothing to wait for."""
     agent = agent_of(asked.token, at=timezone.now())
     if agent is None:

@@ -28,7 +28,7 @@ class ReadingKey(HttpBearer):
         return key.workspace if key else None
 
 
-class Table(NamedTuple):
+class PagedRows(NamedTuple):
     """Rows that are read in the order of a column, then of their keys."""
 
     rows: Callable[[Workspace], QuerySet[Any]]
@@ -72,19 +72,19 @@ def _requests(workspace: Workspace) -> QuerySet[Escalation]:
     return found.select_related("run__agent", "decided_by")
 
 
-TABLES: Mapping[str, Table] = {
-    "runs": Table(
+TABLES: Mapping[str, PagedRows] = {
+    "runs": PagedRows(
         lambda home: Run.objects.filter(workspace=home).select_related(
             "policy", "launched_by", "agent"
         ),
         "created_at",
         _run,
     ),
-    "requests": Table(_requests, "pk", _request),
-    "decisions": Table(
+    "requests": PagedRows(_requests, "pk", _request),
+    "decisions": PagedRows(
         lambda home: _requests(home).filter(decided_at__isnull=False), "decided_at", _decision
     ),
-    "events": Table(
+    "events": PagedRows(
         lambda home: Event.objects.filter(workspace=home).prefetch_related("texts"), "pk", _event
     ),
 }

@@ -12,7 +12,7 @@ from pytest_django.live_server_helper import LiveServer
 from agents import operations
 from agents.models import AgentCall, Role, Run
 from agents.sdk.values import Money
-from tests.desks.post import ANNA, BEN, CARLA, IBAN, OTHER_IBAN, Post, held_by, install, name
+from tests.desks.post import ANNA, BEN, CARLA, IBAN, OTHER_IBAN, Post, held_by, install
 from tests.engine.scene import Scene, decide_request, go, set_scene
 from tests.privacy.searching import places_of
 
@@ -36,7 +36,7 @@ def test_addresses_and_account_numbers_are_carried_out_and_kept_by_their_names(
     agent = operations.set_agent(
         workspace=scene.workspace, name="clerk", desk="post", owner=scene.omar, at=at
     )
-    _, secret = operations.make_key(agent=agent, lasts=timedelta(days=1), at=at)
+    _, secret = operations.make_key(home=agent, lasts=timedelta(days=1), at=at)
     desk = Desk(live_server.url, secret)
 
     def call(tool: str, **arguments: object) -> Outcome:
@@ -63,11 +63,8 @@ def test_addresses_and_account_numbers_are_carried_out_and_kept_by_their_names(
         ("send_message", {"to": [ANNA, BEN], "body": "Hello"}),
         ("pay", {"iban": IBAN, "amount": Money(500, "EUR")}),
     ]
-    assert (wrote.status, wrote.arguments["to"]) == (
-        "executed",
-        [name(scene, ANNA), name(scene, BEN)],
-    )
-    assert (paid.status, paid.arguments["iban"]) == ("executed", name(scene, IBAN))
+    assert (wrote.status, wrote.arguments["to"]) == ("executed", [ANNA, BEN])
+    assert (paid.status, paid.arguments["iban"]) == ("executed", IBAN)
     assert (again.id, other.id > paid.id, other.key_from) == (paid.id, True, "arguments")
     assert AgentCall.objects.filter(agent=agent).count() == 3
     values = (ANNA, BEN, CARLA, IBAN, OTHER_IBAN)

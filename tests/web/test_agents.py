@@ -34,7 +34,8 @@ def test_a_key_that_is_shown_once_works_until_it_is_revoked(scene: Scene, ada: U
     [token] = set(re.findall(r"opsc_[0-9a-f]{8}_[0-9a-f]{48}", made))
 
     assert Caller(token).post("/runs", OPEN).status_code == 200
-    assert "http://testserver/api/v1/tools" in made
+    assert "SITE=http://testserver/api/v1\n" in made
+    assert "$SITE/tools" in made
     listed = client_of(ada).get(reverse("agents")).content.decode()
     assert token not in listed
     assert f"{token[:13]}… used" in words(listed)
