@@ -7,7 +7,7 @@ implementation. Callers know a run's desk only by name.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, NamedTuple, Protocol
 from uuid import UUID
 
@@ -56,22 +56,6 @@ class Shelf(NamedTuple):
     examples: Sequence[Example]
 
 
-class History(Protocol):
-    """A desk's writer of a new demo's history. A module may be one."""
-
-    BEFORE_HISTORY: timedelta  # how long before that its workspace has to have begun
-
-    def start_history(self) -> Any:
-        """Begin what `write_history` needs at a first start, while tables are made."""
-        ...
-
-    def write_history(
-        self, workspace: Workspace, *, until: datetime, begun: Any
-    ) -> tuple[int, int]:
-        """Write what ended before `until` and what waits then; return how many of both."""
-        ...
-
-
 class System(Protocol):
     """The interface of a desk's business. Methods are called only for its own runs."""
 
@@ -101,9 +85,6 @@ class System(Protocol):
     def shelves(self) -> Sequence[Shelf]:
         """Return what it has to try it with."""
         ...
-
-    @property
-    def history(self) -> History | None: ...
 
     @property
     def profiles(self) -> Mapping[str, Limits]:

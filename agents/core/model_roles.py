@@ -17,14 +17,15 @@ class ModelRole:
     """A role's prompt, and the demo model's reply in it."""
 
     prompt: str
-    demo: Callable[[Json], str]  # inputs -> the text of an answer; inputs hold a "goal"
+    # inputs -> the text of an answer; inputs hold a "goal". A desk's roles speak by its scenarios.
+    demo: Callable[[Json], str] = lambda _: ""
     brief: str = ""  # what it does, for a model that is offered tools, at the desk without a brief
 
 
 ROLES: dict[str, ModelRole] = {}
 
 
-def role(name: str, *, prompt: str, demo: Callable[[Json], str], brief: str = "") -> str:
+def role(name: str, *, prompt: str, brief: str = "", **more: Callable[[Json], str]) -> str:
     """Register a role and return its name, for `Ask`. Raises NamedTwice."""
-    enter(ROLES, name, ModelRole(prompt.strip(), demo, brief))
+    enter(ROLES, name, ModelRole(prompt.strip(), brief=brief, **more))
     return name

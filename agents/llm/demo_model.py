@@ -1,14 +1,17 @@
 """The demo model: offline, deterministic, replacing a server, not our client.
 
-It is a transport of the HTTP client, so its answers take the same path as real ones. `goals` lists
-what makes it misbehave.
+It is a transport of the HTTP client, so its answers take the same path as real ones. It plays what
+desks declare: their scenarios, also those in which a model errs.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import re
+from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import Any, TypeAlias
 
 import httpx2
 from django.conf import settings
@@ -16,48 +19,67 @@ from django.conf import settings
 from agents.core.model_roles import ROLES
 from agents.core.pseudonyms import without_values
 from agents.core.requests import Json
-from agents.sdk.demo_script import PATTERN_OF, spoken
-from agents.sdk.desk import DESKS
+from agents.sdk.demo_script import PATTERN_OF, NeverAnswers, spoken
+from agents.sdk.desk import DESKS, Desk
 
 MODEL = "demo"
-
-
-class NeverAnswers(Exception):
-    """A role's actor plays a server that is silent until the caller's deadline."""
-
-
-class RateLimited(Exception):
-    """A role's actor plays a server that refuses the call."""
+Named: TypeAlias = Sequence[str]  # a name and a key
 
 
 class DemoModel(httpx2.AsyncBaseTransport):
     """Answers chat completions without a network."""
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Answer as the role that the system message names, or fail as the goal demands."""
+        """Answer as the role that the system message names, as the goal's scenario says."""
         system, *_, last = json.loads(request.content)["messages"]
         inputs = json.loads(last["content"])
         name = system["content"].partition("\n")[0].removeprefix("Role: ")
         try:
-            said = play_scenario(name, inputs) or ROLES[name].demo(inputs)
+            said = demo_reply(name, inputs)
         except NeverAnswers:
             await asyncio.Event().wait()  # never set: the caller's deadline ends it
-        except RateLimited:
-            return httpx2.Response(429, headers={"Retry-After": "1"})
         await asyncio.sleep(settings.OPSCONSOLE_DEMO_PACE * _seconds_to_write(said))
         return httpx2.Response(200, json=_completion(said, asked=request.content))
 
 
+def demo_reply(role: str, inputs: Json) -> str:
+    """Return what the demo model says. Raises NeverAnswers."""
+    return play_scenario(role, inputs) or ROLES[role].demo(inputs)
+
+
 def play_scenario(role: str, inputs: Json) -> str:
-    """Return what the model of a declared desk says, by its scenario; "" elsewhere."""
-    desk = DESKS.get((inputs.get("desk") or {}).get("name", ""))
+    """Return what the model of a scenario says, or that there is none; "" at no desk."""
+    name = (inputs.get("desk") or {}).get("name", "")
+    # Where amounts are numbers, questions do not name the desk.
+    known = (one for one in DESKS.values() if name == one.name or (one.numbers and not name))
+    desk = next(known, None)
     if desk is None or role not in PATTERN_OF:
         return ""
-    goal, pattern = without_values(inputs["goal"]), PATTERN_OF[role]
-    mine = (one for one in desk.scenarios if one.pattern == pattern)
-    demo = next((one.demo for one in mine if without_values(one.goal) == goal), ())
+    demo, mine, theirs = _script_of(desk, without_values(inputs["goal"]), PATTERN_OF[role])
     critical = [one.name for one in desk.sources.values() if one.critical]
-    return spoken(demo, role, inputs, datetime.now(UTC).date(), critical=critical)
+    said = spoken(demo, role, inputs, datetime.now(UTC).date(), critical=critical)
+    for old, new in zip(mine, theirs, strict=True):  # whom it is about, where that is another
+        said = re.sub(rf"\b{re.escape(old)}\b", new, said) if old != new else said
+    return said
+
+
+def _script_of(desk: Desk, goal: str, pattern: str) -> tuple[Sequence[Any], Named, Named]:
+    """Return what a scenario's model says, and whom its goal and this one name.
+
+    A goal is a scenario's, too, if it is the same of somebody else: Anna (customer 42).
+    """
+    mention = re.compile(rf"(\w+) \({desk.subject.kind} (\w+)\)")
+    found = mention.search(goal)
+    cases: list[Any] = [*desk.scenarios, *(desk.past.all_cases if desk.past else ())]
+    for one in cases:
+        own = without_values(one.goal)
+        if one.pattern != pattern or not one.demo:
+            continue
+        if own == goal:
+            return one.demo, (), ()
+        if found and (named := mention.search(own)) and own.replace(named[0], found[0]) == goal:
+            return one.demo, named.groups(), found.groups()
+    return (desk.play(goal, pattern) if desk.play else ()), (), ()
 
 
 def _seconds_to_write(text: str) -> float:

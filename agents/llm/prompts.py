@@ -15,7 +15,8 @@ def prompt(role: str, *, at_desk: bool = False) -> str:
 
     At a declared desk it is the console's, as the desk's brief and its tools come with the inputs.
     """
-    own = AT_DESK.get(role) if at_desk else None  # a pattern of others has roles of its own
+    # A pattern of others has roles of its own.
+    own = AT_DESK.get(role) if at_desk or role not in ROLES else None
     return f"{_FIRST_LINE}{role}\n\n{own or ROLES[role].prompt}"
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Any
 
+from agents.core.money import to_model_units
 from agents.core.requests import Json
 from agents.core.workflows import BadWorkflow, read_workflow
 
@@ -16,11 +18,20 @@ ONLY_SCENARIOS = "The demo model plays scenarios only: launch one, or connect a 
 # What a planner is told besides what the report is about.
 OF_PLANNER = {"goal", "max_tasks", "blocked", "desk", "more_tools"}
 PATTERN_OF = {  # of what asks a model in this role
-    "worker": "supervisor",
+    **dict.fromkeys(("worker", "writer"), "supervisor"),
     **dict.fromkeys(("router", "responder"), "routing"),
     **dict.fromkeys(("planner", "reporter"), "orchestrator"),
     **dict.fromkeys(("committer", "executor", "assessor", "judge"), "workflow"),
 }
+LONGEST_TICKET = 300  # characters of one in the goal's words
+GONE_BACK = "Nothing was done: a reviewer sent it back."
+SENT_BACK = "person.sent_back"  # in place of a rule, where a person sent a proposal back
+_NUMBER = r"(\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?)"
+_AMOUNT = re.compile(rf"(?:\b[A-Z]{{3}} ?|[$€£]){_NUMBER}|{_NUMBER} ?[A-Z]{{3}}\b")
+
+
+class NeverAnswers(Exception):
+    """The model of a scenario is silent until the caller's deadline."""
 
 
 @dataclass(frozen=True)
@@ -37,18 +48,37 @@ def in_days(days: int) -> DayAhead:
     return DayAhead(days)
 
 
+@dataclass(frozen=True)
+class OutputOf:
+    """What an earlier step of a workflow put out, as the value of an argument."""
+
+    step: str
+
+
 class Says:
     """The model proposes a call; arguments as JSON, days by `in_days`."""
 
     def __init__(self, tool: str, /, **args: Any) -> None:
         self.tool, self.args = tool, args
 
-    def reply(self, today: date) -> Json:
-        args = {
-            name: value.on(today) if isinstance(value, DayAhead) else value
-            for name, value in self.args.items()
-        }
+    def reply(self, today: date, outputs: Mapping[str, str] | None = None) -> Json:
+        def value_of(value: Any) -> Any:
+            if isinstance(value, DayAhead):
+                return value.on(today)
+            if isinstance(value, OutputOf):
+                return (outputs or {}).get(value.step, "")
+            return value
+
+        args = {name: value_of(value) for name, value in self.args.items()}
         return {"kind": "tool", "name": self.tool, "args": args}
+
+
+class BreaksOff(Says):
+    """The model proposes a call, and only half of its reply arrives."""
+
+
+class Silent:
+    """The model does not answer."""
 
 
 @dataclass(frozen=True)
@@ -62,9 +92,9 @@ class Answers:
 
 
 class Routes:
-    """The router hands the case to a specialist."""
+    """The router hands the case to a specialist; without a ticket, in the goal's words."""
 
-    def __init__(self, specialist: str, ticket: str) -> None:
+    def __init__(self, specialist: str, ticket: str = "") -> None:
         self.specialist, self.ticket = specialist, ticket
 
     def reply(self, today: date) -> Json:
@@ -72,22 +102,32 @@ class Routes:
 
 
 class Plans:
-    """The planner asks these sources; the report is then written with the text of `Answers`."""
+    """The planner asks these sources; the report is then written with the text of `Answers`.
 
-    def __init__(self, *sources: str) -> None:
-        self.sources = sources
+    `other` is what it takes the report to be about, where it is mistaken.
+    """
+
+    def __init__(self, *sources: str, **other: str) -> None:
+        self.sources, self.other = sources, other
 
 
 class ScriptStep:
     """A step of a workflow: the calls that its agent makes, then what it puts out.
 
-    A second one of the same name is said once the step was sent back.
+    A second one of the same name is said once the step was sent back. With several agents,
+    `agents` are their texts. One that is not `content` wants its text improved each time.
     """
 
-    def __init__(self, name: str, *said: Says | str) -> None:
-        self.name = name
+    def __init__(
+        self,
+        name: str,
+        *said: Says | OutputOf | str,
+        agents: Mapping[str, str] | None = None,
+        content: bool = True,
+    ) -> None:
+        self.name, self.agents, self.content = name, agents or {}, content
         self.calls = [one for one in said if isinstance(one, Says)]
-        self.text = next((one for one in said if isinstance(one, str)), "Done.")
+        self.text = next((one for one in said if isinstance(one, str | OutputOf)), "Done.")
 
 
 @dataclass(frozen=True)
@@ -102,7 +142,7 @@ class Judge:
 
 
 _LINES: Mapping[str, tuple[type[Any], ...]] = {
-    "supervisor": (Says, Answers),
+    "supervisor": (Says, Answers, Silent),
     "routing": (Routes, Answers),
     "orchestrator": (Plans, Answers),
     "workflow": (ScriptStep, Judge),
@@ -144,20 +184,72 @@ def spoken(
 ) -> str:
     """Return what the model of a scenario says in a role, as it would arrive.
 
-    `critical` are the sources that are; without a scenario, it says so.
+    `critical` are the sources that are; without a scenario, it says so. Raises NeverAnswers.
     """
     if not demo:
         return _without_scenario(role, inputs)
-    if role in ("responder", "reporter"):
+    if role in ("responder", "reporter", "writer"):
         return next((line.text for line in reversed(demo) if isinstance(line, Answers)), "Done.")
     if role == "planner":
         return json.dumps(_plan(demo, inputs, critical))
     if PATTERN_OF[role] == "workflow":
         said = _OF_STEP[role](demo, inputs, today)
-        return said if isinstance(said, str) else json.dumps(said)
-    so_far = "attempts_completed" if role == "router" else "steps_completed"
-    lines = [line for line in demo if role != "router" or isinstance(line, Routes)]
-    return json.dumps(lines[min(inputs["state_summary"][so_far], len(lines) - 1)].reply(today))
+        return said if isinstance(said, str) else _written(said)
+    if role == "router":
+        lines = [line for line in demo if isinstance(line, Routes)]
+        line = _line_at(lines, inputs["state_summary"]["attempts_completed"])
+        ticket = line.ticket or " ".join(inputs["goal"].split())[:LONGEST_TICKET]
+        return _written(Routes(line.specialist, ticket).reply(today))
+    return _of_worker(demo, inputs, today)
+
+
+def _line_at(lines: Sequence[Any], place: int) -> Any:
+    return lines[min(place, len(lines) - 1)]
+
+
+def _written(reply: Json, *, breaks_off: bool = False) -> str:
+    text = json.dumps(to_model_units(reply))
+    return text[: len(text) // 2] if breaks_off else text
+
+
+def _of_worker(demo: Sequence[Any], inputs: Json, today: date) -> str:
+    """Return the next line, unless a person, the policy or the tool said no to the last one."""
+    state, blocked = inputs["state_summary"], inputs.get("blocked") or [{"rule": ""}]
+    if blocked[-1]["rule"] == SENT_BACK:
+        return _written(_heeding(blocked[-1]))
+    place, last = state["steps_completed"], state.get("last_step") or {}
+    made = (last.get("executed_action") or {}).get("name")
+    mine = (at for at, line in enumerate(demo) if getattr(line, "tool", "") == made)
+    place = max(place, 1 + next((at for at in mine if at >= place - 1), -1))  # some are left out
+    if (last.get("observation") or {}).get("status") == "error":
+        why = str(last["observation"].get("error", "")).replace("_", " ")
+        return _written(Answers(f"Nothing was done: {why or 'it was refused'}.").reply(today))
+    line = _line_at(demo, place)
+    if isinstance(line, Silent):
+        raise NeverAnswers
+    after = demo[place + 1 : place + 2]
+    is_no = blocked[-1].get("action", {}).get("name") == getattr(line, "tool", None)
+    if is_no and after and isinstance(after[0], Says) and after[0].tool != line.tool:
+        line = after[0]  # what the policy does not want a second time may be what follows
+    return _written(line.reply(today), breaks_off=isinstance(line, BreaksOff))
+
+
+def _heeding(block: Json) -> Json:
+    """Return the call with the amount that a person named in sending it back, or an end."""
+    call = block.get("action") or {}
+    args = call.get("args", {})
+    told = _AMOUNT.search(block["sentence"])
+    wanted = (told[1] or told[2]).replace(",", "") if told else ""
+    for name, value in args.items() if wanted else ():
+        if isinstance(value, dict) and value.keys() == {"amount", "currency"}:
+            other: Json = {**value, "amount": wanted}
+        elif name.endswith("_usd"):
+            other = float(wanted)
+        else:
+            continue
+        if other != value:
+            return {**call, "args": {**args, name: other}}
+    return {"kind": "final", "answer": GONE_BACK}
 
 
 def _without_scenario(role: str, inputs: Json) -> str:
@@ -169,11 +261,11 @@ def _without_scenario(role: str, inputs: Json) -> str:
 
 
 def _plan(demo: Sequence[Any], inputs: Json, critical: Collection[str]) -> Json:
-    [asked] = [line.sources for line in demo if isinstance(line, Plans)]
-    args = {name: inputs[name] for name in inputs if name not in OF_PLANNER}
+    [plan] = [line for line in demo if isinstance(line, Plans)]
+    args = {name: inputs[name] for name in inputs if name not in OF_PLANNER} | plan.other
     tasks = [
         {"id": f"t{number}", "worker": name, "args": args, "critical": name in critical}
-        for number, name in enumerate(asked, 1)
+        for number, name in enumerate(plan.sources, 1)
     ]
     return {"kind": "plan", "tasks": tasks}
 
@@ -184,13 +276,20 @@ def _is_corrected(inputs: Json) -> bool:
 
 def _execute(demo: Sequence[Any], inputs: Json, today: date) -> Json:
     lines = [one for one in demo if isinstance(one, ScriptStep) and one.name == inputs["step"]]
+    lines = lines or [ScriptStep(inputs["step"])]  # of a document that no scenario follows
     line = lines[-1 if _is_corrected(inputs) else 0]
+    text = line.agents.get(inputs.get("agent", ""), line.text)
+    if isinstance(text, OutputOf):
+        text = inputs["earlier_outputs"].get(text.step, "")
     if inputs["answer_as"] == "action":
+        if any(block["rule"] == SENT_BACK for block in inputs.get("blocked", ())):
+            return {"kind": "final", "answer": GONE_BACK}
         left = line.calls[len(inputs["done"]) :]
-        return left[0].reply(today) if left else {"kind": "final", "answer": line.text}
+        call = left[0].reply(today, inputs["earlier_outputs"]) if left else None
+        return call or {"kind": "final", "answer": text}
     if inputs["answer_as"] == "iteration":
-        return {"result": line.text, "converged": True}
-    return line.text
+        return {"result": text, "converged": line.content and bool(inputs["iterations"])}
+    return text
 
 
 def _commit(demo: Sequence[Any], inputs: Json, today: date) -> Json:
@@ -214,6 +313,8 @@ def _judge(demo: Sequence[Any], inputs: Json, today: date) -> Json:
     if mine and not _is_corrected(inputs):
         first = mine[0]
         return _verdict(first.verdict, first.reason, first.correction, first.question)
+    if inputs.get("triggers"):
+        return _verdict("reorient", inputs["triggers"][0], "Say only what the facts say.")
     return _verdict("continue", "The output is what the step asks for.")
 
 

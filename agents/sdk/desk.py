@@ -25,6 +25,7 @@ from typing import (
 
 from agents.core.former import TITLES
 from agents.core.idempotency import Touch
+from agents.core.limits import Limits
 from agents.core.registry import enter
 from agents.core.requests import Json
 from agents.core.rulings import Ruling
@@ -42,6 +43,7 @@ from agents.sdk.desk_patterns import (
 from agents.sdk.desk_tools import ANSWER, DeskRule, DeskTool
 from agents.sdk.evidence import Evidence, write_evidence
 from agents.sdk.fact_sources import Asked, values_at
+from agents.sdk.past import Past
 from agents.sdk.placeholders import check_places
 from agents.sdk.report import Report
 from agents.sdk.reserved import (
@@ -79,6 +81,8 @@ class Scenario:
     ends: str = ""
     pattern: str = "supervisor"
     workflow: str = ""
+    key: str = ""  # of its form; "": its place
+    off: Collection[str] = ()  # tools that are switched off when a call is made
 
 
 class Desk:
@@ -122,6 +126,11 @@ class Desk:
         self.report = report
         self.workflows = read_workflows(workflows)  # documents, by name
         self.scenarios: list[Scenario] = []
+        # What the demo's models say of another goal in a pattern, or nothing.
+        self.play: Callable[[str, str], Sequence[Any]] | None = None
+        # Policies that a workspace can begin with, by name, where they are not `document`.
+        self.profiles: Mapping[str, Limits] = {}
+        self.past: Past | None = None  # of a new demo, if it has any
         self.gather: Callable[[str, Asked], Any] | None = None
         self.ahead: Callable[[str], Any] | None = None
         self.fresh = timedelta(0)
@@ -406,6 +415,8 @@ class Desk:
         ends: str = "",
         pattern: str = "supervisor",
         workflow: str = "",
+        key: str = "",
+        off: Collection[str] = (),
     ) -> None:
         """Declare a scenario, of what is declared above it.
 
@@ -422,7 +433,7 @@ class Desk:
         names = [*self.specialists] if pattern == "routing" else [*self.sources]
         for line in check_script(title, demo, pattern, names, self.workflows.get(workflow)):
             self._check_line(title, line)
-        case = Scenario(title, subject, goal, expect, demo, ends, pattern, workflow)
+        case = Scenario(title, subject, goal, expect, demo, ends, pattern, workflow, key, off)
         self.scenarios.append(case)
 
     def _check_line(self, title: str, line: Says) -> None:

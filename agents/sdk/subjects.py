@@ -49,9 +49,13 @@ class Subject:
         found = [(key, self.label_of(key, book)) for key in keys]
         return [(k, name) for k, name in found if is_named(k, [text]) or is_named(name, [text])]
 
+    def find_one(self, key: str, book: int) -> Any:
+        """Return what is found by a key, or None."""
+        return self.find(key, **_of_book(self.find, book))
+
     def find_key(self, text: str, book: int) -> bool:
         """Tell whether a text is a key."""
-        return self.find(text, **_of_book(self.find, book)) is not None
+        return self.find_one(text, book) is not None
 
     def keys_named(self, text: str, book: int) -> list[str]:
         """Return the keys of those that have this name, each once."""
@@ -60,7 +64,7 @@ class Subject:
 
     def label_of(self, key: str, book: int) -> str:
         """Return a subject's label, or "" if there is none."""
-        found = self.find(key, **_of_book(self.find, book))
+        found = self.find_one(key, book)
         if found is None:
             return ""
         values = found if isinstance(found, Mapping) else vars(found)

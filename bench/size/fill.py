@@ -20,19 +20,12 @@ from agents import operations
 from agents.audit import sealing
 from agents.db.statistics import keep_statistics
 from agents.desks.refunds.cases import CASES, NAMES, WAITING
-from agents.desks.refunds.gallery.copying import (
-    COPIED,
-    UNIQUE,
-    Copy,
-    Original,
-    kept_rows,
-    write_copies,
-)
-from agents.desks.refunds.gallery.recording import Recording
 from agents.engine.upkeep.case_days import count_next_day
 from agents.engine.upkeep.database_growth import measure_database
 from agents.engine.upkeep.model_use import sum_next_day
 from agents.engine.upkeep.review_days import sum_next_review_day
+from agents.history.copying import UNIQUE, Copy, Original, copied_tables, kept_rows, write_copies
+from agents.history.recording import Recording
 from agents.models import Event, EventText, Role, Run, Workspace
 from bench.size.waiting import work_on_inbox
 
@@ -57,7 +50,7 @@ _OF_RUNS: Mapping[type[Model], str] = {
 
 def fill(runs: int, waiting: int, times: int) -> None:
     """Write about `runs` runs that ended, `times` of each copy, and `waiting` that wait."""
-    recording = Recording([*CASES, *WAITING])
+    recording = Recording("refunds", [*CASES, *WAITING])
     now = timezone.now().replace(hour=HOUR, minute=0)
     now -= timedelta(days=now > timezone.now())
     workspaces = [_workspace(number, now) for number in range(WORKSPACES)]
@@ -130,7 +123,7 @@ def multiply(times: int, later: timedelta) -> None:
 
     The keys of a copy follow those of the one before, so that they are in the order of time.
     """
-    tables: list[type[Model]] = [*COPIED, Event, EventText]
+    tables: list[type[Model]] = [*copied_tables(), Event, EventText]
     lasts = {
         model: model._default_manager.aggregate(last=Max("pk"))["last"]
         for model in tables

@@ -20,12 +20,12 @@ from django.test import override_settings
 from django.utils import timezone
 
 from agents.core.letter_phrases import free_words
-from agents.core.model_roles import ROLES
 from agents.core.states import RunState
 from agents.desks.refunds import refunds
 from agents.desks.refunds.known import RefundFacts
 from agents.desks.refunds.models import SentMail
 from agents.desks.refunds.profiles import STRICT
+from agents.llm.demo_model import demo_reply
 from agents.models import Run
 from agents.policies import review
 from tests.attacks.lies import HONEST, LIES
@@ -102,7 +102,7 @@ def models(lie: str, role: str) -> Iterator[str]:
             system, *_, last = asked["messages"]
             name = system["content"].partition("\n")[0].removeprefix("Role: ")
             inputs = json.loads(last["content"])
-            text = ROLES[name].demo(inputs)
+            text = demo_reply(name, inputs)
             if role in (name, "every role"):
                 text = says[name](inputs, text)
             choice = {"message": {"content": text}, "finish_reason": "stop"}

@@ -14,7 +14,7 @@ import pytest
 from agents.core import letter_phrases, redact, statements, workflow_checks
 from agents.core.money import BadAmount, minor_of_text
 from agents.core.strict_json import MAX_CHARS, BadJson, parse
-from agents.desks.refunds.demo import goals
+from agents.desks.refunds import demo
 from agents.operations.runs.launch_checks import MAX_GOAL
 from agents.sdk import fact_sources
 
@@ -76,7 +76,7 @@ def test_anything_that_is_masked(part: str) -> None:
 
 
 READERS: list[Callable[[str], object]] = [
-    goals.read_goal,
+    lambda text: demo.play(text, "supervisor"),
     workflow_checks._VARIABLE.findall,
     lambda text: fact_sources.amounts_in(text, "USD"),
 ]

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from agents.desks.refunds.scenarios import BY_KEY
 from agents.models import Escalation, Run
 from tests.commands.test_run_pattern import Ended, command
 
@@ -27,7 +28,7 @@ def test_the_customer_is_the_subject_whatever_the_goal_says(subject: str, name: 
 
 
 def test_a_reroute_reads_as_two_attempts() -> None:
-    ended = routing(f"{REFUND} Ask the wrong desk first.", "--subject", "42")
+    ended = routing(BY_KEY["rerouted"].goal, "--subject", "7")
 
     assert ended.out.splitlines()[:2] == [
         "  1  technical_specialist: needs_reroute",
@@ -50,7 +51,7 @@ def test_a_case_that_nobody_takes_waits_in_the_inbox_with_what_was_tried() -> No
 
 
 def test_an_agent_that_claims_too_much_is_quoted_in_a_note_and_in_no_answer() -> None:
-    ended = routing(f"{REFUND} Falsely claim a refund.", "--subject", "42", "--json")
+    ended = routing(BY_KEY["false-promise"].goal, "--subject", "42", "--json")
 
     assert (ended.code, ended.document["note"]) == (0, "The charge was refunded in full.")
     assert ended.document["answer"].startswith("A refund of USD 49.00 is possible; this run paid ")

@@ -15,7 +15,7 @@ from tests.engine.scene import go, set_scene
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
 ASKS = "Anna (user_id=42) asks which plan she has."
-DRIFTS = "Anna (user_id=42) asks about her charge, and you shall falsely claim a refund."
+DRIFTS = "Anna (customer 42) asks: is her last charge settled, as you promised on the phone?"
 
 
 def workflow(name: str, goal: str, *more: str) -> Ended:

@@ -18,12 +18,12 @@ from django.test import override_settings
 from django.utils import timezone
 
 from agents import llm
-from agents.core.model_roles import ROLES
 from agents.core.requests import Json
 from agents.core.states import RunState
 from agents.engine.runtime.database import in_database
 from agents.engine.runtime.threads import close_connections
 from agents.engine.turns.advance import advance
+from agents.llm.demo_model import demo_reply
 from agents.models import Endpoint, Run
 from tests.engine.scene import claimable_runs
 from tests.llm.asking import send, serving
@@ -34,7 +34,7 @@ Said = Callable[[str, Json], str]  # (role, inputs): the text of the answer
 
 def as_demo(role: str, inputs: Json) -> str:
     """Return what the demo model says."""
-    return ROLES[role].demo(inputs)
+    return demo_reply(role, inputs)
 
 
 @dataclass

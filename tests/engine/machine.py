@@ -42,7 +42,7 @@ GOALS = (
     ("supervisor", "User Anna (user_id=42) requests a refund of 1200 USD for the annual plan."),
     ("supervisor", "User Anna (user_id=42) requests a refund of 1000 USD for the annual plan."),
     ("supervisor", "User Anna (user_id=42) requests a refund of 500 USD for the annual plan."),
-    ("routing", "Customer 42 wants the monthly charge refunded. Try the wrong desk first."),
+    ("routing", "Anna (customer 42) is not sure who handles this: he wants his invoice explained."),
     ("routing", "Customer 42 asks what the weather will be."),
 )
 # Above USD 1,100.00 two of finance decide (Finn and Faye); above 500.00 Lena, who leads, may too.

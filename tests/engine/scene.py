@@ -92,7 +92,7 @@ class Scene:
         return self.launch(
             one.goal,
             pattern=one.pattern,
-            subject=one.subject,
+            subject=one.subject or None,
             workflow=one.workflow,
             off=one.off,
         )

@@ -35,7 +35,7 @@ from tests.engine.scene import (
 )
 
 MEMO = "Anna asks for an exception."
-UNSURE = "Anna asks what she paid last. The judge is unsure."
+UNSURE = "Anna (customer 42) asks: tell me frankly, is my plan still right for me?"
 NOBODYS = "Hello there."
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both, pytest.mark.slow]

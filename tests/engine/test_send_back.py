@@ -30,7 +30,7 @@ def refund(amount: int) -> str:
     return tool("issue_refund", user_id=42, amount_usd=amount, reason="as asked")
 
 
-OWN_WORDS = "Anna (user_id=42) asks about her last charge; the agent answers in its own words."
+OWN_WORDS = "Anna (customer 42) asks for her last charge to be explained in plain words."
 CONTEXT = tool("get_refund_context", user_id=42)
 MAIL = tool("send_refund_email", user_id=42, amount_usd=300, message="[[ledger]]")
 FINAL = final("Done.")
@@ -245,7 +245,7 @@ def test_a_letter_of_a_workflow_that_goes_back_is_not_sent(scene: Scene) -> None
     run = go(run)
 
     assert (sent_back.state, run.state, mails(run)) == ("sent_back", "done", [])
-    assert "No reply was sent: a reviewer sent it back." in str(results.result(run)["outputs"])
+    assert "Nothing was done: a reviewer sent it back." in str(results.result(run)["outputs"])
 
 
 def test_no_draft_and_no_case_goes_back_this_way(scene: Scene) -> None:

@@ -24,7 +24,7 @@ MET = json.dumps({"met_commitment": True})
 CONTINUE = json.dumps({"verdict": "continue"})
 REORIENT = json.dumps({"verdict": "reorient", "correction": "mind the tone", "reason": "rude"})
 MEMO = "Anna (user_id=42) asks for an exception."
-ON_HOLD = "Anna (user_id=42) asks about her plan, which is on legal hold."
+ON_HOLD = "Anna (customer 42) asks about her plan, which is on legal hold."
 DRAFT = [COMMITTED, "Hello.", MET]
 
 

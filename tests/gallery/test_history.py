@@ -17,7 +17,8 @@ from django.utils import timezone
 from agents import operations
 from agents.audit.verify import prove
 from agents.core.states import ENDED
-from agents.desks.refunds.gallery import history
+from agents.desks.refunds.declared import desk
+from agents.history import writing
 from agents.management import demo_work
 from agents.management.demo_people import ensure_sign_ins
 from agents.management.demo_work import begin_work
@@ -49,13 +50,18 @@ def workspace(tmp_path: Path) -> Workspace:
 @pytest.fixture
 def past(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Past:
     """A fortnight with few runs, which takes seconds to write."""
-    monkeypatch.setattr(history, "RUNS_A_DAY", 6)
+    monkeypatch.setattr(writing, "RUNS_A_DAY", 6)
 
-    def write() -> Past:
+    def begin() -> Past:
         workspace, until = in_place(tmp_path), timezone.now()
-        return Past(workspace, until, history.write_history(workspace, until=until)[1])
+        return Past(workspace, until, write(workspace, until=until)[1])
 
-    return make_once("past", write)
+    return make_once("past", begin)
+
+
+def write(workspace: Workspace, *, until: datetime) -> tuple[int, int]:
+    assert desk.past
+    return writing.write_history(workspace, "refunds", desk.past, until=until)
 
 
 def in_place(folder: Path) -> Workspace:
@@ -69,10 +75,10 @@ def in_place(folder: Path) -> Workspace:
 def test_a_fortnight_is_written_once_and_holds(workspace: Workspace) -> None:
     until = timezone.now()
 
-    written, waiting = history.write_history(workspace, until=until)
-    again = history.write_history(workspace, until=until)
+    written, waiting = write(workspace, until=until)
+    again = write(workspace, until=until)
 
-    past = Run.objects.filter(created_at__lt=until - history.NOW)
+    past = Run.objects.filter(created_at__lt=until - writing.NOW)
     assert again == (0, 0)
     assert (past.count(), Run.objects.count()) == (written, written + waiting)
     assert 200 < written < 400
@@ -89,14 +95,14 @@ def test_a_fortnight_is_written_once_and_holds(workspace: Workspace) -> None:
 def test_it_is_of_the_first_policy_where_another_was_published_before(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`demo --prepare` puts a company's desk in force before there is any history."""
-    monkeypatch.setattr(history, "RUNS_A_DAY", 6)
+    """`demo --prepare` puts a company's desk in force before there is any writing."""
+    monkeypatch.setattr(writing, "RUNS_A_DAY", 6)
     later = {**workspace.policy.document, "max_steps": 7}  # type: ignore[union-attr]
     admin = User.objects.get(username="admin")
     at = timezone.now()
     operations.publish_policy(workspace=workspace, document=later, by=admin, at=at)
 
-    history.write_history(workspace, until=at)
+    write(workspace, until=at)
 
     assert set(Run.objects.values_list("policy__number", flat=True)) == {1}
     runs, all_of = Run.objects.all(), Workspace.objects.all()
@@ -158,7 +164,7 @@ def test_six_requests_of_different_kinds_and_customers_wait(past: Past) -> None:
     assert len({(e.kind, e.action.get("name")) for e in waiting}) >= 4
     assert past.waiting == 6
     assert all(past.until < e.expires_at for e in waiting)
-    assert history.write_history(past.workspace, until=past.until) == (0, 0)
+    assert write(past.workspace, until=past.until) == (0, 0)
 
 
 @pytest.mark.slow
@@ -230,6 +236,6 @@ def test_a_real_workspace_gets_no_history() -> None:
     real = operations.add_workspace(slug="eu", name="EU", at=timezone.now())
 
     with pytest.raises(operations.Refused, match="its record is real"):
-        history.write_history(real, until=timezone.now())
+        write(real, until=timezone.now())
 
     assert not Run.objects.filter(workspace=real).exists()

@@ -1,4 +1,4 @@
-"""The demo model handles a case to its end, and misbehaves only when told to."""
+"""The demo model plays a desk's scenarios, and goals like them, to their end."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from agents import llm
 from agents.core.actions import check_action
 from agents.core.money import to_model_units
 from agents.core.requests import Json
-from agents.desks.refunds.demo.goals import read_goal
+from agents.desks.refunds.demo import play
 from agents.desks.refunds.profiles import REFUND_TOOLS
 from agents.llm.prices import cost_micro_usd
+from agents.sdk.demo_script import ONLY_SCENARIOS
 from tests.conformance.harness import cases
 
 pytestmark = pytest.mark.usefixtures("nothing_is_configured")
@@ -78,11 +79,7 @@ def test_a_case_is_worked_from_the_context_to_the_answer() -> None:
     assert [action.get("name", "final") for action in actions] == [*REFUND_TOOLS, "final"]
     assert actions[1]["args"]["amount_usd"] == 1200.0
     assert actions[1]["args"]["reason"]
-    assert actions[2]["args"]["amount_usd"] == 800.0
-    assert actions[3]["answer"] == (
-        "800.00 USD was refunded to customer 42; the customer was told by email."
-        " A person set the amount."
-    )
+    assert "an email was sent" in actions[3]["answer"]
 
 
 def test_an_answer_is_labelled_as_the_demos_and_has_the_price_of_a_small_model() -> None:
@@ -99,120 +96,69 @@ def test_the_same_question_has_the_same_answer() -> None:
     assert proposal_for(GOAL, step(READ, CONTEXT)) == proposal_for(GOAL, step(READ, CONTEXT))
 
 
-def test_the_whole_charge_is_refunded_where_no_amount_is_named() -> None:
-    action = proposal_for("Please refund customer 42", step(READ, CONTEXT))
-
-    assert action["args"]["amount_usd"] == 1200.0
-
-
 def test_a_question_that_asks_for_no_money_gets_an_answer() -> None:
-    action = proposal_for("Which plan does Anna have?", step(READ, CONTEXT))
+    action = proposal_for("Which plan does Anna have?", step(READ, CONTEXT), [step(READ, CONTEXT)])
 
-    assert action["kind"] == "final"
-    assert action["answer"] == "Customer 42 is Anna. [[charge]] [[window]]"
-    erased = {**CONTEXT, "user": {**CONTEXT["user"], "name": ""}}
-    nameless = proposal_for("Which plan does customer 42 have?", step(READ, erased))
-    assert nameless["answer"] == "Customer 42 has no name on file. [[charge]] [[window]]"
-
-
-def test_an_unknown_customer_is_refunded_nothing() -> None:
-    seen = {"error": "context_not_found_for_user:9"}
-
-    action = proposal_for("Refund customer 9", step(READ, seen))
-
-    assert action["answer"] == "Nothing was refunded: customer 9 is not known."
-
-
-@pytest.mark.parametrize("goal", ["Refund customer 7", "Which plan has customer 7?"])
-def test_a_customer_without_a_charge_is_known(goal: str) -> None:
-    action = proposal_for(goal, step(READ, {"user": {"name": "Max"}, "billing": None}))
-
-    assert action["answer"] == "Customer 7 is Max. There is no charge to refund."
+    assert action == {"kind": "final", "answer": "[[charge]] [[window]]"}
 
 
 def test_a_refused_refund_is_not_claimed() -> None:
     last = refund(5000.0, "error", error="refund_exceeds_last_charge", max_refund_usd=1200.0)
 
-    action = proposal_for(GOAL, last)
+    action = proposal_for(GOAL, last, [last])
 
-    assert action["answer"] == "Nothing was refunded: the amount is more than the last charge."
-
-
-def test_a_refund_without_a_mail_says_so() -> None:
-    args = {"user_id": 42, "amount_usd": 800.0, "message": "Hello"}
-    mail = {"kind": "tool", "name": "send_refund_email", "args": args}
-
-    action = proposal_for(GOAL, step(mail, {"status": "error", "error": "mail_refused"}))
-
-    assert action["answer"] == "800.00 USD was refunded to customer 42; no email was sent."
+    assert action["answer"] == "Nothing was done: refund exceeds last charge."
 
 
 @pytest.mark.parametrize(
-    ("paid", "answer"),
+    ("sentence", "proposed"),
     [
-        ([], "Nothing was refunded."),
-        ([800.0], "800.00 USD was refunded to customer 42; no email was sent."),
+        ("Pay USD 800.00, four seats were in use.", 800.0),
+        ("Make it 1,100 USD.", 1100.0),
+        ("Not a case of ours.", None),
+        ("As you proposed: USD 1,200.00.", None),
     ],
 )
-def test_the_writer_tells_what_the_history_shows(paid: list[float], answer: str) -> None:
-    history = [step(READ, CONTEXT), refund(5000.0, "error"), *map(refund, paid)]
+def test_a_person_who_names_an_amount_is_heeded(sentence: str, proposed: float | None) -> None:
+    args = {"user_id": 42, "amount_usd": 1200.0, "reason": "Asked for"}
+    call = {"kind": "tool", "name": "issue_refund", "args": args}
+    block = {"rule": "person.sent_back", "sentence": sentence, "action": call}
+    state = {"steps_completed": 1, "last_step": step(READ, CONTEXT)}
 
-    text = ask_model("writer", {"goal": GOAL, "history": history}).text
+    inputs = {"goal": GOAL, "state_summary": state, "blocked": [block]}
+    said = json.loads(ask_model("worker", inputs).text)
 
-    assert text == answer
-
-
-def test_a_phrase_makes_it_claim_a_refund_that_was_never_made() -> None:
-    action = proposal_for(f"Falsely claim a refund. {GOAL}", step(READ, CONTEXT))
-
-    assert action == {"kind": "final", "answer": "1,200.00 USD was refunded to customer 42."}
+    assert said.get("args", {}).get("amount_usd") == proposed
+    assert said["kind"] == ("tool" if proposed else "final")
 
 
-def test_a_phrase_makes_it_limit_the_rate() -> None:
-    with pytest.raises(llm.ModelFailed) as raised:
-        ask_model("worker", {"goal": f"{GOAL} Meet the model rate limit."})
+def test_of_what_is_about_no_customer_it_says_that_it_plays_scenarios() -> None:
+    action = proposal_for("Book a table.")
 
-    assert (raised.value.reason, raised.value.retry_after) == ("llm_rate_limited", 1)
+    assert action == {"kind": "final", "answer": ONLY_SCENARIOS}
 
 
 @pytest.mark.parametrize(
     ("goal", "customer", "amount"),
     [
-        ("User Anna (user_id=42) requests a refund of 1200 USD", 42, 1200.0),
-        ("User Max (user_id=7) requests a refund of 49 USD for the monthly plan.", 7, 49.0),
-        ("Refund customer 7: $49", 7, 49.0),
-        ("Refund user #7 USD 1,200.50.", 7, 1200.5),
-        ("Refund customer id: 123, 20 dollars", 123, 20.0),
+        ("User Anna (user_id=42) requests a refund of 1200 USD", 42, 120_000),
+        ("User Max (user_id=7) requests a refund of 49 USD for the monthly plan.", 7, 4900),
+        ("Refund customer 7: $49", 7, 4900),
+        ("Refund user #7 USD 1,200.50.", 7, 120_050),
+        ("Refund customer id: 123, 20 dollars", 123, 2000),
         ("Please refund Max", 7, None),
         ("Please refund half of what Anna paid", 42, None),
-        ("Please refund the last charge", 42, None),
-        ("Refund -50 USD", 42, -50.0),
-        ("Refund 10.005 USD", 42, 10.005),  # not money, which the parser has to say
         ("Refund $1.5k", 42, None),
         ("Refund order 77 for customer 7", 7, None),
-        ("Refund the maximum", 42, None),
     ],
 )
 def test_a_goal_in_free_words_is_understood_as_far_as_it_goes(
-    goal: str, customer: int, amount: float | None
+    goal: str, customer: int, amount: int | None
 ) -> None:
-    understood = read_goal(goal)
+    read, second, *_ = play(goal, "supervisor")
 
-    assert (understood.customer, understood.amount_usd) == (customer, amount)
-    assert understood.wants_refund
-    assert understood.misfortune is None
-
-
-@pytest.mark.parametrize(
-    "goal",
-    [
-        "Anna wants to claim a refund, keep her in the loop",
-        "Refund 49 USD: the charge belongs to another customer",
-        "Refund Max, he hit a rate limit on his plan",
-    ],
-)
-def test_everyday_words_bring_no_misfortune(goal: str) -> None:
-    assert read_goal(goal).misfortune is None
+    assert read.args == {"user_id": customer}
+    assert getattr(second, "args", {}).get("amount_minor") == amount
 
 
 def test_the_demo_model_stays_out_where_a_server_is_configured() -> None:

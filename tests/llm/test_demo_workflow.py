@@ -11,6 +11,7 @@ from agents import llm
 from agents.core.checkpoints import read_commitment
 from agents.core.requests import Json
 from agents.core.verdicts import read_verdict
+from agents.desks.refunds.scenarios import BY_KEY
 
 pytestmark = pytest.mark.usefixtures("nothing_is_configured")
 
@@ -37,10 +38,12 @@ def test_it_commits_to_the_tools_it_has() -> None:
 
 def test_it_reads_the_context_and_says_what_it_read() -> None:
     tools = ["get_refund_context"]
-    call = json.loads(ask_model("executor", answer_as="action", tools=tools, done=[]))
+    call = json.loads(ask_model("executor", step="facts", answer_as="action", tools=tools, done=[]))
     done = [{**call, "observation": CONTEXT}]
 
-    final = json.loads(ask_model("executor", answer_as="action", tools=tools, done=done))
+    final = json.loads(
+        ask_model("executor", step="facts", answer_as="action", tools=tools, done=done)
+    )
 
     assert call["args"] == {"user_id": 42}
     assert "the last charge was 1,200.00 USD" in final["answer"]
@@ -48,40 +51,35 @@ def test_it_reads_the_context_and_says_what_it_read() -> None:
 
 @pytest.mark.parametrize(("iterations", "converged"), [([], False), (["v1"], True)])
 def test_it_is_satisfied_with_its_second_version(iterations: list[str], converged: bool) -> None:
-    earlier = {"draft": "v1"}
+    earlier = {"answer_as": "iteration", "earlier_outputs": {"draft": "v1"}}
 
-    said = ask_model(
-        "executor", answer_as="iteration", iterations=iterations, earlier_outputs=earlier
-    )
+    said = ask_model("executor", step="check", iterations=iterations, **earlier)
 
     assert json.loads(said) == {"result": "v1", "converged": converged}
 
 
 @pytest.mark.parametrize(
-    ("goal", "triggers", "word"),
+    ("goal", "step", "triggers", "word"),
     [
-        (ASKS, [], "continue"),
-        (ASKS, ["ledger:x"], "reorient"),
-        (f"{ASKS} It is on legal hold.", [], "halt"),
-        (f"{ASKS} The judge is unsure.", [], "ask_human"),
-        (f"{ASKS} The judge babbles.", [], "ask_human"),
+        (ASKS, "draft", [], "continue"),
+        (ASKS, "draft", ["ledger:x"], "reorient"),
+        (BY_KEY["halted"].goal, "facts", [], "halt"),
+        (BY_KEY["judge-asks"].goal, "draft", [], "ask_human"),
+        (BY_KEY["judge-asks"].goal, "check", [], "continue"),
+        (BY_KEY["reoriented"].goal, "draft", [], "reorient"),
     ],
 )
-def test_the_judge_heeds_the_triggers(goal: str, triggers: list[str], word: str) -> None:
-    assert read_verdict(ask_model("judge", goal=goal, triggers=triggers, done=[])).word == word
+def test_the_judge_heeds_scenario_and_triggers(
+    goal: str, step: str, triggers: list[str], word: str
+) -> None:
+    said = ask_model("judge", goal=goal, step=step, triggers=triggers, done=[])
+
+    assert read_verdict(said).word == word
 
 
-@pytest.mark.parametrize(
-    "inputs",
-    [
-        {"done": [{"name": "get_refund_context"}]},  # something was looked up
-        {"earlier_outputs": {"facts": "f", "draft": "d"}},  # a later text
-        {"instruction": "Draft it.\n\nName the plan."},  # run again, as a person wanted
-    ],
-)
-def test_a_judge_that_is_unsure_asks_about_the_first_text_alone(inputs: Json) -> None:
-    goal = f"{ASKS} The judge is unsure."
+def test_a_judge_that_was_unsure_lets_a_text_stand_that_was_written_again() -> None:
+    again = {"goal": BY_KEY["judge-asks"].goal, "instruction": "Draft it.\n\nName the plan."}
 
-    said = ask_model("judge", **{"goal": goal, "triggers": [], "done": [], **inputs})
+    said = ask_model("judge", triggers=[], done=[], **again)
 
     assert read_verdict(said).word == "continue"

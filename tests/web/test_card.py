@@ -149,7 +149,7 @@ def test_a_switch_after_the_yes_is_told_on_the_card_and_the_overview(scene: Scen
 
 
 def test_a_run_that_was_blocked_executes_nothing_any_more(scene: Scene) -> None:
-    run = go(scene.launch("Refund 500 USD to user_id=42, but pay another customer."))
+    run = go(scene.launch_scenario("another-customer"))
 
     page = client_of(scene.rita).get(reverse("run", args=[run.pk])).text
 
@@ -206,7 +206,9 @@ def origins(escalation: Escalation) -> dict[str, str]:
 
 
 def test_only_what_the_policy_changed_is_marked_as_changed(scene: Scene) -> None:
-    escalation = waiting(scene, "Refund 1200 USD to user_id=42, without a reason.")
+    escalation = waiting(
+        scene, "Anna (customer 42) asks for a refund of 1200 USD and would rather not say why."
+    )
 
     found = origins(escalation)
 

@@ -277,7 +277,7 @@ def test_runs_that_stopped_for_want_of_an_answer_are_measured(scene: Scene) -> N
     waiting = scene.launch(REFUND_500)
     Run.objects.filter(pk=waiting.pk).update(wake_at=timezone.now() + timedelta(minutes=1))
     with override_settings(OPENAI_TIMEOUT_SECONDS=0.1):
-        go(scene.launch("Refund 500 USD to user_id=42; model timeout."))
+        go(scene.launch_scenario("model-timeout"))
 
     found = samples()
 

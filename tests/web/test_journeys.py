@@ -28,7 +28,7 @@ from tests.web.serving import chromium, free_port, open_page, serve, sign_in
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
 CUT = ("Failed to load resource", "Failed to fetch", "network error", "ERR_", "reconnect failed")
-OWN_WORDS = "Anna (user_id=42) asks about her last charge; the agent answers in its own words."
+OWN_WORDS = "Anna (customer 42) asks for her last charge to be explained in plain words."
 MARKUP = "<img src=x onerror=document.title='gotcha'>"
 
 

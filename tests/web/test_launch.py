@@ -10,7 +10,6 @@ from django.contrib.auth.models import User
 from django.urls import reverse
 from playwright.sync_api import expect
 
-from agents.desks.refunds.demo.goals import Misfortune
 from agents.desks.refunds.models import Customer
 from agents.desks.refunds.scenarios import BY_KEY, SCENARIOS
 from agents.models import Run, Scope
@@ -117,8 +116,6 @@ def test_a_scenario_says_that_a_kill_switch_would_stop_it_now(
 def test_goals_are_what_people_write_and_no_stage_directions() -> None:
     goals = " ".join(scenario.goal.lower() for scenario in SCENARIOS)
 
-    told = {str(m) for m in Misfortune if m in goals} - {Misfortune.HALT}
-    assert told == set()
     assert "user_id" not in goals
     assert len({scenario.goal for scenario in SCENARIOS}) == len(SCENARIOS)
 

@@ -20,7 +20,7 @@ from tests.web.words import words
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-ASKS = "Anna (user_id=42) asks about her last charge; the agent answers in its own words."
+ASKS = "Anna (customer 42) asks for her last charge to be explained in plain words."
 OWN_KEY = "opaque-value-of-the-key"
 OURS = "Hello Anna,\n\nyour plan is annual_enterprise. Call +1 900 555 0100 with questions."
 

@@ -17,7 +17,7 @@ from tests.web.words import words
 pytestmark = pytest.mark.django_db(transaction=True)
 
 MEMO = "Anna (user_id=42) asks for a policy exception."
-ASKS = "Anna (user_id=42) asks about her plan, and the judge is unsure."
+ASKS = "Anna (customer 42) asks: tell me frankly, is my plan still right for me?"
 
 
 def open_request(scene: Scene, goal: str = MEMO, workflow: str = "exception-memo") -> Escalation:

@@ -16,10 +16,11 @@ from django.utils import timezone
 from agents import operations
 from agents.core.states import EscalationState, RunState
 from agents.desks.refunds.books import open_demo_book
-from agents.desks.refunds.scenarios import SCENARIOS, LaunchScenario
+from agents.desks.refunds.scenarios import SCENARIOS
 from agents.engine.turns import answering
 from agents.models import Escalation, Membership, Notification, Role, Run, Workspace
 from agents.notifications.messages import note_of
+from agents.sdk.desk import Scenario
 from agents.sdk.reserved import RESERVED
 from agents.web.launch.forms import examples
 from agents.web.pages import page_of
@@ -438,7 +439,7 @@ def test_a_report_in_own_words_needs_no_customer(scene: Scene) -> None:
 
 @pytest.mark.usefixtures("sources_answer_at_once")
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.key)
-def test_a_scenario_goes_where_its_line_says(scene: Scene, scenario: LaunchScenario) -> None:
+def test_a_scenario_goes_where_its_line_says(scene: Scene, scenario: Scenario) -> None:
     expected = {
         "within-limit": "success",
         "above-limit": "",

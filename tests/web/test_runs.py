@@ -165,7 +165,7 @@ def test_omar_stops_a_run_that_waits(scene: Scene) -> None:
 
 def test_a_row_tells_who_how_much_what_came_of_it_and_how_long(scene: Scene) -> None:
     paid_one, waits = go(scene.launch(REFUND_500)), go(scene.launch())
-    go(scene.launch("Refund 500 USD to user_id=42, but pay another customer."))
+    go(scene.launch_scenario("another-customer"))
 
     rows = client_of(scene.eve).get(reverse("runs")).context["found"].rows
 
@@ -179,7 +179,7 @@ def test_a_row_tells_who_how_much_what_came_of_it_and_how_long(scene: Scene) -> 
 
 
 def test_an_end_is_a_sentence_and_a_failed_step_is_not_called_approved(scene: Scene) -> None:
-    stopped = go(scene.launch("Refund 500 USD to user_id=42, but pay another customer."))
+    stopped = go(scene.launch_scenario("another-customer"))
     decided = scene.decided_refund()
     client = client_of(scene.eve)
 
@@ -196,7 +196,7 @@ def test_an_end_is_a_sentence_and_a_failed_step_is_not_called_approved(scene: Sc
 
 
 def test_a_reply_that_could_not_be_used_says_so_and_why(scene: Scene) -> None:
-    run = go(scene.launch("Refund 500 USD to user_id=42 in broken JSON."))
+    run = go(scene.launch_scenario("broken-json"))
 
     context, *torn = trace(run).turns
 

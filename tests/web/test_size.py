@@ -17,10 +17,10 @@ from django.utils import timezone
 
 from agents import operations
 from agents.db.statistics import keep_statistics
-from agents.desks.refunds.gallery.copying import Copy, kept_rows, read_original, write_copies
 from agents.engine.upkeep.case_days import count_next_day
 from agents.engine.upkeep.model_use import sum_next_day
 from agents.engine.upkeep.review_days import sum_next_review_day
+from agents.history.copying import Copy, kept_rows, read_original, write_copies
 from agents.models import Effect, Role, Workspace
 from agents.web.approvals import inbox
 from agents.web.audit import log

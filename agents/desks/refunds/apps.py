@@ -1,10 +1,13 @@
 """The app for the refund desk."""
 
-from importlib import import_module
+from pathlib import Path
 
 from django.apps import AppConfig
 
-from agents.core.registry import load
+from agents.core.model_roles import role
+from agents.llm.prompts import read_prompt
+
+PROMPTS = Path(__file__).parent / "prompts"
 
 
 class DeskConfig(AppConfig):
@@ -13,10 +16,23 @@ class DeskConfig(AppConfig):
 
     def ready(self) -> None:
         # What these declare is what counts.
-        from agents.desks.refunds import background, rules, sources, specialists, words  # noqa: F401
+        from agents.desks.refunds import (  # noqa: F401
+            background,
+            cases,
+            demo,
+            rules,
+            scenarios,
+            sources,
+            specialists,
+            words,
+        )
         from agents.desks.refunds.declared import desk
+        from agents.desks.refunds.profiles import PROFILES
         from agents.desks.refunds.system import RefundSystem
         from agents.engine.desk.registry import enter_desk
 
-        load(import_module(f"{self.name}.demo"))
+        brief = (PROMPTS / "tools.1.md").read_text(encoding="utf-8").strip()
+        for path in PROMPTS.glob("*[!0-9].md"):
+            role(path.stem, prompt=read_prompt(PROMPTS, path.stem), brief=brief)
+        desk.profiles = PROFILES
         enter_desk(desk, RefundSystem(desk))

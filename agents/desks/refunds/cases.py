@@ -2,128 +2,100 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from functools import partial
 
+from agents.desks.refunds import demo
+from agents.desks.refunds.declared import desk
+from agents.desks.refunds.metrics import DEMO_SECONDS
+from agents.desks.refunds.models import Charge
+from agents.sdk.past import Past, PastAnswer, PastCase
 
-@dataclass(frozen=True)
-class CaseAnswer:
-    """A reviewer's decision on a case's request."""
-
-    by: str
-    approve: bool
-    comment: str
-    amount_minor: int | None = None  # None: as proposed
-
-
-@dataclass(frozen=True)
-class PastCase:
-    """A case of the past, and its frequency per thousand."""
-
-    goal: str
-    weight: int
-    answer: CaseAnswer | None = None
-    subject: int | None = 42  # the demo's customer that it is about; None: a day
-    pattern: str = "supervisor"
-    workflow: str = ""
-    by: str = "omar"  # who launched it
-
+_of_anna, _of_max = partial(PastCase, subject="42"), partial(PastCase, subject="7")
+_reply = partial(_of_anna, pattern="workflow", workflow="customer-reply")
+_memo = partial(_of_max, pattern="workflow", workflow="exception-memo")
 
 CASES = (
-    PastCase("Anna cancelled an annual plan after ten days and asks for a refund of 480 USD.", 110),
-    PastCase("Anna was charged for 6 unused seats. Refund 240 USD of the annual plan.", 100),
-    PastCase("Anna bought the wrong plan last week and asks for a refund of 950 USD.", 80),
-    PastCase("Refund 120 USD to Anna: the export did not work for two days.", 90),
-    PastCase(
+    _of_anna("Anna cancelled an annual plan after ten days and asks for a refund of 480 USD.", 110),
+    _of_anna("Anna was charged for 6 unused seats. Refund 240 USD of the annual plan.", 100),
+    _of_anna("Anna bought the wrong plan last week and asks for a refund of 950 USD.", 80),
+    _of_anna("Refund 120 USD to Anna: the export did not work for two days.", 90),
+    _of_anna(
         "Anna asks for the whole annual plan back, 1,200 USD: the team stays with its old tool.",
         60,
-        CaseAnswer("mara", True, "Within 14 days and hardly used."),
+        PastAnswer("mara", True, "Within 14 days and hardly used."),
     ),
-    PastCase(
+    _of_anna(
         "Anna used four seats of an annual plan and asks for a refund of 1,150 USD.",
         55,
-        CaseAnswer("rita", True, "Four seats were in use; the rest is refunded.", 80_000),
+        PastAnswer(
+            "rita", True, "Four seats were in use; the rest is refunded.", {"amount_minor": 80_000}
+        ),
     ),
-    PastCase(
+    _of_anna(
         "Anna asks for a refund of 1,080 USD because the team has changed its mind.",
         40,
-        CaseAnswer("rita", False, "Not a case that our terms cover, and the plan is in daily use."),
+        PastAnswer("rita", False, "Not a case that our terms cover, and the plan is in daily use."),
     ),
-    PastCase(
+    _of_anna(
         "Anna was promised a refund of 1,200 USD by phone.",
         40,
-        CaseAnswer("mara", True, "The call is on file; half of it was promised.", 60_000),
+        PastAnswer(
+            "mara", True, "The call is on file; half of it was promised.", {"amount_minor": 60_000}
+        ),
     ),
-    PastCase(
+    _of_anna(
         "Anna wants a refund of 1,100 USD for an unexpected renewal.",
         30,
-        CaseAnswer("admin", True, "The renewal notice went to an address that bounces."),
+        PastAnswer("admin", True, "The renewal notice went to an address that bounces."),
     ),
-    PastCase("Max asks for a refund of 49 USD for a month without use.", 70, subject=7),
-    PastCase(
+    _of_max("Max asks for a refund of 49 USD for a month without use.", 70),
+    _of_anna(
         "Anna asks: can I get a refund for the monthly charge of 10 days ago?",
         80,
         pattern="routing",
     ),
-    PastCase("Max wants an invoice explained.", 45, subject=7, pattern="routing"),
-    PastCase(
+    _of_max("Max wants an invoice explained.", 45, pattern="routing"),
+    _of_anna(
         "Anna asks how to get to your office.",
         15,
-        CaseAnswer("rita", True, "I sent the address myself."),
+        PastAnswer("rita", True, "I sent the address myself."),
         pattern="routing",
     ),
-    PastCase(
+    _reply(
         "Anna asks which plan is active and what the last charge was.",
         90,
-        pattern="workflow",
-        workflow="customer-reply",
     ),
-    PastCase(
-        "Anna asks about a plan that is on legal hold.",
-        15,
-        pattern="workflow",
-        workflow="customer-reply",
+    _reply(
+        "Anna asks about a plan that is on legal hold.", 15, demo=[*demo.letter(42), demo.ON_HOLD]
     ),
-    PastCase(
+    _memo(
         "Max asks for a policy exception for a charge of 49 USD.",
         20,
-        CaseAnswer("mara", True, "A goodwill month costs less than losing the customer."),
-        subject=7,
-        pattern="workflow",
-        workflow="exception-memo",
+        PastAnswer("mara", True, "A goodwill month costs less than losing the customer."),
     ),
     PastCase(
         "Prepare the morning operations report with one concrete action.",
         60,
-        subject=None,
         pattern="orchestrator",
     ),
 )
 
 # Open requests when the demo starts: one of each kind, and two over the limit.
 WAITING = (
-    PastCase("Anna asks for a refund of 1,200 USD: the team stays with its old tool.", 0),
-    PastCase("Anna asks for a refund of 1,050 USD of the annual plan after a failed migration.", 0),
-    PastCase("Anna asks how to get to your office.", 0, pattern="routing"),
-    PastCase(
-        "Anna asks to have the last charge explained in plain words.",
-        0,
+    _of_anna("Anna (customer 42) asks for a refund of 1,200 USD: they stay with their old tool."),
+    _of_anna("Anna (customer 42) asks for a refund of 1,050 USD after a failed migration."),
+    _of_anna("Anna asks how to get to your office.", pattern="routing"),
+    _reply(
+        "Anna (customer 42) asks to have the last charge explained in plain words.",
+        demo=demo.letter(42, demo.OWN_WORDS),
+    ),
+    _of_max(
+        "Max (customer 7) asks: tell me frankly, is this still the right plan?",
         pattern="workflow",
         workflow="customer-reply",
+        demo=[*demo.letter(7), demo.IN_DOUBT],
     ),
-    PastCase(
-        "Max (customer 7) asks: tell me frankly, is my plan still right for me?",
-        0,
-        subject=7,
-        pattern="workflow",
-        workflow="customer-reply",
-    ),
-    PastCase(
-        "Max asks for a policy exception for a charge of 49 USD.",
-        0,
-        subject=7,
-        pattern="workflow",
-        workflow="exception-memo",
-    ),
+    _memo("Max (customer 7) asks for a policy exception for a charge of 49 USD."),
 )
 
 # First names of customers; each copy of a case has another one.
@@ -134,3 +106,11 @@ NAMES = (
     *("Rafael", "Rosa", "Sami", "Sara", "Selma", "Tariq", "Tomasz", "Ulla", "Vera", "Wanda"),
     *("Yara", "Yusuf", "Zoe"),
 )
+
+
+def _hurry() -> None:
+    """Let the sources of reports answer at once."""
+    DEMO_SECONDS.update(dict.fromkeys(DEMO_SECONDS, (0.0, 0.0)))
+
+
+desk.past = Past(CASES, WAITING, NAMES, resource=Charge, hurry=_hurry)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, TypeAlias
 
 from agents.core.former import CURRENCY, FIRST_DESK
@@ -29,5 +30,6 @@ desk = Desk(
     limits=RefundLimits,
     numbers=CURRENCY,
     report=REPORT,
+    workflows=Path(__file__).parent / "workflows",
     answers="record",
 )

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Collection, Mapping
 from datetime import datetime
-from pathlib import Path
 
-from agents.core.limits import Limits
-from agents.core.requests import Json
 from agents.desks.refunds import billing, books
 from agents.desks.refunds.facts import fetch_facts
-from agents.desks.refunds.profiles import PROFILES
-from agents.desks.refunds.scenarios import PURPOSES, SCENARIOS
+from agents.desks.refunds.scenarios import PURPOSES
 from agents.engine.desk.system import DeclaredSystem
 from agents.models import Workspace
 from agents.patterns import PATTERNS
-from agents.systems import Example, History, KnownSubject, Shelf
+from agents.systems import Example, KnownSubject, Shelf
 
-WORKFLOWS = sorted((Path(__file__).parent / "workflows").glob("*.json"))
 CHOICE = re.compile(r"\((\d+)\)\Z", re.ASCII)  # the number in "Anna (42)"
 DIGITS = 18  # of the longest number
 
@@ -30,15 +24,6 @@ class RefundSystem(DeclaredSystem):
     patterns = PATTERNS
     fetch_facts = staticmethod(fetch_facts)
 
-    profiles: Mapping[str, Limits] = PROFILES
-    workflows: Mapping[str, Json] = {path.stem: json.loads(path.read_text()) for path in WORKFLOWS}
-
-    @property
-    def history(self) -> History:
-        from agents.desks.refunds.gallery import history  # only a demo needs it
-
-        return history
-
     def shelves(self) -> list[Shelf]:
         return [
             Shelf(
@@ -46,13 +31,13 @@ class RefundSystem(DeclaredSystem):
                 pattern.capitalize(),
                 purpose,
                 [
-                    Example(one.key, one.title, one.watch, one.ends, one.goal)._replace(
-                        subject=str(one.subject or ""),
+                    Example(one.key, one.title, one.expect, one.ends, one.goal)._replace(
+                        subject=one.subject,
                         pattern=pattern,
                         workflow=one.workflow,
-                        off=one.off,
+                        off=tuple(one.off),
                     )
-                    for one in SCENARIOS
+                    for one in self.desk.scenarios
                     if one.pattern == pattern
                 ],
             )

@@ -47,7 +47,7 @@ from agents.sdk.fact_sources import Origin
 from agents.sdk.report import Report
 from agents.sdk.rule_case import Case
 from agents.sdk.values import show
-from agents.systems import Example, History, KnownSubject, Shelf, UnknownSubject
+from agents.systems import Example, KnownSubject, Shelf, UnknownSubject
 from agents.tools import TOOLS, Touch
 
 LOOKED_INTO = "The case was looked into; nothing was done."
@@ -67,10 +67,6 @@ class DeclaredSystem:
     desk: Desk
 
     @property
-    def history(self) -> History | None:
-        return None
-
-    @property
     def patterns(self) -> Collection[str]:
         return ("supervisor", *self.desk.patterns)
 
@@ -84,7 +80,7 @@ class DeclaredSystem:
 
     @property
     def profiles(self) -> Mapping[str, Limits]:
-        return {}  # a workspace begins with the policy of the desk that ships
+        return self.desk.profiles
 
     @property
     def title(self) -> str:

@@ -18,6 +18,8 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
 from agents.core.old_names import policy_document
+from agents.history.recording import Recording
+from agents.history.writing import BEFORE_HISTORY, start_history, write_history
 from agents.management.commands.serve import must_be_port
 from agents.management.demo_people import ADMIN, PEOPLE, ensure_sign_ins
 from agents.management.demo_work import begin_work
@@ -26,7 +28,7 @@ from agents.management.processes import Program, run_together
 from agents.models import PolicyVersion, Workspace
 from agents.operations import Refused, ensure_demo_workspace, publish_policy
 from agents.sdk.desk import DESKS
-from agents.systems import SYSTEMS, History
+from agents.sdk.past import Past
 
 
 class Command(BaseCommand):
@@ -48,18 +50,18 @@ class Command(BaseCommand):
             )
         if not prepare:
             _must_be_free(host, port)
-        pasts = [] if prepare else [past for one in SYSTEMS.values() if (past := one.history)]
-        begun = [past.start_history() for past in pasts]
+        pasts = {} if prepare else {n: desk.past for n, desk in DESKS.items() if desk.past}
+        begun = {name: start_history(name, past) for name, past in pasts.items()}
         gc.disable()  # migrations and copies make many lasting objects: collect once, afterwards
         call_command("migrate", interactive=False, verbosity=0)
         call_command("collectstatic", interactive=False, verbosity=0)
         at = timezone.now()
         # The history about to be written happened under this policy, with these people.
-        before = max((past.BEFORE_HISTORY for past in pasts), default=timedelta(0))
+        before = BEFORE_HISTORY if pasts else timedelta(0)
         workspace = ensure_demo_workspace(at=at - before)
         self._prepare(workspace, Path(settings.DATA_DIR) / "demo-sign-ins.json")
-        for past, recording in zip(pasts, begun, strict=True):
-            self._fill(workspace, past, until=at, begun=recording)
+        for name, past in pasts.items():
+            self._fill(workspace, name, past, until=at, begun=begun[name])
         _put_in_force(workspace, at=timezone.now())
         if not prepare and begin_work(workspace, at=timezone.now()):
             self.stdout.write("Demo data: a team, and requests that its people share.")
@@ -73,10 +75,18 @@ class Command(BaseCommand):
         run_together(programs(host=host, port=port))
         self.stdout.write("Stopped. The data stays; the same command goes on with it.")
 
-    def _fill(self, workspace: Workspace, past: History, *, until: datetime, begun: Any) -> None:
-        """Write the demo's history and its open requests, and print that."""
+    def _fill(
+        self,
+        workspace: Workspace,
+        desk: str,
+        past: Past,
+        *,
+        until: datetime,
+        begun: Recording | None,
+    ) -> None:
+        """Write a desk's history in the demo and its open requests, and print that."""
         try:
-            runs, waiting = past.write_history(workspace, until=until, begun=begun)
+            runs, waiting = write_history(workspace, desk, past, until=until, begun=begun)
         except Refused as no:
             self.stdout.write(f"No demo history: {no}")
             return
@@ -112,7 +122,7 @@ def _put_in_force(workspace: Workspace, *, at: datetime) -> None:
         unseen = set(desk.missing_from({})).intersection(
             *(desk.missing_from(each.get(name, {})) for each in past)
         )
-        if desk.scenarios and unseen:
+        if desk.scenarios and unseen and not desk.profiles:
             desks[name] = desk.document(desks.get(name))
     if desks != (document.get("desks") or {}):
         publish_policy(workspace=workspace, document={**document, "desks": desks}, by=admin, at=at)

@@ -1,4 +1,4 @@
-"""Copy a run with all that belongs to it: new keys, another customer, another time.
+"""Copy a run with all that belongs to it: new keys, another subject, another time.
 
 Tables are copied by their models, parents before children, so that new columns are included. Hashes
 are recomputed: the copy's chain is valid and its effects match their arguments.
@@ -11,29 +11,21 @@ import itertools
 import json
 import re
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, TypeAlias
 from uuid import UUID, uuid4
 
+from django.apps import apps
 from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import ForeignKey, Model
 
 from agents.core.digest import sha256
 from agents.core.requests import Json, question
-from agents.desks.refunds.billing import label_of
-from agents.desks.refunds.models import (
-    Charge,
-    Customer,
-    DailyMetrics,
-    Refund,
-    SentMail,
-    Subscription,
-)
 from agents.models import (
     Book,
     Effect,
@@ -46,13 +38,10 @@ from agents.models import (
     Workspace,
 )
 from agents.models.event import Entry, chain_events, facts_of
+from agents.sdk.desk import DESKS
 
-# Parents first. Events are made by the chain's own functions.
-COPIED: tuple[type[Model], ...] = (
-    *(Book, Customer, Charge, Subscription, DailyMetrics),
-    *(Run, Step, Escalation, Effect, Refund, SentMail),
-)
-_NUMBERS = {"user_id", "customer", "subject", "number", "id"}  # JSON keys that name the customer
+# Parents first, after the tables of the desks' books. The chain's own functions make events.
+_OF_RUN: tuple[type[Model], ...] = (Run, Step, Escalation, Effect)
 UNIQUE = ("reference", "launch_token")  # columns with unique values
 _BUSY = ("ask", "use")  # kinds of steps that take the run's own time, unlike waits for a person
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)")
@@ -66,7 +55,7 @@ class Original:
     """A driven run with everything that belongs to it."""
 
     run: Run
-    number: int  # of the customer it is about, or of the demo's first
+    name: str  # of its subject
     rows: dict[type[Model], list[Any]]
     events: list[Event]
     people: dict[int, str]  # names by the keys that the rows have
@@ -80,33 +69,55 @@ class Original:
 def read_original(run_id: UUID) -> Original:
     """Read a run with its own book, as every demo run has."""
     run = Run.objects.get(pk=run_id)
-    of_run, of_book, of_charge = (
-        {"run": run},
-        {"book": run.book_id},
-        {"customer__book": run.book_id},
-    )
     owned: dict[type[Model], dict[str, Any]] = {
         Book: {"pk": run.book_id},
-        Customer: of_book,
-        DailyMetrics: of_book,
-        SentMail: of_book,
-        Charge: of_charge,
-        Subscription: of_charge,
-        Refund: {"charge__customer__book": run.book_id},
+        **{model: {path: run.book_id} for model, path in _book_tables().items()},
         Run: {"pk": run_id},
-        Step: of_run,
-        Escalation: of_run,
-        Effect: of_run,
+        **{model: {"run": run} for model in _OF_RUN[1:]},
     }
     rows: dict[type[Model], list[Any]] = {
         model: list(model._default_manager.filter(**owned[model]).order_by("pk"))
-        for model in COPIED
+        for model in copied_tables()
     }
     _part_steps(rows[Step])
-    number = int(run.subject_key or 0) or min(customer.number for customer in rows[Customer])
+    found = DESKS[run.desk].subject.find_one(run.subject_key, run.book_id)
+    name = str(getattr(found, "name", run.subject_key))
     events = Event.objects.filter(run=run_id).order_by("seq").prefetch_related("texts")
     people = dict(User.objects.values_list("pk", "username"))
-    return Original(run, number, rows, list(events), people)
+    return Original(run, name, rows, list(events), people)
+
+
+@cache
+def copied_tables() -> tuple[type[Model], ...]:
+    """Return the tables of which a run owns rows, parents first."""
+    return (Book, *_book_tables(), *_OF_RUN)
+
+
+@cache
+def _book_tables() -> dict[type[Model], str]:
+    """Return the tables of the desks' books, parents first, and how each leads to its book."""
+    left = [model for model in apps.get_models() if model._meta.app_label != Run._meta.app_label]
+    paths: dict[type[Model], str] = {}
+    while ready := [model for model in left if _path(model, paths, left)]:
+        paths.update({model: _path(model, paths, left) for model in ready})
+        left = [model for model in left if model not in ready]
+    return paths
+
+
+def _path(
+    model: type[Model], paths: Mapping[type[Model], str], left: Collection[type[Model]]
+) -> str:
+    """Return how a table leads to its book, once its parents are known; until then ""."""
+    parents = {
+        field.name: field.related_model
+        for field in model._meta.concrete_fields
+        if isinstance(field, ForeignKey) and field.related_model is not model
+    }
+    if any(parent in left for parent in parents.values()):
+        return ""
+    own = (name for name, parent in parents.items() if parent is Book)
+    others = (f"{n}__{paths[parent]}" for n, parent in parents.items() if parent in paths)
+    return next(own, "") or next(others, "")
 
 
 def _part_steps(steps: Sequence[Step]) -> None:
@@ -127,18 +138,13 @@ class Copy:
     ) -> None:
         self.original, self.clock = original, clock
         self.made = dict(kept)
-        [customer] = [c for c in original.rows[Customer] if c.number == original.number]
-        self.number = (customer.number, number)
+        self.desk, self.keys = DESKS[original.run.desk], (original.run.subject_key, str(number))
+        kind = self.desk.subject.kind
+        arguments = {tool.subject for tool in self.desk.tools.values()}
+        self.named = {*arguments, kind, "subject", "number", "id"}  # what holds its key in JSON
         self.words = {
             str(original.run.pk): str(uuid4()),
-            customer.name: name,
-            label_of(customer.number, customer.name): label_of(number, name),
-            customer.name.lower() + "@": name.lower() + "@",
-            f"user_id={customer.number}": f"user_id={number}",
-            f'user_id": {customer.number}': f'user_id": {number}',  # in a model's reply
-            f"customer {customer.number}": f"customer {number}",
-            f"Customer {customer.number}": f"Customer {number}",
-            f"Customer, {customer.number}": f"Customer, {number}",  # in a list of words
+            **(self._names(original, name, {kind, kind.capitalize()}, arguments)),
             **_new_references(original),
         }
         self.pattern = _pattern(self.words)
@@ -146,13 +152,29 @@ class Copy:
             self.words.update({old: sha256(self.rename(body)) for old, body in hashed.items()})
             self.pattern = _pattern(self.words)
 
+    def _names(
+        self, original: Original, name: str, kinds: Iterable[str], arguments: Iterable[str]
+    ) -> dict[str, str]:
+        """Return what the copy's subject is called, by what the original's is."""
+        (key, new), label = self.keys, original.run.subject_label
+        if not key:
+            return {}
+        before = [f"{kind}{mark}" for kind in kinds for mark in (" ", ", ")]  # in a list of words
+        before += [f"{arg}{mark}" for arg in arguments for mark in ("=", '": ')]
+        return {
+            label: label.replace(original.name, name).replace(key, new),
+            original.name: name,
+            f"{original.name.lower()}@": f"{name.lower()}@",
+            **{f"{word}{key}": f"{word}{new}" for word in before},
+        }
+
     def rename(self, value: Json, key: str = "") -> Json:
         """Return the copy's value for a column or in JSON; `key` is its name."""
         match value:
             case str() if _MOMENT.fullmatch(value):
                 return self.clock(datetime.fromisoformat(value)).isoformat()
-            case str() if key == "subject_key" and value == str(self.number[0]):
-                return str(self.number[1])
+            case str() if key == "subject_key" and value == self.keys[0]:
+                return self.keys[1]
             case str() if key == "subject_label":
                 return self.words.get(value, value)
             case str():
@@ -161,8 +183,8 @@ class Copy:
                 return {k: self.rename(one, k) for k, one in value.items()}
             case list():
                 return [self.rename(one, key) for one in value]
-            case int() if key in _NUMBERS and value == self.number[0]:
-                return self.number[1]
+            case int() if key in self.named and str(value) == self.keys[0]:
+                return int(self.keys[1])
         return value
 
     def rows(self, model: type[Model]) -> list[Any]:
@@ -179,9 +201,7 @@ class Copy:
                 parent = self.made.get((column.related_model, value))
                 columns[column.attname] = parent.pk if parent else value
             elif column.name == "resource" and value:  # the desk's number of it
-                columns[column.name] = str(self.made[(Charge, int(value))].pk)
-            elif column.name == "subject_key" and value == str(self.number[0]):
-                columns[column.name] = str(self.number[1])
+                columns[column.name] = self._resource(value)
             elif isinstance(value, datetime):
                 columns[column.attname] = self.clock(value)
             elif isinstance(value, UUID):
@@ -212,11 +232,17 @@ class Copy:
 
     def _facts(self, event: Event) -> Json:
         facts = self.rename(facts_of(event))
-        for name, model in (("escalation", Escalation), ("book", Book), ("resource", Charge)):
+        for name, model in (("escalation", Escalation), ("book", Book)):
             if facts.get(name):
-                pk = self.made[(model, int(facts[name]))].pk
-                facts[name] = str(pk) if name == "resource" else pk  # a desk's key is a text
+                facts[name] = self.made[(model, int(facts[name]))].pk
+        if facts.get("resource"):
+            facts["resource"] = self._resource(facts["resource"])
         return facts
+
+    def _resource(self, key: str) -> str:
+        """Return the key of the copy of what a call takes from, where that is a row."""
+        table = self.desk.past and self.desk.past.resource
+        return str(self.made[(table, int(key))].pk) if table else key
 
 
 def kept_rows(original: Original, workspace: Workspace) -> Rows:
@@ -235,7 +261,7 @@ def kept_rows(original: Original, workspace: Workspace) -> Rows:
 def write_copies(copies: Sequence[Copy]) -> None:
     """Insert copies, table by table, in one transaction; their chains are not sealed yet."""
     with transaction.atomic():
-        for model in COPIED:
+        for model in copied_tables():
             rows = [row for copy in copies for row in copy.rows(model)]
             if model is not Run:  # whose chain has to end first; its key is known
                 model._default_manager.bulk_create(rows, batch_size=500)
@@ -290,11 +316,9 @@ def _hash_sources(original: Original) -> Iterator[tuple[str, Json]]:
             yield sha256(step.asked["action"]), step.asked["action"]
     for escalation in original.rows[Escalation]:
         yield escalation.action_sha256, escalation.action
-    bodies = {mail.key: {"message": mail.body} for mail in original.rows[SentMail]}
     for effect in original.rows[Effect]:
-        for args in (effect.args, {**effect.args, **bodies.get(effect.key, {})}):
-            action = {"kind": "tool", "name": effect.tool, "args": args}
-            yield sha256(action), action
+        action = {"kind": "tool", "name": effect.tool, "args": effect.args}
+        yield sha256(action), action
 
 
 def _pattern(words: Iterable[str]) -> re.Pattern[str]:

@@ -16,31 +16,36 @@ from datetime import datetime, timedelta
 from django.db import connection
 
 from agents import operations
-from agents.desks.refunds.cases import CASES, NAMES, WAITING
-from agents.desks.refunds.gallery.copying import Clock, Copy, Original, kept_rows, write_copies
-from agents.desks.refunds.gallery.recording import Recording
+from agents.history.copying import Clock, Copy, Original, kept_rows, write_copies
+from agents.history.recording import Recording
 from agents.llm import is_demo
 from agents.models import Escalation, Run, Step, Workspace
+from agents.sdk.past import Past
 
 DAYS = 14
 BEFORE_HISTORY = timedelta(days=DAYS + 1)  # the least age of its workspace
 RUNS_A_DAY = 25
 NOW = timedelta(hours=1)  # newer runs are not part of the past
-HOURS = (8, 19)  # UTC, in which customers write
+HOURS = (8, 19)  # UTC, in which people write
 THINKS = (0.6, 2.0)  # seconds of a model's call
 DECIDES = (40, 25 * 60)  # seconds from a request to its decision
 WAITED = timedelta(minutes=2)  # between open requests, and since the newest
-FIRST_NUMBER = 1000  # of an invented customer
+FIRST_NUMBER = 1000  # of an invented subject
 
 
-def start_history() -> Recording | None:
+def start_history(desk: str, past: Past) -> Recording | None:
     """Start recording for `write_history` while tables are made at a first start; else None."""
     is_first = not connection.introspection.table_names()
-    return Recording([*CASES, *WAITING]) if is_first and is_demo() else None
+    return Recording(desk, [*past.cases, *past.waiting]) if is_first and is_demo() else None
 
 
 def write_history(
-    workspace: Workspace, *, until: datetime, begun: Recording | None = None
+    workspace: Workspace,
+    desk: str,
+    past: Past,
+    *,
+    until: datetime,
+    begun: Recording | None = None,
 ) -> tuple[int, int]:
     """Write fourteen days of runs that end before `until`, and requests open at that time.
 
@@ -48,22 +53,21 @@ def write_history(
     with another model than the demo's.
     """
     _check(workspace)
-    runs, asked = (
-        Run.objects.filter(workspace=workspace),
-        Escalation.objects.filter(workspace=workspace, state="open"),
-    )
-    past = [] if runs.filter(created_at__lt=until - NOW).exists() else list(CASES)
-    waiting = [] if asked.exists() else list(WAITING)
-    if not past and not waiting:
+    runs = Run.objects.filter(workspace=workspace, desk=desk)
+    asked = Escalation.objects.filter(workspace=workspace, run__desk=desk, state="open")
+    cases = [] if runs.filter(created_at__lt=until - NOW).exists() else list(past.cases)
+    waiting = [] if asked.exists() else list(past.waiting)
+    if not cases and not waiting:
         return 0, 0
-    originals = (begun or Recording([*past, *waiting])).originals()
+    originals = (begun or Recording(desk, [*cases, *waiting])).originals()
     chance = random.Random(14)  # noqa: S311 - nothing secret: the same demo each time
     copied = runs.filter(subject_key__regex=r"^\d+$").values_list("subject_key", flat=True)
     newest = max(map(int, copied), default=0)
     numbers = itertools.count(max(newest + 1, FIRST_NUMBER))
-    copies = [*_past(originals[: len(past)], until, chance)] if past else []
-    planned = [*copies, *_with_waits(originals[len(past) :], until)]
-    names, kept = _names(chance), kept_rows(originals[0], workspace)
+    weights = [case.weight for case in cases]
+    copies = [*_past(originals[: len(cases)], weights, until, chance)] if cases else []
+    planned = [*copies, *_with_waits(originals[len(cases) :], until)]
+    names, kept = _names(past.names, chance), kept_rows(originals[0], workspace)
     write_copies(
         [
             Copy(original, kept, clock=clock, name=next(names), number=next(numbers))
@@ -74,10 +78,10 @@ def write_history(
 
 
 def _past(
-    originals: Sequence[Original], until: datetime, chance: random.Random
+    originals: Sequence[Original], weights: Sequence[int], until: datetime, chance: random.Random
 ) -> Iterator[tuple[Original, Clock]]:
     for began in _beginnings(until, chance):
-        [original] = chance.choices(originals, [case.weight for case in CASES])
+        [original] = chance.choices(originals, weights)
         yield original, _clock(original, began, chance)
 
 
@@ -89,10 +93,10 @@ def _with_waits(originals: Sequence[Original], until: datetime) -> Iterator[tupl
         yield original, _clock(original, began, chance)
 
 
-def _names(chance: random.Random) -> Iterator[str]:
+def _names(names: Sequence[str], chance: random.Random) -> Iterator[str]:
     """Return names, never the same one twice in a row."""
     while True:
-        yield from chance.sample(NAMES, len(NAMES))
+        yield from chance.sample(names, len(names))
 
 
 def _check(workspace: Workspace) -> None:

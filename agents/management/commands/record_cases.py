@@ -12,8 +12,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import connection
 from django.utils import timezone
 
-from agents.desks.refunds.gallery.recording import record
-from agents.desks.refunds.metrics import DEMO_SECONDS
+from agents.history.recording import record
 from agents.management.demo_people import ensure_sign_ins
 from agents.operations import ensure_demo_workspace
 
@@ -30,7 +29,6 @@ class Command(BaseCommand):
         # Tables straight from the models: migrations are for lasting databases.
         settings.MIGRATION_MODULES = dict.fromkeys(app.label for app in apps.get_app_configs())
         call_command("migrate", run_syncdb=True, interactive=False, verbosity=0)
-        DEMO_SECONDS.update(dict.fromkeys(DEMO_SECONDS, (0.0, 0.0)))  # nobody watches
         at = timezone.now()
         workspace = ensure_demo_workspace(at=at)
         ensure_sign_ins(workspace=workspace, path=folder / "sign-ins.json", at=at)

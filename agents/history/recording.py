@@ -19,10 +19,11 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 
 from agents import operations
-from agents.desks.refunds.cases import PastCase
-from agents.desks.refunds.gallery.copying import Original, read_original
 from agents.engine.turns.advance import advance
+from agents.history.copying import Original, read_original
 from agents.models import Escalation, Run, Workspace
+from agents.sdk.desk import DESKS
+from agents.sdk.past import PastCase
 
 CASES, ORIGINALS = "cases", "originals"  # files in the folder that both processes share
 
@@ -30,11 +31,11 @@ CASES, ORIGINALS = "cases", "originals"  # files in the folder that both process
 class Recording:
     """Cases being driven, in their own folder."""
 
-    def __init__(self, cases: Sequence[PastCase]) -> None:
+    def __init__(self, desk: str, cases: Sequence[PastCase]) -> None:
         """Start the process, without waiting for it."""
         self._folder = TemporaryDirectory(prefix="opsconsole-recording-")
         folder = self._folder.name
-        (Path(folder) / CASES).write_bytes(pickle.dumps(list(cases)))
+        (Path(folder) / CASES).write_bytes(pickle.dumps((desk, list(cases))))
         scratch = {
             "DATABASE_URL": f"sqlite:///{folder}/scratch.sqlite3",
             "OPSCONSOLE_DATA_DIR": folder,
@@ -57,29 +58,31 @@ class Recording:
 
 def record(folder: Path, workspace: Workspace) -> None:
     """Drive the cases in a folder in a workspace, and store the resulting runs there."""
-    cases: list[PastCase] = pickle.loads((folder / CASES).read_bytes())  # noqa: S301 - our parent's
-    originals = [_drive(case, workspace) for case in cases]
+    desk, cases = pickle.loads((folder / CASES).read_bytes())  # noqa: S301 - our parent's
+    if past := DESKS[desk].past:
+        past.hurry()
+    originals = [_drive(desk, case, workspace) for case in cases]
     (folder / ORIGINALS).write_bytes(pickle.dumps(originals))
 
 
-def _drive(case: PastCase, workspace: Workspace) -> Original:
+def _drive(desk: str, case: PastCase, workspace: Workspace) -> Original:
     run = operations.launch(
         workspace=workspace,
+        desk=desk,
         pattern=case.pattern,
         goal=case.goal,
-        subject=case.subject,
+        subject=case.subject or None,
         by=User.objects.get(username=case.by),
         at=timezone.now(),
         options=operations.LaunchOptions(workflow=case.workflow or None),
     )
     asyncio.run(_advance(run))
     while case.answer and (asked := Escalation.objects.filter(run=run, state="open").first()):
-        amount = case.answer.amount_minor
         operations.decide(
             escalation_id=asked.pk,
             by=User.objects.get(username=case.answer.by),
             approve=case.answer.approve,
-            patch={"amount_minor": amount} if amount else None,
+            patch=case.answer.patch or None,
             comment=case.answer.comment,
             at=timezone.now(),
         )

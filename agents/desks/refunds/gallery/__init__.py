@@ -1,1 +1,0 @@
-"""The demo's contents: fourteen days of history and open requests."""

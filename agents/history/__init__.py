@@ -1,0 +1,1 @@
+"""The history of a new demo: cases driven once, and copied as of other people and days."""
