@@ -12,7 +12,6 @@ from agents.engine.turns.advance import brief_of
 from agents.models import Escalation, Run, Step
 from agents.models.masked_value import ValuesLocked
 from agents.sdk.desk import DESKS, WORDS
-from agents.systems import SYSTEMS
 
 
 def result(run: Run, steps: Sequence[Step] | None = None) -> dict[str, Json]:
@@ -28,7 +27,7 @@ def result(run: Run, steps: Sequence[Step] | None = None) -> dict[str, Json]:
         left = {"status": run.state, "stop_reason": run.stop_reason}
         return {**left, **since, **_identity(run)}
     unknown = {"status": run.state, "stop_reason": run.stop_reason, **_identity(run)}
-    if run.desk not in SYSTEMS:  # whose tools nobody here knows
+    if run.desk not in DESKS:  # whose tools nobody here knows
         return unknown
     steps = list(run.steps.order_by("position")) if steps is None else steps
     replies = {step.key: Reply(step.reply, step.failed) for step in steps if step.ended_at}

@@ -26,8 +26,8 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command, interrupt
 from psycopg.rows import dict_row
 
-from agents.desks.refunds import books
 from agents.desks.refunds.profiles import STRICT
+from agents.models import Book
 from agents.tools import TOOLS, Context
 from bench import desk
 from bench.work import (
@@ -59,7 +59,7 @@ class Contestant:
 
     def __init__(self, url: str, customers: range) -> None:
         self.url = url
-        self.book = books.open_book("Bench", at=timezone.now())
+        self.book = Book.objects.create(name="Bench", created_at=timezone.now())
         desk.enter_customers(self.book.pk, customers)
         with checkpointer(url) as saver:
             saver.setup()

@@ -10,6 +10,7 @@ from uuid import UUID
 from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from django_otp.plugins.otp_totp.models import TOTPDevice
 
+from agents.audit import desk_books
 from agents.audit.tombstones import digest_of_archive
 from agents.audit.value_rows import values_of_calls
 from agents.core.digest import sha256
@@ -34,9 +35,10 @@ from agents.models import (
     Workspace,
 )
 from agents.models.belonging import has_own_book, references
+from agents.models.call_target import target_of
 from agents.record.rows_from_events import REPLY, Derived, Row, Rows
 from agents.sdk.arguments import BadArguments
-from agents.systems import SYSTEMS
+from agents.sdk.desk import DESKS
 from agents.tools import TOOLS
 
 REPLAYED = "reference"  # a policy under which recorded cases replace the tools' answers
@@ -73,8 +75,8 @@ def rows_of_runs(runs: Collection[Run]) -> dict[UUID, Rows]:
     for pk, run_id, stray in strays(Approval.objects.filter(run__in=runs)):
         found[run_id][f"approval {pk}"] |= stray
     traces: dict[str, Row] = {}
-    for name, system in SYSTEMS.items():
-        traces |= system.traces_of([e for e in effects if e.run.desk == name], erased)
+    for name, desk in DESKS.items():
+        traces |= desk_books.traces(desk, [e for e in effects if e.run.desk == name], erased)
     for effect in effects:
         row = _effect(effect, effect.run_id in erased) | traces.get(effect.key, {})
         row |= values[effect]
@@ -195,8 +197,8 @@ def rows_of_workspace(workspace: Workspace) -> Rows:
 
 def without_intent() -> Iterator[str]:
     """Yield each action of a desk under a run's key that has no effect row."""
-    for system in SYSTEMS.values():
-        yield from system.without_intent()
+    for desk in DESKS.values():
+        yield from desk_books.without_intent(desk)
 
 
 def _run(run: Run) -> Row:
@@ -305,16 +307,15 @@ def _about(row: Effect | Escalation, action: Json, patch: Json = None) -> Row:
     `patch` holds the arguments that a person set, perhaps another resource. If the tool is gone or
     takes other arguments now, only what events say is compared.
     """
-    system = SYSTEMS.get(row.run.desk)
-    if system is None:
+    if row.run.desk not in DESKS:
         return {}
     try:
         if action.get("kind") == "tool" and action["name"] not in TOOLS:
             return {}
-        target = system.target_of(row.run, action)
+        target = target_of(row.run, action)
         if patch:
             left = {**action, "args": {**action["args"], **patch}}
-            target = target._replace(resource=system.target_of(row.run, left).resource)
+            target = target._replace(resource=target_of(row.run, left).resource)
     except (BadArguments, KeyError):  # its tool takes other arguments now
         return {}
     except (AttributeError, TypeError, ValueError):  # not an action of ours

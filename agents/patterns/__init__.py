@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from agents.core.actions import ArgSpecs
-from agents.core.limits import Limits
+from agents.core.limits import EXTERNAL, Limits
 from agents.core.money import to_model_units
 from agents.core.registry import enter, load
 from agents.core.replay import Reply, replay
 from agents.core.requests import Flow, Json
+from agents.sdk.desk import Desk
 
 # The version of the patterns' requests. A run keeps the version of its launch to its end. 3 is of
 # 0.2.0, the oldest version that upgrades: nobody asks as before it.
@@ -67,6 +68,15 @@ class Notes:
 
 PatternFlow: TypeAlias = Callable[[Brief, Notes], Flow]
 PATTERNS: dict[str, PatternFlow] = {}
+# Each desk says which of these it offers; one of another file is offered at every desk.
+_OF_DESKS = ("supervisor", "routing", "orchestrator", "workflow", EXTERNAL)
+
+
+def offered_at(desk: Desk) -> list[str]:
+    """Return the patterns that a person can launch at a desk."""
+    return ["supervisor", *desk.patterns, *(name for name in PATTERNS if name not in _OF_DESKS)]
+
+
 PROPOSE_AGAIN: set[str] = set()  # patterns whose agents a person may send a request back to
 
 

@@ -11,7 +11,7 @@ from agents.core.former import CURRENCY, FIRST_DESK, RECORDED_LIMITS
 from agents.core.limits import OF_DESK, BadPolicy, Limits, read_limits
 from agents.core.requests import Json
 from agents.operations.refusal import Refused
-from agents.systems import SYSTEMS
+from agents.sdk.desk import DESKS
 
 _OWN_NAMES = {key: key for key in ("max_steps", "max_tool_calls", "max_seconds")}
 _BUDGETS = {  # names of a pattern's budgets in a case, and in a policy
@@ -51,7 +51,7 @@ def read_config(config: Json, *, pattern: str) -> tuple[Limits, dict[str, Json]]
     for key in config:
         if key not in _KEYS:
             raise _bad(f"The config has no {key!r}; it takes {', '.join(_KEYS)}.")
-    reference = SYSTEMS[FIRST_DESK].profiles["reference"]
+    reference = DESKS[FIRST_DESK].profiles["reference"]
     budgets, base = _BUDGETS.get(pattern, _OWN_NAMES), reference.of(pattern)
     changed: dict[str, Any] = {
         **_part(config, "budget", tuple(budgets), lambda key, value: _budget(key, value, budgets)),

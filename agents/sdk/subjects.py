@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import signature
@@ -10,6 +11,8 @@ from typing import Any
 from agents.core.deobfuscation import read_plainly
 from agents.sdk.fact_sources import is_named
 from agents.sdk.placeholders import check_places, fill, places_of
+
+_CHOICE = re.compile(r"\((\w+)\)\Z", re.ASCII)  # the key in "Anna (42)"
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,9 @@ class Subject:
     # Return by which other words people write of a subject, by key and book: what an erasure
     # searches for, besides its key and label.
     called: Callable[[str, int], Collection[str]] | None = None
+    # Return some whom a form suggests, by book and how many; then a demo's own book has them, and
+    # what is typed may be one of these: "Anna (42)".
+    first: Callable[[int, int], Sequence[str]] | None = None
     # Empty every text about a subject, by key and book. Return whether it was known there.
     forget: Callable[[str, int], bool] | None = None
 
@@ -48,6 +54,15 @@ class Subject:
         keys = self.named_in(text, **_of_book(self.named_in, book)) if self.named_in else ()
         found = [(key, self.label_of(key, book)) for key in keys]
         return [(k, name) for k, name in found if is_named(k, [text]) or is_named(name, [text])]
+
+    def key_in(self, text: str) -> str:
+        """Return the key in what a form suggested, or else the text."""
+        chosen = _CHOICE.search(text) if self.first else None
+        return chosen[1] if chosen else text
+
+    def nobody(self, key: str) -> str:
+        """Return the words for one whose name is not told, or gone."""
+        return f"{self.kind} {key}"
 
     def find_one(self, key: str, book: int) -> Any:
         """Return what is found by a key, or None."""

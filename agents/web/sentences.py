@@ -14,8 +14,8 @@ from agents.core.old_names import currency_of
 from agents.core.request_kinds import ACTION
 from agents.models import Event, Run
 from agents.models.event import facts_of
+from agents.sdk.desk import DESKS
 from agents.sdk.values import Money
-from agents.systems import SYSTEMS, UnknownSubject
 from agents.tools import TOOLS
 from agents.web.event_labels import LABELS, OTHERS
 from agents.web.event_words import TELLS, EventContext, EventFacts, EventSentence
@@ -120,14 +120,11 @@ def _money(kind: str, facts: EventFacts, context: EventContext) -> Money | None:
 
 def subject_of(run: Run) -> str:
     """Return the recorded name of a run's subject; "" without one."""
-    if not run.subject_key or run.desk not in SYSTEMS:
+    if not run.subject_key or run.desk not in DESKS:
         return run.subject_label
     # For some desks the log has always used numbers instead of names.
     name = "" if run.desk == FIRST_DESK else run.subject_label
-    try:
-        return SYSTEMS[run.desk].label_of(run.subject_key, name)
-    except UnknownSubject:  # an altered row, which verification names
-        return run.subject_label
+    return name or DESKS[run.desk].subject.nobody(run.subject_key)
 
 
 def with_name(text: str, run: Run) -> str:

@@ -13,7 +13,6 @@ from django.utils import timezone
 
 from agents import operations
 from agents.core.notifications import Hours, Kind, Mode
-from agents.desks.refunds.books import open_demo_book
 from agents.desks.refunds.models import Charge, Refund, SentMail
 from agents.models import (
     Effect,
@@ -32,6 +31,7 @@ from agents.models import (
 from tests.audit.test_record import unseen
 from tests.commands.test_run_pattern import command
 from tests.database import make_once
+from tests.demo_book import open_demo_book
 from tests.engine.scene import Scene, go
 from tests.settings import ON_POSTGRES
 

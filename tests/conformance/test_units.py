@@ -10,7 +10,6 @@ from django.utils import timezone
 from agents.core.digest import args_hash
 from agents.core.money import BadAmount, minor_of_number, to_model_units
 from agents.core.rulings import RulingKind
-from agents.desks.refunds.books import open_demo_book
 from agents.desks.refunds.known import RefundFact, RefundFacts
 from agents.desks.refunds.profiles import REFERENCE
 from agents.models import Escalation
@@ -18,6 +17,7 @@ from agents.policies import judge
 from agents.replay.person import _intends, read_human
 from agents.tools import TOOLS, Context
 from tests.conformance.harness import decode_value, difference, units
+from tests.demo_book import open_demo_book
 from tests.limits import with_limits
 
 HASHES = units("args_hash")

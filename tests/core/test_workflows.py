@@ -15,7 +15,7 @@ from agents.core.workflow_checks import (
 )
 from agents.core.workflows import BadWorkflow, Supervision, WorkflowStep, read_workflow
 from agents.desks.refunds.profiles import STRICT
-from agents.systems import SYSTEMS
+from agents.sdk.desk import DESKS
 from agents.tools import specs
 
 LIMITS = STRICT.of("workflow")
@@ -32,9 +32,9 @@ def problems(document: dict[str, Any]) -> list[str]:
     return str(found.value).removeprefix("preflight: ").split("\n")
 
 
-@pytest.mark.parametrize("name", SYSTEMS["refunds"].workflows)
+@pytest.mark.parametrize("name", DESKS["refunds"].workflows)
 def test_what_ships_passes_its_own_check(name: str) -> None:
-    check_workflow(read_workflow(SYSTEMS["refunds"].workflows[name]), LIMITS, tools=specs())
+    check_workflow(read_workflow(DESKS["refunds"].workflows[name]), LIMITS, tools=specs())
 
 
 def test_every_problem_is_named_at_once() -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from agents.desks.refunds.books import open_demo_book
 from agents.desks.refunds.models import Charge
 from agents.models import Book
+from tests.demo_book import open_demo_book
 
 AT = datetime(2026, 11, 21, 9, 0, tzinfo=UTC)
 

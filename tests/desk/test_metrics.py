@@ -11,9 +11,9 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from agents.desks.refunds import metrics
-from agents.desks.refunds.books import open_demo_book
 from agents.desks.refunds.models import DailyMetrics
 from agents.models import Book
+from tests.demo_book import open_demo_book
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
 

@@ -12,14 +12,13 @@ import pytest
 from agents import policies, tools
 from agents.engine.desk import registry
 from agents.sdk.desk import DESKS, Desk
-from agents.systems import SYSTEMS
 from tests.desks import page
 
 
 @pytest.fixture
 def no_desk_left() -> Iterator[None]:
     """Unregister whatever a test registers."""
-    tables: list[dict[str, Any]] = [DESKS, SYSTEMS, tools.TOOLS, policies.RULES]
+    tables: list[dict[str, Any]] = [DESKS, tools.TOOLS, policies.RULES]
     before = [dict(table) for table in tables]
     yield
     for table, entries in zip(tables, before, strict=True):

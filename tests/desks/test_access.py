@@ -11,7 +11,6 @@ from agents.core.states import RunState
 from agents.desks.refunds.profiles import STRICT
 from agents.models import Escalation, Event, Role, Run
 from agents.sdk.desk import DESKS, Desk
-from agents.systems import SYSTEMS
 from tests.desks.bank import day
 from tests.engine.scene import Scene, claimable_runs, decide_request, fresh, go, set_scene
 from tests.limits import with_desk
@@ -166,7 +165,7 @@ def test_nobody_is_launched_whom_the_desk_does_not_know(scene: Scene, access: De
 def test_a_worker_without_the_desk_leaves_its_runs_alone(scene: Scene, access: Desk) -> None:
     run = launch(scene, access)
     refund = scene.launch()
-    del DESKS["access"], SYSTEMS["access"]
+    del DESKS["access"]
 
     assert go(run).state == RunState.QUEUED
     assert claimable_runs(9) == [refund.pk]

@@ -12,8 +12,8 @@ from django.utils import timezone
 
 from agents.core.limits import Limits
 from agents.desks.bank import ledger
+from agents.engine.desk.gathering import gather_facts
 from agents.engine.desk.ledger import DeskLedger
-from agents.engine.desk.system import gather_facts
 from agents.models import Effect, Run
 from agents.policies import review
 from agents.sdk.desk import DESKS

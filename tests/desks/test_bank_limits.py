@@ -23,8 +23,8 @@ from agents.core.states import RunState
 from agents.desks.refunds.profiles import STRICT
 from agents.engine.desk.ledger import DeskLedger
 from agents.models import Effect, Escalation, Role, Run, Workspace
+from agents.operations.runs import launching
 from agents.sdk.desk import DESKS
-from agents.systems import SYSTEMS
 from agents.tools import TOOLS
 from agents.web.overview.figures import overview
 from tests.audit.test_rows import reasons
@@ -131,7 +131,7 @@ def test_a_person_grants_up_to_their_own_limit_and_what_they_granted_counts(
     scene, tool = bank_scene(), DESKS["bank"].tools["transfer_money"]
     set_limit("1000.00", *IN_EUR)
     large = go(launch(scene, LARGE))
-    with mock.patch.object(type(SYSTEMS["bank"]), "open_book", return_value=large.book_id):
+    with mock.patch.object(launching, "open_book", return_value=large.book_id):
         first = go(launch(scene, FIRST_PAYMENT))
 
     with pytest.raises(operations.Refused, match=r"above your own limit of EUR 1,000\.00"):
@@ -229,7 +229,7 @@ def test_a_process_without_the_desk_decides_nothing_and_says_what_it_lacks(
     scene = bank_scene()
     run, paid = go(launch(scene, FIRST_PAYMENT)), go(launch(scene, PAID_AT_ONCE))
     monkeypatch.delitem(DESKS, "bank")
-    monkeypatch.delitem(SYSTEMS, "bank")
+    monkeypatch.delitem(DESKS, "bank")
     monkeypatch.delitem(TOOLS, paid.effects.get().tool)
 
     with pytest.raises(operations.Refused) as no:

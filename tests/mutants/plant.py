@@ -161,8 +161,8 @@ MUTANTS = (
     Mutant(
         "a run is launched before its event",
         "agents/operations/runs/launching.py",
-        "        with transaction.atomic():\n            system = SYSTEMS",
-        "        if True:\n            system = SYSTEMS",
+        "        with transaction.atomic():\n            about = DESKS",
+        "        if True:\n            about = DESKS",
         "tests/engine/test_aborted.py -k launch",
     ),
     Mutant(

@@ -26,8 +26,8 @@ from agents.engine.desk.facts import fetch_facts
 from agents.engine.kill_switch import switch_against
 from agents.engine.tools import admission
 from agents.models import Effect, Escalation, Membership, Role, Run, Workspace
+from agents.operations.records import erasing
 from agents.operations.requests import deciding, granting
-from agents.systems import SYSTEMS
 from tests.desks.bank import LARGE, PAID_AT_ONCE, bank_scene, launch, postings
 from tests.desks.bank import decide as decide_at_bank
 from tests.engine.scene import (
@@ -241,7 +241,7 @@ def test_an_erasure_and_a_late_decision_want_the_same_run(
     escalation = Escalation.objects.get(run=run)
     scene.decide(run, approve=False)
     go(run)
-    stopped = stop_before(monkeypatch, SYSTEMS["refunds"], "names_of")  # with its subject locked
+    stopped = stop_before(monkeypatch, erasing, "names_of")  # with its subject locked
 
     with ThreadPoolExecutor(1) as threads:
         erasure = threads.submit(erase, scene.workspace, 42)
@@ -258,7 +258,7 @@ def test_an_erasure_and_an_import_want_the_same_customer(
     table = [",".join(COLUMNS) + "\n", "107,Jo Lind,jo@example.com,SE,,,,,\n"]
     known: dict[str, Any] = {"workspace": eu, "at": timezone.now(), "actor": "omar"}
     import_customers(lines=table, **known)
-    stopped = stop_before(monkeypatch, SYSTEMS["refunds"], "names_of")
+    stopped = stop_before(monkeypatch, erasing, "names_of")
 
     with ThreadPoolExecutor(1) as threads:
         erasure = threads.submit(erase, eu, 107)

@@ -17,11 +17,11 @@ from django.utils import timezone
 from agents import operations
 from agents.core.limits import read_limits
 from agents.core.states import ENDED, EffectState, EscalationState, RunState
-from agents.desks.refunds.books import open_demo_book
 from agents.desks.refunds.models import Charge, Refund
 from agents.desks.refunds.profiles import STRICT
 from agents.models import Effect, Escalation, Role, Run, Workspace
 from agents.models.kill_switch import SwitchStage
+from tests.demo_book import open_demo_book
 from tests.engine.scene import REFUND_500, Scene, fresh, go, mails, payments, recover
 from tests.processes import SIX, Contenders
 from tests.settings import ON_POSTGRES

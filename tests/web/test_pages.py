@@ -15,7 +15,6 @@ from django.utils import timezone
 
 from agents import operations
 from agents.core.states import EscalationState, RunState
-from agents.desks.refunds.books import open_demo_book
 from agents.desks.refunds.scenarios import SCENARIOS
 from agents.engine.turns import answering
 from agents.models import Escalation, Membership, Notification, Role, Run, Workspace
@@ -26,6 +25,7 @@ from agents.web.launch.forms import examples
 from agents.web.pages import page_of
 from agents.web.urls import urlpatterns
 from tests.database import make_once
+from tests.demo_book import open_demo_book
 from tests.engine.scene import Scene, fresh, go, payments
 from tests.web.words import words
 

@@ -27,12 +27,13 @@ class DeskConfig(AppConfig):
             words,
         )
         from agents.desks.refunds.declared import desk
+        from agents.desks.refunds.facts import fetch_facts
         from agents.desks.refunds.profiles import PROFILES
-        from agents.desks.refunds.system import RefundSystem
         from agents.engine.desk.registry import enter_desk
 
         brief = (PROMPTS / "tools.1.md").read_text(encoding="utf-8").strip()
         for path in PROMPTS.glob("*[!0-9].md"):
             role(path.stem, prompt=read_prompt(PROMPTS, path.stem), brief=brief)
         desk.profiles = PROFILES
-        enter_desk(desk, RefundSystem(desk))
+        desk.fetch_facts = fetch_facts
+        enter_desk(desk)

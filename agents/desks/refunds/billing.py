@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeGuard
@@ -16,6 +16,7 @@ from agents.db.driver import Pending
 from agents.desks.refunds.models import Charge, Customer, Refund, SentMail
 
 BIGINT = 2**63
+MOST_FOUND = 6  # customers of one name
 SHORTEST_NAME = 3  # letters; shorter parts of a name occur in too many sentences
 _KEY = re.compile(r"0|[1-9]\d{0,18}", re.ASCII)
 
@@ -119,31 +120,19 @@ def customer_name(*, book_id: int, customer_number: int) -> str:
     return found.name if found else ""
 
 
-def label_of(number: int, name: str) -> str:
-    """Return a customer's label: Anna #42 or, without a name, customer 42."""
-    return f"{name} #{number}" if name else f"customer {number}"
-
-
-def customer_names(wanted: Collection[tuple[int, int]]) -> dict[tuple[int, int], str]:
-    """Return the names of customers by (book, number), in one query."""
-    books, numbers = {book for book, _ in wanted}, {number for _, number in wanted}
-    found = Customer.objects.filter(book_id__in=books, number__in=numbers)
-    return {(c.book_id, c.number): c.name for c in found}
-
-
-def customers_called(text: str, *, book_id: int, most: int) -> list[tuple[int, str]]:
-    """Return number and name of a book's customers with this name or, if none, with this prefix."""
-    within = Customer.objects.filter(book=book_id).order_by("name", "number")
+def called(text: str, book: int) -> list[str]:
+    """Return the numbers of a book's customers with this name or, if none, with this prefix."""
+    within = Customer.objects.filter(book=book).order_by("name", "number")
     for fits in (within.filter(name__iexact=text), within.filter(name__istartswith=text)):
-        if found := list(fits.values_list("number", "name")[:most]):
+        if found := [str(number) for number in fits.values_list("number", flat=True)[:MOST_FOUND]]:
             return found
     return []
 
 
-def first_customers(*, book_id: int, most: int) -> list[tuple[int, str]]:
-    """Return number and name of some customers of a book, by name."""
-    within = Customer.objects.filter(book=book_id).order_by("name", "number")
-    return list(within.values_list("number", "name")[:most])
+def first_customers(book: int, most: int) -> list[str]:
+    """Return some customers of a book, by name and number."""
+    within = Customer.objects.filter(book=book).order_by("name", "number")
+    return [f"{name} ({number})" for number, name in within.values_list("number", "name")[:most]]
 
 
 def customer_context(*, book_id: int, customer_number: int, at: datetime) -> dict[str, Any] | None:

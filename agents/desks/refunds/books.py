@@ -1,4 +1,4 @@
-"""Open a book."""
+"""Fill a demo's book."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from django.db import transaction
 
 from agents.db.inserts import insert_rows
 from agents.desks.refunds.models import Charge, Customer, DailyMetrics, Subscription
-from agents.models import Book
 
 CURRENCY = "USD"
 
@@ -48,29 +47,21 @@ _DAY = {
 }
 
 
-def open_book(name: str, *, at: datetime) -> Book:
-    """Return an empty book for imported customers and charges."""
-    return Book.objects.create(name=name, created_at=at)
-
-
-def open_demo_book(*, at: datetime) -> Book:
-    """Return a fresh, isolated copy of the demo customers, their charges dated from `at`.
+def fill_demo(book: int, at: datetime) -> None:
+    """Enter the demo's customers, their charges dated from `at`, and the numbers of a day.
 
     So that a demo can be repeated, even next month.
     """
     with transaction.atomic():
-        book = Book(name="Demo", is_demo=True, is_isolated=True, created_at=at)
-        insert_rows(book)
         _enter(book, at)
-        insert_rows(DailyMetrics(book=book, **_DAY))
-        return book
+        insert_rows(DailyMetrics(book_id=book, **_DAY))
 
 
-def _enter(book: Book, at: datetime) -> None:
+def _enter(book: int, at: datetime) -> None:
     """Enter the demo customers with their charges and subscriptions."""
     customers = [
         Customer(
-            book=book,
+            book_id=book,
             number=person.number,
             name=person.name,
             email=f"{person.name.lower()}@example.com",

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated, TypeAlias
 
 from agents.core.former import CURRENCY, FIRST_DESK
-from agents.desks.refunds import billing
+from agents.desks.refunds import billing, books
 from agents.desks.refunds.limits import RefundLimits
 from agents.desks.refunds.report import REPORT
 from agents.sdk.values import MinorOf
@@ -25,11 +25,14 @@ desk = Desk(
         label="{name} #{number}",
         nameless="customer {number}",
         called=billing.words_of,
+        search=billing.called,
+        first=billing.first_customers,
         forget=billing.forget,
     ),
     limits=RefundLimits,
     numbers=CURRENCY,
     report=REPORT,
+    fill_demo=books.fill_demo,
     workflows=Path(__file__).parent / "workflows",
     answers="record",
 )

@@ -32,13 +32,6 @@ from agents.desks.refunds.demo import (
 from agents.sdk.demo_script import BreaksOff, Silent
 from opsconsole.desks import Answers, Step
 
-# What each pattern does, in the order of the gallery.
-PURPOSES = {
-    "supervisor": "One agent. The policy checks every action before it runs.",
-    "routing": "A router passes the case to one specialist, and to the next if that one declines.",
-    "workflow": "Fixed steps. Each is planned, carried out, compared with its plan and judged.",
-    "orchestrator": "Several workers at once, and a report that names what is missing.",
-}
 APPROVAL, PAID, BLOCKED = "Waits for approval", "Paid automatically", "Blocked, nothing paid"
 ANSWERED, SENT = "Answered, nothing paid", "One email sent"
 

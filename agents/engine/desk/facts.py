@@ -13,11 +13,12 @@ from agents.core.limits import Limits
 from agents.core.requests import Json
 from agents.db.driver import Pending
 from agents.engine.desk.fresh_lookup import LookedUp
+from agents.engine.desk.gathering import fetch_declared
 from agents.engine.desk.repeats import repeats_of
 from agents.engine.desk.step_facts import sent_back_by
 from agents.engine.redaction import RunBorder
 from agents.models import Run, Step
-from agents.systems import SYSTEMS
+from agents.sdk.desk import DESKS
 
 
 def fetch_facts(
@@ -38,8 +39,8 @@ def fetch_facts(
     `turn` is the prefix of the keys of its own steps, where it is proposed.
     """
     about = (run, action, limits, steps)
-    system = SYSTEMS[run.desk]
-    asked = system.fetch_facts(*about, at=at, lock=lock, done=done or {}, ahead=ahead)
+    fetch = DESKS[run.desk].fetch_facts or fetch_declared
+    asked = fetch(*about, at=at, lock=lock, done=done or {}, ahead=ahead)
     more: dict[str, Any] = {"sent_back_by": sent_back_by(steps, action), "border": RunBorder(run)}
 
     if turn:

@@ -1,4 +1,4 @@
-"""Register declared desks: their tools in TOOLS, their rules in RULES, themselves in SYSTEMS.
+"""Register declared desks: their tools in TOOLS, their rules in RULES, themselves in DESKS.
 
 A desk is an app whose module `desk` has a variable `desk`, found by Django's autodiscovery. Its
 typed rules and tools are adapted to the usual ones, so that review, journal, ledger and replay
@@ -33,13 +33,11 @@ from agents.core.requests import Json
 from agents.core.workflow_checks import check_workflow
 from agents.core.workflows import BadWorkflow, read_workflow
 from agents.engine.desk.rules import limits_of, rules_of
-from agents.engine.desk.system import DeclaredSystem
 from agents.policies import RULES, desk_words
 from agents.policies.rule_words import has_words
 from agents.sdk.desk import DESKS, Desk
 from agents.sdk.desk_patterns import DeskSource, DeskSpecialist, describe
 from agents.sdk.desk_tools import DeskCall, DeskTool
-from agents.systems import SYSTEMS, System
 from agents.tools import TOOLS, Context, Tool, Touch
 
 
@@ -71,13 +69,12 @@ def _explain(error: Exception, config: AppConfig) -> str:
 
 def known_desks() -> list[str]:
     """Return the desks whose runs this process can carry out."""
-    return list(SYSTEMS)
+    return list(DESKS)
 
 
-def enter_desk(desk: Desk, system: System | None = None) -> None:
+def enter_desk(desk: Desk) -> None:
     """Register one desk. Raises NamedTwice if a name is taken, TypeError for what is missing."""
     enter(DESKS, desk.name, desk)
-    enter(SYSTEMS, desk.name, system or DeclaredSystem(desk))
     for tool in desk.tools.values():
         enter(TOOLS, tool.name, _tool(desk, tool))
     reads: list[DeskSpecialist | DeskSource] = [*desk.specialists.values(), *desk.sources.values()]

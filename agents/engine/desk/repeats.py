@@ -13,10 +13,10 @@ from agents.core.requests import Json
 from agents.engine.people.approvals import turn_of
 from agents.engine.redaction import RunBorder
 from agents.models import Run, Step
+from agents.models.call_target import target_of
 from agents.patterns.external import ANSWERED, NOT_EXECUTED, UNKNOWN
 from agents.sdk.arguments import BadArguments
 from agents.sdk.desk import DESKS
-from agents.systems import SYSTEMS
 from agents.tools import TOOLS, Tool
 
 _WAITS, _UNDER_WAY = "one waits for a person", "one was allowed and is being carried out"
@@ -85,7 +85,7 @@ def _state_of(steps: Sequence[Step], turn: str) -> str:
 def _deed(run: Run, action: Action) -> Json:
     """Return what a call does, without its free texts; None if its arguments cannot be read."""
     try:
-        target = SYSTEMS[run.desk].target_of(run, action)
+        target = target_of(run, action)
         return [*target, _other_terms(run, action)]
     except (BadArguments, KeyError, TypeError, ValueError):
         return None

@@ -16,17 +16,16 @@ from agents.engine.redaction import RunBorder
 from agents.models import Run
 from agents.sdk.desk import DESKS
 from agents.sdk.report import found_in
-from agents.systems import SYSTEMS
 
 
 def newest_scope(desk: str, book: int) -> dict[str, str] | None:
     """Return what the next report of a desk is about. Raises DeskFailed."""
-    system, sources = SYSTEMS[desk], DESKS[desk].sources.values() if desk in DESKS else ()
-    with of_company(f"{system.title} could not say what to report on"):
-        scope = system.report.scope(book) if system.report else None
+    known = DESKS[desk]
+    with of_company(f"{known.title} could not say what to report on"):
+        scope = known.report.scope(book) if known.report else None
         if not scope:
             return None
-        wanted = {name for one in sources for name in one.arguments} or set(scope)
+        wanted = {name for one in known.sources.values() for name in one.arguments} or set(scope)
         if set(scope) != wanted or not all(map(is_text, scope.values())):
             raise TypeError(f"{scope!r} is to hold texts by the names {sorted(wanted)}")
         return dict(scope)
@@ -37,16 +36,16 @@ def figures_of(run: Run) -> Callable[[Sequence[Json], Collection[str]], dict[str
 
     It raises Stop where the desk's function fails, and ValuesLocked.
     """
-    system, border = SYSTEMS[run.desk], RunBorder(run)
-    report = system.report if run.scope else None
+    desk, border = DESKS[run.desk], RunBorder(run)
+    report = desk.report if run.scope else None
     if report is None:
         return None
 
     def figures(lines: Sequence[Json], expected: Collection[str]) -> dict[str, Json]:
         scope, seen = border.resolve([run.scope, lines])
         try:
-            with of_company(f"{system.title} could not make its figures"):
-                limits = limits_of(DESKS[run.desk], run.limits) if run.desk in DESKS else run.limits
+            with of_company(f"{desk.title} could not make its figures"):
+                limits = limits_of(desk, run.limits)
                 known = found_in(scope, seen, expected=expected, limits=limits)
                 found: Json = {**known.scope, **report.figures(known)}
                 found.setdefault("failed_tasks", known.failed_tasks)

@@ -18,7 +18,7 @@ from agents.engine.people.approvals import ASKED_AGAIN, CARRIED_OUT, close_appro
 from agents.engine.people.open_requests import fetch_full
 from agents.engine.people.tier_escalation import put_to_tier
 from agents.models import Escalation, Step
-from agents.systems import SYSTEMS
+from agents.models.call_target import target_of
 
 _OF_STEP = CompiledSelect(
     lambda: Escalation.objects.filter(run=Param("run"), step__key=Param("key")).order_by("pk")
@@ -39,7 +39,7 @@ def open_escalation(
     """
     at = commit.at
     run, asked = step.run, kind_of(kind, action)
-    target = SYSTEMS[run.desk].target_of(run, action)
+    target = target_of(run, action)
     with pipeline():  # the switch first: it locks the workspace against other requests
         standing = fetch_switch(run, action.get("name", ""))
         filled = NOT_FULL if asked.settles_call else fetch_full(run, limits)

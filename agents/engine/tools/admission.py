@@ -28,9 +28,9 @@ from agents.engine.tools import simulation
 from agents.engine.tools.letters import is_told_of, owes_letter
 from agents.engine.withdrawal import WITHDRAWN, is_withdrawn
 from agents.models import Effect, Escalation, Run, Step
+from agents.models.call_target import target_of
 from agents.models.event import Entry
 from agents.policies import NO_CONSENT, review
-from agents.systems import SYSTEMS
 from agents.tools import Context, accepts
 
 
@@ -143,7 +143,7 @@ def _intent(
     """Return the columns of an intent; its steps may have no numbers yet and are found by key."""
     args, target = (
         action["args"],
-        SYSTEMS[step.run.desk].target_of(step.run, action)._replace(resource=resource),
+        target_of(step.run, action)._replace(resource=resource),
     )
     return {
         "run_id": step.run_id,

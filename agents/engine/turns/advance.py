@@ -22,6 +22,7 @@ from agents.db.compiled import CompiledSelect, Param
 from agents.engine import lease
 from agents.engine.commit import Commit
 from agents.engine.desk.reports import figures_of
+from agents.engine.desk.subjects import bound_arguments
 from agents.engine.drive import Later, drive
 from agents.engine.journal import AWAIT, Journal
 from agents.engine.people.approvals import close_approvals
@@ -36,7 +37,6 @@ from agents.engine.turns.executor import RunExecutor
 from agents.models import LostRun, Run, Step
 from agents.models.masked_value import ValuesLocked, pseudonyms_of
 from agents.sdk.desk import DESKS, tells_plain_numbers
-from agents.systems import SYSTEMS
 
 log = logging.getLogger(__name__)
 
@@ -142,7 +142,7 @@ def brief_of(run: Run) -> patterns.Brief:
         limits=limits,
         specs={**tools.specs(), **known, **extra},
         reads={name for name, tool in found.items() if tool.touch is Touch.READ},
-        bound=SYSTEMS[run.desk].bound_arguments(run),
+        bound=bound_arguments(run),
         more_tools=tools.usage_of(limits.proposable),
         desk=_told_of(run),
         question_version=run.question_version,

@@ -33,7 +33,7 @@ from agents.operations.refusal import Refused
 from agents.patterns import PATTERNS
 from agents.replay.config import read_config
 from agents.replay.person import Human, decide_simulated, read_human
-from agents.systems import SYSTEMS
+from agents.sdk.desk import DESKS
 
 EXIT = {"ok": 0, "waiting": WAITING}  # anything else: REFUSED, stopped
 LOOK = 0.1  # seconds between looks at a run that another worker has taken
@@ -48,13 +48,13 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("pattern", choices=sorted(PATTERNS))
         parser.add_argument("--goal", required=True, help="what is asked for, in a sentence or two")
-        parser.add_argument("--desk", choices=sorted(SYSTEMS), default=FIRST_DESK)
+        parser.add_argument("--desk", choices=sorted(DESKS), default=FIRST_DESK)
         parser.add_argument("--subject", help="what it may act on, by its key, such as 42")
         parser.add_argument("--workflow", help="the workflow to follow, by its name")
         parser.add_argument(
             "--input", action="append", default=[], help="a parameter of it, as name=value"
         )
-        profiles = {name for system in SYSTEMS.values() for name in system.profiles}
+        profiles = {name for desk in DESKS.values() for name in desk.profiles}
         parser.add_argument("--profile", choices=sorted(profiles), default="strict")
         parser.add_argument("--config", type=Path, help="a recorded case's config (reference only)")
         parser.add_argument("--human", help="ask, or a simulated person: cap:800, as-is, reject")

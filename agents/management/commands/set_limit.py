@@ -19,7 +19,7 @@ from agents.management.command_arguments import (
     user_named,
     workspace_named,
 )
-from agents.systems import SYSTEMS
+from agents.sdk.desk import DESKS
 
 
 class Command(BaseCommand):
@@ -35,8 +35,8 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         desk, currency = options["desk"], options["currency"]
         currency = currency or (CURRENCY if desk == FIRST_DESK else "")
-        if desk not in SYSTEMS or not currency:
-            known = ", ".join(SYSTEMS)
+        if desk not in DESKS or not currency:
+            known = ", ".join(DESKS)
             message = f"--desk and --currency go together; the desks are {known}."
             raise CommandError(message, returncode=BAD_USAGE)
         limit = limit_of(options["limit"], currency)

@@ -16,8 +16,8 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from agents.management.exit_codes import BAD_USAGE
+from agents.sdk.desk import DESKS
 from agents.sdk.reserved import RESERVED
-from agents.systems import SYSTEMS
 
 SKELETON = Path(__file__).parent.parent / "skeleton"
 NAME = re.compile(r"[a-z][a-z0-9_]{0,29}")
@@ -77,7 +77,7 @@ def _refusal(name: str, place: Path) -> str:
         return f"{place / name} is there already: choose another name, or another folder."
     if name in RESERVED:
         return f"{name!r} is a word of the console's own: choose another name."
-    if name in SYSTEMS:
+    if name in DESKS:
         return f"The name {name} is taken: the console has a desk of that name."
     if find_spec(name):
         return f"Python has a package of that name, {name}: choose another."

@@ -17,7 +17,7 @@ from agents.models import AgentKey, ExternalAgent, Role, Workspace
 from agents.models.event import Entry, append_events
 from agents.operations.people.workspaces import check_slug, lock_people
 from agents.operations.refusal import Refused, require_member
-from agents.systems import SYSTEMS
+from agents.sdk.desk import DESKS
 
 KEYS = 2  # of one agent at a time, so that one can follow the other
 LONGEST_LIFE = timedelta(days=366)
@@ -70,7 +70,7 @@ def _new_agent(
 ) -> ExternalAgent:
     check_slug(name)
     limits = workspace.policy.limits() if workspace.policy else None
-    if desk not in SYSTEMS or limits is None or not limits.covers(desk):
+    if desk not in DESKS or limits is None or not limits.covers(desk):
         raise Refused("unknown_desk", f"{workspace.name} has no rules for a desk {desk!r}.")
     if owner is None:
         raise Refused("no_owner", "A new agent needs an owner, who answers for what it does.")

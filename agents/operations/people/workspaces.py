@@ -15,11 +15,11 @@ from agents.core.digest import sha256
 from agents.core.former import FIRST_DESK
 from agents.core.limits import Limits
 from agents.core.requests import Json
+from agents.engine.desk.subjects import new_book
 from agents.models import Membership, PolicyVersion, Role, Workspace
 from agents.models.event import Entry, append_events
 from agents.operations.refusal import Refused, require_member
 from agents.sdk.desk import DESKS
-from agents.systems import SYSTEMS
 
 DEMO = "demo"
 DEMO_EXPIRY = 8 * 3600  # seconds: who comes back after lunch finds what waited at the start
@@ -95,7 +95,10 @@ def add_workspace(
     with transaction.atomic():
         if Workspace.objects.filter(slug=slug).exists():
             raise Refused("taken", f"There is a workspace {slug!r} already.")
-        book = SYSTEMS[FIRST_DESK].new_book(name, is_demo=is_demo, at=at)
+        book = new_book(name, is_demo=is_demo, at=at)
+        for desk in DESKS.values() if is_demo else ():
+            if desk.fill_demo and desk.subject.first:  # a form suggests these
+                desk.fill_demo(book, at)
         workspace = Workspace.objects.create(
             slug=slug, name=name, is_demo=is_demo, book_id=book, created_at=at
         )
@@ -108,12 +111,13 @@ def add_workspace(
 
 
 def _strict() -> Limits:
-    return SYSTEMS[FIRST_DESK].profiles["strict"]
+    return DESKS[FIRST_DESK].profiles["strict"]
 
 
 def _demo_policy() -> Limits:
     """Return the demo's strict policy, with every desk that has a gallery."""
-    desks = {name: desk.document() for name, desk in DESKS.items() if desk.fill_demo}
+    shown = (desk for desk in DESKS.values() if desk.fill_demo and not desk.profiles)
+    desks = {desk.name: desk.document() for desk in shown}
     strict = _strict()
     return replace(strict, escalation_seconds=DEMO_EXPIRY, desks={**strict.desks, **desks})
 

@@ -15,10 +15,10 @@ from agents.models import PolicyVersion, Role, Team, Workspace
 from agents.models.event import Entry, append_events
 from agents.operations.people.workspaces import policy_version
 from agents.operations.refusal import Refused, require_member
+from agents.patterns import offered_at
 from agents.policies import RULES
 from agents.sdk import serialization
 from agents.sdk.desk import DESKS
-from agents.systems import SYSTEMS
 from agents.tools import TOOLS
 
 
@@ -53,10 +53,10 @@ def _check_document(document: Json) -> Limits:
         raise Refused("bad_policy", str(error)) from None
     if limits.profile == "reference":
         raise Refused("reference_elsewhere", "The profile reference is for recorded cases only.")
-    _check_names("desk", (*limits.desks, *(limits.tiers or {})), SYSTEMS)
+    _check_names("desk", (*limits.desks, *(limits.tiers or {})), DESKS)
     for desk in limits.desks:
         patterns = limits.part_of(desk, "patterns")
-        _check_names("pattern", patterns, SYSTEMS[desk].patterns)
+        _check_names("pattern", patterns, offered_at(DESKS[desk]))
         for part in (limits.of(pattern, desk) for pattern in ("", *patterns)):
             _check_limits(desk, part.part_of(desk, "limits"))
             _check_names("tool", (*part.required, *part.critical), part.proposable)

@@ -15,6 +15,7 @@ from agents.core.states import ENDED, EffectState
 from agents.core.units import with_unit
 from agents.db.run_words import purge_words
 from agents.db.sqlite_log import empty_log
+from agents.engine.desk.subjects import forget, names_of
 from agents.engine.redaction import redact_in
 from agents.models import (
     AgentCall,
@@ -32,7 +33,7 @@ from agents.operations.records.erasure_leftovers import ErasureLeftovers, find_l
 from agents.operations.refusal import Refused, check_text
 from agents.record.erasable_texts import ERASURE
 from agents.sdk.argument_words import money_of
-from agents.systems import SYSTEMS, UnknownSubject
+from agents.sdk.desk import DESKS
 
 MAX_REASON = 500  # characters
 _UNSETTLED = (EffectState.INTENDED, EffectState.UNKNOWN)
@@ -68,13 +69,10 @@ def erase_subject(
         )
     check_text(reason, most=MAX_REASON)
     reason = redact_in(workspace, reason.strip())
-    if desk not in SYSTEMS:
+    if desk not in DESKS:
         raise Refused("unknown_desk", f"This process has no desk {desk!r}.")
-    system = SYSTEMS[desk]
-    try:
-        called = system.label_of(key, "")
-    except UnknownSubject as no:
-        raise Refused("unknown_subject", str(no)) from None
+    about = DESKS[desk]
+    called = about.subject.nobody(key)
     with transaction.atomic():
         # Runs before the workspace, in the usual order: the holder of a run writes its record.
         runs = _runs_about(workspace, desk, key)
@@ -83,8 +81,8 @@ def erase_subject(
         Workspace.objects.select_for_update().get(pk=workspace.pk)
         books = {workspace.book_id, *runs.values_list("book_id", flat=True)}
         _check_at_rest(runs, called)
-        names = system.names_of(key, books=books)
-        known = system.forget(key, books=books)
+        names = names_of(about, key, books=books)
+        known = forget(about, key, books=books)
         if not known and not runs:
             raise Refused("unknown_subject", f"{workspace.name} knows no {called}.")
         before = runs.exclude(erased_at=None).count()
@@ -142,7 +140,7 @@ def _erase_run(run: Run, *, actor: str, at: datetime) -> None:
         stop_reason=reason,
         erased_at=at,
         has_values=False,
-        subject_label=SYSTEMS[run.desk].label_of(run.subject_key, "") if run.subject_key else "",
+        subject_label=DESKS[run.desk].subject.nobody(run.subject_key) if run.subject_key else "",
     )
     for step in Step.objects.filter(run=run):
         _erase_step(step)

@@ -17,11 +17,12 @@ from agents.core.rulings import RulingKind, consent_of
 from agents.db.driver import fetch_now
 from agents.engine.desk.facts import fetch_facts
 from agents.engine.desk.fresh_lookup import LookedUp, LookupFailed, look_up_now
+from agents.engine.desk.gathering import case_of
 from agents.engine.desk.key_names import key_ruling
-from agents.engine.desk.system import case_of
 from agents.engine.people.approval_demand import demand_for, held_tool
 from agents.engine.redaction import RunBorder
 from agents.models import Escalation, Membership, Role, Run, Step
+from agents.models.call_target import target_of
 from agents.models.masked_value import ValuesLocked
 from agents.operations.refusal import Refused, require_member
 from agents.operations.requests.demand_checks import check_demand
@@ -29,10 +30,10 @@ from agents.operations.requests.own_limits import Bound, own_bounds
 from agents.policies import judge, review
 from agents.sdk.adjustments import label_of
 from agents.sdk.arguments import BadArguments
+from agents.sdk.desk import DESKS
 from agents.sdk.open_fields import AmountTooHigh, BadPatch, OpenField, open_fields
 from agents.sdk.patches import apply_patch
 from agents.sdk.rule_case import Case
-from agents.systems import SYSTEMS
 from agents.tools import TOOLS, Tool, accepts
 
 Patch: TypeAlias = Mapping[str, Json]  # arguments set by a person, by name
@@ -72,7 +73,7 @@ def obstacle(escalation: Escalation) -> Refused | None:
     """Return why this server could not carry out an approval; None if it could."""
     asked, action = kind_of(escalation.kind, escalation.action), escalation.action
     desk, name = escalation.run.desk, action.get("name", "")
-    if desk not in SYSTEMS:
+    if desk not in DESKS:
         return Refused("unknown_desk", f"This server has no desk {desk!r}: decide on one that has.")
     if not asked.runs_tool:
         return None
@@ -127,7 +128,7 @@ def grant(
     judged = review(action, facts, run.limits, consent=consent)
     if judged.decision == "block":
         raise Refused("policy", f"The policy stops this. {judged.deciding.sentence}")
-    target = SYSTEMS[run.desk].target_of(run, action)._replace(resource=resource)
+    target = target_of(run, action)._replace(resource=resource)
     exceeded = [Bound(too_high.most_minor, "bad_patch", str(too_high))] if too_high else []
     if target.amount_minor is not None:
         first_round = partial(judge, action, facts, run.limits, consent=consent)

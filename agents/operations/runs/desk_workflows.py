@@ -13,19 +13,19 @@ from agents.core.requests import Json
 from agents.core.workflow_checks import bind_parameters, check_workflow
 from agents.core.workflows import BadWorkflow, read_workflow
 from agents.operations.refusal import Refused
-from agents.systems import SYSTEMS
+from agents.sdk.desk import DESKS
 
 
 def shipped_workflow(name: str, desk: str) -> Json:
     """Return the document of a desk's workflow. Raises Refused."""
-    if name not in (own := SYSTEMS[desk].workflows):
+    if name not in (own := DESKS[desk].workflows):
         known = f"Workflows: {_known(desk)}."
         raise Refused("unknown_workflow", f"There is no workflow {name!r}. {known}")
     return deepcopy(own[name])
 
 
 def _known(desk: str) -> str:
-    return ", ".join(sorted(SYSTEMS[desk].workflows))
+    return ", ".join(sorted(DESKS[desk].workflows))
 
 
 def checked_workflow(

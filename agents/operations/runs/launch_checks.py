@@ -9,7 +9,7 @@ from agents.core.limits import EXTERNAL
 from agents.core.requests import Json
 from agents.models import PolicyVersion, Role, Workspace
 from agents.operations.refusal import Refused
-from agents.systems import SYSTEMS
+from agents.sdk.desk import DESKS
 
 MAX_GOAL = 8000  # characters
 
@@ -37,7 +37,7 @@ def check_desk(desk: str, pattern: str, version: PolicyVersion, *, by_agent: boo
 
     An agent elsewhere drives a run of any desk, and nobody else launches one for it.
     """
-    if desk not in SYSTEMS:
+    if desk not in DESKS:
         raise Refused("unknown_desk", f"There is no desk {desk!r} here.")
     if not version.limits().covers(desk):
         raise Refused("unknown_desk", f"The policy has no rules for the desk {desk!r}.")
@@ -46,7 +46,7 @@ def check_desk(desk: str, pattern: str, version: PolicyVersion, *, by_agent: boo
         raise Refused("unknown_pattern", f"There is no pattern {pattern!r}. Patterns: {known}.")
     if by_agent != (pattern == EXTERNAL):
         raise Refused("other_pattern", "Only an agent's key opens a run of the pattern external.")
-    if not by_agent and pattern not in (of := SYSTEMS[desk].patterns):
+    if not by_agent and pattern not in (of := patterns.offered_at(DESKS[desk])):
         known = " and ".join(of)
         raise Refused("other_pattern", f"The desk {desk!r} has no {pattern}, only a {known}.")
     if not version.limits().covers(desk, pattern):
@@ -75,7 +75,7 @@ def check_launch(
             f"A goal has at most {MAX_GOAL:,} characters, without control or invisible characters.",
         )
     limits = version.limits_of(pattern, desk)
-    profile, kind = limits.profile, SYSTEMS[desk].kind
+    profile, kind = limits.profile, DESKS[desk].subject.kind
     if subject is None and pattern != "orchestrator" and profile != "reference":
         raise Refused("no_subject", f"Enter the {kind} that this run is about.")
     if profile == "reference" and not workspace.is_demo:

@@ -21,6 +21,7 @@ from agents.db.driver import fetch_now
 from agents.engine.commit import Commit
 from agents.engine.desk.functions import DeskFailed
 from agents.engine.desk.reports import newest_scope
+from agents.engine.desk.subjects import UnknownSubject, find_subject, open_book
 from agents.engine.people.open_requests import LAUNCHER, fetch_full
 from agents.engine.redaction import RunBorder, redact
 from agents.engine.runtime.dispatch import ring
@@ -31,7 +32,7 @@ from agents.operations.people.workspaces import policy_version
 from agents.operations.refusal import Refused, require_member
 from agents.operations.runs.desk_workflows import checked_workflow
 from agents.operations.runs.launch_checks import check_desk, check_launch, check_version
-from agents.systems import SYSTEMS, UnknownSubject
+from agents.sdk.desk import DESKS
 
 
 @dataclass(frozen=True)
@@ -107,9 +108,9 @@ def launch(
     followed = checked_workflow(*given, goal=goal, limits=limits, desk=desk) if takes_one else {}
     try:
         with transaction.atomic():
-            system = SYSTEMS[desk]
-            book_id = again_of.book_id if again_of else system.open_book(workspace, at)
-            known = system.find_subject(subject, book_id=book_id)
+            about = DESKS[desk]
+            book_id = again_of.book_id if again_of else open_book(about, workspace, at)
+            key, label = find_subject(about, subject, book_id=book_id)
             run = Run(
                 workspace=workspace,
                 policy=version,
@@ -117,8 +118,8 @@ def launch(
                 pattern=pattern,
                 goal=goal,
                 desk=desk,
-                subject_key=known.key,
-                subject_label=redact(known.label, limits, names),
+                subject_key=key,
+                subject_label=redact(label, limits, names),
                 model=options.model,
                 question_version=patterns.QUESTION_VERSION,
                 scope=scope or redact(_scope(desk, book_id, pattern), limits, names),

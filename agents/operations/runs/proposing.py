@@ -19,6 +19,7 @@ from agents.core.pseudonyms import NAME
 from agents.core.requests import Json
 from agents.core.states import ENDED, EscalationState, RunState
 from agents.engine.commit import Commit
+from agents.engine.desk.subjects import UnknownSubject, find_subject
 from agents.engine.journal import AWAIT
 from agents.engine.people.approvals import close_approvals, turn_of
 from agents.engine.redaction import redact_for
@@ -32,7 +33,7 @@ from agents.operations.refusal import Refused, check_text
 from agents.operations.runs.agent_calls import ProposedCall
 from agents.operations.runs.launching import LaunchOptions, launch
 from agents.policies.ends import end_sentence
-from agents.systems import SYSTEMS, UnknownSubject
+from agents.sdk.desk import DESKS
 
 MINUTE = timedelta(minutes=1)
 MAX_QUESTION, MAX_CHOICE, MOST_CHOICES = 2000, 200, 20
@@ -88,7 +89,7 @@ def open_session(
 def _same(run: Run, subject: str) -> Run:
     """Return a session's run if it is about this subject. Raises Refused."""
     try:
-        key = SYSTEMS[run.desk].find_subject(subject or None, book_id=run.book_id).key
+        key, _ = find_subject(DESKS[run.desk], subject or None, book_id=run.book_id)
     except UnknownSubject as no:
         raise Refused("unknown_subject", str(no)) from None
     if key != run.subject_key:

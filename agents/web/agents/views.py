@@ -16,7 +16,7 @@ from django.utils.http import urlencode
 from agents import operations
 from agents.core.requests import Json
 from agents.models import AgentCall, AgentKey, ExternalAgent, Membership, Workspace
-from agents.systems import SYSTEMS
+from agents.sdk.desk import DESKS
 from agents.web import access
 from agents.web.formats import desk_title
 from agents.web.forms import BadForm, only, whole_number
@@ -149,7 +149,7 @@ def _agents(
     valid = AgentKey.objects.filter(revoked_at=None, expires_at__gt=at).order_by("pk")
     found = ExternalAgent.objects.filter(workspace=workspace).select_related("owner")
     limits = readable_limits(workspace.policy)
-    desks = [name for name in SYSTEMS if limits is None or limits.covers(name)]
+    desks = [name for name in DESKS if limits is None or limits.covers(name)]
     shown: dict[str, Json] = {
         "nav": "agents",
         "workspace": workspace,

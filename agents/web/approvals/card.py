@@ -19,6 +19,7 @@ from agents.core.request_kinds import FINAL, INSTRUCTIONS, TEXT, RequestKind
 from agents.core.requests import Json
 from agents.core.states import ENDED, EscalationState
 from agents.core.tiers import Demand
+from agents.engine.desk.subjects import beside
 from agents.engine.people.approvals import ASKED_AGAIN, turn_of
 from agents.engine.people.deciders import Roster, people_who_may
 from agents.engine.redaction import RunBorder
@@ -30,7 +31,6 @@ from agents.operations.requests.claiming import OWN, is_own
 from agents.operations.requests.own_limits import own_bounds
 from agents.operations.requests.sending_back import check_send_back
 from agents.sdk.beside import Beside, Section
-from agents.systems import SYSTEMS
 from agents.web import access
 from agents.web.approvals.entitlement import Entitlement, standing
 from agents.web.approvals.fields import FormField, form_field
@@ -251,9 +251,7 @@ def is_hit(ruling: Json) -> bool:
 
 def _background(escalation: Escalation, effect: Effect | None, *, at: datetime) -> Beside:
     """Return the desk's background to a request; empty if this server lacks the desk."""
-    system = SYSTEMS.get(escalation.run.desk)
-    key = effect.key if effect else ""
-    return system.background(escalation, at=at, effect=key) if system else Beside()
+    return beside(escalation, at=at, effect=effect.key if effect else "")
 
 
 def _withheld(escalation: Escalation, refusal: str, *, is_free: bool, is_possible: bool) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import groupby
 
 from django.contrib.auth.models import User
 from django.db.models import BooleanField, Case, ExpressionWrapper, F, Q, QuerySet, When
@@ -16,7 +15,6 @@ from agents.core.states import EscalationState
 from agents.models import Escalation
 from agents.models.belonging import belongs
 from agents.sdk.adjustments import label_of
-from agents.systems import SYSTEMS
 from agents.tools import argument_in_words
 from agents.web import access
 from agents.web.approvals.position import QueuePosition, line_of
@@ -153,17 +151,16 @@ def decided_page(
 
 def _rows(found: Iterable[Escalation], *, at: datetime) -> list[InboxRow]:
     held = list(found)
-    names = subject_names(held)
     return [
         InboxRow(
             escalation=e,
-            act=act(e, names.get(e.pk, "")),
+            act=act(e, _name(e)),
             asked=_request_text(e),
             granted=_grant_text(e),
             why=e.review["deciding"]["sentence"],
             risk=e.review["deciding"].get("risk") or 0,
-            subject=names.get(e.pk, "") or e.run.subject_label or "Nobody",
-            number=f"#{e.subject_key}" if names.get(e.pk) else "",
+            subject=_name(e) or e.run.subject_label or "Nobody",
+            number=f"#{e.subject_key}" if _name(e) else "",
             about=told_apart_by(e),
             mark=mark_of(e),
             claimed_by=claimant(e, at=at),
@@ -173,19 +170,10 @@ def _rows(found: Iterable[Escalation], *, at: datetime) -> list[InboxRow]:
     ]
 
 
-def subject_names(held: Iterable[Escalation]) -> dict[int, str]:
-    """Return the current names of requests' subjects, if their desk knows them."""
-    found: dict[int, str] = {}
-    for desk, of_desk in groupby(sorted(held, key=_desk), key=_desk):
-        requests = list(of_desk)
-        keys = {(one.run.book_id, one.subject_key) for one in requests}
-        names = SYSTEMS[desk].names(keys) if desk in SYSTEMS else {}
-        found |= {one.pk: names.get((one.run.book_id, one.subject_key), "") for one in requests}
-    return found
-
-
-def _desk(escalation: Escalation) -> str:
-    return escalation.run.desk
+def _name(escalation: Escalation) -> str:
+    """Return the name of a request's subject where its label has a number beside it."""
+    label, number = escalation.run.subject_label, f" #{escalation.subject_key}"
+    return label.removesuffix(number) if label.endswith(number) else ""
 
 
 def _request_text(escalation: Escalation) -> str:

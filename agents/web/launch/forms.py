@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from django.http import QueryDict
 
 from agents.core.former import FIRST_DESK
-from agents.systems import SYSTEMS, Example, UnknownSubject
+from agents.engine.desk.subjects import UnknownSubject, find_all
+from agents.sdk.desk import DESKS, Scenario
 from agents.web.forms import BadForm, only, whole_number
 
 LONGEST_NAME = 120  # characters
@@ -57,7 +58,7 @@ def read_launch(posted: QueryDict) -> Launch:
             chosen.subject,
             token,
             workflow=chosen.workflow,
-            off=chosen.off,
+            off=tuple(chosen.off),
             desk=desk,
         )
     return Launch(
@@ -72,14 +73,9 @@ def read_launch(posted: QueryDict) -> Launch:
     )
 
 
-def examples() -> dict[str, tuple[str, Example]]:
+def examples() -> dict[str, tuple[str, Scenario]]:
     """Return the desks' own scenarios by form key, each with its desk."""
-    return {
-        example.key: (desk, example)
-        for desk, system in SYSTEMS.items()
-        for shelf in system.shelves()
-        for example in shelf.examples
-    }
+    return {one.key: (name, one) for name, desk in DESKS.items() for one in desk.scenarios}
 
 
 def find_subject(text: str, *, desk: str, book_id: int) -> str | None:
@@ -87,24 +83,24 @@ def find_subject(text: str, *, desk: str, book_id: int) -> str | None:
 
     Raises BadForm if none or several match.
     """
-    system = SYSTEMS.get(desk)
-    if system is None:
+    known = DESKS.get(desk)
+    if known is None:
         raise BadForm("desk", "There is no such desk. Load the page again.")
     if not text:
         return None
-    enter = f"Enter the name or ID of one {system.kind}."
+    enter = f"Enter the name or ID of one {known.subject.kind}."
     if len(text) > LONGEST_NAME or "\0" in text:
         raise BadForm("subject", f"That is not a valid name. {enter}")
     try:
-        found = system.find_all(text, book_id=book_id, most=MOST + 1)
+        found = find_all(known, text, book_id=book_id, most=MOST + 1)
     except UnknownSubject as error:
         raise BadForm("subject", str(error)) from None
     if not found:
-        raise BadForm("subject", f"No {system.kind} is called {text}. {enter}")
+        raise BadForm("subject", f"No {known.subject.kind} is called {text}. {enter}")
     if len(found) > 1:
-        known = ", ".join(f"{one.label}: {one.key}" for one in found[:MOST])
-        raise BadForm("subject", f"Several match: {known}. Enter one ID.")
-    return found[0].key
+        told = ", ".join(f"{label.removesuffix(f' #{key}')}: {key}" for key, label in found[:MOST])
+        raise BadForm("subject", f"Several match: {told}. Enter one ID.")
+    return found[0][0]
 
 
 def _number(text: str) -> int | None:

@@ -9,7 +9,8 @@ from uuid import uuid4
 from agents.core.limits import EXTERNAL
 from agents.core.pseudonyms import without_values
 from agents.models import KillSwitch, Run, Scope, SwitchStage, Workspace
-from agents.systems import SYSTEMS, Example, System
+from agents.patterns import offered_at
+from agents.sdk.desk import DESKS, Desk, Scenario, tool_title
 from agents.web.formats import spell_out
 from agents.web.kill import switches
 
@@ -24,6 +25,13 @@ _ENDS = {
     "Report": ("approve", False),
     "Stopped": ("block", False),
     "Waits": ("escalate", True),
+}
+# Of a section of scenarios: what stands before the names of these.
+_PURPOSES = {
+    "supervisor": ("Its agents can", "tools"),
+    "routing": ("A question goes to one specialist after another", "specialists"),
+    "orchestrator": ("A report from several sources", "sources"),
+    "workflow": ("Step by step, each checked by a judge", "workflows"),
 }
 _ANY_END = ("skip", True)
 
@@ -55,9 +63,9 @@ class GallerySection:
     offers: Sequence[Offer]
 
 
-def desks_of(workspace: Workspace) -> dict[str, System]:
+def desks_of(workspace: Workspace) -> dict[str, Desk]:
     """Return the desks that a run can be launched for: those with rules in the policy."""
-    return {name: SYSTEMS[name] for name in patterns_of(workspace)}
+    return {name: DESKS[name] for name in patterns_of(workspace)}
 
 
 def patterns_of(workspace: Workspace) -> dict[str, list[str]]:
@@ -66,10 +74,10 @@ def patterns_of(workspace: Workspace) -> dict[str, list[str]]:
     return {
         name: [
             pattern
-            for pattern in system.patterns
+            for pattern in offered_at(desk)
             if pattern != EXTERNAL and limits.covers(name, pattern)
         ]
-        for name, system in SYSTEMS.items()
+        for name, desk in DESKS.items()
         if limits and limits.covers(name)
     }
 
@@ -84,14 +92,14 @@ def gallery(workspace: Workspace, *, search: str = "") -> list[GallerySection]:
         last.setdefault((run.desk, run.pattern, without_values(run.goal)), run)
     stopping = _stopping(workspace)
 
-    def offer(desk: str, section: str, one: Example) -> Offer:
+    def offer(desk: str, section: str, one: Scenario) -> Offer:
         newest = last.get((desk, one.pattern, without_values(one.goal)))
         role, writes = _ENDS.get(one.ends.replace(",", "").partition(" ")[0], _ANY_END)
-        text = " ".join((section, one.title, one.watch, one.goal, one.ends)).lower()
+        text = " ".join((section, one.title, one.expect, one.goal, one.ends)).lower()
         return Offer(
             key=one.key,
             title=one.title,
-            watch=one.watch,
+            watch=one.expect,
             ends=one.ends,
             role=role,
             goal=one.goal,
@@ -103,21 +111,31 @@ def gallery(workspace: Workspace, *, search: str = "") -> list[GallerySection]:
 
     found = [
         GallerySection(
-            shelf.key,
-            SYSTEMS[name].title,
-            title := spell_out(shelf.examples[0].pattern),
-            shelf.purpose,
+            f"desk-{name}-{pattern}",
+            DESKS[name].title,
+            title := spell_out(pattern),
+            _purpose(DESKS[name], pattern),
             [
-                offer(name, f"{SYSTEMS[name].title} {title}", one)
-                for one in shelf.examples
-                if one.pattern in patterns
+                offer(name, f"{DESKS[name].title} {title}", one)
+                for one in DESKS[name].scenarios
+                if one.pattern == pattern
             ],
         )
         for name, patterns in patterns_of(workspace).items()
-        for shelf in SYSTEMS[name].shelves()
-        if shelf.examples
+        for pattern in patterns
     ]
     return [section for section in found if section.offers]
+
+
+def _purpose(desk: Desk, pattern: str) -> str:
+    """Return what a desk's agents have in a pattern."""
+    if pattern not in _PURPOSES:
+        return ""
+    who, table = _PURPOSES[pattern]
+    titles = {name: one.get("title") for name, one in desk.workflows.items()}
+    named = [titles.get(name) or tool_title(name) for name in getattr(desk, table)]
+    own = "" if desk.fill_demo else " Its tools act on your own systems, in a demo too."
+    return f"{who}: {', '.join(named)}.{own}"
 
 
 def _stopping(workspace: Workspace) -> Callable[[str, str], KillSwitch | None]:

@@ -90,8 +90,9 @@ def _page(
         "total": len(found),
         "suggested": [
             one
-            for system in desks.values()
-            for one in system.first_subjects(book_id=workspace.book_id, most=SUGGESTED)
+            for desk in desks.values()
+            if desk.subject.first
+            for one in desk.subject.first(workspace.book_id, SUGGESTED)
         ],
         "token": uuid4().hex,
         "field": field,
@@ -101,7 +102,7 @@ def _page(
         "desks": desks,
         "policies": access.policies_to_launch_under(workspace),
         "one_pattern": [name for name, own in patterns.items() if len(own) == 1],
-        "workflows": sorted({name for system in following for name in system.workflows}),
+        "workflows": sorted({name for desk in following for name in desk.workflows}),
         "models": settings.OPENAI_MODEL_CHOICES,
         "nav": "launch",
     }

@@ -8,7 +8,7 @@ from django.http import QueryDict
 
 from agents.core.money import BadAmount, minor_of_text
 from agents.models import Membership, Role, Team, Workspace
-from agents.systems import SYSTEMS
+from agents.sdk.desk import DESKS
 from agents.web.forms import BadForm, only
 
 _OURS = {"csrfmiddlewaretoken", "change"}
@@ -25,7 +25,7 @@ def read_limit(posted: QueryDict, part: Membership) -> dict[str, Any]:
     only(posted, _OURS | {"desk", "currency", "limit"})
     desk, text = posted.get("desk", ""), posted.get("limit", "").strip()
     currency = posted.get("currency", "").strip().upper()
-    if desk not in SYSTEMS:
+    if desk not in DESKS:
         raise BadForm("desk", "Choose a desk.")
     try:
         # Read even without an amount, to check the currency.

@@ -15,7 +15,7 @@ from django.utils.http import urlencode
 from agents import operations
 from agents.core.requests import Json
 from agents.models import Membership, Role, Team, Workspace
-from agents.systems import SYSTEMS
+from agents.sdk.desk import DESKS
 from agents.web import access
 from agents.web.formats import desk_title
 from agents.web.forms import BadForm, whole_number
@@ -180,7 +180,7 @@ def _member(
     part = access.member_for(user, part.pk)  # reread, without a refused change
     [shown] = people.read_members(part.workspace, [part])
     limits = readable_limits(part.workspace.policy)
-    desks = [name for name in SYSTEMS if limits is None or limits.covers(name)]
+    desks = [name for name in DESKS if limits is None or limits.covers(name)]
     others = Team.objects.filter(workspace=part.workspace).exclude(members=part)
     context: dict[str, Json] = {
         "nav": "members",

@@ -12,7 +12,6 @@ from agents.core.requests import Json
 from agents.policies.rule_words import RuleLine, rule_lines
 from agents.sdk.argument_words import in_words
 from agents.sdk.desk import DESKS, Desk
-from agents.systems import SYSTEMS
 from agents.web.formats import with_article
 from agents.web.policy.limits import OF_DESK, WORDS
 
@@ -42,8 +41,8 @@ class DeskPart:
 def desk_names(limits: Limits) -> list[str]:
     """Return the desks in a version: those installed here in their order, then others."""
     return [
-        *(name for name in SYSTEMS if name in limits.desks),
-        *sorted({*limits.desks} - {*SYSTEMS}),
+        *(name for name in DESKS if name in limits.desks),
+        *sorted({*limits.desks} - {*DESKS}),
     ]
 
 

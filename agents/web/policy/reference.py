@@ -8,7 +8,6 @@ from agents.policies import RULES
 from agents.policies.rule_words import words_of
 from agents.sdk.argument_words import in_words
 from agents.sdk.desk import DESKS
-from agents.systems import SYSTEMS
 from agents.web.policy.limits import OF_DESK, WORDS
 
 _BEGIN = """# What a policy holds
@@ -37,7 +36,7 @@ _HEAD = "| in the document | name and value under `strict` |\n| --- | --- |\n"
 
 def policy_reference() -> str:
     """Return the page as Markdown, with the values of the profile strict."""
-    strict = SYSTEMS[FIRST_DESK].profiles["strict"]
+    strict = DESKS[FIRST_DESK].profiles["strict"]
     rules = [_row(name, *words_of(name)) for name in sorted(RULES)]
     parts = [_BEGIN + "\n".join(rules) + "\n"]
     parts.append(_of_desks(strict))
