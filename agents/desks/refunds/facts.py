@@ -11,11 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Q, QuerySet, Sum
-from django.db.models.functions import Coalesce
-
 from agents.core.actions import Action
-from agents.core.days import utc_midnight
 from agents.core.facts import Facts
 from agents.core.former import CURRENCY
 from agents.core.letter_phrases import free_passages
@@ -30,7 +26,7 @@ from agents.desks.refunds import billing, mail
 from agents.desks.refunds.declared import desk
 from agents.desks.refunds.known import UNTOLD, ChargeFact, MailFact, RefundFact, RefundFacts
 from agents.desks.refunds.tools import policy_hint
-from agents.engine.desk.ledger import EFFECTS, MAYBE_DONE
+from agents.engine.desk.ledger import EFFECTS, MAYBE_DONE, fetch_unattended
 from agents.engine.desk.origins import origins_of
 from agents.engine.desk.rules import limits_of
 from agents.engine.desk.step_facts import (
@@ -47,31 +43,9 @@ from agents.tools import Tool, ask_in_words
 
 NOTHING: Pending[list[tuple[Any, ...]]] = Pending(list)  # the answer without a query
 NO_EFFECTS: Pending[list[Effect]] = Pending(list)
+NO_SUMS: Pending[dict[str, int]] = Pending(dict)
 
 
-def _daily_sums() -> QuerySet[Any]:
-    """Sum a day's refunds without a person, in a workspace and by one of its launchers.
-
-    Grouped by the one tool, so that there is no row if nothing was refunded.
-    """
-    alone = Effect.objects.filter(
-        tool="issue_refund",
-        escalation=None,
-        amount_minor__isnull=False,
-        state__in=MAYBE_DONE,
-        intended_at__gte=Param("since"),
-        run__workspace=Param("workspace"),
-    )
-    launched = Q(run__launched_by=Param("launcher"))
-    sums = (
-        alone.order_by()
-        .values("tool")
-        .annotate(all=Sum("amount_minor"), mine=Coalesce(Sum("amount_minor", filter=launched), 0))
-    )
-    return sums.values_list("all", "mine")
-
-
-_DAILY: CompiledSelect[Effect] = CompiledSelect(_daily_sums)
 # Not filtered by escalation: SQLite would then choose the index of unattended effects.
 _UNATTENDED = CompiledSelect(
     lambda: Effect.objects.filter(
@@ -106,7 +80,8 @@ def fetch_facts(
     # After the account: once its charge is locked, no other refund is added to it.
     is_refund = tool == "issue_refund"
     unattended = _fetch_unattended(run.book_id, customer, limits, at) if is_refund else NOTHING
-    daily = _fetch_daily(run, limits, at) if is_refund else NOTHING
+    has_caps = is_refund and bool(limits.caps_of(run.desk))
+    daily = fetch_unattended(desk, run, CURRENCY, at=at) if has_caps else NO_SUMS
     # A run's effects all come from its steps.
     registered = simulation.registry(run)
     letter = registered[tool].letter if tool and tool in registered else ""
@@ -120,7 +95,7 @@ def fetch_facts(
         effects = _effects_of(run.earlier_runs()) + effects
         charge = account.charge if account and tool != "get_refund_context" else None
         refunds = [effect for effect in effects if effect.tool == "issue_refund"]
-        today, by_launcher = next(iter(daily.get()), (0, 0))
+        today = daily.get()
         letters = [e.args["message"] for e in effects if e.tool == "send_refund_email"]
         due = _mail(run, refunds, letters, {customer: account.name} if account else {})
         border = RunBorder(run)
@@ -140,8 +115,8 @@ def fetch_facts(
             country=account.country if account else "",
             charge=_charge(charge),
             unattended_minor=_unattended_minor(charge, unattended.get()),
-            unattended_today_minor=today,
-            unattended_by_launcher_minor=by_launcher,
+            unattended_today_minor=today.get("workspace", 0),
+            unattended_by_launcher_minor=today.get("launcher", 0),
             mail=due,
             evidence=specialist_results(steps) if is_final else (),
             scope=run.scope,
@@ -281,19 +256,6 @@ def _unattended_minor(charge: billing.ChargeFacts | None, refunded: list[tuple[A
         amount
         for _, escalation, resource, amount in refunded
         if resource == ours and escalation is None and amount
-    )
-
-
-def _fetch_daily(run: Run, limits: Limits, at: datetime) -> Pending[list[tuple[Any, ...]]]:
-    """Fetch the sums refunded without a person since midnight UTC: in all, and by the launcher.
-
-    Intents are committed with the workspace's row locked, so no two use the same allowance.
-    """
-    if not limits.caps_of(run.desk):
-        return NOTHING
-    midnight = utc_midnight(at)
-    return _DAILY.fetch_tuples(
-        workspace=run.workspace_id, launcher=run.launched_by_id, since=midnight
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
-from functools import cached_property, reduce
+from functools import cache, cached_property, reduce
 from operator import or_
 from typing import Any
 
@@ -19,6 +19,7 @@ from agents.core.redact import texts_in, without_masks
 from agents.core.requests import Json
 from agents.core.states import EffectState
 from agents.db.compiled import CompiledSelect, Param
+from agents.db.driver import Pending
 from agents.engine.desk.fresh_lookup import LookedUp, StaleLookup
 from agents.engine.desk.functions import DeskFailed, of_company
 from agents.engine.desk.origins import ReadText, advice_in, doubt, patch_of
@@ -45,6 +46,49 @@ MAYBE_DONE = (EffectState.INTENDED, EffectState.DONE, EffectState.UNKNOWN)
 EFFECTS = CompiledSelect(
     lambda: Effect.objects.filter(run=Param("run"), state__in=MAYBE_DONE).order_by("pk")
 )
+
+
+@cache
+def _unattended_by(tools: tuple[str, ...]) -> CompiledSelect[Effect]:
+    """Return the query for what these tools moved without a person: in all, and by one launcher.
+
+    Grouped, so that there is no row if nothing was.
+    """
+
+    def query() -> QuerySet[Any]:
+        alone = Effect.objects.filter(
+            tool__in=tools,
+            currency=Param("currency"),
+            escalation=None,
+            amount_minor__isnull=False,
+            state__in=MAYBE_DONE,
+            intended_at__gte=Param("since"),
+            run__workspace=Param("workspace"),
+        )
+        mine = Sum("amount_minor", filter=Q(run__launched_by=Param("launcher")))
+        sums = alone.order_by().values("currency").annotate(all=Sum("amount_minor"), mine=mine)
+        return sums.values_list("all", "mine")
+
+    return CompiledSelect(query)
+
+
+def fetch_unattended(
+    desk: Desk, run: Run, currency: str, *, at: datetime
+) -> Pending[dict[str, int]]:
+    """Fetch the sums moved without a person since midnight UTC: in all, and by the launcher.
+
+    Intents are committed with the workspace's row locked, so no two use the same allowance.
+    """
+    moving = tuple(t.name for t in desk.tools.values() if t.amount and not t.letter)
+    here = {"workspace": run.workspace_id, "launcher": run.launched_by_id}
+    since = utc_midnight(at)
+    asked = _unattended_by(moving).fetch_tuples(currency=currency, since=since, **here)
+
+    def answer() -> dict[str, int]:
+        workspace, launcher = next(iter(asked.get()), (0, 0))
+        return {"workspace": workspace, "launcher": launcher or 0}
+
+    return Pending(answer)
 
 
 @dataclass(frozen=True)
@@ -112,23 +156,7 @@ class DeskLedger:
         return bool(earlier) and made.exists()
 
     def unattended_today(self, currency: str) -> dict[str, int]:
-        """Return the sums paid without a person since midnight UTC: in all, and by the launcher.
-
-        Intents are committed with the workspace's row locked, so no two use the same allowance.
-        """
-        midnight = utc_midnight(self.at)
-        alone = Effect.objects.filter(
-            run__workspace=self.run.workspace_id,
-            run__desk=self.run.desk,
-            currency=currency,
-            escalation=None,
-            amount_minor__isnull=False,
-            state__in=MAYBE_DONE,
-            intended_at__gte=midnight,
-        )
-        mine = Q(run__launched_by=self.run.launched_by_id)
-        sums = alone.aggregate(all=Sum("amount_minor"), mine=Sum("amount_minor", filter=mine))
-        return {"workspace": sums["all"] or 0, "launcher": sums["mine"] or 0}
+        return fetch_unattended(self.desk, self.run, currency, at=self.at).get()
 
     def origin(self, argument: str, *also: str) -> Origin:
         return self.worst_of(argument, *also)[0]
