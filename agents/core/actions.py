@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping
 from contextlib import suppress
 from typing import Any, Protocol, TypeAlias, TypeGuard
 
-from agents.core import former
+from agents.core import old_names
 from agents.core.money import BadAmount, minor_of_number
 from agents.core.requests import Json, Stop
 from agents.core.schemas import TEXT, arguments, exact_object, one_of, word
@@ -40,7 +40,7 @@ class TypedArguments(Protocol):
         ...
 
 
-# argument -> int | former.AMOUNT | str | str?, or as a desk declares them
+# argument -> int | old_names.AMOUNT | str | str?, or as a desk declares them
 ArgSpec: TypeAlias = Mapping[str, str] | TypedArguments
 ArgSpecs: TypeAlias = Mapping[str, ArgSpec]  # by tool
 Action: TypeAlias = dict[str, Json]
@@ -175,7 +175,7 @@ def _arg(name: str, arg: str, kind: str, value: Json) -> dict[str, Json]:
             if not isinstance(value, int) or isinstance(value, bool):
                 raise bad
             return {arg: value}
-        case former.AMOUNT:
+        case old_names.AMOUNT:
             if not isinstance(value, int | float) or isinstance(value, bool):
                 raise bad
             return _amount(arg, value, bad)

@@ -11,9 +11,8 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, TypeAlias
 
-from agents.core.former import FIRST_DESK
 from agents.core.money import MAX_MINOR
-from agents.core.old_names import policy_document
+from agents.core.old_names import FIRST_DESK, policy_document
 from agents.core.redact import GONE, KINDS, OFF, TREATMENTS
 from agents.core.requests import Json
 from agents.core.tiers import BadTiers, Tiers, read_tiers, tiers_of

@@ -13,7 +13,7 @@ from functools import cache
 
 from iso4217 import Currency
 
-from agents.core.former import CURRENCY
+from agents.core.old_names import CURRENCY
 from agents.core.requests import Json
 
 PRICED_IN = "USD"  # the currency of models' prices

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from agents.core.former import AMOUNT
 from agents.core.money import MAX_MINOR
+from agents.core.old_names import AMOUNT
 from agents.core.requests import Json
 
 TEXT: Json = {"type": "string"}

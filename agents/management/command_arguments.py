@@ -14,8 +14,8 @@ from django.core.management.base import CommandError
 from django.utils import timezone
 
 from agents import operations
-from agents.core.former import CURRENCY, FIRST_DESK
 from agents.core.money import BadAmount, minor_of_text
+from agents.core.old_names import CURRENCY, FIRST_DESK
 from agents.management.exit_codes import BAD_USAGE, REFUSED
 from agents.models import Scope, Workspace
 from agents.models.event import by_command

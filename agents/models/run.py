@@ -12,8 +12,8 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from agents.core.former import FIRST_DESK
 from agents.core.limits import Limits
+from agents.core.old_names import FIRST_DESK
 from agents.core.requests import Json
 from agents.core.states import ENDED, MOVES, RunState
 from agents.db.compiled import CompiledSelect, CompiledUpdate, Param

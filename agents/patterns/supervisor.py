@@ -13,8 +13,8 @@ from agents.core.actions import Action, ArgSpec, action_schema, read_action
 from agents.core.budget import REVIEW_CHANGED
 from agents.core.claims import claims_deed
 from agents.core.digest import args_hash
-from agents.core.former import AMOUNT
 from agents.core.money import to_model_units
+from agents.core.old_names import AMOUNT
 from agents.core.request_kinds import ACTION, LETTER
 from agents.core.requests import Ask, Escalate, Failed, Flow, Json, Review, Stop, Use
 from agents.patterns import Brief, Notes, pattern, proposes_again

@@ -6,7 +6,7 @@ from collections import ChainMap
 from operator import itemgetter
 
 from agents.core.actions import MAX_TEXT
-from agents.core.former import SUBJECT
+from agents.core.old_names import SUBJECT
 from agents.policies import desk_words
 
 # By code; {0} is what stands behind its first colon, {1} behind the second.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agents.core import former
+from agents.core import old_names
 from agents.core.limits import EXTERNAL, Limits
 from agents.policies import RULES
 from agents.sdk.desk import DESKS
@@ -132,7 +132,7 @@ def words_of(rule: str) -> tuple[str, str]:
         return TITLES[rule]
     if rule in _WITHOUT_RULE:
         return _WITHOUT_RULE[rule], ""
-    rule = former.RULES.get(rule, rule)
+    rule = old_names.RULES.get(rule, rule)
     desk, _, name = rule.rpartition(".")
     if desk in DESKS and name in _OF_EVERY_DESK:
         return _OF_EVERY_DESK[name]

@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from agents.core.digest import sha256
-from agents.core.former import FIRST_DESK
-from agents.core.old_names import own_limits
+from agents.core.old_names import FIRST_DESK, own_limits
 from agents.core.request_kinds import EFFECT_UNKNOWN
 from agents.core.requests import Json
 from agents.core.states import ENDED, EffectState, EscalationState, RunState

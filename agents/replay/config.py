@@ -7,8 +7,8 @@ from dataclasses import replace
 from decimal import ROUND_DOWN, Decimal
 from typing import Any
 
-from agents.core.former import CURRENCY, FIRST_DESK, RECORDED_LIMITS
 from agents.core.limits import OF_DESK, BadPolicy, Limits, read_limits
+from agents.core.old_names import CURRENCY, FIRST_DESK, RECORDED_LIMITS
 from agents.core.requests import Json
 from agents.operations.refusal import Refused
 from agents.sdk.desk import DESKS

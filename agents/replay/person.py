@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import ROUND_DOWN, Decimal
 
-from agents.core.former import CURRENCY
 from agents.core.money import MAX_MINOR, BadAmount, minor_of_number, to_model_units
+from agents.core.old_names import CURRENCY
 from agents.core.requests import Json
 from agents.models import Escalation, Role
 from agents.operations.people.workspaces import ensure_simulated_person

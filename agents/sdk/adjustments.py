@@ -8,7 +8,7 @@ from datetime import date
 from decimal import Decimal
 from typing import Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
 
-from agents.core.former import LABELS
+from agents.core.old_names import LABELS
 from agents.core.requests import Json
 from agents.sdk.arguments import Arguments
 from agents.sdk.rule_case import Case

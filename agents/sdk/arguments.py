@@ -15,7 +15,7 @@ from typing import Any, get_type_hints
 from pydantic import ConfigDict, Field, PydanticUserError, TypeAdapter, ValidationError
 
 from agents.core.actions import is_text
-from agents.core.former import AMOUNT
+from agents.core.old_names import AMOUNT
 from agents.core.pseudonyms import has_name
 from agents.core.requests import Json
 from agents.sdk.values import MinorOf

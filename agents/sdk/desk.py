@@ -23,7 +23,6 @@ from typing import (
     is_typeddict,
 )
 
-from agents.core.former import TITLES
 from agents.core.idempotency import Touch
 from agents.core.limits import Limits
 from agents.core.registry import enter
@@ -550,4 +549,4 @@ def tool_title(name: str) -> str:
         for table in (desk.tools, desk.specialists, desk.sources)
         if name in table
     )
-    return next(declared, "") or TITLES.get(name) or name.replace("_", " ").capitalize()
+    return next(declared, "") or name.replace("_", " ").capitalize()

@@ -12,9 +12,9 @@ from inspect import getdoc
 from typing import TypeAlias
 
 from agents.core.actions import ArgSpec, ArgSpecs
-from agents.core.former import AMOUNT, CURRENCY
 from agents.core.idempotency import OutcomeUnknown, Touch
 from agents.core.limits import Limits
+from agents.core.old_names import AMOUNT, CURRENCY
 from agents.core.request_kinds import ACTION, RequestKind, kind_of
 from agents.core.requests import Json
 from agents.sdk.adjustments import Change
@@ -56,7 +56,7 @@ class Tool:
     call: Call
     touch: Touch
     timeout: float  # seconds in total, from when a thread takes the call
-    # argument -> int | former.AMOUNT | str, with ? where it may be left out; or as declared
+    # argument -> int | old_names.AMOUNT | str, with ? where it may be left out; or as declared
     spec: ArgSpec
     reserve: Callable[..., None] | None = None  # hold what the call will use, with the intent
     release: Callable[[str, datetime], object] | None = None  # give it back, by key

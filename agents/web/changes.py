@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from agents.core.former import CURRENCY
+from agents.core.old_names import CURRENCY
 from agents.core.requests import Json
 from agents.core.states import GRANTED, EffectState, EscalationState
 from agents.models import Effect, Escalation, Step

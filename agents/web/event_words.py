@@ -12,9 +12,8 @@ from typing import Any, TypeAlias
 from django.utils.dateparse import parse_datetime
 from django.utils.text import capfirst
 
-from agents.core.former import ERASED_NUMBER, SUBJECT
 from agents.core.money import format_money
-from agents.core.old_names import currency_of, own_limits
+from agents.core.old_names import ERASED_NUMBER, SUBJECT, currency_of, own_limits
 from agents.core.request_kinds import ACTION, ANSWER, EFFECT_UNKNOWN, INSTRUCTIONS, RequestKind
 from agents.core.units import with_unit
 from agents.models.event import ErasedText

@@ -15,9 +15,8 @@ from django.utils import timezone
 from django.utils.html import conditional_escape, format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
-from agents.core.former import CURRENCY
 from agents.core.money import PRICED_IN, format_money, format_sums
-from agents.core.old_names import unit_of
+from agents.core.old_names import CURRENCY, unit_of
 from agents.core.pseudonyms import NAME
 from agents.core.redact import ANY_MASK
 from agents.core.request_kinds import kind_of

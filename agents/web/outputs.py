@@ -6,9 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from agents.core.former import CURRENCY
 from agents.core.money import format_money
-from agents.core.old_names import currency_of
+from agents.core.old_names import CURRENCY, currency_of
 from agents.core.requests import Json
 from agents.core.strict_json import BadJson, parse
 from agents.policies import desk_words

@@ -8,9 +8,8 @@ from datetime import datetime
 from typing import Any
 
 from agents.audit.unreadable import UNREADABLE
-from agents.core.former import FIRST_DESK
 from agents.core.money import format_money
-from agents.core.old_names import currency_of
+from agents.core.old_names import FIRST_DESK, currency_of
 from agents.core.request_kinds import ACTION
 from agents.models import Event, Run
 from agents.models.event import facts_of

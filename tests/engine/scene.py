@@ -17,8 +17,8 @@ from django.db.models import Model
 from django.utils import timezone
 
 from agents import llm, operations
-from agents.core.former import FIRST_DESK
 from agents.core.limits import Limits
+from agents.core.old_names import FIRST_DESK
 from agents.core.requests import Json
 from agents.core.states import ENDED, EscalationState, RunState
 from agents.desks.refunds import refunds

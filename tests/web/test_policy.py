@@ -12,7 +12,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 
-from agents.core import former
+from agents.core import old_names
 from agents.core.limits import KEYS, OF_DESK, OF_PATTERN, Limits, read_limits
 from agents.desks.refunds.profiles import PROFILES, STRICT
 from agents.models import PolicyVersion, Role
@@ -61,7 +61,7 @@ def test_every_limit_of_a_profile_can_be_said(profile: str) -> None:
 
 def test_every_rule_that_ships_has_words() -> None:
     declared = tuple(f"{desk}." for desk in DESKS)
-    others = [name for name in RULES if not former.RULES.get(name, name).startswith(declared)]
+    others = [name for name in RULES if not old_names.RULES.get(name, name).startswith(declared)]
 
     assert sorted(TITLES) == sorted(others)
     for rule in RULES:

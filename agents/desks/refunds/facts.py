@@ -13,10 +13,10 @@ from uuid import UUID
 
 from agents.core.actions import Action
 from agents.core.facts import Facts
-from agents.core.former import CURRENCY
 from agents.core.letter_phrases import free_passages
 from agents.core.limits import Limits
 from agents.core.money import format_money
+from agents.core.old_names import CURRENCY
 from agents.core.requests import Json
 from agents.core.statements import Deed, ledger_sentences
 from agents.core.states import EffectState

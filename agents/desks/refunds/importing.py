@@ -14,9 +14,9 @@ from django.db import transaction
 from django.utils.dateparse import parse_date
 
 from agents.core.actions import has_hidden
-from agents.core.former import CURRENCY
 from agents.core.money import MAX_MINOR, BadAmount, minor_of_text, plain_amount
 from agents.core.names import holds_address, is_plain_plan
+from agents.core.old_names import CURRENCY
 from agents.desks.refunds import billing
 from agents.desks.refunds.models import Charge, Customer
 from agents.models import Event, Workspace

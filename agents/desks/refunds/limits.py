@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from agents.core.former import CURRENCY
 from agents.core.money import MAX_MINOR
+from agents.core.old_names import CURRENCY
 from opsconsole.desks import Count, Days, between, limit
 
 MOST = between(0, MAX_MINOR)

@@ -6,8 +6,8 @@ demo book; operations refuse it anywhere else.
 
 from __future__ import annotations
 
-from agents.core.former import CURRENCY, FIRST_DESK
 from agents.core.limits import Limits, ReferenceQuirks
+from agents.core.old_names import CURRENCY, FIRST_DESK
 from agents.core.redact import CARDS, EMAILS, GONE, IBANS, NAME
 from agents.core.requests import Json
 from agents.desks.refunds.limits import RefundLimits

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from agents.core.digest import sha256
-from agents.core.former import CURRENCY
 from agents.core.money import format_money
+from agents.core.old_names import CURRENCY
 from agents.desks.refunds.declared import CUSTOMER, desk
 from agents.desks.refunds.known import RefundFacts
 from agents.desks.refunds.limits import RefundLimits

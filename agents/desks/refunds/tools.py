@@ -7,9 +7,9 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 
-from agents.core.former import CURRENCY
 from agents.core.money import format_money
 from agents.core.names import greeting, is_plain_name, plan_in_words
+from agents.core.old_names import CURRENCY
 from agents.core.request_kinds import ACTION, ADJUST, APPROVE, REJECT, RETURN, Answer
 from agents.desks.refunds import billing, mail, refunds
 from agents.desks.refunds.booked import EMAILS, REFUNDS, REPLIES

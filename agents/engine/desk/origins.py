@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from agents.core.former import CURRENCY
+from agents.core.old_names import CURRENCY
 from agents.core.redact import without_masks
 from agents.core.request_kinds import kind_of
 from agents.core.requests import Json

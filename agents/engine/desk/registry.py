@@ -16,7 +16,7 @@ from django.apps import AppConfig, apps
 from django.core.exceptions import ImproperlyConfigured
 from django.utils.module_loading import module_has_submodule
 
-from agents.core import former
+from agents.core import old_names
 from agents.core.limits import read_limits
 from agents.core.registry import NamedTwice, enter
 from agents.core.request_kinds import (
@@ -88,7 +88,7 @@ def enter_desk(desk: Desk) -> None:
     _check(desk)
 
 
-_IN_POLICIES = {now: name for name, now in former.RULES.items()}  # rules, by their names there
+_IN_POLICIES = {now: name for name, now in old_names.RULES.items()}  # rules, by their names there
 
 
 def _check(desk: Desk) -> None:

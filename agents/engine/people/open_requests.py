@@ -5,8 +5,8 @@ from __future__ import annotations
 from django.db.models import Count, Subquery
 from django.db.models.functions import Coalesce
 
-from agents.core.former import SUBJECT
 from agents.core.limits import Limits
+from agents.core.old_names import SUBJECT
 from agents.core.states import EscalationState
 from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import Pending

@@ -15,7 +15,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from agents import operations
-from agents.core.former import CURRENCY, FIRST_DESK
+from agents.core.old_names import CURRENCY, FIRST_DESK
 from agents.management.command_arguments import (
     ACTOR,
     BAD_USAGE,

@@ -11,7 +11,7 @@ from django.utils import timezone
 from django.utils.text import capfirst
 
 from agents import operations
-from agents.core.former import FIRST_DESK
+from agents.core.old_names import FIRST_DESK
 from agents.core.units import with_unit
 from agents.management.command_arguments import ACTOR, refusals, workspace_named
 from agents.operations import ErasureLeftovers

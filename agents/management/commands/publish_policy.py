@@ -11,8 +11,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
 from agents import operations
-from agents.core.former import FIRST_DESK
-from agents.core.old_names import policy_document
+from agents.core.old_names import FIRST_DESK, policy_document
 from agents.core.requests import Json
 from agents.core.strict_json import BadJson, parse
 from agents.management.command_arguments import refusals, user_named, workspace_named

@@ -14,8 +14,8 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
 from agents import llm, operations, results
-from agents.core.former import FIRST_DESK
 from agents.core.money import BadAmount, minor_of_text
+from agents.core.old_names import FIRST_DESK
 from agents.core.request_kinds import kind_of
 from agents.core.requests import Json
 from agents.core.states import ENDED, EscalationState, RunState

@@ -9,8 +9,8 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
 from agents import operations
-from agents.core.former import CURRENCY, FIRST_DESK
 from agents.core.money import format_money
+from agents.core.old_names import CURRENCY, FIRST_DESK
 from agents.management.command_arguments import (
     ACTOR,
     BAD_USAGE,

@@ -12,8 +12,8 @@ from django.db.models import Max
 
 from agents.core.actions import has_hidden
 from agents.core.digest import sha256
-from agents.core.former import FIRST_DESK
 from agents.core.limits import Limits
+from agents.core.old_names import FIRST_DESK
 from agents.core.requests import Json
 from agents.engine.desk.subjects import new_book
 from agents.models import Membership, PolicyVersion, Role, Workspace

@@ -9,7 +9,7 @@ from django.db import transaction
 from django.db.models import Q, QuerySet
 
 from agents.core.actions import has_hidden
-from agents.core.former import ERASED_NUMBER, FIRST_DESK
+from agents.core.old_names import ERASED_NUMBER, FIRST_DESK
 from agents.core.requests import Json
 from agents.core.states import ENDED, EffectState
 from agents.core.units import with_unit

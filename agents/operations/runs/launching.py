@@ -12,8 +12,8 @@ from django.db import IntegrityError, transaction
 
 from agents import patterns
 from agents.core.digest import sha256
-from agents.core.former import FIRST_DESK, SUBJECT
 from agents.core.limits import Limits
+from agents.core.old_names import FIRST_DESK, SUBJECT
 from agents.core.pseudonyms import Pseudonyms
 from agents.core.requests import Json
 from agents.db.compiled import CompiledSelect, Param

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from django.http import QueryDict
 
-from agents.core.former import FIRST_DESK
+from agents.core.old_names import FIRST_DESK
 from agents.engine.desk.subjects import UnknownSubject, find_all
 from agents.sdk.desk import DESKS, Scenario
 from agents.web.forms import BadForm, only, whole_number

@@ -11,9 +11,9 @@ from django.db.models import Count, Max
 from django.utils import timezone
 from django_otp.plugins.otp_totp.models import TOTPDevice
 
-from agents.core.former import FIRST_DESK
 from agents.core.limits import Limits
 from agents.core.money import format_money
+from agents.core.old_names import FIRST_DESK
 from agents.core.tiers import Tiers, read_tiers
 from agents.models import Invitation, InvitationState, Membership, Role, Session, Team, Workspace
 from agents.sdk.desk import DESKS

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from agents.core.former import FIRST_DESK
 from agents.core.limits import Limits
 from agents.core.money import format_money
+from agents.core.old_names import FIRST_DESK
 from agents.core.requests import Json
 from agents.policies.rule_words import RuleLine, rule_lines
 from agents.sdk.argument_words import in_words

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from agents.core.former import FIRST_DESK
 from agents.core.limits import Limits
+from agents.core.old_names import FIRST_DESK
 from agents.policies import RULES
 from agents.policies.rule_words import words_of
 from agents.sdk.argument_words import in_words
