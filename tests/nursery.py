@@ -35,6 +35,7 @@ LIBRARIES = (
     *("django.db.backends.postgresql.base", "django.db.backends.sqlite3.base", "django.forms"),
 )
 SET_UP = "--set-up"
+READ_LATER = ("OPSCONSOLE_CRASH_AT",)  # of the environment, which setting Django up does not read
 _NUMBER = struct.Struct("i")
 _STREAMS = 3
 
@@ -55,7 +56,8 @@ class Program(subprocess.Popen[Any]):
         **named: Any,
     ) -> None:
         if is_set_up:
-            self._nursery = _set_up(named["cwd"], tuple(sorted(named["env"].items())))
+            env = {name: value for name, value in named["env"].items() if name not in READ_LATER}
+            self._nursery = _set_up(named["cwd"], tuple(sorted(env.items())))
         else:
             self._nursery = _nursery(str(args[0][0]), libraries)
         super().__init__(*args, **named)
@@ -101,11 +103,12 @@ def run(
     given: str = "",
     timeout: float,
     libraries: tuple[str, ...] = (),
+    is_set_up: bool = False,
 ) -> subprocess.CompletedProcess[str]:
     """Run a program to its end. Return its exit code and what it wrote."""
     pipes: Any = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-    command = [sys.executable, *arguments]
-    with Program(command, cwd=cwd, env=env, text=True, libraries=libraries, **pipes) as program:
+    named: Any = {"cwd": cwd, "env": env, "libraries": libraries, "is_set_up": is_set_up}
+    with Program([sys.executable, *arguments], text=True, **named, **pipes) as program:
         try:
             out, err = program.communicate(given, timeout=timeout)
         except subprocess.TimeoutExpired:

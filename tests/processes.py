@@ -18,11 +18,12 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
-from tests.nursery import Program
+from tests.nursery import READ_LATER, Program
 
 ROOT = Path(__file__).parent.parent
 LONGEST = 600  # seconds for one process on a busy machine
 SIX = 6  # of a race
+_begun: set[tuple[str, ...]] = set()  # the environments in which programs have begun
 
 
 # Set by browser tests for themselves; our processes must not have it.
@@ -123,14 +124,22 @@ def _next_line(child: subprocess.Popen[str]) -> str:
 @contextmanager
 def running(*arguments: str, **more: str) -> Iterator[subprocess.Popen[bytes]]:
     """Run a Python program within the block, then end it."""
-    command, is_usual = [sys.executable, *arguments], set(more) <= {"DJANGO_SETTINGS_MODULE"}
-    child = Program(command, cwd=ROOT, env=environment(**more), is_set_up=is_usual)
+    command, env = [sys.executable, *arguments], environment(**more)
+    child = Program(command, cwd=ROOT, env=env, is_set_up=_is_usual(env, more))
     try:
         yield child
     finally:
         if child.poll() is None:
             child.terminate()
         child.wait(LONGEST)
+
+
+def _is_usual(env: Mapping[str, str], more: Mapping[str, str]) -> bool:
+    """Tell whether other programs have this environment, so that Django is set up once for all."""
+    own = tuple(f"{name}={value}" for name, value in env.items() if name not in READ_LATER)
+    is_known = own in _begun or set(more) <= {"DJANGO_SETTINGS_MODULE"}
+    _begun.add(own)
+    return is_known
 
 
 def run_command(*arguments: str) -> tuple[int, str, str]:

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -15,7 +15,6 @@ from agents import results
 from agents.core.states import RunState
 from agents.models import Escalation, Run
 from tests import nursery
-from tests.conformance import harness
 from tests.conformance.replay_server import ReplayServer
 from tests.e2e.workers import PATIENCE, SCRIPT, has_state, settings_of, until
 from tests.engine.scene import Scene, fresh, mails, payments, recover, set_scene
@@ -31,14 +30,14 @@ def scene(dispatch: str) -> Scene:
 
 
 @pytest.fixture
-def model() -> Iterator[ReplayServer]:
-    with harness.replaying() as server:
-        server.load("refund", SCRIPT)
-        yield server
+def model(server: ReplayServer) -> ReplayServer:
+    server.load("refund", SCRIPT)
+    return server
 
 
 def manage(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return nursery.run(["manage.py", *arguments], cwd=ROOT, env=environment(), timeout=60)
+    named: Any = {"cwd": ROOT, "env": environment(), "is_set_up": True}
+    return nursery.run(["manage.py", *arguments], timeout=60, **named)
 
 
 def decide(run: Run, amount: str) -> subprocess.CompletedProcess[str]:
