@@ -99,13 +99,18 @@ async def _fetch(client: AsyncOpenAI, request: dict[str, Json], timeout: float, 
     """Return the raw body of a successful call, as the package would parse anything."""
     more: dict[str, Json] = {}
     create: Any = client.chat.completions.with_streaming_response.create
+    named: dict[str, Json] = {"messages": ()}
     if settings.OPENAI_STREAM:
         more = {"stream": True, "stream_options": {"include_usage": True}}
     if settings.OPENAI_API == RESPONSES and request["model"] != "demo":
         request, create = reworded(request), client.responses.with_streaming_response.create
+        named = {}
         more.pop("stream_options", None)
     body, newest = bytearray(), time.monotonic()
-    async with create(**request, **more, timeout=timeout) as response:
+    # As an extra it goes as it is: the package looks at each part of a body that it is named, which
+    # takes as long as all else of a call.
+    named |= {"model": request["model"], "extra_body": request, **more}
+    async with create(**named, timeout=timeout) as response:
         parts = aiter(response.iter_bytes())
         while True:
             # Until the first part comes, a server reads what was asked.
