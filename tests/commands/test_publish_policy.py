@@ -18,7 +18,7 @@ from tests.commands.test_run_pattern import command
 from tests.engine.scene import Scene, set_scene
 from tests.web.test_pages import client_of
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from agents.desks.refunds.scenarios import BY_KEY
 from agents.models import Escalation, Run
 from tests.commands.test_run_pattern import Ended, command
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 REFUND = "Can I get a refund for the monthly charge of 10 days ago?"
 

@@ -12,7 +12,7 @@ from agents.models import Escalation, Run
 from tests.commands.test_run_pattern import Ended, command
 from tests.engine.scene import go, set_scene
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 ASKS = "Anna (user_id=42) asks which plan she has."
 DRIFTS = "Anna (customer 42) asks: is her last charge settled, as you promised on the phone?"

@@ -16,7 +16,7 @@ from tests.engine.scene import Scene, claimable_runs, decide_request, fresh, go,
 from tests.limits import with_desk
 from tests.web.test_pages import client_of
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture
@@ -162,6 +162,7 @@ def test_nobody_is_launched_whom_the_desk_does_not_know(scene: Scene, access: De
         assert refusal.value.code == code
 
 
+@pytest.mark.both
 def test_a_worker_without_the_desk_leaves_its_runs_alone(scene: Scene, access: Desk) -> None:
     run = launch(scene, access)
     refund = scene.launch()
@@ -172,6 +173,7 @@ def test_a_worker_without_the_desk_leaves_its_runs_alone(scene: Scene, access: D
     assert fresh(run).attempts == 0
 
 
+@pytest.mark.both
 def test_values_of_a_patch_can_be_erased_and_its_names_stay(scene: Scene, access: Desk) -> None:
     run = go(launch(scene, access))
     decide(scene, run, {"until": day(14)})

@@ -33,7 +33,7 @@ from tests.desks.post import DONE, model
 from tests.engine.scene import Scene, decide_request, go, set_scene
 from tests.web.test_pages import client_of
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+pytestmark = pytest.mark.django_db(transaction=True)
 Euros = Annotated[Money, In("EUR")]
 FIVE = {"amount": "5.00", "currency": "EUR"}
 BOOKED = "EUR 5.00 was booked for Table 3."
@@ -147,6 +147,7 @@ def test_words_of_the_agents_own_are_read_first_and_may_be_edited(scene: Scene) 
     assert (run.state, sent(run)) == ("done", [TEXT])
 
 
+@pytest.mark.both
 def test_a_booking_that_nobody_was_told_of_is_counted(scene: Scene) -> None:
     run = run_of(scene, call("book_table", price={**FIVE, "amount": "9.00"}), DONE)
 

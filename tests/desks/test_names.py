@@ -59,7 +59,7 @@ from tests.privacy.searching import places_of
 from tests.web.serving import serve
 from tests.web.test_pages import client_of
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+pytestmark = pytest.mark.django_db(transaction=True)
 VALUES = (ANNA, BEN, CARLA, IBAN, OTHER_IBAN, SPACED)
 EUROS = {"amount": "5.00", "currency": "EUR"}
 
@@ -162,6 +162,7 @@ def test_two_spellings_are_one_payee_and_two_letters_are_two(scene: Scene, post:
     assert [one["iban"] for one in post.called("pay")] == [IBAN, OTHER_IBAN]
 
 
+@pytest.mark.both
 def test_calls_with_the_same_list_of_addresses_are_counted(scene: Scene, post: Post) -> None:
     counted = []
 
@@ -294,6 +295,7 @@ def test_nothing_is_named_where_the_policy_says_off_or_gone(scene: Scene) -> Non
     assert (MaskedValue.objects.count(), Effect.objects.filter(run=blocked).count()) == (0, 0)
 
 
+@pytest.mark.both
 def test_what_was_put_in_a_runs_place_is_found_and_stops_the_call(scene: Scene, post: Post) -> None:
     held: dict[str, Any] = {}
     for twist in ("deleted", "swapped", "copied"):
@@ -370,6 +372,7 @@ def test_without_the_key_a_run_waits_a_decision_is_refused_and_pages_show_names(
     assert post.called("pay") == [{"iban": OTHER_IBAN, "amount": Money(500, "EUR")}]
 
 
+@pytest.mark.both
 def test_a_run_that_another_key_encrypted_hides_no_other_runs_values(
     scene: Scene, post: Post, settings: Any
 ) -> None:
@@ -400,6 +403,7 @@ def test_a_rotated_key_can_be_taken_away(scene: Scene, post: Post, settings: Any
     assert command("rotate_values").code == 3
 
 
+@pytest.mark.both
 @pytest.mark.parametrize("way", ["erased", "archived"])
 def test_of_what_was_erased_or_archived_names_stay_and_say_so(
     scene: Scene, post: Post, settings: Any, tmp_path: Path, way: str
@@ -446,6 +450,7 @@ def test_a_run_launched_again_takes_its_values_in_anew(scene: Scene, post: Post)
     assert post.called("send_message") == [{"to": [ANNA], "body": "Hi"}]
 
 
+@pytest.mark.both
 def test_what_a_call_brought_after_its_run_was_taken_over_can_be_used(
     scene: Scene, post: Post
 ) -> None:
@@ -487,6 +492,7 @@ def test_no_line_of_the_log_holds_a_value(scene: Scene, post: Post) -> None:
     nowhere()
 
 
+@pytest.mark.both
 def test_a_run_is_found_by_a_value_in_any_spelling(scene: Scene, post: Post) -> None:
     with model():
         run = launch(scene, f"Remember {ANNA} and {IBAN}.")
@@ -502,6 +508,7 @@ def test_a_run_is_found_by_a_value_in_any_spelling(scene: Scene, post: Post) -> 
     assert (found(BEN), found("remember")) == ({other.pk}, {run.pk, other.pk})
 
 
+@pytest.mark.both
 def test_a_request_is_found_by_the_address_in_its_label_and_no_view_keeps_one(
     scene: Scene, post: Post
 ) -> None:

@@ -35,7 +35,7 @@ from tests.engine.scene import Scene, fresh, go, set_scene
 from tests.privacy.searching import places_of
 from tests.web.test_pages import client_of
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def launch_by_page(scene: Scene, desk: str, title: str) -> Run:

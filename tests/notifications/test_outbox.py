@@ -31,7 +31,7 @@ from tests.notifications.telling import by_mail, hook, tell, waiting, with_mailb
 from tests.nursery import Program
 from tests.processes import ROOT, SIX, Contenders, environment
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture
@@ -140,6 +140,7 @@ def test_a_host_with_an_address_where_nobody_listens_is_called_at_its_next(
     assert (row.state, row.tries, row.fault) == (DeliveryState.SENT, 1, "")
 
 
+@pytest.mark.both
 def test_a_receiver_that_hangs_holds_up_neither_decision_nor_others(
     people: tuple[Scene, User], settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -210,6 +211,7 @@ def test_a_mail_that_goes_wrong_is_sent_again_unless_its_address_is_refused(
         assert ids == ([] if answers == "refuse" else [f"<{row.message}@localhost>"])
 
 
+@pytest.mark.both
 def test_what_is_wrong_with_one_message_holds_up_no_other(
     people: tuple[Scene, User], settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -251,6 +253,7 @@ def test_what_is_wrong_with_one_message_holds_up_no_other(
     assert first.fault == "the mail server refused the message (554)"
 
 
+@pytest.mark.both
 def test_who_never_answers_is_given_up_with_all_that_waited_for_it(
     people: tuple[Scene, User],
 ) -> None:
@@ -270,6 +273,7 @@ def test_who_never_answers_is_given_up_with_all_that_waited_for_it(
     assert not Delivery.objects.exists()
 
 
+@pytest.mark.both
 def test_mail_that_another_worker_is_sending_is_not_given_up_with_what_failed(
     people: tuple[Scene, User],
 ) -> None:
@@ -297,6 +301,7 @@ def test_mail_that_another_worker_is_sending_is_not_given_up_with_what_failed(
     assert (failing.state, sent.state) == (DeliveryState.FAILED, DeliveryState.SENT)
 
 
+@pytest.mark.both
 @pytest.mark.slow
 def test_six_workers_make_one_message_of_each_thing(
     people: tuple[Scene, User], crowd: Contenders
@@ -320,6 +325,7 @@ def test_six_workers_make_one_message_of_each_thing(
     assert Delivery.objects.exclude(message=None).count() == len(ids) - 1 + 6  # ada's in one mail
 
 
+@pytest.mark.both
 @pytest.mark.slow
 def test_a_worker_that_dies_after_sending_leaves_it_to_be_sent_again_under_its_id(
     people: tuple[Scene, User],

@@ -26,7 +26,7 @@ from tests.notifications.telling import by_mail, tell
 from tests.web.test_pages import client_of, stranger
 from tests.web.words import words
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 PASSWORD = "a long walk by the sea"
 MIA = "Mia@example.com"
@@ -131,6 +131,7 @@ def test_a_link_that_is_over_or_forged_opens_nothing(scene: Scene, ada: User) ->
     assert command("verify_audit").code == 0
 
 
+@pytest.mark.both
 def test_a_link_is_closed_after_twenty_forms_and_a_hundred_invitations_are_a_day(
     scene: Scene, ada: User, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -15,7 +15,7 @@ from tests.engine.memory import Crash
 from tests.engine.scene import REFUND_500, Scene, go, recover
 from tests.web.test_pages import client_of
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def card_of(scene: Scene, run: Run) -> str:

@@ -30,7 +30,7 @@ from tests.web.test_attacks import OPEN
 from tests.web.test_pages import ADDRESSES, address, client_of, form, stranger, waiting
 from tests.web.words import words
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 PASSWORD, OFFICE = "a long walk by the sea", "192.0.2.10"
 PAGE, CHANGE, CODE = "/second-factor/", "/second-factor/change/", "/sign-in/code/"
@@ -228,6 +228,7 @@ def test_the_last_admin_who_lost_the_factor_comes_back_by_command(scene: Scene, 
     assert command("verify_audit").code == 0
 
 
+@pytest.mark.both
 def test_of_six_with_one_code_or_one_invitation_one_is_in(scene: Scene, crowd: Contenders) -> None:
     client = client_of(scene.rita)
     codes = enrol(client, scene.rita)
