@@ -27,10 +27,12 @@ from tests.processes import Contenders
 ROOT = Path(__file__).parent.parent.parent
 FOLDERS = ("agents", "opsconsole", "templates", "static", "scripts", "tests")
 USED = (*FOLDERS, "pyproject.toml", "manage.py", "requirements-dev.lock")
-# Libraries with plugins for pytest that were imported before it began.
-WARNED = ("-W", "ignore::pytest.PytestAssertRewriteWarning")
-# What nobody collected is the suite's business: looking for it takes a third of a session's end.
-QUICK = ("-p", "no:unraisableexception")
+# Libraries with plugins for pytest were imported before it begins. What nobody collected is the
+# suite's business: looking for it takes a third of a session's end. Nobody reads a traceback.
+QUICK = (
+    *("-W", "ignore::pytest.PytestAssertRewriteWarning"),
+    *("-p", "no:unraisableexception", "--tb=native"),
+)
 HELD = (
     *("_hypothesis_pytestplugin", "anyio.pytest_plugin", "hypothesis", "pytest", "time_machine"),
     *("pytest_django.fixtures", "unittest.mock", "xdist.looponfail", "xdist.plugin"),
@@ -223,12 +225,12 @@ def lives(mutant: Mutant) -> bool:
     if was.count(mutant.was) != 1:
         raise ValueError(f"{mutant.name}: its line is not in {mutant.path} exactly once")
     now = was.replace(mutant.was, mutant.now)
-    arguments = [*mutant.tests.split(), "-q", "-x", *WARNED, *QUICK]
     if mutant.path.endswith(".py") and swap.is_code_of_functions(was, now):
-        given = [mutant.path, was, now, *arguments]
+        file, _, keyword = mutant.tests.partition(" -k ")
+        given = [mutant.path, was, now, file, keyword]
         [[code, told]] = _bed().meet("tests.mutants.swap:outcome", [given])
     else:
-        code, told = _in_a_tree(mutant, now, arguments)
+        code, told = _in_a_tree(mutant, now, [*mutant.tests.split(), "-q", "-x", *QUICK])
     if code not in (0, 1):
         raise ValueError(f"{mutant.name}: its tests did not run\n{told}")
     return bool(code == 0)
@@ -239,7 +241,7 @@ def _bed() -> Contenders:
     """Return the process that mutants' forks are of."""
     env = {**os.environ, "DJANGO_SETTINGS_MODULE": "tests.settings"}
     pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    command = [sys.executable, "-m", "tests.processes"]
+    command = [sys.executable, "-m", "tests.mutants.swap", *QUICK]
     bed = nursery.Program(command, cwd=ROOT, env=env, libraries=HELD, **pipes)
     atexit.register(bed.communicate)
     return Contenders([bed])
