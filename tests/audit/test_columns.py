@@ -80,8 +80,8 @@ def forge_values(field: Any, value: Any) -> Iterator[Any]:
             yield f"x{value}"[: field.max_length]
 
 
-def faults() -> set[str]:
-    return {fault["why"] for fault in command("verify_audit", "--json").document["faults"]}
+def faults(*part: str) -> set[str]:
+    return {fault["why"] for fault in command("verify_audit", "--json", *part).document["faults"]}
 
 
 @pytest.mark.breaks(*(f"I{number}" for number in range(1, 60)))
@@ -128,7 +128,10 @@ def test_a_column_of_what_has_not_ended_is_named(scene: Scene, other: Scene, mod
 def forge_columns(row: models.Model) -> tuple[set[str], set[str]]:
     """Change each column of a row in turn; return the unnoticed and the refused changes."""
     protection.unprotect(connection)
-    unprotected = faults()
+    run = row.pk if isinstance(row, Run) else getattr(row, "run_id", None)
+    # Most is named when its run is verified alone, which costs a quarter.
+    parts = [("--run", str(run)), ()] if run else [()]
+    unprotected = {part: faults(*part) for part in parts}
     unseen, refused = set(), set()
     same = type(row)._default_manager.filter(pk=row.pk)
     for field in [field for field in row._meta.concrete_fields if not field.primary_key]:
@@ -140,7 +143,8 @@ def forge_columns(row: models.Model) -> tuple[set[str], set[str]]:
             except IntegrityError:
                 continue
             is_refused = False
-            unseen |= {field.attname} if faults() == unprotected else set()
+            is_named = any(faults(*part) != unprotected[part] for part in parts)
+            unseen |= set() if is_named else {field.attname}
             same.update(**{field.attname: before})
         refused |= {field.attname} if is_refused else set()
     return unseen, refused
