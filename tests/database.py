@@ -73,6 +73,7 @@ FROM pg_trigger JOIN pg_proc ON pg_proc.oid = tgfoid WHERE NOT tgisinternal
 
 _images: dict[str, tuple[sqlite3.Connection, Any]] = {}  # name -> a filled database, what made it
 _kept: tuple[str, Any] | None = None  # the image that is in the database, and what it was then
+_empty: Any = None  # what the database was when it was put back
 
 
 def open_copy(connection: BaseDatabaseWrapper) -> None:
@@ -139,7 +140,7 @@ def make_once(name: str, make: Callable[[], T]) -> T:
     On SQLite it does so once a session. Later the database becomes a copy of what it left, in a
     millisecond; rows keep the times of the first. What else is there is not written over.
     """
-    global _kept
+    global _kept, _empty
     if connection.vendor != "sqlite" or (before := _base()) is None:
         return make()
     name = f"{before}/{name}"
@@ -149,15 +150,16 @@ def make_once(name: str, make: Callable[[], T]) -> T:
         _images[name] = image, made
     image, made = _images[name]
     image.backup(connection.connection)
-    _kept = name, _state()
+    _kept, _empty = (name, _state()), None
     return deepcopy(made)
 
 
 def _base() -> str | None:
     """Return the image that the database is a copy of, "" where it is empty, else None."""
-    if _kept and _kept[1] == _state():
+    state = _state()
+    if _kept and _kept[1] == state:
         return _kept[0]
-    return "" if _is_empty() else None
+    return "" if state == _empty or _is_empty() else None
 
 
 def _state() -> Any:
@@ -192,10 +194,12 @@ def _sqlite(connection: BaseDatabaseWrapper) -> Callable[[Any], None]:
         kept.backup(image)
 
     def put_back(test_case: Any) -> None:
-        global _kept
+        global _kept, _empty
         _kept = None  # a copy is no change that is counted
-        connection.ensure_connection()
-        image.backup(connection.connection)
+        if _empty is None or _state() != _empty:
+            connection.ensure_connection()
+            image.backup(connection.connection)
+            _empty = _state()
 
     return put_back
 
