@@ -20,7 +20,7 @@ from tests.live.watching import cookie_of
 from tests.processes import running
 from tests.web.serving import serve
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow, pytest.mark.both]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
 BROWSERS, TURNS, ASKED = 50, 2, 10
 
