@@ -35,7 +35,9 @@ class Contestant:
 
     def __init__(self, url: str, customers: range) -> None:
         suffix, at = uuid.uuid4().hex[:12], timezone.now()
-        self.workspace = operations.add_workspace(slug=f"bench-{suffix}", name="Bench", at=at)
+        self.workspace = operations.add_workspace(
+            desks=["refunds"], slug=f"bench-{suffix}", name="Bench", at=at
+        )
         self.omar = self._person(f"omar-{suffix}", Role.OPERATOR)
         self.rita = self._person(f"rita-{suffix}", Role.REVIEWER)
         desk.enter_customers(self.workspace.book_id, customers)
@@ -81,6 +83,7 @@ class Contestant:
 
 def _launch(workspace: Workspace, by: User, customer: int) -> Run:
     return operations.launch(
+        desk="refunds",
         workspace=workspace,
         pattern="supervisor",
         goal=goal(customer),

@@ -38,6 +38,7 @@ KINDS = {
         rf"https?://(?:{_HOST})(?::[0-9]{{1,5}})?/?",
         "an address without a path, like https://ops.example.com",
     ),
+    "desk": ("refunds|bank|none", "desks that ship, refunds or bank, separated by commas, or none"),
     "sender": (
         rf'{_MAILBOX}|(?:"[^"\r\n]*"|[^<>@,"\r\n]*)\s*<{_MAILBOX}>',
         "an address like Refunds <refunds@example.com>",

@@ -78,6 +78,8 @@ OPSCONSOLE_PORT = _env.whole("OPSCONSOLE_PORT", default=8000, low=1, high=65535)
 
 # The application
 
+# Those of the desks that ship which are installed; `none` for a company that has its own alone.
+OPSCONSOLE_DESKS = _env.items("OPSCONSOLE_DESKS", default=["refunds", "bank"], kind="desk")
 OPSCONSOLE_APPS = _env.packages("OPSCONSOLE_APPS")  # a company's desks, from its own folders
 INSTALLED_APPS = [
     "django.contrib.contenttypes",
@@ -89,8 +91,7 @@ INSTALLED_APPS = [
     "axes",
     "django_otp",
     "django_otp.plugins.otp_totp",
-    "agents.desks.refunds",
-    "agents.desks.bank",
+    *[f"agents.desks.{name}" for name in OPSCONSOLE_DESKS if name != "none"],
     "agents",
     *OPSCONSOLE_APPS,
 ]

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from agents.core.limits import Limits
+from agents.core.limits import Limits, strict
 from agents.core.requests import Json
 from agents.desks.refunds.profiles import STRICT
+from agents.sdk.desk import DESKS
 
-SUPERVISED = STRICT.of("supervisor")  # what holds for a run of one agent
+SUPERVISED = STRICT.of("supervisor", "refunds")  # what holds for a run of one agent
+
+
+# A part of the suite runs without refunds.
+INSTALLED = STRICT if "refunds" in DESKS else strict({})
 
 
 def with_part(whole: Limits = STRICT, **values: Json) -> Limits:
@@ -22,6 +27,11 @@ def with_limits(whole: Limits = STRICT, **values: Json) -> Limits:
     return with_part(whole, limits={**whole.part_of("refunds", "limits"), **values})
 
 
-def with_desk(name: str, part: Json, whole: Limits = STRICT) -> dict[str, Json]:
+def with_desk(name: str, part: Json, whole: Limits = INSTALLED) -> dict[str, Json]:
     """Return the document of a policy that also has this desk."""
     return replace(whole, desks={**whole.desks, name: part}).as_json()
+
+
+def first_limit(minor: int | None) -> dict[str, dict[str, int]]:
+    """Return a person's limits with one for refunds; None for any amount."""
+    return {} if minor is None else {"refunds": {"USD": minor}}

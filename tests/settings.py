@@ -13,6 +13,8 @@ import tempfile
 
 from tests import postgres
 
+# Which desks are installed, where a part of the suite runs without the others.
+ALONE = os.environ.get("OPSCONSOLE_TEST_DESKS", "")
 ON_POSTGRES = os.environ.get("OPSCONSOLE_TEST_ON") == "postgres"
 
 _INHERITED = "OPSCONSOLE_TEST_DIRECTORY"
@@ -27,6 +29,8 @@ if "pytest" in sys.modules or _INHERITED not in os.environ:
     os.environ["OPSCONSOLE_DATA_DIR"] = os.environ[_INHERITED]
     os.environ["OPSCONSOLE_SEAL_SECONDS"] = "0"  # a heads file would outlive a test's database
     os.environ["OPSCONSOLE_ENV_FILE"] = ""  # a developer's key must not reach a model from here
+    if ALONE:
+        os.environ["OPSCONSOLE_DESKS"] = ALONE
     os.environ["DATABASE_URL"] = postgres.url() if ON_POSTGRES else ""
 
 from opsconsole.settings import *  # noqa: E402, F403 - the environment had to be set first

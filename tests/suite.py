@@ -1,5 +1,7 @@
 """Run the tests on SQLite and, where a server answers, their PostgreSQL part on that beside it.
 
+A whole pass also runs what is about no other desk where the bank alone is installed.
+
 A browser is fetched where none is found; what cannot be had is left out, and the last lines say so.
 What PostgreSQL's pass and the checks print comes when SQLite's has ended. A whole pass is shared
 out to several processes, each with a database of its own; a part is not worth the start of more.
@@ -19,6 +21,8 @@ from tests import browsers, postgres
 CHECK = "--check"  # beside the tests, types and the like
 CHECKS = ("make", "--no-print-directory", "types")
 PART = ("-m", "postgres or both")  # of the tests, for PostgreSQL
+# What finds something of its own where the bank is the only desk; it needs no other.
+BANK_ALONE = ("tests/desks/test_bank_alone.py", "tests/desks/test_patterns.py")
 NO_TESTS = 5  # pytest's exit code when nothing was selected
 CORES = os.cpu_count() or 1
 # Tests wait for processes, browsers and leases: there are more of them under way than cores.
@@ -30,9 +34,9 @@ SHARED_OUT = ("--no-loadscope-reorder",)
 class Beside:
     """A program that runs beside SQLite's pass; what it prints is kept until that has ended."""
 
-    def __init__(self, command: Sequence[str], on: str = "") -> None:
+    def __init__(self, command: Sequence[str], on: str = "", desks: str = "") -> None:
         self._kept = tempfile.TemporaryFile("w+")  # noqa: SIM115 - `end` closes it
-        self._process = start(command, on=on, output=self._kept)
+        self._process = start(command, on=on, desks=desks, output=self._kept)
 
     def end(self) -> tuple[str, int]:
         """Print the stored output. Return its last line, and the exit code."""
@@ -49,9 +53,14 @@ def main(arguments: Sequence[str]) -> int:
     browser = browsers.find() or browsers.fetch()
     refusal = postgres.refusal()
     beside = None if refusal else Beside(tests_on("postgres", arguments), on="postgres")
+    bank = [sys.executable, "-m", "pytest", *BANK_ALONE]
+    alone = None if arguments else Beside(bank, on="sqlite", desks="bank")
     sqlite = start(tests_on("sqlite", arguments), on="sqlite", output=subprocess.PIPE)
     assert sqlite.stdout is not None
     on_sqlite, code = print_lines(sqlite.stdout), sqlite.wait()
+    if alone:
+        on_bank, other = alone.end()
+        code = code or other
     if beside:
         on_postgres, other = beside.end()
         is_empty_choice = bool(arguments) and other == NO_TESTS
@@ -70,6 +79,8 @@ def main(arguments: Sequence[str]) -> int:
         print(f"\nChecks:     {'FAILED: see above' if other else 'passed'}", end="")
         code = code or other
     print(f"\nSQLite:     {on_sqlite}\nPostgreSQL: {on_postgres}", flush=True)
+    if alone:
+        print(f"Bank alone: {on_bank}", flush=True)
     if not browser:
         is_expected = bool(os.environ.get(browsers.VARIABLE))
         print(
@@ -86,9 +97,11 @@ def tests_on(database: str, arguments: Sequence[str]) -> list[str]:
     return [sys.executable, "-m", "pytest", *chosen, *shares, *arguments]
 
 
-def start(command: Sequence[str], *, on: str, output: IO[str] | int) -> subprocess.Popen[str]:
-    """Start a program; where it is pytest, `on` a database."""
-    env = {**os.environ, "OPSCONSOLE_TEST_ON": on}
+def start(
+    command: Sequence[str], *, on: str, output: IO[str] | int, desks: str = ""
+) -> subprocess.Popen[str]:
+    """Start a program; where it is pytest, `on` a database and with these desks, or all."""
+    env = {**os.environ, "OPSCONSOLE_TEST_ON": on, "OPSCONSOLE_TEST_DESKS": desks}
     return subprocess.Popen(command, env=env, stdout=output, stderr=subprocess.STDOUT, text=True)
 
 

@@ -12,8 +12,8 @@ from functools import cached_property
 from typing import Any, TypeAlias
 
 from agents.core.money import MAX_MINOR
-from agents.core.old_names import FIRST_DESK, policy_document
-from agents.core.redact import GONE, KINDS, OFF, TREATMENTS
+from agents.core.old_names import policy_document
+from agents.core.redact import CARDS, EMAILS, GONE, IBANS, KINDS, NAME, OFF, TREATMENTS
 from agents.core.requests import Json
 from agents.core.tiers import BadTiers, Tiers, read_tiers, tiers_of
 
@@ -120,7 +120,7 @@ class Limits:
     def repeats_of(self, tool: str) -> int:
         return (self.tool_repeats or {}).get(tool, 1)
 
-    def of(self, pattern: str, desk: str = FIRST_DESK) -> Limits:
+    def of(self, pattern: str, desk: str) -> Limits:
         """Return the limits of runs of one pattern at one desk.
 
         A desk that is not in the policy has no rules, so that all its proposals are blocked.
@@ -172,6 +172,19 @@ class Limits:
             if not flat[name]:
                 del flat[name]
         return {key: list(v) if isinstance(v, tuple) else v for key, v in flat.items()}
+
+
+def strict(desks: Overrides) -> Limits:
+    """Return the policy that a workspace begins with: the console's, and its desks' parts."""
+    return Limits(
+        profile="strict",
+        max_seconds=600,  # eight calls of a minute each, as slow models take, and the tools
+        max_blocks=2,
+        max_send_backs=2,
+        max_empty_ends=1,
+        redaction={CARDS: GONE, IBANS: NAME, EMAILS: NAME},
+        desks=desks,
+    )
 
 
 def _of_sessions(pattern: str, tools: Iterable[str]) -> dict[str, Json]:

@@ -13,7 +13,6 @@ from functools import cache
 
 from iso4217 import Currency
 
-from agents.core.old_names import CURRENCY
 from agents.core.requests import Json
 
 PRICED_IN = "USD"  # the currency of models' prices
@@ -25,7 +24,7 @@ class BadAmount(ValueError):
     """The text or number is not an amount of money. The message says what would be."""
 
 
-def minor_of_text(text: str, currency: str = CURRENCY) -> int:
+def minor_of_text(text: str, currency: str) -> int:
     """Read "800", "800.5" or "800.00" as minor units. Raises BadAmount for anything else.
 
     The only parser for forms, filters, commands and imported tables: ASCII digits, a point, no
@@ -74,7 +73,7 @@ def currencies_with(digits: int) -> tuple[str, ...]:
     return tuple(sorted(code for code, of_it in known if of_it == digits))
 
 
-def format_money(minor: int, currency: str = CURRENCY) -> str:
+def format_money(minor: int, currency: str) -> str:
     """Return an amount for people: EUR 1,200.00, JPY 1,200, −EUR 0.50."""
     sign = "−" if minor < 0 else ""
     try:
@@ -95,7 +94,7 @@ def format_sums(amounts: Iterable[tuple[str, int]]) -> str:
     return ", ".join(format_money(sums[currency], currency) for currency in sorted(sums))
 
 
-def plain_amount(minor: int, currency: str = CURRENCY) -> str:
+def plain_amount(minor: int, currency: str) -> str:
     """Return an amount for a form field: 1200.00, for JPY 1200."""
     digits = exponent(currency)
     return f"{Decimal(minor).scaleb(-digits):.{digits}f}"

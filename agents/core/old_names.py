@@ -51,6 +51,8 @@ _RENAMED = {
     "tells_customer": "finishes_letters",
     "tells_subject": "finishes_letters",
 }
+# Why runs ended.
+STOP_REASONS = {f"too_many_open_requests:{SUBJECT}": "too_many_open_requests:subject"}
 # What stood at the top for the first desk, and now in its part: its limits, its daily caps with
 # what held where a document did not name them, and what each desk has.
 _LIMITS = (
@@ -81,6 +83,19 @@ def unit_of(ruling: Mapping[str, Json]) -> str:
 def currency_of(facts: Mapping[str, Json]) -> str:
     """Return the currency of the amounts among an event's facts, or in a tool's reply."""
     return str(facts.get("currency") or CURRENCY)
+
+
+def erased_subject(facts: Mapping[str, Json]) -> tuple[str, str]:
+    """Return desk and key of whom an event tells that their texts were erased."""
+    number = facts.get(ERASED_NUMBER)
+    if number is not None:
+        return FIRST_DESK, str(number)
+    return str(facts.get("desk", "")), str(facts.get("subject_key", ""))
+
+
+def desk_of(facts: Mapping[str, Json]) -> str:
+    """Return the desk that an event of a launch names."""
+    return str(facts.get("desk", FIRST_DESK))
 
 
 def own_limits(facts: Mapping[str, Json]) -> dict[str, Json]:

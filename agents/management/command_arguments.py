@@ -15,10 +15,10 @@ from django.utils import timezone
 
 from agents import operations
 from agents.core.money import BadAmount, minor_of_text
-from agents.core.old_names import CURRENCY, FIRST_DESK
 from agents.management.exit_codes import BAD_USAGE, REFUSED
 from agents.models import Scope, Workspace
 from agents.models.event import by_command
+from agents.sdk.desk import DESKS
 
 ACTOR = "command line"  # in the record; user names have no spaces
 
@@ -43,7 +43,37 @@ def workspace_named(slug: str) -> Workspace:
     return found
 
 
-def limit_of(text: str | None, currency: str = CURRENCY) -> int | None:
+def desk_of(workspace: Workspace, given: str | None) -> str:
+    """Return the desk that is asked for, by default the first installed one of the workspace.
+
+    Raises CommandError.
+    """
+    limits = workspace.policy.limits() if workspace.policy else None
+    own = [name for name in DESKS if limits and limits.covers(name)]
+    if given is None and not own:
+        message = f"The policy of {workspace.slug} has no desk: say with --desk which."
+        raise CommandError(message, returncode=BAD_USAGE)
+    desk = own[0] if given is None else given
+    if desk not in DESKS:
+        message = f"There is no desk {desk!r}; the desks are {', '.join(DESKS)}."
+        raise CommandError(message, returncode=BAD_USAGE)
+    return desk
+
+
+def currency_of(desk: str, given: str | None) -> str:
+    """Return the currency that is asked for, by default the only one of the desk's amounts.
+
+    Raises CommandError.
+    """
+    own = DESKS[desk].currencies
+    if given is None and len(own) != 1:
+        named = f" ({', '.join(own)})" if own else ""
+        message = f"The desk {desk!r} has no one currency{named}: say with --currency which."
+        raise CommandError(message, returncode=BAD_USAGE)
+    return own[0] if given is None else given
+
+
+def limit_of(text: str | None, currency: str) -> int | None:
     """Return a limit in minor units; None for "none" (any amount). Raises CommandError."""
     if text is None or text == "none":
         return None
@@ -51,11 +81,6 @@ def limit_of(text: str | None, currency: str = CURRENCY) -> int | None:
         return minor_of_text(text, currency)
     except BadAmount as error:
         raise CommandError(f"The limit: {error}.", returncode=BAD_USAGE) from None
-
-
-def first_limit(minor: int | None) -> dict[str, dict[str, int]]:
-    """Return a person's limits with one for the first desk; None for any amount."""
-    return {} if minor is None else {FIRST_DESK: {CURRENCY: minor}}
 
 
 def add_switch(parser: ArgumentParser) -> None:

@@ -12,9 +12,9 @@ from pathlib import Path
 from django.contrib.auth.hashers import PBKDF2PasswordHasher
 from django.contrib.auth.models import User
 
-from agents.management.command_arguments import first_limit
 from agents.models import Membership, Role, Workspace
 from agents.operations import add_member
+from agents.sdk.desk import DESKS
 
 ADMIN = "admin"
 ROUNDS = 1000  # of the hash of 96 random bits
@@ -26,7 +26,7 @@ class DemoPerson:
 
     name: str
     role: Role
-    limit_minor: int | None = None  # of the first desk
+    limit_minor: int | None = None  # at the first desk with amounts
 
 
 PEOPLE = (
@@ -57,12 +57,19 @@ def ensure_sign_ins(*, workspace: Workspace, path: Path, at: datetime) -> dict[s
                 workspace=workspace,
                 user=user,
                 role=person.role,
-                desk_limits=first_limit(person.limit_minor),
+                desk_limits=_limits(person.limit_minor),
                 at=at,
             )
     if new:
         _write(path, {**known, **new})
     return new
+
+
+def _limits(minor: int | None) -> dict[str, dict[str, int]]:
+    """Return a person's limits; none for any amount."""
+    with_amounts = (desk for desk in DESKS.values() if desk.fill_demo and desk.currencies)
+    first = next(with_amounts, None)
+    return {first.name: {first.currencies[0]: minor}} if first and minor else {}
 
 
 def _hash(password: str) -> str:

@@ -6,7 +6,7 @@ from collections import ChainMap
 from operator import itemgetter
 
 from agents.core.actions import MAX_TEXT
-from agents.core.old_names import SUBJECT
+from agents.core.old_names import STOP_REASONS
 from agents.policies import desk_words
 
 # By code; {0} is what stands behind its first colon, {1} behind the second.
@@ -25,7 +25,7 @@ _ENDS = {
     "too_many_open_requests": "As many requests are open as the policy allows.",
     "too_many_open_requests:launcher": "The person who launched the run has as many open requests "
     "as the policy allows.",
-    f"too_many_open_requests:{SUBJECT}": "As many requests about the same subject are open as the "
+    "too_many_open_requests:subject": "As many requests about the same subject are open as the "
     "policy allows.",
     "agent_silent": "The agent did not call again, so its session was closed.",
     "withdrawn": "The agent took it back.",
@@ -152,7 +152,7 @@ def end_sentence(code: str, ruling: str = "") -> str:
     """
     if not code:
         return ""
-    head, *rest = code.split(":", 2)
+    head, *rest = STOP_REASONS.get(code, code).split(":", 2)
     if head == "supervisor_block" and rest and rest[0] in _BLOCKS:
         return f"Blocked by policy: {_BLOCKS[rest[0]].format(*_pad(rest))}."
     if head == "supervisor_block" and ruling:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from agents.core.digest import sha256
-from agents.core.old_names import FIRST_DESK, own_limits
+from agents.core.old_names import desk_of, own_limits
 from agents.core.request_kinds import EFFECT_UNKNOWN
 from agents.core.requests import Json
 from agents.core.states import ENDED, EffectState, EscalationState, RunState
@@ -136,7 +136,7 @@ def _run(rows: Rows, what: str, facts: Row, event: Row) -> None:
         if "before_sha256" not in facts["erased"]:
             row["before_sha256"] = facts.get("before_sha256")
         row |= {name: facts.get(name) for name in ("agent", "reference_sha256")}
-        row |= {"desk": facts.get("desk", FIRST_DESK), "stop_reason": "", **_NO_OUTCOME}
+        row |= {"desk": desk_of(facts), "stop_reason": "", **_NO_OUTCOME}
         if "subject" in facts and "subject_key" not in facts.keys() | facts["erased"]:
             number = facts["subject"]  # as in early events of the first desk
             row["subject_key"] = "" if number is None else str(number)

@@ -52,7 +52,7 @@ def read_config(config: Json, *, pattern: str) -> tuple[Limits, dict[str, Json]]
         if key not in _KEYS:
             raise _bad(f"The config has no {key!r}; it takes {', '.join(_KEYS)}.")
     reference = DESKS[FIRST_DESK].profiles["reference"]
-    budgets, base = _BUDGETS.get(pattern, _OWN_NAMES), reference.of(pattern)
+    budgets, base = _BUDGETS.get(pattern, _OWN_NAMES), reference.of(pattern, FIRST_DESK)
     changed: dict[str, Any] = {
         **_part(config, "budget", tuple(budgets), lambda key, value: _budget(key, value, budgets)),
         **_part(

@@ -56,7 +56,7 @@ from agents.sdk.reserved import (
 from agents.sdk.rule_case import Case
 from agents.sdk.serialization import limit_fields
 from agents.sdk.subjects import Subject
-from agents.sdk.values import Money
+from agents.sdk.values import In, Money
 
 F = TypeVar("F", bound=Callable[..., Any])
 TAKES = ("args", "facts", "limits", "case", "given")  # parameters that a rule may have
@@ -392,6 +392,19 @@ class Desk:
             "limits": {name: had.get("limits", {}).get(name, limits[name]) for name in limits},
         }
 
+    def part(self, held: Mapping[str, Json] | None = None) -> dict[str, Json]:
+        """Return the same, for a desk with policies of its own out of the strict one."""
+        own = self.profiles.get("strict")
+        return {**own.desks[self.name], **(held or {})} if own else self.document(held)
+
+    @property
+    def currencies(self) -> list[str]:
+        """Return the currencies of its amounts, as far as tools and caps fix them."""
+        hints = [tool.arguments.hints[tool.amount] for tool in self.tools.values() if tool.amount]
+        marks = [one for hint in hints for one in getattr(hint, "__metadata__", ())]
+        fixed = {one.currency for one in marks if isinstance(one, In)}
+        return sorted({*fixed, *self.caps, *([self.numbers] if self.numbers else [])})
+
     @property
     def console_rules(self) -> list[str]:
         has_letters = any(tool.letter for tool in self.tools.values())
@@ -399,7 +412,12 @@ class Desk:
         return [f"{self.name}.{name}" for name in names]
 
     def missing_from(self, held: Mapping[str, Json]) -> list[str]:
-        """Return its rules, tools and patterns that a part of a policy does not name."""
+        """Return its rules, tools and patterns that a part of a policy does not name.
+
+        Those of a desk with policies of its own are named there as they are to be.
+        """
+        if self.profiles:
+            return []
         there, own = held.get("patterns", {}), self.patterns
         named = {*there, *_names_in(held, *there.values())}
         wanted = [*self.console_rules, *self.rules, *self.tools, *own, *_names_in(*own.values())]

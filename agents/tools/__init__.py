@@ -14,7 +14,7 @@ from typing import TypeAlias
 from agents.core.actions import ArgSpec, ArgSpecs
 from agents.core.idempotency import OutcomeUnknown, Touch
 from agents.core.limits import Limits
-from agents.core.old_names import AMOUNT, CURRENCY
+from agents.core.old_names import AMOUNT, currency_of
 from agents.core.request_kinds import ACTION, RequestKind, kind_of
 from agents.core.requests import Json
 from agents.sdk.adjustments import Change
@@ -132,10 +132,20 @@ def argument_in_words(tool: str, name: str, value: Json, called: Called | None =
     """Return an argument as people read it: 21 January 2027, EUR 5.00, Papier Hansen (P-102)."""
     known = TOOLS.get(tool)
     properties = known.typed.shown["properties"] if known and known.typed else {}
-    of_money = {"unit": CURRENCY} if name.endswith("_minor") else {}  # also of a tool that is gone
+    of_money = {"unit": currency_of_argument(tool, name)} if name.endswith("_minor") else {}
     text = in_words(value, properties.get(name, of_money))
     names = (called or {}).get(name, {})
     return with_name(text, names.get(value, "")) if isinstance(value, str) else text
+
+
+def currency_of_argument(tool: str, name: str) -> str:
+    """Return the currency of an amount that is a plain number.
+
+    That of a tool that is gone is the one which such amounts were stored in.
+    """
+    known = TOOLS.get(tool)
+    properties = known.typed.shown["properties"] if known and known.typed else {}
+    return str(properties.get(name, {}).get("unit", currency_of({})))
 
 
 def specs() -> ArgSpecs:

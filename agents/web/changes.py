@@ -6,14 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from agents.core.old_names import CURRENCY
 from agents.core.requests import Json
 from agents.core.states import GRANTED, EffectState, EscalationState
 from agents.models import Effect, Escalation, Step
 from agents.sdk.adjustments import label_of
 from agents.sdk.argument_words import Called, money_of
 from agents.sdk.desk import tool_title
-from agents.tools import TOOLS, argument_in_words, names_in
+from agents.tools import TOOLS, argument_in_words, currency_of_argument, names_in
 from agents.web.formats import ESCALATION_ROLES, rule_title
 
 
@@ -83,7 +82,7 @@ def amount_of(action: Json) -> tuple[str, int] | None:
         return None
     args = _args(action)
     if isinstance(args.get("amount_minor"), int):
-        return CURRENCY, args["amount_minor"]
+        return currency_of_argument(action["name"], "amount_minor"), args["amount_minor"]
     found = next((money for value in args.values() if (money := money_of(value))), None)
     return (found.currency, found.minor) if found else None
 

@@ -13,7 +13,7 @@ from django.utils.dateparse import parse_datetime
 from django.utils.text import capfirst
 
 from agents.core.money import format_money
-from agents.core.old_names import ERASED_NUMBER, SUBJECT, currency_of, own_limits
+from agents.core.old_names import currency_of, erased_subject, own_limits
 from agents.core.request_kinds import ACTION, ANSWER, EFFECT_UNKNOWN, INSTRUCTIONS, RequestKind
 from agents.core.units import with_unit
 from agents.models.event import ErasedText
@@ -24,6 +24,7 @@ from agents.policies import desk_words
 from agents.policies.ends import end_sentence, why_not
 from agents.sdk.adjustments import label_of
 from agents.sdk.argument_words import in_words
+from agents.sdk.desk import DESKS
 from agents.tools import TOOLS, argument_in_words, request_of
 from agents.web.formats import (
     desk_title,
@@ -394,11 +395,8 @@ def _verification_text(told: EventSentence) -> str:
 def _erasure_text(told: EventSentence) -> str:
     if "runs" in told.facts:
         runs, why = told.facts["runs"], told.facts.get("reason", "")
-        whom = (
-            f"{SUBJECT} {told.facts[ERASED_NUMBER]}"
-            if ERASED_NUMBER in told.facts
-            else f"{told.facts.get('subject_key', 'a subject')} ({told.facts['desk']})"
-        )
+        desk, key = erased_subject(told.facts)
+        whom = f"{DESKS[desk].subject.kind} {key}" if desk in DESKS else f"{key} ({desk})"
         return f"Erased {whom} from {with_unit(runs, 'runs')}.{quotation(why)}"
     return "Erased the texts of this run."
 

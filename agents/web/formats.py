@@ -16,7 +16,7 @@ from django.utils.html import conditional_escape, format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
 from agents.core.money import PRICED_IN, format_money, format_sums
-from agents.core.old_names import CURRENCY, unit_of
+from agents.core.old_names import unit_of
 from agents.core.pseudonyms import NAME
 from agents.core.redact import ANY_MASK
 from agents.core.request_kinds import kind_of
@@ -177,7 +177,7 @@ def spell_out(name: str) -> str:
 
 
 @register.filter
-def money(minor: int | None, currency: str = CURRENCY) -> str:
+def money(minor: int | None, currency: str) -> str:
     """Write minor units as EUR 1,200.00; "none" without an amount."""
     return "none" if minor is None else format_money(minor, currency)
 

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from agents.core.money import format_money
-from agents.core.old_names import CURRENCY, currency_of
+from agents.core.old_names import currency_of
 from agents.core.requests import Json
 from agents.core.strict_json import BadJson, parse
 from agents.policies import desk_words
 from agents.sdk.adjustments import label_of
 from agents.sdk.argument_words import in_words
-from agents.sdk.desk import tool_title
+from agents.sdk.desk import DESKS, tool_title
 
 _CODE = re.compile("[a-z]+(_[a-z]+)+")
 # What a reply's status says that its other fields do not.
@@ -38,17 +38,19 @@ def split_output(text: str) -> Output:
         return Output(text, {})
     if said.get("kind") == "tool" and isinstance(said.get("args"), dict):
         said = {"Proposes": tool_title(str(said.get("name"))), **said["args"]}
+    currency = currency_of(said)
     words = text[:begin].rstrip().removesuffix("json").removesuffix("```")
-    fields = {label_of(name): field_in_words(name, said[name]) for name in said}
+    fields = {label_of(name): field_in_words(name, said[name], currency) for name in said}
     return Output(words.rstrip(), fields)
 
 
-def field_in_words(name: str, value: Json, currency: str = CURRENCY) -> str:
+def field_in_words(name: str, value: Json, currency: str) -> str:
     """Return a field of a reply as people read it: amounts, shares, counts, codes as words."""
     if name.endswith("_minor") and type(value) is int:
         return format_money(value, currency)
-    if name.endswith("_usd") and type(value) in (int, float):
-        return f"{CURRENCY} {value:,.2f}"
+    unit = name.rpartition("_")[2].upper()
+    if type(value) in (int, float) and any(unit == desk.numbers for desk in DESKS.values()):
+        return f"{unit} {value:,.2f}"
     if name.endswith("_rate") and type(value) is float:
         return f"{value:.1%}"
     if type(value) is int and not name.endswith("id"):

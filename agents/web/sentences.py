@@ -9,7 +9,7 @@ from typing import Any
 
 from agents.audit.unreadable import UNREADABLE
 from agents.core.money import format_money
-from agents.core.old_names import FIRST_DESK, currency_of
+from agents.core.old_names import currency_of
 from agents.core.request_kinds import ACTION
 from agents.models import Event, Run
 from agents.models.event import facts_of
@@ -121,8 +121,8 @@ def subject_of(run: Run) -> str:
     """Return the recorded name of a run's subject; "" without one."""
     if not run.subject_key or run.desk not in DESKS:
         return run.subject_label
-    # For some desks the log has always used numbers instead of names.
-    name = "" if run.desk == FIRST_DESK else run.subject_label
+    # Of a desk with plain numbers, the log has always used them instead of names.
+    name = "" if DESKS[run.desk].numbers else run.subject_label
     return name or DESKS[run.desk].subject.nobody(run.subject_key)
 
 
@@ -164,7 +164,7 @@ def _list_facts(facts: EventFacts) -> str:
         if value in (None, "", False):
             continue
         if key.endswith("_minor") and isinstance(value, int):
-            key, value = key.removesuffix("_minor"), format_money(value)
+            key, value = key.removesuffix("_minor"), format_money(value, currency_of(facts))
         parts.append(f"{key.replace('_', ' ')} {value}")
     return ", ".join(parts) or "no details"
 

@@ -26,7 +26,9 @@ class Scene:
 
     @cached_property
     def workspace(self) -> Workspace:
-        made = operations.add_workspace(slug=f"load-{_any()}", name="Load", at=timezone.now())
+        made = operations.add_workspace(
+            desks=["refunds"], slug=f"load-{_any()}", name="Load", at=timezone.now()
+        )
         desk.enter_customers(made.book_id, range(1, self.customers + 1))
         return Workspace.objects.select_related("policy").get(pk=made.pk)
 
@@ -47,6 +49,7 @@ class Scene:
     def launch(self, customer: int, wanted: str = "") -> Run:
         """Launch a refund that a person has to allow, or what is `wanted`."""
         return operations.launch(
+            desk="refunds",
             workspace=self.workspace,
             pattern="supervisor",
             goal=wanted or goal(customer),

@@ -91,7 +91,9 @@ def newest_time() -> datetime:
 
 
 def _workspace(number: int, at: datetime) -> Workspace:
-    made = operations.add_workspace(slug=f"w{number:02}", name=f"Workspace {number:02}", at=at)
+    made = operations.add_workspace(
+        desks=["refunds"], slug=f"w{number:02}", name=f"Workspace {number:02}", at=at
+    )
     people = {"ada": Role.ADMIN, **({} if number else PEOPLE)}
     if number == 1:
         people["sam"] = Role.ADMIN

@@ -13,7 +13,7 @@ from agents.desks.refunds.known import ChargeFact, MailFact, RefundFact, RefundF
 from agents.desks.refunds.profiles import STRICT
 from bench.supervised.record import Effect, Escalation
 
-LIMITS = STRICT.of("supervisor")
+LIMITS = STRICT.of("supervisor", "refunds")
 
 
 @dataclass(frozen=True)

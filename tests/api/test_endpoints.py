@@ -287,7 +287,7 @@ def test_a_key_of_a_workspace_reads_all_of_it_in_pages_and_proposes_nothing(
 
 def test_a_key_of_another_workspace_reads_nothing_of_this_one(scene: Scene, caller: Caller) -> None:
     at = timezone.now()
-    other = operations.add_workspace(slug="other", name="Other", at=at)
+    other = operations.add_workspace(desks=["refunds"], slug="other", name="Other", at=at)
     reader = Caller(operations.make_key(home=other, lasts=timedelta(days=1), at=at)[1])
     caller.open()
 

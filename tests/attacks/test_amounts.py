@@ -15,7 +15,6 @@ from agents.core.money import BadAmount, minor_of_text, plain_amount
 from agents.core.states import EscalationState
 from agents.core.strict_json import BadJson, parse
 from agents.desks.refunds.profiles import STRICT
-from agents.management.command_arguments import first_limit
 from agents.models import Escalation, Membership, PolicyVersion, Role, Run, Workspace
 from agents.replay.person import read_human
 from tests.attacks.amounts import AS_NUMBER, AS_TEXT, NEITHER, PADDED, TABLE
@@ -23,6 +22,7 @@ from tests.attacks.test_compromised_worker import attack, context, final
 from tests.commands.test_run_pattern import command
 from tests.conformance.replay_server import ReplayServer
 from tests.engine.scene import Scene, go, payments
+from tests.limits import first_limit
 from tests.web.test_pages import client_of, form
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
@@ -45,13 +45,15 @@ def open_request(scene: Scene) -> Escalation:
 
 def test_the_table_is_the_parsers() -> None:
     texts = AS_TEXT | PADDED
-    assert {text: minor_of_text(text) for text in texts} == texts
-    assert {minor_of_text(plain_amount(minor)) for minor in AS_TEXT.values()} == {*AS_TEXT.values()}
+    assert {text: minor_of_text(text, "USD") for text in texts} == texts
+    assert {minor_of_text(plain_amount(minor, "USD"), "USD") for minor in AS_TEXT.values()} == {
+        *AS_TEXT.values()
+    }
     assert len(TABLE) == len(set(TABLE)) >= 40
     for token in NOT_AS_TEXT:
         if token not in NOTHING_ZERO:
             with pytest.raises(BadAmount):
-                minor_of_text(token)
+                minor_of_text(token, "USD")
 
 
 def test_the_form_grants_what_was_typed(scene: Scene) -> None:

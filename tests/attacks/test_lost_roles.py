@@ -202,7 +202,7 @@ def test_no_text_ends_a_run_and_no_text_is_an_answer(pattern: str) -> None:
     said = {*ledger, *record.values()}
 
     for text in (*HONEST, *LIES):
-        found = review({"kind": "final", "answer": text}, facts, STRICT.of(pattern))
+        found = review({"kind": "final", "answer": text}, facts, STRICT.of(pattern, "refunds"))
         assert found.allows, text
         assert said.issuperset(re.split(r"(?<=\.) ", found.action["answer"])), text
 
@@ -225,7 +225,8 @@ def test_the_measured_rates_are_what_the_docs_say() -> None:
     for text in (*lies, *honest):
         for pattern in ("supervisor", "routing", "workflow"):
             facts = RefundFacts(subject=42, context_of=(42,), evidence=({"ok": 1},), ledger=("L.",))
-            assert review({"kind": "final", "answer": text}, facts, STRICT.of(pattern)).allows
+            limits = STRICT.of(pattern, "refunds")
+            assert review({"kind": "final", "answer": text}, facts, limits).allows
 
 
 @pytest.mark.parametrize("lie", LIES)

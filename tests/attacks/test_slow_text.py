@@ -91,4 +91,4 @@ def test_a_goal(read: Callable[[str], object], part: str) -> None:
 @pytest.mark.parametrize("part", ["9", "0", "1.", "٣"])
 def test_an_amount(part: str) -> None:
     with pytest.raises(BadAmount):
-        minor_of_text(fill_text(part))
+        minor_of_text(fill_text(part), "USD")

@@ -40,7 +40,7 @@ def run(scene: Scene) -> Run:
 def other(scene: Scene) -> Scene:
     """A workspace other than the demo, with the same people, customers and policy numbers."""
     at = timezone.now()
-    eu = operations.add_workspace(slug="eu", name="EU", at=at)
+    eu = operations.add_workspace(desks=["refunds"], slug="eu", name="EU", at=at)
     for name in ("rita", "omar"):
         part = scene.workspace.memberships.get(user__username=name)
         operations.add_member(

@@ -247,7 +247,9 @@ def test_an_erasure_reaches_an_archive_that_was_interrupted(
             archive()
     assert proof()[0] == 0, proof()
 
-    eu = operations.add_workspace(slug=f"{scene.workspace.slug}-eu", name="EU", at=timezone.now())
+    eu = operations.add_workspace(
+        desks=["refunds"], slug=f"{scene.workspace.slug}-eu", name="EU", at=timezone.now()
+    )
     for directory in (files.record.parent, files.record.parent / "none"):
         command("archive", eu.slug, str(directory), "--before", "2000-01-01")
     command("erase_subject", scene.workspace.slug, "42", "--reason", "asked for it")
@@ -462,7 +464,7 @@ def _let_go_of(run: Run) -> None:
 def _forge_elsewhere(run: Run, other: Run) -> None:
     """Make another workspace's archive name a run, unknown to the run's own workspace."""
     at = timezone.now()
-    eu = operations.add_workspace(slug="eu", name="EU", at=at)
+    eu = operations.add_workspace(desks=["refunds"], slug="eu", name="EU", at=at)
     command("seal_audit")
     parts = {"number": 1, "before": at, "at": at, "runs": 1, "sha256": "", "tombstones": ""}
     archive = Archive.objects.create(workspace=eu, seq=1, **parts)

@@ -50,7 +50,7 @@ def made_copy(file: Path, settings: Any, tmp_path: Path, *, older: int) -> Copy:
 
 def taken_copy(file: Path, settings: Any, tmp_path: Path, older: int) -> Copy:
     scene = set_scene()
-    other = operations.add_workspace(slug="eu", name="EU", at=timezone.now())
+    other = operations.add_workspace(desks=["refunds"], slug="eu", name="EU", at=timezone.now())
     runs = []
     for number in range(1, 4):
         runs.append(go(scene.launch(REFUND_500)))

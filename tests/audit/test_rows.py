@@ -324,7 +324,12 @@ def test_money_that_no_event_tells_of_is_named(run: Run) -> None:
 def test_what_was_erased_is_compared_with_nothing(scene: Scene, run: Run) -> None:
     at = timezone.now()
     operations.erase_subject(
-        workspace=scene.workspace, key="42", reason="asked for it", at=at, actor="ada"
+        desk="refunds",
+        workspace=scene.workspace,
+        key="42",
+        reason="asked for it",
+        at=at,
+        actor="ada",
     )
     assert reasons() == []
 

@@ -96,7 +96,7 @@ def remove(run: Run) -> None:
 @pytest.mark.both
 def test_a_run_that_is_gone_is_found(run: Run) -> None:
     gone, slug = run.pk, run.workspace.slug
-    operations.add_workspace(slug="eu", name="EU", at=timezone.now())
+    operations.add_workspace(desks=["refunds"], slug="eu", name="EU", at=timezone.now())
 
     unseen(remove, run)
 
@@ -109,7 +109,8 @@ def test_a_run_that_is_gone_is_found(run: Run) -> None:
 def test_a_workspace_that_is_gone_is_found_by_whoever_verifies_another(run: Run) -> None:
     """Continued verifications cover the other chains one by one and would hide this."""
     _, gone = (
-        operations.add_workspace(slug=slug, name=slug, at=timezone.now()) for slug in ("uk", "eu")
+        operations.add_workspace(desks=["refunds"], slug=slug, name=slug, at=timezone.now())
+        for slug in ("uk", "eu")
     )
     chain, mine = f"workspace {gone.pk}", Workspace.objects.filter(pk=gone.pk)
     assert command("seal_audit").code == 0

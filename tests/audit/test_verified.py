@@ -136,7 +136,7 @@ def test_each_workspace_is_read_whole_within_a_week_of_when_it_last_was(
     """Two verified on different days continue together, with the older day for both."""
     goes_on()
     first = VerifiedHead.objects.get().full_at
-    assert command("add_workspace", "second", "--name", "Second").code == 0
+    assert command("add_workspace", "second", "--name", "Second", "--desk", "bank").code == 0
     assert "since" not in goes_on("--workspace", "second")
     assert VerifiedHead.objects.exclude(full_at=first).exists()
     another(scene)

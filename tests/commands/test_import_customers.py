@@ -22,7 +22,7 @@ NOOR = f"42,Noor Haddad,noor@example.com,US,pro,annual,1200.00,USD,{DAY}\n"
 
 @pytest.fixture
 def eu() -> Workspace:
-    made = operations.add_workspace(slug="eu", name="EU", at=timezone.now())
+    made = operations.add_workspace(desks=["refunds"], slug="eu", name="EU", at=timezone.now())
     omar = User.objects.create_user("omar")
     operations.add_member(workspace=made, user=omar, role=Role.OPERATOR, at=timezone.now())
     return made

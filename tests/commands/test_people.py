@@ -10,9 +10,9 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 
 from agents import operations
-from agents.management.command_arguments import first_limit
 from agents.models import Event, Membership, Role, Team, Workspace
 from tests.commands.test_run_pattern import Ended, command
+from tests.limits import first_limit
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -21,7 +21,7 @@ PASSWORD = "a long walk by the sea"
 
 @pytest.fixture(autouse=True)
 def shop() -> Workspace:
-    return operations.add_workspace(slug="shop", name="Shop", at=timezone.now())
+    return operations.add_workspace(desks=["refunds"], slug="shop", name="Shop", at=timezone.now())
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def add(monkeypatch: Any, *arguments: str, password: str = PASSWORD) -> Ended:
 
 
 def test_a_workspace_has_a_book_of_its_own_a_strict_policy_and_a_record() -> None:
-    ended = command("add_workspace", "eu-support", "--name", "EU support")
+    ended = command("add_workspace", "eu-support", "--name", "EU support", "--desk", "refunds")
 
     assert ended.code == 0
     made = Workspace.objects.get(slug="eu-support")
@@ -63,7 +63,7 @@ def test_a_workspace_has_a_book_of_its_own_a_strict_policy_and_a_record() -> Non
     ],
 )
 def test_a_workspace_that_cannot_be_is_refused(slug: str, name: str, says: str) -> None:
-    ended = command("add_workspace", f"--name={name}", "--", slug)
+    ended = command("add_workspace", f"--name={name}", "--desk=bank", "--", slug)
 
     assert ended.code == 3
     assert says in ended.err
@@ -86,7 +86,7 @@ def test_a_new_member_can_sign_in_and_decide_up_to_the_limit(monkeypatch: Any) -
 
 
 def test_who_has_a_sign_in_keeps_it(rita: User, monkeypatch: Any) -> None:
-    command("add_workspace", "other", "--name", "Other")
+    command("add_workspace", "other", "--name", "Other", "--desk", "bank")
 
     ended = add(monkeypatch, "other", "rita", "viewer")
 

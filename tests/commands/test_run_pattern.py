@@ -2,53 +2,23 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
-from io import StringIO
 from pathlib import Path
-from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
-from django.core.management import CommandError, call_command
 from django.utils import timezone
 
 from agents import operations
 from agents.core.states import EscalationState
-from agents.management.command_arguments import first_limit
 from agents.models import Escalation, Membership, Role, Run
+from tests.commands.calling import Ended, command
 from tests.engine.scene import payments
+from tests.limits import first_limit
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 GOAL_1200 = "User Anna (user_id=42) requests a refund of 1200 USD for the annual plan."
 GOAL_500 = "User Anna (user_id=42) requests a refund of 500 USD for the annual plan."
-
-
-@dataclass(frozen=True)
-class Ended:
-    """How a command ended."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def document(self) -> dict[str, Any]:
-        return json.loads(self.out)
-
-
-def command(*arguments: str) -> Ended:
-    """Call a command as manage.py would."""
-    out, err, code = StringIO(), StringIO(), 0
-    try:
-        call_command(*arguments, stdout=out, stderr=err)
-    except SystemExit as end:
-        code = int(end.code or 0)
-    except CommandError as error:
-        code = error.returncode
-        err.write(str(error))
-    return Ended(code, out.getvalue(), err.getvalue())
 
 
 def supervisor(goal: str, *more: str) -> Ended:

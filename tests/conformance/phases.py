@@ -106,6 +106,7 @@ def play(
     with override_settings(OPENAI_BASE_URL=server.base_url(case["id"]), OPENAI_API_KEY="any"):
         try:
             run = operations.launch(
+                desk="refunds",
                 workspace=scene.workspace,
                 pattern="workflow",
                 goal=case["title"],

@@ -76,7 +76,7 @@ def test_one_round_of_the_reference_rules_says_what_was_recorded(vector: dict[st
     amount = (said.get("args") or {}).get("amount_usd")
     limit = minor(vector["policy"].get("auto_refund_limit_usd", 1000.0))
     assert limit is not None
-    limits = with_limits(REFERENCE, auto_limit_minor=limit).of("supervisor")
+    limits = with_limits(REFERENCE, auto_limit_minor=limit).of("supervisor", "refunds")
     if facts is None:
         return  # such a total cannot come about: amounts are whole cents before they are added
 
@@ -112,7 +112,7 @@ def test_the_simulated_person_decides_as_recorded(vector: dict[str, Any]) -> Non
 @pytest.mark.parametrize("vector", CALLS, ids=str)
 def test_a_tool_answers_as_recorded(vector: dict[str, Any]) -> None:
     at = timezone.now()
-    context = Context(open_demo_book(at=at).pk, "key", at, REFERENCE.of("supervisor"))
+    context = Context(open_demo_book(at=at).pk, "key", at, REFERENCE.of("supervisor", "refunds"))
     args = decode_value(vector["args"])
     if "amount_usd" in args:
         try:
@@ -146,5 +146,5 @@ def test_a_worker_answers_as_recorded(unit: dict[str, Any]) -> None:
 def answer_of(pattern: str, unit: dict[str, Any], **args: Any) -> Any:
     """Return what a worker of a pattern says the second time, in the model's units."""
     at = timezone.now()
-    context = Context(open_demo_book(at=at).pk, "key", at, REFERENCE.of(pattern), nth=2)
+    context = Context(open_demo_book(at=at).pk, "key", at, REFERENCE.of(pattern, "refunds"), nth=2)
     return to_model_units(TOOLS[unit["worker"]].call(context, **args))

@@ -32,7 +32,7 @@ from agents.core.money import (
     ],
 )
 def test_text_that_is_an_amount(text: str, minor: int) -> None:
-    assert minor_of_text(text) == minor
+    assert minor_of_text(text, "USD") == minor
 
 
 NO_AMOUNTS = [
@@ -80,7 +80,7 @@ NO_AMOUNTS = [
 @pytest.mark.parametrize("text", NO_AMOUNTS)
 def test_text_that_is_none(text: str) -> None:
     with pytest.raises(BadAmount, match="up to 9 digits"):
-        minor_of_text(text)
+        minor_of_text(text, "USD")
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_a_number_that_is_no_amount(number: float) -> None:
 
 @given(st.integers(0, 10**11 - 1))
 def test_what_is_written_is_read_again(minor: int) -> None:
-    assert minor_of_text(plain_amount(minor)) == minor
+    assert minor_of_text(plain_amount(minor, "USD"), "USD") == minor
 
 
 @given(st.integers(-MAX_MINOR // 100, MAX_MINOR // 100))
@@ -111,7 +111,7 @@ def test_what_a_model_is_told_comes_back_exactly(minor: int) -> None:
 
 
 def test_people_are_told_currency_and_cents() -> None:
-    assert [format_money(120000), format_money(1), format_money(-50)] == [
+    assert [format_money(120000, "USD"), format_money(1, "USD"), format_money(-50, "USD")] == [
         "USD 1,200.00",
         "USD 0.01",
         "−USD 0.50",

@@ -18,7 +18,7 @@ from agents.desks.refunds.profiles import STRICT
 from agents.sdk.desk import DESKS
 from agents.tools import specs
 
-LIMITS = STRICT.of("workflow")
+LIMITS = STRICT.of("workflow", "refunds")
 
 
 def workflow_of(*steps: dict[str, Any], **more: Any) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from agents.desks.refunds.profiles import STRICT
 from agents.engine.turns import executor
 from agents.llm.backend import backend
 from agents.llm.call import request_for
-from agents.models import Escalation, Run
+from agents.models import Escalation, Run, Workspace
 from agents.policies import RULES
 from agents.sdk import serialization
 from agents.sdk.arguments import Arguments
@@ -28,6 +28,7 @@ from agents.sdk.desk import DESKS
 from agents.sdk.rule_case import Case
 from agents.web.approvals.provenance import sources
 from agents.web.approvals.wording import act
+from tests.commands.calling import command
 from tests.desks.bank import (
     ATTACKS,
     BLOCKED,
@@ -45,7 +46,7 @@ from tests.desks.bank import (
     postings,
 )
 from tests.engine.scene import Scene, decide_request, go
-from tests.web.test_pages import client_of
+from tests.web.clients import client_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -231,22 +232,25 @@ def test_nobody_pays_more_elsewhere_or_yesterday(scene: Scene, patch: dict[str, 
     assert postings(run) == []
 
 
-def test_a_demo_begins_with_the_bank_and_a_workspace_without() -> None:
-    at = timezone.now()
-    demo = operations.add_workspace(slug="try", name="Try", is_demo=True, at=at)
-    own = operations.add_workspace(slug="own", name="Own", at=at)
+def test_a_workspace_begins_with_the_desks_of_its_owners_choice() -> None:
+    demo = operations.ensure_demo_workspace(at=timezone.now())
+    made = command("add_workspace", "own", "--name", "Own", "--desk", "bank")
+    unsaid = command("add_workspace", "two", "--name", "Two")
+    own = Workspace.objects.get(slug="own")
 
     told = [one.policy.document["desks"] if one.policy else {} for one in (demo, own)]
 
-    assert [[*desks] for desks in told] == [["refunds", "bank"], ["refunds"]]
-    assert told[0]["bank"] == DESKS["bank"].document()
+    assert [[*sorted(desks)] for desks in told] == [sorted(DESKS), ["bank"]]
+    assert told[0]["bank"] == told[1]["bank"] == DESKS["bank"].document()
+    assert (made.code, unsaid.code) == (0, 2)
+    assert "Say with --desk which it starts with: refunds, bank." in unsaid.err
 
 
 def test_a_tool_of_another_desk_is_blocked_for_what_it_is() -> None:
     known = DeskFacts(None, Case("ACC-1", "Noor", timezone.now().date()), (), {})
     action = {"kind": "tool", "name": "issue_refund", "args": {"user_id": 42}}
 
-    ruling = RULES["bank.bound"](action, Facts(desk=known), STRICT.of("supervisor"))
+    ruling = RULES["bank.bound"](action, Facts(desk=known), STRICT.of("supervisor", "refunds"))
 
     assert ruling is not None
     assert (ruling.verdict.word, ruling.reason) == ("block", "other_desk")

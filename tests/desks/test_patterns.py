@@ -29,11 +29,11 @@ from agents.sdk.demo_script import ONLY_SCENARIOS
 from agents.sdk.desk import DESKS
 from agents.tools import TOOLS
 from tests.checker.terms import TERMS, Terms
-from tests.commands.test_run_pattern import command
+from tests.commands.calling import command
 from tests.desks import bank, elsewhere
 from tests.engine.scene import Scene, fresh, go, set_scene
 from tests.privacy.searching import places_of
-from tests.web.test_pages import client_of
+from tests.web.clients import client_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

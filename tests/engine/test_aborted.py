@@ -21,7 +21,6 @@ from agents.desks.refunds.profiles import STRICT
 from agents.engine.lease import claim
 from agents.engine.turns.answering import expire
 from agents.engine.upkeep.sweep import sweep
-from agents.management.command_arguments import first_limit
 from agents.models import Escalation, Role, Run, SwitchStage
 from tests import checker
 from tests.engine.aborting import breaking
@@ -37,6 +36,7 @@ from tests.engine.scene import (
     recover,
     set_scene,
 )
+from tests.limits import first_limit
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
@@ -244,7 +244,9 @@ OPERATIONS: dict[str, Callable[[Scene, User], Act]] = {
     "another role": changing_role,
     "another limit": changing_limit,
     "another workspace": lambda scene, ada: (
-        lambda: operations.add_workspace(slug=f"w{next(numbers)}", name="W", at=timezone.now())
+        lambda: operations.add_workspace(
+            desks=["refunds"], slug=f"w{next(numbers)}", name="W", at=timezone.now()
+        )
     ),
 }
 # One of each way to write; the others send the same statements.

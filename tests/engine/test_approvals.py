@@ -398,5 +398,5 @@ def test_an_inbox_that_is_full_about_one_customer_takes_no_more(scene: Scene, ad
 
     second = go(go(on_the_charge_of(first, scene.launch())))
 
-    assert second.stop_reason == "too_many_open_requests:customer"
+    assert second.stop_reason == "too_many_open_requests:subject"
     assert go(scene.launch()).state == "waiting"  # its own copy of the customers

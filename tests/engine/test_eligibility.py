@@ -50,7 +50,7 @@ def test_what_was_refunded_before_is_not_possible_again(refunded: int, told: str
 def launch_imported(scene: Scene, *, days: int | None) -> Run:
     """Launch in a workspace set up as in the docs, for a customer who paid `days` ago."""
     at = timezone.now()
-    eu = operations.add_workspace(slug="eu", name="EU", at=at)
+    eu = operations.add_workspace(desks=["refunds"], slug="eu", name="EU", at=at)
     operations.add_member(workspace=eu, user=scene.omar, role=Role.OPERATOR, at=at)
     bought = f"annual,1200.00,USD,{(at - timedelta(days=days or 0)).date()}"
     import_customers(
@@ -63,7 +63,7 @@ def launch_imported(scene: Scene, *, days: int | None) -> Run:
         actor="command line",
     )
     return operations.launch(
-        workspace=eu, pattern="routing", goal=CASE, subject=42, by=scene.omar, at=at
+        desk="refunds", workspace=eu, pattern="routing", goal=CASE, subject=42, by=scene.omar, at=at
     )
 
 

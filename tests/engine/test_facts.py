@@ -26,7 +26,7 @@ REFUND = {
 def facts_of(run: Run, *steps: Step, at: datetime | None = None) -> RefundFacts:
     """Return the facts for a refund in `run`, which has only these steps."""
     run = fresh(run)
-    limits = run.policy.limits().of(run.pattern)
+    limits = run.policy.limits().of(run.pattern, "refunds")
     facts, _ = fetch_now(
         fetch_facts, run, REFUND, limits, steps, at=at or timezone.now(), lock=False
     )
@@ -61,7 +61,7 @@ def test_what_another_run_refunded_counts_for_so_many_days(scene: Scene) -> None
     run = go(scene.launch(REFUND_500))
     other = beside(scene, run)
     [effect] = Effect.objects.filter(run=run, tool="issue_refund")
-    days = fresh(other).policy.limits().of(other.pattern).rolling_days
+    days = fresh(other).policy.limits().of(other.pattern, "refunds").rolling_days
     last = effect.intended_at + timedelta(days=days)
 
     counted = [

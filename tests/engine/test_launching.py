@@ -79,8 +79,8 @@ def test_a_scenario_narrows_the_published_policy_and_nothing_else(scene: Scene) 
 
     published = PolicyVersion.objects.get(number=2, is_replay=False).limits()
     taken = Run.objects.get().policy.limits()
-    narrowed = taken.of("orchestrator").executable
-    assert set(narrowed) < set(published.of("orchestrator").executable)
+    narrowed = taken.of("orchestrator", "refunds").executable
+    assert set(narrowed) < set(published.of("orchestrator", "refunds").executable)
     assert replace(taken, desks={}) == replace(published, desks={})
-    before, after = published.of("orchestrator"), taken.of("orchestrator")
+    before, after = published.of("orchestrator", "refunds"), taken.of("orchestrator", "refunds")
     assert replace(after, executable=(), desks={}) == replace(before, executable=(), desks={})

@@ -134,7 +134,7 @@ def test_who_cannot_decide_neither_gives_nor_gets_a_request(
 ) -> None:
     """That is its launcher, viewers, inactive people and another workspace's."""
     at = timezone.now()
-    shop = operations.add_workspace(slug="shop", name="Shop", at=at)
+    shop = operations.add_workspace(desks=["refunds"], slug="shop", name="Shop", at=at)
     mara, away = (User.objects.create_user(name) for name in ("mara", "away"))
     operations.add_member(workspace=shop, user=mara, role=Role.ADMIN, at=at)
     operations.add_member(workspace=scene.workspace, user=away, role=Role.REVIEWER, at=at)
@@ -215,7 +215,7 @@ def test_a_comment_is_kept_masked_once_and_can_be_forgotten(
     scene.decide(waiting.run, approve=False)
     go(waiting.run)
     asked: dict[str, Any] = {"reason": "asked to", "actor": "ada", "at": timezone.now()}
-    operations.erase_subject(workspace=scene.workspace, key="42", **asked)
+    operations.erase_subject(workspace=scene.workspace, desk="refunds", key="42", **asked)
 
     texts = str([facts_of(event) for event in Event.objects.filter(run=waiting.run)])
     assert "card number" not in texts

@@ -19,7 +19,7 @@ from agents.policies import review
 from agents.tools import specs
 from tests.engine.scene import go, set_scene
 
-LIMITS = STRICT.of("orchestrator")
+LIMITS = STRICT.of("orchestrator", "refunds")
 SCOPE = {"report_date": "2026-02-26", "region": "US"}
 
 
@@ -40,7 +40,7 @@ def test_a_worker_may_be_planned_and_not_run() -> None:
     assert found["aggregate"]["missing"] == ["inventory"]
     pinned = PolicyVersion.objects.get(pk=run.policy_id)
     assert pinned.is_replay
-    assert "inventory_worker" in pinned.limits().of("orchestrator").proposable
+    assert "inventory_worker" in pinned.limits().of("orchestrator", "refunds").proposable
     assert scene.workspace.policy != pinned
 
 

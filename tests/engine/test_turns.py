@@ -30,7 +30,9 @@ def flooded(dispatch: str) -> tuple[Scene, Run]:
     scene, at = set_scene(), timezone.now()
     for _ in range(FLOOD):
         scene.launch(REFUND_500)
-    elsewhere = operations.add_workspace(slug="other", name="Other", is_demo=True, at=at)
+    elsewhere = operations.add_workspace(
+        desks=["refunds"], slug="other", name="Other", is_demo=True, at=at
+    )
     operations.add_member(workspace=elsewhere, user=scene.omar, role=Role.OPERATOR, at=at)
     return scene, replace(scene, workspace=elsewhere).launch(REFUND_500)
 

@@ -233,7 +233,7 @@ def test_what_waits_goes_on_as_if_the_engine_had_asked_here(past: Past, approve:
 
 
 def test_a_real_workspace_gets_no_history() -> None:
-    real = operations.add_workspace(slug="eu", name="EU", at=timezone.now())
+    real = operations.add_workspace(desks=["refunds"], slug="eu", name="EU", at=timezone.now())
 
     with pytest.raises(operations.Refused, match="its record is real"):
         write(real, until=timezone.now())

@@ -24,7 +24,7 @@ def test_a_prompt_names_its_role_first(role: str) -> None:
     ("role", "chosen"),
     [
         ("worker", [f"`{tool}(" for tool in PROPOSED]),
-        ("executor", [f"`{tool}(" for tool in STRICT.of("workflow").proposable]),
+        ("executor", [f"`{tool}(" for tool in STRICT.of("workflow", "refunds").proposable]),
         ("judge", [f"`{verdict}`" for verdict in WORDS]),
         ("router", [f"`{specialist}`" for specialist in SPECIALISTS]),
         ("planner", [f"`{worker}`" for worker in WORKERS]),

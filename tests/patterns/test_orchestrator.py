@@ -19,7 +19,7 @@ from agents.sdk.report import found_in
 from agents.tools import specs
 from tests.patterns import deciding
 
-LIMITS = replace(STRICT.of("orchestrator"), max_blocks=0)  # a block ends the run
+LIMITS = replace(STRICT.of("orchestrator", "refunds"), max_blocks=0)  # a block ends the run
 SCOPE = {"report_date": "2026-02-26", "region": "US"}
 SALES, PAYMENTS, INVENTORY = WORKERS
 FACTS: dict[str, Any] = {

@@ -49,7 +49,7 @@ def test_a_route_carries_a_short_ticket_and_nothing_else(args: Json, reason: str
 
 
 def test_a_pattern_is_held_to_its_own_part_of_the_policy() -> None:
-    routing, supervisor = STRICT.of("routing"), STRICT.of("supervisor")
+    routing, supervisor = STRICT.of("routing", "refunds"), STRICT.of("supervisor", "refunds")
 
     assert (routing.proposable, routing.max_steps, routing.max_seconds) == (SPECIALISTS, 3, 600)
     assert (supervisor.proposable, supervisor.max_steps) == (REFUND_TOOLS, 8)
@@ -60,7 +60,7 @@ def test_a_pattern_is_held_to_its_own_part_of_the_policy() -> None:
 def test_a_policy_with_parts_survives_being_stored(limits: Json) -> None:
     stored = json.loads(json.dumps(limits.as_json()))
 
-    assert read_limits(stored).of("routing") == limits.of("routing")
+    assert read_limits(stored).of("routing", "refunds") == limits.of("routing", "refunds")
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from agents.patterns import Brief, result
 from agents.patterns.routing import reason_of
 from tests.patterns import deciding
 
-LIMITS = replace(STRICT.of("routing"), max_blocks=0)  # a block ends the run
+LIMITS = replace(STRICT.of("routing", "refunds"), max_blocks=0)  # a block ends the run
 ALLOWED = {"allows": True, "deciding": {"reason": "read_only_delegation"}, "key": "1/review"}
 REFUSES = {"status": "needs_reroute", "reason": "not_mine", "domain": "x"}
 FOUND = {"status": "done", "domain": "billing", "result": {"refund_amount_minor": 4900}}

@@ -18,7 +18,7 @@ from agents.patterns import PATTERNS, Brief, Notes
 from agents.tools import specs
 from tests.engine.memory import MemoryWorld
 
-LIMITS = STRICT.of("workflow")
+LIMITS = STRICT.of("workflow", "refunds")
 COMMITTED = json.dumps({"scope_in": ["send_reply"], "confidence": "high"})
 MET = json.dumps({"met_commitment": True})
 CONTINUE = json.dumps({"verdict": "continue"})
@@ -143,7 +143,7 @@ ERRORS = [{"status": "error", "error": "mail_rejected"}, {"error": "context_not_
 def test_a_call_that_reports_an_error_is_not_ok(pattern: str, seen: Any) -> None:
     said = [json.dumps(SEND), FINAL]
     play = Play(workflow_of(tools=["send_reply"]), seen=seen, executor=said, worker=said)
-    limits = replace(STRICT.of(pattern), proposable=("send_reply",))
+    limits = replace(STRICT.of(pattern, "refunds"), proposable=("send_reply",))
     play.brief = replace(play.brief, limits=limits)
 
     asyncio.run(drive(PATTERNS[pattern](play.brief, play.notes), play.world))

@@ -21,14 +21,14 @@ PAID = replace(NONE, ledger=("USD 100.00 was refunded to customer 42.",))
 
 
 def answer(text: str, facts: RefundFacts = NONE) -> ReviewResult:
-    return review({"kind": "final", "answer": text}, facts, STRICT.of("supervisor"))
+    return review({"kind": "final", "answer": text}, facts, STRICT.of("supervisor", "refunds"))
 
 
 def letter(text: str, facts: RefundFacts = NONE) -> ReviewResult:
     args = {"user_id": 42, "message": text}
     facts = replace(facts, letter="message", accepted=(sha256(text),))
     action = {"kind": "tool", "name": "send_reply", "args": args}
-    return review(action, facts, STRICT.of("workflow"))
+    return review(action, facts, STRICT.of("workflow", "refunds"))
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_a_brief_says_what_the_workers_found_whatever_the_reporter_wrote() -> No
     }
     brief = {"kind": "brief", "answer": "All systems are healthy.", "aggregate": day}
 
-    found = review(brief, RefundFacts(), STRICT.of("orchestrator"))
+    found = review(brief, RefundFacts(), STRICT.of("orchestrator", "refunds"))
 
     assert found.decision == "revise"
     assert found.action["note"] == "All systems are healthy."

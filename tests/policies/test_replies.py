@@ -12,7 +12,7 @@ from agents.desks.refunds.known import RefundFacts
 from agents.desks.refunds.profiles import STRICT
 from agents.policies import review
 
-LIMITS = STRICT.of("workflow")
+LIMITS = STRICT.of("workflow", "refunds")
 TEXT = "Hello Anna, your plan is annual_enterprise."
 FACTS = RefundFacts(subject=42, accepted=(sha256(TEXT),))
 

@@ -15,7 +15,7 @@ from agents.policies import review
 from agents.sdk.report import found_in
 from agents.tools import specs
 
-LIMITS = STRICT.of("orchestrator")
+LIMITS = STRICT.of("orchestrator", "refunds")
 SCOPE = {"report_date": "2026-02-26", "region": "US"}
 FACTS = Facts(scope=SCOPE)
 

@@ -87,6 +87,7 @@ def test_a_policy_that_masks_nothing_is_listed_while_others_run_under_it(
     version = operations.publish_policy(workspace=workspace, document=policy, by=ada, at=at)
     end_run(scene)
     other = operations.launch(
+        desk="refunds",
         workspace=workspace,
         pattern="supervisor",
         goal="Max (7) asks what Anna's sister was paid.",

@@ -64,6 +64,7 @@ def run(scene: Scene) -> Run:
 
 def erase(*, number: int = 42) -> operations.Erasure:
     return operations.erase_subject(
+        desk="refunds",
         workspace=Workspace.objects.get(),
         key=str(number),
         reason="asked for by letter 7",
@@ -181,7 +182,12 @@ def test_the_erasure_is_on_record_in_both_chains(run: Run) -> None:
         (run.pk, "command line"),
         (None, "command line"),
     ]
-    assert told[1].facts == {"customer": 42, "reason": "asked for by letter 7", "runs": 1}
+    assert told[1].facts == {
+        "desk": "refunds",
+        "subject_key": "42",
+        "reason": "asked for by letter 7",
+        "runs": 1,
+    }
     decided = run.events.get(kind="escalation.decided")
     assert facts_of(decided)["comment"] == f"erased on {timezone.now():%Y-%m-%d}"
 
@@ -312,7 +318,7 @@ def test_a_number_that_is_written_otherwise_forgets_nobody_in_part(run: Run) -> 
 
 
 def test_a_table_that_is_imported_again_brings_nobody_back(scene: Scene, tmp_path: Path) -> None:
-    eu = operations.add_workspace(slug="eu", name="EU", at=timezone.now())
+    eu = operations.add_workspace(desks=["refunds"], slug="eu", name="EU", at=timezone.now())
     table = tmp_path / "customers.csv"
     line = "number,name,email,country,tier,plan,amount,currency,paid_on\n"
     line += f"42,{NAME},{MAIL},{COUNTRY},,annual,5.00,USD,2025-01-15\n"

@@ -45,7 +45,9 @@ def test_the_same_transfer_six_times_is_paid_once_without_a_person(crowd: Conten
 def elsewhere(scene: Scene) -> Scene:
     """Return a second workspace, with the same people and rules."""
     at = timezone.now()
-    other = operations.add_workspace(slug="other", name="Other", is_demo=True, at=at)
+    other = operations.add_workspace(
+        desks=["refunds"], slug="other", name="Other", is_demo=True, at=at
+    )
     operations.add_member(workspace=other, user=scene.omar, role=Role.OPERATOR, at=at)
     assert scene.workspace.policy is not None
     version = operations.policy_version(other, scene.workspace.policy.limits(), at=at)

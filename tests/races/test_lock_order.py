@@ -210,7 +210,7 @@ def test_what_was_refunded_is_read_once_the_charge_is_locked(scene: Scene) -> No
     run = go(scene.launch(REFUND_500))
     effects = Effect.objects.filter(run=run, tool="issue_refund")
     pk = Charge.objects.get(customer__book=run.book_id, customer__number=42).pk
-    limits = run.policy.limits().of(run.pattern)
+    limits = run.policy.limits().of(run.pattern, "refunds")
     refund = {"kind": "tool", "name": "issue_refund", "args": {"user_id": 42}}
     effects.update(resource="")
 
@@ -254,7 +254,7 @@ def test_an_erasure_and_a_late_decision_want_the_same_run(
 def test_an_erasure_and_an_import_want_the_same_customer(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    eu = operations.add_workspace(slug="eu", name="EU", at=timezone.now())
+    eu = operations.add_workspace(desks=["refunds"], slug="eu", name="EU", at=timezone.now())
     table = [",".join(COLUMNS) + "\n", "107,Jo Lind,jo@example.com,SE,,,,,\n"]
     known: dict[str, Any] = {"workspace": eu, "at": timezone.now(), "actor": "omar"}
     import_customers(lines=table, **known)
@@ -274,6 +274,7 @@ def erase(workspace: Workspace, number: int) -> int:
     """Erase in a thread with its own connection."""
     try:
         return operations.erase_subject(
+            desk="refunds",
             workspace=workspace,
             key=str(number),
             reason="asked to",

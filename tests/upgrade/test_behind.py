@@ -32,7 +32,7 @@ COMMANDS = {
     "verify_audit": ["verify_audit"],
     "check": ["check", "--database", "default"],
     "seal_audit": ["seal_audit"],
-    "add_workspace": ["add_workspace", "eu", "--name", "EU"],
+    "add_workspace": ["add_workspace", "eu", "--name", "EU", "--desk", "refunds"],
 }
 AWAY = {
     **{name: COMMANDS[name] for name in ("decide", "verify_audit")},
@@ -125,7 +125,7 @@ def test_pages_and_a_worker_over_tables_of_another_release_say_so(tmp_path: Path
     """Running them during or before an upgrade is reported plainly, not as an error of ours."""
     with installation(tmp_path / "home", is_empty=False) as own, ExitStack() as ending:
         with own.in_one_process() as made:
-            made.manage("add_workspace", "eu", "--name", "EU")
+            made.manage("add_workspace", "eu", "--name", "EU", "--desk", "refunds")
             made.manage("collectstatic", "--no-input", "-v0")
         own.manage("add_member", "eu", "rita", "reviewer", "--password-stdin", given=PASSWORD)
         port, site = free_port(), build_opener(HTTPCookieProcessor())

@@ -17,11 +17,11 @@ from playwright.sync_api import Browser, Page, Route, expect
 
 from agents.core.states import EscalationState, RunState
 from agents.desks.refunds.scenarios import BY_KEY, SCENARIOS
-from agents.management.command_arguments import first_limit
 from agents.models import Escalation, Membership, Role, Run
 from agents.web.launch.forms import examples
 from tests.e2e.workers import has_state, until
 from tests.engine.scene import Scene, decide_request, fresh, go, has_ended, mails, payments
+from tests.limits import first_limit
 from tests.processes import running
 from tests.web.serving import chromium, free_port, open_page, serve, sign_in
 

@@ -123,7 +123,9 @@ def test_nobody_changes_what_they_may_do_themselves_nor_takes_the_last_admin_awa
 def test_a_change_that_cannot_be_is_refused_in_a_sentence(
     scene: Scene, ada: Client, what: str, fields: dict[str, str], says: str
 ) -> None:
-    other = operations.add_workspace(slug="other-one", name="Other", at=timezone.now())
+    other = operations.add_workspace(
+        desks=["refunds"], slug="other-one", name="Other", at=timezone.now()
+    )
     operations.set_team(workspace=other, slug="elsewhere", name="Else", at=timezone.now())
     before = Event.objects.count()
 
@@ -134,7 +136,9 @@ def test_a_change_that_cannot_be_is_refused_in_a_sentence(
 
 
 def test_a_session_that_an_admin_ends_is_out_at_its_next_request(scene: Scene, ada: Client) -> None:
-    other = operations.add_workspace(slug="other-one", name="Other", at=timezone.now())
+    other = operations.add_workspace(
+        desks=["refunds"], slug="other-one", name="Other", at=timezone.now()
+    )
     operations.join(workspace=other, user=scene.rita, role=Role.VIEWER, at=timezone.now())
     rita, desk, omar = client_of(scene.rita), client_of(scene.rita), client_of(scene.omar)
     assert "2, last used" in words(ada.get(f"/members/{part_of('rita').pk}/").text)

@@ -27,17 +27,12 @@ from agents.web.urls import urlpatterns
 from tests.database import make_once
 from tests.demo_book import open_demo_book
 from tests.engine.scene import Scene, fresh, go, payments
+from tests.web.clients import client_of
 from tests.web.words import words
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
 MARKUP = "<img src=x onerror=alert(1)>\"'&{{ 7|add:7 }}"
-
-
-def client_of(user: User) -> Client:
-    client = Client()
-    client.force_login(user)
-    return client
 
 
 def waiting(scene: Scene, goal: str = "Refund 1200 USD to user_id=42.") -> Escalation:

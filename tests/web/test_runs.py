@@ -68,7 +68,9 @@ def test_runs_are_found_by_what_is_known_of_them(
     waiting: bool,
 ) -> None:
     of_500, of_1200 = make_once("two", lambda: (go(scene.launch(REFUND_500)), go(scene.launch())))
-    other = operations.add_workspace(slug="other", name="Other", at=timezone.now())
+    other = operations.add_workspace(
+        desks=["refunds"], slug="other", name="Other", at=timezone.now()
+    )
     operations.add_member(workspace=other, user=scene.eve, role=Role.VIEWER, at=timezone.now())
 
     client = client_of(scene.eve)
@@ -114,7 +116,9 @@ def test_a_run_is_found_by_its_key_or_how_that_begins(scene: Scene) -> None:
 
 def test_pages_of_runs_follow_each_other(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listing, "PAGE", 2)
-    other = operations.add_workspace(slug="other", name="Other", at=timezone.now())
+    other = operations.add_workspace(
+        desks=["refunds"], slug="other", name="Other", at=timezone.now()
+    )
     operations.add_member(workspace=other, user=scene.eve, role=Role.VIEWER, at=timezone.now())
     launched = [scene.launch() for _ in range(5)]
     client = client_of(scene.eve)

@@ -93,7 +93,10 @@ def test_a_page_reads_no_more_of_a_year_of_runs(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(session_limits, "RENEWED", 3600)  # else four queries once a minute
     scene, now = set_scene(), timezone.now()
     Workspace.objects.filter(pk=scene.workspace.pk).update(slug="w00")
-    places = [operations.add_workspace(slug=f"w0{n}", name=f"W {n}", at=now) for n in range(1, 6)]
+    places = [
+        operations.add_workspace(desks=["refunds"], slug=f"w0{n}", name=f"W {n}", at=now)
+        for n in range(1, 6)
+    ]
     places = [Workspace.objects.get(pk=made.pk) for made in (scene.workspace, *places)]
     ada = User.objects.create_user("ada")
     for workspace in places[:2]:  # with few rows the planner ignores their index

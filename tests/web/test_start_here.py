@@ -86,7 +86,7 @@ def test_nobody_becomes_anybody_without_the_demo_command(scene: Scene, name: str
 
 
 def test_in_the_demo_nobody_becomes_anybody_but_its_own_people(scene: Scene, demo: None) -> None:
-    real = operations.add_workspace(slug="real", name="Real", at=timezone.now())
+    real = operations.add_workspace(desks=["refunds"], slug="real", name="Real", at=timezone.now())
     ada = User.objects.create_user("ada")
     operations.add_member(workspace=real, user=ada, role=Role.ADMIN, at=timezone.now())
     operations.ensure_simulated_person(

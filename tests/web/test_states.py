@@ -348,7 +348,8 @@ def check_money(one: Escalation, card: str) -> None:
     is_of_money = one.kind == "action"
     assert ("was paid to" in text) == (bool(done) and is_of_money)
     if done and is_of_money:
-        assert f"{format_money(done.amount_minor or 0)} was paid to Anna" in text
+        paid = format_money(done.amount_minor or 0, "USD")
+        assert f"{paid} was paid to Anna" in text
         assert done.amount_minor in payments(run)
     assert not ("Nothing was paid on this request" in text and done)
     if one.kind == "output" and one.action.get("kind") == "tool":
@@ -399,8 +400,8 @@ def check_headline(one: Escalation, card: str) -> None:
         "first": is_open and first is not None,
     }
     minor = {one.amount_minor, one.granted_minor, first.granted_minor if first else None}
-    amounts = {format_money(done.amount_minor or 0)} if done else set()
-    amounts |= {format_money(each) for each in minor if each is not None and not done}
+    amounts = {format_money(done.amount_minor or 0, "USD")} if done else set()
+    amounts |= {format_money(each, "USD") for each in minor if each is not None and not done}
     for sentence in headline_of(card):
         if one.kind == "action" and OF_MONEY.search(sentence):
             fits = [name for name, form in SAYS.items() if re.fullmatch(form, sentence)]

@@ -139,7 +139,9 @@ def test_a_lead_sees_the_team_an_auditor_the_rules_and_a_reviewer_themselves(sce
     for client, is_there in ((clients["omar"], True), (client_of(scene.eve), False)):
         assert ('href="/team/"' in client.get("/runs/").text) == is_there  # in the menu
     for number in range(8):  # in each omar leads nobody, and rita reviews
-        other = operations.add_workspace(slug=f"other-{number}", name=f"Other {number}", at=at)
+        other = operations.add_workspace(
+            desks=["refunds"], slug=f"other-{number}", name=f"Other {number}", at=at
+        )
         for user, role in ((scene.rita, Role.REVIEWER), (scene.omar, Role.VIEWER)):
             operations.add_member(workspace=other, user=user, role=role, at=at)
     for name, links in (("rita", 9), ("omar", 0)):

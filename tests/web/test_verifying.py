@@ -89,7 +89,7 @@ def test_what_was_found_is_not_shown_to_whom_a_workspace_is_closed(
 ) -> None:
     """A fault quotes rows, like a log that they may no longer read."""
     at = timezone.now()
-    eu = operations.add_workspace(slug="eu", name="EU", at=at)
+    eu = operations.add_workspace(desks=["refunds"], slug="eu", name="EU", at=at)
     mine = Membership.objects.create(
         workspace=eu, user=User.objects.get(username="auditor"), role=Role.AUDITOR
     )

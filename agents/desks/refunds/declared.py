@@ -31,8 +31,8 @@ desk = Desk(
     ),
     limits=RefundLimits,
     numbers=CURRENCY,
-    report=REPORT,
     fill_demo=books.fill_demo,
+    report=REPORT,
     workflows=Path(__file__).parent / "workflows",
     answers="record",
 )

@@ -16,7 +16,7 @@ from django.utils.dateparse import parse_date
 from agents.core.actions import has_hidden
 from agents.core.money import MAX_MINOR, BadAmount, minor_of_text, plain_amount
 from agents.core.names import holds_address, is_plain_plan
-from agents.core.old_names import CURRENCY
+from agents.core.old_names import CURRENCY, FIRST_DESK, erased_subject
 from agents.desks.refunds import billing
 from agents.desks.refunds.models import Charge, Customer
 from agents.models import Event, Workspace
@@ -132,7 +132,7 @@ def _charge(read: dict[str, str], at: datetime) -> dict[str, Any] | None:
     if read["currency"] != CURRENCY:
         raise ValueError(f"currency must be {CURRENCY}")
     try:
-        amount = minor_of_text(read["amount"])
+        amount = minor_of_text(read["amount"], CURRENCY)
         day = parse_date(read["paid_on"])
     except BadAmount as error:
         raise ValueError(f"amount: {error}") from None
@@ -150,7 +150,8 @@ def _charge(read: dict[str, str], at: datetime) -> dict[str, Any] | None:
 def _erased_numbers(book_id: int) -> set[int]:
     """Return the numbers of a book's erased customers, from the record."""
     told = Event.objects.filter(workspace__book=book_id, run=None, kind=ERASURE)
-    return {facts["customer"] for facts in told.order_by().values_list("facts", flat=True)}
+    erased = map(erased_subject, told.order_by().values_list("facts", flat=True))
+    return {int(key) for desk, key in erased if desk == FIRST_DESK}
 
 
 def _enter(book_id: int, rows: list[dict[str, Any]]) -> Imported:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated
 
-from agents.core.money import MAX_MINOR
+from agents.core.money import MAX_MINOR, format_money
 from agents.core.old_names import CURRENCY
 from opsconsole.desks import Count, Days, between, limit
+
+in_usd = partial(format_money, currency=CURRENCY)  # an amount, for people
 
 MOST = between(0, MAX_MINOR)
 

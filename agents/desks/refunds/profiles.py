@@ -6,9 +6,8 @@ demo book; operations refuse it anywhere else.
 
 from __future__ import annotations
 
-from agents.core.limits import Limits, ReferenceQuirks
+from agents.core.limits import Limits, ReferenceQuirks, strict
 from agents.core.old_names import CURRENCY, FIRST_DESK
-from agents.core.redact import CARDS, EMAILS, GONE, IBANS, NAME
 from agents.core.requests import Json
 from agents.desks.refunds.limits import RefundLimits
 from agents.sdk.serialization import limit_fields
@@ -106,14 +105,8 @@ REFERENCE = Limits(
     },
 )
 
-STRICT = Limits(
-    profile="strict",
-    max_seconds=600,  # eight calls of a minute each, as slow models take, and the tools
-    max_blocks=2,
-    max_send_backs=2,
-    max_empty_ends=1,
-    redaction={CARDS: GONE, IBANS: NAME, EMAILS: NAME},
-    desks={
+STRICT = strict(
+    {
         FIRST_DESK: {
             "rules": [
                 "subject.bound",

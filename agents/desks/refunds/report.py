@@ -10,9 +10,9 @@ import math
 import re
 from collections.abc import Collection, Iterator, Mapping
 
-from agents.core.money import format_money
 from agents.core.requests import Json
 from agents.desks.refunds import metrics
+from agents.desks.refunds.limits import in_usd
 from agents.sdk.report import Report, SourcesFound, repeatable
 
 FAILED_RATE = 0.03  # share of failed payments from which a day is yellow
@@ -76,7 +76,7 @@ def findings(found: Json) -> str:
 
 def _findings(sales: Json, payments: Json, inventory: Json) -> Iterator[str]:
     if "gross_sales_minor" in sales and _is_number(sales.get("orders")):
-        gross = format_money(sales["gross_sales_minor"])
+        gross = in_usd(sales["gross_sales_minor"])
         yield f"Gross sales were {gross} in {sales['orders']:,} orders."
     if _is_number(payments.get("failed_payment_rate")):
         yield f"{payments['failed_payment_rate'] * 100:.1f}% of payments failed."

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from agents.core.digest import sha256
-from agents.core.money import format_money
 from agents.core.old_names import CURRENCY
 from agents.desks.refunds.declared import CUSTOMER, desk
 from agents.desks.refunds.known import RefundFacts
-from agents.desks.refunds.limits import RefundLimits
+from agents.desks.refunds.limits import RefundLimits, in_usd
 from agents.desks.refunds.tools import (
     get_refund_context,
     issue_refund,
@@ -100,7 +99,7 @@ def positive(given: Json) -> Ruling | None:
         "invalid_refund_amount",
         "The amount is not above nought, so there is nothing to refund.",
         risk=60,
-        flip=f"The least that can be refunded is {format_money(1)}.",
+        flip=f"The least that can be refunded is {in_usd(1)}.",
         observed=given.get("amount_usd"),
         limit=1,
         unit=CURRENCY,
@@ -119,11 +118,9 @@ def run_limit(args: Args, facts: RefundFacts, limits: RefundLimits) -> Ruling | 
     if amount <= left:
         return None
     if left <= 0:
-        told = f"This run has refunded all of its {format_money(most)}."
+        told = f"This run has refunded all of its {in_usd(most)}."
         return block("refund_budget_exhausted", told, risk=70, **_usd(amount, 0))
-    told = (
-        f"{format_money(amount)} is more than the {format_money(left)} this run may still refund."
-    )
+    told = f"{in_usd(amount)} is more than the {in_usd(left)} this run may still refund."
     return _cut("cap_to_remaining_run_budget", told, amount, left)
 
 
@@ -147,13 +144,13 @@ def auto_limit(args: Args, limits: RefundLimits) -> Ruling:
     """A refund up to the limit is allowed. A larger one waits for a reviewer."""
     amount, limit = args.amount_minor, int(limits.auto_limit_minor)
     if amount <= limit:
-        told = f"{format_money(amount)} is within the automatic limit of {format_money(limit)}."
+        told = f"{in_usd(amount)} is within the automatic limit of {in_usd(limit)}."
         return approve("refund_within_auto_limit", told, risk=15, **_usd(amount, limit))
     return escalate(
         "high_refund_requires_human",
-        f"{format_money(amount - limit)} over the automatic limit of {format_money(limit)}.",
+        f"{in_usd(amount - limit)} over the automatic limit of {in_usd(limit)}.",
         risk=min(90, 40 + 30 * (amount - limit) // max(limit, 1)),
-        flip=f"{format_money(limit)} or less would have been approved automatically.",
+        flip=f"{in_usd(limit)} or less would have been approved automatically.",
         **_usd(amount, limit),
     )
 
@@ -172,7 +169,7 @@ def amount_named(args: Args, facts: RefundFacts) -> Ruling | None:
         return None
     if charge and amount in (charge.amount_minor, charge.refundable_minor):
         return None
-    told = f"Neither the request nor a person named {format_money(amount)}: the agent chose it."
+    told = f"Neither the request nor a person named {in_usd(amount)}: the agent chose it."
     flip = "An amount that the request names, or all that is left of the charge, would not wait."
     return escalate(
         "amount_named_by_nobody", told, risk=85, flip=flip, observed=amount, unit=CURRENCY
@@ -199,9 +196,7 @@ def charge_left(args: Args, facts: RefundFacts) -> Ruling | None:
     if left <= 0:
         told = "The charge has been refunded in full."
         return block("charge_fully_refunded", told, risk=80, **_usd(amount, 0))
-    told = (
-        f"{format_money(amount)} is more than the {format_money(left)} that is left of the charge."
-    )
+    told = f"{in_usd(amount)} is more than the {in_usd(left)} that is left of the charge."
     return _cut("cap_to_refundable", told, amount, left)
 
 
@@ -240,10 +235,10 @@ def unattended_total(args: Args, facts: RefundFacts, limits: RefundLimits) -> Ru
     if before == 0 or total <= limit:
         return None
     told = (
-        f"With {format_money(before)} refunded on this charge without a person in "
-        f"{limits.rolling_days:d} days, {format_money(amount)} more makes {format_money(total)}."
+        f"With {in_usd(before)} refunded on this charge without a person in "
+        f"{limits.rolling_days:d} days, {in_usd(amount)} more makes {in_usd(total)}."
     )
-    flip = f"{format_money(left)} or less would not have needed a person." if left else ""
+    flip = f"{in_usd(left)} or less would not have needed a person." if left else ""
     return escalate("refunds_add_up", told, risk=75, flip=flip, **_usd(total, limit))
 
 
@@ -254,8 +249,7 @@ def after_person(args: Args, facts: RefundFacts) -> Ruling | None:
     if not granted:
         return None
     told = (
-        f"In this run a person has allowed {format_money(granted)}; "
-        "more than that is theirs to decide."
+        f"In this run a person has allowed {in_usd(granted)}; more than that is theirs to decide."
     )
     return escalate("person_decided_before", told, risk=70, **_usd(args.amount_minor, 0))
 
@@ -274,14 +268,14 @@ def same_again(args: Args, facts: RefundFacts) -> Ruling | None:
     mine = [refund for refund in facts.refunds if refund.customer == customer]
     if same := [refund for refund in mine if refund.amount_minor == amount]:
         who = "An earlier run of this request" if same[0].earlier else "This run"
-        told = f"{who} has already refunded {format_money(amount)} to customer {customer}."
+        told = f"{who} has already refunded {in_usd(amount)} to customer {customer}."
         return block("duplicate_refund", told, risk=85, observed=amount, unit=CURRENCY)
     before = sum(refund.amount_minor for refund in mine if refund.earlier)
     if not before:
         return None
     told = (
-        f"An earlier run of this request has refunded {format_money(before)} to customer "
-        f"{customer}; {format_money(amount)} more is for a person to decide."
+        f"An earlier run of this request has refunded {in_usd(before)} to customer "
+        f"{customer}; {in_usd(amount)} more is for a person to decide."
     )
     return escalate("refunded_by_earlier_run", told, risk=75, **_usd(amount, 0))
 
@@ -316,7 +310,7 @@ def from_ledger(given: Json, facts: RefundFacts) -> Ruling | None:
         return None
     return revise(
         "mail_from_ledger",
-        f"The email says what the ledger says: {format_money(mail.amount_minor)} was refunded.",
+        f"The email says what the ledger says: {in_usd(mail.amount_minor)} was refunded.",
         to={"amount_minor": mail.amount_minor, "message": mail.message},
         observed=amount if amount != mail.amount_minor else None,
         limit=mail.amount_minor,
@@ -357,5 +351,5 @@ def _usd(amount: int, limit: int) -> dict[str, Any]:
 
 def _cut(code: str, told: str, amount: int, left: int) -> Ruling:
     """Lower a refund to what is left."""
-    flip, to = f"{format_money(left)} or less would not have been cut.", {"amount_minor": left}
+    flip, to = f"{in_usd(left)} or less would not have been cut.", {"amount_minor": left}
     return revise(code, told, to=to, risk=60, flip=flip, **_usd(amount, left))

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from agents.core.old_names import CURRENCY
 from agents.core.redact import without_masks
 from agents.core.request_kinds import kind_of
 from agents.core.requests import Json
 from agents.core.states import EscalationState
 from agents.models import Escalation, Run, Step
+from agents.sdk.desk import DESKS
 from agents.sdk.fact_sources import Origin, amounts_in, is_named, names_used, passage
 from agents.sdk.values import Money
 
@@ -93,16 +93,16 @@ def origins_of(
     if not args:
         return {}, ()
     goal, origins, doubts = without_masks(run.asked_goal), {}, []
-    fields, texts = _read(steps)
+    currency, (fields, texts) = DESKS[run.desk].numbers, _read(steps)
     before, advice = _before_revision(steps, args), advice_in(steps)
     by_person = {name for step in steps for name in patch_of(step, dict(args))}
     for name, kept in args.items():
         is_money = name.endswith("_minor") and isinstance(kept, int)
-        value = Money(kept, CURRENCY) if is_money else kept
+        value = Money(kept, currency) if is_money else kept
         if is_named(value, [goal]):
             origins[name] = Origin.GOAL.value
             continue
-        asked = amounts_in(goal, CURRENCY) if is_money else []
+        asked = amounts_in(goal, currency) if is_money else []
         if name in by_person or (is_money and is_named(value, advice)):
             origin = Origin.PERSON.value
         elif is_money and name in before:

@@ -6,13 +6,12 @@ from django.db.models import Count, Subquery
 from django.db.models.functions import Coalesce
 
 from agents.core.limits import Limits
-from agents.core.old_names import SUBJECT
 from agents.core.states import EscalationState
 from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import Pending
 from agents.models import Escalation, Run, Workspace
 
-LAUNCHER = "launcher"  # as stored, as is SUBJECT
+LAUNCHER, SUBJECT = "launcher", "subject"  # as stored
 
 
 def fetch_full(run: Run, limits: Limits) -> Pending[str]:

@@ -15,16 +15,16 @@ from django.db import transaction
 from django.utils import timezone
 
 from agents import operations
-from agents.core.old_names import CURRENCY, FIRST_DESK
 from agents.management.command_arguments import (
     ACTOR,
     BAD_USAGE,
-    first_limit,
+    currency_of,
+    desk_of,
     limit_of,
     refusals,
     workspace_named,
 )
-from agents.models import Role
+from agents.models import Role, Workspace
 
 
 class Command(BaseCommand):
@@ -37,14 +37,14 @@ class Command(BaseCommand):
         parser.add_argument("workspace", help="its short name")
         parser.add_argument("user", help="the person's user name")
         parser.add_argument("role", choices=[role.value for role in Role])
-        parser.add_argument(
-            "--limit", help=f"may grant up to this at {FIRST_DESK}, in {CURRENCY}: 800.00"
-        )
+        parser.add_argument("--limit", help="may grant up to this: 800.00")
+        parser.add_argument("--desk", help="at this desk; else the workspace's first")
+        parser.add_argument("--currency", help="in this currency; else the desk's own")
         parser.add_argument("--password-stdin", action="store_true")
 
     def handle(self, *args: Any, **options: Any) -> None:
         workspace = workspace_named(options["workspace"])
-        limit = limit_of(options["limit"])
+        limits = _limits(workspace, options)
         user = User.objects.filter(username=options["user"]).first()
         new = user is None
         user = user or _new_user(options["user"], from_stdin=options["password_stdin"])
@@ -54,12 +54,22 @@ class Command(BaseCommand):
                 workspace=workspace,
                 user=user,
                 role=Role(options["role"]),
-                desk_limits=first_limit(limit),
+                desk_limits=limits,
                 at=timezone.now(),
                 actor=ACTOR,
             )
         sign_in = "with a new sign-in" if new else "with the sign-in they have"
         self.stdout.write(f"{part}, {sign_in}")
+
+
+def _limits(workspace: Workspace, options: dict[str, Any]) -> dict[str, dict[str, int]]:
+    """Return a new person's limits; none for any amount. Raises CommandError."""
+    if options["limit"] is None:
+        return {}
+    desk = desk_of(workspace, options["desk"])
+    currency = currency_of(desk, options["currency"])
+    limit = limit_of(options["limit"], currency)
+    return {} if limit is None else {desk: {currency: limit}}
 
 
 def _new_user(name: str, *, from_stdin: bool) -> User:

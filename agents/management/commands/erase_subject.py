@@ -11,9 +11,8 @@ from django.utils import timezone
 from django.utils.text import capfirst
 
 from agents import operations
-from agents.core.old_names import FIRST_DESK
 from agents.core.units import with_unit
-from agents.management.command_arguments import ACTOR, refusals, workspace_named
+from agents.management.command_arguments import ACTOR, desk_of, refusals, workspace_named
 from agents.operations import ErasureLeftovers
 
 
@@ -27,14 +26,15 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("workspace", help="its short name")
         parser.add_argument("key", help="the desk's own key, such as a number")
-        parser.add_argument("--desk", default=FIRST_DESK, help="whose subject it is")
+        parser.add_argument("--desk", help="whose subject it is; else of the workspace's first")
         parser.add_argument("--reason", required=True, help="why; it stays, so it names nobody")
 
     def handle(self, *args: Any, **options: Any) -> None:
+        workspace = workspace_named(options["workspace"])
         with refusals():
             done = operations.erase_subject(
-                workspace=workspace_named(options["workspace"]),
-                desk=options["desk"],
+                workspace=workspace,
+                desk=desk_of(workspace, options["desk"]),
                 key=options["key"],
                 reason=options["reason"],
                 at=timezone.now(),

@@ -11,7 +11,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
 from agents import operations
-from agents.core.old_names import FIRST_DESK, policy_document
+from agents.core.old_names import policy_document
 from agents.core.requests import Json
 from agents.core.strict_json import BadJson, parse
 from agents.management.command_arguments import refusals, user_named, workspace_named
@@ -42,7 +42,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "--drop-desk", action="append", default=[], help="remove a desk, for new runs"
         )
-        parser.add_argument("--desk", help="add them to this desk; to the only one by default")
+        parser.add_argument("--desk", help="add them to this desk; else to the workspace's first")
         parser.add_argument("--pattern", help="add them for this pattern alone")
         parser.add_argument("--show", action="store_true", help="print it and publish nothing")
         parser.add_argument("--as", dest="actor", help="an admin's user name")
@@ -95,8 +95,7 @@ def _add(document: Json, options: dict[str, Any]) -> None:
     if not (rules or tools):
         return
     desks = dict(document.get("desks") or {})
-    [only] = desks if len(desks) == 1 else [FIRST_DESK]
-    name = options["desk"] or only
+    name = options["desk"] or next((name for name in DESKS if name in desks), "")
     if name not in desks:
         raise CommandError(f"Say with --desk which: {', '.join(desks)}.", returncode=BAD_USAGE)
     part = here = desks[name] = dict(desks[name])
@@ -114,14 +113,11 @@ def _add(document: Json, options: dict[str, Any]) -> None:
 
 def _add_desk(document: Json, name: str) -> None:
     """Add a desk's defaults, or what is new in it. Raises CommandError."""
-    others = [desk for desk in DESKS if desk != FIRST_DESK]
-    if name not in others:
-        known = ", ".join(others) or "none"
-        raise CommandError(
-            f"There is no desk {name!r}; OPSCONSOLE_APPS has {known}.", returncode=BAD_USAGE
-        )
+    if name not in DESKS:
+        known = ", ".join(DESKS) or "none"
+        raise CommandError(f"There is no desk {name!r}; there is {known}.", returncode=BAD_USAGE)
     desks = document.get("desks") or {}
-    document["desks"] = {**desks, name: DESKS[name].document(desks.get(name))}
+    document["desks"] = {**desks, name: DESKS[name].part(desks.get(name))}
 
 
 def _drop_desk(document: Json, name: str) -> None:

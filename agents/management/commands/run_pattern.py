@@ -15,7 +15,6 @@ from django.utils import timezone
 
 from agents import llm, operations, results
 from agents.core.money import BadAmount, minor_of_text
-from agents.core.old_names import FIRST_DESK
 from agents.core.request_kinds import kind_of
 from agents.core.requests import Json
 from agents.core.states import ENDED, EscalationState, RunState
@@ -25,7 +24,13 @@ from agents.engine import lease
 from agents.engine.runtime.database import in_database
 from agents.engine.runtime.threads import close_connections
 from agents.engine.turns.advance import advance
-from agents.management.command_arguments import account, user_named, workspace_named
+from agents.management.command_arguments import (
+    account,
+    currency_of,
+    desk_of,
+    user_named,
+    workspace_named,
+)
 from agents.management.exit_codes import BAD_USAGE, REFUSED, WAITING
 from agents.models import Membership, PolicyVersion, Role, Run, Workspace
 from agents.models.event import by_command
@@ -48,14 +53,14 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("pattern", choices=sorted(PATTERNS))
         parser.add_argument("--goal", required=True, help="what is asked for, in a sentence or two")
-        parser.add_argument("--desk", choices=sorted(DESKS), default=FIRST_DESK)
+        parser.add_argument("--desk", choices=sorted(DESKS), help="else the workspace's first desk")
         parser.add_argument("--subject", help="what it may act on, by its key, such as 42")
         parser.add_argument("--workflow", help="the workflow to follow, by its name")
         parser.add_argument(
             "--input", action="append", default=[], help="a parameter of it, as name=value"
         )
         profiles = {name for desk in DESKS.values() for name in desk.profiles}
-        parser.add_argument("--profile", choices=sorted(profiles), default="strict")
+        parser.add_argument("--profile", choices=sorted({"strict", *profiles}), default="strict")
         parser.add_argument("--config", type=Path, help="a recorded case's config (reference only)")
         parser.add_argument("--human", help="ask, or a simulated person: cap:800, as-is, reject")
         parser.add_argument("--workspace", help="its short name; the demo if it is left out")
@@ -81,14 +86,15 @@ class Command(BaseCommand):
         at = timezone.now()
         slug = options["workspace"]
         workspace = workspace_named(slug) if slug else operations.ensure_demo_workspace(at=at)
+        desk = desk_of(workspace, options["desk"])
         config = _config(options["config"], options["profile"])
         policy, simulation = _policy(workspace, config, options)
-        human = _human(options["human"], config)
+        human = _human(options["human"], config, desk)
         run = operations.launch(
             workspace=workspace,
             pattern=options["pattern"],
             goal=options["goal"],
-            desk=options["desk"],
+            desk=desk,
             subject=options["subject"],
             by=_actor(workspace, options["actor"]),
             at=at,
@@ -186,7 +192,7 @@ def _policy(
     return version, simulation
 
 
-def _human(said: str | None, config: Json) -> Human | None:
+def _human(said: str | None, config: Json, desk: str) -> Human | None:
     """Return the simulated person, or None to ask a real one. Raises Refused."""
     if said is None:
         return read_human(config.get("human")) if config is not None else None
@@ -198,7 +204,7 @@ def _human(said: str | None, config: Json) -> Human | None:
         return Human(False, comment="rejected by the simulated person")
     if said.startswith("cap:"):
         try:
-            return Human(True, minor_of_text(said.removeprefix("cap:")))
+            return Human(True, minor_of_text(said.removeprefix("cap:"), currency_of(desk, None)))
         except BadAmount as error:
             raise Refused("bad_human", f"--human {said}: {error}.") from None
     raise Refused("bad_human", f"--human is ask, cap:800, as-is or reject, not {said!r}.")

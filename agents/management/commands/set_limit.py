@@ -5,21 +5,20 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import BaseCommand
 from django.utils import timezone
 
 from agents import operations
 from agents.core.money import format_money
-from agents.core.old_names import CURRENCY, FIRST_DESK
 from agents.management.command_arguments import (
     ACTOR,
-    BAD_USAGE,
+    currency_of,
+    desk_of,
     limit_of,
     refusals,
     user_named,
     workspace_named,
 )
-from agents.sdk.desk import DESKS
 
 
 class Command(BaseCommand):
@@ -29,20 +28,17 @@ class Command(BaseCommand):
         parser.add_argument("workspace", help="its short name")
         parser.add_argument("user", help="the person's user name")
         parser.add_argument("limit", help='such as 800.00, or "none" to take it away')
-        parser.add_argument("--desk", default=FIRST_DESK, help=f"of this desk; else {FIRST_DESK}")
-        parser.add_argument("--currency", help=f"of its amounts; of {FIRST_DESK} {CURRENCY}")
+        parser.add_argument("--desk", help="of this desk; else the workspace's first")
+        parser.add_argument("--currency", help="of these amounts; else the desk's own")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        desk, currency = options["desk"], options["currency"]
-        currency = currency or (CURRENCY if desk == FIRST_DESK else "")
-        if desk not in DESKS or not currency:
-            known = ", ".join(DESKS)
-            message = f"--desk and --currency go together; the desks are {known}."
-            raise CommandError(message, returncode=BAD_USAGE)
+        workspace = workspace_named(options["workspace"])
+        desk = desk_of(workspace, options["desk"])
+        currency = currency_of(desk, options["currency"])
         limit = limit_of(options["limit"], currency)
         with refusals():
             part = operations.set_limit(
-                workspace=workspace_named(options["workspace"]),
+                workspace=workspace,
                 user=user_named(options["user"]),
                 desk=desk,
                 currency=currency,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import replace
 from datetime import datetime
 
@@ -12,8 +13,7 @@ from django.db.models import Max
 
 from agents.core.actions import has_hidden
 from agents.core.digest import sha256
-from agents.core.limits import Limits
-from agents.core.old_names import FIRST_DESK
+from agents.core.limits import Limits, strict
 from agents.core.requests import Json
 from agents.engine.desk.subjects import new_book
 from agents.models import Membership, PolicyVersion, Role, Workspace
@@ -83,20 +83,32 @@ def ensure_demo_workspace(*, at: datetime) -> Workspace:
     """Return the demo workspace with its book and strict policy, creating what is missing."""
     with transaction.atomic():
         found = Workspace.objects.filter(slug=DEMO).first()
-        return found or add_workspace(slug=DEMO, name="Demo", is_demo=True, at=at)
+        desks = [name for name, desk in DESKS.items() if desk.fill_demo]
+        return found or add_workspace(slug=DEMO, name="Demo", desks=desks, is_demo=True, at=at)
 
 
 def add_workspace(
-    *, slug: str, name: str, at: datetime, is_demo: bool = False, actor: str = ""
+    *,
+    slug: str,
+    name: str,
+    desks: Collection[str],
+    at: datetime,
+    is_demo: bool = False,
+    actor: str = "",
 ) -> Workspace:
-    """Create a workspace with a book and a strict policy, without members. Raises Refused."""
+    """Create a workspace with a book and a strict policy, without members. Raises Refused.
+
+    `desks` are those whose rules and tools its policy begins with.
+    """
     check_slug(slug)
     check_name(name)
+    if unknown := [desk for desk in desks if desk not in DESKS]:
+        raise Refused("unknown_desk", f"There is no desk {unknown[0]!r} here: {', '.join(DESKS)}.")
     with transaction.atomic():
         if Workspace.objects.filter(slug=slug).exists():
             raise Refused("taken", f"There is a workspace {slug!r} already.")
         book = new_book(name, is_demo=is_demo, at=at)
-        for desk in DESKS.values() if is_demo else ():
+        for desk in [DESKS[desk] for desk in desks if is_demo]:
             if desk.fill_demo and desk.subject.first:  # a form suggests these
                 desk.fill_demo(book, at)
         workspace = Workspace.objects.create(
@@ -104,22 +116,12 @@ def add_workspace(
         )
         said = Entry("workspace.created", {"slug": slug}, actor)
         append_events([said], workspace_id=workspace.pk, at=at)
-        strict = _demo_policy() if is_demo else _strict()
-        workspace.policy = policy_version(workspace, strict, at=at)
+        limits = strict({desk: DESKS[desk].part() for desk in desks})
+        if is_demo:
+            limits = replace(limits, escalation_seconds=DEMO_EXPIRY)
+        workspace.policy = policy_version(workspace, limits, at=at)
         workspace.save(update_fields=["policy"])
         return workspace
-
-
-def _strict() -> Limits:
-    return DESKS[FIRST_DESK].profiles["strict"]
-
-
-def _demo_policy() -> Limits:
-    """Return the demo's strict policy, with every desk that has a gallery."""
-    shown = (desk for desk in DESKS.values() if desk.fill_demo and not desk.profiles)
-    desks = {desk.name: desk.document() for desk in shown}
-    strict = _strict()
-    return replace(strict, escalation_seconds=DEMO_EXPIRY, desks={**strict.desks, **desks})
 
 
 def policy_version(

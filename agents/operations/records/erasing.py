@@ -9,7 +9,6 @@ from django.db import transaction
 from django.db.models import Q, QuerySet
 
 from agents.core.actions import has_hidden
-from agents.core.old_names import ERASED_NUMBER, FIRST_DESK
 from agents.core.requests import Json
 from agents.core.states import ENDED, EffectState
 from agents.core.units import with_unit
@@ -56,7 +55,7 @@ def erase_subject(
     reason: str,
     at: datetime,
     actor: str,
-    desk: str = FIRST_DESK,
+    desk: str,
 ) -> Erasure:
     """Erase one subject of a workspace's desk from its books and all its runs. Raises Refused.
 
@@ -89,9 +88,7 @@ def erase_subject(
         still = list(runs.filter(erased_at=None).order_by("created_at", "pk"))
         for run in still:
             _erase_run(run, actor=actor, at=at)
-        is_first = desk == FIRST_DESK
-        whom = {ERASED_NUMBER: int(key)} if is_first else {"desk": desk, "subject_key": key}
-        facts = {**whom, "reason": reason, "runs": len(still)}
+        facts = {"desk": desk, "subject_key": key, "reason": reason, "runs": len(still)}
         append_events([Entry(ERASURE, facts, actor)], workspace_id=workspace.pk, at=at)
         purge_words()
         transaction.on_commit(empty_log)

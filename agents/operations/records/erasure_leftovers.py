@@ -99,18 +99,18 @@ def _runs_with_words(runs: QuerySet[Run]) -> Iterable[tuple[UUID, tuple[int, ...
 def _unmasked_versions(workspace: Workspace) -> tuple[int, ...]:
     """Return the numbers of the versions under which texts were stored unmasked."""
     kept = Run.objects.filter(workspace=workspace, erased_at=None).order_by()
-    pairs = set(kept.values_list("policy", "pattern"))
-    versions = PolicyVersion.objects.in_bulk([policy for policy, _ in pairs])
+    pairs = set(kept.values_list("policy", "pattern", "desk"))
+    versions = PolicyVersion.objects.in_bulk([policy for policy, *_ in pairs])
     numbers = {
         versions[policy].number
-        for policy, pattern in pairs
-        if not _masks(versions[policy], pattern)
+        for policy, pattern, desk in pairs
+        if not _masks(versions[policy], pattern, desk)
     }
     return tuple(sorted(numbers))
 
 
-def _masks(version: PolicyVersion, pattern: str) -> bool:
+def _masks(version: PolicyVersion, pattern: str, desk: str) -> bool:
     try:
-        return set(version.limits().of(pattern).redaction.values()) != {OFF}
+        return set(version.limits().of(pattern, desk).redaction.values()) != {OFF}
     except BadPolicy:
         return False  # it cannot be read: assume that it masked nothing

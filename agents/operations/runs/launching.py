@@ -13,7 +13,6 @@ from django.db import IntegrityError, transaction
 from agents import patterns
 from agents.core.digest import sha256
 from agents.core.limits import Limits
-from agents.core.old_names import FIRST_DESK, SUBJECT
 from agents.core.pseudonyms import Pseudonyms
 from agents.core.requests import Json
 from agents.db.compiled import CompiledSelect, Param
@@ -22,7 +21,7 @@ from agents.engine.commit import Commit
 from agents.engine.desk.functions import DeskFailed
 from agents.engine.desk.reports import newest_scope
 from agents.engine.desk.subjects import UnknownSubject, find_subject, open_book
-from agents.engine.people.open_requests import LAUNCHER, fetch_full
+from agents.engine.people.open_requests import LAUNCHER, SUBJECT, fetch_full
 from agents.engine.redaction import RunBorder, redact
 from agents.engine.runtime.dispatch import ring
 from agents.models import ExternalAgent, PolicyVersion, Role, Run, Workspace
@@ -72,7 +71,7 @@ def launch(
     subject: int | str | None,
     by: User,
     at: datetime,
-    desk: str = FIRST_DESK,
+    desk: str,
     options: LaunchOptions = PLAIN,
 ) -> Run:
     """Create and queue a run for a goal. `subject` is the desk's own key. Raises Refused.

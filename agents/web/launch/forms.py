@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from django.http import QueryDict
 
-from agents.core.old_names import FIRST_DESK
 from agents.engine.desk.subjects import UnknownSubject, find_all
 from agents.sdk.desk import DESKS, Scenario
 from agents.web.forms import BadForm, only, whole_number
@@ -39,7 +38,7 @@ class Launch:
     model: str = ""
     workflow: str = ""  # name of a shipped workflow
     off: tuple[str, ...] = ()  # tools that the scenario switches off
-    desk: str = FIRST_DESK
+    desk: str = ""  # of a form without a choice: the first one that is offered
 
 
 def read_launch(posted: QueryDict) -> Launch:
@@ -69,7 +68,7 @@ def read_launch(posted: QueryDict) -> Launch:
         policy=_number(posted.get("policy", "")),
         model=posted.get("model", ""),
         workflow=posted.get("workflow", ""),
-        desk=posted.get("desk", "") or FIRST_DESK,
+        desk=posted.get("desk", ""),
     )
 
 

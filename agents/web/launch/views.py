@@ -49,12 +49,13 @@ def _launch(request: HttpRequest, workspace: Workspace, wanted: Launch) -> Run:
         policy = access.policies_to_launch_under(workspace).filter(number=wanted.policy).first()
         if policy is None:
             raise BadForm("policy", "There is no such policy version. Load the page again.")
+    desk = wanted.desk or next(iter(patterns_of(workspace)), "")
     return operations.launch(
         workspace=workspace,
         pattern=wanted.pattern,
         goal=wanted.goal,
-        desk=wanted.desk,
-        subject=find_subject(wanted.subject, desk=wanted.desk, book_id=workspace.book_id),
+        desk=desk,
+        subject=find_subject(wanted.subject, desk=desk, book_id=workspace.book_id),
         by=access.person(request),
         at=timezone.now(),
         options=operations.LaunchOptions(

@@ -13,7 +13,6 @@ from django_otp.plugins.otp_totp.models import TOTPDevice
 
 from agents.core.limits import Limits
 from agents.core.money import format_money
-from agents.core.old_names import FIRST_DESK
 from agents.core.tiers import Tiers, read_tiers
 from agents.models import Invitation, InvitationState, Membership, Role, Session, Team, Workspace
 from agents.sdk.desk import DESKS
@@ -116,7 +115,7 @@ def _limits(row: Membership, limits: Limits | None, teams: Collection[str]) -> l
     """
     if row.role not in DECIDES:
         return ["decides nothing"]
-    named = [FIRST_DESK] if limits is None else desk_names(limits)
+    named = list(row.desk_limits) if limits is None else desk_names(limits)
     tiers = read_tiers((limits.tiers or {}) if limits else {})
     most = {
         desk: _within_tiers(row, desk, tiers[desk], teams)
@@ -124,12 +123,10 @@ def _limits(row: Membership, limits: Limits | None, teams: Collection[str]) -> l
         else up_to(row.desk_limits.get(desk))
         for desk in named
     }
-    if named == [FIRST_DESK]:
-        return [most[FIRST_DESK]]
-    return [
-        f"{desk_title(desk)}: {text if _has_amounts(desk) else 'any request'}"
-        for desk, text in most.items()
-    ]
+    told = {desk: text if _has_amounts(desk) else "any request" for desk, text in most.items()}
+    if len(told) < 2:
+        return list(told.values()) or ["any amount"]
+    return [f"{desk_title(desk)}: {text}" for desk, text in told.items()]
 
 
 def _has_amounts(desk: str) -> bool:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from agents.core.limits import Limits
 from agents.core.money import format_money
-from agents.core.old_names import FIRST_DESK
 from agents.core.requests import Json
 from agents.policies.rule_words import RuleLine, rule_lines
 from agents.sdk.argument_words import in_words
@@ -60,7 +59,7 @@ def _part(name: str, limits: Limits) -> DeskPart:
         limits=[*_about(name), *desk_limits(name, limits)],
         rules=rule_lines(limits, name),
         patterns={pattern: desk_limits(name, limits, pattern) for pattern in patterns},
-        missing=desk.missing_from(limits.desks[name]) if desk and name != FIRST_DESK else (),
+        missing=desk.missing_from(limits.desks[name]) if desk else (),
     )
 
 

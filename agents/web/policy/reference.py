@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from agents.core.limits import Limits
-from agents.core.old_names import FIRST_DESK
+from agents.core.limits import Limits, strict
 from agents.policies import RULES
 from agents.policies.rule_words import words_of
 from agents.sdk.argument_words import in_words
@@ -36,22 +35,22 @@ _HEAD = "| in the document | name and value under `strict` |\n| --- | --- |\n"
 
 def policy_reference() -> str:
     """Return the page as Markdown, with the values of the profile strict."""
-    strict = DESKS[FIRST_DESK].profiles["strict"]
+    limits = strict({name: desk.part() for name, desk in DESKS.items()})
     rules = [_row(name, *words_of(name)) for name in sorted(RULES)]
     parts = [_BEGIN + "\n".join(rules) + "\n"]
-    parts.append(_of_desks(strict))
+    parts.append(_of_desks(limits))
     for topic, words in WORDS.items():
         rows = [
-            _row(key, f"{word.name}: {word.told(strict)}", word.means)
+            _row(key, f"{word.name}: {word.told(limits)}", word.means)
             for key, word in words.items()
         ]
         parts.append(f"## {topic}\n\n{_HEAD}" + "\n".join(rows) + "\n")
     return "\n".join(parts)
 
 
-def _of_desks(strict: Limits) -> str:
+def _of_desks(limits: Limits) -> str:
     """Return the table of a desk's part, with the limits that each desk declares."""
-    words, here = OF_DESK.items(), strict.of("supervisor")
+    words, here = OF_DESK.items(), limits.of("supervisor", next(iter(DESKS)))
     rows = [_row(key, f"{word.name}: {word.told(here)}", word.means) for key, word in words]
     for desk in DESKS.values():
         for one in desk.limit_fields:

@@ -17,7 +17,7 @@ from agents.patterns.steps import reports_error
 from agents.policies.ends import end_sentence
 from agents.sdk.adjustments import label_of
 from agents.sdk.desk import tool_title
-from agents.web.changes import reply_of
+from agents.web.changes import amount_of, reply_of
 from agents.web.formats import RULING_ROLES, thousands
 from agents.web.outputs import field_in_words, split_output
 from agents.web.runs.texts import as_text
@@ -133,14 +133,17 @@ def _of_policy(step: Step) -> Iterable[StepMessage]:
 
 
 def _of_person(step: Step) -> Iterable[StepMessage]:
-    words, parts = _proposed(step.asked["action"])
+    action = step.asked["action"]
+    words, parts = _proposed(action)
     yield StepMessage(step, "escalate", "Put to a person", "escalate", words, parts)
     if step.reply is None:
         yield _unanswered(step, "A person")
         return
     reply = {name: part for name, part in reply_of(step).items() if part not in ("", None)}
     by = reply.pop("by", "") or "The system"
-    yield StepMessage(step, "human", f"{by} answered", role="human", parts=_parts(reply))
+    yield StepMessage(
+        step, "human", f"{by} answered", role="human", parts=_parts(reply, amount_of(action))
+    )
 
 
 def _of_tool(step: Step) -> Iterable[StepMessage]:
@@ -164,13 +167,16 @@ def _unanswered(step: Step, who: str) -> StepMessage:
     return StepMessage(step, role, f"{who} {said}", role=role, words=words, notes=lost)
 
 
-def _parts(value: Json) -> list[Part]:
-    """Return a stored value by label, as deep as it goes."""
+def _parts(value: Json, about: tuple[str, int] | None = None) -> list[Part]:
+    """Return a stored value by label, as deep as it goes.
+
+    Plain amounts that name no currency are in that of the amount they are `about`.
+    """
     if isinstance(value, list):
         value = {str(number): item for number, item in enumerate(value, start=1)}
     if not isinstance(value, dict):
         return [Part("", str(value))] if value else []
-    currency = currency_of(value)
+    currency = currency_of({"currency": about[0], **value} if about else value)
     return [_part(name, item, currency) for name, item in value.items()]
 
 

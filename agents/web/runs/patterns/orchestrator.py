@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from agents.core.old_names import currency_of
 from agents.core.requests import Json
 from agents.core.units import with_unit
 from agents.models import Step
@@ -145,7 +146,7 @@ def _parts(steps: Sequence[Step], found: Json) -> list[WorkerPart]:
             label_of(name),
             fields_in_words(dict(sorted(value.items())))
             if isinstance(value, dict) and not money_of(value)
-            else field_in_words(name, value),
+            else field_in_words(name, value, currency_of(found or {})),
         )
         for name, value in (found or {}).items()
         if name not in told
