@@ -76,7 +76,6 @@ def _enter(book: int, at: datetime) -> None:
     insert_rows(
         *(_subscription(customer, *person.subscription, at) for customer, person in entered)
     )
-    insert_rows(DailyMetrics(book_id=book, **_DAY))
 
 
 def _charge(customer: Customer, plan: str, amount: int, days: int, at: datetime) -> Charge:
