@@ -9,13 +9,24 @@ from agents.sdk.adjustments import Choose, Lower, Range
 from agents.sdk.arguments import between, longest
 from agents.sdk.beside import Beside, HeldRequest, Section
 from agents.sdk.books import Booked, Books
-from agents.sdk.demo_script import Answers, Judge, Plans, Routes, Says, in_days
+from agents.sdk.demo_script import (
+    Answers,
+    BreaksOff,
+    Judge,
+    OutputOf,
+    Plans,
+    Routes,
+    Says,
+    Silent,
+    in_days,
+)
 from agents.sdk.demo_script import ScriptStep as Step
 from agents.sdk.desk import Desk
 from agents.sdk.desk_tools import ANSWER, CallRefused
 from agents.sdk.desk_tools import DeskCall as Call
 from agents.sdk.evidence import Evidence, Fact, Link, Quote, Table
 from agents.sdk.fact_sources import Asked, Origin
+from agents.sdk.past import Past, PastAnswer, PastCase
 from agents.sdk.report import Report, repeatable
 from agents.sdk.report import SourcesFound as Found
 from agents.sdk.rule_case import (
@@ -42,6 +53,7 @@ __all__ = [
     "Beside",
     "Booked",
     "Books",
+    "BreaksOff",
     "Call",
     "CallRefused",
     "Calls",
@@ -63,6 +75,10 @@ __all__ = [
     "Names",
     "Origin",
     "OutcomeUnknown",
+    "OutputOf",
+    "Past",
+    "PastAnswer",
+    "PastCase",
     "Plans",
     "Quote",
     "Range",
@@ -71,6 +87,7 @@ __all__ = [
     "Ruling",
     "Says",
     "Section",
+    "Silent",
     "Step",
     "Subject",
     "Table",

@@ -17,15 +17,21 @@ class ModelRole:
     """A role's prompt, and the demo model's reply in it."""
 
     prompt: str
-    # inputs -> the text of an answer; inputs hold a "goal". A desk's roles speak by its scenarios.
-    demo: Callable[[Json], str] = lambda _: ""
+    demo: Callable[[Json], str]  # inputs -> the text of an answer; inputs hold a "goal"
     brief: str = ""  # what it does, for a model that is offered tools, at the desk without a brief
 
 
 ROLES: dict[str, ModelRole] = {}
 
 
-def role(name: str, *, prompt: str, brief: str = "", **more: Callable[[Json], str]) -> str:
+def by_scenario(_: Json) -> str:
+    """Say nothing: at a desk its scenarios say it."""
+    return ""
+
+
+def role(
+    name: str, *, prompt: str, demo: Callable[[Json], str] = by_scenario, brief: str = ""
+) -> str:
     """Register a role and return its name, for `Ask`. Raises NamedTwice."""
-    enter(ROLES, name, ModelRole(prompt.strip(), brief=brief, **more))
+    enter(ROLES, name, ModelRole(prompt.strip(), demo, brief))
     return name

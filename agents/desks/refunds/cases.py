@@ -8,7 +8,7 @@ from agents.desks.refunds import demo
 from agents.desks.refunds.declared import desk
 from agents.desks.refunds.metrics import DEMO_SECONDS
 from agents.desks.refunds.models import Charge
-from agents.sdk.past import Past, PastAnswer, PastCase
+from opsconsole.desks import Past, PastAnswer, PastCase
 
 _of_anna, _of_max = partial(PastCase, subject="42"), partial(PastCase, subject="7")
 _reply = partial(_of_anna, pattern="workflow", workflow="customer-reply")

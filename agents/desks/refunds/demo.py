@@ -12,8 +12,7 @@ from typing import Any
 
 from agents.desks.refunds.declared import desk
 from agents.desks.refunds.ticket_topics import TOPICS, is_about
-from agents.sdk.demo_script import OutputOf
-from opsconsole.desks import Answers, Judge, Plans, Routes, Says, Step
+from opsconsole.desks import Answers, Judge, OutputOf, Plans, Routes, Says, Step
 
 ANNA, MAX = 42, 7  # the demo's customers
 WORKERS = ("sales_worker", "payments_worker", "inventory_worker")

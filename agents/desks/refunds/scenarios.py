@@ -29,8 +29,7 @@ from agents.desks.refunds.demo import (
     refund,
     report,
 )
-from agents.sdk.demo_script import BreaksOff, Silent
-from opsconsole.desks import Answers, Step
+from opsconsole.desks import Answers, BreaksOff, Silent, Step
 
 APPROVAL, PAID, BLOCKED = "Waits for approval", "Paid automatically", "Blocked, nothing paid"
 ANSWERED, SENT = "Answered, nothing paid", "One email sent"
