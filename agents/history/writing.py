@@ -1,7 +1,7 @@
 """Fill a demo workspace with a fortnight of runs and some open requests.
 
 Each case is driven once by the real engine with the demo model, in another process, and decided by
-the operation that pages use. Copies differ in customer, number and time, and take as long as models
+the operation that pages use. Copies differ in name, number and time, and take as long as models
 and people would.
 """
 

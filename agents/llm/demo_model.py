@@ -66,7 +66,7 @@ def play_scenario(role: str, inputs: Json) -> str:
 def _script_of(desk: Desk, goal: str, pattern: str) -> tuple[Sequence[Any], Named, Named]:
     """Return what a scenario's model says, and whom its goal and this one name.
 
-    A goal is a scenario's, too, if it is the same of somebody else: Anna (customer 42).
+    A goal is a scenario's, too, if it is the same of somebody else: Noor (employee noor).
     """
     mention = re.compile(rf"(\w+) \({desk.subject.kind} (\w+)\)")
     found = mention.search(goal)
