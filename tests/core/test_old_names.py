@@ -39,53 +39,6 @@ AT_TOP: dict[str, Json] = {
 }
 
 
-def test_what_stood_at_the_top_is_in_the_part_of_refunds() -> None:
-    read = policy_document(AT_TOP)
-
-    assert read == {
-        "profile": "strict",
-        "late": ["worker"],
-        "max_steps": 6,
-        "finishes_letters": False,
-        "desks": {
-            "refunds": {
-                "rules": ["refunds.auto_limit"],
-                "tools": ["get_refund_context", "issue_refund"],
-                "off": ["issue_refund"],
-                "tool_calls": {"get_refund_context": 3, "transfer_money": 4},
-                "rolling_days": 7,
-                "limits": {"auto_limit_minor": 5000},
-                "caps": {"USD": {"workspace_daily_minor": 500_000_000}},
-                "patterns": {
-                    "routing": {
-                        "rules": ["delegation.reading"],
-                        "tools": ["billing_specialist", "issue_refund"],
-                        "off": ["billing_specialist", "issue_refund"],
-                        "limits": {"auto_limit_minor": 5000, "window_days": 3},
-                        "caps": {
-                            "USD": {
-                                "workspace_daily_minor": 500_000_000,
-                                "reviewer_daily_minor": 900,
-                            }
-                        },
-                        "late": ["router"],
-                        "max_steps": 3,
-                    }
-                },
-            },
-            # What held for every desk.
-            "bank": {
-                "rolling_days": 7,
-                "tool_calls": {"transfer_money": 4},
-                "rules": ["bank.bound"],
-                "tools": ["transfer_money"],
-                "limits": {},
-            },
-        },
-    }
-    assert policy_document(read) == read
-
-
 def test_the_limits_of_a_run_are_those_that_the_document_says() -> None:
     here = read_limits(AT_TOP).of("routing", "refunds")
 

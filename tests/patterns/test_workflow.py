@@ -99,19 +99,6 @@ class Play:
         return [ask.role for ask in self.asked]
 
 
-def test_a_drift_is_corrected_once_and_judged_again() -> None:
-    play = Play(workflow_of(), executor=["rude", "kind"], judge=[REORIENT, CONTINUE])
-
-    strand = play.go()
-
-    assert strand.outcome
-    assert strand.outcome.value["outputs"] == {"draft": "kind"}
-    again = [ask.inputs["instruction"] for ask in play.asked if ask.role == "executor"]
-    assert again == ["Write it.", "Write it.\n\nsay please"]
-    assert play.roles.count("committer") == 1
-    assert [entry["triggers"] for entry in play.notes.history] == [[], []]
-
-
 def test_no_judge_overrules_what_the_policy_says_of_an_output() -> None:
     play = Play(workflow_of(), judge=[CONTINUE], objection="USD 5 was refunded")
 
