@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import database
 from tests.commands.test_run_pattern import command
 from tests.installations import LONGEST
 from tests.nursery import Program
@@ -71,6 +72,8 @@ class Demo:
 @pytest.fixture
 def demo(tmp_path: Path) -> Iterator[Demo]:
     demo = Demo(tmp_path / "data")
+    demo.data.mkdir(mode=0o700)
+    database.copy_file(demo.data / "opsconsole.sqlite3")  # test_private.py begins with nothing
     yield demo
     for process in demo.started:
         if process.poll() is None:
