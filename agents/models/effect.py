@@ -44,7 +44,8 @@ class Effect(models.Model):
     tool = models.CharField(max_length=60)
     args = models.JSONField()
     args_sha256 = models.CharField(max_length=64)  # of the action that was allowed
-    review = models.ForeignKey("agents.Step", models.PROTECT, related_name="+")
+    # No index: it is read with the effect, and no step is ever deleted.
+    review = models.ForeignKey("agents.Step", models.PROTECT, related_name="+", db_index=False)
     escalation = models.ForeignKey("agents.Escalation", models.PROTECT, null=True)
     # From its arguments: the subject, and the resource that is locked and counted. Both are the
     # desk's own keys; "" if there is none.

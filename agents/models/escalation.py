@@ -55,8 +55,8 @@ class Escalation(models.Model):
     )
 
     decided_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL, models.PROTECT, null=True, related_name="+"
-    )
+        settings.AUTH_USER_MODEL, models.PROTECT, null=True, related_name="+", db_index=False
+    )  # escalation_decided_by begins with it
     # The operating system's account, if a command decided in the person's name.
     decided_from = models.CharField(max_length=150, blank=True, default="", db_default="")
     decided_at = models.DateTimeField(null=True)

@@ -22,7 +22,7 @@ from django.db import models
 from django.db.models import Q
 
 from agents.core.digest import canonical
-from agents.core.event_kinds import LEDGER
+from agents.core.event_kinds import FREQUENT, LEDGER
 from agents.core.requests import Json
 from agents.db.compiled import CompiledSelect, CompiledUpdate, Param
 from agents.db.driver import pipeline
@@ -62,11 +62,16 @@ class Event(models.Model):
             models.Index(
                 fields=["workspace", "id"], condition=Q(kind__in=LEDGER), name="event_ledger"
             ),
-            models.Index(fields=["workspace", "kind", "id"], name="event_kind"),
+            models.Index(
+                fields=["workspace", "kind", "id"],
+                condition=~Q(kind__in=FREQUENT),
+                name="event_kind",
+            ),
             models.Index(
                 fields=["workspace", "actor", "id"], condition=~Q(actor=""), name="event_actor"
             ),
-            models.Index(fields=["workspace", "at"], name="event_time"),
+            # The ends of a period, by the times at which chains begin.
+            models.Index(fields=["workspace", "at"], condition=Q(seq=1), name="event_time"),
         ]
 
     def __str__(self) -> str:

@@ -10,10 +10,13 @@ from django.db.models import Model
 MOST = 1000  # values that are read
 
 
-def occurring(model: type[Model], column: str, workspaces: Iterable[int]) -> set[str]:
+def occurring(
+    model: type[Model], column: str, workspaces: Iterable[int], *, condition: str = "true"
+) -> set[str]:
     """Return what stands in a text column of these workspaces, "" aside, in one query.
 
     From each value to the next by an index of workspace and column, however many rows have it.
+    Where that is a partial one, its `condition` is repeated, of the row `e`.
     """
     homes = ", ".join(str(int(one)) for one in workspaces)
     if not homes:
@@ -21,7 +24,7 @@ def occurring(model: type[Model], column: str, workspaces: Iterable[int]) -> set
     # With another bound beside this one SQLite may begin at that, and read every row.
     after = (
         f"(SELECT e.{column} FROM {model._meta.db_table} e WHERE e.workspace_id = {{}} "  # noqa: S608
-        f"AND e.{column} > {{}} ORDER BY e.{column} LIMIT 1)"
+        f"AND e.{column} > {{}} AND {condition} ORDER BY e.{column} LIMIT 1)"
     )
     first, following = after.format("w.id", "''"), after.format("k.w", "k.v")
     sql = (

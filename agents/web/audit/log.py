@@ -10,16 +10,17 @@ from urllib.parse import urlencode
 from uuid import UUID
 
 from django.db import connection
-from django.db.models import BooleanField, Exists, F, Func, OuterRef, QuerySet, Sum
+from django.db.models import BooleanField, Exists, F, Func, OuterRef, QuerySet, Subquery, Sum
 from django.db.models.functions import Coalesce
 from django.db.models.lookups import Exact
 from django.http import QueryDict
 
-from agents.core.event_kinds import LEDGER
+from agents.core.event_kinds import FREQUENT, LEDGER
 from agents.models import Archive, DatabaseSize, Effect, Escalation, Event, Run, Workspace
 from agents.sdk.adjustments import label_of
 from agents.web.amounts import AMOUNTS, of_amount, read_amount, read_currency
 from agents.web.forms import whole_number
+from agents.web.occurring import occurring
 from agents.web.sentences import EventLine, read_events, tell_events
 from agents.web.times import read_time
 
@@ -32,6 +33,7 @@ ABOUT = ("run__desk", "run__subject_key", "run__subject_label")
 FILTERS = ("event", "person", "subject", *AMOUNTS, "run", "since", "until", "all", "workspace")
 # Events of one moment may be written out of the order of their times.
 DISORDER = timedelta(hours=1)
+NEWEST = 2**63 - 1  # no event has a larger key
 
 
 class IsLedger(Func):
@@ -41,6 +43,20 @@ class IsLedger(Func):
     """
 
     template = f"%(expressions)s IN ({', '.join(map(repr, LEDGER))})"
+    output_field = BooleanField()
+
+
+class IsInfrequent(Func):
+    """True for kinds other than FREQUENT, in the exact words of the index of kinds."""
+
+    template = f"NOT (%(expressions)s IN ({', '.join(map(repr, FREQUENT))}))"
+    output_field = BooleanField()
+
+
+class BeginsChain(Func):
+    """True for the first event of a chain, in the exact words of the index of times."""
+
+    template = "%(expressions)s = 1"
     output_field = BooleanField()
 
 
@@ -123,6 +139,8 @@ def find_events(workspace: Workspace, wanted: Filter) -> Found:
         # PostgreSQL expects next to none of these kinds among what a person did, and would read and
         # sort all of it, unless it cannot see what is compared.
         kinds = Coalesce(kinds, False)
+    elif given.get("event", FREQUENT[0]) not in FREQUENT:
+        found = found.filter(IsInfrequent(F("kind")))
     if "event" in given or "all" not in given:
         found = found.filter(kinds)
     if "run" in given:
@@ -131,6 +149,13 @@ def find_events(workspace: Workspace, wanted: Filter) -> Found:
         runs, is_cut = _runs(workspace, given)
         found = found.filter(run__in=runs)
     return Found(_within(found, workspace, read_time(given.get("since", "")), given), is_cut)
+
+
+def kinds_of(workspace: Workspace) -> set[str]:
+    """Return the kinds of a workspace's events; where a run began, it has the frequent ones."""
+    condition = IsInfrequent.template % {"expressions": "e.kind"}
+    found = occurring(Event, "kind", [workspace.pk], condition=condition)
+    return found | (set(FREQUENT) if "run.queued" in found else set())
 
 
 def archived_runs(workspace: Workspace, wanted: Filter) -> int:
@@ -170,17 +195,15 @@ _COLUMNS = [field.name for field in Event._meta.concrete_fields]
 def _within(
     found: QuerySet[Event], workspace: Workspace, since: datetime | None, given: dict[str, str]
 ) -> QuerySet[Event]:
-    """Keep the events of a period, whose ends in the log are found by an index of times."""
-    of_workspace, until = (
-        Event.objects.filter(workspace=workspace),
-        read_time(given.get("until", "")),
-    )
+    """Keep the events of a period, whose ends lie between two beginnings of chains."""
+    begun = Event.objects.filter(BeginsChain(F("seq")), workspace=workspace)
+    until = read_time(given.get("until", ""))
     if since:
-        first = of_workspace.filter(at__gte=since - DISORDER).order_by("at", "pk")
-        found = found.filter(at__gte=since, pk__gte=first.values("pk")[:1])
+        before = begun.filter(at__lt=since - DISORDER).order_by("-at", "-pk").values("pk")[:1]
+        found = found.filter(at__gte=since, pk__gt=Coalesce(Subquery(before), 0))
     if until:
-        last = of_workspace.filter(at__lt=until + DISORDER).order_by("-at", "-pk")
-        found = found.filter(at__lt=until, pk__lte=last.values("pk")[:1])
+        after = begun.filter(at__gte=until + DISORDER).order_by("at", "pk").values("pk")[:1]
+        found = found.filter(at__lt=until, pk__lt=Coalesce(Subquery(after), NEWEST))
     return found
 
 

@@ -13,12 +13,11 @@ from django.utils import timezone
 from agents import operations
 from agents.audit import bundle as record_bundle
 from agents.core.event_kinds import LEDGER
-from agents.models import Event, Verification, Workspace
+from agents.models import Verification, Workspace
 from agents.web import access
 from agents.web.audit import export as exports
 from agents.web.audit import log
 from agents.web.audit.state import AuditState, check_notes, state_of
-from agents.web.occurring import occurring
 from agents.web.pages import action, page
 from agents.web.sentences import kind_labels
 from agents.web.times import in_utc
@@ -120,7 +119,7 @@ def _page(request: HttpRequest) -> HttpResponse:
     wanted = log.read_filter(request.GET)
     workspace = access.choose_workspace(workspaces, wanted.given.get("workspace", ""))
     found = log.find_events(workspace, wanted)
-    kinds = occurring(Event, "kind", [workspace.pk])
+    kinds = log.kinds_of(workspace)
     is_archived = "archive.written" in kinds
     state = state_of(workspace, file=settings.OPSCONSOLE_HEADS_FILE)
     shown = {
