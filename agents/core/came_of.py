@@ -17,11 +17,12 @@ class CameOf(StrEnum):
     NOTHING = "nothing_done"
 
 
-WORDS = {
-    CameOf.CARRIED_OUT: "Done: carried out",
-    CameOf.ANSWERED: "Done: answered only",
-    CameOf.NOTHING: "Done: nothing done",
+IN_WORDS = {
+    CameOf.CARRIED_OUT: "carried out",
+    CameOf.ANSWERED: "answered only",
+    CameOf.NOTHING: "nothing done",
 }
+WORDS = {one: f"Done: {words}" for one, words in IN_WORDS.items()}
 
 
 def came_of(outcome: Json, *, has_written: bool, writes: Collection[str]) -> CameOf:

@@ -61,6 +61,7 @@ def test_the_figures_are_those_of_the_ledger_in_each_currency() -> None:
     assert found.expired == 0
     assert found.moved_sums == "EUR 1,080.00, USD 1,200.00"
     assert found.withheld_sums == "EUR 300.00, USD 1,700.00"
+    assert dict(found.came_of) == {"carried out": 4}
     assert found.exposures == [
         Exposure("Demo", "Bank transfers", "EUR", 48000, 5_000_000),
         Exposure("Demo", "Refunds", "USD", 50000, 500_000_000),

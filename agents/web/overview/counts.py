@@ -17,14 +17,16 @@ from django.db.models import (
     DateTimeField,
     Q,
     Sum,
+    TextField,
     Value,
     When,
 )
-from django.db.models.functions import Cast, Coalesce
+from django.db.models.fields.json import KT
+from django.db.models.functions import Cast, Coalesce, Concat
 from django.utils import timezone
 
 from agents.core.days import utc_midnight
-from agents.core.states import EffectState, EscalationState
+from agents.core.states import EffectState, EscalationState, RunState
 from agents.engine.upkeep.case_days import (
     ASKED,
     AUTOMATIC,
@@ -32,6 +34,7 @@ from agents.engine.upkeep.case_days import (
     WITHHELD,
     calls_between,
     day_after,
+    runs_ended_since,
 )
 from agents.models import CaseDay, Effect, Escalation
 from agents.models.belonging import belongs
@@ -100,6 +103,7 @@ def read_counted_days(workspaces: Sequence[int], *, since: datetime, at: datetim
 
 
 SNOOZED = "snoozed"  # of open requests that the reader has snoozed
+ENDED = "ended."  # before what came of runs that were done today
 
 
 def count_requests(
@@ -107,7 +111,8 @@ def count_requests(
 ) -> list[Requests]:
     """Count the requests decided or expired since then, and the open ones, in one query.
 
-    What the reader has snoozed has the state SNOOZED.
+    What the reader has snoozed has the state SNOOZED. With them come the runs that were done today,
+    whose states begin with ENDED.
     """
     ours = Escalation.objects.filter(workspace__in=workspaces).order_by()
     parts = (
@@ -136,7 +141,15 @@ def count_requests(
             parts, (of_ended, of_ended, of_open), strict=True
         )
     ]
-    return [Requests(*row) for row in sums[0].union(*sums[1:], all=True)]
+    today = day_begun(at)
+    done = runs_ended_since(today).filter(workspace__in=workspaces, state=RunState.DONE)
+    ended = Concat(Value(ENDED), KT("outcome__came_of"), output_field=TextField())
+    runs = (
+        done.order_by()
+        .values_list(Value(today.date(), DateField()), ended, Value(""))
+        .annotate(n=Count("pk"), a=nothing, w=nothing, s=no_time)
+    )
+    return [Requests(*row) for row in sums[0].union(*sums[1:], runs, all=True)]
 
 
 def _day(column: str, since: datetime) -> Case:

@@ -13,6 +13,7 @@ from statistics import median
 from django.contrib.auth.models import User
 from django.db.models import F
 
+from agents.core.came_of import IN_WORDS
 from agents.core.money import format_money, format_sums
 from agents.core.states import EscalationState
 from agents.models import Escalation, Run, Workspace
@@ -25,6 +26,7 @@ from agents.web.overview.attention import UNANSWERED, Attention, attention
 from agents.web.overview.chart import Chart, Layer, chart
 from agents.web.overview.counts import (
     DAYS,
+    ENDED,
     SNOOZED,
     DayOfCalls,
     Requests,
@@ -98,6 +100,7 @@ class Overview:
     expired_today: int
     moved_sums: str  # today
     withheld_sums: str  # today
+    came_of: Sequence[tuple[str, int]]  # what came of the runs that were done today, in words
     by_outcome: Chart
     by_amount: Sequence[Chart]  # one for each currency
     attention: Sequence[Attention]
@@ -156,6 +159,7 @@ def overview(user: User, *, at: datetime) -> Overview:
         expired_today=outcomes.days[-1].counts[3],
         moved_sums=_sums((s.currency, s.moved_minor) for s in calls if s.day == today),
         withheld_sums=_sums((s.currency, s.withheld_minor) for s in decided if s.day == today),
+        came_of=_came_of(requests),
         by_outcome=outcomes,
         by_amount=_by_amount(requests, calls, dates),
         attention=[case for case in cases if case.kind != UNANSWERED],
@@ -168,6 +172,12 @@ def overview(user: User, *, at: datetime) -> Overview:
 def _sums(amounts: Iterable[tuple[str, int]]) -> str:
     """Return the sum of each currency in words, "" if there is none."""
     return format_sums((currency, minor) for currency, minor in amounts if minor)
+
+
+def _came_of(counted: Sequence[Requests]) -> list[tuple[str, int]]:
+    """Return what came of the goals of runs that were done today, in words."""
+    ended = {one.state.removeprefix(ENDED): one.count for one in counted}
+    return [(words, ended[one]) for one, words in IN_WORDS.items() if ended.get(one)]
 
 
 def _seconds_to_decide(workspaces: Sequence[int]) -> list[float]:
