@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import html
 import re
+import subprocess
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from django.urls import reverse
 from agents.models import AgentKey, ExternalAgent
 from tests.api.test_endpoints import OPEN, Caller
 from tests.engine.scene import Scene
+from tests.web.serving import serve
 from tests.web.test_pages import client_of
 from tests.web.words import words
 
@@ -34,8 +37,6 @@ def test_a_key_that_is_shown_once_works_until_it_is_revoked(scene: Scene, ada: U
     [token] = set(re.findall(r"opsc_[0-9a-f]{8}_[0-9a-f]{48}", made))
 
     assert Caller(token).post("/runs", OPEN).status_code == 200
-    assert "SITE=http://testserver/api/v1\n" in made
-    assert "$SITE/tools" in made
     listed = client_of(ada).get(reverse("agents")).content.decode()
     assert token not in listed
     assert f"{token[:13]}… used" in words(listed)
@@ -45,6 +46,36 @@ def test_a_key_that_is_shown_once_works_until_it_is_revoked(scene: Scene, ada: U
     change(ada, change="revoke", key=token[:13])
     assert Caller(token).post("/runs", OPEN).status_code == 401
     assert "no key" in words(client_of(ada).get(reverse("agents")).content.decode())
+
+
+def test_the_requests_beside_a_new_key_work_and_the_page_turns_green(
+    scene: Scene, ada: User
+) -> None:
+    add(ada)
+    client, agent = client_of(ada), ExternalAgent.objects.get()
+    assert "Waiting for its first call" in client.get(reverse("agent", args=[agent.pk])).text
+
+    with serve() as site:
+        at, host = reverse("agent-change", args=[agent.pk]), site.removeprefix("http://")
+        made = client.post(at, {"change": "key", "days": 90}, headers={"host": host}).text
+        [snippet] = re.findall(r'id="snippet"><code>(.*?)</code>', made, re.DOTALL)
+        said = subprocess.run(
+            ["bash", "-eu", "-c", html.unescape(snippet)],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=60,
+        )
+
+    assert '"tool": "get_refund_context"' in said.stdout
+    assert '"name": "issue_refund"' in said.stdout
+    assert "Waiting for its first call" in made
+    shown = client.get(reverse("agent", args=[agent.pk])).text
+    assert "Waiting for its first call" not in shown
+    assert "Connected: its last call came" in words(shown)
+    launch = reverse("launch")
+    assert "Connect an agent" in client.get(launch).text
+    assert "Connect an agent" not in client_of(scene.omar).get(launch).text
 
 
 @pytest.mark.parametrize(

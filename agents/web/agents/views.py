@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 from datetime import timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.contrib.auth.models import User
 from django.db.models import Prefetch
@@ -14,9 +16,11 @@ from django.utils import timezone
 from django.utils.http import urlencode
 
 from agents import operations
+from agents.core.actions import args_schema
 from agents.core.requests import Json
 from agents.models import AgentCall, AgentKey, ExternalAgent, Membership, Workspace
 from agents.sdk.desk import DESKS
+from agents.tools import TOOLS
 from agents.web import access
 from agents.web.formats import desk_title
 from agents.web.forms import BadForm, only, whole_number
@@ -69,6 +73,7 @@ def agent(request: HttpRequest, pk: int) -> HttpResponse:
         "agent": shown,
         "desk": desk_title(shown.desk),
         "calls": [(*row, one) for row, one in zip(calls, told, strict=True)],
+        "called": rows[0] if rows else None,
         "older": rows[CALLS - 1].pk if len(rows) > CALLS else None,
     }
     return render(request, "agents/detail.html", context)
@@ -98,7 +103,7 @@ def agent_change(request: HttpRequest, pk: int) -> HttpResponse:
     except (BadForm, operations.Refused) as no:
         return _agents(request, workspace, sentence=str(no), status=422)
     if token:
-        return _agents(request, workspace, fresh=(agent.name, token))
+        return _agents(request, workspace, fresh=_fresh(agent, token))
     return redirect(f"{reverse('agents')}?{urlencode({'workspace': workspace.slug})}")
 
 
@@ -111,11 +116,41 @@ def workspace_key(request: HttpRequest) -> HttpResponse:
         only(given, {"csrfmiddlewaretoken", "workspace", "change", "key"})
         if given.get("change") == "key":
             _, token = operations.make_key(lasts=timedelta(days=LASTS), **who)
-            return _agents(request, workspace, fresh=(workspace.name, token))
+            return _agents(request, workspace, fresh=_Fresh(workspace.name, token))
         operations.revoke_key(prefix=given.get("key", "").replace("\0", ""), **who)
     except (BadForm, operations.Refused) as no:
         return _agents(request, workspace, sentence=str(no), status=422)
     return redirect(f"{reverse('agents')}?{urlencode({'workspace': workspace.slug})}")
+
+
+class _Fresh(NamedTuple):
+    """A key that is shown once; an agent's with first requests that work here, quoted."""
+
+    name: str
+    token: str
+    agent: ExternalAgent | None = None
+    opening: str = ""
+    look: str = ""
+    called: AgentCall | None = None
+
+
+def _fresh(agent: ExternalAgent, token: str) -> _Fresh:
+    """Return an agent's new key with an opening and a look: a read that asks for no more than
+    its subject."""
+    desk = DESKS[agent.desk]
+    known = desk.subject.first(agent.workspace.book_id, 1) if desk.subject.first else ()
+    key = desk.subject.key_in(known[0]) if known else ""
+    told = {"reference": "first-try", "goal": "Try the connection.", "subject": key}
+    look: dict[str, Json] = {}
+    for name, tool in desk.tools.items():
+        schema = args_schema(tool.spec)
+        if not look and not TOOLS[name].writes and schema["required"] == [tool.subject]:
+            is_number = schema["properties"][tool.subject].get("type") == "integer"
+            given = int(key) if is_number and key.isdigit() else key
+            look = {"tool": name, "arguments": {tool.subject: given}}
+    called = AgentCall.objects.filter(agent=agent, is_end=False).order_by("-pk").first()
+    quoted = [shlex.quote(json.dumps(one)) if one else "" for one in (told, look)]
+    return _Fresh(agent.name, token, agent, *quoted, called)
 
 
 def _workspace(request: HttpRequest) -> Workspace:
@@ -142,7 +177,7 @@ def _agents(
     workspace: Workspace,
     *,
     sentence: str = "",
-    fresh: tuple[str, str] | None = None,
+    fresh: _Fresh | None = None,
     status: int = 200,
 ) -> HttpResponse:
     at = timezone.now()
