@@ -24,7 +24,7 @@ PYTEST_ARGS ?=
 BENCH_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev demo test test-quick check lint types format tests bench bench-load bench-size quality-model screenshots lock clean
+.PHONY: help install install-dev demo demo-agent test test-quick check lint types format tests bench bench-load bench-size quality-model screenshots lock clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,6 +35,9 @@ install-dev: $(VENV)/.installed-dev ## The same, with what the checks and tests 
 
 demo: install ## Serve the demo on loopback until Ctrl-C; no key and no service needed
 	@exec $(BIN)/python manage.py demo
+
+demo-agent: install ## Show an agent that runs elsewhere at the demo, which another terminal serves
+	@exec $(BIN)/python scripts/demo-agent $(REFERENCE)
 
 test: lint $(SDKS)/.installed ## Check and test everything, as CI does
 	$(BIN)/python -m tests.suite --check $(PYTEST_ARGS)
