@@ -29,6 +29,7 @@ def test_generated_requests_are_answered_as_described(scene: Scene, tmp_path: Pa
     with serve() as site:
         command = [str(PYTHON.with_name("schemathesis")), "run", "--no-color"]
         command += [str(ROOT / "docs" / "openapi.json"), "--url", site]
+        command += ["--exclude-path-regex", "events"]  # which stay open
         command += ["--header", f"Authorization: Bearer {key}", "--checks", ",".join(CHECKS)]
         command += [
             "--phases",

@@ -19,20 +19,21 @@ from opsconsole_client.keys import Asked, Key, Keys
 from opsconsole_client.outcomes import Json, Outcome, Refused, outcome_of
 
 P = ParamSpec("P")
-GIVE_UP = 60.0  # seconds without an answer
 _SOON = 0.5  # seconds
-# What no call of an agent's can mend.
+# What no other call of the model's can mend; any other refusal is an answer.
 _RAISED = ("unauthorized", "not_found", "no_console", "key_reused")
+Said = Sequence[Sequence[Asked]]  # the calls of a conversation, by message
 
 
 class Desk:
     """A desk of the console, by an agent's key: both are on the page Agents.
 
-    Without arguments, of OPSCONSOLE_URL and OPSCONSOLE_KEY.
+    Without arguments, of OPSCONSOLE_URL and OPSCONSOLE_KEY. After `give_up` seconds without an
+    answer a call raises Unreachable.
     """
 
     def __init__(
-        self, url: str = "", key: str = "", *, give_up: float = GIVE_UP, transport: Any = None
+        self, url: str = "", key: str = "", *, give_up: float = 60, transport: Any = None
     ) -> None:
         url, key = url or os.environ["OPSCONSOLE_URL"], key or os.environ["OPSCONSOLE_KEY"]
         self.line, self.give_up = Line(url, key, transport), give_up
@@ -58,9 +59,6 @@ class Desk:
     def close(self) -> None:
         self.line.close()
 
-    async def aclose(self) -> None:
-        await self.line.aclose()
-
 
 class Session:
     """What one agent does under one reference. Methods that begin with `a` are for event loops."""
@@ -68,71 +66,73 @@ class Session:
     def __init__(
         self, desk: Desk, opened: dict[str, str], patience: float | None, by_id: bool
     ) -> None:
-        self._desk, self._opened, self.patience, self._by_id = desk, opened, patience, by_id
-        self._run = ""
-        self._tools: dict[str, dict[str, Any]] = {}
+        self._line, self._give_up, self._opened = desk.line, desk.give_up, opened
+        self.patience, self._by_id, self._run = patience, by_id, ""
         self._keys = Keys("", {})
         self._asked: list[Asked] = []  # by this process, for keys without a conversation
         self._proposed = set[str]()  # keys that the console knows
 
     def tools(self) -> list[dict[str, Any]]:
         """List the tools that may be proposed: name, description, writes, input_schema."""
-        self._desk.line.run(self._open())
-        return list(self._tools.values())
+        self._line.run(self._open())
+        return list(self._keys.tools.values())
 
     async def atools(self) -> list[dict[str, Any]]:
-        await self._desk.line.arun(self._open())
-        return list(self._tools.values())
+        await self._line.arun(self._open())
+        return list(self._keys.tools.values())
 
     def call(self, tool: str, arguments: Mapping[str, Json], *, key: str = "") -> Outcome:
-        """Propose a call and wait for what becomes of it.
+        """Propose a call and wait for what becomes of it. Raises Refused, Unreachable.
 
         `key` is your own name for it in this session; without one it is made of the arguments.
-        Raises Refused, Unreachable.
         """
-        with self._desk.line.turn:
-            told = self._desk.line.run(self._propose_alone(Asked(tool, arguments), key))
-        return self._desk.line.run(self._await(told))
+        with self._line.turn:
+            told = self._line.run(self._propose_alone(Asked(tool, arguments), key))
+        return self._line.run(self._await(told, self.patience))
 
     async def acall(self, tool: str, arguments: Mapping[str, Json], *, key: str = "") -> Outcome:
-        async with self._desk.line.aturn():
-            told = await self._desk.line.arun(self._propose_alone(Asked(tool, arguments), key))
-        return await self._desk.line.arun(self._await(told))
+        async with self._line.aturn():
+            told = await self._line.arun(self._propose_alone(Asked(tool, arguments), key))
+        return await self._line.arun(self._await(told, self.patience))
 
-    def call_of(
-        self, before: Sequence[Asked], message: Sequence[Asked], index: int, **more: Any
-    ) -> Outcome:
-        """Propose a call of a model's message, and wait for what becomes of it.
+    def call_said(self, said: Said, asked: Asked) -> Outcome:
+        """Propose a call of a model's conversation, and wait for what becomes of it.
 
-        What stands before it in the message is proposed first, so that calls which a framework
-        makes side by side are ruled on in the model's order. `before` are the calls of the earlier
-        messages.
+        What stands before it in its message is proposed first, so that calls which a framework
+        makes side by side are ruled on in the model's order.
         """
-        with self._desk.line.turn:
-            told = self._desk.line.run(self._propose_in_order(before, message, index))
-        return self._desk.line.run(self._await(told, **more))
+        with self._line.turn:
+            told = self._line.run(self._propose_said(said, asked))
+        return self._line.run(self._await(told, self.patience))
 
-    async def acall_of(
-        self, before: Sequence[Asked], message: Sequence[Asked], index: int, **more: Any
-    ) -> Outcome:
-        async with self._desk.line.aturn():
-            told = await self._desk.line.arun(self._propose_in_order(before, message, index))
-        return await self._desk.line.arun(self._await(told, **more))
+    async def acall_said(self, said: Said, asked: Asked, **other: float | None) -> Outcome:
+        """Do so in an event loop; a `patience` of this call's own may be given."""
+        async with self._line.aturn():
+            told = await self._line.arun(self._propose_said(said, asked))
+        return await self._line.arun(self._await(told, other.get("patience", self.patience)))
 
-    def place_of(self, asked: Asked) -> list[Asked]:
-        """Note a call by its id, and return those that were asked for before it."""
+    def said_before(self, asked: Asked) -> Said:
+        """Note a call by its id, for frameworks that tell a tool of no conversation."""
         ids = [one.id for one in self._asked]
-        if asked.id in ids:
-            return self._asked[: ids.index(asked.id)]
-        self._asked.append(asked)
-        return self._asked[:-1]
+        if asked.id not in ids:
+            self._asked.append(asked)
+        return [self._asked[: ids.index(asked.id) if asked.id in ids else -1], [asked]]
+
+    def ask(self, question: str, *choices: str, key: str) -> Outcome:
+        """Ask a person, under a key of yours, and wait: the result is {"answer": text}."""
+        told = self._line.run(self._propose_question(question, choices, key))
+        return self._line.run(self._await(told, self.patience))
+
+    async def aask(self, question: str, *choices: str, key: str) -> Outcome:
+        told = await self._line.arun(self._propose_question(question, choices, key))
+        return await self._line.arun(self._await(told, self.patience))
 
     def end(self, answer: str) -> dict[str, Json]:
         """End the session with the agent's last words. Return it: state, answer (the record)."""
-        return self._desk.line.run(self._end(answer))
+        return self._line.run(self._end(answer))
 
     async def aend(self, answer: str) -> dict[str, Json]:
-        return await self._desk.line.arun(self._end(answer))
+        return await self._line.arun(self._end(answer))
 
     def supervised(self, function: Callable[P, Any]) -> Callable[P, Any]:
         """Put a function's calls through the console, which carries them out: it never runs here.
@@ -158,41 +158,43 @@ class Session:
         return acall if inspect.iscoroutinefunction(function) else call
 
     def _open(self) -> Flow[None]:
-        if self._run:
-            return
-        run = (yield from self._ask(Sent("POST", "runs", self._opened))).body
-        tools = (yield from self._ask(Sent("GET", "tools"))).body
-        self._tools = {tool["name"]: tool for tool in tools}
-        self._keys = Keys(run["key_salt"], self._tools)
-        self._run = run["id"]
+        if not self._run:
+            run = (yield from self._ask(Sent("POST", "runs", self._opened))).body
+            tools = (yield from self._ask(Sent("GET", "tools"))).body
+            self._keys = Keys(run["key_salt"], {tool["name"]: tool for tool in tools})
+            self._run = run["id"]
 
     def _propose_alone(self, asked: Asked, given: str) -> Flow[Outcome]:
         yield from self._open()
         if given:
             return (yield from self._propose(asked, Key(given, "given")))
-        key = self._keys.key(asked, self._asked)
-        told = yield from self._propose(asked, key)
+        told = yield from self._propose(asked, self._keys.key(asked, self._asked))
         self._asked.append(asked)
         return told
 
-    def _propose_in_order(
-        self, before: Sequence[Asked], message: Sequence[Asked], index: int
-    ) -> Flow[Outcome]:
+    def _propose_said(self, said: Said, asked: Asked) -> Flow[Outcome]:
         yield from self._open()
-        for place, asked in enumerate(message[: index + 1]):
-            earlier = [*before, *message[:place]]
-            key = self._keys.key(asked, earlier, by_id=self._by_id)
-            if place == index:
-                break
+        ours = [[one for one in message if one.tool in self._keys.tools] for message in said]
+        *earlier, message = ours or [[]]
+        place = next((n for n, one in enumerate(message) if one.id == asked.id), len(message))
+        before = [one for part in earlier for one in part]
+        for one in message[:place]:
+            key = self._keys.key(one, before, by_id=self._by_id)
             if key.text not in self._proposed:
-                yield from self._propose(asked, key)
-        return (yield from self._propose(asked, key))
+                yield from self._propose(one, key)
+            before.append(one)
+        return (yield from self._propose(asked, self._keys.key(asked, before, by_id=self._by_id)))
+
+    def _propose_question(self, question: str, choices: Sequence[str], key: str) -> Flow[Outcome]:
+        yield from self._open()
+        body = {"question": question, "choices": list(choices)}
+        got = yield from self._ask(Sent("POST", f"runs/{self._run}/questions", body, key))
+        return outcome_of(got.body, key, "given")
 
     def _propose(self, asked: Asked, key: Key) -> Flow[Outcome]:
         body = {"tool": asked.tool, "arguments": dict(asked.arguments)}
-        headers = {"Idempotency-Key": key.text}
         try:
-            got = yield from self._ask(Sent("POST", f"runs/{self._run}/calls", body, headers))
+            got = yield from self._ask(Sent("POST", f"runs/{self._run}/calls", body, key.text))
         except Refused as no:
             if no.code == "key_reused" and key.made_from != "given":
                 # Worded anew by a model that was started again: what was said first counts.
@@ -205,19 +207,19 @@ class Session:
         self._proposed.add(key.text)
         return outcome_of(got.body, key.text, key.made_from)
 
-    def _await(self, told: Outcome, *, patience: float | None = -1) -> Flow[Outcome]:
-        patience = self.patience if patience == -1 else patience
+    def _await(self, told: Outcome, patience: float | None) -> Flow[Outcome]:
         end = None if patience is None else time.monotonic() + patience
         while not told.is_settled:
-            left = WAIT if end is None else min(WAIT, end - time.monotonic())
+            begun = time.monotonic()
+            left = WAIT if end is None else min(WAIT, end - begun)
             if left <= 0:
                 return told
-            asked_at = time.monotonic()
-            got = yield from self._ask(Sent("GET", f"calls/{told.id}?wait={max(1, round(left))}"))
+            path = f"calls/{told.id}?wait={max(1, round(left))}"
+            got = yield from self._ask(Sent("GET", path))
             told = outcome_of(got.body, told.key, told.key_from)
             if got.status == 200:  # also unknown, where the session has ended
                 return told
-            if time.monotonic() - asked_at < _SOON:  # it could not be waited for
+            if time.monotonic() - begun < _SOON:  # it could not be waited for
                 yield _SOON
         return told
 
@@ -234,4 +236,4 @@ class Session:
         return dict(got.body)
 
     def _ask(self, sent: Sent) -> Flow[Any]:
-        return ask(sent, self._desk.give_up)
+        return ask(sent, self._give_up)

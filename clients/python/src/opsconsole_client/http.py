@@ -1,7 +1,7 @@
 """Requests to the console, without a thread or an event loop: one protocol, driven in two ways.
 
-A flow yields what is to be sent, or seconds to wait, and is given the answer. Whatever a request
-asks for it may be sent again: opening, proposing and ending mean the same the second time.
+A flow yields what is to be sent, or seconds to wait, and is given the answer. Any request may be
+sent again: opening, proposing and ending mean the same the second time.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import asyncio
 import threading
 import time
 import weakref
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import httpx2
@@ -19,7 +19,6 @@ from opsconsole_client.outcomes import Json, Refused, Unreachable
 
 T = TypeVar("T")
 WAIT = 25  # seconds that the console holds a request at most
-_TIMEOUT = httpx2.Timeout(WAIT + 15, connect=10)
 _LATER = (429, 502, 503, 504)  # the console is there again soon
 
 
@@ -29,14 +28,14 @@ class Sent(NamedTuple):
     method: str
     path: str
     body: Json = None
-    headers: Mapping[str, str] = {}
+    key: str = ""  # of the call that it proposes
 
 
 class Got(NamedTuple):
     """The answer to one. No status: none came."""
 
-    status: int
-    body: Json
+    status: int = 0
+    body: Json = None
     retry_after: float | None = None
 
 
@@ -47,15 +46,15 @@ def ask(sent: Sent, give_up: float) -> Flow[Got]:
     """Ask until the console answers. Raises Refused and, after `give_up` seconds, Unreachable."""
     end, pause = time.monotonic() + give_up, 0.25
     while True:
-        got = (yield sent) or Got(0, None)
+        got = (yield sent) or Got()
         if 200 <= got.status < 300:
             return got
         is_late = got.status in _LATER and (got.status != 429 or got.retry_after is not None)
         if got.status and not is_late:
             problem = got.body if isinstance(got.body, dict) else {}
-            code, call = str(problem.get("code", "no_console")), problem.get("call") or 0
             sentence = str(problem.get("detail", f"The address answers with {got.status}."))
-            raise Refused(got.status, code, sentence, call)
+            code = str(problem.get("code", "no_console"))
+            raise Refused(got.status, code, sentence, problem.get("call") or 0)
         rest = max(pause, got.retry_after or 0)
         if time.monotonic() + rest > end:
             raise Unreachable(
@@ -69,15 +68,16 @@ def ask(sent: Sent, give_up: float) -> Flow[Got]:
 class Line:
     """The connections to one console, for threads and for event loops."""
 
-    def __init__(self, url: str, key: str, transport: Any = None) -> None:
+    def __init__(self, url: str, key: str, transport: Any) -> None:
         self._named: dict[str, Any] = {
             "base_url": f"{url.rstrip('/').removesuffix('/api/v1')}/api/v1/",
             "headers": {"Authorization": f"Bearer {key}", "Accept": "application/json"},
-            "timeout": _TIMEOUT,
+            "timeout": httpx2.Timeout(WAIT + 15, connect=10),
             "transport": transport,
         }
         self.turn = threading.Lock()
-        self._client: httpx2.Client | None = None
+        self._client = httpx2.Client(**self._named)
+        self.close = self._client.close
         # A connection belongs to the loop that opened it, and a program may have one after another.
         self._of_loops: weakref.WeakKeyDictionary[Any, tuple[httpx2.AsyncClient, asyncio.Lock]] = (
             weakref.WeakKeyDictionary()
@@ -85,8 +85,6 @@ class Line:
 
     def run(self, flow: Flow[T]) -> T:
         """Drive a flow in this thread."""
-        if self._client is None:
-            self._client = httpx2.Client(**self._named)
         answer: Got | None = None
         while True:
             try:
@@ -94,33 +92,32 @@ class Line:
             except StopIteration as end:
                 value: T = end.value
                 return value
+            answer = None
             if isinstance(step, Sent):
                 try:
                     answer = _got(self._client.request(**_request(step)))
                 except httpx2.TransportError:
-                    answer = Got(0, None)
+                    answer = Got()
             else:
                 time.sleep(step)
-                answer = None
 
     async def arun(self, flow: Flow[T]) -> T:
         """Drive a flow in this event loop."""
-        client, _ = self._of_loop()
-        answer: Got | None = None
+        client, answer = self._of_loop()[0], None
         while True:
             try:
                 step = flow.send(answer)
             except StopIteration as end:
                 value: T = end.value
                 return value
+            answer = None
             if isinstance(step, Sent):
                 try:
                     answer = _got(await client.request(**_request(step)))
                 except httpx2.TransportError:
-                    answer = Got(0, None)
+                    answer = Got()
             else:
                 await asyncio.sleep(step)
-                answer = None
 
     def aturn(self) -> asyncio.Lock:
         """Return the lock of this event loop: who asks first is served first."""
@@ -132,20 +129,10 @@ class Line:
             self._of_loops[loop] = httpx2.AsyncClient(**self._named), asyncio.Lock()
         return self._of_loops[loop]
 
-    def close(self) -> None:
-        if self._client is not None:
-            self._client.close()
-            self._client = None
-
-    async def aclose(self) -> None:
-        client, _ = self._of_loops.pop(asyncio.get_running_loop(), (None, None))
-        if client is not None:
-            await client.aclose()
-
 
 def _request(sent: Sent) -> dict[str, Any]:
     body = {} if sent.body is None else {"json": sent.body}
-    headers = dict(sent.headers)
+    headers = {"Idempotency-Key": sent.key} if sent.key else {}
     return {"method": sent.method, "url": sent.path, "headers": headers, **body}
 
 
@@ -154,6 +141,6 @@ def _got(answer: httpx2.Response) -> Got:
         body = answer.json()
     except ValueError:
         # A proxy's page. As a success it would say that something was done which was not.
-        return Got(answer.status_code if answer.status_code >= 300 else 502, None)
+        return Got(answer.status_code if answer.status_code >= 300 else 502)
     later = answer.headers.get("retry-after", "")
     return Got(answer.status_code, body, float(later) if later.isdigit() else None)

@@ -36,12 +36,12 @@ class Key(NamedTuple):
 class Keys:
     """Makes the keys of one session."""
 
-    def __init__(self, salt: str, tools: Mapping[str, Mapping[str, Any]]) -> None:
-        self._salt, self._tools = salt.encode(), tools
+    def __init__(self, salt: str, tools: dict[str, dict[str, Any]]) -> None:
+        self._salt, self.tools = salt.encode(), tools
 
     def deed(self, asked: Asked) -> str:
         """Return what a call does, hashed: its tool, and the arguments that say it."""
-        names = self._tools.get(asked.tool, {}).get("identifying", list(asked.arguments))
+        names = self.tools.get(asked.tool, {}).get("identifying", list(asked.arguments))
         kept = {name: _canonical(asked.arguments.get(name)) for name in names}
         return self._hash([asked.tool, kept])
 
@@ -51,7 +51,7 @@ class Keys:
         A look is made again each time, but for one of the framework's that goes on: its key is
         made of its id. `by_id` makes every key so, which only a saved conversation allows.
         """
-        is_look = not self._tools.get(asked.tool, {}).get("writes", True)
+        is_look = not self.tools.get(asked.tool, {}).get("writes", True)
         if asked.id and (is_look or by_id):
             return Key(f"id-{self._hash([asked.tool, asked.id])}", "call_id")
         if is_look:
@@ -68,7 +68,7 @@ class Keys:
 def _canonical(value: Json) -> Json:
     """Return a value in the one form that all its spellings have: 1200.00 is 1200."""
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return f"{Decimal(str(value)).normalize():f}"
+        return {"number": f"{Decimal(str(value)).normalize():f}"}
     if isinstance(value, str):
         return " ".join(unicodedata.normalize("NFC", value).split())
     if isinstance(value, Mapping):

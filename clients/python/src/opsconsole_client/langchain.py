@@ -6,11 +6,11 @@ whatever value, only wakes it: LangGraph runs the call again from its top, and t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from langchain.agents.middleware import AgentMiddleware
-from langchain_core.messages import AIMessage, ToolMessage
+from langchain_core.messages import AIMessage, ToolCall, ToolMessage
 from langchain_core.tools import StructuredTool
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import interrupt
@@ -29,7 +29,7 @@ class Supervision(AgentMiddleware[Any, Any, Any]):
 
     def __init__(self, session: Session) -> None:
         super().__init__()
-        self._session = session
+        self._session, self._waits = session, session.patience is None
         self.tools = [_tool(declared) for declared in session.tools()]
         self._names = {tool.name for tool in self.tools}
 
@@ -38,11 +38,10 @@ class Supervision(AgentMiddleware[Any, Any, Any]):
     ) -> Any:
         if request.tool_call["name"] not in self._names:
             return handler(request)
-        place = _place(request, self._names)
-        told = self._session.call_of(*place)
-        while not told.is_settled and self._session.patience is not None:
+        told = self._session.call_said(*_said(request))
+        while not (told.is_settled or self._waits):
             interrupt(told.told)
-            told = self._session.call_of(*place)
+            told = self._session.call_said(*_said(request))
         return _message(request, told)
 
     async def awrap_tool_call(
@@ -50,11 +49,10 @@ class Supervision(AgentMiddleware[Any, Any, Any]):
     ) -> Any:
         if request.tool_call["name"] not in self._names:
             return await handler(request)
-        place = _place(request, self._names)
-        told = await self._session.acall_of(*place)
-        while not told.is_settled and self._session.patience is not None:
+        told = await self._session.acall_said(*_said(request))
+        while not (told.is_settled or self._waits):
             interrupt(told.told)
-            told = await self._session.acall_of(*place)
+            told = await self._session.acall_said(*_said(request))
         return _message(request, told)
 
 
@@ -70,27 +68,17 @@ def _tool(declared: Mapping[str, Any]) -> StructuredTool:
     )
 
 
-def _place(
-    request: ToolCallRequest, names: set[str]
-) -> tuple[Sequence[Asked], Sequence[Asked], int]:
-    """Return the earlier calls of the conversation, those of the message, and which one it is."""
+def _said(request: ToolCallRequest) -> tuple[list[list[Asked]], Asked]:
+    """Return the calls of the conversation, by message, and the one that is to be made."""
     state = request.state
-    known = state.get("messages", []) if isinstance(state, Mapping) else state
-    known = known if isinstance(known, list) else getattr(known, "messages", [])
-    said = [
-        [
-            Asked(call["name"], call["args"], call["id"] or "")
-            for call in message.tool_calls
-            if call["name"] in names
-        ]
-        for message in known
-        if isinstance(message, AIMessage)
-    ]
-    ids = [one.id for one in said[-1]] if said else []
-    call = request.tool_call
-    if not call["id"] or call["id"] not in ids:
-        return [], [Asked(call["name"], call["args"], call["id"] or "")], 0
-    return [one for message in said[:-1] for one in message], said[-1], ids.index(call["id"])
+    known = state.get("messages", []) if isinstance(state, dict) else state
+    messages = known if isinstance(known, list) else getattr(known, "messages", [])
+    of_model = [one.tool_calls for one in messages if isinstance(one, AIMessage)]
+    return [[_asked(call) for call in calls] for calls in of_model], _asked(request.tool_call)
+
+
+def _asked(call: ToolCall) -> Asked:
+    return Asked(call["name"], call["args"], call["id"] or "")
 
 
 def _message(request: ToolCallRequest, told: Outcome) -> ToolMessage:

@@ -34,7 +34,7 @@ async def wake(session: Session, state: RunState[Any, Any]) -> bool:
             if item.get("type") != "function_call" or item["name"] not in names:
                 continue
             if asked := _asked(item["name"], item["arguments"], item["call_id"]):
-                session.place_of(asked)
+                session.said_before(asked)
     for item in state.get_interruptions():
         raw: Any = item.raw_item
         if raw.name not in names:
@@ -85,5 +85,4 @@ def _asked(name: str, arguments: str, call_id: str) -> Asked | None:
 
 async def _ask(session: Session, asked: Asked, *, patience: float | None) -> Outcome:
     """Ask the desk of a call. The SDK tells no tool of the conversation: the session counts."""
-    before = session.place_of(asked)
-    return await session.acall_of(before, [asked], 0, patience=patience)
+    return await session.acall_said(session.said_before(asked), asked, patience=patience)

@@ -15,7 +15,6 @@ from pydantic_ai.messages import (
     ModelRequest,
     ModelResponse,
     RetryPromptPart,
-    ToolCallPart,
     ToolReturnPart,
 )
 from pydantic_ai.toolsets import AbstractToolset, ToolsetTool
@@ -55,23 +54,16 @@ class SupervisedToolset(AbstractToolset[Any]):
     async def call_tool(
         self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
     ) -> Any:
-        names = {declared["name"] for declared in await self._session.atools()}
         said = [
             [
                 Asked(part.tool_name, part.args_as_dict(), part.tool_call_id)
-                for part in message.parts
-                if isinstance(part, ToolCallPart) and part.tool_name in names
+                for part in message.tool_calls
             ]
             for message in ctx.messages
             if isinstance(message, ModelResponse)
         ]
-        ids = [one.id for one in said[-1]] if said else []
-        if ctx.tool_call_id in ids:
-            before = [one for message in said[:-1] for one in message]
-            told = await self._session.acall_of(before, said[-1], ids.index(ctx.tool_call_id))
-        else:
-            asked = Asked(name, tool_args, ctx.tool_call_id or "")
-            told = await self._session.acall_of([], [asked], 0)
+        asked = Asked(name, tool_args, ctx.tool_call_id or "")
+        told = await self._session.acall_said(said, asked)
         if not told.is_settled and self._session.patience is not None:
             raise ApprovalRequired(metadata=told.told)
         return told.told
