@@ -125,6 +125,7 @@ def propose(
         key=idempotency_key,
         name=body.tool,
         args=body.arguments,
+        side_by_side=body.side_by_side,
         at=timezone.now(),
     )
     return _call_answer(call)
@@ -227,6 +228,7 @@ def _call_answer(call: operations.ProposedCall) -> Status[Any]:
 def run_answer(run: Run) -> dict[str, Any]:
     """Return a session as its agent reads it."""
     outcome = run.outcome if isinstance(run.outcome, dict) else {}
+    later = run.launched_again.first() if run.state in ENDED else None
     return {
         "id": str(run.pk),
         "reference": run.reference,
@@ -236,5 +238,6 @@ def run_answer(run: Run) -> dict[str, Any]:
         "reason": run.stop_reason,
         "sentence": end_sentence(run.stop_reason),
         "answer": str(outcome.get("answer", "")),
+        "continued_in": str(later.pk) if later else "",
         "note": str(outcome.get("note", "")),
     }

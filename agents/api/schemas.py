@@ -35,6 +35,7 @@ class ProposeCall(Body):
 
     tool: str = Field(examples=["get_refund_context"])
     arguments: dict[str, Any] = Field(examples=[{"user_id": 42}])
+    side_by_side: bool = Field(False, description="need not wait for the call before it")
 
 
 class AskPerson(Body):
@@ -57,6 +58,7 @@ class RunAnswer(Schema):
     reason: str = Field(description="why it ended, as a code")
     sentence: str = Field(description="why it ended, for people")
     answer: str = Field(description="the record: what was done, in the console's sentences")
+    continued_in: str = Field(description="the run in which the session goes on")
     note: str = Field(description="your last words, which people read below the record")
 
 

@@ -75,6 +75,7 @@ class AgentCall(models.Model):
     asked = models.JSONField(null=True)  # null once a slot has it
     # The names that stand for values in it which the agent sent itself, and may read again.
     masked = models.JSONField(default=list)
+    side_by_side = models.BooleanField(default=False)  # need not wait for the one before
     step = models.CharField(max_length=200, blank=True)  # the key of the step that it answers
     proposed_at = models.DateTimeField()
     withdrawn_at = models.DateTimeField(null=True)  # since then it is not carried out any more

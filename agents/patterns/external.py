@@ -13,6 +13,7 @@ from agents.patterns.steps import Steps, final_answer, reports_error
 from agents.patterns.supervisor import REFUSED, ProposalTurn, carry_out
 
 ANSWERED = "call.answered"  # the event, and the kind of the step, with which a call ends
+CONTINUED = "session_continued"  # the end of a run whose session goes on in another
 EXECUTED, NOT_EXECUTED, UNKNOWN = "executed", "not_executed", "unknown"
 
 
@@ -25,6 +26,8 @@ def external(brief: Brief, notes: Notes) -> Flow:
     if stopped:
         raise Stop(stopped)
     said = next(one.value for one in outcomes.values())
+    if isinstance(said, dict):  # it names the run in which the session goes on
+        raise Stop(CONTINUED)
     end = ProposalTurn("end", _read({"kind": "final", "answer": said}, brief), notes)
     yield from carry_out(end)
     end.close({"status": "final"})
@@ -33,7 +36,7 @@ def external(brief: Brief, notes: Notes) -> Flow:
 
 def _slot(brief: Brief, notes: Notes) -> Flow:
     """Answer one call after the other until the agent ends. Return its last words."""
-    for number in range(1, brief.limits.max_tool_calls + 1):
+    for number in range(1, brief.limits.max_tool_calls + 2):  # the last one is the end
         said = yield Await(f"{number}/call")
         if "end" in said:
             return said["end"]

@@ -28,6 +28,7 @@ _ENDS = {
     "too_many_open_requests:subject": "As many requests about the same subject are open as the "
     "policy allows.",
     "agent_silent": "The agent did not call again, so its session was closed.",
+    "session_continued": "The session goes on in a further run.",
     "withdrawn": "The agent took it back.",
     "max_steps": "Step limit reached before the agent finished.",
     "max_seconds": "Time limit reached: the run used all the working time its policy allows.",

@@ -26,6 +26,7 @@ from agents.models import (
     Scope,
     Step,
 )
+from agents.models.belonging import launchers_of
 from agents.tools import TOOLS, OutcomeUnknown
 from tests.audit.test_columns import faults
 from tests.desks.bank import bank_scene, day, euros, postings
@@ -40,6 +41,16 @@ LOOK = ("get_refund_context", {"user_id": 42})
 
 def refund(amount: float, reason: str = "charged twice") -> tuple[str, Json]:
     return "issue_refund", {"user_id": 42, "amount_usd": amount, "reason": reason}
+
+
+def publish_for_agents(scene: Scene, **limits: Json) -> None:
+    """Publish the policy with these limits for agents, under which no amount has to be named."""
+    document = scene.workspace.policy.document if scene.workspace.policy else {}
+    refunds = document["desks"]["refunds"]
+    rules = [rule for rule in refunds["rules"] if rule != "refunds.amount_named"]
+    parts = {**refunds.get("patterns", {}), "external": {"rules": rules, **limits}}
+    desks = {**document["desks"], "refunds": {**refunds, "patterns": parts}}
+    scene.publish({**document, "desks": desks}, scene.add("chief", Role.ADMIN))
 
 
 class Session:
@@ -139,6 +150,7 @@ def test_a_look_is_answered_while_a_refund_waits(scene: Scene) -> None:
 
 
 def test_calls_are_ruled_on_in_the_order_of_proposal(scene: Scene) -> None:
+    publish_for_agents(scene)
     session = Session(scene)
 
     session.put("k0", LOOK)  # before any worker has seen the run
@@ -176,6 +188,7 @@ def test_an_end_takes_effect_after_the_call_that_waits(scene: Scene) -> None:
 
 
 def test_a_key_means_one_call_also_after_the_end(scene: Scene) -> None:
+    publish_for_agents(scene)
     session = Session(scene)
     session.propose("k0", LOOK)
     session.propose("k1", refund(500))
@@ -413,6 +426,8 @@ def test_a_worker_that_dies_anywhere_pays_once_and_tells_the_agent(scene: Scene)
 def test_a_call_of_unknown_outcome_is_told_as_unknown_until_somebody_knows(
     scene: Scene, monkeypatch: pytest.MonkeyPatch, took_effect: bool | None, status: str
 ) -> None:
+    publish_for_agents(scene)
+
     def lose(*_: object, **__: object) -> Json:
         raise OutcomeUnknown
 
@@ -434,7 +449,7 @@ def test_a_call_of_unknown_outcome_is_told_as_unknown_until_somebody_knows(
 
 
 def end_run(run: Run) -> None:
-    ada, at = User.objects.create_user("chief"), timezone.now()
+    ada, at = User.objects.create_user("head"), timezone.now()
     operations.add_member(workspace=run.workspace, user=ada, role=Role.ADMIN, at=at)
     operations.cancel(run_id=run.pk, by=ada, reason="enough", at=at)
 
@@ -494,6 +509,8 @@ def test_a_call_is_taken_back_before_it_is_ruled_on_and_after_a_yes(scene: Scene
 
 
 def test_what_was_begun_is_not_taken_back(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    publish_for_agents(scene)
+
     def lose(*_: object, **__: object) -> Json:
         raise OutcomeUnknown
 
@@ -592,6 +609,7 @@ def test_the_page_of_an_agent_lists_what_it_was_told(
 
 
 def test_a_kill_switch_stops_the_writes_of_one_agent(scene: Scene) -> None:
+    publish_for_agents(scene)
     ada, session = scene.add("ada", Role.ADMIN), Session(scene)
     session.propose("k0", LOOK)
     session.propose("k1", refund(1200))
@@ -613,12 +631,8 @@ def test_a_kill_switch_stops_the_writes_of_one_agent(scene: Scene) -> None:
 
 
 def test_an_agent_proposes_as_often_in_a_minute_as_its_policy_says(scene: Scene) -> None:
-    ada, session = scene.add("ada", Role.ADMIN), Session(scene)
-    document = scene.workspace.policy.document if scene.workspace.policy else {}
-    refunds = document["desks"]["refunds"]
-    parts = {**refunds.get("patterns", {}), "external": {"calls_per_minute": 2}}
-    desks = {**document["desks"], "refunds": {**refunds, "patterns": parts}}
-    scene.publish({**document, "desks": desks}, ada)
+    Session(scene)
+    publish_for_agents(scene, calls_per_minute=2)
     session = Session(scene, "case-2")
 
     for key in ("k0", "k1", "k0"):
@@ -631,3 +645,70 @@ def test_an_agent_proposes_as_often_in_a_minute_as_its_policy_says(scene: Scene)
     session.put("k2", LOOK)
 
     assert (fast.value.code, 0 < fast.value.seconds <= 60) == ("too_fast", True)
+
+
+def test_a_session_goes_on_in_a_further_run_and_counts_over_all(scene: Scene) -> None:
+    publish_for_agents(scene, max_tool_calls=2)
+    session = Session(scene)
+    session.propose("k0", LOOK)
+    session.propose("k1", refund(1200))
+    first, mara = session.run, scene.add("mara", Role.ADMIN)
+    request, at = held(session), timezone.now()
+    own: dict[str, Any] = {"workspace": scene.workspace, "name": "triage", "at": at}
+    session.agent = operations.set_agent(owner=mara, **own)
+
+    session.put("k2", LOOK)
+    session.run = later = first.launched_again.get()
+    session.drive()
+    again = session.propose("k3", refund(1200, "The customer paid two times."))
+    repeated = held(session)
+    decide_request(request, scene.rita, patch=patch_of(80000), comment="partly used")
+    while fresh(first).state == RunState.QUEUED:
+        go(first)
+
+    assert session.outcome("k2")["status"] == "executed"
+    assert again["status"] == "waiting"
+    assert "policy.repeat" in repeated.review["escalating"]
+    assert repeated.review["facts"]["repeats"][0]["run"] == str(first.pk)
+    assert launchers_of(later) == {scene.omar.pk, mara.pk}
+    ended = fresh(first)
+    assert (ended.state, ended.stop_reason) == ("stopped", "session_continued")
+    where: dict[str, Any] = {"agent": session.agent, "run_id": first.pk, "at": at}
+    name, args = refund(1200)
+    known = operations.propose(key="k1", name=name, args=args, **where)
+    assert (known.run, operations.outcome_of_call(known)["status"]) == (first, "executed")
+    assert operations.propose(key="k4", name=LOOK[0], args=LOOK[1], **where).run != first
+    assert payments(first) == [80000]
+    assert not Effect.objects.filter(run=later)
+    assert faults() == set()
+
+
+def test_a_session_goes_on_only_once_the_order_of_its_calls_is_settled(scene: Scene) -> None:
+    publish_for_agents(scene, max_tool_calls=2)
+    session = Session(scene)
+    session.put("k0", LOOK)
+    session.put("k1", refund(1200))
+
+    with pytest.raises(operations.TooFast):
+        session.put("k2", LOOK)
+    session.drive()
+    session.put("k2", LOOK)  # one that waits for a person holds up nothing
+
+    decide_request(held(session), scene.rita, patch=patch_of(80000), comment="partly used")
+    assert session.drive().stop_reason == "session_continued"
+    assert payments(session.run) == [80000]
+
+
+def test_looks_that_may_run_side_by_side_are_given_out_together(scene: Scene) -> None:
+    session, (name, args) = Session(scene), LOOK
+    for key, side_by_side in (("k1", True), ("k2", True), ("k3", False)):
+        put: dict[str, Any] = {"name": name, "args": args, "side_by_side": side_by_side}
+        operations.propose(
+            agent=session.agent, run_id=session.run.pk, key=key, at=timezone.now(), **put
+        )
+    go(session.run)
+
+    given = dict(session.agent.calls.values_list("key", "step"))
+    assert [bool(given[key]) for key in ("k1", "k2", "k3")] == [True, True, False]
+    session.drive()
+    assert [session.outcome(key)["status"] for key in given] == ["executed"] * 3

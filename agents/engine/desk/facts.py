@@ -43,11 +43,10 @@ def fetch_facts(
     asked = fetch(*about, at=at, lock=lock, done=done or {}, ahead=ahead)
     more: dict[str, Any] = {"sent_back_by": sent_back_by(steps, action), "border": RunBorder(run)}
 
-    if turn:
-        more["repeats"] = repeats_of(run, action, steps, turn)
-
     def answer() -> tuple[Facts, str]:
         facts, resource = asked.get()
+        if turn:
+            more["repeats"] = repeats_of(run, action, steps, turn)
         return replace(facts, **more), resource
 
     return Pending(answer)

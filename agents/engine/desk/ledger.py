@@ -151,7 +151,8 @@ class DeskLedger:
 
     def called_before(self) -> bool:
         """Tell whether a run that this one repeats has, or may have, called the tool."""
-        earlier = self.run.earlier_runs()
+        # What an agent elsewhere repeats in its session is told apart by what it does: `repeats`.
+        earlier = [] if self.run.agent_id else self.run.earlier_runs()
         made = Effect.objects.filter(run__in=earlier, tool=self.tool, state__in=MAYBE_DONE)
         return bool(earlier) and made.exists()
 

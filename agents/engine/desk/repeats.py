@@ -6,7 +6,8 @@ resource and amount, and at a declared desk by its other terms; free texts never
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from agents.core.actions import Action, args_schema
 from agents.core.requests import Json
@@ -30,11 +31,14 @@ def repeats_of(run: Run, action: Action, steps: Sequence[Step], turn: str) -> tu
     if run.agent_id is None or tool is None or not tool.writes:
         return ()
     deed = _deed(run, action)
-    found = []
+
+    def is_like(reviews: Iterable[Step]) -> bool:
+        actions = (one for step in reviews for one in _actions_of(step))
+        return any(one.get("name") == tool.name and _deed(run, one) == deed for one in actions)
+
+    found = _in_earlier_runs(run, tool.name, is_like)
     for key, reviews in _turns_before(steps, turn).items():
-        actions = [one for step in reviews for one in _actions_of(step)]
-        is_like = any(one.get("name") == tool.name and _deed(run, one) == deed for one in actions)
-        if is_like and (state := _state_of(steps, key)):
+        if is_like(reviews) and (state := _state_of(steps, key)):
             found.append({"turn": key, "state": state})
     return tuple(found)
 
@@ -51,6 +55,23 @@ def identifying(desk: str, tool: Tool) -> list[str]:
 
 def _is_free_text(kind: Json) -> bool:
     return "string" in kind.get("type", "") and not kind.keys() & {"enum", "const", "format"}
+
+
+def _in_earlier_runs(
+    run: Run, tool: str, is_like: Callable[[Iterable[Step]], bool]
+) -> list[dict[str, Json]]:
+    """Return the like calls in the runs of the session before this one."""
+    earlier = run.earlier_runs()
+    reviews = Step.objects.filter(run__in=earlier, kind="review", asked__action__name=tool)
+    found: dict[tuple[Any, str], dict[str, Json]] = {}
+    for step in reviews.order_by("run__created_at", "position") if earlier else ():
+        turn = turn_of(step.key)
+        if (step.run_id, turn) in found or not is_like([step]):
+            continue
+        own = Step.objects.filter(run=step.run_id, key__startswith=turn).order_by("position")
+        if state := _state_of(list(own), turn):
+            found[step.run_id, turn] = {"run": str(step.run_id), "turn": turn, "state": state}
+    return list(found.values())
 
 
 def _turns_before(steps: Sequence[Step], turn: str) -> dict[str, list[Step]]:

@@ -1,7 +1,8 @@
 """Give the calls that an agent proposed to the slots of its run that listen.
 
 Slots read facts side by side, so calls are given out one at a time, in the order of proposal: the
-next once the one before is answered or waits for a person. A run left with a call to give is
+next once the one before is answered or waits for a person, unless their agent says that they may
+run side by side. A run left with a call to give is
 queued again, so that none is lost that came while it was driven.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
+from itertools import takewhile
 from operator import attrgetter
 
 from django.db import transaction
@@ -27,24 +29,25 @@ SILENT = "agent_silent"  # the end of a run whose agent does not come back
 def assign_call(commit: Commit, steps: Iterable[Step]) -> bool:
     """Give the oldest call that no slot has to one that listens. Call with the run locked.
 
+    With it go those that follow, as long as their agent says of all that they run side by side.
     The end goes to all that listen; a slot whose call waits for a person gets it afterwards.
     """
     listening = [step for step in steps if step.kind == AWAIT and step.ended_at is None]
     if not listening:
         return False
-    waiting = AgentCall.objects.filter(run=commit.run, step="").order_by("is_end", "pk")
-    call = waiting.first()
-    if call is None:
-        return False
     listening.sort(key=attrgetter("position"))
-    if call.is_end:
+    waiting = AgentCall.objects.filter(run=commit.run, step="").order_by("is_end", "pk")
+    calls = list(waiting[: len(listening)])
+    if calls and calls[0].is_end:
         for step in listening:
-            _answer(step, {"end": call.asked}, commit)
-        return True
-    gone = {"withdrawn": True} if call.withdrawn_at else {}
-    _answer(listening[0], {"call": call.pk, **gone, **(call.asked or {})}, commit)
-    AgentCall.objects.filter(pk=call.pk).update(step=listening[0].key, asked=None)
-    return True
+            _answer(step, {"end": calls[0].asked}, commit)
+    elif calls:
+        more = takewhile(attrgetter("side_by_side"), calls[1:]) if calls[0].side_by_side else ()
+        for step, call in zip(listening, (calls[0], *more), strict=False):
+            gone = {"withdrawn": True} if call.withdrawn_at else {}
+            _answer(step, {"call": call.pk, **gone, **(call.asked or {})}, commit)
+            AgentCall.objects.filter(pk=call.pk).update(step=step.key, asked=None)
+    return bool(calls)
 
 
 def _answer(step: Step, reply: Json, commit: Commit) -> None:

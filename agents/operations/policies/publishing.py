@@ -8,7 +8,7 @@ from datetime import datetime
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from agents.core.limits import BadPolicy, Limits, read_limits
+from agents.core.limits import EXTERNAL, BadPolicy, Limits, read_limits
 from agents.core.requests import Json
 from agents.core.tiers import read_tiers
 from agents.models import PolicyVersion, Role, Team, Workspace
@@ -56,7 +56,7 @@ def _check_document(document: Json) -> Limits:
     _check_names("desk", (*limits.desks, *(limits.tiers or {})), DESKS)
     for desk in limits.desks:
         patterns = limits.part_of(desk, "patterns")
-        _check_names("pattern", patterns, offered_at(DESKS[desk]))
+        _check_names("pattern", patterns, (*offered_at(DESKS[desk]), EXTERNAL))
         for part in (limits.of(pattern, desk) for pattern in ("", *patterns)):
             _check_limits(desk, part.part_of(desk, "limits"))
             _check_names("tool", (*part.required, *part.critical), part.proposable)

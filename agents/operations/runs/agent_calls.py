@@ -16,7 +16,7 @@ from agents.engine.journal import AWAIT, USE
 from agents.engine.people.approvals import turn_of
 from agents.models import AgentCall, Effect, Escalation, Event, ExternalAgent, Run, Step
 from agents.models.masked_value import ValuesLocked, naming, pseudonyms_of
-from agents.patterns.external import ANSWERED, EXECUTED, NOT_EXECUTED, UNKNOWN
+from agents.patterns.external import ANSWERED, CONTINUED, EXECUTED, NOT_EXECUTED, UNKNOWN
 from agents.policies.ends import end_sentence
 from agents.sdk.desk import tells_plain_numbers
 
@@ -76,12 +76,17 @@ def events_of(run: Run, *, after: int) -> list[dict[str, Json]]:
     return [
         {
             "id": event.seq,
-            "event": EVENTS[event.kind],
+            "event": _event_of(event),
             "call": calls.get(turn_of(event.facts.get("key", ""))),
             "at": event.at.isoformat(),
         }
         for event in seen[:MOST_ROWS]
     ]
+
+
+def _event_of(event: Event) -> str:
+    is_over = event.facts.get("stop_reason") != CONTINUED
+    return EVENTS[event.kind] if is_over else "session.continued"
 
 
 def outcome_of_call(call: ProposedCall) -> dict[str, Json]:

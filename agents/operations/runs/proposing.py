@@ -30,7 +30,7 @@ from agents.engine.withdrawal import WITHDRAWN
 from agents.models import AgentCall, Effect, Escalation, ExternalAgent, Membership, Role, Run, Step
 from agents.models.agent import LONGEST_KEY
 from agents.operations.refusal import Refused, check_text
-from agents.operations.runs.agent_calls import ProposedCall
+from agents.operations.runs.agent_calls import ProposedCall, run_of
 from agents.operations.runs.launching import LaunchOptions, launch
 from agents.policies.ends import end_sentence
 from agents.sdk.desk import DESKS
@@ -64,7 +64,7 @@ def open_session(
     The goal is the agent's claim. Raises Refused.
     """
     check_key(reference, "reference")
-    if found := Run.objects.filter(agent=agent, reference=reference).first():
+    if found := _session(agent, reference).first():
         return _same(found, subject)
     check_agent(agent)
     if policy := agent.workspace.policy:
@@ -110,14 +110,22 @@ def check_key(key: str, what: str) -> None:
 
 
 def propose(
-    *, agent: ExternalAgent, run_id: UUID, key: str, name: str, args: Json, at: datetime
+    *,
+    agent: ExternalAgent,
+    run_id: UUID,
+    key: str,
+    name: str,
+    args: Json,
+    at: datetime,
+    side_by_side: bool = False,
 ) -> ProposedCall:
     """Record a call once by its key, and give it to a slot if one listens.
 
     A known key returns what it was used for first, also after the end. Raises Refused,
     Run.DoesNotExist.
     """
-    return _put(agent, run_id, _key(key), {"name": name, "args": args}, at, is_end=False)
+    more = {"side_by_side": side_by_side}
+    return _put(agent, run_id, _key(key), {"name": name, "args": args}, at, more)
 
 
 def ask_person(
@@ -140,13 +148,13 @@ def ask_person(
     if len(choices) > MOST_CHOICES or len({one.strip() for one in choices}) < len(choices):
         raise Refused("bad_choices", f"A question has up to {MOST_CHOICES} different choices.")
     asked = {"question": question.strip(), "choices": [one.strip() for one in choices]}
-    return _put(agent, run_id, _key(key), asked, at, is_end=False)
+    return _put(agent, run_id, _key(key), asked, at, {})
 
 
 def _key(key: str) -> str:
     """Return a call's key if it may be one. Raises Refused."""
     check_key(key, "key")
-    if key == _END:
+    if key.partition(":")[0] == _END:
         raise Refused("bad_key", f"The key {_END!r} is the console's own.")
     return key
 
@@ -156,14 +164,14 @@ def end_session(*, agent: ExternalAgent, run_id: UUID, answer: str, at: datetime
 
     Raises Refused, Run.DoesNotExist.
     """
-    return _put(agent, run_id, _END, answer, at, is_end=True)
+    return _put(agent, run_id, _END, answer, at, {"is_end": True})
 
 
 class TooFast(Refused):
-    """The agent proposes more in a minute than its policy allows. `seconds` until it may again."""
+    """The agent is to ask again, in so many `seconds`."""
 
-    def __init__(self, most: int, seconds: int) -> None:
-        super().__init__("too_fast", f"An agent proposes at most {most} calls in a minute.")
+    def __init__(self, sentence: str, seconds: int) -> None:
+        super().__init__("too_fast", sentence)
         self.seconds = seconds
 
 
@@ -172,7 +180,8 @@ def _check_rate(newest: QuerySet[Any, datetime], most: int, at: datetime) -> Non
     before = list(newest[most - 1 : most]) if most else [at]
     left = MINUTE - (at - before[0]) if before else timedelta()
     if left > timedelta():
-        raise TooFast(most, ceil(left.total_seconds()))
+        sentence = f"An agent opens and proposes at most {most} times in a minute."
+        raise TooFast(sentence, ceil(left.total_seconds()))
 
 
 class CallKeyReused(Refused):
@@ -188,16 +197,19 @@ class CallKeyReused(Refused):
 
 
 def _put(
-    agent: ExternalAgent, run_id: UUID, key: str, asked: Json, at: datetime, *, is_end: bool
+    agent: ExternalAgent, run_id: UUID, key: str, asked: Json, at: datetime, more: Json
 ) -> ProposedCall:
+    """Record a call, or the end, once by its key; `more` are further columns of its row."""
     digest = _digest(agent, key, asked)
     with transaction.atomic():
-        run = _locked(agent, run_id)
+        run = _locked(agent, _session(agent, run_of(agent, run_id).reference)[0].pk)
+        while later := run.launched_again.first():  # opened while we waited for the lock
+            run = _locked(agent, later.pk)
         mine = AgentCall.objects.filter(agent=agent, reference=run.reference)
         if known := mine.filter(key=key).first():
             if not hmac.compare_digest(known.digest, digest):
                 raise CallKeyReused(known.pk)
-            return ProposedCall(known, run)
+            return ProposedCall(known, run_of(agent, known.run_id))
         check_agent(agent)
         newest = AgentCall.objects.filter(agent=agent).order_by("-pk")
         times = newest.values_list("proposed_at", flat=True)
@@ -207,9 +219,8 @@ def _put(
         calls = AgentCall.objects.filter(run=run)
         if calls.filter(is_end=True).exists():
             raise Refused("session_ended", "The session is ending: it takes no further calls.")
-        most = run.limits.max_tool_calls
-        if not is_end and calls.count() >= most:
-            raise Refused("too_many_calls", f"A session has at most {most} calls. End it.")
+        if not more.get("is_end") and calls.count() >= run.limits.max_tool_calls:
+            run = _go_on(run, agent, at)
         with Commit(run, at=at) as commit:
             kept = redact_for(run, asked)
             row = AgentCall.objects.create(
@@ -218,18 +229,64 @@ def _put(
                 reference=run.reference or "",
                 key=key,
                 digest=digest,
-                is_end=is_end,
                 asked=kept,
                 masked=sorted(_names_in(kept) - _names_in(asked)),
                 proposed_at=at,
+                **more,
             )
-            # While it is queued or driven, the worker gives the call out when it leaves the run.
-            listening = Step.objects.filter(run=run, kind=AWAIT, ended_at=None)
-            if run.state == RunState.WAITING and assign_call(commit, listening):
-                commit.move(RunState.QUEUED, attempts=0)
-                ring(run.pk)
+            _give_out(run, commit)
         row.refresh_from_db()
         return ProposedCall(row, run)
+
+
+def _session(agent: ExternalAgent, reference: str | None) -> QuerySet[Run]:
+    """Return the runs of a session, the one in which it goes on first."""
+    return Run.objects.filter(agent=agent, reference=reference).order_by("-created_at", "-pk")
+
+
+def _go_on(run: Run, agent: ExternalAgent, at: datetime) -> Run:
+    """Open the run in which a session goes on. Call with its full run locked. Raises Refused.
+
+    Only once each of its calls is answered or waits for a person, so that the order holds.
+    """
+    if run.state != RunState.WAITING or AgentCall.objects.filter(run=run, step="").exists():
+        raise TooFast("The session goes on once its earlier calls are ruled on. Ask again.", 1)
+    later = launch(
+        workspace=agent.workspace,
+        pattern=EXTERNAL,
+        goal=run.goal,
+        subject=run.subject_key or None,
+        by=agent.owner,
+        at=at,
+        desk=run.desk,
+        options=LaunchOptions(
+            token=sha256(["session", agent.pk, run.reference, str(run.pk)]),
+            agent=agent,
+            reference=run.reference,
+            again_of=run,
+        ),
+    )
+    with Commit(run, at=at) as commit:
+        AgentCall.objects.create(
+            agent=agent,
+            run=run,
+            reference=run.reference or "",
+            key=f"{_END}:{run.pk}",
+            is_end=True,
+            asked={"continues": str(later.pk)},
+            proposed_at=at,
+        )
+        _give_out(run, commit)
+    return later
+
+
+def _give_out(run: Run, commit: Commit) -> None:
+    """Give a call to a slot that listens, if the run is left to its agent."""
+    # While it is queued or driven, the worker gives the call out when it leaves the run.
+    listening = Step.objects.filter(run=run, kind=AWAIT, ended_at=None)
+    if run.state == RunState.WAITING and assign_call(commit, listening):
+        commit.move(RunState.QUEUED, attempts=0)
+        ring(run.pk)
 
 
 def withdraw_call(*, agent: ExternalAgent, call_id: int, at: datetime) -> ProposedCall:
