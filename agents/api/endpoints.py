@@ -100,7 +100,9 @@ def list_tools(request: HttpRequest) -> list[dict[str, Any]]:
 @api.post("/runs", response={200: RunAnswer, **PROBLEMS})
 def open_run(request: HttpRequest, body: OpenRun) -> dict[str, Any]:
     """Open a session. The same reference finds the same session, also after its end."""
-    run = operations.open_session(agent=agent_of(request), at=timezone.now(), **body.dict())
+    told = body.dict()
+    claims = {name: told.pop(name) for name in operations.CLAIMS}
+    run = operations.open_session(agent=agent_of(request), at=timezone.now(), claims=claims, **told)
     return run_answer(run)
 
 
@@ -126,6 +128,7 @@ def propose(
         name=body.tool,
         args=body.arguments,
         side_by_side=body.side_by_side,
+        sources=body.sources,
         at=timezone.now(),
     )
     return _call_answer(call)

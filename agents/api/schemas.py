@@ -28,6 +28,9 @@ class OpenRun(Body):
     subject: str = Field(
         description="whom or what it is about: the desk's own key", examples=["42"]
     )
+    framework: str = Field("", description="what you are made with, as people are to read it")
+    link: str = Field("", description="to your conversation, for people; a claim")
+    summary: str = Field("", description="of what led here, for people; a claim")
 
 
 class ProposeCall(Body):
@@ -36,6 +39,7 @@ class ProposeCall(Body):
     tool: str = Field(examples=["get_refund_context"])
     arguments: dict[str, Any] = Field(examples=[{"user_id": 42}])
     side_by_side: bool = Field(False, description="need not wait for the call before it")
+    sources: dict[str, str] = Field({}, description="where an argument is from, as you claim")
 
 
 class AskPerson(Body):

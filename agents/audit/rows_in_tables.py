@@ -221,13 +221,14 @@ def _run(run: Run) -> Row:
         "erased": run.erased_at is not None,
     }
     if run.erased_at:
-        is_left = any((run.goal, run.outcome, run.workflow, run.simulation, run.before))
+        is_left = any((run.goal, run.outcome, run.workflow, run.simulation, run.before, run.claims))
         return row | {"has texts": Derived(is_left, False)}
     # Only runs under a policy of recorded cases may have simulated results.
     if run.policy.document.get("profile") != REPLAYED:
         row["simulation"] = Derived(run.simulation, {})
     if run.pattern != "workflow":
         row["workflow"] = Derived(run.workflow, {})
+    row |= {"claims_sha256": sha256(run.claims)} if run.claims else {"claims_sha256": None}
     row |= {"goal_sha256": sha256(run.goal), "workflow_sha256": sha256(run.workflow)}
     row["before_sha256"] = sha256(run.before) if run.before else None
     row |= {"simulation_sha256": sha256(run.simulation), "outcome_sha256": sha256(run.outcome)}

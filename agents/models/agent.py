@@ -22,6 +22,7 @@ class ExternalAgent(models.Model):
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="+")
     created_at = models.DateTimeField()
     paused_at = models.DateTimeField(null=True)  # since then it opens and proposes nothing
+    key_prefix = ""  # of the key that a request came with; no column
 
     class Meta:
         constraints = [
@@ -75,6 +76,7 @@ class AgentCall(models.Model):
     asked = models.JSONField(null=True)  # null once a slot has it
     # The names that stand for values in it which the agent sent itself, and may read again.
     masked = models.JSONField(default=list)
+    key_prefix = models.CharField(max_length=16, blank=True)  # of the agent's key that it came with
     side_by_side = models.BooleanField(default=False)  # need not wait for the one before
     step = models.CharField(max_length=200, blank=True)  # the key of the step that it answers
     proposed_at = models.DateTimeField()

@@ -57,6 +57,7 @@ class Run(models.Model):
         "agents.ExternalAgent", models.PROTECT, null=True, related_name="runs", db_index=False
     )
     reference = models.CharField(max_length=200, null=True)  # noqa: DJ001 - null: no agent's
+    claims = models.JSONField(null=True)  # what its agent says of itself: framework, link, summary
     # While it listens and nobody calls: when its agent counts as silent.
     idle_until = models.DateTimeField(null=True)
     # The ended run that this one repeats or goes on from; its unique index finds the newer of two.

@@ -85,6 +85,7 @@ from agents.operations.runs.killing import kill, release, stoppable_tools
 from agents.operations.runs.launch_checks import MAX_GOAL
 from agents.operations.runs.launching import LaunchOptions, launch
 from agents.operations.runs.proposing import (
+    CLAIMS,
     CallKeyReused,
     TooFast,
     ask_person,
@@ -99,6 +100,7 @@ from agents.operations.runs.stopping import cancel
 from agents.operations.runs.trying import try_models
 
 __all__ = [
+    "CLAIMS",
     "EVENTS",
     "KEYS",
     "MAX_GOAL",

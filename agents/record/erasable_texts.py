@@ -65,6 +65,7 @@ _WORDS = {
     "goal_sha256",
     "workflow_sha256",
     "before_sha256",
+    "claims_sha256",
     "simulation_sha256",
     "outcome_sha256",
 }

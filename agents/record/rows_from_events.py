@@ -124,7 +124,7 @@ def _facts(event: Linked) -> Row:
 
 _LAUNCHED = (
     *("pattern", "subject_key", "policy", "book", "model", "scope"),
-    *("goal_sha256", "workflow_sha256", "simulation_sha256"),
+    *("goal_sha256", "workflow_sha256", "simulation_sha256", "claims_sha256"),
 )
 
 

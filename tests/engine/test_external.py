@@ -712,3 +712,46 @@ def test_looks_that_may_run_side_by_side_are_given_out_together(scene: Scene) ->
     assert [bool(given[key]) for key in ("k1", "k2", "k3")] == [True, True, False]
     session.drive()
     assert [session.outcome(key)["status"] for key in given] == ["executed"] * 3
+
+
+def test_what_an_agent_says_of_itself_is_shown_as_its_claim(scene: Scene) -> None:
+    session, at = Session(scene, "other"), timezone.now()
+    _, token = operations.make_key(home=session.agent, lasts=timedelta(days=1), at=at)
+    asked = operations.agent_of(token, at=at)
+    assert asked
+    claims = {"framework": "LangChain <1.4>", "link": "https://agents.example/4711"}
+    claims["summary"] = "Anna wrote twice."
+    about: dict[str, Any] = {"reference": "case-1", "goal": "Refund Anna", "subject": "42"}
+    session.run = operations.open_session(agent=asked, at=at, claims=claims, **about)
+    session.propose("look", LOOK)
+    name, args = refund(1200)
+    put: dict[str, Any] = {"run_id": session.run.pk, "key": "k1", "name": name, "args": args}
+    sources = {"amount_usd": "the mail of 3 May"}
+    operations.propose(agent=asked, sources=sources, at=at, **put)
+    session.drive()
+    ida, where = scene.add("ida", Role.AUDITOR), f"/runs/{session.run.pk}/"
+
+    card = page(scene.rita, f"/approvals/{held(session).pk}/")
+    run, case = page(scene.rita, where), page(ida, f"{where}case/")
+    listed = {one: page(scene.rita, f"/approvals/?agent={one}") for one in ("triage", "x")}
+    logged = {one: page(ida, f"/audit/?agent={one}") for one in ("triage", "x")}
+
+    for text in (card, run, case):
+        assert "LangChain <1.4>" in text
+        assert "the console has not checked them" in text
+    assert f"{token[:13]}…" in card
+    assert "the mail of 3 May" in card
+    client = Client()
+    client.force_login(scene.rita)
+    assert 'href="https://agents.example' not in client.get(where).content.decode()
+    for pages, words_of_it in (
+        (listed, "agent triage of omar"),
+        (logged, "Asked for approval of USD"),
+    ):
+        assert words_of_it in pages["triage"]
+        assert words_of_it not in pages["x"]
+    operations.propose(agent=asked, at=at, **put)  # without sources it is the same call
+    assert faults() == set()
+    Run.objects.filter(pk=session.run.pk).update(claims={"framework": "another"})
+    assert "claims_sha256" in " ".join(map(str, faults()))
+    Run.objects.filter(pk=session.run.pk).update(claims=claims)

@@ -152,4 +152,7 @@ def key_of(token: str, *, at: datetime) -> AgentKey | None:
 def agent_of(token: str, *, at: datetime) -> ExternalAgent | None:
     """Return the agent whose valid key this is; None for any other text."""
     key = key_of(token, at=at)
-    return key.agent if key else None
+    if key is None or key.agent is None:
+        return None
+    key.agent.key_prefix = key.prefix
+    return key.agent

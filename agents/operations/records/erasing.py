@@ -134,6 +134,7 @@ def _erase_run(run: Run, *, actor: str, at: datetime) -> None:
         workflow={},
         simulation={},
         before=None,
+        claims=None,
         stop_reason=reason,
         erased_at=at,
         has_values=False,

@@ -44,7 +44,8 @@ class LaunchOptions:
     not call them. With a `token`, a second submit of the same form returns the first run.
     `workflow`, for that pattern, is a shipped workflow's name or a document, and `inputs` are its
     parameters. `again_of` is an ended run to repeat on the same books, or to go on from: then
-    `before` has what came before. An `agent` elsewhere opens its session under a `reference`.
+    `before` has what came before. An `agent` elsewhere opens its session under a `reference`,
+    and `claims` something of itself.
     """
 
     policy: PolicyVersion | None = None
@@ -58,6 +59,7 @@ class LaunchOptions:
     before: Json = None
     agent: ExternalAgent | None = None
     reference: str | None = None
+    claims: Json = None
 
 
 PLAIN = LaunchOptions()
@@ -98,10 +100,10 @@ def launch(
     names = Pseudonyms(naming(workspace.pk))
     again_of = options.again_of
     told = [goal, options.inputs, options.workflow, again_of.scope if again_of else None]
-    told.append(options.before)
+    told += [options.before, options.claims]
     if again_of:  # a run uses what it took in itself, not what another did
         told = RunBorder(again_of).resolve(told)
-    goal, inputs, workflow, scope, before = redact(told, limits, names)
+    goal, inputs, workflow, scope, before, claims = redact(told, limits, names)
     takes_one = pattern == "workflow"
     given = (workflow, inputs)
     followed = checked_workflow(*given, goal=goal, limits=limits, desk=desk) if takes_one else {}
@@ -130,6 +132,7 @@ def launch(
                 before=before,
                 agent=options.agent,
                 reference=options.reference,
+                claims=claims,
                 created_at=at,
             )
             give_pseudonyms(run, names)
@@ -167,6 +170,7 @@ def _launch_facts(run: Run, published: PolicyVersion | None) -> dict[str, Json]:
         **({"workflow_sha256": sha256(run.workflow)} if run.workflow else {}),
         **({"simulation_sha256": sha256(run.simulation)} if run.simulation else {}),
         **({"scope": run.scope} if run.scope else {}),
+        **({"claims_sha256": sha256(run.claims)} if run.claims else {}),
         **({"before_sha256": sha256(run.before)} if run.before else {}),
         **(
             {"agent": run.agent.name, "reference_sha256": sha256(run.reference)}

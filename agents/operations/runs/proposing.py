@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from math import ceil
 from typing import Any
@@ -36,6 +36,9 @@ from agents.policies.ends import end_sentence
 from agents.sdk.desk import DESKS
 
 MINUTE = timedelta(minutes=1)
+# Characters of what an agent says of itself, and of where it says that an argument is from.
+CLAIMS = {"framework": 100, "link": 500, "summary": 2000}
+MAX_SOURCE, MOST_SOURCES = 500, 20
 MAX_QUESTION, MAX_CHOICE, MOST_CHOICES = 2000, 200, 20
 _END = "end"  # the key of the call that ends a session
 
@@ -57,16 +60,25 @@ def check_agent(agent: ExternalAgent) -> None:
 
 
 def open_session(
-    *, agent: ExternalAgent, reference: str, goal: str, subject: str, at: datetime
+    *,
+    agent: ExternalAgent,
+    reference: str,
+    goal: str,
+    subject: str,
+    at: datetime,
+    claims: Mapping[str, str] | None = None,
 ) -> Run:
     """Open a run for an agent, or return the one that it opened under this reference.
 
-    The goal is the agent's claim. Raises Refused.
+    The goal is the agent's claim, and so is what it says of itself. Raises Refused.
     """
     check_key(reference, "reference")
     if found := _session(agent, reference).first():
         return _same(found, subject)
     check_agent(agent)
+    told = {name: text.strip() for name, text in (claims or {}).items() if text.strip()}
+    for name, text in told.items():
+        check_text(text, most=CLAIMS[name], what=name)
     if policy := agent.workspace.policy:
         newest = Run.objects.filter(agent=agent).order_by("-created_at")
         most = policy.limits_of(EXTERNAL, agent.desk).calls_per_minute
@@ -80,7 +92,10 @@ def open_session(
         at=at,
         desk=agent.desk,
         options=LaunchOptions(
-            token=sha256(["session", agent.pk, reference]), agent=agent, reference=reference
+            token=sha256(["session", agent.pk, reference]),
+            agent=agent,
+            reference=reference,
+            claims=told or None,
         ),
     )
     return _same(opened, subject)
@@ -118,13 +133,19 @@ def propose(
     args: Json,
     at: datetime,
     side_by_side: bool = False,
+    sources: Mapping[str, str] | None = None,
 ) -> ProposedCall:
     """Record a call once by its key, and give it to a slot if one listens.
 
     A known key returns what it was used for first, also after the end. Raises Refused,
     Run.DoesNotExist.
     """
-    more = {"side_by_side": side_by_side}
+    told = dict(sources or {})
+    if len(told) > MOST_SOURCES:
+        raise Refused("too_many_sources", f"A call names at most {MOST_SOURCES} sources.")
+    for text in (*told, *told.values()):
+        check_text(text, most=MAX_SOURCE, what="source")
+    more = {"side_by_side": side_by_side, "sources": told}
     return _put(agent, run_id, _key(key), {"name": name, "args": args}, at, more)
 
 
@@ -222,7 +243,9 @@ def _put(
         if not more.get("is_end") and calls.count() >= run.limits.max_tool_calls:
             run = _go_on(run, agent, at)
         with Commit(run, at=at) as commit:
-            kept = redact_for(run, asked)
+            sources = more.pop("sources", None)
+            sent = {**asked, "sources": sources} if sources else asked
+            kept = redact_for(run, sent)
             row = AgentCall.objects.create(
                 agent=agent,
                 run=run,
@@ -230,8 +253,9 @@ def _put(
                 key=key,
                 digest=digest,
                 asked=kept,
-                masked=sorted(_names_in(kept) - _names_in(asked)),
+                masked=sorted(_names_in(kept) - _names_in(sent)),
                 proposed_at=at,
+                key_prefix=agent.key_prefix,
                 **more,
             )
             _give_out(run, commit)
@@ -263,6 +287,7 @@ def _go_on(run: Run, agent: ExternalAgent, at: datetime) -> Run:
             token=sha256(["session", agent.pk, run.reference, str(run.pk)]),
             agent=agent,
             reference=run.reference,
+            claims=run.claims,
             again_of=run,
         ),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -23,7 +23,7 @@ from agents.engine.desk.subjects import beside
 from agents.engine.people.approvals import ASKED_AGAIN, turn_of
 from agents.engine.people.deciders import Roster, people_who_may
 from agents.engine.redaction import RunBorder
-from agents.models import Effect, Escalation, KillSwitch, Membership, Role, Step
+from agents.models import AgentCall, Effect, Escalation, KillSwitch, Membership, Role, Step
 from agents.models.masked_value import ValuesLocked
 from agents.operations import fields_of, obstacle
 from agents.operations.refusal import Refused
@@ -119,6 +119,8 @@ class Card:
     kept: str  # why it cannot be sent back again, if it was before
     same: Sequence[Same]  # open requests about the same subject, resource and amount
     followed_by: int | None  # the request that followed one that was sent back
+    keys: Sequence[str]  # of the agent elsewhere that asks: the key's public part
+    claimed: Mapping[str, str]  # where such an agent says that an argument is from
 
 
 @dataclass(frozen=True)
@@ -242,7 +244,19 @@ def card(escalation: Escalation, user: User, around: Around, *, at: datetime) ->
         followed_by=following(escalation)
         if escalation.state == EscalationState.SENT_BACK
         else None,
+        **_of_agent(escalation, steps),
     )
+
+
+def _of_agent(escalation: Escalation, steps: Sequence[Step]) -> dict[str, Json]:
+    """Return what is known and claimed of the call of an agent elsewhere."""
+    if escalation.run.agent_id is None:
+        return {"keys": (), "claimed": {}}
+    key = f"{turn_of(escalation.step.key)}call"
+    rows = AgentCall.objects.filter(run=escalation.run_id, step=key)
+    asked = next((step.reply for step in steps if step.key == key), None) or {}
+    prefixes = [one for one in rows.values_list("key_prefix", flat=True) if one]
+    return {"keys": prefixes, "claimed": asked.get("sources") or {}}
 
 
 def is_hit(ruling: Json) -> bool:

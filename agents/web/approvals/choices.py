@@ -38,7 +38,7 @@ def filter_fields(queue: QueueAddress, who: Reviewer) -> list[FilterField]:
         "desk": names("desk", desk_title),
         "age": MINUTES.items(),
         "due": MINUTES.items(),
-        **dict.fromkeys(("launcher", "amount_from", "amount_to", "currency"), ()),
+        **dict.fromkeys(("launcher", "agent", "amount_from", "amount_to", "currency"), ()),
     }
     found = []
     for name, values in offered.items():

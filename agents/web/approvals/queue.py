@@ -44,6 +44,7 @@ FILTERS: Mapping[str, tuple[str, Callable[[str], object]]] = {
     "pattern": ("Pattern", _text),
     "subject": ("About (name or key)", _text),
     "launcher": ("Launched by", _text),
+    "agent": ("Opened by the agent", _text),
     "amount_from": ("Amount from", read_amount),
     "amount_to": ("Amount to", read_amount),
     "currency": ("Currency", read_currency),

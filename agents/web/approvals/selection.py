@@ -197,7 +197,7 @@ NAMED = {
 
 def _fits(given: Mapping[str, str], who: Reviewer) -> Q:
     """Return the condition of the filters, which are all valid."""
-    columns = {**NAMED, "launcher": "run__launched_by__username"}
+    columns = {**NAMED, "launcher": "run__launched_by__username", "agent": "run__agent__name"}
     found = Q(**{column: given[name] for name, column in columns.items() if name in given})
     if subject := given.get("subject"):
         labels = (

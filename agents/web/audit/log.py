@@ -30,7 +30,10 @@ ENTRY_BYTES = 500  # per entry of a verifiable copy, with its share of the heads
 FEW = 4000  # requests or calls of one amount that are looked up by their keys
 RUNS = 500  # the newest of a subject or an amount
 ABOUT = ("run__desk", "run__subject_key", "run__subject_label")
-FILTERS = ("event", "person", "subject", *AMOUNTS, "run", "since", "until", "all", "workspace")
+FILTERS = (
+    *("event", "person", "subject", "agent", *AMOUNTS),
+    *("run", "since", "until", "all", "workspace"),
+)
 # Events of one moment may be written out of the order of their times.
 DISORDER = timedelta(hours=1)
 NEWEST = 2**63 - 1  # no event has a larger key
@@ -145,6 +148,8 @@ def find_events(workspace: Workspace, wanted: Filter) -> Found:
         found = found.filter(kinds)
     if "run" in given:
         found = found.filter(run__pk=given["run"])
+    if "agent" in given:  # of its sessions: other events name it in words only
+        found = found.filter(run__agent__name=given["agent"], run__agent__workspace=workspace)
     if given.keys() & {"subject", *AMOUNTS}:
         runs, is_cut = _runs(workspace, given)
         found = found.filter(run__in=runs)
@@ -289,6 +294,7 @@ _READERS: dict[str, Callable[[str], object]] = {
     "event": _storable,
     "person": _storable,
     "subject": _storable,
+    "agent": _storable,
     "amount_from": read_amount,
     "amount_to": read_amount,
     "currency": read_currency,
