@@ -6,6 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
     dependencies = [
         ("agents", "0068_calls_side_by_side"),
+        ("agents", "0068_fewer_indexes"),
     ]
 
     operations = [

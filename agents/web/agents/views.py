@@ -149,8 +149,8 @@ def _fresh(agent: ExternalAgent, token: str) -> _Fresh:
             given = int(key) if is_number and key.isdigit() else key
             look = {"tool": name, "arguments": {tool.subject: given}}
     called = AgentCall.objects.filter(agent=agent, is_end=False).order_by("-pk").first()
-    quoted = [shlex.quote(json.dumps(one)) if one else "" for one in (told, look)]
-    return _Fresh(agent.name, token, agent, *quoted, called)
+    opening, asked = (shlex.quote(json.dumps(one)) if one else "" for one in (told, look))
+    return _Fresh(agent.name, token, agent, opening, asked, called)
 
 
 def _workspace(request: HttpRequest) -> Workspace:
