@@ -136,8 +136,8 @@ def test_reading_changes_nothing(scene: Scene, verb: str) -> None:
     addresses = {name: about(name, escalation) for name in set(ADDRESSES) - {"sign-out"}}
     client, events = client_of(user), Event.objects.count()
 
-    for name, address in addresses.items():
-        getattr(client, verb)(address, {"verdict": "approve", "reason": "x"})
+    for name, where in addresses.items():
+        getattr(client, verb)(where, {"verdict": "approve", "reason": "x"})
         assert Event.objects.count() == events, name
 
     assert "_auth_user_id" in client.session
