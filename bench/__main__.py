@@ -21,6 +21,7 @@ TITLES = {
 }
 COLUMNS = {
     "runs_per_second": "runs/s",
+    "cpu_ms": "CPU ms",
     "commits": "commits",
     "fsyncs": "fsyncs",
     "kilobytes": "KB",
@@ -29,6 +30,14 @@ COLUMNS = {
     "decision_p50": "decision p50",
     "decision_p95": "p95",
     "megabytes": "MB",
+}
+OF_ACTION = {
+    "actions_per_second": "actions/s",
+    "cpu_ms": "CPU ms",
+    "statements": "statements",
+    "trips": "sent",
+    "commits": "commits",
+    "kilobytes": "KB",
 }
 
 
@@ -54,46 +63,47 @@ def main() -> None:
                     f"\n{name}: medians of {given.rounds} rounds of {given.runs} runs,"
                     f" {given.at_once} at once, each sync {given.sync_ms:g} ms longer\n"
                 )
-                _print(_rounds(url, given, slower))
+                _print(COLUMNS, _rounds(url, given, slower))
+                print("\nOne action that nobody has to decide\n")
+                _print(OF_ACTION, {"ours": [_ask({**_at(url), **slower}, "-m", "bench.action")]})
 
 
 def _rounds(
     url: str, given: argparse.Namespace, slower: dict[str, str]
 ) -> dict[str, list[dict[str, float]]]:
     """Give each contestant a process a round; who begins changes with the round."""
-    environment = {
-        **os.environ,
-        "DJANGO_SETTINGS_MODULE": "bench.settings",
-        "DATABASE_URL": url,
-        "OPSCONSOLE_ENV_FILE": "",
-    }
     migrate = [sys.executable, "manage.py", "migrate", "--verbosity=0"]
-    subprocess.run(migrate, env=environment, check=True)  # noqa: S603 - our own program
+    subprocess.run(migrate, env=_at(url), check=True)  # noqa: S603 - our own program
     timed = {**os.environ, **slower}
     found: dict[str, list[dict[str, float]]] = {name: [] for name in CONTESTANTS}
     for number in range(given.rounds):
         turn = number % len(CONTESTANTS)
         for name in CONTESTANTS[turn:] + CONTESTANTS[:turn]:
-            command = [
-                sys.executable,
-                "-m",
-                "bench.contestant",
-                name,
-                f"--url={url}",
-                f"--runs={given.runs}",
-                f"--at-once={given.at_once}",
-            ]
-            said = subprocess.run(command, stdout=subprocess.PIPE, check=True, env=timed)  # noqa: S603
-            found[name].append(json.loads(said.stdout))
+            how = (f"--url={url}", f"--runs={given.runs}", f"--at-once={given.at_once}")
+            found[name].append(_ask(timed, "-m", "bench.contestant", name, *how))
     return found
 
 
-def _print(found: dict[str, list[dict[str, float]]]) -> None:
+def _at(url: str) -> dict[str, str]:
+    """Return the environment of a process of ours on this database."""
+    ours = {"DJANGO_SETTINGS_MODULE": "bench.settings", "OPSCONSOLE_ENV_FILE": ""}
+    return {**os.environ, **ours, "DATABASE_URL": url}
+
+
+def _ask(environment: dict[str, str], *command: str) -> dict[str, float]:
+    """Return what a program of ours measured."""
+    whole = [sys.executable, *command]
+    said = subprocess.run(whole, stdout=subprocess.PIPE, check=True, env=environment)  # noqa: S603
+    measured: dict[str, float] = json.loads(said.stdout)
+    return measured
+
+
+def _print(columns: dict[str, str], found: dict[str, list[dict[str, float]]]) -> None:
     """Print a table in Markdown."""
-    print("| |", " | ".join(COLUMNS.values()), "|")
-    print("|---|", "---:|" * len(COLUMNS), sep="")
+    print("| |", " | ".join(columns.values()), "|")
+    print("|---|", "---:|" * len(columns), sep="")
     for name, rounds in found.items():
-        medians = (median(each[column] for each in rounds) for column in COLUMNS)
+        medians = (median(each[column] for each in rounds) for column in columns)
         print(f"| {TITLES[name]} |", " | ".join(f"{value:.1f}" for value in medians), "|")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import resource
+import time
 from importlib import import_module
 from statistics import median
 
@@ -26,7 +27,9 @@ def main() -> None:
     everyone = range(1, WARM_UP + given.runs + COUNTED + 1)
     contestant = import_module(f"bench.{given.name}").Contestant(given.url, everyone)
     contestant.run(everyone[:WARM_UP], at_once=1)
+    cpu = time.process_time()
     timing = contestant.run(everyone[WARM_UP:-COUNTED], at_once=given.at_once)
+    cpu = time.process_time() - cpu
     with databases.count_writes(given.url) as written:
         contestant.run(everyone[-COUNTED:], at_once=1)
     contestant.close(len(everyone))
@@ -34,6 +37,7 @@ def main() -> None:
         json.dumps(
             {
                 "runs_per_second": given.runs / timing.seconds,
+                "cpu_ms": cpu / given.runs * 1000,
                 "commits": written[0].commits / COUNTED,
                 "fsyncs": written[0].fsyncs / COUNTED,
                 "kilobytes": written[0].bytes / COUNTED / 1000,
