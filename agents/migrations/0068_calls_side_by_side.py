@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("agents", "0067_keys_of_workspaces"),
+        ("agents", "0068_fewer_indexes"),
     ]
 
     operations = [
