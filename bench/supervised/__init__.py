@@ -97,7 +97,8 @@ class Contestant(graph.Contestant):
             if min(allowed, default=0) < GRANTED_MINOR:
                 raise Refused("more than was asked for, or than this person may grant")
             action = held.granting(GRANTED_MINOR)
-            facts = case.facts(action, held.review["facts"]["context_of"])
+            read = held.review["facts"]["context_of"]
+            facts = case.facts(action, read, granted_minor=GRANTED_MINOR)
             judged = review(action, facts, LIMITS, consent=consent_of(held.review))
             if not judged.allows or judged.action != action:
                 raise Refused(judged.deciding.sentence)

@@ -11,6 +11,7 @@ from agents.desks.refunds import mail
 from agents.desks.refunds.billing import ChargeFacts, CustomerAccount
 from agents.desks.refunds.known import ChargeFact, MailFact, RefundFact, RefundFacts
 from agents.desks.refunds.profiles import STRICT
+from agents.sdk.fact_sources import Origin
 from bench.supervised.record import Effect, Escalation
 
 LIMITS = STRICT.of("supervisor", "refunds")
@@ -30,16 +31,21 @@ class Ledger:
     def charge(self) -> ChargeFacts | None:
         return self.account.charge if self.account else None
 
-    def facts(self, action: Action, context_of: Sequence[int]) -> RefundFacts:
+    def facts(
+        self, action: Action, context_of: Sequence[int], *, granted_minor: int | None = None
+    ) -> RefundFacts:
         """Return the facts for reviewing `action`, as our engine gathers them.
 
         They are about the customer of the thread; an action that names another is blocked.
+        `granted_minor` is what a person is about to grant.
         """
         tool, account = action.get("name"), self.account
         charge = self.charge if tool != "get_refund_context" else None
         effects = [effect for effect in self.effects if effect.state != "refused"]
         refunds = [effect for effect in effects if effect.tool == "issue_refund"]
         letters = [e.args["message"] for e in effects if e.tool == "send_refund_email"]
+        named = {granted_minor, *(held.granted_minor for held in self.escalations)} - {None}
+        is_by_person = action.get("args", {}).get("amount_minor") in named
         return RefundFacts(
             subject=self.customer,
             context_of=tuple(context_of),
@@ -50,6 +56,7 @@ class Ledger:
                 minor for of, minor in self.unattended if charge and of == charge.charge_id
             ),
             mail=_mail(account, refunds, letters),
+            origins={"amount_minor": Origin.PERSON} if is_by_person else {},
         )
 
 
