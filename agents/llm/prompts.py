@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agents.core.model_roles import ROLES
+from agents.core.model_roles import ROLES, role
 from agents.core.requests import Json
 
 _FIRST_LINE = "Role: "
@@ -15,8 +15,7 @@ def prompt(role: str, *, at_desk: bool = False) -> str:
 
     At a declared desk it is the console's, as the desk's brief and its tools come with the inputs.
     """
-    # A pattern of others has roles of its own.
-    own = AT_DESK.get(role) if at_desk or role not in ROLES else None
+    own = AT_DESK.get(role) if at_desk else None  # a pattern of others has roles of its own
     return f"{_FIRST_LINE}{role}\n\n{own or ROLES[role].prompt}"
 
 
@@ -46,3 +45,5 @@ AT_DESK = {
     for path in _FOLDER.glob("*.md")
     if path.stem != TOOL_FORM
 }
+for _name, _text in AT_DESK.items():
+    role(_name, prompt=_text)

@@ -117,7 +117,7 @@ def test_what_does_not_suit_a_pattern_is_refused(
 
 
 def test_each_role_has_a_prompt_that_says_no_word_of_another_desk() -> None:
-    assert AT_DESK.keys() == PATTERN_OF.keys()
+    assert AT_DESK.keys() == PATTERN_OF.keys() - {"writer"}  # whom only recorded cases have
     words = ("refund", "customer", "sales", "stock", "inventory", "charge")
     found = {(role, w) for role, text in AT_DESK.items() for w in words if w in text.lower()}
     assert found == set()

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from django.apps import AppConfig
 
-from agents.core.model_roles import role
+from agents.core.model_roles import ROLES, ModelRole, by_scenario
 from agents.llm.prompts import read_prompt
 
 PROMPTS = Path(__file__).parent / "prompts"
@@ -33,7 +33,8 @@ class DeskConfig(AppConfig):
 
         brief = (PROMPTS / "tools.1.md").read_text(encoding="utf-8").strip()
         for path in PROMPTS.glob("*[!0-9].md"):
-            role(path.stem, prompt=read_prompt(PROMPTS, path.stem), brief=brief)
+            text = read_prompt(PROMPTS, path.stem).strip()
+            ROLES[path.stem] = ModelRole(text, by_scenario, brief)
         desk.profiles = PROFILES
         desk.fetch_facts = fetch_facts
         enter_desk(desk)
