@@ -183,9 +183,9 @@ def test_another_amount_is_put_to_a_person_also_in_a_third_run(
     third = go(again(scene, second))
 
     assert third.state == RunState.WAITING
-    deciding = third.escalations.get().review["deciding"]
-    assert deciding["reason"] == "refunded_by_earlier_run"
-    assert "USD 500.00" in deciding["sentence"]
+    rulings = third.escalations.get().review["rulings"]
+    [asked] = [one for one in rulings if one["reason"] == "refunded_by_earlier_run"]
+    assert (asked["verdict"], "USD 500.00" in asked["sentence"]) == ("escalate", True)
     assert payments(third) == [50000]
 
 
