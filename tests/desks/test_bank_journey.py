@@ -62,6 +62,9 @@ def test_transfers_are_lowered_put_off_and_refused() -> None:
     assert (moved_on, fresh(runs[3]).stop_reason) == (later, "human_rejected")
 
 
+WIDTHS = "all => all.filter((one) => one.offsetParent).map((one) => one.offsetWidth)"
+
+
 def test_a_redirected_payment_says_first_what_is_wrong() -> None:
     scene = bank.bank_scene()
     run = advance_run(bank.launch(scene, bank.ATTACKS[0]))
@@ -77,11 +80,13 @@ def test_a_redirected_payment_says_first_what_is_wrong() -> None:
         expect(same).to_contain_text(f"Also waiting: request {held.pk}, Send EUR 120.00")
         expect(same).to_contain_text("to Kanzlei Brandt (P-103), dated")
         expect(same).to_contain_text("(payee not as asked)")
-        rita.goto(f"{site}/approvals/")
-        row = rita.locator(f"#q-{held.pk}")
-        expect(row).to_contain_text("Kanzlei Brandt")
-        expect(row).to_contain_text("Payee not as asked")
-        expect(row).to_contain_text("EUR 120.00")
+        for place, rows in (("approvals/", ".qlist li"), ("", "main tbody tr")):
+            rita.goto(f"{site}/{place}")
+            row = rita.locator(rows).filter(has=rita.locator(f"a[href='/approvals/{held.pk}/']"))
+            expect(row).to_contain_text("Kanzlei Brandt")
+            expect(row).to_contain_text("Operating account")
+            expect(row).to_contain_text("Payee not as asked")
+            expect(row).to_contain_text("EUR 120.00")
 
         rita.goto(f"{site}/approvals/{held.pk}/")
         block = rita.locator("#doubts")
@@ -97,6 +102,8 @@ def test_a_redirected_payment_says_first_what_is_wrong() -> None:
             assert said, width
             assert form, width
             assert said["y"] + said["height"] < min(form["y"], 900), f"{width}: the first screen"
+            names = rita.locator("#card .rules .name").evaluate_all(WIDTHS)
+            assert min(names) > 120, f"{width}: the name of a rule breaks within its words"
 
         # Nothing is chosen, so there is no button and no key that approves.
         expect(rita.locator("[name=verdict]:checked")).to_have_count(0)
