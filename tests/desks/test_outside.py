@@ -175,6 +175,20 @@ def test_a_date_is_moved_nearer_and_access_is_granted_once(company: Company) -> 
     assert company.console.manage("verify_audit").code == 0
 
 
+def ask_on(omar: Page) -> None:
+    """Read an answer, follow it to the step it came from, ask on, and find the way back."""
+    asked, end = omar.url, omar.locator("#end")
+    expect(end.locator("h3")).to_have_text(["The record", "The agent wrote"])
+    end.get_by_role("link", name="Step 1").click()
+    expect(omar.locator("main")).to_contain_text("Roles held: ")
+    omar.goto(asked)
+    omar.get_by_label("Ask on").fill("And which of them end this month?")
+    omar.get_by_role("button", name="Ask on").click()
+    expect(omar.locator("#run h2").first).to_have_text("And which of them end this month?")
+    omar.get_by_role("link", name="an earlier run").click()
+    expect(omar).to_have_url(asked)
+
+
 def test_every_pattern_of_the_page_comes_to_its_end(company: Company) -> None:
     ended = {
         "Question for a specialist": "Roles held: ",
@@ -189,6 +203,8 @@ def test_every_pattern_of_the_page_comes_to_its_end(company: Company) -> None:
             expect(omar.locator("#run")).to_contain_text("Done")
             expect(omar.locator("#run")).to_contain_text(told)
             expect(omar.locator("main")).not_to_contain_text("refund")
+            if title == "Question for a specialist":
+                ask_on(omar)
 
     assert ("noor", "crm", "viewer", day(5).isoformat()) in company.grants()
 
