@@ -23,7 +23,7 @@ class OpenRun(Body):
     goal: str = Field(
         max_length=MAX_GOAL,
         description="what you are to do; shown as your claim",
-        examples=["Answer the mail of 3 May."],
+        examples=["Answer the letter of 4 November."],
     )
     subject: str = Field(
         description="whom or what it is about: the desk's own key", examples=["42"]
@@ -36,8 +36,8 @@ class OpenRun(Body):
 class ProposeCall(Body):
     """Propose a call under the key of the header Idempotency-Key."""
 
-    tool: str = Field(examples=["send_message"])
-    arguments: dict[str, Any] = Field(examples=[{"subject": "42"}])
+    tool: str
+    arguments: dict[str, Any]
     side_by_side: bool = Field(False, description="need not wait for the call before it")
     sources: dict[str, str] = Field({}, description="where an argument is from, as you claim")
 

@@ -135,8 +135,7 @@ class _Fresh(NamedTuple):
 
 
 def _fresh(agent: ExternalAgent, token: str) -> _Fresh:
-    """Return an agent's new key with an opening and a look: a read that asks for no more than
-    its subject."""
+    """Return an agent's new key with an opening and a look, which needs its subject alone."""
     desk = DESKS[agent.desk]
     known = desk.subject.first(agent.workspace.book_id, 1) if desk.subject.first else ()
     key = desk.subject.key_in(known[0]) if known else ""
@@ -149,8 +148,8 @@ def _fresh(agent: ExternalAgent, token: str) -> _Fresh:
             given = int(key) if is_number and key.isdigit() else key
             look = {"tool": name, "arguments": {tool.subject: given}}
     called = AgentCall.objects.filter(agent=agent, is_end=False).order_by("-pk").first()
-    opening, asked = (shlex.quote(json.dumps(one)) if one else "" for one in (told, look))
-    return _Fresh(agent.name, token, agent, opening, asked, called)
+    opening, quoted = shlex.quote(json.dumps(told)), shlex.quote(json.dumps(look)) if look else ""
+    return _Fresh(agent.name, token, agent, opening, quoted, called)
 
 
 def _workspace(request: HttpRequest) -> Workspace:
