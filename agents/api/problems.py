@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import logging
 from typing import Any
 
+from django.db import OperationalError
 from django.http import Http404, HttpRequest, HttpResponse
 from django.views.decorators.csrf import csrf_exempt
 from ninja import NinjaAPI
@@ -12,6 +14,8 @@ from ninja.errors import AuthenticationError, HttpError, ValidationError
 
 from agents.models import AgentCall, Run
 from agents.operations import CallKeyReused, Refused, TooFast
+
+log = logging.getLogger(__name__)
 
 # What an agent may do about it differs by status; every other refusal is 422.
 _STATUS = {
@@ -63,6 +67,13 @@ def add_problems(api: NinjaAPI) -> None:
     def unauthorized(request: HttpRequest, no: AuthenticationError) -> HttpResponse:
         sentence = "The key is missing, unknown, expired or revoked. Send it as a bearer token."
         return problem(401, "unauthorized", sentence)
+
+    @api.exception_handler(OperationalError)
+    def busy(request: HttpRequest, no: OperationalError) -> HttpResponse:
+        log.warning("A request of an agent is to be sent again: %s", no)
+        answer = problem(503, "busy", "The database is busy. Send it again, under the same key.")
+        answer["Retry-After"] = "1"
+        return answer
 
     @api.exception_handler(HttpError)
     def failed(request: HttpRequest, no: HttpError) -> HttpResponse:

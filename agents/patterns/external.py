@@ -71,7 +71,7 @@ def _ask_person(number: int, said: Json) -> Steps[tuple[str, str]]:
         "rule": "external.question",
         "reason": "agent_asks",
         "verdict": "escalate",
-        "sentence": "The agent asks a person.",
+        "sentence": "It reads the answer, and nothing is carried out.",
         "risk": 0,
         "observed": None,
         "limit": None,

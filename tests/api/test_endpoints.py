@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+from django.db import OperationalError
 from django.test import Client
 from django.utils import timezone
 
@@ -295,3 +296,18 @@ def test_a_key_of_another_workspace_reads_nothing_of_this_one(scene: Scene, call
         assert read_all(reader, table, 9) == []
     stored = Event.objects.filter(workspace=other).order_by("pk").values_list("pk", flat=True)
     assert [one["id"] for one in read_all(reader, "events", 9)] == list(stored)
+
+
+def test_a_database_that_is_busy_is_a_reason_to_ask_again(
+    caller: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(**_: object) -> None:
+        raise OperationalError("canceling statement due to lock timeout")
+
+    run = caller.open()
+    monkeypatch.setattr(operations, "propose", refuse)
+
+    answer = caller.propose(run, "k0")
+
+    assert (answer.status_code, answer.json()["code"]) == (503, "busy")
+    assert answer["Retry-After"] == "1"

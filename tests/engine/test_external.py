@@ -43,13 +43,14 @@ def refund(amount: float, reason: str = "charged twice") -> tuple[str, Json]:
     return "issue_refund", {"user_id": 42, "amount_usd": amount, "reason": reason}
 
 
-def publish_for_agents(scene: Scene, **limits: Json) -> None:
+def publish_for_agents(scene: Scene, *, caps: Json = None, **limits: Json) -> None:
     """Publish the policy with these limits for agents, under which no amount has to be named."""
     document = scene.workspace.policy.document if scene.workspace.policy else {}
     refunds = document["desks"]["refunds"]
     rules = [rule for rule in refunds["rules"] if rule != "refunds.amount_named"]
     parts = {**refunds.get("patterns", {}), "external": {"rules": rules, **limits}}
-    desks = {**document["desks"], "refunds": {**refunds, "patterns": parts}}
+    own = {**refunds, "patterns": parts, **({"caps": caps} if caps else {})}
+    desks = {**document["desks"], "refunds": own}
     scene.publish({**document, "desks": desks}, scene.add("chief", Role.ADMIN))
 
 
@@ -63,10 +64,11 @@ class Session:
         goal: str = "Refund Anna",
         desk: str = "refunds",
         subject: str = "42",
+        name: str = "triage",
     ) -> None:
         self.agent = operations.set_agent(
             workspace=scene.workspace,
-            name="triage",
+            name=name,
             desk=desk,
             owner=scene.omar,
             at=timezone.now(),
@@ -387,7 +389,7 @@ def test_at_any_desk_the_same_in_other_words_waits_for_a_person() -> None:
 def test_six_at_once_open_one_session_and_make_one_call(scene: Scene, crowd: Contenders) -> None:
     agent = Session(scene, "before").agent
 
-    told = crowd.meet("tests.races.contenders:opens_and_proposes", [[agent.pk]] * SIX)
+    told = crowd.meet("tests.races.contenders:opens_and_proposes", [[agent.pk, "k", *LOOK]] * SIX)
 
     [(run, call)] = {tuple(one) for one in told}
     assert AgentCall.objects.get(run=run).pk == call

@@ -251,16 +251,20 @@ def joins(token: str, name: str) -> str:
     return "joined"
 
 
-def opens_and_proposes(agent: int) -> list[Any]:
-    """Open a session and propose a look, as an agent does that is started six times."""
+def opens_and_proposes(agent: int, key: str, name: str, args: Any) -> list[Any]:
+    """Open a session and propose a call, as an agent does that is started several times."""
+    from django.db import OperationalError
     from django.utils import timezone
 
     from agents import operations
     from agents.models import ExternalAgent
 
     known = ExternalAgent.objects.select_related("workspace", "owner").get(pk=agent)
-    at = timezone.now()
-    run = operations.open_session(agent=known, reference="case", goal="Look", subject="42", at=at)
-    name, args = "get_refund_context", {"user_id": 42}
-    call = operations.propose(agent=known, run_id=run.pk, key="k", name=name, args=args, at=at)
-    return [str(run.pk), call.row.pk]
+    asked: Any = {"agent": known, "at": timezone.now()}
+    while True:
+        try:
+            run = operations.open_session(reference="case", goal="Look", subject="42", **asked)
+            call = operations.propose(run_id=run.pk, key=key, name=name, args=args, **asked)
+        except OperationalError:  # fifty waited for one lock: answered with 503, and asked again
+            continue
+        return [str(call.run.pk), call.row.pk]

@@ -18,6 +18,8 @@ POINTS = (
     "gateway.before_call",
     "gateway.after_call",
     "decide.after_commit",
+    "propose.before_commit",
+    "propose.after_commit",
     "sweep.after_commit",
 )
 

@@ -23,6 +23,7 @@ from agents.engine.desk.subjects import UnknownSubject, find_subject
 from agents.engine.journal import AWAIT
 from agents.engine.people.approvals import close_approvals, turn_of
 from agents.engine.redaction import redact_for
+from agents.engine.runtime.crashpoints import crashpoint
 from agents.engine.runtime.dispatch import ring
 from agents.engine.turns.answering import withdraw
 from agents.engine.turns.calls import assign_call
@@ -260,7 +261,9 @@ def _put(
             )
             _give_out(run, commit)
         row.refresh_from_db()
-        return ProposedCall(row, run)
+        crashpoint("propose.before_commit")
+    crashpoint("propose.after_commit")
+    return ProposedCall(row, run)
 
 
 def _session(agent: ExternalAgent, reference: str | None) -> QuerySet[Run]:
