@@ -381,6 +381,8 @@ class Desk:
         limits = {one.name: one.default for one in self.limit_fields}
         caps = {"caps": self.caps} if self.caps else {}
         kept = {name: had[name] for name in had if name not in ("rules", "tools", "patterns")}
+        if "off" in kept:
+            kept["off"] = [name for name in kept["off"] if name in self.tools]
         known = had.get("patterns", {})
         patterns = {name: _renewed(own, known.get(name, {})) for name, own in self.patterns.items()}
         return {

@@ -171,6 +171,16 @@ def test_a_companys_desk_has_every_pattern(company: Company) -> None:
         assert foreign_words(shown(company.scene, run)) == []
 
 
+def test_a_desk_without_limits_is_given_none(company: Company) -> None:
+    held = {"desks": {company.name: {**DESKS[company.name].document(), "limits": {"most": 1}}}}
+    policy = company.scene.workspace.policy
+    assert policy is not None
+
+    with pytest.raises(Refused, match=f"The desk '{company.name}' has no limit 'most'"):
+        ada = User.objects.get(username="ada")
+        company.scene.publish({**policy.document, **held}, ada)
+
+
 def test_cases_end_otherwise_as_the_desk_says(company: Company) -> None:
     nobody, broken, halted = (company.run(title) for title in ("nobody", "broken", "halted"))
 

@@ -11,6 +11,7 @@ from django.db import transaction
 from agents.core.limits import EXTERNAL, BadPolicy, Limits, read_limits
 from agents.core.requests import Json
 from agents.core.tiers import read_tiers
+from agents.core.units import is_currency
 from agents.models import PolicyVersion, Role, Team, Workspace
 from agents.models.event import Entry, append_events
 from agents.operations.people.workspaces import policy_version
@@ -56,9 +57,14 @@ def _check_document(document: Json) -> Limits:
     _check_names("desk", (*limits.desks, *(limits.tiers or {})), DESKS)
     for desk in limits.desks:
         patterns = limits.part_of(desk, "patterns")
+        for held in (limits.desks[desk], *patterns.values()):
+            _check_names("tool", held.get("off", ()), TOOLS)  # a slip would leave one on
         _check_names("pattern", patterns, (*offered_at(DESKS[desk]), EXTERNAL))
         for part in (limits.of(pattern, desk) for pattern in ("", *patterns)):
             _check_limits(desk, part.part_of(desk, "limits"))
+            for currency in part.caps_of(desk):
+                if not is_currency(currency):
+                    raise Refused("bad_policy", f"The desk {desk!r}: no currency is {currency!r}.")
             _check_names("tool", (*part.required, *part.critical), part.proposable)
             _check_names("rule", part.rules, RULES)
             _check_names("tool", part.proposable, TOOLS)
@@ -76,6 +82,8 @@ def _check_teams(workspace: Workspace, limits: Limits) -> None:
 
 def _check_limits(desk: str, part: Json) -> None:
     kind = DESKS[desk].limits_type
+    if part and not kind:
+        raise Refused("bad_policy", f"The desk {desk!r} has no limit {next(iter(part))!r}.")
     try:
         if kind:
             serialization.read_stored(kind, part)
