@@ -173,11 +173,10 @@ def test_a_companys_desk_has_every_pattern(company: Company) -> None:
 
 def test_a_desk_without_limits_is_given_none(company: Company) -> None:
     held = {"desks": {company.name: {**DESKS[company.name].document(), "limits": {"most": 1}}}}
-    policy = company.scene.workspace.policy
+    policy, ada = company.scene.workspace.policy, User.objects.get(username="ada")
     assert policy is not None
 
     with pytest.raises(Refused, match=f"The desk '{company.name}' has no limit 'most'"):
-        ada = User.objects.get(username="ada")
         company.scene.publish({**policy.document, **held}, ada)
 
 
