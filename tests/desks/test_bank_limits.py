@@ -214,7 +214,7 @@ def test_what_one_person_grants_in_a_day_has_a_cap() -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [("5.00", "--desk", "bank"), ("5.00", "--desk", "x", "--currency", "EUR"), ("5.000", *IN_EUR)],
+    [("5.000", "--desk", "bank"), ("5.00", "--desk", "x", "--currency", "EUR"), ("5.000", *IN_EUR)],
 )
 def test_a_limit_that_is_none_is_not_set(arguments: tuple[str, ...]) -> None:
     bank_scene()
@@ -228,7 +228,6 @@ def test_a_process_without_the_desk_decides_nothing_and_says_what_it_lacks(
 ) -> None:
     scene = bank_scene()
     run, paid = go(launch(scene, FIRST_PAYMENT)), go(launch(scene, PAID_AT_ONCE))
-    monkeypatch.delitem(DESKS, "bank")
     monkeypatch.delitem(DESKS, "bank")
     monkeypatch.delitem(TOOLS, paid.effects.get().tool)
 
