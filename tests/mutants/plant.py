@@ -57,7 +57,7 @@ MUTANTS = (
         "agents/migrations/0001_squashed_0058_masked_values.py",
         '("key", models.CharField(max_length=120, unique=True)),\n                ("tool"',
         '("key", models.CharField(max_length=120)),\n                ("tool"',
-        "tests/engine/test_constraints.py",
+        "tests/engine/test_constraints.py -k one_effect",
     ),
     Mutant(
         "a revised action is not reviewed again",
@@ -130,7 +130,7 @@ MUTANTS = (
         "agents/models/kill_switch.py",
         "if self.trial_at and run.created_at > self.trial_at:",
         "if self.trial_at:",
-        "tests/engine/test_kill_switch.py",
+        "tests/engine/test_kill_switch.py -k on_trial",
     ),
     Mutant(
         "a frozen request expires",
@@ -207,7 +207,7 @@ MUTANTS = (
         "agents/operations/requests/escalation_lock.py",
         'members(Param("user")).filter(workspace__in=_own("workspace"))',
         'members(Param("user"))',
-        "tests/engine/test_run.py",
+        "tests/engine/test_run.py -k another_workspace",
     ),
     Mutant(
         "what was refunded on any charge counts on this one",

@@ -69,6 +69,7 @@ class Bed:
         for item, following in zip_longest(items, items[1:]):
             reports = runtestprotocol(item, log=False, nextitem=following)
             if any(report.failed for report in reports):
+                print(item.nodeid)
                 return pytest.ExitCode.TESTS_FAILED
         return pytest.ExitCode.OK if items else pytest.ExitCode.NO_TESTS_COLLECTED
 
