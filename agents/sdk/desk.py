@@ -458,6 +458,14 @@ class Desk:
         case = Scenario(title, subject, goal, expect, demo, ends, pattern, workflow, key, off)
         self.scenarios.append(case)
 
+    @property
+    def sections(self) -> dict[str, list[Scenario]]:
+        """Return its scenarios by pattern, in the order in which these first come."""
+        found: dict[str, list[Scenario]] = {}
+        for one in self.scenarios:
+            found.setdefault(one.pattern, []).append(one)
+        return found
+
     def _check_line(self, title: str, line: Says) -> None:
         tool = self.tools.get(line.tool)
         if tool is None:

@@ -87,7 +87,7 @@ def test_scenarios_are_grouped_by_desk_and_pattern_and_found_by_words(scene: Sce
     invoices = offered(client.get(at, {"q": "bank INVOICE"}).text)
 
     assert re.findall(r'<h[23] id="gallery-.*?>(.*?)</h[23]>', whole) == [
-        *("Refunds", "Supervisor", "Routing", "Orchestrator", "Workflow"),
+        *("Refunds", "Supervisor", "Routing", "Workflow", "Orchestrator"),
         *("Bank transfers", "Supervisor", "Routing", "Orchestrator", "Workflow"),
     ]
     assert len(offered(whole)) == 42

@@ -74,7 +74,12 @@ def read_launch(posted: QueryDict) -> Launch:
 
 def examples() -> dict[str, tuple[str, Scenario]]:
     """Return the desks' own scenarios by form key, each with its desk."""
-    return {one.key: (name, one) for name, desk in DESKS.items() for one in desk.scenarios}
+    return {
+        one.key: (name, one)
+        for name, desk in DESKS.items()
+        for section in desk.sections.values()
+        for one in section
+    }
 
 
 def find_subject(text: str, *, desk: str, book_id: int) -> str | None:

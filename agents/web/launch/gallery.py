@@ -115,14 +115,11 @@ def gallery(workspace: Workspace, *, search: str = "") -> list[GallerySection]:
             DESKS[name].title,
             title := spell_out(pattern),
             _purpose(DESKS[name], pattern),
-            [
-                offer(name, f"{DESKS[name].title} {title}", one)
-                for one in DESKS[name].scenarios
-                if one.pattern == pattern
-            ],
+            [offer(name, f"{DESKS[name].title} {title}", one) for one in scenarios],
         )
         for name, patterns in patterns_of(workspace).items()
-        for pattern in patterns
+        for pattern, scenarios in DESKS[name].sections.items()
+        if pattern in patterns
     ]
     return [section for section in found if section.offers]
 
