@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 
 from bench import databases
 
-PROGRAMS = ("waits", "paused", "decisions", "people", "viewers", "crowd")
+PROGRAMS = ("waits", "paused", "decisions", "people", "viewers", "crowd", "agents")
 QUEUED = ("decisions", "people", "viewers", "crowd")  # which PostgreSQL's own queue serves
 
 
