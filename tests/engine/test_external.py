@@ -489,6 +489,7 @@ def test_a_held_call_that_is_taken_back_is_not_carried_out(scene: Scene) -> None
         decide_request(request, scene.rita, patch=patch_of(80000), comment="partly used")
     card = page(scene.rita, f"/approvals/{request.pk}/")
     assert "The agent took it back before a decision." in card
+    assert "Cancelled: the agent took it back" in page(scene.rita, f"/runs/{session.run.pk}/")
     assert "the run ended" not in card.lower()
     assert session.propose("k2", LOOK)["status"] == "executed"
     assert not payments(session.run)

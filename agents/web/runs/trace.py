@@ -106,6 +106,9 @@ def trace(run: Run, *, at: datetime | None = None, before: int | None = None) ->
     steps = list(run.steps.order_by("position"))
     people = ("decided_by", "claimed_by", "approval__by")
     held = {e.step_id: e for e in run.escalations.select_related(*people)}
+    for step in steps:
+        if step.pk in held:
+            held[step.pk].step = step  # read already
     effects = {effect.step_id: effect for effect in run.effects.all()}
     limits = run.limits
     found = results.result(run, steps)
