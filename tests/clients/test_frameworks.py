@@ -15,6 +15,7 @@ from tests.clients.model import Model, serving_model
 from tests.clients.programs import needs_frameworks, programs, running_program
 from tests.e2e.workers import PATIENCE, until
 from tests.engine.scene import Scene, decide_request, patch_of, payments
+from tests.engine.test_external import publish_for_agents
 from tests.processes import running
 from tests.web.serving import serve
 
@@ -49,6 +50,7 @@ class Place(NamedTuple):
 
 @pytest.fixture
 def place(scene: Scene, tmp_path: Path) -> Iterator[Place]:
+    publish_for_agents(scene, max_tool_calls=6)  # of a run; a session goes on in another one
     agent, key = make_agent(scene)
     model = Model(LOOK, REFUND)
     with serve() as site, serving_model(model) as address, running("manage.py", "work"):
@@ -82,7 +84,7 @@ TEN = [("issue_refund", {"user_id": 42, "amount_usd": 30 + n}) for n in range(1,
 
 
 @pytest.mark.parametrize("name", ["langchain_agent", "openai_agent", "pydantic_agent"])
-def test_ten_calls_of_one_message_are_proposed_in_its_order(place: Place, name: str) -> None:
+def test_ten_calls_of_one_message_keep_their_order_over_two_runs(place: Place, name: str) -> None:
     place.model.calls = (LOOK, *TEN)
 
     code, _, err = place.run(programs()[f"{name}.py"])
@@ -94,6 +96,8 @@ def test_ten_calls_of_one_message_are_proposed_in_its_order(place: Place, name: 
     assert amounts == [None, *(shape["amount_usd"] for _, shape in TEN)]
     # The look was done when the first of the money was ruled on, or that were refused.
     assert [one["status"] for one in told[:2]] == ["executed", "executed"]
+    first, last = Run.objects.filter(agent=place.agent).order_by("created_at")
+    assert (first.stop_reason, last.ended_at is not None) == ("session_continued", True)
 
 
 APPROVED = """

@@ -231,8 +231,9 @@ class Session:
             if no.code not in ("key_reused", "session_ended"):  # ended before, in other words
                 raise
             got = yield from self._ask(Sent("GET", f"runs/{self._run}"))
-        while not got.body["has_ended"]:
-            got = yield from self._ask(Sent("GET", f"runs/{self._run}?wait={WAIT}"))
+        while not got.body["has_ended"] or got.body.get("continued_in"):
+            run = got.body.get("continued_in") or got.body["id"]
+            got = yield from self._ask(Sent("GET", f"runs/{run}?wait={WAIT}"))
         return dict(got.body)
 
     def _ask(self, sent: Sent) -> Flow[Any]:
