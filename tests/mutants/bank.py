@@ -3,7 +3,7 @@
 from tests.mutants.plant import Mutant
 
 JOURNEY, BOOKS = "tests/desks/test_bank.py", "tests/desks/test_bank_books.py"
-RECORD, READS = "tests/desks/test_books_in_record.py", "agents/engine/desk/books.py"
+RECORD, READS = "tests/desks/test_books_in_record.py", "agents/audit/desk_books.py"
 LOOKED_UP = "tests/desks/test_looked_up.py -k attackers"
 RULES, LEDGER = "agents/desks/bank/rules.py", "agents/desks/bank/ledger.py"
 
@@ -61,7 +61,7 @@ BANK = (
     ),
     Mutant(
         "what a person set counts in every call",
-        "agents/engine/desk/ledger.py",
+        "agents/engine/desk/origins.py",
         "    return patch if left == given else {}",
         "    return patch",
         f"{BOOKS} -k elsewhere",
