@@ -23,10 +23,10 @@ class OpenRun(Body):
     goal: str = Field(
         max_length=MAX_GOAL,
         description="what you are to do; shown as your claim",
-        examples=["Answer the letter of 4 November."],
+        examples=["Give Noor the role viewer on crm until Friday."],
     )
     subject: str = Field(
-        description="whom or what it is about: the desk's own key", examples=["42"]
+        description="whom or what it is about: the desk's own key", examples=["noor"]
     )
     framework: str = Field("", description="what you are made with, as people are to read it")
     link: str = Field("", description="to your conversation, for people; a claim")
@@ -36,8 +36,8 @@ class OpenRun(Body):
 class ProposeCall(Body):
     """Propose a call under the key of the header Idempotency-Key."""
 
-    tool: str
-    arguments: dict[str, Any]
+    tool: str = Field(examples=["grant_access"])
+    arguments: dict[str, Any] = Field(examples=[{"employee": "noor", "system": "crm"}])
     side_by_side: bool = Field(False, description="need not wait for the call before it")
     sources: dict[str, str] = Field({}, description="where an argument is from, as you claim")
 
