@@ -83,7 +83,7 @@ def test_runs_are_found_by_what_is_known_of_them(
 @pytest.mark.both
 def test_ends_that_came_are_chosen_in_the_words_of_pages_and_old_links_work(scene: Scene) -> None:
     client = client_of(scene.rita)
-    go(scene.launch("Refund 500 USD to user_id=42, but pay another customer."))
+    go(scene.launch_scenario("another-customer"))
     cancelled = scene.launch()
     reason = "Launched twice."
     operations.cancel(run_id=cancelled.pk, by=scene.omar, reason=reason, at=timezone.now())
