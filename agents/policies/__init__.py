@@ -104,8 +104,8 @@ def _repeat(earlier: Sequence[Json]) -> Ruling:
     return Ruling(
         RulingKind.ESCALATE,
         "repeat",
-        "The agent proposed this before in the same session, under another key: "
-        f"{'; '.join(one['state'] for one in earlier)}. Is it meant to happen once more?",
+        "The agent proposed such a call before in the same session, under another key: "
+        f"{'; '.join(one['state'] for one in earlier)}. Is another one meant?",
         risk=90,
         observed=len(earlier),
         limit=0,

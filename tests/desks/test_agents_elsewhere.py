@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from decimal import Decimal
+from typing import Any
 
 import pytest
 from django.utils import timezone
@@ -10,10 +12,12 @@ from opsconsole_client import Desk, Outcome
 from pytest_django.live_server_helper import LiveServer
 
 from agents import operations
-from agents.models import AgentCall, Role, Run
+from agents.engine.desk.repeats import comparable
+from agents.models import AgentCall, Escalation, Role, Run
 from agents.sdk.values import Money
-from tests.desks.post import ANNA, BEN, CARLA, IBAN, OTHER_IBAN, Post, held_by, install
+from tests.desks.post import ANNA, BEN, CARLA, IBAN, OTHER_IBAN, SPACED, Post, held_by, install
 from tests.engine.scene import Scene, decide_request, go, set_scene
+from tests.engine.test_external import Session
 from tests.privacy.searching import places_of
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
@@ -69,3 +73,34 @@ def test_addresses_and_account_numbers_are_carried_out_and_kept_by_their_names(
     assert AgentCall.objects.filter(agent=agent).count() == 3
     values = (ANNA, BEN, CARLA, IBAN, OTHER_IBAN)
     assert {value: places_of(value) for value in values} == {value: [] for value in values}
+
+
+def test_the_same_call_spelled_in_another_way_is_put_to_a_person(scene: Scene) -> None:
+    install(scene)
+    session = Session(scene, desk="post", subject="box")
+    messages = [{"to": [ANNA, BEN], "body": "Hello"}, {"to": [BEN, ANNA], "body": "Hello again"}]
+    payments = [{"iban": iban, "amount": EUROS} for iban in (IBAN, IBAN.lower())]
+    for tool, calls in (("send_message", messages), ("pay", payments)):
+        for number, call in enumerate(calls):
+            session.propose(f"{tool}-{number}", (tool, {"box": "box", **call}))
+
+    asked = Escalation.objects.filter(run=session.run).order_by("pk")
+    assert ["policy.repeat" in one.review["escalating"] for one in asked] == [False, True] * 2
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "is_same"),
+    [
+        (IBAN, f" {SPACED}\u200b", True),
+        (IBAN, f"IBAN {IBAN}", True),
+        (IBAN, f"iban: DE\u00ad{IBAN[2:]}", True),
+        (IBAN, f"{IBAN[:-1]}1", False),
+        (Decimal("1.50"), Decimal("1.500"), True),
+        (Decimal("1.50"), Decimal("15"), False),
+        (["a", "b"], ["b", "a"], True),
+        (["a", "b"], ["a"], False),
+        ("--", "++", False),
+    ],
+)
+def test_values_are_compared_whatever_their_spelling(one: Any, other: Any, is_same: bool) -> None:
+    assert (comparable(one) == comparable(other)) is is_same

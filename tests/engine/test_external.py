@@ -244,6 +244,24 @@ def test_what_was_lowered_is_not_paid_again_at_the_lower_amount(scene: Scene) ->
     assert payments(session.run) == [80000]
 
 
+def test_what_a_person_rejected_is_not_done_smaller_or_in_other_words(scene: Scene) -> None:
+    publish_for_agents(scene)
+    session = Session(scene)
+    session.propose("k0", LOOK)
+    session.propose("k1", refund(1200))
+    decide_request(held(session), scene.rita, approve=False, comment="no")
+    session.drive()
+
+    told = session.propose("k2", refund(700, "half of it"))
+
+    assert (told["status"], payments(session.run)) == ("waiting", [])
+    [asked] = (one for one in held(session).review["rulings"] if one["rule"] == "policy.repeat")
+    assert "rita rejected one of USD 1,200.00" in asked["sentence"]
+    decide_request(held(session), scene.rita, comment="this much")
+    session.drive()
+    assert payments(session.run) == [70000]
+
+
 def test_the_claimed_goal_names_nothing(scene: Scene) -> None:
     session = Session(scene, goal="Refund Anna USD 1,200.00")
     session.propose("k0", LOOK)

@@ -1,16 +1,23 @@
 """Find what an agent proposed before in its session, perhaps in other words and under another key.
 
 A model that is started again words its reason anew. What a call does is told by its tool, subject,
-resource and amount, and at a declared desk by its other terms; free texts never count.
+resource and amount, and at a declared desk by its other terms; free texts never count. Of what a
+person rejected, the tool, subject and resource alone: else a smaller one would ask nobody.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from decimal import Decimal
+from typing import Any, NamedTuple
 
 from agents.core.actions import Action, args_schema
+from agents.core.deobfuscation import read_plainly
+from agents.core.money import format_money
 from agents.core.requests import Json
+from agents.core.states import EscalationState
 from agents.engine.people.approvals import turn_of
 from agents.engine.redaction import RunBorder
 from agents.models import Run, Step
@@ -20,9 +27,17 @@ from agents.sdk.arguments import BadArguments
 from agents.sdk.desk import DESKS
 from agents.tools import TOOLS, Tool
 
-_WAITS, _UNDER_WAY = "one waits for a person", "one was allowed and is being carried out"
-_STATES = {UNKNOWN: "nobody can tell whether one took effect"}
-_DONE = "one was carried out"
+_WAITS, _UNDER_WAY = "one{} waits for a person", "one{} was allowed and is being carried out"
+_STATES = {UNKNOWN: "nobody can tell whether one{} took effect"}
+_DONE = "one{} was carried out"
+_IBAN_WORD = re.compile("iban(?=[a-z]{2}[0-9]{2})")
+
+
+class _Deed(NamedTuple):
+    """What a call does, as it is compared."""
+
+    about: Json  # its subject and resource
+    does: Json  # its amount and other terms
 
 
 def repeats_of(run: Run, action: Action, steps: Sequence[Step], turn: str) -> tuple[Json, ...]:
@@ -32,13 +47,18 @@ def repeats_of(run: Run, action: Action, steps: Sequence[Step], turn: str) -> tu
         return ()
     deed = _deed(run, action)
 
-    def is_like(reviews: Iterable[Step]) -> bool:
-        actions = (one for step in reviews for one in _actions_of(step))
-        return any(one.get("name") == tool.name and _deed(run, one) == deed for one in actions)
+    def state_if_like(own: Sequence[Step]) -> str:
+        """Return what became of a turn that did or may do the same; "" of any other."""
+        actions = [one for step in own if step.kind == "review" for one in _actions_of(step)]
+        deeds = [_deed(run, one) for one in actions if one.get("name") == tool.name]
+        by = _rejected_by(own)
+        is_like = deed in deeds or (by and any(_is_about_same(one, deed) for one in deeds))
+        return _state_of(run, own, by) if is_like else ""
 
-    found = _in_earlier_runs(run, tool.name, is_like)
-    for key, reviews in _turns_before(steps, turn).items():
-        if is_like(reviews) and (state := _state_of(steps, key)):
+    found = _in_earlier_runs(run, tool.name, state_if_like)
+    for key in _turns_before(steps, turn):
+        own = [step for step in steps if step.key.startswith(key)]
+        if state := state_if_like(own):
             found.append({"turn": key, "state": state})
     return tuple(found)
 
@@ -58,7 +78,7 @@ def _is_free_text(kind: Json) -> bool:
 
 
 def _in_earlier_runs(
-    run: Run, tool: str, is_like: Callable[[Iterable[Step]], bool]
+    run: Run, tool: str, state_if_like: Callable[[Sequence[Step]], str]
 ) -> list[dict[str, Json]]:
     """Return the like calls in the runs of the session before this one."""
     earlier = run.earlier_runs()
@@ -66,23 +86,24 @@ def _in_earlier_runs(
     found: dict[tuple[Any, str], dict[str, Json]] = {}
     for step in reviews.order_by("run__created_at", "position") if earlier else ():
         turn = turn_of(step.key)
-        if (step.run_id, turn) in found or not is_like([step]):
+        if (step.run_id, turn) in found:
             continue
         own = Step.objects.filter(run=step.run_id, key__startswith=turn).order_by("position")
-        if state := _state_of(list(own), turn):
+        if state := state_if_like(list(own)):
             found[step.run_id, turn] = {"run": str(step.run_id), "turn": turn, "state": state}
     return list(found.values())
 
 
-def _turns_before(steps: Sequence[Step], turn: str) -> dict[str, list[Step]]:
-    """Return the reviews of the turns that began before this one, by turn."""
-    found: dict[str, list[Step]] = {}
+def _turns_before(steps: Sequence[Step], turn: str) -> list[str]:
+    """Return the turns with a review that began before this one."""
+    found: list[str] = []
     reviews = (step for step in steps if step.kind == "review")
     for step in sorted(reviews, key=lambda step: step.position):
         key = turn_of(step.key)
         if key == turn:
             break
-        found.setdefault(key, []).append(step)
+        if key not in found:
+            found.append(key)
     return found
 
 
@@ -92,22 +113,49 @@ def _actions_of(review: Step) -> list[Action]:
     return [one for one in (review.asked["action"], left) if one and one.get("kind") == "tool"]
 
 
-def _state_of(steps: Sequence[Step], turn: str) -> str:
+def _rejected_by(own: Iterable[Step]) -> str:
+    """Return who rejected a turn's call, or ""."""
+    replies = [step.reply or {} for step in own if step.kind == "escalate"]
+    no = [one for one in replies if one.get("decision") == EscalationState.REJECTED]
+    return str(no[-1]["by"]) if no else ""
+
+
+def _state_of(run: Run, own: Sequence[Step], rejected_by: str) -> str:
     """Return what became of a turn, in words; "" if it did nothing and will do nothing."""
-    own = [step for step in steps if step.key.startswith(turn)]
+    of = _amount_in(run, own)
+    if rejected_by:
+        return f"{rejected_by} rejected one{of}"
     for step in own:
         if step.kind == "say" and step.asked["kind"] == ANSWERED:
             status = step.asked["facts"]["status"]
-            return "" if status == NOT_EXECUTED else _STATES.get(status, _DONE)
+            return "" if status == NOT_EXECUTED else _STATES.get(status, _DONE).format(of)
     is_held = any(step.kind == "escalate" and step.ended_at is None for step in own)
-    return _WAITS if is_held else _UNDER_WAY
+    return (_WAITS if is_held else _UNDER_WAY).format(of)
 
 
-def _deed(run: Run, action: Action) -> Json:
-    """Return what a call does, without its free texts; None if its arguments cannot be read."""
+def _amount_in(run: Run, own: Sequence[Step]) -> str:
+    """Return the amount of a turn's call as it was left last: " of EUR 80.00", or ""."""
+    made = [{"name": s.asked["tool"], "args": s.asked["args"]} for s in own if s.kind == "use"]
+    reviewed = [one for step in own if step.kind == "review" for one in _actions_of(step)]
     try:
-        target = target_of(run, action)
-        return [*target, _other_terms(run, action)]
+        target = target_of(run, (made or reviewed)[-1])
+    except (BadArguments, KeyError, TypeError, ValueError):
+        return ""
+    minor = target.amount_minor
+    return "" if minor is None else f" of {format_money(minor, target.currency)}"
+
+
+def _is_about_same(one: _Deed | None, other: _Deed | None) -> bool:
+    return one is None or other is None or one.about == other.about
+
+
+def _deed(run: Run, action: Action) -> _Deed | None:
+    """Return what a call does, without its free texts; None if its arguments cannot be read."""
+    real = {**action, "args": RunBorder(run).resolve(action["args"])}
+    try:
+        target = target_of(run, real)
+        about = [comparable(target.subject_key), comparable(target.resource)]
+        return _Deed(about, [target.amount_minor, target.currency, _other_terms(run, real)])
     except (BadArguments, KeyError, TypeError, ValueError):
         return None
 
@@ -118,11 +166,31 @@ def _other_terms(run: Run, action: Action) -> list[Json]:
     tool = desk.tools.get(action["name"]) if desk else None
     if tool is None:
         return []
-    args = vars(tool.arguments.read(RunBorder(run).resolve(action["args"])))
+    args = vars(tool.arguments.read(action["args"]))
     keys = {*tool.names, tool.resource}
     kept = {name: args.get(name) for name in tool.terms - {tool.amount}}
     return [
-        [name, repr(value)]
+        [name, comparable(value)]
         for name, value in sorted(kept.items())
         if name in keys or not (value is None or isinstance(value, str))
     ]
+
+
+def comparable(value: Any) -> Json:
+    """Return a value alike for all ways to write it: blanks, signs, case, order, zeros at the end.
+
+    A text counts by its letters and digits as they are read. Rather two are taken for one, which
+    asks a person, than one for two.
+    """
+    if isinstance(value, str):
+        read = "".join(filter(str.isalnum, read_plainly(value).text.casefold()))
+        return _IBAN_WORD.sub("", read, count=1) or value.strip()
+    if isinstance(value, Decimal):
+        return f"{value.normalize():f}"
+    if isinstance(value, Mapping):
+        return {key: comparable(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return sorted(map(comparable, value), key=repr)
+    if is_dataclass(value):
+        return {one.name: comparable(getattr(value, one.name)) for one in fields(value)}
+    return repr(value)
