@@ -346,14 +346,30 @@ def test_whoever_owns_the_agent_later_may_not_decide_either(scene: Scene) -> Non
     session = Session(scene)
     session.propose("k0", LOOK)
     session.propose("k1", refund(1200))
-    mara = scene.add("mara", Role.ADMIN)
-    at = timezone.now()
-    operations.set_agent(workspace=scene.workspace, name="triage", owner=mara, at=at)
+    mara, ada = scene.add("mara", Role.ADMIN), scene.add("ada", Role.ADMIN)
+    for owner in (mara, ada):
+        at = timezone.now()
+        operations.set_agent(workspace=scene.workspace, name="triage", owner=owner, at=at)
 
-    with pytest.raises(operations.Refused) as no:
-        decide_request(held(session), mara)
+    for owner in (mara, ada):  # also who owned it only in between
+        with pytest.raises(operations.Refused) as no:
+            decide_request(held(session), owner)
+        assert no.value.code == "four_eyes"
+    decide_request(held(session), scene.rita, patch=patch_of(80000), comment="partly used")
 
-    assert no.value.code == "four_eyes"
+
+def test_the_policy_of_any_desk_has_a_part_for_agents() -> None:
+    scene = bank_scene()
+    document = scene.workspace.policy.document if scene.workspace.policy else {}
+    bank = document["desks"]["bank"]
+    parts = {**bank.get("patterns", {}), "external": {"calls_per_minute": 1}}
+    desks = {**document["desks"], "bank": {**bank, "patterns": parts}}
+    scene.publish({**document, "desks": desks}, scene.add("chief", Role.ADMIN))
+    session = Session(scene, desk="bank", subject="main")
+
+    session.put("k0", ("read_account", {"account": "main"}))
+    with pytest.raises(operations.TooFast):
+        session.put("k1", ("read_account", {"account": "main"}))
 
 
 def test_what_it_may_do_and_its_keys_are_on_record(scene: Scene) -> None:
