@@ -211,13 +211,13 @@ def cancel_call(request: HttpRequest, call_id: int) -> Status[Any]:
     return _call_answer(withdrawn)
 
 
-@api.post("/runs/{uuid:run_id}/end", response={202: RunAnswer, **PROBLEMS})
+@api.post("/runs/{uuid:run_id}/end", response={200: RunAnswer, 202: RunAnswer, **PROBLEMS})
 def end_run(request: HttpRequest, run_id: UUID, body: EndRun) -> Status[Any]:
-    """End a session, once everything that was proposed is answered."""
+    """End a session, once everything that was proposed is answered. The first end stands."""
     call = operations.end_session(
         agent=agent_of(request), run_id=run_id, answer=body.answer, at=timezone.now()
     )
-    return Status(202, run_answer(call.run))
+    return Status(200 if call.run.state in ENDED else 202, run_answer(call.run))
 
 
 def _call_answer(call: operations.ProposedCall) -> Status[Any]:

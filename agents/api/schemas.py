@@ -5,13 +5,23 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from ninja import Schema
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, field_validator
 
+from agents.core.actions import MAX_TEXT, is_text
+from agents.core.redact import texts_in
 from agents.operations import MAX_GOAL
 
 
 class Body(Schema):
     model_config = ConfigDict(extra="forbid", strict=True)
+
+    @field_validator("*")
+    @classmethod
+    def can_be_kept(cls, value: Any) -> Any:
+        """Refuse the one character that no database keeps, wherever it stands."""
+        if any("\0" in text for _, text in texts_in(value)):
+            raise ValueError("it holds a character that cannot be kept")
+        return value
 
 
 class OpenRun(Body):
@@ -50,7 +60,15 @@ class AskPerson(Body):
 
 
 class EndRun(Body):
-    answer: str = Field(description="your last words to whoever asked you")
+    answer: str = Field(max_length=MAX_TEXT, description="your last words to whoever asked you")
+
+    @field_validator("answer")
+    @classmethod
+    def can_be_read(cls, answer: str) -> str:
+        """Refuse what is blank or does not show as it is: the run would end without an answer."""
+        if not is_text(answer):
+            raise ValueError("it is blank or holds characters that hide others")
+        return answer
 
 
 class RunAnswer(Schema):

@@ -84,6 +84,8 @@ def test_a_call_waits_and_is_answered_once_the_worker_was_there(caller: Caller) 
         ({**OPEN, "reference": ""}, 422, "bad_reference"),
         ({**OPEN, "goal": " "}, 422, "no_goal"),
         ({**OPEN, "subject": "999999"}, 422, "unknown_subject"),
+        ({**OPEN, "goal": "Refund\0Anna"}, 422, "invalid"),
+        ({**OPEN, "subject": "42\0"}, 422, "invalid"),
     ],
 )
 def test_a_body_that_is_not_as_declared_is_refused(
@@ -94,6 +96,39 @@ def test_a_body_that_is_not_as_declared_is_refused(
     assert (answer.status_code, answer.json()["code"]) == (status, code)
     assert answer["Content-Type"] == "application/problem+json"
     assert not Run.objects.exists()
+
+
+@pytest.mark.parametrize("argument", ["charged\0twice", ["\0"], {"\0": 1}])
+def test_what_no_database_keeps_is_refused_in_arguments(caller: Caller, argument: object) -> None:
+    call = {"tool": "issue_refund", "arguments": {"user_id": 42, "reason": argument}}
+
+    answer = caller.propose(caller.open(), "k1", call)
+
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid")
+    assert not AgentCall.objects.exists()
+
+
+@pytest.mark.parametrize("answer", ["a" * 4001, " ", "Done.\u202e", "Done.\0"])
+def test_an_end_in_words_that_cannot_be_kept_ends_nothing(caller: Caller, answer: str) -> None:
+    run = caller.open()
+
+    told = caller.post(f"/runs/{run}/end", {"answer": answer})
+
+    assert (told.status_code, told.json()["code"]) == (422, "invalid")
+    assert caller.propose(run, "k0").status_code == 202
+
+
+def test_a_second_end_is_answered_with_the_first_whatever_its_words(caller: Caller) -> None:
+    run = caller.open()
+    caller.propose(run, "k0")
+
+    waits = [caller.post(f"/runs/{run}/end", {"answer": said}) for said in ("Done.", "All done.")]
+    for _ in range(3):
+        go(Run.objects.get(pk=run))
+    over = caller.post(f"/runs/{run}/end", {"answer": "Done indeed."})
+
+    assert [(one.status_code, one.json()["has_ended"]) for one in waits] == [(202, False)] * 2
+    assert (over.status_code, over.json()["has_ended"], over.json()["note"]) == (200, True, "Done.")
 
 
 @pytest.mark.parametrize(

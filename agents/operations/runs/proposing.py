@@ -184,6 +184,7 @@ def _key(key: str) -> str:
 def end_session(*, agent: ExternalAgent, run_id: UUID, answer: str, at: datetime) -> ProposedCall:
     """End a session with the agent's last words, once what it proposed is answered.
 
+    A second end is the first one, whatever its words: a model that is started again has others.
     Raises Refused, Run.DoesNotExist.
     """
     return _put(agent, run_id, _END, answer, at, {"is_end": True})
@@ -229,7 +230,7 @@ def _put(
             run = _locked(agent, later.pk)
         mine = AgentCall.objects.filter(agent=agent, reference=run.reference)
         if known := mine.filter(key=key).first():
-            if not hmac.compare_digest(known.digest, digest):
+            if not (known.is_end or hmac.compare_digest(known.digest, digest)):
                 raise CallKeyReused(known.pk)
             return ProposedCall(known, run_of(agent, known.run_id))
         check_agent(agent)
