@@ -30,6 +30,8 @@ _ENDS = {
     "agent_silent": "The agent did not call again, so its session was closed.",
     "session_continued": "The session goes on in a further run.",
     "withdrawn": "The agent took it back.",
+    "session_ended": "The session ended before anything was done.",
+    "erased": "What was recorded of it has been erased.",
     "max_steps": "Step limit reached before the agent finished.",
     "max_seconds": "Time limit reached: the run used all the working time its policy allows.",
     "max_tokens": "Token limit reached: the run used more tokens than its policy allows.",
@@ -51,8 +53,8 @@ _ENDS = {
     "diverged": "A fault of the console: the run no longer matched its record and ended.",
     "invalid_action": "The agent's answer was not a valid action ({0}).",
     "invalid_action:bad_arg_type": "An argument of the agent's call was of another type ({1}).",
-    "invalid_action:bad_tool_args": "The agent's call had arguments that its tool does not "
-    "take ({1}).",
+    "invalid_action:bad_tool_args": "An argument of the agent's call is missing, not the tool's, "
+    "or not written as its schema says ({1}).",
     "invalid_action:text_too_long": f"The agent's text was longer than the {MAX_TEXT:,} characters "
     "that can be read and sent ({1}).",
     "invalid_plan": "The agent's plan was not valid ({0}).",

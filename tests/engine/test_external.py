@@ -124,6 +124,7 @@ def test_a_held_call_is_lowered_told_and_carried_out_once(scene: Scene) -> None:
     assert paid["proposed"]["amount_usd"] == 1200
     assert (paid["changed_by"], paid["decided_by"]) == ("person", "rita")
     assert paid["comment"] == "partly used"
+    assert "1,200" not in paid["sentence"]
     assert payments(session.run) == [80000]
     assert (ended.state, ended.stop_reason) == (RunState.DONE, "success")
 
@@ -173,7 +174,7 @@ def test_a_rejected_call_does_not_end_the_session(scene: Scene) -> None:
 
     told = session.outcome("k1")
     assert (told["status"], told["reason"]) == ("not_executed", "human_rejected")
-    assert told["comment"] == "no"
+    assert (told["comment"], told["sentence"]) == ("no", "A reviewer rejected the request.")
     assert session.propose("k2", LOOK)["status"] == "executed"
 
 
@@ -372,6 +373,27 @@ def test_the_policy_of_any_desk_has_a_part_for_agents() -> None:
         session.put("k1", ("read_account", {"account": "main"}))
 
 
+def test_a_missing_argument_is_told_as_missing() -> None:
+    session = Session(bank_scene(), desk="bank", subject="main")
+
+    told = session.propose("k0", ("read_invoice", {"account": "main"}))
+
+    assert (told["status"], "missing" in told["sentence"]) == ("not_executed", True)
+
+
+def test_what_was_erased_is_told_as_erased(scene: Scene) -> None:
+    session = Session(scene)
+    session.propose("k0", ("get_refund_context", {"user_id": 7}))
+    session.end("Nothing was done.")
+    asked: dict[str, Any] = {"reason": "as asked", "actor": "root", "at": timezone.now()}
+    operations.erase_subject(workspace=scene.workspace, desk="refunds", key="42", **asked)
+
+    told = session.outcome("k0")
+
+    assert (told["status"], told["reason"]) == ("not_executed", "erased")
+    assert told["sentence"] == "What was recorded of it has been erased."
+
+
 def test_what_it_may_do_and_its_keys_are_on_record(scene: Scene) -> None:
     session, at = Session(scene), timezone.now()
     operations.make_key(home=session.agent, lasts=timedelta(days=1), at=at)
@@ -474,6 +496,7 @@ def test_a_call_of_unknown_outcome_is_told_as_unknown_until_somebody_knows(
 
     told = session.propose("k1", refund(500))
     assert told["status"] == "unknown"
+    assert told["sentence"] == "Nobody knows yet whether it took effect. A person is asked."
     if took_effect is None:
         end_run(session.run)
     else:
@@ -499,6 +522,7 @@ def test_a_call_that_waits_when_its_session_is_stopped_was_not_executed(scene: S
 
     told = session.outcome("k1")
     assert (told["status"], told["reason"]) == ("not_executed", "cancelled")
+    assert told["sentence"] == "A person stopped the run."
     assert payments(session.run) == []
 
 
@@ -660,6 +684,7 @@ def test_a_kill_switch_stops_the_writes_of_one_agent(scene: Scene) -> None:
     told = session.propose("k2", refund(500, "delivered late"))
 
     assert (told["status"], told["reason"]) == ("not_executed", "killed")
+    assert told["sentence"].startswith("A kill switch was on")
     assert session.propose("k3", LOOK)["status"] == "executed"
     assert request.frozen_at is not None
     assert not switch.stops(scene.launch(), "issue_refund")

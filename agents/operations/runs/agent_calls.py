@@ -22,6 +22,7 @@ from agents.sdk.desk import tells_plain_numbers
 
 WAITING = "waiting"
 MOST_ROWS = 100  # calls or events in one answer
+_UNKNOWN_YET = "Nobody knows yet whether it took effect. A person is asked."
 _UNSETTLED = (EffectState.INTENDED, EffectState.UNKNOWN)
 # What a session's events are called for its agent, which reads the rest by the call's number.
 EVENTS = {
@@ -126,8 +127,11 @@ def outcomes_of(calls: Sequence[ProposedCall]) -> list[dict[str, Json]]:
     for call, one in zip(calls, told, strict=True):
         if one["status"] == WAITING and call.run.state in ENDED:  # no slot ever had it
             one |= _left_by_end(call.run, set())
-        if one["status"] == NOT_EXECUTED and not one["sentence"]:
-            one["sentence"] = end_sentence(str(one["reason"]))
+        if not (one["sentence"] and one["is_ruling"]):
+            one["sentence"] = end_sentence(str(one["reason"])) or one["sentence"]
+        if one["status"] == UNKNOWN and call.run.state not in ENDED:
+            one["sentence"] = _UNKNOWN_YET
+        del one["is_ruling"]
         if one["status"] not in (EXECUTED, NOT_EXECUTED):
             one["result"] = None
         for name in ("proposed", "arguments", "result"):
@@ -141,6 +145,7 @@ def _told(call: ProposedCall, own: list[Step]) -> dict[str, Json]:
     told: dict[str, Json] = {"key": row.key, "status": WAITING, "reason": "", "sentence": ""}
     told |= {"kind": "tool", "tool": "", "rule": "", "changed_by": "", "decided_by": ""}
     told |= {"proposed": None, "arguments": None, "result": None, "comment": ""}
+    told["is_ruling"] = False  # whether it was not carried out for what its ruling says
     asked = next((step.reply for step in own if step.kind == AWAIT), None) or row.asked or {}
     told |= {"tool": asked.get("name", ""), "proposed": asked.get("args")}
     if "question" in asked:
@@ -158,7 +163,8 @@ def _tell_rulings(told: dict[str, Json], steps: list[Step], run: Run) -> None:
     if reviews:
         last = reviews[-1]
         asked = last if last["decision"] == "block" else reviews[0]
-        told |= {"rule": asked["deciding"]["rule"], "sentence": asked["deciding"]["sentence"]}
+        told |= {"rule": asked["deciding"]["rule"], "sentence": last["deciding"]["sentence"]}
+        told["is_ruling"] = last["decision"] == "block"
         told["arguments"] = _in_units(run, last["action"].get("args"))
         if any(review["revisions"] for review in reviews):
             told["changed_by"] = "policy"
@@ -187,7 +193,10 @@ def _left_by_end(run: Run, effects: set[str]) -> dict[str, Json]:
         return {"status": EXECUTED}
     if effects & set(_UNSETTLED):
         return {"status": UNKNOWN, "reason": "effect_unknown"}
-    return {"status": NOT_EXECUTED, "reason": run.stop_reason or "session_ended"}
+    if run.is_emptied:
+        return {"status": NOT_EXECUTED, "reason": "erased"}
+    why = run.stop_reason if run.stop_reason != "success" else ""
+    return {"status": NOT_EXECUTED, "reason": why or "session_ended"}
 
 
 def _as_sent(call: ProposedCall, value: Json) -> Json:
