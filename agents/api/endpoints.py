@@ -36,7 +36,7 @@ from agents.core.strict_json import BadJson, parse
 from agents.engine.desk.repeats import identifying
 from agents.models import ExternalAgent, Run
 from agents.policies.ends import end_sentence
-from agents.tools import TOOLS
+from agents.tools import TOOLS, descriptions_of
 
 WAIT = "wait"  # seconds; heeded by agents.api.waiting, before a request gets here
 
@@ -84,10 +84,11 @@ def list_tools(request: HttpRequest) -> list[dict[str, Any]]:
     agent = agent_of(request)
     policy = agent.workspace.policy
     names = policy.limits_of(EXTERNAL, agent.desk).proposable if policy else ()
+    described = descriptions_of(names)
     return [
         {
             "name": name,
-            "description": TOOLS[name].told,
+            "description": described[name],
             "writes": TOOLS[name].writes,
             "identifying": identifying(agent.desk, TOOLS[name]),
             "input_schema": args_schema(TOOLS[name].spec),

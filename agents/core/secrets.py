@@ -21,7 +21,7 @@ _BLOCK = re.compile(
 _TOKEN = re.compile(r"[A-Za-z0-9_.~+/=-]{16,}")
 _PREFIX = re.compile(  # of keys with an issuer's prefix: sk-…, ghp_…, xoxb-…
     r"(?:^|[^A-Za-z0-9])(?=(?:(?:[spr]k|gh[a-z]|github_pat|gl(?:pat|sa|[a-z]{1,3}t)|xox[a-z]|xapp"
-    r"|xai|npm|pypi|rubygems|hf|gsk|r8|nvapi|pplx|shp[a-z]{2}|whsec|gocspx|dckr_[a-z]{2,4}"
+    r"|opsc|xai|npm|pypi|rubygems|hf|gsk|r8|nvapi|pplx|shp[a-z]{2}|whsec|gocspx|dckr_[a-z]{2,4}"
     r"|do[opr]_v1|lin_api|sbp|figd|ntn|tskey|sntry[a-z]|pmak|nrak|sq0[a-z]{3}|age-secret-key"
     r")[-_]|hv[sbr]\.))",
     re.I,

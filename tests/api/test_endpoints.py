@@ -184,6 +184,15 @@ def test_what_another_agent_opened_is_not_found(scene: Scene, caller: Caller) ->
     assert {answer.json()["code"] for answer in seen} == {"not_found"}
 
 
+def test_a_key_of_the_console_names_no_call_and_no_session(caller: Caller) -> None:
+    opened = caller.post("/runs", {**OPEN, "reference": caller.key})
+    proposed = caller.propose(caller.open(), f"call {caller.key}")
+
+    assert (opened.status_code, opened.json()["code"]) == (422, "bad_reference")
+    assert (proposed.status_code, proposed.json()["code"]) == (422, "bad_key")
+    assert caller.key not in proposed.content.decode()
+
+
 def test_other_arguments_under_a_key_are_refused(caller: Caller) -> None:
     run = caller.open()
     caller.propose(run, "k0")
@@ -207,6 +216,8 @@ def test_the_tools_are_listed_in_the_units_that_are_taken(caller: Caller) -> Non
     assert "amount_usd" in tools["issue_refund"]["input_schema"]["properties"]
     assert tools["issue_refund"]["identifying"] == ["user_id", "amount_usd"]
     assert not tools["get_refund_context"]["writes"]
+    pays = "Pay part of the latest charge back to a customer. The same key pays once."
+    assert tools["issue_refund"]["description"] == pays
 
 
 def test_a_key_is_kept_as_a_hash_and_two_are_the_most(scene: Scene, caller: Caller) -> None:

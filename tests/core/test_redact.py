@@ -156,6 +156,7 @@ def test_a_number_that_is_all_of_a_value_leaves_json_behind(text: str, left: str
         ("sk_live_4eC39HqLyjWDarjtT1zdp7dc", "[secret]"),
         ("ghp_16C7e42F292c6912E7710c838347Ae178B4a", "[secret]"),
         ("xoxb-123456789012-abcdefABCDEF", "[secret]"),
+        (f"use opsc_1f2e3d4c_{'0a' * 24} or opsc_1f2e3d4c", "use [secret] or opsc_1f2e3d4c"),
         ("AKIAIOSFODNN7EXAMPLE", "[secret]"),
         ("AIzaSyA-1234567890abcdefghijklmnopqrstu", "[secret]"),
         ("Authorization: Bearer abcDEF123456.ghi-789", "Authorization: Bearer [secret]"),

@@ -261,8 +261,8 @@ def after_person(args: Args, facts: RefundFacts) -> Ruling | None:
     asks={"refunded_by_earlier_run": "an earlier run of this request has paid"},
 )
 def same_again(args: Args, facts: RefundFacts) -> Ruling | None:
-    """Refunding the same amount to the same customer twice is blocked. Where an earlier run of the
-    same request has paid, a different amount waits for a reviewer.
+    """Within one run and the earlier runs of its request, refunding the same amount to a customer
+    twice is blocked. Where an earlier run has paid, a different amount waits for a reviewer.
     """
     amount, customer = args.amount_minor, args.user_id
     mine = [refund for refund in facts.refunds if refund.customer == customer]

@@ -30,6 +30,7 @@ from agents.engine.turns.calls import assign_call
 from agents.engine.withdrawal import WITHDRAWN
 from agents.models import AgentCall, Effect, Escalation, ExternalAgent, Membership, Role, Run, Step
 from agents.models.agent import LONGEST_KEY
+from agents.operations.people.agents import TOKEN
 from agents.operations.refusal import Refused, check_text
 from agents.operations.runs.agent_calls import ProposedCall, run_of
 from agents.operations.runs.launching import LaunchOptions, launch
@@ -117,12 +118,17 @@ def _same(run: Run, subject: str) -> Run:
 
 
 def check_key(key: str, what: str) -> None:
-    """Refuse a reference or a call's key that is empty, long or not plain. Raises Refused."""
+    """Refuse a reference or a call's key that is empty, long, not plain or a secret of ours.
+
+    Raises Refused.
+    """
     if not key or len(key) > LONGEST_KEY or not key.isprintable() or key != key.strip():
         raise Refused(
             f"bad_{what}",
             f"A {what} is a line of up to {LONGEST_KEY} characters, without blanks around it.",
         )
+    if TOKEN.search(key):
+        raise Refused(f"bad_{what}", f"The {what} holds a key of the console. Revoke that one.")
 
 
 def propose(
