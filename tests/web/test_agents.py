@@ -48,6 +48,26 @@ def test_a_key_that_is_shown_once_works_until_it_is_revoked(scene: Scene, ada: U
     assert "no key" in words(client_of(ada).get(reverse("agents")).content.decode())
 
 
+@pytest.mark.parametrize("whose", ["agent", "workspace"])
+def test_a_form_that_is_sent_once_more_makes_no_second_key(
+    scene: Scene, ada: User, whose: str
+) -> None:
+    add(ada)
+    client, agent = client_of(ada), ExternalAgent.objects.get()
+    where, given = reverse("agent-change", args=[agent.pk]), {"days": "90"}
+    if whose == "workspace":
+        where, given = reverse("workspace-key"), {"workspace": scene.workspace.slug}
+    form = {**given, "change": "key", "newest": ""}
+
+    made, again = client.post(where, form), client.post(where, form)
+
+    assert (made.status_code, again.status_code) == (200, 422)
+    assert "A key was made since" in words(again.content.decode())
+    [key] = AgentKey.objects.all()
+    assert f'name="newest" value="{key.prefix}"' in again.content.decode()
+    assert client.post(where, {**form, "newest": key.prefix}).status_code == 200
+
+
 def test_the_requests_beside_a_new_key_work_and_the_page_turns_green(
     scene: Scene, ada: User
 ) -> None:

@@ -8,8 +8,8 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 
 from django.contrib.auth.models import User
-from django.db.models import Prefetch
-from django.http import HttpRequest, HttpResponse
+from django.db.models import Prefetch, QuerySet
+from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
@@ -30,7 +30,7 @@ from agents.web.policy.versions import readable_limits
 LASTS = 90  # days, as the form suggests
 CALLS = 50  # on a page
 _ADDED = {"csrfmiddlewaretoken", "workspace", "name", "desk", "owner"}
-_CHANGED = {"csrfmiddlewaretoken", "change", "days", "key", "owner"}
+_CHANGED = {"csrfmiddlewaretoken", "change", "days", "key", "owner", "newest"}
 
 
 @page
@@ -94,6 +94,7 @@ def agent_change(request: HttpRequest, pk: int) -> HttpResponse:
             owner = _owner(workspace, given.get("owner", ""))
             operations.set_agent(workspace=workspace, name=agent.name, owner=owner, **who)
         elif change == "key":
+            _check_newest(agent, given)
             lasts = timedelta(days=min(whole_number(given.get("days", "")) or 0, 10_000))
             _, token = operations.make_key(home=agent, lasts=lasts, **who)
         elif change == "revoke":
@@ -113,14 +114,29 @@ def workspace_key(request: HttpRequest) -> HttpResponse:
     workspace, given = _workspace(request), request.POST
     who: dict[str, Any] = {"by": access.person(request), "at": timezone.now(), "home": workspace}
     try:
-        only(given, {"csrfmiddlewaretoken", "workspace", "change", "key"})
+        only(given, {"csrfmiddlewaretoken", "workspace", "change", "key", "newest"})
         if given.get("change") == "key":
+            _check_newest(workspace, given)
             _, token = operations.make_key(lasts=timedelta(days=LASTS), **who)
             return _agents(request, workspace, fresh=_Fresh(workspace.name, token))
         operations.revoke_key(prefix=given.get("key", "").replace("\0", ""), **who)
     except (BadForm, operations.Refused) as no:
         return _agents(request, workspace, sentence=str(no), status=422)
     return redirect(f"{reverse('agents')}?{urlencode({'workspace': workspace.slug})}")
+
+
+def _check_newest(home: ExternalAgent | Workspace, given: QueryDict) -> None:
+    """Refuse a form that is sent once more, as by a reload. Raises BadForm.
+
+    It names the newest key that it shows; the token of a new one is on no page but its answer's.
+    """
+    newest = _valid_keys().filter(pk__in=home.keys.all()).last()
+    if given.get("newest", "") != (newest.prefix if newest else ""):
+        raise BadForm("", "A key was made since this page was loaded. A key is shown only once.")
+
+
+def _valid_keys() -> QuerySet[AgentKey]:
+    return AgentKey.objects.filter(revoked_at=None, expires_at__gt=timezone.now()).order_by("pk")
 
 
 class _Fresh(NamedTuple):
@@ -179,8 +195,7 @@ def _agents(
     fresh: _Fresh | None = None,
     status: int = 200,
 ) -> HttpResponse:
-    at = timezone.now()
-    valid = AgentKey.objects.filter(revoked_at=None, expires_at__gt=at).order_by("pk")
+    valid = _valid_keys()
     found = ExternalAgent.objects.filter(workspace=workspace).select_related("owner")
     limits = readable_limits(workspace.policy)
     desks = [name for name in DESKS if limits is None or limits.covers(name)]
@@ -196,7 +211,7 @@ def _agents(
         ],
         "desks": [(name, desk_title(name)) for name in desks],
         "owners": [part.user.get_username() for part in _may_own(workspace)],
-        "keys": valid.filter(workspace=workspace),
+        "keys": list(valid.filter(workspace=workspace)),
         "fresh": fresh,
         "site": request.build_absolute_uri("/api/v1"),
         "lasts": LASTS,
