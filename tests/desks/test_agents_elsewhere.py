@@ -78,8 +78,13 @@ def test_addresses_and_account_numbers_are_carried_out_and_kept_by_their_names(
 def test_the_same_call_spelled_in_another_way_is_put_to_a_person(scene: Scene) -> None:
     install(scene)
     session = Session(scene, desk="post", subject="box")
-    messages = [{"to": [ANNA, BEN], "body": "Hello"}, {"to": [BEN, ANNA], "body": "Hello again"}]
-    payments = [{"iban": iban, "amount": EUROS} for iban in (IBAN, IBAN.lower())]
+    messages: list[dict[str, object]] = [
+        {"to": [ANNA, BEN], "body": "Hello"},
+        {"to": [BEN, ANNA], "body": "Hello again"},
+    ]
+    payments: list[dict[str, object]] = [
+        {"iban": iban, "amount": EUROS} for iban in (IBAN, IBAN.lower())
+    ]
     for tool, calls in (("send_message", messages), ("pay", payments)):
         for number, call in enumerate(calls):
             session.propose(f"{tool}-{number}", (tool, {"box": "box", **call}))
