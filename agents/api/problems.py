@@ -26,7 +26,6 @@ _STATUS = {
     "session_ended": 409,
     "too_fast": 429,
     "too_late": 409,
-    "too_many_calls": 409,
 }
 
 
