@@ -426,6 +426,16 @@ def test_an_agent_that_obeys_an_invoice_does_not_name_its_payee_by_its_goal() ->
     assert not postings(session.run)
 
 
+def test_a_card_does_not_say_of_what_the_console_did_not_see_that_nobody_named_it() -> None:
+    session = Session(bank_scene(), goal="Pay P-103 EUR 120.00.", desk="bank", subject="main")
+    session.propose("k0", transfer("P-103", "120.00", "INV-21"))
+
+    card = page(User.objects.get(username="rita"), f"/approvals/{held(session).pk}/")
+
+    assert "No person and no outside text named it." not in card
+    assert "The goal is the agent’s claim, and no text that the console saw names it." in card
+
+
 def test_at_any_desk_the_same_in_other_words_waits_for_a_person() -> None:
     session = Session(bank_scene(), desk="bank", subject="main")
     session.propose("k0", ("read_invoice", {"account": "main", "invoice": "INV-7"}))
@@ -687,6 +697,9 @@ def test_a_kill_switch_stops_the_writes_of_one_agent(scene: Scene) -> None:
     assert told["sentence"].startswith("A kill switch was on")
     assert session.propose("k3", LOOK)["status"] == "executed"
     assert request.frozen_at is not None
+    stopped = page(ada, "/kill/")
+    assert "an agent elsewhere is told, and its session goes on" in stopped
+    assert "A session goes on in a further run" in page(ada, f"/runs/{session.run.pk}/")
     assert not switch.stops(scene.launch(), "issue_refund")
     assert "The agent triage only" not in page(ada, "/kill/")  # it is pressed
     assert "change of the agent triage." in page(ada, "/kill/")

@@ -120,12 +120,15 @@ def _comparison(doubt: Json, escalation: Escalation) -> Comparison:
         f"“{tool_title(doubt.get('tool', ''))}”:",
         RECORD: f"The {what} is in the system of record. The request names another.",
     }
+    nobody = "No person and no outside text named it."
+    if escalation.run.agent_id:
+        nobody = "The goal is the agent’s claim, and no text that the console saw names it."
     short = "from an outsider" if origin == Origin.OUTSIDE else "chosen by the agent"
     return Comparison(
         title=f"The {what} {'is not the one that was asked for' if asked else by}",
         asked=asked,
         proposed=argument_in_words(tool, name, doubt["value"], names_in(escalation.review)),
-        origin=where.get(origin, "No person and no outside text named it."),
+        origin=where.get(origin, nobody),
         quote=mark(doubt.get("text", ""), doubt.get("marks") or []),
         label=what,
         short="not as asked" if asked else short,
