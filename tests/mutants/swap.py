@@ -68,9 +68,11 @@ class Bed:
         items = self.session.perform_collect([file])
         for item, following in zip_longest(items, items[1:]):
             reports = runtestprotocol(item, log=False, nextitem=following)
-            if any(report.failed for report in reports):
-                print(item.nodeid)
-                return pytest.ExitCode.TESTS_FAILED
+            for report in (report for report in reports if report.failed):
+                print(item.nodeid, report.longrepr)
+                # A test that could not be set up has found nothing.
+                is_found = report.when != "setup"
+                return pytest.ExitCode.TESTS_FAILED if is_found else pytest.ExitCode.INTERNAL_ERROR
         return pytest.ExitCode.OK if items else pytest.ExitCode.NO_TESTS_COLLECTED
 
 
