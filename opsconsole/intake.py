@@ -8,6 +8,7 @@ that requests a long file and reads nothing.
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, TypeAlias
 
@@ -18,11 +19,12 @@ App: TypeAlias = Callable[[Any, Any, Any], Awaitable[None]]  # servers and Djang
 
 LONGEST_ADDRESS = 8 * 1024  # bytes
 LONGEST_HEADERS = 32 * 1024  # bytes, all together
-WORDS = {
-    408: b"It took too long to send.\n",
-    413: b"That is more than a form of ours holds.\n",
-    414: b"The address is too long.\n",
-    431: b"The headers are too long.\n",
+API = b"/api/"
+WORDS = {  # with the API's code
+    408: ("too_slow", "It took too long to send."),
+    413: ("too_large", "That is more than is taken at once."),
+    414: ("too_large", "The address is too long."),
+    431: ("too_large", "The headers are too long."),
 }
 
 
@@ -54,7 +56,7 @@ class Intake:
             await self.app(scope, self._limit_receive(receive), self._patient(send))
         except _Refused as no:
             # Nothing was answered yet, as Django answers only after the whole body.
-            await _refuse(send, no.status)
+            await _refuse(send, no.status, is_program=scope["raw_path"].startswith(API))
 
     def _check(self, scope: Message) -> None:
         """Refuse a request that is too long by its headers alone. Raises _Refused."""
@@ -103,11 +105,17 @@ def _declared_length(scope: Message) -> int:
     return int(said) if said.isdigit() else 0
 
 
-async def _refuse(send: Send, status: int) -> None:
+async def _refuse(send: Send, status: int, *, is_program: bool) -> None:
+    code, words = WORDS[status]
+    kind, body = b"text/plain; charset=utf-8", f"{words}\n"
+    if is_program:  # as agents.api.problems says it, which runs behind Django
+        told = {"type": f"urn:opsconsole:{code}", "title": code.replace("_", " ")}
+        body = json.dumps({**told, "status": status, "code": code, "detail": words})
+        kind = b"application/problem+json"
     headers = [
-        (b"content-type", b"text/plain; charset=utf-8"),
+        (b"content-type", kind),
         (b"cache-control", b"no-store"),
         (b"connection", b"close"),  # what is still to come is not read
     ]
     await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": WORDS[status]})
+    await send({"type": "http.response.body", "body": body.encode()})

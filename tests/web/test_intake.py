@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 from http.client import HTTPConnection
 from typing import Any
@@ -99,6 +100,24 @@ def part(size: int, *, more: bool) -> Message:
 )
 def test_a_body_is_counted_as_it_comes(bodies: list[Message], status: int) -> None:
     assert status_of(bodies) == status
+
+
+def test_a_program_is_refused_as_the_api_refuses() -> None:
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    async def never(*_: object) -> Any:
+        raise AssertionError
+
+    headers = [(b"content-length", b"11")]
+    scope = {**SCOPE, "raw_path": b"/api/v1/runs", "headers": headers}
+    asyncio.run(Intake(never, most=10, seconds=30)(scope, never, send))
+
+    told = json.loads(sent[1]["body"])
+    assert (b"content-type", b"application/problem+json") in sent[0]["headers"]
+    assert (sent[0]["status"], told["status"], told["code"]) == (413, 413, "too_large")
 
 
 def test_a_body_that_says_it_is_long_is_not_read() -> None:
