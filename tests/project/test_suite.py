@@ -56,6 +56,8 @@ def run_suite(tmp_path: Path, *tests: str, **more: str) -> subprocess.CompletedP
             make,
             "-o",
             ".venv/.installed-dev",
+            "-o",
+            ".sdk-venv/.installed",
             "tests",
             f"PYTEST_ARGS={' '.join(tests)}",
         ],
