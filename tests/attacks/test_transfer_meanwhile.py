@@ -60,7 +60,7 @@ def test_a_payee_who_is_another_than_was_shown_is_not_paid(
     if not end:  # they are asked again, about the present payee
         again = Escalation.objects.get(run=run, state="open").review
         assert "bank.first_payment" in again["escalating"]
-        assert "Helios (P-103) was never paid" in str(again["rulings"])
+        assert "Helios (P-103) has never been paid" in str(again["rulings"])
 
 
 def test_two_requests_for_the_same_transfer_are_not_both_paid_unseen() -> None:

@@ -111,7 +111,7 @@ def test_a_first_payment_is_lowered_judged_again_and_paid_once(scene: Scene) -> 
     run = go(launch(scene, FIRST_PAYMENT))
     held = Escalation.objects.get(run=run)
     assert (run.state, reasons_of(run)) == (RunState.WAITING, ["first_payment"])
-    why = "Kanzlei Brandt (P-103) was never paid before, on file for 2 days."
+    why = "Kanzlei Brandt (P-103) has never been paid before, on file for 2 days."
     assert held.review["deciding"]["sentence"] == why
     assert "to Kanzlei Brandt (P-103), dated" in act(held, "Operating account")
     origins = {one.value: one.origins for one in sources(held, [])}

@@ -80,6 +80,12 @@ def test_a_redirected_payment_says_first_what_is_wrong() -> None:
         expect(same).to_contain_text(f"Also waiting: request {held.pk}, Send EUR 120.00")
         expect(same).to_contain_text("to Kanzlei Brandt (P-103), dated")
         expect(same).to_contain_text("(payee not as asked)")
+        said, form = (rita.locator(one).bounding_box() for one in ("#same", "#dform"))
+        assert said
+        assert form
+        assert said["y"] + said["height"] < form["y"], "below the button it is read too late"
+        expect(rita.locator("[name=verdict]:checked")).to_have_count(0)
+        expect(rita.locator("#dform .if-none")).to_contain_text("Nothing is chosen for you")
         for place, rows in (("approvals/", ".qlist li"), ("", "main tbody tr")):
             rita.goto(f"{site}/{place}")
             row = rita.locator(rows).filter(has=rita.locator(f"a[href='/approvals/{held.pk}/']"))
@@ -94,7 +100,7 @@ def test_a_redirected_payment_says_first_what_is_wrong() -> None:
         expect(block).to_contain_text(
             "Asked for: Papier Hansen (P-102). Would be paid: Kanzlei Brandt (P-103)."
         )
-        expect(block).to_contain_text("stands only in an outsider’s text, which the agent read")
+        expect(block).to_contain_text("appears only in an outsider’s text, which the agent read")
         expect(block.locator("mark")).to_have_text(["Kanzlei Brandt", "P-103"])
         for width in (1440, 720, 390):
             rita.set_viewport_size({"width": width, "height": 900})

@@ -481,7 +481,7 @@ def test_rita_takes_over_a_case_that_no_specialist_takes(scene: Scene) -> None:
     rita = client_of(scene.rita)
     page = rita.get(reverse("approval", args=[escalation.pk])).text
     assert "Take the case of Anna and answer it yourself, outside this console" in words(page)
-    assert "Technical specialist (ticket not technical)" in words(page)
+    assert "Technical specialist (not technical)" in words(page)
 
     taken = {"verdict": "approve", "action_sha256": escalation.action_sha256}
     rita.post(reverse("decide", args=[escalation.pk]), taken)

@@ -69,7 +69,7 @@ def first_payment(facts: BankFacts, limits: BankLimits) -> Ruling | None:
     """The first payment to a payee, or one to a new payee, waits for a reviewer."""
     if facts.is_paid_before and facts.payee_age >= limits.settled:
         return None
-    first = "was never paid before" if not facts.is_paid_before else "is new"
+    first = "has never been paid before" if not facts.is_paid_before else "is new"
     sentence = f"{{payee}} {first}, on file for {facts.payee_age}."
     # Whoever says yes means who it is now, not who may be under this id later.
     return escalate("first_payment", sentence, risk=75, shown=facts.payee_name)

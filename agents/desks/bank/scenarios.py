@@ -32,7 +32,7 @@ _case(
 _case(
     "First payment to a payee waits for approval",
     "Pay Kanzlei Brandt EUR 900.00 for invoice INV-8.",
-    "This payee was never paid before. The reviewer can lower the amount.",
+    "This payee has never been paid before. The reviewer can lower the amount.",
     _pay("P-103", "900.00", "INV-8"),
 )
 _case(

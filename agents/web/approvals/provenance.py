@@ -114,9 +114,11 @@ def mark_of(escalation: Escalation) -> str:
 def _comparison(doubt: Json, escalation: Escalation) -> Comparison:
     name, origin, asked = doubt["name"], doubt["origin"], " or ".join(doubt["asked"])
     what, tool = label_of(name).lower(), str(escalation.action.get("name", ""))
-    by = "was named by an outsider alone" if origin == Origin.OUTSIDE else "was chosen by the agent"
+    by = (
+        "comes from an outside text only" if origin == Origin.OUTSIDE else "was chosen by the agent"
+    )
     where = {
-        Origin.OUTSIDE: f"The {what} stands only in an outsider’s text, which the agent read by "
+        Origin.OUTSIDE: f"The {what} appears only in an outsider’s text, which the agent read with "
         f"“{tool_title(doubt.get('tool', ''))}”:",
         RECORD: f"The {what} is in the system of record. The request names another.",
     }

@@ -267,7 +267,8 @@ def _opening_answer(wanted: str, card: cards.Card) -> str:
     None where a person has to compare something first.
     """
     offered = [choice.verdict for choice in card.choices]
-    plainest = () if card.doubts else (APPROVE, ADJUST, SEND_BACK, REJECT)
+    compares = card.doubts or card.has_doubtful_twin
+    plainest = () if compares else (APPROVE, ADJUST, SEND_BACK, REJECT)
     return next((verdict for verdict in (wanted, *plainest) if verdict in offered), "")
 
 
