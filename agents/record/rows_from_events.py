@@ -124,7 +124,7 @@ def _facts(event: Linked) -> Row:
 
 _LAUNCHED = (
     *("pattern", "subject_key", "policy", "book", "model", "scope"),
-    *("goal_sha256", "workflow_sha256", "simulation_sha256", "claims_sha256"),
+    *("goal_sha256", "workflow_sha256", "simulation_sha256"),
 )
 
 
@@ -133,8 +133,8 @@ def _run(rows: Rows, what: str, facts: Row, event: Row) -> None:
     if not row:
         row |= {"launched_by": event["actor"], "erased": False, **_known_facts(facts, *_LAUNCHED)}
         row |= {"created_at": event["at"], "again_of": facts.get("again_of")}
-        if "before_sha256" not in facts["erased"]:
-            row["before_sha256"] = facts.get("before_sha256")
+        told_or_none = {"before_sha256", "claims_sha256"} - facts["erased"]
+        row |= {name: facts.get(name) for name in told_or_none}
         row |= {name: facts.get(name) for name in ("agent", "reference_sha256")}
         row |= {"desk": desk_of(facts), "stop_reason": "", **_NO_OUTCOME}
         if "subject" in facts and "subject_key" not in facts.keys() | facts["erased"]:

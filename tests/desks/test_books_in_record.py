@@ -195,7 +195,7 @@ def test_an_account_is_forgotten_everywhere_and_the_record_holds() -> None:
     assert (transfer_posted().amount_minor, transfer_posted().purpose) == (10000, "")
     assert reasons() == []
     [told] = tell_events(Event.objects.filter(kind="person.erased", run=None))
-    assert told.sentence.startswith("Erased main (bank) from 1 run. “letter 7”")
+    assert told.sentence.startswith("Erased account main from 1 run. “letter 7”")
     pages = client_of(scene.rita)
     for address in (f"/runs/{ended.pk}/", f"/approvals/{run.escalations.get().pk}/"):
         assert pages.get(address).status_code == 200, address

@@ -203,7 +203,9 @@ def test_every_crash_point_of_the_registry_is_reached(points_reached: list[str])
     to_the_end(run, scene.decide)
     recover(run.pk)
 
-    assert set(points_reached) == set(crashpoints.POINTS)
+    # An agent elsewhere proposes in tests/races/test_agents_elsewhere.py.
+    inside = {point for point in crashpoints.POINTS if not point.startswith("propose.")}
+    assert set(points_reached) == inside
 
 
 def test_the_registry_names_each_crash_point_that_the_code_has() -> None:

@@ -72,7 +72,7 @@ def test_one_line_stands_for_a_chain_as_long_as_it_needs_a_look(
     matter = {
         "open": f"; facts had changed, so it was asked again: see request {last.pk}",
         "expired": f", not carried out: {asked}, which was not decided in time",
-        "cancelled": f", not carried out: {asked}, and the run ended before an answer",
+        "cancelled": f", not carried out: {asked}, which was closed before an answer",
         "refused": f", in place of request {approved.pk}, not carried out: a person stopped the "
         "run",
     }
