@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -33,14 +33,17 @@ class EventLine:
     money: Money | None = None  # requested, or moved by a call
 
 
-def tell_events(events: Iterable[Event | int]) -> list[EventLine]:
+def tell_events(
+    events: Iterable[Event | int], *, whom_of: Callable[[Run], str] | None = None
+) -> list[EventLine]:
     """Return the lines of events, in order; an int is the key of an unreadable event.
 
-    One query reads related events of the same runs. No content of a row makes this raise.
+    `whom_of` names a run's subject; without it, as the log does. One query reads related events of
+    the same runs. No content of a row makes this raise.
     """
     rows = list(events)
     context = _context([row for row in rows if isinstance(row, Event)])
-    return [_line(row, context) for row in rows]
+    return [_line(row, context, whom_of or subject_of) for row in rows]
 
 
 def read_events(found: Any, most: int) -> list[Event | int]:
@@ -73,21 +76,21 @@ def stopped_by_hand(run: Run) -> str:
     return "".join(f"{one.actor} {told[:1].lower()}{told[1:]}" for one, told in said if one)
 
 
-def _line(row: Event | int, context: EventContext) -> EventLine:
+def _line(row: Event | int, context: EventContext, whom_of: Callable[[Run], str]) -> EventLine:
     if isinstance(row, int):
         return EventLine(row, None, _UNREADABLE)
     at: datetime | None = row.at
     if at is None:  # SQLite gives this for an invalid time
         return EventLine(row.pk, None, _UNREADABLE)
     try:
-        return _readable(row, context)
+        return _readable(row, context, whom_of)
     except UNREADABLE:
         return EventLine(row.pk, row, f"{_label(row.kind)}: its details cannot be read.")
 
 
-def _readable(event: Event, context: EventContext) -> EventLine:
+def _readable(event: Event, context: EventContext, whom_of: Callable[[Run], str]) -> EventLine:
     facts = facts_of(event)
-    whom = subject_of(event.run) if event.run else ""
+    whom = whom_of(event.run) if event.run else ""
     told = EventSentence(event.kind, facts, event.actor, whom, context)
     tell = TELLS.get(event.kind)
     sentence = tell(told) if tell else f"{_label(event.kind)}: {_list_facts(facts)}"
@@ -126,10 +129,15 @@ def subject_of(run: Run) -> str:
     return name or DESKS[run.desk].subject.nobody(run.subject_key)
 
 
+def name_of(run: Run) -> str:
+    """Return a run's subject by its name where one is known: "Anna", else "account 42"."""
+    return run.subject_label.removesuffix(f" #{run.subject_key}") or subject_of(run)
+
+
 def with_name(text: str, run: Run) -> str:
     """Write a run's subject by name where a text has the words of the log: "account 42"."""
-    logged, name = subject_of(run), run.subject_label.removesuffix(f" #{run.subject_key}")
-    if not name or logged == run.subject_label:
+    logged, name = subject_of(run), name_of(run)
+    if name == logged or logged == run.subject_label:
         return text
     return text.replace(logged, name).replace(f"{logged[:1].upper()}{logged[1:]}", name)
 

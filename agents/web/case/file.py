@@ -31,7 +31,7 @@ from agents.web.policy.versions import readable_limits, team_names
 from agents.web.runs.listing import closings, outcome_of
 from agents.web.runs.texts import is_output_of_step, title_of
 from agents.web.runs.trace import moved_sums
-from agents.web.sentences import EventLine, read_events, tell_events
+from agents.web.sentences import EventLine, name_of, read_events, tell_events
 
 PAGE = 40  # entries
 MESSAGES = 100
@@ -106,7 +106,7 @@ def case_file(run: Run, *, after: int = 0) -> CaseFile:
     """Return a page of a run's case file, in at most ten queries."""
     found = run.events.filter(seq__lte=run.event_count, seq__gt=after).exclude(_machinery())
     rows = read_events(found.order_by("seq").prefetch_related("texts"), PAGE + 1)
-    lines = tell_events(rows[:PAGE])
+    lines = tell_events(rows[:PAGE], whom_of=name_of)
     steps = _steps(run, lines)
     own = [line.event for line in lines if line.event]
     effects = [step.effect for step in steps.values() if hasattr(step, "effect")]
