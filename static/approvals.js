@@ -181,6 +181,7 @@ function waitForAnswer(form) {
     if (!form.sending) return;
     if (form.sending === "sent") form.sending = "unanswered";
     showSending(form, UNANSWERED);
+    showLive(false);
   }, NO_ANSWER);
 }
 

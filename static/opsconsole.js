@@ -14,7 +14,7 @@ let known = new Date(); // when what the page shows was last known to be so
 
 function showLive(isLive) {
   if (!live) return;
-  if (!live.classList.contains("stale")) known = new Date();
+  if (!live.classList.contains("stale")) known = new Date(heard);
   live.classList.toggle("stale", !isLive);
   live.firstElementChild.textContent = isLive ? "Live" : "Not live";
   if (isLive) showAway(false);

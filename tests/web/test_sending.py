@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -186,6 +187,7 @@ def test_while_no_answer_comes_the_page_says_what_is_known(
         expect(button).to_be_disabled()
         expect(page.locator("#dform .sending")).to_contain_text("No answer yet. It is not known")
         expect(page.locator("#dform .sending")).to_contain_text("Pressing again does no harm.")
+        assert page.locator("#live").inner_text() == "Not live"
         for _ in range(presses - 1):
             button.click(no_wait_after=True)
             expect(page.locator("#dform .sending")).to_have_text("Sending…")
@@ -206,6 +208,8 @@ def test_a_server_that_hangs_is_not_shown_as_live(desk: tuple[Page, int]) -> Non
         page.clock.fast_forward(60_000)
         expect(page.locator("#live")).to_have_text("Not live")
         expect(page.locator("#away")).to_be_visible()
+        known = page.locator("#away time").get_attribute("datetime") or ""
+        assert datetime.fromisoformat(known) < timezone.now()  # not when the silence was noticed
     finally:
         os.kill(server, signal.SIGCONT)
     expect(page.locator("#live")).to_have_text("Live")
