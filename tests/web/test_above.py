@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from django.utils import timezone
 
+from agents.core.states import RunState
 from agents.models import Run, Step
 from agents.web.case.file import case_file
 from agents.web.runs.patterns.orchestrator import Task, tasks
@@ -119,8 +120,10 @@ def test_page_and_case_file_agree_that_outputs_of_steps_are_kept_and_not_changed
     assert len(told) >= len(outputs) > 2
     assert all("The policy kept what" in entry.line.sentence for entry in told)
     assert not [ruling for entry in told if entry.review for ruling in entry.review.revisions]
-    begun = rounds(list(run.steps.order_by("position"))[:3], timezone.now())["parts"][0]
-    assert [phase.told for phase in begun.ribbons[0][1]][1:3] == ["not finished", "not yet"]
+    for state, missing in ((RunState.RUNNING, "not yet"), (RunState.STOPPED, "never")):
+        run.state = state
+        begun = rounds(list(run.steps.order_by("position"))[:3], timezone.now())["parts"][0]
+        assert [phase.told for phase in begun.ribbons[0][1]][1:] == ["not finished"] + [missing] * 3
 
 
 def test_a_convergence_that_reached_its_cap_is_noted_and_accepted() -> None:

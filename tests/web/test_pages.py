@@ -511,6 +511,14 @@ def test_rita_takes_over_a_case_that_no_specialist_takes(scene: Scene) -> None:
     ]
     assert ["Expired and closed unanswered" in words(page) for page in pages] == [True] * 3
     assert note_of(told).lines[0] == "Nobody took over the case."
+    left = go(left)
+    for address in (
+        reverse("run", args=[left.pk]),
+        reverse("runs"),
+        reverse("case", args=[left.pk]),
+    ):
+        said = words(auditor.get(address).text)
+        assert "No specialist took the case. Nobody took over the case." in said, address
 
 
 def test_a_wrong_password_is_said_in_words(scene: Scene) -> None:

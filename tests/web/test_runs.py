@@ -90,6 +90,8 @@ def test_ends_that_came_are_chosen_in_the_words_of_pages_and_old_links_work(scen
 
     page = client.get(reverse("runs")).text
     assert '<option value="cancelled">A person stopped the run.' in page
+    of_cancelled = words(client.get(reverse("run", args=[cancelled.pk])).text)
+    assert "Model cost nothing 0 tokens" in of_cancelled  # not yet: nothing comes any more
     assert '<option value="supervisor_block:subject_mismatch">Blocked by policy: the action' in page
     offered = page.count("<option value", page.index('id="stop_reason"'))
     assert offered == 4  # with "any", and both ways to say that it was blocked

@@ -133,19 +133,19 @@ def _rows(runs: Sequence[Run], now: datetime) -> list[RunRow]:
 
 @dataclass(frozen=True)
 class Closing:
-    """What a person did to end a run: a sentence behind that of its end, and its chip."""
+    """What became of the request that ends a run: a sentence behind that of its end, and a chip."""
 
     sentence: str
     chip: tuple[str, str]
 
 
 def closings(runs: Iterable[Run]) -> dict[UUID, Closing]:
-    """Return what people did to end runs."""
+    """Return what people did to end runs, or that nobody did in time."""
     by_stored = {kind.stored: kind for kind in KINDS if kind.ends_run}
     found = Escalation.objects.filter(
         run__in=[run for run in runs if run.state == RunState.STOPPED],
         kind__in=by_stored,
-        state__in=DECIDED,
+        state__in=[*DECIDED, EscalationState.EXPIRED],
     )
     rows = found.values_list("run_id", "decided_by__username", "kind", "state")
     return {
@@ -153,6 +153,8 @@ def closings(runs: Iterable[Run]) -> dict[UUID, Closing]:
             f" {by} {by_stored[kind].what_was_done(state)}.",
             ("human", by_stored[kind].words[EscalationState(state)]),
         )
+        if by
+        else Closing(f" {by_stored[kind].undone}", RUN_ROLES[RunState.STOPPED])
         for run, by, kind, state in rows
     }
 

@@ -8,6 +8,7 @@ from datetime import datetime
 
 from agents.core.checkpoints import Assessment, Commitment, read_assessment, read_commitment
 from agents.core.requests import Json
+from agents.core.states import ENDED
 from agents.core.units import with_unit
 from agents.models import Step
 from agents.web.step_words import answer_in_words
@@ -38,6 +39,7 @@ class Round:
     said: dict[str, Json] = field(default_factory=dict)  # recorded facts by kind of line
     assessment: Assessment | None = None
     instructions: str = ""  # of the person who sent it back
+    missing: str = "not yet"  # in place of what has not come
 
     @property
     def verdict(self) -> tuple[str, str, str]:
@@ -47,7 +49,8 @@ class Round:
             word = "halt"
         if not word and "human.asked" in self.said:
             word = "ask_human"
-        return VERDICTS.get(word, ("waiting", "waiting", "not yet"))
+        icon = "waiting" if self.missing == "not yet" else "skip"
+        return VERDICTS.get(word, ("waiting", icon, self.missing))
 
     @property
     def reason(self) -> str:
@@ -114,6 +117,7 @@ class StepPart:
 def rounds(steps: Sequence[Step], now: datetime) -> Json:
     """Return the steps of the workflow in the order in which they began."""
     parts: dict[str, StepPart] = {}
+    is_over = bool(steps) and steps[0].run.state in ENDED
     for step in steps:
         name = step.key.partition("/")[0]
         part = parts.setdefault(name, StepPart(name))
@@ -130,6 +134,8 @@ def rounds(steps: Sequence[Step], now: datetime) -> Json:
             _take_text(part, step.key.partition("#")[0], str(step.reply.get("text", "")))
     for part in parts.values():
         part.round_of(1)
+        for found in part.rounds:
+            found.missing = "never" if is_over else "not yet"
     return {"parts": list(parts.values()), "one_model": _one_model(steps)}
 
 
@@ -166,7 +172,7 @@ def _phases(part: StepPart, found: Round) -> list[Phase]:
     given = part.told
     assessed, drift = said.get("checkpoint.assessed"), said.get("drift.reconciled")
     role, icon, words = found.verdict
-    commit = unfinished = "not yet"
+    commit = unfinished = found.missing
     if given:
         unfinished = "not finished"
         commit = f"confidence {given['confidence']}" if given.get("given") else "none was given"
@@ -176,10 +182,10 @@ def _phases(part: StepPart, found: Round) -> list[Phase]:
         _phase(
             "Self-check",
             bool(assessed),
-            _assessment_text(assessed),
+            _assessment_text(assessed) or found.missing,
             good=_keeps_commitment(assessed),
         ),
-        _phase("Comparison", bool(drift), _drift(drift), good=not found.triggers),
+        _phase("Comparison", bool(drift), _drift(drift) or found.missing, good=not found.triggers),
         Phase("Verdict", role, icon, words),
     ]
 
@@ -201,7 +207,7 @@ def _keeps_commitment(assessed: Json) -> bool:
 
 def _assessment_text(assessed: Json) -> str:
     if not assessed:
-        return "not yet"
+        return ""
     if not assessed.get("readable"):
         return "cannot be read"
     return "self-check passed" if assessed.get("met_commitment") else "self-check failed"
@@ -209,6 +215,6 @@ def _assessment_text(assessed: Json) -> str:
 
 def _drift(drift: Json) -> str:
     if drift is None:
-        return "not yet"
+        return ""
     count = len(drift.get("triggers", []))
     return with_unit(count, "deviations") if count else "no deviations"
