@@ -169,6 +169,17 @@ def test_omar_stops_a_run_that_waits(scene: Scene) -> None:
         assert "omar stopped the run. “a mistake”" in words(client.get(place).text)
 
 
+def test_the_working_time_is_the_same_wherever_a_page_tells_it(scene: Scene) -> None:
+    run = go(scene.launch())
+    first, *_ = run.steps.filter(kind="ask").order_by("position")
+    Step.objects.filter(run=run).exclude(pk=first.pk).update(seconds=0)
+    Step.objects.filter(pk=first.pk).update(seconds=2.53)
+
+    page = words(client_of(scene.omar).get(reverse("run", args=[run.pk])).text)
+
+    assert re.findall(r"Working time (.+?) (?:\+|of)", page) == ["3 s", "3 s"]
+
+
 def test_a_row_tells_who_how_much_what_came_of_it_and_how_long(scene: Scene) -> None:
     paid_one, waits = go(scene.launch(REFUND_500)), go(scene.launch())
     go(scene.launch_scenario("another-customer"))

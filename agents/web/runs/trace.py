@@ -152,7 +152,7 @@ def trace(run: Run, *, at: datetime | None = None, before: int | None = None) ->
         asked="" if run.is_emptied else _asked_text(asked, acts),  # its steps told that
         tokens=spent.tokens,
         cost=cost_of(steps),
-        seconds=round(spent.seconds, 1),
+        seconds=spent.seconds,
         busy_since=busy_since(steps) if is_busy else None,
         waited=waited,
         waiting_since=now - timedelta(seconds=waited) if open_ones else None,
