@@ -504,6 +504,10 @@ def test_rita_takes_over_a_case_that_no_specialist_takes(scene: Scene) -> None:
     held = left.escalations.get()
     answering.expire(held.pk, at=held.expires_at)
     told = Notification(kind="expired", workspace=left.workspace, run=left, escalation=held)
+    for decided in (escalation, held):
+        of_request = words(rita.get(reverse("approval", args=[decided.pk])).text)
+        assert "Every specialist declined" in of_request
+        assert "Take it yourself" not in of_request
     pages = [
         rita.get(reverse("approval", args=[held.pk])).text,
         client_of(scene.add("ada", Role.ADMIN)).get(reverse("audit")).text,

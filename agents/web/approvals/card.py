@@ -181,6 +181,8 @@ def card(escalation: Escalation, user: User, around: Around, *, at: datetime) ->
     decisions, same = _about_the_same(escalation)
     why = came_to_nothing(escalation, effect)
     rulings = escalation.review.get("rulings") or [escalation.review["deciding"]]
+    if kind.ends_run and not is_open:  # why a person was asked says what to do, which is too late
+        rulings = [{**one, "sentence": ""} for one in rulings]
     earlier = sent_back_before(escalation) if getattr(escalation, "has_sent_back", True) else []
     kept = _why_kept(escalation, len(earlier)) if is_open else None
     return Card(
