@@ -277,5 +277,7 @@ def test_what_expired_unanswered_today_stays_in_sight(scene: Scene, name: str) -
         held = Escalation.objects.get(run=run)
         assert f'href="{reverse("approval", args=[held.pk])}"' in page
     assert "Nothing needs attention" not in page
+    assert "all caught up" not in page  # nothing waits, but nobody answered
+    assert "Nothing waits" in page
     Escalation.objects.filter(run__in=runs).update(expires_at=over - timedelta(days=1))
     assert "Expired unanswered today" not in rita.get(reverse(name)).text
