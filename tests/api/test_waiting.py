@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
-import sys
 import urllib.error
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
@@ -20,11 +18,9 @@ from tests.api.test_journey import make_agent
 from tests.e2e.workers import until
 from tests.engine.scene import Scene, decide_request, go, patch_of
 from tests.engine.test_external import LOOK, refund
-from tests.live.test_ending import _wait_for
+from tests.live.test_ending import printing_server
 from tests.live.watching import opened
-from tests.nursery import Program
-from tests.processes import ROOT, environment
-from tests.web.serving import free_port, serve
+from tests.web.serving import serve
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
@@ -85,18 +81,9 @@ def test_a_stream_tells_what_the_agent_may_know_and_goes_on_where_it_ended(scene
 
 def test_whoever_waits_as_the_server_ends_is_told_to_ask_again(scene: Scene) -> None:
     run, agent, key = start(scene)
-    call, port = agent.calls.get(key="k1").pk, free_port()
-    server = Program(
-        [sys.executable, "manage.py", "serve", "--port", str(port)],
-        cwd=ROOT,
-        env=environment(DJANGO_SETTINGS_MODULE="tests.settings"),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    try:
-        _wait_for(port)
-        where = f"http://127.0.0.1:{port}/api/v1"
+    call = agent.calls.get(key="k1").pk
+    with printing_server() as (site, server):
+        where = f"{site}/api/v1"
         with (
             opened(where, f"/api/v1/runs/{run.pk}/events", key) as stream,
             ThreadPoolExecutor(1) as threads,
@@ -111,9 +98,6 @@ def test_whoever_waits_as_the_server_ends_is_told_to_ask_again(scene: Scene) -> 
                 waits.result(60)
             assert list(stream) == []
         printed, _ = server.communicate(timeout=120)
-    finally:
-        server.kill()
-        server.communicate()
 
     assert (ended.value.code, ended.value.headers["Retry-After"]) == (503, "1")
     assert json.load(ended.value)["code"] == "ending"

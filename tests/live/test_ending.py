@@ -6,6 +6,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from urllib.error import URLError
 from urllib.request import urlopen
 
@@ -23,7 +25,24 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_streams_end_with_the_server_and_nothing_is_printed(number: signal.Signals) -> None:
-    scene, port = set_scene(), free_port()
+    scene = set_scene()
+    with (
+        printing_server() as (site, server),
+        watching(site, "", cookie=cookie_of(scene.rita)) as stream,
+    ):
+        stream.next("#waiting")
+        server.send_signal(number)
+        rest = list(stream)
+        printed, _ = server.communicate(timeout=120)
+
+    assert server.returncode == 0
+    assert (printed, [message.name for message in rest if message.name == "ended"]) == ("", [])
+
+
+@contextmanager
+def printing_server() -> Iterator[tuple[str, Program]]:
+    """Serve the pages; yield the address and the process, whose output is kept."""
+    port = free_port()
     server = Program(
         [sys.executable, "manage.py", "serve", "--port", str(port)],
         cwd=ROOT,
@@ -34,17 +53,10 @@ def test_streams_end_with_the_server_and_nothing_is_printed(number: signal.Signa
     )
     try:
         _wait_for(port)
-        with watching(f"http://127.0.0.1:{port}", "", cookie=cookie_of(scene.rita)) as stream:
-            stream.next("#waiting")
-            server.send_signal(number)
-            rest = list(stream)
-            printed, _ = server.communicate(timeout=120)
+        yield f"http://127.0.0.1:{port}", server
     finally:
         server.kill()
         server.communicate()
-
-    assert server.returncode == 0
-    assert (printed, [message.name for message in rest if message.name == "ended"]) == ("", [])
 
 
 def _wait_for(port: int) -> None:

@@ -8,10 +8,12 @@ person rejected, the tool, subject and resource alone: else a smaller one would 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from decimal import Decimal
+from itertools import takewhile
 from typing import Any, NamedTuple
+from uuid import UUID
 
 from agents.core.actions import Action, args_schema
 from agents.core.deobfuscation import read_plainly
@@ -45,21 +47,14 @@ def repeats_of(run: Run, action: Action, steps: Sequence[Step], turn: str) -> tu
     tool = TOOLS.get(str(action.get("name"))) if action.get("kind") == "tool" else None
     if run.agent_id is None or tool is None or not tool.writes:
         return ()
-    deed = _deed(run, action)
-
-    def state_if_like(own: Sequence[Step]) -> str:
-        """Return what became of a turn that did or may do the same; "" of any other."""
+    deed, found = _deed(run, action), []
+    for place, own in (*_turns_in_earlier_runs(run, tool.name), *_turns_before(steps, turn)):
         actions = [one for step in own if step.kind == "review" for one in _actions_of(step)]
         deeds = [_deed(run, one) for one in actions if one.get("name") == tool.name]
         by = _rejected_by(own)
         is_like = deed in deeds or (by and any(_is_about_same(one, deed) for one in deeds))
-        return _state_of(run, own, by) if is_like else ""
-
-    found = _in_earlier_runs(run, tool.name, state_if_like)
-    for key in _turns_before(steps, turn):
-        own = [step for step in steps if step.key.startswith(key)]
-        if state := state_if_like(own):
-            found.append({"turn": key, "state": state})
+        if is_like and (state := _state_of(run, own, by)):
+            found.append({**place, "state": state})
     return tuple(found)
 
 
@@ -77,34 +72,29 @@ def _is_free_text(kind: Json) -> bool:
     return "string" in kind.get("type", "") and not kind.keys() & {"enum", "const", "format"}
 
 
-def _in_earlier_runs(
-    run: Run, tool: str, state_if_like: Callable[[Sequence[Step]], str]
-) -> list[dict[str, Json]]:
-    """Return the like calls in the runs of the session before this one."""
+def _turns_in_earlier_runs(run: Run, tool: str) -> list[tuple[Json, list[Step]]]:
+    """Return a tool's turns in the runs of the session before this one, oldest first."""
     earlier = run.earlier_runs()
-    reviews = Step.objects.filter(run__in=earlier, kind="review", asked__action__name=tool)
-    found: dict[tuple[Any, str], dict[str, Json]] = {}
-    for step in reviews.order_by("run__created_at", "position") if earlier else ():
-        turn = turn_of(step.key)
-        if (step.run_id, turn) in found:
-            continue
-        own = Step.objects.filter(run=step.run_id, key__startswith=turn).order_by("position")
-        if state := state_if_like(list(own)):
-            found[step.run_id, turn] = {"run": str(step.run_id), "turn": turn, "state": state}
-    return list(found.values())
+    if not earlier:
+        return []
+    of_tool = Step.objects.filter(run__in=earlier, kind="review", asked__action__name=tool)
+    reviews = of_tool.order_by("run__created_at", "position").values_list("run", "key")
+    turns: dict[tuple[UUID, str], list[Step]] = {(of, turn_of(key)): [] for of, key in reviews}
+    for step in Step.objects.filter(run__in={of for of, _ in turns}).order_by("position"):
+        if (own := turns.get((step.run_id, turn_of(step.key)))) is not None:
+            own.append(step)
+    return [({"run": str(of), "turn": turn}, own) for (of, turn), own in turns.items()]
 
 
-def _turns_before(steps: Sequence[Step], turn: str) -> list[str]:
-    """Return the turns with a review that began before this one."""
-    found: list[str] = []
-    reviews = (step for step in steps if step.kind == "review")
-    for step in sorted(reviews, key=lambda step: step.position):
-        key = turn_of(step.key)
-        if key == turn:
-            break
-        if key not in found:
-            found.append(key)
-    return found
+def _turns_before(steps: Sequence[Step], turn: str) -> list[tuple[Json, list[Step]]]:
+    """Return the turns with a review that began before this one, oldest first."""
+    reviews = sorted((s for s in steps if s.kind == "review"), key=lambda step: step.position)
+    began = dict.fromkeys(turn_of(step.key) for step in reviews)
+    turns: dict[str, list[Step]] = {key: [] for key in takewhile(turn.__ne__, began)}
+    for step in steps:
+        if (own := turns.get(turn_of(step.key))) is not None:
+            own.append(step)
+    return [({"turn": key}, own) for key, own in turns.items()]
 
 
 def _actions_of(review: Step) -> list[Action]:

@@ -364,8 +364,7 @@ def _names_in(value: Json) -> set[str]:
 
 def _digest(agent: ExternalAgent, key: str, asked: Json) -> str:
     """Return a keyed digest of what was sent, which alone tells nobody what it was."""
-    told = canonical([agent.pk, key, asked]).encode("utf-8", "surrogatepass")
-    return hmac.digest(settings.OPSCONSOLE_NAMING_KEY.encode(), told, "sha256").hex()
+    return _keyed_digest([agent.pk, key, asked])
 
 
 def key_salt(run: Run) -> str:
@@ -373,7 +372,11 @@ def key_salt(run: Run) -> str:
 
     Keys are kept when a subject is erased; hashed with this, they tell nobody what was in them.
     """
-    told = canonical(["key", run.agent_id, run.reference]).encode("utf-8", "surrogatepass")
+    return _keyed_digest(["key", run.agent_id, run.reference])
+
+
+def _keyed_digest(value: Json) -> str:
+    told = canonical(value).encode("utf-8", "surrogatepass")
     return hmac.digest(settings.OPSCONSOLE_NAMING_KEY.encode(), told, "sha256").hex()
 
 

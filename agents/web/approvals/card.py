@@ -118,10 +118,19 @@ class Card:
     sent_back: Sequence[SentBack]  # earlier proposals of the run, newest first
     kept: str  # why it cannot be sent back again, if it was before
     same: Sequence[Same]  # open requests about the same subject, resource and amount
-    has_doubtful_twin: bool  # one of them has something to compare with its request
     followed_by: int | None  # the request that followed one that was sent back
     keys: Sequence[str]  # of the agent elsewhere that asks: the key's public part
     claimed: Mapping[str, str]  # where such an agent says that an argument is from
+
+    @property
+    def has_doubtful_twin(self) -> bool:
+        """Whether another open request about the same has something to compare."""
+        return any(other.mark for other in self.same)
+
+    @property
+    def compares_first(self) -> bool:
+        """Whether a person has to compare something before they choose an answer."""
+        return bool(self.doubts) or self.has_doubtful_twin
 
 
 @dataclass(frozen=True)
@@ -244,7 +253,6 @@ def card(escalation: Escalation, user: User, around: Around, *, at: datetime) ->
         sent_back=earlier or corrected_before(escalation),
         kept=str(kept or "") if earlier else "",
         same=same,
-        has_doubtful_twin=any(other.mark for other in same),
         followed_by=following(escalation)
         if escalation.state == EscalationState.SENT_BACK
         else None,

@@ -267,8 +267,7 @@ def _opening_answer(wanted: str, card: cards.Card) -> str:
     None where a person has to compare something first.
     """
     offered = [choice.verdict for choice in card.choices]
-    compares = card.doubts or card.has_doubtful_twin
-    plainest = () if compares else (APPROVE, ADJUST, SEND_BACK, REJECT)
+    plainest = () if card.compares_first else (APPROVE, ADJUST, SEND_BACK, REJECT)
     return next((verdict for verdict in (wanted, *plainest) if verdict in offered), "")
 
 
