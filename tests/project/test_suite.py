@@ -13,7 +13,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.db import connection, connections
 
-from tests import browsers, database, postgres
+from tests import browsers, database, postgres, suite
 from tests.processes import LONGEST, ROOT
 
 BROWSER_TEST, PURE_TEST = "tests/web/test_sharing.py", "tests/core/test_money.py"
@@ -143,3 +143,9 @@ def test_what_a_test_has_written_is_not_put_back(
         database.make_once("mara", lambda: User.objects.create_user("mara"))
         assert {user.username for user in User.objects.all()} == {"rita", "mara", name}
         database.resetter(connection)(None)
+
+
+def test_a_failed_pass_does_not_end_in_words_of_success() -> None:
+    assert suite.verdict("5 passed in 1.00s", 0) == "5 passed in 1.00s"
+    assert suite.verdict("1 failed, 4 passed", 1) == "1 failed, 4 passed"
+    assert suite.verdict("5 passed in 1.00s", 1) == "FAILED, see above: 5 passed in 1.00s"

@@ -13,6 +13,7 @@ from agents.models import AgentCall, Effect, Run
 from tests.engine.scene import Scene, fresh, go, payments
 from tests.engine.test_external import LOOK, Session, publish_for_agents, refund
 from tests.processes import ROOT, contenders, environment
+from tests.whole import died_at
 
 MANY = 50
 CALL = "tests.races.contenders:opens_and_proposes"
@@ -69,6 +70,7 @@ def test_a_process_that_is_killed_as_it_proposes_leaves_one_call(
         ).returncode
 
     assert propose() == 137
+    died_at.add(point)
     kept = AgentCall.objects.filter(agent=session.agent, key="pay").count()
     session.put("pay", refund(500))
     for run in Run.objects.filter(agent=session.agent, reference="case"):
