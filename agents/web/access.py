@@ -15,6 +15,7 @@ from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
 from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
 from django.http import Http404, HttpRequest
+from django.shortcuts import get_object_or_404
 
 from agents.core.states import EscalationState
 from agents.models import DECIDES as DECIDES
@@ -133,12 +134,8 @@ def escalation_for(user: User, pk: int) -> Escalation:
         .select_related("assigned_to", "assigned_team")
         .annotate(snoozed_until=Subquery(own_snooze.values("until")))
         .annotate(has_sent_back=Exists(sent_back))
-        .filter(pk=pk)
-        .first()
     )
-    if found is None:
-        raise Http404
-    return found
+    return get_object_or_404(found, pk=pk)
 
 
 def escalation_to_decide(user: User, pk: int) -> Escalation:
@@ -157,15 +154,8 @@ def views_of(user: User) -> QuerySet[SavedView]:
 
 def run_for(user: User, pk: UUID) -> Run:
     """Return a run that a person may read. Raises Http404."""
-    found = (
-        runs_of(user)
-        .select_related("policy", "launched_by", "agent", "workspace")
-        .filter(pk=pk)
-        .first()
-    )
-    if found is None:
-        raise Http404
-    return found
+    found = runs_of(user).select_related("policy", "launched_by", "agent", "workspace")
+    return get_object_or_404(found, pk=pk)
 
 
 def run_to_cancel(user: User, pk: UUID) -> Run:
@@ -260,26 +250,19 @@ def agent_to_change(user: User, pk: int) -> ExternalAgent:
     """Return an agent that a person may change. Raises Http404, PermissionDenied."""
     mine = workspaces_with_agents(user)
     known = ExternalAgent.objects.select_related("workspace", "owner")
-    if (found := known.filter(pk=pk, workspace__in=mine).first()) is None:
-        raise Http404
-    return found
+    return get_object_or_404(known, pk=pk, workspace__in=mine)
 
 
 def webhook_to_change(user: User, pk: int) -> Webhook:
     """Return a webhook that a person may change. Raises Http404, PermissionDenied."""
     mine = workspaces_to_notify(user)
-    found = Webhook.objects.select_related("workspace").filter(pk=pk, workspace__in=mine).first()
-    if found is None:
-        raise Http404
-    return found
+    return get_object_or_404(Webhook.objects.select_related("workspace"), pk=pk, workspace__in=mine)
 
 
 def member_for(user: User, pk: int) -> Membership:
     """Return a member that a person may read about. Raises Http404, PermissionDenied."""
     ours = Membership.objects.filter(workspace__in=workspaces_of(user))
-    found = ours.select_related("user", "workspace__policy").filter(pk=pk).first()
-    if found is None:
-        raise Http404
+    found = get_object_or_404(ours.select_related("user", "workspace__policy"), pk=pk)
     if membership(user, found.workspace_id).role not in AUDITS:
         raise PermissionDenied("Only auditors and admins can open the list of members.")
     return found
@@ -312,9 +295,7 @@ def workspace_to_staff(user: User, slug: str) -> Workspace:
 def invitation_to_revoke(user: User, pk: int) -> Invitation:
     """Return an invitation that a person may revoke. Raises Http404, PermissionDenied."""
     ours = Invitation.objects.select_related("workspace").filter(workspace__in=_to_staff(user))
-    if (found := ours.filter(pk=pk).first()) is None:
-        raise Http404
-    return found
+    return get_object_or_404(ours, pk=pk)
 
 
 def workspace_of(user: User, slug: str) -> Workspace:
