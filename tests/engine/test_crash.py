@@ -145,8 +145,6 @@ def as_told(run: Run) -> Any:
         (set_scene, WORKFLOW, REPLY, REORIENTED, (0, 1, [])),
         (set_scene, WORKFLOW, MEMO, SIGNED_OFF, (1, 0, [])),
         (set_scene, ORCHESTRATOR, "", "Prepare the morning report.", (0, 0, [])),
-        (bank_without_caps, ROUTING, "", "", (0, 0, [])),
-        (bank_without_caps, ORCHESTRATOR, "", "", (0, 0, [])),
         pytest.param(
             *(bank_without_caps, WORKFLOW, PAY, "", (0, 0, [("P-101", 48000)])),
             marks=pytest.mark.both,

@@ -59,11 +59,10 @@ def test_an_outage_of_any_kind_ends_no_run(scene: Scene, fault: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("fault", ["429", "500"])
-def test_an_hour_of_rests_ends_no_run_and_costs_it_nothing(scene: Scene, fault: str) -> None:
-    with faulty_server(retry_after="3600", fault=fault) as server:
+def test_an_hour_of_rests_ends_no_run_and_costs_it_nothing(scene: Scene) -> None:
+    with faulty_server(retry_after="3600", fault="429") as server:
         runs = [scene.launch(REFUND_500) for _ in range(2)]
-        during = last_through(runs, moved=120)
+        during = last_through(runs, moved=30)
         calls = len(server.calls)
         server.fault = ""
         let_time_pass()
@@ -71,7 +70,7 @@ def test_an_hour_of_rests_ends_no_run_and_costs_it_nothing(scene: Scene, fault: 
 
     assert {run.state for run in during} == {RunState.QUEUED}
     assert [run.stop_reason for run in after] == ["success"] * 2
-    assert calls < 140  # one per rest, and those that opened the breaker
+    assert calls < 50  # one per rest, and those that opened the breaker
     for run in after:
         assert sum(step.tokens_lost for step in run.steps.all()) == 0
         assert sum(step.seconds for step in run.steps.all()) < 5
@@ -79,7 +78,7 @@ def test_an_hour_of_rests_ends_no_run_and_costs_it_nothing(scene: Scene, fault: 
 
 def test_a_wrong_key_that_is_put_right_costs_no_run_its_end(scene: Scene) -> None:
     with faulty_server(fault="401"):
-        runs = last_through([scene.launch(REFUND_500)], moved=60)
+        runs = last_through([scene.launch(REFUND_500)], moved=30)
         assert "OPENAI_API_KEY" in Endpoint.objects.get().fault
     with faulty_server():
         after = go_on_until_all_ended(runs)
