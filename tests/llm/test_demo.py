@@ -132,8 +132,9 @@ def test_a_person_who_names_an_amount_is_heeded(sentence: str, proposed: float |
     assert said["kind"] == ("tool" if proposed else "final")
 
 
-def test_of_what_is_about_no_customer_it_says_that_it_plays_scenarios() -> None:
-    action = proposal_for("Book a table.")
+@pytest.mark.parametrize("goal", ["Book a table for 50 USD.", "Plan a maximum of 300 USD a day."])
+def test_of_what_is_about_no_customer_it_says_that_it_plays_scenarios(goal: str) -> None:
+    action = proposal_for(goal)
 
     assert action == {"kind": "final", "answer": ONLY_SCENARIOS}
 
@@ -150,6 +151,7 @@ def test_of_what_is_about_no_customer_it_says_that_it_plays_scenarios() -> None:
         ("Please refund half of what Anna paid", 42, None),
         ("Refund $1.5k", 42, None),
         ("Refund order 77 for customer 7", 7, None),
+        ("Anna paid $120: which invoice is that?", 42, None),
     ],
 )
 def test_a_goal_in_free_words_is_understood_as_far_as_it_goes(

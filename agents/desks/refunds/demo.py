@@ -1,7 +1,8 @@
 """What the demo's models say at this desk: lines of scenarios, and of goals like them.
 
 It is no language model: of a goal that is no scenario it takes the customer (`user_id=7`,
-`customer 7`, Anna or Max) and an amount (`500 USD`, `USD 500`, `$500`).
+`customer 7`, Anna or Max) and, where a refund is asked for, an amount (`500 USD`, `$500`). Of a
+goal that is not the desk's business it has nothing to say.
 """
 
 from __future__ import annotations
@@ -40,7 +41,13 @@ _AMOUNT = re.compile(
     rf"|(?<![\w.,]){_NUMBER}\s*(?:(?:USD|US dollars?|dollars?)\b|\$)",
     re.I,
 )
-_KNOWN = re.compile(r"\b(refund|charge|plan|paid|invoice|customer|user|anna|max)", re.I)
+_ABOUT = r"\b(refund|charge|paid\b|invoice|customer|user|anna\b|max\b)"
+_OURS = {  # what a goal is to name; specialists say themselves what is not theirs
+    "supervisor": re.compile(_ABOUT, re.I),
+    "orchestrator": re.compile(r"\b(report|brief|figures)", re.I),
+    "workflow": re.compile(_ABOUT, re.I),
+}
+_PAYS_BACK = re.compile(r"\b(refund|reimburse|repay|back\b)", re.I)
 
 
 def read(customer: int) -> Says:
@@ -98,19 +105,21 @@ def report(workers: Sequence[str], text: str, **other: str) -> list[Plans | Answ
 
 def play(goal: str, pattern: str) -> Sequence[Any]:
     """Return what is said of a goal that is no scenario, or nothing if it is of something else."""
-    number, names = _CUSTOMER.search(goal), re.findall(r"\bmax\b", goal, re.I)
-    customer = int(number[1]) if number else MAX if names else ANNA
     if pattern == "routing":
         return asks(*sorted(TOPICS, key=lambda topic: not is_about(topic, goal)))
+    if not _OURS[pattern].search(goal):
+        return ()
     if pattern == "orchestrator":
         return report(WORKERS, "Nothing has to be done today.")
+    number, names = _CUSTOMER.search(goal), re.findall(r"\bmax\b", goal, re.I)
+    customer = int(number[1]) if number else MAX if names else ANNA
     if pattern == "workflow":
         return [*letter(customer), *memo(customer)]
     # The customer's number is removed first: in "customer 7 USD 50" it is not an amount.
-    amount = _AMOUNT.search(_CUSTOMER.sub(" ", goal))
+    amount = _AMOUNT.search(_CUSTOMER.sub(" ", goal)) if _PAYS_BACK.search(goal) else None
     if amount:
         return paid(customer, round(float((amount[1] or amount[2]).replace(",", "")) * 100))
-    return [read(customer), Answers("[[charge]] [[window]]")] if _KNOWN.search(goal) else ()
+    return [read(customer), Answers("[[charge]] [[window]]")]
 
 
 desk.play = play
