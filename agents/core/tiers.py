@@ -2,9 +2,9 @@
 
 A policy document holds them by desk and currency, lowest amounts first:
 
-    {"bank": {"EUR": [{"up_to_minor": 100000},
-                      {"up_to_minor": 500000, "team": "leads", "answer_within": 30},
-                      {"team": "finance", "people": 2}]}}
+    {"credits": {"EUR": [{"up_to_minor": 100000},
+                         {"up_to_minor": 500000, "team": "leads", "answer_within": 30},
+                         {"team": "finance", "people": 2}]}}
 
 The requested amount picks the tier, even for an approval of only a part of it.
 """

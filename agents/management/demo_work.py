@@ -22,12 +22,9 @@ from agents.management.demo_people import ADMIN, PEOPLE
 from agents.models import Escalation, Event, Team, Workspace
 from agents.sdk.desk import DESKS
 
-DESK, SUBJECT, CURRENCY = "bank", "main", "EUR"
-GOAL = "Pay Papier Hansen EUR 1,950.00 for invoice INV-9."
 TEAM, NAME = "leads", "Leads"
 SOON = 30 * 60  # seconds until what is launched from then on expires: somebody can see that
 SNOOZED = timedelta(minutes=10)
-TIERS = {DESK: {CURRENCY: [{"up_to_minor": 100_000}, {"team": TEAM, "people": 2}]}}
 
 
 def begin_work(workspace: Workspace, *, at: datetime) -> bool:
@@ -51,9 +48,8 @@ def begin_work(workspace: Workspace, *, at: datetime) -> bool:
     # The demo may be an earlier version's, whose people may have other roles by now.
     with suppress(operations.Refused, operations.Claimed):
         _share(workspace, rita, mara, at=at)
-    if DESK in DESKS:
-        with suppress(operations.Refused):
-            _approve_as_first(workspace, mara, admin, at=at)
+    with suppress(operations.Refused):
+        _approve_as_first(workspace, mara, admin, at=at)
     with suppress(operations.Refused):  # at the end, as what waits at the start waits longer
         _publish(workspace, admin, escalation_seconds=SOON)
     return True
@@ -78,15 +74,21 @@ def _share(workspace: Workspace, rita: User, mara: User, *, at: datetime) -> Non
 
 
 def _approve_as_first(workspace: Workspace, first: User, admin: User, *, at: datetime) -> None:
-    """Bring a request to the point where it waits for a second person."""
+    """Bring a request to the point where it waits for a second person, at a desk that has one."""
+    known = ((desk.name, one) for desk in DESKS.values() for one in desk.scenarios)
+    shared = ((name, one, one.two_above) for name, one in known if one.two_above)
+    desk, scenario, most = next(shared, ("", None, None))
+    if scenario is None or most is None:
+        return
     held = workspace.policy.document if workspace.policy else {}
-    _publish(workspace, admin, tiers=TIERS | (held.get("tiers") or {}))
+    tiers = [{"up_to_minor": most.minor}, {"team": TEAM, "people": 2}]
+    _publish(workspace, admin, tiers={desk: {most.currency: tiers}, **(held.get("tiers") or {})})
     run = operations.launch(
         workspace=workspace,
-        pattern="supervisor",
-        goal=GOAL,
-        subject=SUBJECT,
-        desk=DESK,
+        pattern=scenario.pattern,
+        goal=scenario.goal,
+        subject=scenario.subject,
+        desk=desk,
         by=User.objects.get(username="omar"),
         at=at,
     )

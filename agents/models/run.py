@@ -13,7 +13,6 @@ from django.db.models import Q
 from django.db.models.functions import Now
 
 from agents.core.limits import Limits
-from agents.core.old_names import FIRST_DESK
 from agents.core.requests import Json
 from agents.core.states import ENDED, MOVES, RunState
 from agents.db.compiled import CompiledSelect, CompiledUpdate, Param
@@ -41,7 +40,7 @@ class Run(models.Model):
     book = models.ForeignKey("agents.Book", models.PROTECT, related_name="+")
     pattern = models.CharField(max_length=40)
     goal = models.TextField()
-    desk = models.CharField(max_length=40, default=FIRST_DESK, db_default=FIRST_DESK)
+    desk = models.CharField(max_length=40)
     # Whom or what it may act on: the desk's own key, and the name at the launch.
     subject_key = models.CharField(max_length=200, blank=True, default="", db_default="")
     subject_label = models.CharField(max_length=200, blank=True, default="", db_default="")

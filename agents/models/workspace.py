@@ -45,7 +45,7 @@ class Membership(models.Model):
     workspace = models.ForeignKey(Workspace, models.CASCADE, related_name="memberships")
     user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="memberships")
     role = models.CharField(max_length=10)
-    # {"bank": {"EUR": 500000}}: up to what the person may grant of a desk; absent: any.
+    # {"credits": {"EUR": 500000}}: up to what the person may grant of a desk; absent: any.
     desk_limits = models.JSONField(default=dict, db_default={})
     is_simulated = models.BooleanField(default=False)  # a program that plays a person
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from decimal import ROUND_DOWN, Decimal
 from typing import Any
 
 from agents.core.limits import OF_DESK, BadPolicy, Limits, read_limits
-from agents.core.old_names import CURRENCY, FIRST_DESK, RECORDED_LIMITS
+from agents.core.old_names import RECORDED_LIMITS
 from agents.core.requests import Json
 from agents.operations.refusal import Refused
 from agents.sdk.desk import DESKS
@@ -44,36 +44,41 @@ _KEYS = (
 )
 
 
-def read_config(config: Json, *, pattern: str) -> tuple[Limits, dict[str, Json]]:
-    """Return the limits and the simulation of a case's config. Raises Refused."""
+def read_config(config: Json, *, pattern: str, desk: str) -> tuple[Limits, dict[str, Json]]:
+    """Return the limits and the simulation of a case's config. Raises Refused.
+
+    What it does not say is as in the desk's profile `reference`.
+    """
     if not isinstance(config, dict):
         raise _bad("The config is a JSON object.")
     for key in config:
         if key not in _KEYS:
             raise _bad(f"The config has no {key!r}; it takes {', '.join(_KEYS)}.")
-    reference = DESKS[FIRST_DESK].profiles["reference"]
-    budgets, base = _BUDGETS.get(pattern, _OWN_NAMES), reference.of(pattern, FIRST_DESK)
-    changed: dict[str, Any] = {
-        **_part(config, "budget", tuple(budgets), lambda key, value: _budget(key, value, budgets)),
-        **_part(
-            config,
-            "policy",
-            tuple(RECORDED_LIMITS),
-            lambda key, value: (RECORDED_LIMITS[key], _cents(value)),
-        ),
-    }
+    reference = DESKS[desk].profiles.get("reference")
+    if reference is None:
+        raise Refused("no_profile", f"The desk {desk!r} has no profile for recorded cases.")
+    budgets, base = _BUDGETS.get(pattern, _OWN_NAMES), reference.of(pattern, desk)
+    changed: dict[str, Any] = _part(
+        config, "budget", tuple(budgets), lambda key, value: _budget(key, value, budgets)
+    )
     changed |= {key: config[key] for key in _SWITCHES if key in config}
+    of_case = _part(
+        config,
+        "policy",
+        tuple(RECORDED_LIMITS),
+        lambda key, value: (RECORDED_LIMITS[key], _cents(value)),
+    )
     if not isinstance(config.get("inputs", {}), dict):
         raise _bad("inputs is an object of parameters and their values.")
     arg_types = config.get("tool_arg_types", {})
     if not isinstance(arg_types, dict):
         raise _bad("tool_arg_types is an object of tools and their arguments.")
-    changed["proposable"] = [*config.get("allowed_policy", base.proposable), *arg_types]
-    changed["executable"] = config.get("allowed_execution", base.executable)
-    # What a case changes stood at the top of a document, until 0.2.0; so do the pattern's budgets.
-    own = {key: base.desks[FIRST_DESK][key] for key in OF_DESK if key in base.desks[FIRST_DESK]}
-    desks = {FIRST_DESK: {**own, "patterns": {pattern: {}}}}
-    document = {**base.as_json(), "desks": desks, **changed}
+    own = {key: base.desks[desk][key] for key in OF_DESK if key in base.desks[desk]}
+    tools = [*_names(config, "allowed_policy", base.proposable), *arg_types]
+    runs = _names(config, "allowed_execution", base.executable)
+    own |= {"tools": tools, "off": [name for name in tools if name not in runs]}
+    own |= {"limits": {**own["limits"], **of_case}, "patterns": {pattern: {}}}
+    document = {**base.as_json(), "desks": {desk: own}, **changed}
     try:
         limits = read_limits(document)
     except (BadPolicy, TypeError) as error:
@@ -99,6 +104,13 @@ def _budget(key: str, value: Json, names: dict[str, str]) -> tuple[str, Json]:
     if key == "max_reorient_attempts" and isinstance(value, int) and value <= 0:
         value = 1
     return names[key], value
+
+
+def _names(config: Json, key: str, default: Sequence[str]) -> Sequence[str]:
+    names: Json = config.get(key, default)
+    if not isinstance(names, list | tuple):
+        raise _bad(f"{key} is a list of tools.")
+    return names
 
 
 def _seconds(value: Json) -> float:
@@ -129,10 +141,10 @@ def _part(
 def _cents(value: Json) -> int:
     """Return a limit in minor units, without fractions of a cent."""
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise _bad(f"A limit is a number in {CURRENCY}, not {value!r}.")
+        raise _bad(f"A limit is a number, not {value!r}.")
     exact = Decimal(str(value)) * 100
     if not exact.is_finite() or exact < 0:
-        raise _bad(f"A limit is a number from 0 in {CURRENCY}, not {value!r}.")
+        raise _bad(f"A limit is a number from 0, not {value!r}.")
     return int(exact.to_integral_value(ROUND_DOWN))
 
 

@@ -7,7 +7,6 @@ from datetime import datetime
 from decimal import ROUND_DOWN, Decimal
 
 from agents.core.money import MAX_MINOR, BadAmount, minor_of_number, to_model_units
-from agents.core.old_names import CURRENCY
 from agents.core.requests import Json
 from agents.models import Escalation, Role
 from agents.operations.people.workspaces import ensure_simulated_person
@@ -48,9 +47,7 @@ def _cap(value: Json) -> int:
 def _amount(value: Json) -> int:
     """Return an amount as minor units. Raises Refused if it is not one."""
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise Refused(
-            "bad_human", f"What a person grants is a number in {CURRENCY}, not {value!r}."
-        )
+        raise Refused("bad_human", f"What a person grants is a number, not {value!r}.")
     try:
         return minor_of_number(value)
     except BadAmount as error:

@@ -82,6 +82,7 @@ class Scenario:
     workflow: str = ""
     key: str = ""  # of its form; "": its place
     off: Collection[str] = ()  # tools that are switched off when a call is made
+    two_above: Money | None = None  # a demo has two people approve more: it is its example of that
 
 
 class Desk:
@@ -438,6 +439,7 @@ class Desk:
         workflow: str = "",
         key: str = "",
         off: Collection[str] = (),
+        two_above: Money | None = None,
     ) -> None:
         """Declare a scenario, of what is declared above it.
 
@@ -455,7 +457,8 @@ class Desk:
         for line in check_script(title, demo, pattern, names, self.workflows.get(workflow)):
             self._check_line(title, line)
         key = key or f"{self.name}/{len(self.scenarios)}"
-        case = Scenario(title, subject, goal, expect, demo, ends, pattern, workflow, key, off)
+        about = (title, subject, goal, expect, demo, ends, pattern, workflow, key, off)
+        case = Scenario(*about, two_above)
         self.scenarios.append(case)
 
     @property

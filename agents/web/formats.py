@@ -219,7 +219,7 @@ def with_article(noun: str) -> str:
 
 @register.filter
 def within_sentence(title: str) -> str:
-    """Return a title for use within a sentence: bank transfers, SIM swaps, Harbor Hotels."""
+    """Return a title for use within a sentence: access grants, SIM swaps, Harbor Hotels."""
     is_name = title[1:2].isupper() or (" " in title and title.istitle())
     return title if is_name else title[:1].lower() + title[1:]
 

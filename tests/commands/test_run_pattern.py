@@ -95,6 +95,7 @@ def test_bad_usage_ends_with_code_2_and_says_what_to_do(arguments: list[str], sa
         ('{"budget": {"max_jumps": 1}}', "max_jumps"),
         ('{"policy": {"auto_refund_limit_usd": NaN}}', "cannot be read"),
         ('{"policy": {"auto_refund_limit_usd": "a lot"}}', "number"),
+        ('{"allowed_execution": "issue_refund"}', "list of tools"),
         ('{"human": {"decision": "perhaps"}}', "approve"),
         ('{"faults": [{"do": "raise"}]}', "target"),
         ('{"faults": [{"target": "issue_refund", "do": "explode"}]}', "raise"),

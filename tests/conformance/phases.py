@@ -99,7 +99,7 @@ def play(
 ) -> Played:
     """Launch a case and drive it to its end; `person` answers where the case has nobody else."""
     models = server.sessions[case["id"]] = Models(case)
-    reference, _ = read_config(_config(case), pattern="workflow")
+    reference, _ = read_config(_config(case), pattern="workflow", desk="refunds")
     policy = operations.policy_version(
         scene.workspace, reference, at=timezone.now(), is_replay=True
     )

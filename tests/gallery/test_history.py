@@ -174,7 +174,7 @@ def test_a_newcomer_meets_a_team_a_tier_and_what_people_share(
     workspace, at = past.workspace, timezone.now()
     for gone in ("time", "role"):  # a demo of an earlier version may restart like this
         with transaction.atomic(), monkeypatch.context() as patch:
-            patch.setattr(demo_work, "DESK", "none")
+            patch.setattr(demo_work, "DESKS", {})
             if gone == "time":
                 Escalation.objects.filter(state="open").update(expires_at=at)
             else:

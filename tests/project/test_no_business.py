@@ -8,6 +8,7 @@ from pathlib import Path
 
 from django.apps import apps
 
+from agents.sdk.desk import DESKS
 from tests.processes import ROOT
 
 # What is left out: desks, what is stored and sealed under names of before, third-party code.
@@ -16,7 +17,9 @@ BUT = ("agents/desks/", "agents/migrations/", "static/vendor/")
 OLD = [ROOT / f"agents/core/{name}.py" for name in ("former", "old_names")]
 KINDS = {".py", ".html", ".js", ".css", ".md", ".json"}
 # The business of a desk, and a currency where none is given.
-WORD = re.compile(r'refund|charge|customer|currency\b.{0,20}= "[A-Z]{3}"', re.IGNORECASE)
+WORD = re.compile(
+    r'refund|charge|customer|\bbank\b|FIRST_DESK|currency\b.{0,20}= "[A-Z]{3}"', re.IGNORECASE
+)
 
 
 def shared_files() -> Iterator[Path]:
@@ -37,6 +40,14 @@ def test_what_every_desk_uses_names_the_business_of_none() -> None:
 
     assert lines == set()
     assert {path.relative_to(ROOT).parts[1] for path in shared_files()} >= {"engine", "web"}
+
+
+def test_no_column_of_the_console_names_a_desk_where_none_is_given() -> None:
+    models = apps.get_app_config("agents").get_models()
+    fields = [field for model in models for field in model._meta.concrete_fields]
+
+    assert DESKS
+    assert [f for f in fields if {str(f.default), str(f.db_default)} & DESKS.keys()] == []
 
 
 def test_no_row_of_the_console_refers_to_one_of_a_desk() -> None:

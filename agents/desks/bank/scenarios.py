@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from agents.desks.bank.facts import desk
-from opsconsole.desks import Answers, Plans, Routes, Says, Step, in_days
+from agents.desks.bank.ledger import euros
+from opsconsole.desks import Answers, Money, Plans, Routes, Says, Step, in_days
 
 WAITS = "Waits for approval"
 
@@ -17,9 +18,16 @@ def _pay(payee: str, euros: str, purpose: str) -> Says:
     return Says("transfer_money", amount={"amount": euros, "currency": "EUR"}, **asked)
 
 
-def _case(title: str, goal: str, expect: str, *steps: Says, ends: str = WAITS) -> None:
-    demo = [*steps, Answers()]
-    desk.scenario(title, subject="main", goal=goal, expect=expect, demo=demo, ends=ends)
+def _case(
+    title: str,
+    goal: str,
+    expect: str,
+    *steps: Says,
+    ends: str = WAITS,
+    two_above: Money | None = None,
+) -> None:
+    about = {"subject": "main", "goal": goal, "expect": expect, "ends": ends}
+    desk.scenario(title, demo=[*steps, Answers()], two_above=two_above, **about)
 
 
 _case(
@@ -40,6 +48,7 @@ _case(
     "Pay Papier Hansen EUR 1,950.00 for invoice INV-9.",
     "The amount is over the limit. The reviewer can lower it or move the day.",
     _pay("P-102", "1950.00", "INV-9"),
+    two_above=euros(100_000),
 )
 _case(
     "Transfer to a blocked payee is stopped",

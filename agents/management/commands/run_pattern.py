@@ -88,7 +88,7 @@ class Command(BaseCommand):
         workspace = workspace_named(slug) if slug else operations.ensure_demo_workspace(at=at)
         desk = desk_of(workspace, options["desk"])
         config = _config(options["config"], options["profile"])
-        policy, simulation = _policy(workspace, config, options)
+        policy, simulation = _policy(workspace, desk, config, options)
         human = _human(options["human"], config, desk)
         run = operations.launch(
             workspace=workspace,
@@ -181,12 +181,13 @@ def _config(path: Path | None, profile: str) -> Json:
 
 
 def _policy(
-    workspace: Workspace, config: Json, options: dict[str, Any]
+    workspace: Workspace, desk: str, config: Json, options: dict[str, Any]
 ) -> tuple[PolicyVersion | None, Json]:
     """Return the policy version to run under, and the simulation. Raises Refused."""
     if options["profile"] == "strict":
         return workspace.policy, {}
-    limits, simulation = read_config({} if config is None else config, pattern=options["pattern"])
+    known = {} if config is None else config
+    limits, simulation = read_config(known, pattern=options["pattern"], desk=desk)
     at = timezone.now()
     version = operations.policy_version(workspace, limits, at=at, is_replay=True)
     return version, simulation
