@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from django.db import DEFAULT_DB_ALIAS, connection, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -35,6 +35,14 @@ class Param(Value):
         return "%s", (self,)
 
 
+class Related(NamedTuple):
+    """A row of another model that `select_related` reads with each row, at these places."""
+
+    name: str
+    model: type[Any]
+    places: Sequence[int]
+
+
 @dataclass(frozen=True)
 class Compiled:
     """A compiled query: its SQL and the places of its parameters."""
@@ -44,6 +52,7 @@ class Compiled:
     model: type[Any]
     names: list[str]
     readings: Sequence[tuple[int, Reading]]
+    related: Sequence[Related] = ()
 
     def rows(self, done: Any) -> Iterable[Sequence[Any]]:
         """Return the rows of the answer."""
@@ -68,9 +77,7 @@ class CompiledSelect(Generic[M]):
     def fetch(self, **given: object) -> Pending[list[M]]:
         """Fetch the rows, in an open pipeline if any."""
         found, done = self._send(given)
-        return Pending(
-            lambda: [_as_model(found.model, found.names, row) for row in found.rows(done)]
-        )
+        return Pending(lambda: [_with_related(found, row) for row in found.rows(done)])
 
     def get(self, **given: object) -> M:
         """Return the only row. Raises the model's DoesNotExist if there is none."""
@@ -109,9 +116,17 @@ class CompiledSelect(Generic[M]):
         compiler = queryset.query.get_compiler(connection=connection)
         sql, places = compiler.as_sql()
         columns = [column for column, _, _ in compiler.select]
-        # A sum belongs to no column, so it comes only as a tuple.
-        names = [column.target.attname if isinstance(column, Col) else "" for column in columns]
-        found = Compiled(sql, tuple(places), queryset.model, names, readings(columns, compiler))
+        # What belongs to no column, like a sum, has the name that it was annotated with, if any.
+        names = [
+            column.target.attname if isinstance(column, Col) else alias or ""
+            for column, _, alias in compiler.select
+        ]
+        related = [
+            Related(one["field"].name, one["model"], one["select_fields"])
+            for one in (compiler.klass_info or {}).get("related_klass_infos", ())
+        ]
+        read = readings(columns, compiler)
+        found = Compiled(sql, tuple(places), queryset.model, names, read, related)
         self._compiled[connection.vendor] = found
         return found
 
@@ -140,6 +155,18 @@ class CompiledUpdate:
         sql, places = query.get_compiler(connection=connection).as_sql()
         self._compiled[connection.vendor] = found = sql, tuple(places)
         return found
+
+
+def _with_related(found: Compiled, row: Sequence[Any]) -> Any:
+    """Return a row together with those that were read with it; each of them exists."""
+    if not found.related:
+        return _as_model(found.model, found.names, row)
+    own = found.related[0].places[0]
+    made = _as_model(found.model, found.names[:own], row[:own])
+    for name, model, places in found.related:
+        part = slice(places[0], places[-1] + 1)
+        made._state.fields_cache[name] = _as_model(model, found.names[part], row[part])
+    return made
 
 
 def _as_model(model: type[M], names: Sequence[str], row: Sequence[Any]) -> M:

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import BooleanField, ExpressionWrapper, QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
 
@@ -25,7 +25,7 @@ from agents.engine.desk.registry import known_desks
 from agents.engine.people.approvals import close_approvals
 from agents.engine.runtime.database import in_time
 from agents.engine.runtime.dispatch import ring
-from agents.models import PolicyVersion, Run, Worker
+from agents.models import Run, Worker
 from agents.models.belonging import run_belongs
 from agents.patterns import QUESTION_VERSION
 
@@ -50,16 +50,14 @@ def claim(run_id: UUID, *, owner: str, lease: timedelta, at: datetime) -> Run | 
     A run of a desk that this process lacks is left to others.
     """
     with transaction.atomic():
-        with pipeline():
-            claimable, policy = _CLAIMABLE.fetch(pk=run_id), _POLICY.fetch(run=run_id)
+        with pipeline():  # together with the BEGIN
+            claimable = _CLAIMABLE.fetch(pk=run_id)
         run = next(iter(claimable.get()), None)
         if run is None or run.desk not in known_desks():
             return None
-        found = policy.get()
-        if not found:
+        if not vars(run).pop("is_placed"):  # nothing runs under another's rules
             _stop_misplaced(run, at)
             return None
-        [run.policy] = found
         with Commit(run, at=at, lease=lease) as commit:
             commit.change(
                 state=RunState.RUNNING,
@@ -78,13 +76,9 @@ _CLAIMABLE = CompiledSelect(
             pk=Param("pk"), state=RunState.QUEUED, question_version__lte=QUESTION_VERSION
         )
         .exclude(wake_at__gt=Now())
-        .select_for_update()
-    )
-)
-# None if the run refers to another workspace's rows: nothing runs under another's rules.
-_POLICY = CompiledSelect(
-    lambda: PolicyVersion.objects.filter(
-        pk__in=Run.objects.filter(run_belongs(), pk=Param("run")).values("policy_id")
+        .select_related("policy")
+        .annotate(is_placed=ExpressionWrapper(run_belongs(), BooleanField()))
+        .select_for_update(of=("self",))
     )
 )
 

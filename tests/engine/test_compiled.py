@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from django.db import DatabaseError, DataError, IntegrityError, connection, transaction
+from django.db.models import BooleanField, ExpressionWrapper, Q
 from django.test.utils import CaptureQueriesContext
 
 from agents.db.compiled import CompiledSelect, CompiledUpdate, Param
@@ -33,6 +34,26 @@ def test_a_row_is_a_model_like_any_other(scene: Scene) -> None:
     whole.goal = "changed"
     whole.save()  # an UPDATE: it knows that it is in the database
     assert (fresh(run).goal, Run.objects.count()) == ("changed", 1)
+
+
+def test_rows_that_are_read_together_are_models_like_any_other(scene: Scene) -> None:
+    run = scene.launch()
+    later = ExpressionWrapper(Q(fence__gt=0), BooleanField())
+    some = CompiledSelect(
+        lambda: (
+            Run.objects.filter(pk=Param("pk"))
+            .select_related("policy", "workspace")
+            .annotate(is_claimed=later)
+        )
+    )
+
+    found = some.get(pk=run.pk)
+
+    with CaptureQueriesContext(connection) as captured:
+        assert (found.policy, found.workspace) == (run.policy, scene.workspace)
+        assert found.policy.limits() == run.policy.limits()
+        assert vars(found)["is_claimed"] is False
+    assert not captured.captured_queries
 
 
 def test_what_watches_statements_sees_those_that_are_compiled(scene: Scene) -> None:

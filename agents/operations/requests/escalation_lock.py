@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib.auth.models import User
-from django.db.models import QuerySet
+from django.db.models import BooleanField, ExpressionWrapper, QuerySet
 
 from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import pipeline
-from agents.models import Escalation, Membership, PolicyVersion, Run, Step, Workspace
+from agents.models import Escalation, Membership, Run, Step, Workspace
 from agents.models.belonging import request_belongs
 from agents.operations.refusal import Refused, members
 
@@ -29,7 +29,7 @@ def lock_escalation(pk: int, by: User) -> tuple[Escalation, list[Step], list[Mem
     DoesNotExist, and Refused if one of them belongs elsewhere.
     """
     with pipeline():
-        run, policy = _RUN.fetch(pk=pk), _POLICY.fetch(pk=pk)
+        run = _RUN.fetch(pk=pk)
         escalations, steps = _ESCALATION.fetch(pk=pk), _STEPS.fetch(pk=pk)
         # After the lock that role changes take too: a later decision sees the change.
         workspace, memberships = _WORKSPACE.fetch(pk=pk), _MEMBER.fetch(pk=pk, user=by.pk)
@@ -37,9 +37,8 @@ def lock_escalation(pk: int, by: User) -> tuple[Escalation, list[Step], list[Mem
     if escalation is None:
         raise Escalation.DoesNotExist
     [escalation.run], [escalation.workspace] = run.get(), workspace.get()
-    if not (found := policy.get()):
+    if not vars(escalation).pop("is_placed"):
         raise Refused("misplaced", MISPLACED)
-    [escalation.run.policy] = found
     by_key = {step.pk: step for step in steps.get()}
     escalation.step = by_key[escalation.step_id]
     return escalation, list(by_key.values()), memberships.get()
@@ -50,10 +49,17 @@ def _own(column: str) -> QuerySet[Escalation, Any]:
     return Escalation.objects.filter(pk=Param("pk")).values(column)
 
 
-_ESCALATION = CompiledSelect(lambda: Escalation.objects.filter(pk=Param("pk")))
-_RUN = CompiledSelect(lambda: Run.objects.filter(pk__in=_own("run")).select_for_update())
-_POLICY = CompiledSelect(
-    lambda: PolicyVersion.objects.filter(pk__in=_own("run__policy").filter(request_belongs()))
+_ESCALATION = CompiledSelect(
+    lambda: Escalation.objects.filter(pk=Param("pk")).annotate(
+        is_placed=ExpressionWrapper(request_belongs(), BooleanField())
+    )
+)
+_RUN = CompiledSelect(
+    lambda: (
+        Run.objects.filter(pk__in=_own("run"))
+        .select_related("policy")
+        .select_for_update(of=("self",))
+    )
 )
 _STEPS = CompiledSelect(lambda: Step.objects.filter(run__in=_own("run")).order_by("position"))
 _WORKSPACE = CompiledSelect(
