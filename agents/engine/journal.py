@@ -74,7 +74,7 @@ class Journal:
         self._open: dict[str, Step] = {}
         for step in self.steps.values():
             self._count_in(step) if step.ended_at else self._open.setdefault(step.key, step)
-        under_way = [step.pk for step in self._open.values()]
+        under_way = [step.pk for step in self._open.values() if step.kind != AWAIT]
         if under_way:
             # Of any step, ended or not: a person may have decided since.
             asked = Escalation.objects.filter(step__in=under_way)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from agents.db.compiled import CompiledSelect, Param
 from agents.models import AgentCall, Run
 
 WITHDRAWN = "withdrawn"  # why such a call was not carried out
@@ -11,4 +12,11 @@ def is_withdrawn(run: Run, turn: str) -> bool:
     """Tell whether an agent has taken back the call of a turn. Call with the run locked."""
     if run.agent_id is None:
         return False
-    return AgentCall.objects.filter(run=run, step=f"{turn}call").exclude(withdrawn_at=None).exists()
+    return bool(_WITHDRAWN.tuples(run=run.pk, step=f"{turn}call"))
+
+
+_WITHDRAWN = CompiledSelect(
+    lambda: AgentCall.objects.filter(
+        run=Param("run"), step=Param("step"), withdrawn_at__isnull=False
+    ).only("pk")
+)

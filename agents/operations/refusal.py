@@ -19,7 +19,7 @@ def members(user: Param) -> QuerySet[Membership]:
     return Membership.objects.filter(user=user, user__is_active=True)
 
 
-_MEMBER = CompiledSelect(lambda: members(Param("user")).filter(workspace=Param("workspace")))
+MEMBER = CompiledSelect(lambda: members(Param("user")).filter(workspace=Param("workspace")))
 
 
 class Refused(Exception):
@@ -35,7 +35,7 @@ class Refused(Exception):
 
 def require_member(workspace: Workspace, user: User, *roles: Role) -> Membership:
     """Return a person's membership, if it has one of `roles`. Raises Refused."""
-    return require_role(_MEMBER.all(workspace=workspace.pk, user=user.pk), workspace, user, *roles)
+    return require_role(MEMBER.all(workspace=workspace.pk, user=user.pk), workspace, user, *roles)
 
 
 def require_role(

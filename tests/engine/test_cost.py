@@ -12,6 +12,7 @@ from agents import llm
 from agents.engine import journal
 from agents.engine.runtime import crashpoints
 from bench import databases
+from bench.action.__main__ import Sessions
 from bench.counting import count_statements
 from bench.ours import Contestant
 from tests.settings import ON_POSTGRES
@@ -36,9 +37,19 @@ def test_a_run_asks_the_database_for_no_more_than_this(contestant: Contestant) -
     with count_statements() as asked:
         contestant.run(range(2, 3), at_once=1)
 
-    assert (asked.statements, asked.commits) == (95 if ON_POSTGRES else 91, 11)
+    assert (asked.statements, asked.commits) == (94 if ON_POSTGRES else 90, 11)
     if ON_POSTGRES:
         assert asked.trips == 47
+
+
+def test_an_action_asks_the_database_for_no_more_than_this(contestant: Contestant) -> None:
+    sessions = Sessions("", 2)
+    sessions.refund(1)
+
+    with count_statements() as asked:
+        sessions.refund(1)
+
+    assert (asked.statements, asked.commits) == (47 if ON_POSTGRES else 44, 5)
 
 
 @pytest.mark.skipif(ON_POSTGRES, reason="other tests write to the same server's log")

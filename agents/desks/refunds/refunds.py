@@ -6,7 +6,6 @@ a charge. One file with every statement that moves money of a charge.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from hashlib import sha256
@@ -16,7 +15,7 @@ from django.db import transaction
 from django.db.models import BigIntegerField, F, FilteredRelation, Q
 
 from agents.db.compiled import CompiledSelect, CompiledUpdate, Param
-from agents.db.driver import Pending, fetch_now, pipeline
+from agents.db.driver import Pending, fetch_now
 from agents.db.inserts import insert_new
 from agents.desks.refunds import billing
 from agents.desks.refunds.models import Charge, Refund
@@ -86,9 +85,7 @@ def reserve(
     A known key returns its receipt in its present state.
     """
     order = _Order(book_id, customer_number, amount_minor, currency, reason.strip(), key)
-    with pipeline():  # the account too, because a key that is to hold something is mostly new
-        known, account = _fetch_key(key), _fetch_account(order, at)
-    return _reserve_once(order, known.get(), account.get, at)
+    return _checked(order, _reserve(order, at))
 
 
 def pay(
@@ -108,7 +105,7 @@ def pay(
     """
     order = _Order(book_id, customer_number, amount_minor, currency, reason.strip(), key)
     with transaction.atomic():
-        refund = _reserve_once(order, find(key=key), lambda: _fetch_account(order, at).get(), at)
+        refund = _checked(order, find(key=key) or _reserve(order, at))
         if _PAY(pk=refund.pk, at=at):
             _TAKE_OUT(pk=refund.charge_id, amount=amount_minor)
             return replace(refund, state=RefundState.PAID, paid_at=at)
@@ -160,34 +157,29 @@ def _fetch_key(key: str) -> Pending[Receipt | None]:
     return Pending(lambda: next(starmap(Receipt, found.get()), None))
 
 
-def _reserve_once(
-    order: _Order,
-    refund: Receipt | None,
-    account: Callable[[], billing.CustomerAccount | None],
-    at: datetime,
-) -> Receipt:
-    """Return the refund of a key, held now if it is new. Raises RefundRefused, KeyReused."""
-    if refund is None:
-        try:
-            refund = _hold_amount(order, account(), at)
-        except RefundRefused:
-            # The key may have been used since we looked, for the last cents.
-            refund = find(key=order.key)
-            if refund is None:
-                raise
+def _checked(order: _Order, refund: Receipt) -> Receipt:
+    """Return the refund of an order's key. Raises KeyReused if it was for another order."""
     if not refund.is_for(order):
         raise KeyReused(order.key)
     return refund
 
 
-def _fetch_account(order: _Order, at: datetime) -> Pending[billing.CustomerAccount | None]:
-    """Fetch the account of an order's customer, in one round trip with other queries."""
-    number = order.customer_number
-    return billing.fetch_account(book_id=order.book_id, customer_number=number, at=at)
+def _reserve(order: _Order, at: datetime) -> Receipt:
+    """Hold an amount under a key that is new, or return the key's refund. Raises RefundRefused.
+
+    It does not look for the key first: what is to be held is mostly new.
+    """
+    found = billing.account(book_id=order.book_id, customer_number=order.customer_number, at=at)
+    try:
+        return _hold_amount(order, found, at)
+    except RefundRefused:
+        if known := find(key=order.key):  # it may have held the last cents itself
+            return known
+        raise
 
 
 def _hold_amount(order: _Order, account: billing.CustomerAccount | None, at: datetime) -> Receipt:
-    """Hold an amount under a key that was new when we looked. Raises RefundRefused."""
+    """Hold an amount under a key, which is mostly new. Raises RefundRefused."""
     charge = account.charge if account else None
     if charge is None:
         raise RefundRefused(f"refund_user_not_found:{order.customer_number}")

@@ -24,7 +24,7 @@ from agents.engine.commit import Commit
 from agents.engine.desk.reports import figures_of
 from agents.engine.desk.subjects import bound_arguments
 from agents.engine.drive import Later, drive
-from agents.engine.journal import AWAIT, Journal
+from agents.engine.journal import Journal
 from agents.engine.people.approvals import close_approvals
 from agents.engine.runtime import breaker
 from agents.engine.runtime.database import in_database, retry_transient
@@ -32,7 +32,7 @@ from agents.engine.runtime.database_state import database_time
 from agents.engine.runtime.dispatch import ring
 from agents.engine.tools import simulation
 from agents.engine.turns.asking import MAX_CLAIMS
-from agents.engine.turns.calls import assign_call
+from agents.engine.turns.calls import assign_call, fetch_waiting, is_listening
 from agents.engine.turns.executor import RunExecutor
 from agents.models import LostRun, Run, Step
 from agents.models.masked_value import ValuesLocked, pseudonyms_of
@@ -199,15 +199,17 @@ def _end_of(journal: Journal, strand: Strand, commit: Commit) -> _End:
     if journal.has_turned_away:
         return _End(RunState.QUEUED, {}, {})
     waiting = [step for step in journal.steps.values() if step.ended_at is None]
-    held = {step.pk for step in waiting if step.key not in commit.new_keys}
+    # A slot is given its call where a worker leaves the run, or while the run waits.
+    held = {s.pk for s in waiting if s.key not in commit.new_keys and not is_listening(s)}
     answered = held and held.intersection(pk for (pk,) in _ENDED_STEPS.tuples(run=journal.run.pk))
     if answered:
         return _End(RunState.QUEUED, {}, {})
     if journal.run.pattern != EXTERNAL:
         return _End(RunState.WAITING, {}, {})
-    if assign_call(commit, waiting):
+    listening = [step for step in waiting if is_listening(step)]
+    if listening and assign_call(commit, listening, fetch_waiting(journal.run).get()):
         return _End(RunState.QUEUED, {"attempts": 0}, {})
-    is_idle = all(step.kind == AWAIT for step in waiting)
+    is_idle = len(listening) == len(waiting)
     idle_until = commit.at + timedelta(seconds=journal.run.limits.idle_seconds) if is_idle else None
     told = {"listens": True} if is_idle else {}
     return _End(RunState.WAITING, {"attempts": 0, "idle_until": idle_until}, told)

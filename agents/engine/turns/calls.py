@@ -8,16 +8,21 @@ queued again, so that none is lost that came while it was driven.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from datetime import datetime
+from functools import cache
 from itertools import takewhile
 from operator import attrgetter
 
 from django.db import transaction
+from django.db.models import QuerySet
 from django.db.models.functions import Now
 
 from agents.core.requests import Json
 from agents.core.states import EscalationState, RunState
+from agents.db.compiled import CompiledSelect, Param
+from agents.db.driver import Pending
+from agents.db.inserts import update_row
 from agents.engine.commit import Commit
 from agents.engine.journal import AWAIT
 from agents.engine.people.approvals import close_approvals
@@ -26,28 +31,47 @@ from agents.models import AgentCall, LostRun, Run, Step
 SILENT = "agent_silent"  # the end of a run whose agent does not come back
 
 
-def assign_call(commit: Commit, steps: Iterable[Step]) -> bool:
-    """Give the oldest call that no slot has to one that listens. Call with the run locked.
+def is_listening(step: Step) -> bool:
+    """Tell whether a step is a slot that waits for a call."""
+    return step.kind == AWAIT and step.ended_at is None
+
+
+def fetch_waiting(run: Run) -> Pending[list[AgentCall]]:
+    """Fetch the oldest calls that no slot has, one for each slot, in an open pipeline if any."""
+    return _waiting(run.limits.at_once).fetch(run=run.pk)
+
+
+@cache
+def _waiting(most: int) -> CompiledSelect[AgentCall]:
+    def query() -> QuerySet[AgentCall]:
+        waiting = AgentCall.objects.filter(run=Param("run"), step="")
+        return waiting.order_by("is_end", "pk")[:most]
+
+    return CompiledSelect(query)
+
+
+def assign_call(commit: Commit, listening: Sequence[Step], waiting: Sequence[AgentCall]) -> bool:
+    """Give the oldest waiting call to a slot that listens, if there are both. Return if so.
 
     With it go those that follow, as long as their agent says of all that they run side by side.
-    The end goes to all that listen; a slot whose call waits for a person gets it afterwards.
+    The end goes to all that listen; a slot whose call waits for a person gets it afterwards. Call
+    with the run locked.
     """
-    listening = [step for step in steps if step.kind == AWAIT and step.ended_at is None]
-    if not listening:
+    if not (listening and waiting):
         return False
-    listening.sort(key=attrgetter("position"))
-    waiting = AgentCall.objects.filter(run=commit.run, step="").order_by("is_end", "pk")
-    calls = list(waiting[: len(listening)])
-    if calls and calls[0].is_end:
-        for step in listening:
-            _answer(step, {"end": calls[0].asked}, commit)
-    elif calls:
-        more = takewhile(attrgetter("side_by_side"), calls[1:]) if calls[0].side_by_side else ()
-        for step, call in zip(listening, (calls[0], *more), strict=False):
-            gone = {"withdrawn": True} if call.withdrawn_at else {}
-            _answer(step, {"call": call.pk, **gone, **(call.asked or {})}, commit)
-            AgentCall.objects.filter(pk=call.pk).update(step=step.key, asked=None)
-    return bool(calls)
+    slots = sorted(listening, key=attrgetter("position"))
+    first, *others = waiting
+    if first.is_end:
+        for step in slots:
+            _answer(step, {"end": first.asked}, commit)
+        return True
+    more = takewhile(attrgetter("side_by_side"), others) if first.side_by_side else ()
+    for step, call in zip(slots, (first, *more), strict=False):
+        gone = {"withdrawn": True} if call.withdrawn_at else {}
+        _answer(step, {"call": call.pk, **gone, **(call.asked or {})}, commit)
+        call.step, call.asked = step.key, None
+        update_row(call, "step", "asked")
+    return True
 
 
 def _answer(step: Step, reply: Json, commit: Commit) -> None:

@@ -5,19 +5,23 @@ from __future__ import annotations
 import hmac
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import cache
 from math import ceil
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import Count, Q, QuerySet
 
 from agents.core.digest import canonical, sha256
 from agents.core.limits import EXTERNAL
 from agents.core.pseudonyms import NAME
 from agents.core.requests import Json
 from agents.core.states import ENDED, EscalationState, RunState
+from agents.db.compiled import CompiledSelect, Param
+from agents.db.driver import Pending, pipeline
+from agents.db.inserts import insert_rows, new_row
 from agents.engine.commit import Commit
 from agents.engine.desk.subjects import UnknownSubject, find_subject
 from agents.engine.journal import AWAIT
@@ -26,12 +30,12 @@ from agents.engine.redaction import redact_for
 from agents.engine.runtime.crashpoints import crashpoint
 from agents.engine.runtime.dispatch import ring
 from agents.engine.turns.answering import withdraw
-from agents.engine.turns.calls import assign_call
+from agents.engine.turns.calls import assign_call, fetch_waiting
 from agents.engine.withdrawal import WITHDRAWN
 from agents.models import AgentCall, Effect, Escalation, ExternalAgent, Membership, Role, Run, Step
 from agents.models.agent import LONGEST_KEY
 from agents.operations.people.agents import TOKEN
-from agents.operations.refusal import Refused, check_text
+from agents.operations.refusal import MEMBER, Refused, check_text
 from agents.operations.runs.agent_calls import ProposedCall, run_of
 from agents.operations.runs.launching import LaunchOptions, launch
 from agents.policies.ends import end_sentence
@@ -47,13 +51,12 @@ _END = "end"  # the key of the call that ends a session
 
 def check_agent(agent: ExternalAgent) -> None:
     """Refuse an agent that is paused, or whose owner may not launch any more. Raises Refused."""
-    may = Membership.objects.filter(
-        workspace=agent.workspace_id,
-        user=agent.owner_id,
-        user__is_active=True,
-        role__in=(Role.OPERATOR, Role.ADMIN),
-    )
-    if agent.paused_at is not None or not may.exists():
+    _check_agent(agent, MEMBER.all(workspace=agent.workspace_id, user=agent.owner_id))
+
+
+def _check_agent(agent: ExternalAgent, owners: Sequence[Membership]) -> None:
+    may = any(owner.role in (Role.OPERATOR, Role.ADMIN) for owner in owners)
+    if agent.paused_at is not None or not may:
         raise Refused(
             "agent_paused",
             f"The agent {agent.name} is paused, or its owner may not launch runs. "
@@ -84,7 +87,8 @@ def open_session(
     if policy := agent.workspace.policy:
         newest = Run.objects.filter(agent=agent).order_by("-created_at")
         most = policy.limits_of(EXTERNAL, agent.desk).calls_per_minute
-        _check_rate(newest.values_list("created_at", flat=True), most, at)
+        times = newest.values_list("created_at", flat=True)
+        _check_rate(list(times[most - 1 : most]) if most else [at], most, at)
     opened = launch(
         workspace=agent.workspace,
         pattern=EXTERNAL,
@@ -204,9 +208,11 @@ class TooFast(Refused):
         self.seconds = seconds
 
 
-def _check_rate(newest: QuerySet[Any, datetime], most: int, at: datetime) -> None:
-    """Refuse one more than the policy allows in a minute. Raises TooFast."""
-    before = list(newest[most - 1 : most]) if most else [at]
+def _check_rate(before: Sequence[datetime], most: int, at: datetime) -> None:
+    """Refuse one more than the policy allows in a minute, by when the last of `most` was.
+
+    Raises TooFast.
+    """
     left = MINUTE - (at - before[0]) if before else timedelta()
     if left > timedelta():
         sentence = f"An agent opens and proposes at most {most} times in a minute."
@@ -231,32 +237,30 @@ def _put(
     """Record a call, or the end, once by its key; `more` are further columns of its row."""
     digest = _digest(agent, key, asked)
     with transaction.atomic():
-        run = _locked(agent, _session(agent, run_of(agent, run_id).reference)[0].pk)
-        while later := run.launched_again.first():  # opened while we waited for the lock
-            run = _locked(agent, later.pk)
-        mine = AgentCall.objects.filter(agent=agent, reference=run.reference)
-        if known := mine.filter(key=key).first():
+        run, found = _lock_session(agent, run_id, key)
+        if known := next(iter(found.known.get()), None):
             if not (known.is_end or hmac.compare_digest(known.digest, digest)):
                 raise CallKeyReused(known.pk)
             return ProposedCall(known, run_of(agent, known.run_id))
-        check_agent(agent)
-        newest = AgentCall.objects.filter(agent=agent).order_by("-pk")
-        times = newest.values_list("proposed_at", flat=True)
-        _check_rate(times, run.limits.calls_per_minute, at)
+        _check_agent(agent, found.owners.get())
+        most = run.limits.calls_per_minute
+        _check_rate([call.proposed_at for call in found.before.get()] if most else [at], most, at)
         if run.state in ENDED:
             raise Refused("session_ended", _ended_words(run))
-        calls = AgentCall.objects.filter(run=run)
-        if calls.filter(is_end=True).exists():
+        [(calls, ends)] = found.counts.get() or [(0, 0)]
+        if ends:
             raise Refused("session_ended", "The session is ending: it takes no further calls.")
-        if not more.get("is_end") and calls.count() >= run.limits.max_tool_calls:
-            run = _go_on(run, agent, at)
+        listening, waiting = found.listening.get(), found.waiting.get()
+        if not more.get("is_end") and calls >= run.limits.max_tool_calls:
+            run, listening, waiting = _go_on(run, agent, listening, at), [], []
         with Commit(run, at=at) as commit:
             sources = more.pop("sources", None)
             sent = {**asked, "sources": sources} if sources else asked
             kept = redact_for(run, sent)
-            row = AgentCall.objects.create(
-                agent=agent,
-                run=run,
+            row = new_row(
+                AgentCall,
+                agent_id=agent.pk,
+                run_id=run.pk,
                 reference=run.reference or "",
                 key=key,
                 digest=digest,
@@ -266,11 +270,92 @@ def _put(
                 key_prefix=agent.key_prefix,
                 **more,
             )
-            _give_out(run, commit)
-        row.refresh_from_db()
+            insert_rows(row)
+            _give_out(run, commit, listening, [*waiting, row])
         crashpoint("propose.before_commit")
     crashpoint("propose.after_commit")
     return ProposedCall(row, run)
+
+
+class _Session(NamedTuple):
+    """What a call of a session is put to, read with the session's run locked."""
+
+    later: Pending[list[Run]]  # that in which it went on while we waited for the lock
+    known: Pending[list[AgentCall]]  # what the key was used for
+    owners: Pending[list[Membership]]
+    before: Pending[list[AgentCall]]  # the first of as many calls as a minute allows
+    counts: Pending[list[tuple[int, int]]]  # of the run's calls, and of its ends
+    listening: Pending[list[Step]]
+    waiting: Pending[list[AgentCall]]
+
+
+def _lock_session(agent: ExternalAgent, run_id: UUID, key: str) -> tuple[Run, _Session]:
+    """Lock the run in which a session goes on; return what a call is put to.
+
+    `run_id` is any run of it. Raises Run.DoesNotExist.
+    """
+    ours = {"agent": agent.pk, "workspace": agent.workspace_id}
+    while True:
+        with pipeline():  # together with the BEGIN
+            newest = _NEWEST.fetch(pk=run_id, **ours)
+        run = next(iter(newest.get()), None)
+        if run is None:
+            raise Run.DoesNotExist
+        found = _fetch_session(agent, run, key)
+        if not found.later.get():
+            return run, found
+
+
+def _fetch_session(agent: ExternalAgent, run: Run, key: str) -> _Session:
+    most = run.limits.calls_per_minute
+    with pipeline():
+        return _Session(
+            _LATER.fetch(run=run.pk),
+            _KNOWN.fetch(agent=agent.pk, reference=run.reference, key=key),
+            MEMBER.fetch(workspace=agent.workspace_id, user=agent.owner_id),
+            _call_before(most).fetch(agent=agent.pk) if most else Pending(list),
+            _COUNTS.fetch_tuples(run=run.pk),
+            _LISTENING.fetch(run=run.pk),
+            fetch_waiting(run),
+        )
+
+
+def _newest_of_session() -> QuerySet[Run]:
+    ours = Run.objects.filter(agent=Param("agent"), workspace=Param("workspace"))
+    session = ours.filter(reference__in=ours.filter(pk=Param("pk")).values("reference"))
+    newest = session.order_by("-created_at", "-pk").values("pk")[:1]
+    whole = Run.objects.filter(pk__in=newest).select_related("policy", "workspace")
+    return whole.select_for_update(of=("self",))
+
+
+def _counts_of_run() -> QuerySet[Any]:
+    counted = AgentCall.objects.filter(run=Param("run")).order_by().values("run")
+    counted = counted.annotate(calls=Count("pk"), ends=Count("pk", filter=Q(is_end=True)))
+    return counted.values_list("calls", "ends")
+
+
+_NEWEST = CompiledSelect(_newest_of_session)
+_LATER = CompiledSelect(lambda: Run.objects.filter(again_of=Param("run")).only("pk"))
+_KNOWN = CompiledSelect(
+    lambda: AgentCall.objects.filter(
+        agent=Param("agent"), reference=Param("reference"), key=Param("key")
+    )
+)
+_COUNTS = CompiledSelect(_counts_of_run)
+_LISTENING = CompiledSelect(
+    lambda: Step.objects.filter(run=Param("run"), kind=AWAIT, ended_at__isnull=True)
+)
+
+
+@cache
+def _call_before(most: int) -> CompiledSelect[AgentCall]:
+    """Return the query for the first of an agent's newest `most` calls."""
+
+    def query() -> QuerySet[AgentCall]:
+        newest = AgentCall.objects.filter(agent=Param("agent")).order_by("-pk")
+        return newest.only("proposed_at")[most - 1 : most]
+
+    return CompiledSelect(query)
 
 
 def _session(agent: ExternalAgent, reference: str | None) -> QuerySet[Run]:
@@ -278,7 +363,7 @@ def _session(agent: ExternalAgent, reference: str | None) -> QuerySet[Run]:
     return Run.objects.filter(agent=agent, reference=reference).order_by("-created_at", "-pk")
 
 
-def _go_on(run: Run, agent: ExternalAgent, at: datetime) -> Run:
+def _go_on(run: Run, agent: ExternalAgent, listening: Sequence[Step], at: datetime) -> Run:
     """Open the run in which a session goes on. Call with its full run locked. Raises Refused.
 
     Only once each of its calls is answered or waits for a person, so that the order holds.
@@ -302,7 +387,7 @@ def _go_on(run: Run, agent: ExternalAgent, at: datetime) -> Run:
         ),
     )
     with Commit(run, at=at) as commit:
-        AgentCall.objects.create(
+        end = AgentCall.objects.create(
             agent=agent,
             run=run,
             reference=run.reference or "",
@@ -311,15 +396,16 @@ def _go_on(run: Run, agent: ExternalAgent, at: datetime) -> Run:
             asked={"continues": str(later.pk)},
             proposed_at=at,
         )
-        _give_out(run, commit)
+        _give_out(run, commit, listening, [end])
     return later
 
 
-def _give_out(run: Run, commit: Commit) -> None:
+def _give_out(
+    run: Run, commit: Commit, listening: Sequence[Step], waiting: Sequence[AgentCall]
+) -> None:
     """Give a call to a slot that listens, if the run is left to its agent."""
     # While it is queued or driven, the worker gives the call out when it leaves the run.
-    listening = Step.objects.filter(run=run, kind=AWAIT, ended_at=None)
-    if run.state == RunState.WAITING and assign_call(commit, listening):
+    if run.state == RunState.WAITING and assign_call(commit, listening, waiting):
         commit.move(RunState.QUEUED, attempts=0)
         ring(run.pk)
 
