@@ -122,7 +122,7 @@ def _tool(said: dict[str, Json], specs: ArgSpecs, proposable: Collection[str]) -
     if set(said) - {"kind", "name", "args"}:
         raise InvalidAction("extra_keys_tool")
     name = said.get("name")
-    if not isinstance(name, str) or not name.strip():
+    if not is_text(name):  # no database stores a NUL, and the name is told in sentences
         raise InvalidAction("bad_tool_name")
     name = name.strip()
     args = said.get("args")

@@ -81,7 +81,7 @@ def _task(said: Json, taken: Collection[str], specs: ArgSpecs, allowed: Collecti
         raise InvalidPlan("task_id")
     if said["id"].strip() in taken:
         raise InvalidPlan("duplicate_task_id")
-    if not isinstance(said["worker"], str) or not said["worker"].strip():
+    if not is_text(said["worker"]):
         raise InvalidPlan("worker")
     worker = said["worker"].strip()
     if worker not in allowed:

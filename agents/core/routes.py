@@ -51,7 +51,7 @@ def check_route(said: Json, *, allowed: Collection[str], forbidden: Collection[s
     if set(said) - {"kind", "target", "args"}:
         raise InvalidRoute("extra_keys")
     target = said.get("target")
-    if not isinstance(target, str) or not target.strip():
+    if not is_text(target):
         raise InvalidRoute("missing_target")
     target = target.strip()
     if target not in allowed:

@@ -60,6 +60,7 @@ async def ask(question: Question, *, timeout: float) -> ModelAnswer:
     by_responses = settings.OPENAI_API == RESPONSES
     if is_stream(body[:LONGEST_BEGIN]):
         body = join_events(body) if by_responses else join(body)
+        _check_size(body, MAX_BODY)
     if by_responses and not server.demo:
         body = completion_of(body)
     return _answer(body, request, demo=server.demo, is_offer=question.offer is not None)
@@ -122,10 +123,13 @@ async def _fetch(client: AsyncOpenAI, request: dict[str, Json], timeout: float, 
             if told and streams and time.monotonic() - newest >= TOLD_EVERY:
                 newest = time.monotonic()
                 await told(chunks_in(body))
-            if len(body) > (most := MAX_STREAM if streams else MAX_BODY):
-                message = f"The model's answer is larger than {most} bytes."
-                raise bad_response(message)
+            _check_size(body, MAX_STREAM if streams else MAX_BODY)
     return bytes(body)
+
+
+def _check_size(body: bytes | bytearray, most: int) -> None:
+    if len(body) > most:
+        raise bad_response(f"The model's answer is larger than {most} bytes.")
 
 
 async def _next_part(parts: AsyncIterator[bytes], *, most: float | None) -> bytes | None:
@@ -141,8 +145,8 @@ async def _next_part(parts: AsyncIterator[bytes], *, most: float | None) -> byte
 def _answer(body: bytes, request: dict[str, Json], *, demo: bool, is_offer: bool) -> ModelAnswer:
     reply = read_reply(body)
     model = reply.model or request["model"]
-    asked = sum(len(message["content"] or "") for message in request["messages"])
-    estimate = tokens_in_text(asked), tokens_in_text(len(reply.text))
+    calls = sum(map(len, reply.tool_calls))
+    estimate = tokens_in_text(_length(request)), tokens_in_text(len(reply.text) + calls)
     tokens_in, tokens_out = reply.tokens or estimate
     cost = None
     if reply.tokens:
@@ -155,6 +159,16 @@ def _answer(body: bytes, request: dict[str, Json], *, demo: bool, is_offer: bool
         unread = max(0, reply.ignored - MAX_CALLS)
         return replace(told, text=text, ignored=unread, more=tuple(more))
     return replace(told, tool_calls=reply.tool_calls, ignored=reply.ignored)
+
+
+def _length(request: dict[str, Json]) -> int:
+    """Return how many characters a model reads: the texts, the calls told again, the tools."""
+    messages = request["messages"]
+    calls = [message["tool_calls"] for message in messages if "tool_calls" in message]
+    shapes = [*calls, *request.get("tools", ())]
+    return sum(len(message["content"] or "") for message in messages) + sum(
+        len(json.dumps(shape)) for shape in shapes
+    )
 
 
 def tokens_in_text(characters: int) -> int:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 
 from agents.core.requests import Json
 from agents.llm.reply import bad_response
 
 BEGIN, END = b"data:", b"[DONE]"
+_ENDED = re.compile(rb"^data:\s*\[DONE\]\s*$", re.MULTILINE)  # and not within what is written
 LONGEST_BEGIN = 64  # bytes of a body that tell whether it is a stream
 
 
@@ -36,13 +38,14 @@ def join(body: bytes) -> bytes:
         delta = delta if isinstance(delta, dict) else {}
         text += _text(delta.get("content"))
         refusal += _text(delta.get("refusal"))
-        for call in delta.get("tool_calls") or ():
-            _add(calls, call)
-    if finish is None and END not in body:
+        parts = delta.get("tool_calls") or []
+        for part in parts if isinstance(parts, list) else [parts]:
+            _add(calls, part)
+    if finish is None and not _ENDED.search(body):
         raise bad_response("The model's answer broke off.")
     message: Json = {"role": "assistant", "content": text, "refusal": refusal or None}
     if calls:
-        message["tool_calls"] = [{"type": "function", "function": one} for one in calls.values()]
+        message["tool_calls"] = [{"type": "function", "function": calls[n]} for n in sorted(calls)]
     choice = {"message": message, "finish_reason": finish}
     return json.dumps({**whole, "choices": [choice]}).encode()
 
@@ -56,7 +59,7 @@ def _chunks(body: bytes) -> Iterator[dict[str, Json]]:
             chunk = json.loads(said.decode())
         except (ValueError, RecursionError):
             raise bad_response("A part of the model's answer is not JSON.") from None
-        if not isinstance(chunk, dict) or "error" in chunk:
+        if not isinstance(chunk, dict) or chunk.get("error"):
             raise bad_response("The model's server broke its answer off with an error.")
         yield chunk
 
@@ -68,7 +71,8 @@ def _add(calls: dict[int, dict[str, str]], part: Json) -> None:
     index = part.get("index", 0)
     known = calls.setdefault(index if type(index) is int else 0, {"name": "", "arguments": ""})
     for name in known:
-        known[name] += _text(part["function"].get(name))
+        piece = part["function"].get(name)
+        known[name] += json.dumps(piece) if isinstance(piece, dict) else _text(piece)
 
 
 def _text(value: Json) -> str:

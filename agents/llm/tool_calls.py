@@ -21,7 +21,10 @@ from agents.llm.reply import Completion
 
 FINAL = "final_answer"
 READY = "report_ready"
-_FENCED = re.compile(r"\s*```(?:json)?\s*(\{.*\})\s*```\s*", re.DOTALL)
+# A call as small models write it where their server does not take it for one.
+_FENCED = re.compile(
+    r"\s*(?:```(?:json)?|<tool_call>)\s*(\{.*\})\s*(?:```|</tool_call>)\s*", re.DOTALL
+)
 _ENDED = "End the work: tell the person who asked what was done, what was found, or why not."
 # Of the inputs of a question, what the messages show in their own way.
 _AS_MESSAGES = frozenset(
@@ -113,9 +116,9 @@ def _proposal_in(text: str) -> str:
     try:
         said = parse(inside)
     except BadJson:
-        is_object = inside.startswith("{")
-        is_answer = inside and not is_object
-        return _written({"kind": "final", "answer": inside}) if is_answer else inside
+        said = {} if inside.startswith("{") else inside
+    if inside and not isinstance(said, dict | list):  # also a bare number
+        return _written({"kind": "final", "answer": inside})
     if isinstance(said, dict) and set(said) == {"name", "arguments"}:
         return _proposal(said["name"], said["arguments"])
     return inside

@@ -102,11 +102,13 @@ UNREADABLE = {
     "NUL": (MAIL.replace("Done", "a\\u0000b"), "not shown (send_refund_email:message)"),
     "too long": (MAIL.replace("Done", "x" * 4001), "too long"),
     "no amount": (MAIL.replace("500", "1e999"), "of another type"),
+    "NUL in a name": (MAIL.replace("send_refund", "send\\u0000refund"), "bad tool name"),
     "another tool": (tool("wire_money", to="x"), "unknown tool (wire_money)"),
     "an answer that hides": (FINAL.replace("Done", "\u202eDone"), "its answer is blank or holds"),
 }
 
 
+@pytest.mark.both  # PostgreSQL stores no NUL
 @pytest.mark.parametrize("slip", UNREADABLE)
 def test_a_run_that_has_paid_outlives_a_reply_that_cannot_be_used(
     scene: Scene, play: Callable[..., Run], slip: str

@@ -148,14 +148,34 @@ def test_replies_that_are_no_proposal_are_blocks_and_no_answer(reply: Calls | st
     assert "cannot be used" in json.dumps(asked[2]["messages"][-1])
 
 
-def test_an_object_in_our_own_form_is_a_proposal() -> None:
+@pytest.mark.parametrize(
+    "form",
+    [
+        '{"kind": "tool", "name": "%s", "args": %s}',
+        '<tool_call>\n{"name": "%s", "arguments": %s}\n</tool_call>',
+    ],
+    ids=["our own form", "a model's markup"],
+)
+def test_a_call_that_is_written_as_text_is_a_proposal(form: str) -> None:
     run = at_bank()
     name, args = pay()
 
-    with model([READ], json.dumps({"kind": "tool", "name": name, "args": args}), "Paid."):
+    with model([READ], form % (name, json.dumps(args)), "Paid."):
         run = go(run)
 
     assert bank.postings(run) == [("P-101", 48000)]
+
+
+def test_an_answer_may_be_a_bare_number() -> None:
+    run = at_bank("How many payees are blocked?")
+
+    with model([PAYEES], "1", usage={"prompt_tokens": -1, "completion_tokens": -1}):
+        run = go(run)
+
+    assert (run.stop_reason, note_of(run)) == ("success", "1")
+    first = run.steps.filter(kind="ask").earliest("position")
+    # Where nobody counts, what was offered and what was called is counted too.
+    assert (first.tokens_in > 800, first.tokens_out > 10) == (True, True)
 
 
 def test_text_is_the_end_where_a_server_ignores_that_a_call_is_required() -> None:

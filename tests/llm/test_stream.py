@@ -63,7 +63,8 @@ def test_a_call_in_parts_is_one_call() -> None:
     first = {"index": 0, "id": "x", "function": {"name": "pay", "arguments": '{"to":'}}
     rest = {"index": 0, "function": {"arguments": ' "P-101"}'}}
     other = {"index": 1, "function": {"name": "read", "arguments": "{}"}}
-    parts = [chunk({"tool_calls": [one]}) for one in (first, rest, other)]
+    whole = {"index": 2, "function": {"name": "look", "arguments": {"at": 1}}}  # not as a text
+    parts = [chunk({"tool_calls": [one]}, error=None) for one in (other, first, rest, whole)]
 
     body = json.loads(stream.join(b"".join([*parts, chunk({}, "tool_calls"), DONE])))
 
@@ -71,6 +72,7 @@ def test_a_call_in_parts_is_one_call() -> None:
     assert [call["function"] for call in calls] == [
         {"name": "pay", "arguments": '{"to": "P-101"}'},
         {"name": "read", "arguments": "{}"},
+        {"name": "look", "arguments": '{"at": 1}'},
     ]
 
 
@@ -78,11 +80,14 @@ def test_a_call_in_parts_is_one_call() -> None:
     "parts",
     [
         [HELLO[0]],
+        [chunk({"content": "The mail ends with [DONE]"})],
         [HELLO[0], b"data: {broken\n\n", DONE],
         [HELLO[0], b'data: {"error": {"message": "overloaded"}}\n\n', DONE],
         [chunk({"tool_calls": ["x"]}), DONE],
+        [chunk({"tool_calls": 5}), DONE],
+        [*[chunk({"content": "x" * call.MAX_BODY})] * 2, DONE],
     ],
-    ids=["torn", "no json", "error", "no call"],
+    ids=["torn", "torn after DONE", "no json", "error", "no call", "no list", "too large"],
 )
 def test_half_an_answer_is_none(parts: list[bytes]) -> None:
     with serving(streaming(*parts)) as (url, _):
