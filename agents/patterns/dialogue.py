@@ -38,11 +38,11 @@ def dialogue_of(brief: Brief, notes: Notes) -> Json:
 
 def _with_next_step(brief: Brief, turn: Json) -> Json:
     """Return a turn in which a call that wrote says that the goal may be reached."""
-    call, came = turn["call"] or {}, turn["came"]
+    call = turn["call"] or {}
     is_write = call.get("kind") == "tool" and call["name"] not in brief.reads
-    if not is_write or came.get("result", came).get("status") != "ok":
+    if not is_write or turn.get("status") != "ok":
         return turn
-    return {**turn, "came": {**came, "next": REACHED}}
+    return {**turn, "came": {**turn["came"], "next": REACHED}}
 
 
 def has_acted(brief: Brief, notes: Notes) -> bool:

@@ -276,7 +276,10 @@ class ProposalTurn:
         """Close this step as executed."""
         self.line(ok=not failed)
         revised = self.review["decision"] == "revise"
-        self.notes.turns.append({"call": self.proposed, "came": self._told(observation)})
+        # The status stands apart from what came: a tool's result has whatever fields it likes.
+        of_tool = {"status": observation.get("status")} if observation else {}
+        told = {"call": self.proposed, "came": self._told(observation), **of_tool}
+        self.notes.turns.append(told)
         self.notes.history.append(
             {
                 "step": self.step,

@@ -66,7 +66,7 @@ def _declare(post: Post) -> Desk:
 
     def done(tool: str, **given: Any) -> Any:
         post.calls.append((tool, given))
-        return {"status": "ok"}
+        return {"status": "ok", "result": None}  # a field of the desk's own
 
     @desk.tool(Touch.READ, title="Read mails", subject="box", outside=("mails.text",))
     def read_mails(call: Call, *, box: str) -> Any:
