@@ -758,6 +758,21 @@ def test_a_session_goes_on_in_a_further_run_and_counts_over_all(scene: Scene) ->
     assert faults() == set()
 
 
+def test_what_was_looked_up_before_a_border_counts_after_it(scene: Scene) -> None:
+    publish_for_agents(scene, max_tool_calls=2)
+    session = Session(scene)
+    session.propose("k0", LOOK)
+    session.propose("k1", LOOK)
+
+    session.put("k2", refund(500))
+    session.run = session.run.launched_again.get()
+    session.drive()
+
+    assert session.outcome("k2")["status"] == "executed"
+    ended = session.end("USD 500.00 was refunded.")
+    assert (payments(session.run), ended.stop_reason) == ([50000], "success")
+
+
 def test_a_session_goes_on_only_once_the_order_of_its_calls_is_settled(scene: Scene) -> None:
     publish_for_agents(scene, max_tool_calls=2)
     session = Session(scene)

@@ -19,6 +19,20 @@ from agents.engine.desk.step_facts import sent_back_by
 from agents.engine.redaction import RunBorder
 from agents.models import Run, Step
 from agents.sdk.desk import DESKS
+from agents.tools import TOOLS
+
+
+def calls_before(run: Run, action: Action) -> list[Step]:
+    """Return the calls of the session's earlier runs, on which a review rests as on the run's own.
+
+    None for what merely reads. Call outside a pipeline.
+    """
+    earlier = run.earlier_runs() if run.agent_id and run.again_of_id else []
+    tool = TOOLS.get(str(action.get("name")))
+    if not earlier or (tool is not None and not tool.writes):
+        return []
+    made = Step.objects.filter(run__in=earlier, kind="use", failed="", ended_at__isnull=False)
+    return list(made.order_by("begun_at", "pk"))
 
 
 def fetch_facts(
@@ -46,7 +60,8 @@ def fetch_facts(
     def answer() -> tuple[Facts, str]:
         facts, resource = asked.get()
         if turn:
-            more["repeats"] = repeats_of(run, action, steps, turn)
+            own = [step for step in steps if step.run_id == run.pk]
+            more["repeats"] = repeats_of(run, action, own, turn)
         return replace(facts, **more), resource
 
     return Pending(answer)

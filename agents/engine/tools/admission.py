@@ -17,7 +17,7 @@ from agents.core.rulings import consent_of
 from agents.core.states import EffectState
 from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import Pending, pipeline
-from agents.engine.desk.facts import fetch_facts
+from agents.engine.desk.facts import calls_before, fetch_facts
 from agents.engine.desk.fresh_lookup import StaleLookup
 from agents.engine.journal import Journal
 from agents.engine.kill_switch import fetch_switch
@@ -75,6 +75,7 @@ def _intend(step: Step, request: Use, journal: Journal, limits: Limits, at: date
     if is_withdrawn(run, turn_of(step.key)):
         return WITHDRAWN
     others = [other for other in list(journal.steps.values()) if other is not step]
+    others = [*calls_before(run, action), *others]
     with pipeline():
         switch, granted = fetch_switch(run, request.tool), _fetch_granted(allowing)
         known, own = (run, action, limits, others), turn_of(step.key)

@@ -12,7 +12,7 @@ from agents.core.requests import Ask, Await, Escalate, Json, Request, Review, Sa
 from agents.core.rulings import Ruling, consent_of
 from agents.db.driver import fetch_now
 from agents.engine.commit import Commit
-from agents.engine.desk.facts import fetch_facts
+from agents.engine.desk.facts import calls_before, fetch_facts
 from agents.engine.desk.fresh_lookup import AGAIN, FAILED, StaleLookup, look_up
 from agents.engine.desk.key_names import key_ruling
 from agents.engine.drive import Later, WaitsForPerson
@@ -73,7 +73,8 @@ class RunExecutor:
         return self.journal.finish(step, Reply(reply), **said)
 
     def _facts(self, request: Review, turn: str) -> tuple[Json, Json, Ruling | None]:
-        run, steps = self.journal.run, list(self.journal.steps.values())
+        run = self.journal.run
+        steps = [*calls_before(run, request.action), *self.journal.steps.values()]
         # What a person has decided holds keys: one that is none by now is for the desk's own rules.
         named = None if request.granted else key_ruling(run, request.action, self.limits)
         facts, _ = fetch_now(
