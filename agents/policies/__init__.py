@@ -104,7 +104,7 @@ def _repeat(earlier: Sequence[Json]) -> Ruling:
     return Ruling(
         RulingKind.ESCALATE,
         "repeat",
-        "The agent proposed such a call before in the same session, under another key: "
+        "The agent proposed such a call before, under another key: "
         f"{'; '.join(one['state'] for one in earlier)}. Is another one meant?",
         risk=90,
         observed=len(earlier),

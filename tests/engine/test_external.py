@@ -14,6 +14,7 @@ from django.utils import timezone
 from agents import operations
 from agents.core.requests import Json
 from agents.core.states import EscalationState, RunState
+from agents.engine.desk import repeats
 from agents.engine.upkeep.sweep import sweep
 from agents.models import (
     AgentCall,
@@ -261,6 +262,35 @@ def test_what_a_person_rejected_is_not_done_smaller_or_in_other_words(scene: Sce
     decide_request(held(session), scene.rita, comment="this much")
     session.drive()
     assert payments(session.run) == [70000]
+
+
+def test_what_a_person_rejected_waits_under_a_new_reference_too(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish_for_agents(scene)
+    first, other = Session(scene), Session(scene, "case-2", name="other")
+    for session in (first, other):
+        session.propose("k0", LOOK)
+    first.propose("k1", refund(1200))
+    asked = held(first)
+    decide_request(asked, scene.rita, approve=False, comment="no")
+    first.drive()
+
+    again = Session(scene, "case-3")
+    again.propose("k0", LOOK)
+    told = again.propose("k1", refund(700, "half of it"))
+
+    assert told["status"] == "waiting"
+    card = page(scene.rita, f"/approvals/{held(again).pk}/")
+    day = f"{timezone.now():%Y-%m-%d}"
+    assert f"rita rejected one of USD 1,200.00 on {day}, in another session" in card
+    assert f"Proposed before: request {asked.pk} of run {str(first.run.pk)[:8]}" in card
+    assert other.propose("k1", refund(100))["status"] == "executed"  # it was told no such thing
+    decide_request(held(again), scene.rita, approve=False, comment="no")
+    monkeypatch.setattr(repeats, "REMEMBERED", timedelta())
+    later = Session(scene, "case-4")
+    later.propose("k0", LOOK)
+    assert later.propose("k1", refund(100))["status"] == "executed"
 
 
 def test_the_claimed_goal_names_nothing(scene: Scene) -> None:

@@ -61,7 +61,7 @@ def fetch_facts(
         facts, resource = asked.get()
         if turn:
             own = [step for step in steps if step.run_id == run.pk]
-            more["repeats"] = repeats_of(run, action, own, turn)
+            more["repeats"] = repeats_of(run, action, own, turn, at=at)
         return replace(facts, **more), resource
 
     return Pending(answer)

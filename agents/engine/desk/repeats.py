@@ -2,7 +2,8 @@
 
 A model that is started again words its reason anew. What a call does is told by its tool, subject,
 resource and amount, and at a declared desk by its other terms; free texts never count. Of what a
-person rejected, the tool, subject and resource alone: else a smaller one would ask nobody.
+person rejected, the tool, subject and resource alone: else a smaller one would ask nobody. That
+counts in the agent's later sessions too, for REMEMBERED: else a new reference would ask nobody.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from itertools import takewhile
 from typing import Any, NamedTuple
@@ -22,7 +24,7 @@ from agents.core.requests import Json
 from agents.core.states import EscalationState
 from agents.engine.people.approvals import turn_of
 from agents.engine.redaction import RunBorder
-from agents.models import Run, Step
+from agents.models import Escalation, Run, Step
 from agents.models.call_target import target_of
 from agents.patterns.external import ANSWERED, NOT_EXECUTED, UNKNOWN
 from agents.sdk.arguments import BadArguments
@@ -32,6 +34,7 @@ from agents.tools import TOOLS, Tool
 _WAITS, _UNDER_WAY = "one{} waits for a person", "one{} was allowed and is being carried out"
 _STATES = {UNKNOWN: "nobody can tell whether one{} took effect"}
 _DONE = "one{} was carried out"
+REMEMBERED = timedelta(days=30)  # for which a rejection counts in other sessions of the agent
 _IBAN_WORD = re.compile("iban(?=[a-z]{2}[0-9]{2})")
 
 
@@ -42,20 +45,54 @@ class _Deed(NamedTuple):
     does: Json  # its amount and other terms
 
 
-def repeats_of(run: Run, action: Action, steps: Sequence[Step], turn: str) -> tuple[Json, ...]:
-    """Return the calls before this turn's that did or may do the same, oldest first."""
+def repeats_of(
+    run: Run, action: Action, steps: Sequence[Step], turn: str, *, at: datetime
+) -> tuple[Json, ...]:
+    """Return the calls before this turn's that did or may do the same, oldest first.
+
+    Those of other sessions, which a person rejected, come first.
+    """
     tool = TOOLS.get(str(action.get("name"))) if action.get("kind") == "tool" else None
     if run.agent_id is None or tool is None or not tool.writes:
         return ()
-    deed, found = _deed(run, action), []
+    deed = _deed(run, action)
+    found = _rejected_elsewhere(run, tool.name, deed, at)
     for place, own in (*_turns_in_earlier_runs(run, tool.name), *_turns_before(steps, turn)):
         actions = [one for step in own if step.kind == "review" for one in _actions_of(step)]
         deeds = [_deed(run, one) for one in actions if one.get("name") == tool.name]
-        by = _rejected_by(own)
-        is_like = deed in deeds or (by and any(_is_about_same(one, deed) for one in deeds))
-        if is_like and (state := _state_of(run, own, by)):
+        no = _rejection(own)
+        is_like = deed in deeds or (no and any(_is_about_same(one, deed) for one in deeds))
+        if is_like and (state := _state_of(run, own, no)):
             found.append({**place, "state": state})
     return tuple(found)
+
+
+def _rejected_elsewhere(run: Run, tool: str, deed: _Deed | None, at: datetime) -> list[Json]:
+    """Return what people rejected of the same in the agent's other sessions, oldest first."""
+    # Of the subject's runs, by their index. An older session is not looked at.
+    mine = Run.objects.filter(
+        workspace=run.workspace_id,
+        subject_key=run.subject_key,
+        created_at__gte=at - 2 * REMEMBERED,
+        agent=run.agent_id,
+        erased_at=None,
+    ).exclude(reference=run.reference)
+    asked = Escalation.objects.filter(
+        run__in=mine,
+        state=EscalationState.REJECTED,
+        decided_at__gte=at - REMEMBERED,
+        action__name=tool,
+    ).select_related("run", "step", "decided_by")
+    return [
+        {
+            "run": str(one.run_id),
+            "turn": turn_of(one.step.key),
+            "state": f"{_rejected(one.decided_by, _amount_of(one.run, one.action), one.decided_at)}"
+            ", in another session",
+        }
+        for one in asked.order_by("pk")
+        if _is_about_same(_deed(one.run, one.action), deed)
+    ]
 
 
 def identifying(desk: str, tool: Tool) -> list[str]:
@@ -103,18 +140,22 @@ def _actions_of(review: Step) -> list[Action]:
     return [one for one in (review.asked["action"], left) if one and one.get("kind") == "tool"]
 
 
-def _rejected_by(own: Iterable[Step]) -> str:
-    """Return who rejected a turn's call, or ""."""
-    replies = [step.reply or {} for step in own if step.kind == "escalate"]
-    no = [one for one in replies if one.get("decision") == EscalationState.REJECTED]
-    return str(no[-1]["by"]) if no else ""
+def _rejection(own: Iterable[Step]) -> Step | None:
+    """Return the step of a turn with which a person rejected its call, or None."""
+    asked = [step for step in own if step.kind == "escalate" and step.reply]
+    no = [one for one in asked if one.reply.get("decision") == EscalationState.REJECTED]
+    return no[-1] if no else None
 
 
-def _state_of(run: Run, own: Sequence[Step], rejected_by: str) -> str:
+def _rejected(by: object, of: str, at: datetime | None) -> str:
+    return f"{by} rejected one{of} on {at.astimezone(UTC):%Y-%m-%d}" if at else ""
+
+
+def _state_of(run: Run, own: Sequence[Step], no: Step | None) -> str:
     """Return what became of a turn, in words; "" if it did nothing and will do nothing."""
     of = _amount_in(run, own)
-    if rejected_by:
-        return f"{rejected_by} rejected one{of}"
+    if no:
+        return _rejected(no.reply["by"], of, no.ended_at)
     for step in own:
         if step.kind == "say" and step.asked["kind"] == ANSWERED:
             status = step.asked["facts"]["status"]
@@ -127,8 +168,13 @@ def _amount_in(run: Run, own: Sequence[Step]) -> str:
     """Return the amount of a turn's call as it was left last: " of EUR 80.00", or ""."""
     made = [{"name": s.asked["tool"], "args": s.asked["args"]} for s in own if s.kind == "use"]
     reviewed = [one for step in own if step.kind == "review" for one in _actions_of(step)]
+    return _amount_of(run, (made or reviewed)[-1])
+
+
+def _amount_of(run: Run, action: Action) -> str:
+    """Return the amount of a call: " of EUR 80.00", or ""."""
     try:
-        target = target_of(run, (made or reviewed)[-1])
+        target = target_of(run, action)
     except (BadArguments, KeyError, TypeError, ValueError):
         return ""
     minor = target.amount_minor

@@ -37,10 +37,12 @@ from agents.web.approvals.fields import FormField, form_field
 from agents.web.approvals.inbox import claimant
 from agents.web.approvals.outcomes import came_to_nothing, outcome
 from agents.web.approvals.proposals import (
+    ProposedBefore,
     SentBack,
     corrected_before,
     correction_of,
     following,
+    proposed_before,
     sent_back_before,
 )
 from agents.web.approvals.provenance import Comparison, Source, comparisons, mark_of, sources
@@ -117,6 +119,7 @@ class Card:
     asked_again: int | None  # the request that replaced it
     sent_back: Sequence[SentBack]  # earlier proposals of the run, newest first
     kept: str  # why it cannot be sent back again, if it was before
+    proposed_before: Sequence[ProposedBefore]  # what an agent elsewhere repeats with it
     same: Sequence[Same]  # open requests about the same subject, resource and amount
     followed_by: int | None  # the request that followed one that was sent back
     keys: Sequence[str]  # of the agent elsewhere that asks: the key's public part
@@ -252,6 +255,7 @@ def card(escalation: Escalation, user: User, around: Around, *, at: datetime) ->
         asked_again=_asked_again(escalation),
         sent_back=earlier or corrected_before(escalation),
         kept=str(kept or "") if earlier else "",
+        proposed_before=proposed_before(escalation),
         same=same,
         followed_by=following(escalation)
         if escalation.state == EscalationState.SENT_BACK

@@ -1,4 +1,4 @@
-"""Earlier proposals of the same run that a person sent back."""
+"""Earlier proposals that bear on a request: what a person sent back, what an agent repeats."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agents.core.states import EscalationState
+from agents.engine.people.approvals import turn_of
 from agents.models import Escalation
 from agents.operations.requests.sending_back import sent_back_in
 from agents.sdk.adjustments import label_of
@@ -31,6 +32,28 @@ class SentBack:
     words: str  # of who sent it back
     is_other: bool  # another tool is proposed now
     changes: Sequence[Change]  # since then, if the tool is the same
+
+
+@dataclass(frozen=True)
+class ProposedBefore:
+    """A call of an agent elsewhere which the request repeats."""
+
+    run: str
+    is_here: bool  # in the request's own run
+    request: int | None  # in which a person was asked about it
+
+
+def proposed_before(escalation: Escalation) -> list[ProposedBefore]:
+    """Return the calls that an agent's call repeats, as they stood when it was reviewed."""
+    own = str(escalation.run_id)
+    facts = escalation.review.get("facts") or {}
+    found = [(one.get("run", own), one["turn"]) for one in facts.get("repeats") or ()]
+    if not found:
+        return []
+    asked = Escalation.objects.filter(run__in={run for run, _ in found}, pk__lt=escalation.pk)
+    keys = asked.order_by("pk").values_list("run", "step__key", "pk")
+    requests = {(str(run), turn_of(key)): pk for run, key, pk in keys}
+    return [ProposedBefore(run, run == own, requests.get((run, turn))) for run, turn in found]
 
 
 def sent_back_before(escalation: Escalation) -> list[SentBack]:
