@@ -28,6 +28,7 @@ from agents.sdk.desk import DESKS
 from agents.sdk.rule_case import Case
 from agents.web.approvals.provenance import sources
 from agents.web.approvals.wording import act
+from agents.web.runs.trace import trace
 from tests.commands.calling import command
 from tests.desks.bank import (
     ATTACKS,
@@ -175,6 +176,8 @@ def test_a_payee_is_entered_as_asked_or_not_at_all(scene: Scene, approve: bool) 
 
     assert Payee.objects.filter(book=run.book_id, key="P-105").count() == approve
     assert run.state == (RunState.DONE if approve else RunState.STOPPED)
+    told = trace(run)
+    assert (told.moved, told.asked) == ("1 call" if approve else "", "of 1 proposed")
 
 
 @pytest.mark.parametrize(

@@ -358,7 +358,7 @@ def test_pages_name_the_agent_and_show_its_goal_as_a_claim(scene: Scene) -> None
 
     assert "agent triage of omar" in listening
     assert "Listening: nothing waits for a person." in listening
-    assert "says that it is to do this" in listening
+    assert "says that it is to do this: “Refund Anna”" in listening
     assert "What the agent says it is to do" in card
     assert "tell the agent" in card
     assert "end the run" not in card
@@ -801,6 +801,7 @@ def test_what_was_looked_up_before_a_border_counts_after_it(scene: Scene) -> Non
     assert session.outcome("k2")["status"] == "executed"
     ended = session.end("USD 500.00 was refunded.")
     assert (payments(session.run), ended.stop_reason) == ([50000], "success")
+    assert "Goes on from an earlier run" in page(scene.rita, f"/runs/{session.run.pk}/")
 
 
 def test_a_session_goes_on_only_once_the_order_of_its_calls_is_settled(scene: Scene) -> None:

@@ -179,7 +179,7 @@ def _wait_seconds(escalation: Escalation, now: datetime) -> float:
 
 
 def _asked_text(asked: Sequence[tuple[str, int]], acts: Sequence[RunTurn]) -> str:
-    return _proposed_text(asked) if asked or not acts else f"of {_calls(len(acts))} proposed"
+    return _proposed_text(asked) if asked or not acts else f"of {len(acts)} proposed"
 
 
 def _proposed_text(asked: Sequence[tuple[str, int]]) -> str:
