@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
+from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
 from ninja import NinjaAPI
 from ninja.operation import Operation
+
+from agents.api.problems import problem
 
 PREFIX = "api/v1/"
 
@@ -24,8 +29,30 @@ class DescribedAPI(NinjaAPI):
                         answer["content"] = {"application/problem+json": said}
         return schema
 
+    def _get_urls(self) -> list[Any]:
+        urls: list[Any] = super()._get_urls()
+        for url in urls:
+            url.callback = _with_problems(url.callback)
+        return urls
+
     def get_openapi_operation_id(self, operation: Operation) -> str:
         return operation.view_func.__name__
+
+
+def _with_problems(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
+    """Return a view that refuses another method as it refuses all else; the library has a text."""
+
+    @wraps(view)
+    def answer(request: HttpRequest, *args: Any, **named: Any) -> HttpResponse:
+        told = view(request, *args, **named)
+        if not isinstance(told, HttpResponseNotAllowed):
+            return told
+        allowed = ", ".join(sorted(told["Allow"].split(", ")))
+        no = problem(405, "not_allowed", f"This address takes {allowed}.")
+        no["Allow"] = allowed
+        return no
+
+    return answer
 
 
 def description(api: NinjaAPI) -> str:

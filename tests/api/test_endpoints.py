@@ -68,6 +68,7 @@ def test_a_call_waits_and_is_answered_once_the_worker_was_there(caller: Caller) 
     second = caller.propose(run, "k0")
 
     assert (first.status_code, first.json()["status"]) == (202, "waiting")
+    assert [one.json()["waiting_for"] for one in (first, second)] == ["turn", ""]
     assert (second.status_code, second.json()["status"]) == (200, "executed")
     assert caller.get(f"/calls/{second.json()['id']}").json() == second.json()
 
@@ -96,6 +97,17 @@ def test_a_body_that_is_not_as_declared_is_refused(
     assert (answer.status_code, answer.json()["code"]) == (status, code)
     assert answer["Content-Type"] == "application/problem+json"
     assert not Run.objects.exists()
+
+
+@pytest.mark.parametrize(("path", "allow"), [("/runs", "POST"), ("/calls/7", "GET")])
+def test_another_method_is_refused_as_all_else_is(caller: Caller, path: str, allow: str) -> None:
+    answer = caller.client.delete(
+        f"/api/v1{path}", headers={"authorization": f"Bearer {caller.key}"}
+    )
+
+    assert (answer.status_code, answer["Allow"]) == (405, allow)
+    assert answer["Content-Type"] == "application/problem+json"
+    assert (answer.json()["code"], answer.json()["status"]) == ("not_allowed", 405)
 
 
 @pytest.mark.parametrize("argument", ["charged\0twice", ["\0"], {"\0": 1}])

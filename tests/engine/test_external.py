@@ -33,6 +33,7 @@ from tests.audit.test_columns import faults
 from tests.desks.bank import bank_scene, day, euros, postings
 from tests.engine.dying import die_everywhere
 from tests.engine.scene import Scene, decide_request, fresh, go, patch_of, payments
+from tests.engine.tiered import set_tiered
 from tests.processes import SIX, Contenders
 from tests.web.words import words
 
@@ -121,6 +122,7 @@ def test_a_held_call_is_lowered_told_and_carried_out_once(scene: Scene) -> None:
     ended = session.end("USD 800.00 was refunded.")
 
     assert (looked["status"], waits["status"]) == ("executed", "waiting")
+    assert (looked["waiting_for"], waits["waiting_for"]) == ("", "person")
     assert (paid["status"], paid["arguments"]["amount_usd"]) == ("executed", 800.0)
     assert paid["proposed"]["amount_usd"] == 1200
     assert (paid["changed_by"], paid["decided_by"]) == ("person", "rita")
@@ -128,6 +130,18 @@ def test_a_held_call_is_lowered_told_and_carried_out_once(scene: Scene) -> None:
     assert "1,200" not in paid["sentence"]
     assert payments(session.run) == [80000]
     assert (ended.state, ended.stop_reason) == (RunState.DONE, "success")
+
+
+def test_a_call_that_two_people_allow_says_so_until_the_first_has() -> None:
+    tiered = set_tiered()
+    session = Session(tiered.scene)
+    session.propose("k0", LOOK)
+
+    waits = session.propose("k1", refund(1200))
+    decide_request(held(session), tiered.finn, comment="partly used", patch=patch_of(80000))
+    half = session.outcome("k1")
+
+    assert [one["waiting_for"] for one in (waits, half)] == ["two_people", "person"]
 
 
 def test_a_refusal_is_an_answer_and_the_session_goes_on(scene: Scene) -> None:

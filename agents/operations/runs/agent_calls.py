@@ -13,6 +13,7 @@ from agents.core.request_kinds import INQUIRY
 from agents.core.requests import Json
 from agents.core.states import ENDED, EffectState, EscalationState
 from agents.engine.journal import AWAIT, USE
+from agents.engine.people.approval_demand import demand_for
 from agents.engine.people.approvals import turn_of
 from agents.models import AgentCall, Effect, Escalation, Event, ExternalAgent, Run, Step
 from agents.models.masked_value import ValuesLocked, naming, pseudonyms_of
@@ -116,14 +117,14 @@ def outcomes_of(calls: Sequence[ProposedCall]) -> list[dict[str, Json]]:
     made = Effect.objects.filter(run__in=ended).values_list("run", "step__key", "state")
     for run, key, state in made:
         effects[run, turn_of(key)].add(state)
-    begun = [call.run.pk for call, _, at in left if any(s.kind == USE for s in steps[at])]
-    lost = Escalation.objects.filter(run__in=begun, step__kind=USE, state=EscalationState.OPEN)
-    asked = {(run, turn_of(key)) for run, key in lost.values_list("run", "step__key")}
+    turns = [at for _, _, at in left if any(s.kind in (USE, "escalate") for s in steps[at])]
+    held = Escalation.objects.filter(run__in={run for run, _ in turns}, state=EscalationState.OPEN)
+    asked = {(one.run_id, turn_of(one.step.key)): one for one in held.select_related("step")}
     for call, one, at in left:
         if call.run.state in ENDED:
             one |= _left_by_end(call.run, effects[at])
-        elif at in asked:
-            one |= {"status": UNKNOWN, "reason": "effect_unknown"}
+        else:
+            one |= _waiting_for(call.run, asked.get(at))
     for call, one in zip(calls, told, strict=True):
         if one["status"] == WAITING and call.run.state in ENDED:  # no slot ever had it
             one |= _left_by_end(call.run, set())
@@ -132,6 +133,8 @@ def outcomes_of(calls: Sequence[ProposedCall]) -> list[dict[str, Json]]:
         if one["status"] == UNKNOWN and call.run.state not in ENDED:
             one["sentence"] = _UNKNOWN_YET
         del one["is_ruling"]
+        if one["status"] != WAITING:
+            one["waiting_for"] = ""
         if one["status"] not in (EXECUTED, NOT_EXECUTED):
             one["result"] = None
         for name in ("proposed", "arguments", "result"):
@@ -139,11 +142,23 @@ def outcomes_of(calls: Sequence[ProposedCall]) -> list[dict[str, Json]]:
     return told
 
 
+def _waiting_for(run: Run, held: Escalation | None) -> dict[str, Json]:
+    """Return what a call that a slot has waits for, or that its outcome is not known."""
+    if held is None:
+        return {"waiting_for": "ruling"}
+    held.run = run  # read already
+    if held.step.kind == USE:
+        return {"status": UNKNOWN, "reason": "effect_unknown"}
+    takes_two = demand_for(held).people > 1 and held.approval_id is None
+    return {"waiting_for": "two_people" if takes_two else "person"}
+
+
 def _told(call: ProposedCall, own: list[Step]) -> dict[str, Json]:
     """Return what a call's steps say of it."""
     row, run = call
     told: dict[str, Json] = {"key": row.key, "status": WAITING, "reason": "", "sentence": ""}
     told |= {"kind": "tool", "tool": "", "rule": "", "changed_by": "", "decided_by": ""}
+    told["waiting_for"] = "turn"  # until a slot has it
     told |= {"proposed": None, "arguments": None, "result": None, "comment": ""}
     told["is_ruling"] = False  # whether it was not carried out for what its ruling says
     asked = next((step.reply for step in own if step.kind == AWAIT), None) or row.asked or {}

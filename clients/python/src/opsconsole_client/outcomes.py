@@ -15,7 +15,7 @@ KeyFrom: TypeAlias = Literal["given", "arguments", "call_id", "new"]
 
 _NOTES = {
     "executed": "It was executed as `arguments` says. Do not propose the original again.",
-    "waiting": "A person has not decided yet. Nothing was executed. Do not propose it again.",
+    "waiting": "It is not decided yet. Nothing was executed. Do not propose it again.",
     "unknown": "Nobody knows yet whether it was executed; a person is asked. Propose nothing in "
     "its place.",
 }
@@ -46,6 +46,7 @@ class Outcome:
     key_from: KeyFrom
     status: Status
     id: int = 0  # 0: the console recorded no call
+    waiting_for: str = ""  # "turn", "ruling", "person", "two_people"
     proposed: Json = None  # as it was proposed first, masked by the policy
     arguments: Json = None  # as it ran, or as it may run so far
     result: Json = None
