@@ -9,7 +9,7 @@ counts in the agent's later sessions too, for REMEMBERED: else a new reference w
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -60,9 +60,9 @@ def repeats_of(
     for place, own in (*_turns_in_earlier_runs(run, tool.name), *_turns_before(steps, turn)):
         actions = [one for step in own if step.kind == "review" for one in _actions_of(step)]
         deeds = [_deed(run, one) for one in actions if one.get("name") == tool.name]
-        no = _rejection(own)
+        no = _rejection(run, own)
         is_like = deed in deeds or (no and any(_is_about_same(one, deed) for one in deeds))
-        if is_like and (state := _state_of(run, own, no)):
+        if is_like and (state := no or _state_of(run, own)):
             found.append({**place, "state": state})
     return tuple(found)
 
@@ -140,22 +140,22 @@ def _actions_of(review: Step) -> list[Action]:
     return [one for one in (review.asked["action"], left) if one and one.get("kind") == "tool"]
 
 
-def _rejection(own: Iterable[Step]) -> Step | None:
-    """Return the step of a turn with which a person rejected its call, or None."""
-    asked = [step for step in own if step.kind == "escalate" and step.reply]
-    no = [one for one in asked if one.reply.get("decision") == EscalationState.REJECTED]
-    return no[-1] if no else None
+def _rejection(run: Run, own: Sequence[Step]) -> str:
+    """Return who rejected a turn's call, and when, in words; or ""."""
+    for step in own:
+        reply = step.reply or {}
+        if step.kind == "escalate" and reply.get("decision") == EscalationState.REJECTED:
+            return _rejected(reply["by"], _amount_in(run, own), step.ended_at)
+    return ""
 
 
 def _rejected(by: object, of: str, at: datetime | None) -> str:
     return f"{by} rejected one{of} on {at.astimezone(UTC):%Y-%m-%d}" if at else ""
 
 
-def _state_of(run: Run, own: Sequence[Step], no: Step | None) -> str:
+def _state_of(run: Run, own: Sequence[Step]) -> str:
     """Return what became of a turn, in words; "" if it did nothing and will do nothing."""
     of = _amount_in(run, own)
-    if no:
-        return _rejected(no.reply["by"], of, no.ended_at)
     for step in own:
         if step.kind == "say" and step.asked["kind"] == ANSWERED:
             status = step.asked["facts"]["status"]
