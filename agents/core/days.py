@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, time
 
 
 def utc_midnight(at: datetime) -> datetime:
     """Return when the day of `at` began."""
-    return at.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    return day_begun_at(at.astimezone(UTC).date())
+
+
+def day_begun_at(day: date) -> datetime:
+    """Return when a day begins."""
+    return datetime.combine(day, time(), UTC)

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import Case, Count, F, Max, Min, QuerySet, Sum, Value, When
+from django.db.models import Case, Count, F, Min, QuerySet, Sum, Value, When
 from django.db.models.functions import Coalesce
 
 from agents.core.budget import BUDGETS
-from agents.core.days import utc_midnight
 from agents.core.request_kinds import ACTION
 from agents.core.states import ENDED, EffectState, EscalationState, RunState
-from agents.models import CaseDay, Effect, Escalation, Run, Workspace
+from agents.engine.upkeep import day_sums
+from agents.models import CaseDay, Effect, Run, Workspace
 from agents.models.effect import EffectQuerySet
 from agents.tools import letter_tools
 
-GRACE = timedelta(hours=1)  # after midnight, while the last rows of the day are still written
 AUTOMATIC, PERMITTED = "call.automatic", "call.permitted"
 FAULTS = ("llm_bad_response", "llm_error", "llm_rate_limited", "llm_timeout")  # of a server
 WANTING = (*FAULTS, "llm_empty", "llm_refused", "llm_truncated", *sorted(BUDGETS))
@@ -41,19 +40,12 @@ IS_AUTOMATIC = Case(When(escalation=None, then=Value(True)), default=Value(False
 
 
 def count_next_day(*, at: datetime) -> int:
-    """Count the first past day that is not counted yet. Return the number of rows added.
-
-    Every day gets a row, or it would be counted for ever. If another worker was quicker, its
-    counts are the same.
-    """
-    begin = last_counted_end() or _first_day()
-    if begin is None:
+    """Count the first past day that is not counted yet. Return the number of rows added."""
+    day = day_sums.day_to_sum(day_sums.summed_until(CaseDay) or _first_day(), at=at)
+    if day is None:
         return 0
-    end = begin + timedelta(days=1)
-    late = Escalation.objects.filter(state=EscalationState.OPEN, expires_at__lt=end, frozen_at=None)
-    first = Workspace.objects.order_by("pk").first()
-    if end + GRACE > at or late.exists() or first is None:
-        return 0
+    begin, end = day
+    first = Workspace.objects.order_by("pk")[0]
     counts, minors = Counter[tuple[int, str, str]](), Counter[tuple[int, str, str]]()
     counts[first.pk, "", ""] = 0
     for pk, outcome, currency, count, minor in _count_cases(begin, end):
@@ -75,22 +67,12 @@ def count_next_day(*, at: datetime) -> int:
     return len(CaseDay.objects.bulk_create(rows, ignore_conflicts=True))
 
 
-def last_counted_end() -> datetime | None:
-    """Return the beginning of the first uncounted day; None: no day is counted."""
-    return day_after(CaseDay.objects.aggregate(newest=Max("day"))["newest"])
-
-
 def runs_ended_since(since: datetime) -> QuerySet[Run]:
     """Return the runs that ended since then, by their index.
 
     The range ends far in the future: for an open one SQLite expects a quarter of all runs.
     """
     return Run.objects.filter(ended_at__gte=since, ended_at__lt=since + timedelta(days=36_500))
-
-
-def day_after(day: date | None) -> datetime | None:
-    """Return the beginning of the next day; None for None."""
-    return datetime.combine(day + timedelta(days=1), time(), UTC) if day else None
 
 
 def calls_between(begin: datetime, end: datetime | None, tools: Collection[str]) -> EffectQuerySet:
@@ -110,11 +92,9 @@ def code_of(reason: str) -> str:
 
 
 def _first_day() -> datetime | None:
-    """Return the beginning of the day on which the first run ended or was escalated."""
-    asked = Escalation.objects.order_by("pk").values_list("created_at", flat=True).first()
-    ended = Run.objects.aggregate(first=Min("ended_at"))["first"]
-    known = [one for one in (asked, ended) if one]
-    return utc_midnight(min(known)) if known else None
+    """Return when the first run ended or was escalated."""
+    known = (day_sums.first_request(), Run.objects.aggregate(first=Min("ended_at"))["first"])
+    return min((one for one in known if one), default=None)
 
 
 def _count_cases(begin: datetime, end: datetime) -> Iterator[tuple[Any, ...]]:
@@ -126,13 +106,8 @@ def _count_cases(begin: datetime, end: datetime) -> Iterator[tuple[Any, ...]]:
         yield pk, f"run.{state}", "", n, 0
         if state == RunState.STOPPED and is_wanting(reason):
             yield pk, f"stop.{code_of(reason)}", "", n, 0
-    for asked in (
-        Escalation.objects.filter(decided_at__gte=begin, decided_at__lt=end),
-        Escalation.objects.filter(
-            state=EscalationState.EXPIRED, expires_at__gte=begin, expires_at__lt=end
-        ),
-    ):
-        sums = asked.order_by().values_list("workspace", "state", "currency")
+    for asked in day_sums.closed_between(begin, end):
+        sums = asked.values_list("workspace", "state", "currency")
         for pk, state, *rest in sums.annotate(n=Count("pk"), w=WITHHELD):
             yield pk, f"request.{state}", *rest
     letters = letter_tools()

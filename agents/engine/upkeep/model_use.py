@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, time, timedelta
+from datetime import datetime
 
-from django.db.models import F, Max, Min, QuerySet, Sum
+from django.db.models import F, Min, QuerySet, Sum
 from django.db.models.functions import Coalesce
 
-from agents.core.days import utc_midnight
 from agents.core.requests import Json
 from agents.core.states import ENDED, RunState
+from agents.engine.upkeep import day_sums
 from agents.engine.upkeep.case_days import runs_ended_since
 from agents.models import ModelUse, Run, Step
 from agents.models.step import IsAsk
 
-GRACE = timedelta(hours=1)  # after midnight, while the day's last runs are still written
 SUMS = {
     "calls": Sum("attempts"),
     "tokens_in": Sum("tokens_in"),
@@ -26,27 +25,22 @@ SUMS = {
 
 def sum_next_day(*, at: datetime) -> int:
     """Sum the first past day that is not summed yet. Return the number of rows added."""
-    since = _summed_until()
+    since = day_sums.summed_until(ModelUse)
     ended = Run.objects.filter(ended_at__gte=since) if since else Run.objects.all()
-    first = ended.aggregate(first=Min("ended_at"))["first"]
-    if first is None:
+    day = day_sums.day_to_sum(ended.aggregate(first=Min("ended_at"))["first"], at=at)
+    if day is None:
         return 0
-    begin = utc_midnight(first)
-    end = begin + timedelta(days=1)
-    if end + GRACE > at:
-        return 0
+    begin, end = day
     asked = Step.objects.filter(kind="ask", run__ended_at__gte=begin, run__ended_at__lt=end)
     sums = asked.order_by().values("model").annotate(**SUMS)
     rows = [ModelUse(day=begin.date(), **row) for row in sums]
-    # A day without any use gets a row too, or it would be summed for ever. If another worker was
-    # quicker, its sums are the same.
     none = ModelUse(day=begin.date(), model="", **dict.fromkeys(SUMS, 0))
     return len(ModelUse.objects.bulk_create(rows or [none], ignore_conflicts=True))
 
 
 def uses() -> list[Json]:
     """Return the use of each model until now, as named in SUMS."""
-    columns, since = ("model", *SUMS), _summed_until()
+    columns, since = ("model", *SUMS), day_sums.summed_until(ModelUse)
     # The same day bounds both: another may be summed between the two queries.
     days = ModelUse.objects.filter(day__lt=since.date()) if since else ModelUse.objects.none()
     kept = days.values("model").annotate(**{name: Sum(name) for name in SUMS})
@@ -66,8 +60,3 @@ def _questions_since(since: datetime | None) -> QuerySet[Step]:
     # Not as one condition, for which SQLite would read every run.
     going = Run.objects.filter(state__in=set(RunState) - ENDED).values("pk")
     return asked.filter(run__in=going.union(runs_ended_since(since).values("pk")))
-
-
-def _summed_until() -> datetime | None:
-    newest = ModelUse.objects.aggregate(newest=Max("day"))["newest"]
-    return datetime.combine(newest + timedelta(days=1), time(), UTC) if newest else None

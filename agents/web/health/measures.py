@@ -21,9 +21,9 @@ from agents.engine.upkeep.case_days import (
     WANTING,
     code_of,
     is_wanting,
-    last_counted_end,
     runs_ended_since,
 )
+from agents.engine.upkeep.day_sums import summed_until
 from agents.engine.upkeep.model_use import uses
 from agents.models import CaseDay, Effect, Endpoint, Escalation, Event, Run, Worker
 
@@ -92,7 +92,7 @@ def _runs() -> Iterator[Metric]:
 
     Empty states are included, so that alerts have a series. Past days come from stored counts.
     """
-    since, none = last_counted_end(), Value("")
+    since, none = summed_until(CaseDay), Value("")
     ended = runs_ended_since(since) if since else Run.objects.exclude(ended_at=None)
     going = Run.objects.filter(state__in=set(RunState) - ENDED)
     days = CaseDay.objects.filter(outcome__in=OF_RUNS)

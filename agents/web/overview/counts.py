@@ -25,7 +25,7 @@ from django.db.models.fields.json import KT
 from django.db.models.functions import Cast, Coalesce, Concat
 from django.utils import timezone
 
-from agents.core.days import utc_midnight
+from agents.core.days import day_begun_at, utc_midnight
 from agents.core.states import EffectState, EscalationState, RunState
 from agents.engine.upkeep.case_days import (
     ASKED,
@@ -33,9 +33,9 @@ from agents.engine.upkeep.case_days import (
     IS_AUTOMATIC,
     WITHHELD,
     calls_between,
-    day_after,
     runs_ended_since,
 )
+from agents.engine.upkeep.day_sums import DAY
 from agents.models import CaseDay, Effect, Escalation
 from agents.models.belonging import belongs
 from agents.tools import TOOLS, letter_tools
@@ -99,7 +99,7 @@ def read_counted_days(workspaces: Sequence[int], *, since: datetime, at: datetim
         elif of == "call":
             is_automatic = outcome == AUTOMATIC
             calls.append(DayOfCalls(day, is_automatic, 0, "", currency, count, minor, 0))
-    return CountedDays(requests, calls, day_after(newest))
+    return CountedDays(requests, calls, newest and day_begun_at(newest) + DAY)
 
 
 SNOOZED = "snoozed"  # of open requests that the reader has snoozed

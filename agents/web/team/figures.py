@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
@@ -15,10 +15,12 @@ from django.db.models import F, Q
 from django.utils import timezone
 from django.utils.dateparse import parse_date
 
+from agents.core.days import day_begun_at
 from agents.core.money import format_sums
 from agents.core.review_figures import Closed, ReviewFigures, figures_from
 from agents.core.states import EscalationState
-from agents.engine.upkeep.review_days import DAY, closed_between, sum_closed, summed_until
+from agents.engine.upkeep.day_sums import DAY, summed_until
+from agents.engine.upkeep.review_days import closed_between, sum_closed
 from agents.models import Escalation, Membership, ReviewDay, Role, Team, Workspace
 from agents.web import access
 
@@ -152,7 +154,7 @@ def read_range(first: str, last: str, *, at: datetime) -> DayRange:
     if begin is None or begin > end:
         begin = end - (USUAL - 1) * DAY
     begin = max(begin, end - (LONGEST - 1) * DAY)
-    since = summed_until()
+    since = summed_until(ReviewDay)
     return DayRange(begin, end, since.date() if since else begin)
 
 
@@ -168,7 +170,7 @@ def team_figures(sight: Sight, chosen: DayRange, *, at: datetime) -> TeamFigures
     sums = _stored_figures(sight, chosen)
     fresh = max(chosen.first, chosen.fresh_from, (at.astimezone(UTC) - FRESH).date())
     if fresh <= chosen.last:
-        begin, end = (datetime.combine(day, time(), UTC) for day in (fresh, chosen.last + DAY))
+        begin, end = map(day_begun_at, (fresh, chosen.last + DAY))
         for key, one in sum_closed(closed_between(sight.workspace.pk, begin, end)).items():
             sums.setdefault(key, ReviewFigures()).merge(one)
     names = _names(sight, {user for _, user in sums if user is not None})
