@@ -44,39 +44,6 @@ def grants() -> list[Any]:
     return list(directory.grants().values())
 
 
-def test_a_date_is_moved_nearer_and_access_is_granted_once(scene: Scene, access: Desk) -> None:
-    run = go(launch(scene, access))
-    held = Escalation.objects.get(run=run)
-    deciding = held.review["deciding"]
-    assert (run.desk, run.subject_key, run.subject_label) == (
-        "access",
-        "noor",
-        "Noor Haddad (Billing)",
-    )
-    assert (deciding["rule"], deciding["unit"]) == ("access.short", "days")
-    assert (deciding["observed"], deciding["limit"]) == (60, 7)
-
-    decided = decide(scene, run, {"until": day(14)})
-    run = go(run)
-
-    assert (run.state, run.stop_reason) == (RunState.DONE, "success")
-    effect = run.effects.get()
-    assert (effect.state, effect.args["until"], effect.args["role"]) == ("done", day(14), "editor")
-    assert [one["until"] for one in grants()] == [day(14)]
-    assert (decided.state, decided.patch) == ("adjusted", {"until": day(14)})
-    answer = (run.outcome or {})["answer"]
-    assert answer.startswith("Noor Haddad (Billing) has editor on billing until ")
-
-
-def test_as_asked_is_granted_as_asked(scene: Scene, access: Desk) -> None:
-    run = go(launch(scene, access))
-
-    decided = decide(scene, run, None)
-
-    assert (go(run).state, decided.state) == (RunState.DONE, "approved")
-    assert [one["until"] for one in grants()] == [day(60)]
-
-
 def test_a_demo_does_not_promise_that_a_companys_own_tools_act_on_a_copy(
     scene: Scene, access: Desk
 ) -> None:

@@ -200,18 +200,6 @@ def test_a_limit_in_one_currency_is_none_of_another() -> None:
     decide(scene, go(launch(scene, NEW_PAYEE)))  # without money, so without a limit
 
 
-def test_what_one_person_grants_in_a_day_has_a_cap() -> None:
-    scene = bank_scene()
-    under(scene, EUR={"reviewer_daily_minor": 100000})
-    runs = [go(launch(scene, FIRST_PAYMENT)) for _ in range(2)]
-
-    decide(scene, runs[0])
-    with pytest.raises(operations.Refused) as no:
-        decide(scene, runs[1])
-
-    assert no.value.code == "above_daily_total"
-
-
 @pytest.mark.parametrize(
     "arguments",
     [("5.000", "--desk", "bank"), ("5.00", "--desk", "x", "--currency", "EUR"), ("5.000", *IN_EUR)],

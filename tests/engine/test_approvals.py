@@ -18,7 +18,7 @@ from agents.desks.refunds.models import Charge
 from agents.desks.refunds.profiles import STRICT
 from agents.engine.desk.facts import fetch_facts
 from agents.engine.runtime import crashpoints
-from agents.models import Escalation, Membership, Role, Run
+from agents.models import Escalation, Membership, Run
 from agents.operations.requests.own_limits import own_bounds
 from tests.engine.scene import (
     REFUND_500,
@@ -326,30 +326,6 @@ def test_what_one_person_grants_in_a_day_has_an_end_if_the_policy_says(
     assert no.code == "above_daily_total"
     assert "Grant at most USD 300.00" in str(no)
     assert approve(second, scene.rita, 80000).granted_minor == 80000
-
-
-@pytest.mark.parametrize("cap", ["launcher_daily_minor", "workspace_daily_minor"])
-def test_what_goes_out_unattended_in_a_day_has_a_cap(scene: Scene, ada: User, cap: str) -> None:
-    under(scene, **{cap: 60000})
-    assert go(scene.launch(REFUND_500)).stop_reason == "success"
-
-    second = go(scene.launch(REFUND_500))
-
-    asked = Escalation.objects.get(run=second)
-    assert asked.review["deciding"]["reason"] == "unattended_cap_of_the_day"
-    approve(second, ada)
-    assert go(second).stop_reason == "success"  # a person saw this one
-
-
-def test_each_launcher_has_a_cap_and_all_of_a_workspace_have_one(scene: Scene, ada: User) -> None:
-    under(scene, launcher_daily_minor=60000, workspace_daily_minor=120000)
-    lena, noah = (scene.add(name, Role.OPERATOR) for name in ("lena", "noah"))
-
-    runs = [go(scene.launch(REFUND_500, by=who)) for who in (scene.omar, lena, lena, noah)]
-
-    assert [payments(run) for run in runs] == [[50000], [50000], [], []]
-    deciding = [Escalation.objects.get(run=run).review["deciding"] for run in runs[2:]]
-    assert [(it["observed"], it["limit"]) for it in deciding] == [(100000, 60000), (150000, 120000)]
 
 
 def test_what_was_paid_and_granted_counts_in_its_day_and_window_only(

@@ -110,28 +110,6 @@ def held(session: Session) -> Escalation:
     return Escalation.objects.get(run=session.run, state=EscalationState.OPEN)
 
 
-def test_a_held_call_is_lowered_told_and_carried_out_once(scene: Scene) -> None:
-    session = Session(scene)
-
-    looked = session.propose("k0", LOOK)
-    waits = session.propose("k1", refund(1200))
-    patch = patch_of(80000)
-    decide_request(held(session), scene.rita, patch=patch, comment="partly used")
-    session.drive()
-    paid = session.propose("k1", refund(1200))
-    ended = session.end("USD 800.00 was refunded.")
-
-    assert (looked["status"], waits["status"]) == ("executed", "waiting")
-    assert (looked["waiting_for"], waits["waiting_for"]) == ("", "person")
-    assert (paid["status"], paid["arguments"]["amount_usd"]) == ("executed", 800.0)
-    assert paid["proposed"]["amount_usd"] == 1200
-    assert (paid["changed_by"], paid["decided_by"]) == ("person", "rita")
-    assert paid["comment"] == "partly used"
-    assert "1,200" not in paid["sentence"]
-    assert payments(session.run) == [80000]
-    assert (ended.state, ended.stop_reason) == (RunState.DONE, "success")
-
-
 def test_a_call_that_two_people_allow_says_so_until_the_first_has() -> None:
     tiered = set_tiered()
     session = Session(tiered.scene)

@@ -149,14 +149,6 @@ def test_a_letter_of_the_agents_with_masks_in_it_is_not_sent_as_it_stands(scene:
     assert [mail.body for mail in SentMail.objects.all()] == [OURS]
 
 
-def test_who_launched_the_run_does_not_let_a_letter_out(scene: Scene) -> None:
-    escalation = open_request(scene, ASKS, "customer-reply")
-
-    page = client_of(scene.omar).get(reverse("approval", args=[escalation.pk])).text
-
-    assert "Send this email" not in page
-
-
 def test_a_run_whose_judge_is_its_executor_says_so(scene: Scene) -> None:
     run = go(scene.launch("Anna asks.", pattern="workflow", workflow="customer-reply"))
 
