@@ -54,8 +54,8 @@ def test_a_line_has_the_words_without_marks() -> None:
 
 @pytest.mark.parametrize("char", "*[`|<&_!-\\ 1,")
 def test_any_answer_is_read_in_time(char: str) -> None:
-    begun = time.perf_counter()
+    begun = time.process_time()  # others may keep the machine busy
 
     as_html(char * 6000)
 
-    assert time.perf_counter() - begun < 1
+    assert time.process_time() - begun < 1
