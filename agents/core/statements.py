@@ -10,8 +10,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from agents.core.money import format_money
-
 NO_MONEY = "No money was moved."
 LEDGER = "ledger"  # the name of the sentences about what this run did
 
@@ -20,19 +18,15 @@ _REFERENCE = re.compile(r"\[\[([a-z_]{1,40})\]\]")
 
 @dataclass(frozen=True)
 class Deed:
-    """One row of the ledger: a call that changed something, or may have. Amount in minor units."""
+    """One row of the ledger: a call that changed something, or may have."""
 
-    sentence: str  # the tool's `after`, with {amount} and {subject}
-    subject: str
-    amount_minor: int | None
-    currency: str
+    sentence: str  # the tool's `after`, filled
     moves_money: bool
     settled: bool  # confirmed by the system of record
 
     def __str__(self) -> str:
-        amount = format_money(self.amount_minor, self.currency) if self.amount_minor else "nothing"
-        told = self.sentence.format(amount=amount, subject=self.subject)
-        return told if self.settled else f"It is not known whether this happened: {told}"
+        unsure = "" if self.settled else "It is not known whether this happened: "
+        return f"{unsure}{self.sentence}"
 
 
 def ledger_sentences(deeds: Sequence[Deed]) -> tuple[str, ...]:

@@ -128,8 +128,7 @@ class Desk:
         self.scenarios: list[Scenario] = []
         # What the demo's models say of another goal in a pattern, or nothing.
         self.play: Callable[[str, str], Sequence[Any]] | None = None
-        # Asks for a review's facts in fewer round trips than `facts`; only of a desk that ships.
-        self.fetch_facts: Callable[..., Any] | None = None
+        self.send: Callable[[str, Asked], Any] | None = None
         # Policies that a workspace can begin with, by name, where they are not `document`.
         self.profiles: Mapping[str, Limits] = {}
         self.past: Past | None = None  # of a new demo, if it has any
@@ -148,6 +147,16 @@ class Desk:
         check_plain(gather)
         self.gather = gather
         return gather
+
+    def fetch(self, send: F) -> F:
+        """Declare queries that are sent in one round trip with the console's own.
+
+        As `facts` is called; it returns the pending answer to compiled statements, which facts get
+        as `asked.fetched`. Its `resource` is the key of what a call takes from, or "".
+        """
+        check_plain(send)
+        self.send = send
+        return send
 
     def lookup(self, *, fresh: timedelta) -> Callable[[F], F]:
         """Declare a look-up on other machines, by the subject's key; a frozen dataclass.

@@ -20,6 +20,7 @@ from agents.sdk.adjustments import Change
 from agents.sdk.argument_words import Called, with_name
 from agents.sdk.arguments import Arguments, BadArguments, flat_specs
 from agents.sdk.books import Books
+from agents.sdk.fact_sources import Asked
 from agents.sdk.placeholders import SUBJECT, arguments_in, fill, with_subject
 from agents.sdk.rule_case import Case
 from agents.sdk.subjects import Subject
@@ -79,6 +80,8 @@ class DeskTool:
     vouches: tuple[str, ...] = ()
     example: Json = None
     may_say: Callable[[Json], dict[str, str]] | None = None  # sentences on its result, by name
+    # Of what is asked about: what it would find now. A letter that says what it found before waits.
+    now: Callable[[Asked], Json] | None = None
     timeout: float = 10.0  # seconds
     letter: str = ""  # the argument that somebody outside reads
     tells: Callable[..., Json] | None = None  # the tool of whose calls its letters tell

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import fields, is_dataclass
-from datetime import date
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from datetime import date, datetime
 from enum import StrEnum
 from typing import Any, Literal, Protocol, TypeAlias
 
@@ -49,6 +49,19 @@ _WORDS = {
 }
 
 
+@dataclass(frozen=True)
+class MadeCall:
+    """A call that took effect or may have, by this run or one that it repeats."""
+
+    subject: str
+    args: Json
+    result: Json  # {} while its outcome is unknown
+    amount: Money | None
+    is_settled: bool  # confirmed by the system of record
+    is_by_person: bool  # somebody approved it
+    is_earlier: bool  # by an ended run that this one repeats
+
+
 class Asked(Protocol):
     """The queries for facts about one run and the action under review.
 
@@ -67,6 +80,44 @@ class Asked(Protocol):
 
         Of an answer, if a rule is about it: its `words`.
         """
+        ...
+
+    @property
+    def given(self) -> Json:
+        """Return these arguments as they are kept, with names for masked values."""
+        ...
+
+    @property
+    def limits(self) -> Any:
+        """Return the policy's limits of the desk, typed."""
+        ...
+
+    @property
+    def fetched(self) -> Any:
+        """Return the answer of `@desk.fetch`."""
+        ...
+
+    @property
+    def locks(self) -> bool:
+        """Tell whether `@desk.fetch` is to lock the row that a call takes from."""
+        ...
+
+    @property
+    def at(self) -> datetime:
+        """Return the time of the review."""
+        ...
+
+    @property
+    def accepted(self) -> tuple[str, ...]:
+        """Return the SHA-256 of each text that the supervision of a workflow let stand."""
+        ...
+
+    def made(self, tool: str) -> Sequence[MadeCall]:
+        """Return the calls of a tool by this run and those that it repeats, oldest first."""
+        ...
+
+    def read(self, tool: str) -> Sequence[Json]:
+        """Return what a tool answered in this run, oldest first."""
         ...
 
     @property
@@ -105,6 +156,13 @@ class Asked(Protocol):
 
     def last(self, tool: str, *, days: int, by: By = ..., **like: Any) -> date | None:
         """Return the day (UTC) of its newest call, or None."""
+        ...
+
+    def unattended_today(self, currency: str) -> Mapping[str, int]:
+        """Return what went out today without a person, of the "launcher" and the "workspace".
+
+        In minor units; nothing where it was not asked for.
+        """
         ...
 
     def origin(self, argument: str, *also: str) -> Origin:

@@ -11,7 +11,7 @@ from agents.core.digest import canonical, sha256
 from agents.core.rulings import ReviewResult
 from agents.db.driver import pipeline
 from agents.desks.refunds import billing
-from agents.desks.refunds.known import RefundFacts
+from agents.desks.refunds.facts import RefundFacts
 from agents.models.event import Entry
 from agents.record.chain import spell_time
 from agents.tools import TOOLS, Context

@@ -9,7 +9,7 @@ from agents.core.actions import Action
 from agents.core.old_names import CURRENCY
 from agents.desks.refunds import mail
 from agents.desks.refunds.billing import ChargeFacts, CustomerAccount
-from agents.desks.refunds.known import ChargeFact, MailFact, RefundFact, RefundFacts
+from agents.desks.refunds.facts import ChargeFact, MailFact, RefundFact, RefundFacts
 from agents.desks.refunds.profiles import STRICT
 from agents.sdk.fact_sources import Origin
 from bench.supervised.record import Effect, Escalation

@@ -22,7 +22,7 @@ from django.utils import timezone
 from agents.core.letter_phrases import free_words
 from agents.core.states import RunState
 from agents.desks.refunds import refunds
-from agents.desks.refunds.known import RefundFacts
+from agents.desks.refunds.facts import RefundFacts
 from agents.desks.refunds.models import SentMail
 from agents.desks.refunds.profiles import STRICT
 from agents.llm.demo_model import demo_reply

@@ -11,8 +11,9 @@ from django.db import transaction
 from django.utils import timezone
 
 from agents.core.limits import Limits
+from agents.db.driver import fetch_now
 from agents.desks.bank import ledger
-from agents.engine.desk.gathering import gather_facts
+from agents.engine.desk.facts import fetch_facts
 from agents.engine.desk.ledger import DeskLedger
 from agents.models import Effect, Run
 from agents.policies import review
@@ -50,7 +51,7 @@ def ledger_of(run: Run, action: dict[str, Any]) -> DeskLedger:
 
 def reason_of(run: Run, action: dict[str, Any]) -> str:
     limits: Limits = run.limits
-    facts = gather_facts(run, action, limits, [], [], at=timezone.now(), done={})
+    facts, _ = fetch_now(fetch_facts, run, action, limits, [], at=timezone.now(), lock=False)
     return review(action, facts, limits).deciding.reason
 
 

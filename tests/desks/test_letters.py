@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import pytest
@@ -16,6 +17,7 @@ from agents.sdk.rule_case import approve
 from agents.sdk.values import In, Money
 from opsconsole.desks import (
     Args,
+    Asked,
     Beside,
     Call,
     Desk,
@@ -26,6 +28,8 @@ from opsconsole.desks import (
     Section,
     Subject,
     Touch,
+    block,
+    limit,
     revise,
 )
 from tests.checker.terms import TERMS, Terms
@@ -46,6 +50,18 @@ def call(tool: str, **args: Any) -> dict[str, Any]:
 
 
 BOOK, WRITE = call("book_table", price=FIVE), call("write_guest", price=FIVE, text=TEXT)
+LOOK = call("look_around")
+
+
+@dataclass(frozen=True)
+class Room:
+    left: int = limit(4, "Seats that are left")
+
+
+@dataclass(frozen=True)
+class GuestFacts:
+    booked: Annotated[Money, In("EUR")] | None = None  # by this run
+    seats: int = 0  # as it read them
 
 
 @pytest.fixture
@@ -56,6 +72,7 @@ def scene(no_desk_left: None) -> Scene:
         name="tables",
         title="Tables",
         subject=Subject("guest", find={"3": {"name": "Table 3"}}.get, label="{name}"),
+        limits=Room,
     )
 
     @desk.tool(
@@ -85,9 +102,36 @@ def scene(no_desk_left: None) -> Scene:
         """Write to a guest about a booking."""
         return {"status": "ok", "text": text}
 
+    @desk.tool(
+        Touch.READ,
+        title="Look at the room",
+        subject="guest",
+        may_say=lambda found: {"seats": f"{found['seats']} seats are free."},
+        now=lambda asked: {"seats": asked.limits.left},
+    )
+    def look_around(call: Call, *, guest: str) -> Json:
+        """Count the free seats."""
+        return {"seats": 4}
+
+    @desk.facts
+    def gather(subject: str, asked: Asked) -> GuestFacts:
+        made = [one.amount for one in asked.made("book_table") if one.is_settled]
+        seats = [found["seats"] for found in asked.read("look_around")]
+        return GuestFacts(made[0] if made else None, sum(seats))
+
     @desk.beside
     def free(held: HeldRequest) -> Beside:
         return Beside(note="By the window", sections=[Section("Tables", [Fact("Free", 3)])])
+
+    @desk.rule(write_guest)
+    def after_booking(args: Args, facts: GuestFacts) -> Ruling | None:
+        """A letter tells of what was booked."""
+        return None if facts.booked == args.price else block("not_booked", "Nothing was booked.")
+
+    @desk.rule(every=Touch.READ)
+    def looking(facts: GuestFacts) -> Ruling:
+        """Looking and writing is allowed."""
+        return approve("allowed", "It is allowed.")
 
     @desk.rule(book_table)
     def small(args: Args) -> Ruling:
@@ -145,6 +189,36 @@ def test_words_of_the_agents_own_are_read_first_and_may_be_edited(scene: Scene) 
         decide_request(held, scene.rita, correction=TEXT, comment="No umbrella.")
         run = go(run)
     assert (run.state, sent(run)) == ("done", [TEXT])
+
+
+def test_what_a_run_has_done_and_read_are_facts_of_a_rule(scene: Scene) -> None:
+    run = run_of(scene, WRITE, LOOK, BOOK, WRITE, DONE)
+
+    assert (run.state, sent(run)) == ("done", [TEXT])
+    found = [s.reply or {} for s in run.steps.filter(kind="review").order_by("position")]
+    of_letters = [one for one in found if one["action"].get("name") == "write_guest"]
+    assert [one["decision"] for one in of_letters] == ["block", "approve"]
+    owns = [one["facts"]["own"] for one in of_letters]
+    assert owns == [{"booked": None, "seats": 0}, {"booked": FIVE, "seats": 4}]
+
+
+@pytest.mark.parametrize(("left", "rule"), [(4, None), (2, "letter_out_of_date")])
+def test_a_letter_says_what_was_found_only_while_it_holds(
+    scene: Scene, left: int, rule: str | None
+) -> None:
+    part = {**DESKS["tables"].document(), "limits": {"left": left}}
+    limits = replace(scene.workspace.policy.limits(), desks={"tables": part})  # type: ignore[union-attr]
+    said = call("write_guest", price=FIVE, text=f"{BOOKED}\n\n4 seats are free.")
+
+    with model(LOOK, BOOK, said, DONE):
+        policy = operations.policy_version(scene.workspace, limits, at=timezone.now())
+        ada = scene.workspace.memberships.get(user__username="ada").user
+        run = scene.launch("Book a table.", desk="tables", subject="3", policy=policy, by=ada)
+        run = go(run)
+
+    held = Escalation.objects.filter(run=run).first()
+    assert (held and held.review["deciding"]["reason"]) == rule
+    assert held is None or "Now it would say “2 seats are free.”" in str(held.review)
 
 
 @pytest.mark.both

@@ -8,7 +8,7 @@ import pytest
 from django.utils import timezone
 
 from agents.db.driver import fetch_now
-from agents.desks.refunds.known import RefundFacts
+from agents.desks.refunds.facts import RefundFacts
 from agents.desks.refunds.models import Charge, Customer
 from agents.engine.desk.facts import fetch_facts
 from agents.models import Effect, Escalation, Run, Step

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agents.desks.refunds.known import ChargeFact, RefundFacts
+from agents.desks.refunds.facts import ChargeFact, RefundFacts
 from agents.desks.refunds.rules import DEFAULT_REASON
 from agents.policies import review
 from tests.limits import SUPERVISED

@@ -184,8 +184,8 @@ MUTANTS = (
     Mutant(
         "refunds of other runs do not count",
         "agents/desks/refunds/facts.py",
-        "        if resource == ours and escalation is None and amount",
-        "        if False",
+        "            if resource == self.resource and escalation is None and amount",
+        "            if False",
         "tests/engine/test_run.py -k without_a_person",
     ),
     Mutant(
@@ -212,7 +212,7 @@ MUTANTS = (
     Mutant(
         "what was refunded on any charge counts on this one",
         "agents/desks/refunds/facts.py",
-        "if resource == ours and escalation is None and amount",
+        "if resource == self.resource and escalation is None and amount",
         "if escalation is None and amount",
         "tests/engine/test_facts.py",
     ),

@@ -10,12 +10,11 @@ from agents.core.digest import sha256
 from agents.core.requests import Json
 from agents.core.rulings import ReviewResult
 from agents.core.statements import NO_MONEY, Deed, ledger_sentences
-from agents.desks.refunds.known import UNTOLD, RefundFacts
+from agents.desks.refunds.facts import UNTOLD, RefundFacts
 from agents.desks.refunds.profiles import STRICT
 from agents.policies import review
 
 CHARGE = "The last charge was USD 1,200.00 for annual_enterprise, 10 days ago."
-REFUNDED = "{amount} was refunded to customer {subject}."
 NONE = RefundFacts(subject=42, context_of=(42,), ledger=(NO_MONEY,), record={"charge": CHARGE})
 PAID = replace(NONE, ledger=("USD 100.00 was refunded to customer 42.",))
 
@@ -68,8 +67,9 @@ def test_an_answer_tells_each_deed_once_and_equal_deeds_each() -> None:
 
 
 def deed(amount: int | None = 10000, *, settled: bool = True, moves: bool = True) -> Deed:
-    sentence = REFUNDED if moves else "A reply was sent to customer {subject}."
-    return Deed(sentence, "42", amount, "USD", moves_money=moves, settled=settled)
+    sentence = f"USD {(amount or 0) / 100:.2f} was refunded to customer 42."
+    sentence = sentence if moves else "A reply was sent to customer 42."
+    return Deed(sentence, moves_money=moves, settled=settled)
 
 
 @pytest.mark.parametrize(

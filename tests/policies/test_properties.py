@@ -13,7 +13,7 @@ from agents import policies
 from agents.core.limits import Limits
 from agents.core.money import MAX_MINOR
 from agents.core.rulings import ReviewResult, Ruling, RulingKind, consent_of
-from agents.desks.refunds.known import ChargeFact, RefundFact, RefundFacts
+from agents.desks.refunds.facts import ChargeFact, RefundFact, RefundFacts
 from agents.desks.refunds.limits import RefundLimits
 from agents.desks.refunds.profiles import PROFILES
 from agents.policies import RULES, review

@@ -8,7 +8,7 @@ import pytest
 
 from agents.core.actions import Action
 from agents.core.digest import sha256
-from agents.desks.refunds.known import RefundFacts
+from agents.desks.refunds.facts import RefundFacts
 from agents.desks.refunds.profiles import STRICT
 from agents.policies import review
 

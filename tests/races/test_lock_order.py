@@ -19,8 +19,8 @@ from agents import operations
 from agents.core.states import EscalationState, RunState
 from agents.db.driver import fetch_now
 from agents.desks.refunds import refunds
+from agents.desks.refunds.facts import RefundFacts
 from agents.desks.refunds.importing import COLUMNS, import_customers
-from agents.desks.refunds.known import RefundFacts
 from agents.desks.refunds.models import Charge, Customer
 from agents.engine.desk.facts import fetch_facts
 from agents.engine.kill_switch import switch_against

@@ -7,7 +7,7 @@ from typing import Any
 from agents.core.digest import sha256
 from agents.core.old_names import CURRENCY
 from agents.desks.refunds.declared import CUSTOMER, desk
-from agents.desks.refunds.known import RefundFacts
+from agents.desks.refunds.facts import RefundFacts
 from agents.desks.refunds.limits import RefundLimits, in_usd
 from agents.desks.refunds.tools import (
     get_refund_context,

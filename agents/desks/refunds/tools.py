@@ -16,7 +16,7 @@ from agents.desks.refunds.booked import EMAILS, REFUNDS, REPLIES
 from agents.desks.refunds.declared import CUSTOMER, Minor, desk
 from agents.desks.refunds.limits import RefundLimits
 from agents.desks.refunds.models import SentMail
-from opsconsole.desks import Call, CallRefused, Json, Lower, OutcomeUnknown, Touch
+from opsconsole.desks import Asked, Call, CallRefused, Json, Lower, OutcomeUnknown, Touch
 
 REFUND = replace(
     ACTION,
@@ -65,12 +65,19 @@ def _context_sentences(found: Json) -> dict[str, str]:
     return said
 
 
+def _context_now(asked: Asked) -> Json:
+    books = asked.fetched
+    found = billing.context_of(books.account, books.customer) if books.account else {}
+    return {**found, "policy_hint": policy_hint(asked.limits)}
+
+
 @desk.tool(
     Touch.READ,
     title="Look up customer",
     subject=CUSTOMER,
     timeout=5,
     may_say=_context_sentences,
+    now=_context_now,
 )
 def get_refund_context(call: Call, *, user_id: int) -> Json:
     """Return a customer, their latest charge and the policy's hint."""

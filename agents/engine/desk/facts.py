@@ -7,18 +7,22 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from django.db import DEFAULT_DB_ALIAS, connections
+
 from agents.core.actions import Action
 from agents.core.facts import Facts
 from agents.core.limits import Limits
 from agents.core.requests import Json
-from agents.db.driver import Pending
+from agents.db.driver import Pending, send
+from agents.engine.desk import simulation
 from agents.engine.desk.fresh_lookup import LookedUp
-from agents.engine.desk.gathering import fetch_declared
+from agents.engine.desk.gathering import gather_facts, read_asked
+from agents.engine.desk.ledger import DeskLedger
+from agents.engine.desk.past_calls import EFFECTS, fetch_unattended
 from agents.engine.desk.repeats import repeats_of
 from agents.engine.desk.step_facts import sent_back_by
 from agents.engine.redaction import RunBorder
 from agents.models import Run, Step
-from agents.sdk.desk import DESKS
 from agents.tools import TOOLS
 
 
@@ -50,18 +54,51 @@ def fetch_facts(
     """Fetch the facts for reviewing `action`, in an open pipeline if any.
 
     The answer is the facts, and the desk's key of the resource that the action uses, or "".
-    `turn` is the prefix of the keys of its own steps, where it is proposed.
+    `lock` holds the resource until the transaction ends. `done` are results that the ledger is
+    about to be told, by the key of their step; `ahead` is what was looked up before. `turn` is the
+    prefix of the keys of its own steps, where it is proposed. Its answer raises StaleLookup.
     """
-    about = (run, action, limits, steps)
-    fetch = DESKS[run.desk].fetch_facts or fetch_declared
-    asked = fetch(*about, at=at, lock=lock, done=done or {}, ahead=ahead)
+    asked = read_asked(run, action, limits, steps, at)
+    resource = asked.declared.resource_of(action.get("args") or {}) if asked.declared else ""
+    if lock:
+        lock_resource(run, resource)
+    asked = _send(replace(asked, locks=lock, found=ahead, done=done or {}), limits)
     more: dict[str, Any] = {"sent_back_by": sent_back_by(steps, action), "border": RunBorder(run)}
 
     def answer() -> tuple[Facts, str]:
-        facts, resource = asked.get()
+        facts = gather_facts(asked, action)
         if turn:
             own = [step for step in steps if step.run_id == run.pk]
             more["repeats"] = repeats_of(run, action, own, turn, at=at)
-        return replace(facts, **more), resource
+        used = asked.fetched.resource if asked.desk.send else resource
+        return replace(facts, **more), used
 
     return Pending(answer)
+
+
+def _send(asked: DeskLedger, limits: Limits) -> DeskLedger:
+    """Send for what a desk wants of its own, and for what the run has done."""
+    desk, run, tool = asked.desk, asked.run, asked.declared
+    if desk.send:  # first, because it may lock what later answers are about
+        asked = replace(asked, sent=desk.send(run.subject_key, asked))
+    if desk.numbers:
+        moves = tool and tool.amount and not tool.letter and limits.caps_of(desk.name)
+        sums = fetch_unattended(desk, run, desk.numbers, at=asked.at) if moves else Pending(dict)
+        asked = replace(asked, sums=sums)
+    # A run's effects all come from its steps.
+    registered = simulation.registry(run)
+    called = {step.asked["tool"] for step in asked.steps if step.kind == "use"}
+    if any(name not in registered or registered[name].writes for name in called):
+        asked = replace(asked, acted=EFFECTS.fetch(run=run.pk))
+    return asked
+
+
+def lock_resource(run: Run, resource: str) -> None:
+    """Send for a lock on a call's resource until the transaction ends; it need not have a row.
+
+    Call with the run's and the workspace's rows locked. SQLite has one writer.
+    """
+    database = connections[DEFAULT_DB_ALIAS]
+    if resource and database.vendor == "postgresql":
+        key = f"{run.desk}:{run.book_id}:{resource}"
+        send(database, "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [key])

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
-
-from django.db import DEFAULT_DB_ALIAS, connections
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from agents.core.actions import Action
-from agents.core.facts import DeskFacts, Facts, ReadOnce
+from agents.core.facts import Border, DeskFacts, Facts, ReadOnce
 from agents.core.letter_phrases import free_passages
 from agents.core.limits import Limits
 from agents.core.requests import Json
+from agents.core.statements import Deed, ledger_sentences
 from agents.core.states import EffectState
-from agents.db.driver import Pending, send
-from agents.engine.desk.fresh_lookup import LookedUp
+from agents.engine.desk import simulation
 from agents.engine.desk.functions import DeskFailed, of_company
-from agents.engine.desk.ledger import EFFECTS, DeskLedger
+from agents.engine.desk.ledger import DeskLedger, names_of
+from agents.engine.desk.origins import origins_of
 from agents.engine.desk.rules import limits_of, words_of
 from agents.engine.desk.step_facts import (
     sent_back_sentences,
@@ -33,67 +32,39 @@ from agents.sdk.adjustments import label_of
 from agents.sdk.argument_words import money_of
 from agents.sdk.arguments import BadArguments
 from agents.sdk.desk import DESKS, Desk
-from agents.sdk.desk_tools import DeskTool
 from agents.sdk.evidence import Fact, Quote, write_evidence
 from agents.sdk.fact_sources import Origin
 from agents.sdk.rule_case import Case
 from agents.sdk.values import show
-from agents.tools import TOOLS, Touch
+from agents.tools import TOOLS
 
 LOOKED_INTO = "The case was looked into; nothing was done."
 
 
-def fetch_declared(
-    run: Run,
-    action: Action,
-    limits: Limits,
-    steps: Sequence[Step],
-    *,
-    at: datetime,
-    lock: bool,
-    done: Mapping[int, Json],
-    ahead: LookedUp | None,
-) -> Pending[tuple[Facts, str]]:
-    """Fetch the facts of a review, and the key of the resource that a call uses, or "".
-
-    `lock` holds the resource until the transaction ends. `done` are results that the ledger is
-    about to be told, by the key of their step; `ahead` is what was looked up before, or None.
-    """
-    tool = DESKS[run.desk].tools.get(str(action.get("name")))
-    resource = tool.resource_of(action.get("args") or {}) if tool else ""
-    if lock:
-        lock_resource(run, resource)
-    acted = EFFECTS.fetch(run=run.pk)
-
-    def answer() -> tuple[Facts, str]:
-        known = (run, action, limits, acted.get(), steps)
-        return gather_facts(*known, at=at, done=done, ahead=ahead), resource
-
-    return Pending(answer)
-
-
-def lock_resource(run: Run, resource: str) -> None:
-    """Send for a lock on a call's resource until the transaction ends; it need not have a row.
-
-    Call with the run's and the workspace's rows locked. SQLite has one writer.
-    """
-    database = connections[DEFAULT_DB_ALIAS]
-    if resource and database.vendor == "postgresql":
-        key = f"{run.desk}:{run.book_id}:{resource}"
-        send(database, "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [key])
+def read_asked(
+    run: Run, action: Action, limits: Limits, steps: Sequence[Step], at: datetime
+) -> DeskLedger:
+    """Return what a desk may ask about an action, with its arguments typed."""
+    desk, border = DESKS[run.desk], RunBorder(run)
+    name, given = str(action.get("name", "")), action.get("args", {})
+    args: Any = None
+    unfit = ""
+    if action.get("kind") == "final" and any(r.concerns(None) for r in desk.rules.values()):
+        args = words_of(action, border)
+        given = {"words": action.get("note", action.get("answer"))}
+    about = (desk, run, at, name, given, args, steps)
+    asked = DeskLedger(*about, border=border, limits=limits_of(desk, limits))
+    try:
+        args = asked.declared.read(border.resolve(given)) if asked.declared else args
+    except BadArguments as error:
+        unfit = _unfit(error, border)
+    return replace(asked, args=args, unfit=unfit)
 
 
 def case_of(run: Run, at: datetime) -> Case:
     """Return what the console itself knows of a run, for desk code; the day is in UTC."""
     launcher, label = str(run.launched_by_id), RunBorder(run).resolve(run.subject_label)
     return Case(run.subject_key, label, at.astimezone(UTC).date(), launcher)
-
-
-def names_of(desk: Desk, tool: DeskTool, given: Json, book: int) -> dict[str, dict[str, str]]:
-    """Return the names of the keys in a call's arguments; empty if the look-up fails."""
-    with suppress(DeskFailed), of_company(f"{desk.title} could not look up names"):
-        return tool.names_of(given, book)
-    return {}
 
 
 def done_sentence(desk: Desk, effect: Effect, case: Case, run: Run) -> str:
@@ -116,95 +87,140 @@ def _refused(desk: Desk, steps: Sequence[Step], case: Case, run: Run) -> tuple[s
     return sent_back_sentences(steps, tell)
 
 
-def gather_facts(
-    run: Run,
-    action: Action,
-    limits: Limits,
-    effects: Sequence[Effect],
-    steps: Sequence[Step],
-    *,
-    at: datetime,
-    done: Mapping[int, Json],
-    ahead: LookedUp | None = None,
-) -> Facts:
-    """Ask a run's desk for its facts, in the transaction of the review.
+class _Gathered(NamedTuple):
+    """What a desk says of an action."""
 
-    `done` holds results not yet in the ledger, by step; `ahead` is the answer looked up before the
-    transaction. Raises StaleLookup.
-    """
-    desk, case, name = DESKS[run.desk], case_of(run, at), str(action.get("name", ""))
-    tool, given, border = desk.tools.get(name), action.get("args", {}), RunBorder(run)
-    real = border.resolve(given)
-    try:
-        args: Any = tool.read(real) if tool else None
-    except BadArguments as error:
-        return Facts(unfit=_unfit(error, border), desk=DeskFacts(None, case, (), {}))
-    if action.get("kind") == "final" and any(r.concerns(None) for r in desk.rules.values()):
-        args = words_of(action, border)
-        given = {"words": action.get("note", action["answer"])}
-    failed, once = "", ReadOnce()
-    once.get(given, lambda: args)
-    called = names_of(desk, tool, real, run.book_id) if tool else {}
-    ledger = DeskLedger(desk, run, at, name, given, args, steps, ahead, called, border)
-    money = tool.amount_of(args) if tool else None
+    own: Any  # its facts
+    written: Json = None  # the same as stored
+    failed: str = ""  # why there are none
+    record: Mapping[str, str] = MappingProxyType({})  # what may be said of its findings, by name
+    outdated: Mapping[str, str] = MappingProxyType({})  # what no longer holds, in a letter
+
+
+def gather_facts(asked: DeskLedger, action: Action) -> Facts:
+    """Ask a run's desk for its facts, in the transaction of the review. Raises StaleLookup."""
+    case, once = case_of(asked.run, asked.at), ReadOnce()
+    if asked.unfit:
+        return Facts(unfit=asked.unfit, desk=DeskFacts(None, case, (), {}))
+    gathered = _ask_desk(asked)
+    add = _add_own if isinstance(gathered.own, Facts) else _add_declared
+    facts: Facts = add(asked, action, case, gathered)
+    once.get(asked.given, lambda: asked.args)
+    return replace(facts, once=once, scope=asked.run.scope)
+
+
+def _ask_desk(asked: DeskLedger) -> _Gathered:
+    desk, run = asked.desk, asked.run
+    record = sentences_on_record(asked.steps, simulation.registry(run), border=asked.border)
     own = written = None
     try:
         with of_company(f"{desk.title} could not gather its facts"):
-            if desk.gather and run.subject_key:  # a report is about no subject
-                own = desk.gather(run.subject_key, ledger)
-            written = serialization.write(own) if own is not None else None
+            if desk.gather and (run.subject_key or desk.send):  # a report is about no subject
+                own = desk.gather(run.subject_key, asked)
+            if own is not None and not isinstance(own, Facts):
+                written = serialization.write(own)
+            now = _record_now(asked, record) if asked.letter else record
     except DeskFailed as error:
-        failed = str(error)
-    is_write = tool is not None and tool.touch is not Touch.READ
-    told = tuple(
-        done_sentence(desk, effect, case, run)
-        for effect in effects
-        if effect.tool in desk.tools
-        and (effect.state == EffectState.DONE or effect.step_id in done)
+        return _Gathered(None, failed=str(error), record=record)
+    outdated = {name: said for name, said in record.items() if now.get(name) != said}
+    return _Gathered(own, written, "", now, outdated)
+
+
+def _record_now(asked: DeskLedger, record: dict[str, str]) -> dict[str, str]:
+    """Return what may be said of a run's findings, as they would be at this moment."""
+    tools = (tool for tool in asked.desk.tools.values() if record and tool.now)
+    now = {tool.name: tool.now(asked) for tool in tools if tool.now}
+    registered = simulation.registry(asked.run)
+    return sentences_on_record(asked.steps, registered, now=now, border=asked.border)
+
+
+def _add_own(asked: DeskLedger, action: Action, case: Case, gathered: _Gathered) -> Facts:
+    """Add what the console knows to facts that a desk has in the console's own form."""
+    desk, run, steps, own = asked.desk, asked.run, asked.steps, gathered.own
+    is_final = action["kind"] == "final"
+    origins, doubts = origins_of(run, asked.given if asked.writes else {}, steps, own.recorded)
+    facts = replace(
+        own,
+        evidence=specialist_results(steps) if is_final else (),
+        letter=asked.letter,
+        origins=origins,
+        doubts=() if asked.letter else doubts,
     )
-    try:
-        with of_company("It could not be gathered"):
-            known = {"args": args, "facts": own, "limits": limits_of(desk, limits), "case": case}
-            shown = desk.evidence_of(**known) if is_write and not failed else []
-    except DeskFailed as error:
-        shown = write_evidence([Fact("Evidence", str(error))])
-    quotes = [Quote("What the agent read, written by an outsider", t) for t in ledger.outside()]
-    shown = [*shown, *write_evidence(quotes[-1:])]
-    called_before = is_write and ledger.called_before()
-    record = sentences_on_record(steps, TOOLS, border=border)
-    letter = tool.letter if tool else ""
-    found = Facts(called_before=called_before, scope=run.scope, once=once, letter=letter)
-    if letter:
-        found = replace(found, ledger=told, record=record)
-        words = free_passages(str(given.get(letter)), found.own_texts)
-        found = replace(found, own_words=tuple(words))
+    if not (is_final or asked.letter):
+        return replace(facts, ledger=())
+    done = ledger_sentences([_deed(desk, effect, case) for effect in asked.all_effects])
+    refused = _refused(desk, steps, case, run) if is_final else ()
+    told = {"record": gathered.record, "outdated": gathered.outdated}
+    return _with_own_words(replace(facts, ledger=(*done, *own.ledger, *refused), **told), asked)
+
+
+def _deed(desk: Desk, effect: Effect, case: Case) -> Deed:
+    tool = desk.tools[effect.tool]
+    moves = effect.amount_minor is not None and not tool.letter  # letters only mention it
+    sentence = tool.sentence(tool.after, effect.args, case.label)
+    return Deed(sentence, moves_money=moves, settled=effect.state == EffectState.DONE)
+
+
+def _with_own_words(facts: Facts, asked: DeskLedger) -> Facts:
+    """Return facts with the passages of a letter that no record has."""
+    if not asked.letter:
+        return facts
+    text = str(asked.given.get(asked.letter) or "")
+    return replace(facts, own_words=tuple(free_passages(text, facts.own_texts, facts.COURTESY)))
+
+
+def _add_declared(asked: DeskLedger, action: Action, case: Case, gathered: _Gathered) -> Facts:
+    """Return what the console knows, with a desk's facts as they are stored."""
+    desk, run, border, found = asked.desk, asked.run, asked.border, asked.found
+    done = (effect for effect in asked.effects if effect.state == EffectState.DONE)
+    told = tuple(done_sentence(desk, effect, case, run) for effect in done)
+    called_before = asked.writes and asked.called_before()
+    facts = Facts(called_before=called_before, letter=asked.letter)
+    if asked.letter:
+        outdated = gathered.outdated
+        facts = replace(facts, ledger=told, record=gathered.record, outdated=outdated)
+        facts = _with_own_words(facts, asked)
+    money = asked.declared.amount_of(asked.args) if asked.declared else None
+    shown = _evidence(asked, case, gathered) if asked.writes else []
     kept = {
         "desk": run.desk,
-        "own": written,
-        **({"failed": failed} if failed else {}),
+        "own": gathered.written,
+        **({"failed": gathered.failed} if gathered.failed else {}),
         "case": {**serialization.write(case), "label": run.subject_label},
         "done": list(told),
         **(
-            {"lookup": {"at": ahead.at.isoformat(), "value": serialization.write(ahead.value)}}
-            if ahead
+            {"lookup": {"at": found.at.isoformat(), "value": serialization.write(found.value)}}
+            if found
             else {}
         ),
-        **({"unattended": ledger.unattended_today(money.currency)} if money else {}),
-        **({"names": called} if called else {}),
+        **({"unattended": asked.unattended_today(money.currency)} if money else {}),
+        **({"names": asked.called} if asked.called else {}),
         **({"called_before": True} if called_before else {}),
-        **({"evidence": shown} if shown and is_write else {}),
-        **(_origins(ledger, given) if is_write else {}),
+        **({"evidence": shown} if shown else {}),
+        **(_origins(asked, asked.given) if asked.writes else {}),
         **({"scope": run.scope} if run.scope else {}),
-        **({"letter": letter, "own_words": list(found.own_words)} if letter else {}),
+        **({"letter": asked.letter, "own_words": list(facts.own_words)} if asked.letter else {}),
     }
     named = {**border.name(kept), "case": kept["case"]}
-    answered = _answered(desk, steps, border)
-    refused = _refused(desk, steps, case, run) if action.get("kind") == "final" else ()
-    known_to_desk = DeskFacts(own, case, told, named, record, answered, refused)
-    return replace(found, desk=known_to_desk)
+    answered = _answered(desk, asked.steps, border)
+    refused = _refused(desk, asked.steps, case, run) if action.get("kind") == "final" else ()
+    known = (gathered.own, case, told, named, gathered.record, answered, refused)
+    return replace(facts, desk=DeskFacts(*known))
 
 
-def _answered(desk: Desk, steps: Sequence[Step], border: RunBorder) -> tuple[str, ...]:
+def _evidence(asked: DeskLedger, case: Case, gathered: _Gathered) -> list[Json]:
+    """Return what a person reads beside a call: what its desk shows, and an outsider's text."""
+    known = {"args": asked.args, "facts": gathered.own, "limits": asked.limits, "case": case}
+    try:
+        with of_company("It could not be gathered"):
+            shown = [] if gathered.failed else asked.desk.evidence_of(**known)
+    except DeskFailed as error:
+        shown = write_evidence([Fact("Evidence", str(error))])
+    quotes = [Quote("What the agent read, written by an outsider", t) for t in asked.outside()]
+    return [*shown, *write_evidence(quotes[-1:])]
+
+
+def _answered(desk: Desk, steps: Sequence[Step], border: Border) -> tuple[str, ...]:
     """Return what the specialists of a run found, in sentences."""
     own = [step for step in steps if step.kind == "use" and step.asked["tool"] in desk.specialists]
     said = sentences_on_record(own, TOOLS, border=border).values()

@@ -1,34 +1,41 @@
-"""What a desk may query while it gathers facts: the ledger, and the origin of a value."""
+"""What a desk may ask while it gathers facts: of its run, of past calls, of a value's origin.
+
+One class, as a desk gets it in one piece.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
-from functools import cache, cached_property, reduce
+from functools import cached_property, reduce
 from operator import or_
 from typing import Any
 
 from django.db.models import Q, QuerySet, Sum
 
-from agents.core.days import utc_midnight
 from agents.core.facts import Border, Open
+from agents.core.idempotency import Touch
 from agents.core.pseudonyms import NAME
 from agents.core.redact import texts_in, without_masks
 from agents.core.requests import Json
 from agents.core.states import EffectState
-from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import Pending
+from agents.engine.desk import simulation
 from agents.engine.desk.fresh_lookup import LookedUp, StaleLookup
 from agents.engine.desk.functions import DeskFailed, of_company
 from agents.engine.desk.origins import ReadText, advice_in, doubt, patch_of
+from agents.engine.desk.past_calls import MAYBE_DONE, fetch_unattended
+from agents.engine.desk.step_facts import accepted_outputs
 from agents.models import Effect, Run, Step
 from agents.patterns.steps import reports_error
 from agents.sdk.argument_words import Called, with_name
 from agents.sdk.desk import Desk
+from agents.sdk.desk_tools import DeskTool
 from agents.sdk.fact_sources import (
     By,
+    MadeCall,
     Origin,
     amounts_in,
     is_named,
@@ -41,54 +48,17 @@ from agents.sdk.values import Money
 
 _ORDER = (Origin.GOAL, Origin.PERSON, Origin.LOOKED_UP, Origin.OUTSIDE, Origin.NOBODY)
 OWN_DAYS = timedelta(days=7)  # in which what a subject's agents entered is not taken for a record
-MAYBE_DONE = (EffectState.INTENDED, EffectState.DONE, EffectState.UNKNOWN)
-# Read at each review: the calls that the run made or may have made, oldest first.
-EFFECTS = CompiledSelect(
-    lambda: Effect.objects.filter(run=Param("run"), state__in=MAYBE_DONE).order_by("pk")
-)
 
 
-@cache
-def _unattended_by(tools: tuple[str, ...]) -> CompiledSelect[Effect]:
-    """Return the query for what these tools moved without a person: in all, and by one launcher.
-
-    Grouped, so that there is no row if nothing was.
-    """
-
-    def query() -> QuerySet[Any]:
-        alone = Effect.objects.filter(
-            tool__in=tools,
-            currency=Param("currency"),
-            escalation=None,
-            amount_minor__isnull=False,
-            state__in=MAYBE_DONE,
-            intended_at__gte=Param("since"),
-            run__workspace=Param("workspace"),
-        )
-        mine = Sum("amount_minor", filter=Q(run__launched_by=Param("launcher")))
-        sums = alone.order_by().values("currency").annotate(all=Sum("amount_minor"), mine=mine)
-        return sums.values_list("all", "mine")
-
-    return CompiledSelect(query)
+def _money(minor: int | None, currency: str) -> Money | None:
+    return None if minor is None else Money(minor, currency)
 
 
-def fetch_unattended(
-    desk: Desk, run: Run, currency: str, *, at: datetime
-) -> Pending[dict[str, int]]:
-    """Fetch the sums moved without a person since midnight UTC: in all, and by the launcher.
-
-    Intents are committed with the workspace's row locked, so no two use the same allowance.
-    """
-    moving = tuple(t.name for t in desk.tools.values() if t.amount and not t.letter)
-    here = {"workspace": run.workspace_id, "launcher": run.launched_by_id}
-    since = utc_midnight(at)
-    asked = _unattended_by(moving).fetch_tuples(currency=currency, since=since, **here)
-
-    def answer() -> dict[str, int]:
-        workspace, launcher = next(iter(asked.get()), (0, 0))
-        return {"workspace": workspace, "launcher": launcher or 0}
-
-    return Pending(answer)
+def names_of(desk: Desk, tool: DeskTool, given: Json, book: int) -> dict[str, dict[str, str]]:
+    """Return the names of the keys in a call's arguments; empty if the look-up fails."""
+    with suppress(DeskFailed), of_company(f"{desk.title} could not look up names"):
+        return tool.names_of(given, book)
+    return {}
 
 
 @dataclass(frozen=True)
@@ -103,8 +73,15 @@ class DeskLedger:
     args: Any  # the same, typed, with values
     steps: Sequence[Step]
     found: LookedUp | None = None
-    called: Called = field(default_factory=dict)
     border: Border = field(default_factory=Open)
+    limits: Any = None  # the desk's own, typed
+    unfit: str = ""  # why the arguments do not fit their tool: then they are not typed
+    locks: bool = False  # a row that a call uses is held until the transaction ends
+    done: Mapping[int, Json] = field(default_factory=dict)  # results to be committed, by step
+    # What was sent for together: the run's calls, the desk's own queries, and the day's sums.
+    acted: Pending[list[Effect]] | None = None
+    sent: Pending[Any] | None = None
+    sums: Pending[dict[str, int]] | None = None
 
     @property
     def book(self) -> int:
@@ -120,6 +97,72 @@ class DeskLedger:
     @property
     def today(self) -> date:
         return self.at.astimezone(UTC).date()
+
+    @cached_property
+    def declared(self) -> DeskTool | None:
+        """Return the tool of the action, if the run has it."""
+        there = self.tool in simulation.registry(self.run)
+        return self.desk.tools.get(self.tool) if there else None
+
+    @property
+    def letter(self) -> str:
+        """Return the argument of the call that somebody outside reads, or ""."""
+        return self.declared.letter if self.declared else ""
+
+    @property
+    def writes(self) -> bool:
+        return self.declared is not None and self.declared.touch is not Touch.READ
+
+    @cached_property
+    def called(self) -> Called:
+        """Return the names of the keys in the call's arguments."""
+        tool, given = self.declared, self.border.resolve(self.given)
+        return names_of(self.desk, tool, given, self.book) if tool else {}
+
+    @cached_property
+    def fetched(self) -> Any:
+        return self.sent.get() if self.sent else None
+
+    @cached_property
+    def effects(self) -> list[Effect]:
+        """Return the run's calls that happened or may have, as they will be once committed."""
+        acted = self.acted.get() if self.acted else []
+        found = [effect for effect in acted if effect.tool in self.desk.tools]
+        for effect in found:
+            if effect.step_id in self.done:
+                effect.state, effect.result = EffectState.DONE, self.done[effect.step_id]
+        return found
+
+    @cached_property
+    def all_effects(self) -> list[Effect]:
+        """Return these calls after those of the runs that this one repeats, oldest first."""
+        runs = self.run.earlier_runs()
+        found = Effect.objects.filter(run__in=runs, state__in=MAYBE_DONE) if runs else []
+        return [*sorted(found, key=lambda effect: effect.pk), *self.effects]
+
+    def made(self, tool: str) -> list[MadeCall]:
+        return [
+            MadeCall(
+                subject=effect.subject_key,
+                args=self.border.resolve(effect.args),
+                result=self.border.resolve(effect.result or {}) if is_settled else {},
+                amount=_money(effect.amount_minor, effect.currency),
+                is_settled=is_settled,
+                is_by_person=effect.escalation_id is not None,
+                is_earlier=effect.run_id != self.run.pk,
+            )
+            for effect in self.all_effects
+            if effect.tool == tool
+            for is_settled in (effect.state == EffectState.DONE,)
+        ]
+
+    def read(self, tool: str) -> list[Json]:
+        replies = (s.reply for s in self.steps if s.kind == "use" and s.asked["tool"] == tool)
+        return [self.border.resolve(reply) for reply in replies if isinstance(reply, dict)]
+
+    @property
+    def accepted(self) -> tuple[str, ...]:
+        return accepted_outputs(self.steps)
 
     def count(
         self,
@@ -157,7 +200,8 @@ class DeskLedger:
         return bool(earlier) and made.exists()
 
     def unattended_today(self, currency: str) -> dict[str, int]:
-        return fetch_unattended(self.desk, self.run, currency, at=self.at).get()
+        sent = self.sums or fetch_unattended(self.desk, self.run, currency, at=self.at)
+        return sent.get()
 
     def origin(self, argument: str, *also: str) -> Origin:
         return self.worst_of(argument, *also)[0]

@@ -17,6 +17,7 @@ from agents.core.rulings import consent_of
 from agents.core.states import EffectState
 from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import Pending, pipeline
+from agents.engine.desk import simulation
 from agents.engine.desk.facts import calls_before, fetch_facts
 from agents.engine.desk.fresh_lookup import StaleLookup
 from agents.engine.journal import Journal
@@ -24,7 +25,6 @@ from agents.engine.kill_switch import fetch_switch
 from agents.engine.people.approvals import AMOUNT_CHANGED, close_approvals, turn_of
 from agents.engine.people.escalating import fetch_escalation
 from agents.engine.redaction import RunBorder
-from agents.engine.tools import simulation
 from agents.engine.tools.letters import is_told_of, owes_letter
 from agents.engine.withdrawal import WITHDRAWN, is_withdrawn
 from agents.models import Effect, Escalation, Run, Step

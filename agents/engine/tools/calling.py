@@ -14,11 +14,11 @@ from agents.core.replay import Reply
 from agents.core.requests import Json
 from agents.core.states import EffectState
 from agents.core.strict_json import is_storable
+from agents.engine.desk import simulation
 from agents.engine.journal import Journal
 from agents.engine.kill_switch import switch_against
 from agents.engine.runtime.crashpoints import crashpoint
 from agents.engine.runtime.threads import TOOL_THREADS
-from agents.engine.tools import simulation
 from agents.engine.tools.admission import is_made_late
 from agents.engine.tools.outcome_by_key import LookupBroken, outcome_of
 from agents.engine.tools.tool_call import ToolCall

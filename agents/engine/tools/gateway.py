@@ -18,13 +18,13 @@ from agents.core.request_kinds import EFFECT_UNKNOWN
 from agents.core.requests import Json, Use
 from agents.core.states import EffectState
 from agents.engine.commit import PROGRESS, Commit
+from agents.engine.desk import simulation
 from agents.engine.desk.fresh_lookup import look_up
 from agents.engine.drive import WaitsForPerson
 from agents.engine.journal import Journal
 from agents.engine.people.escalating import open_escalation
 from agents.engine.redaction import RunBorder
 from agents.engine.runtime.database import in_database
-from agents.engine.tools import simulation
 from agents.engine.tools.admission import admit, effect_key
 from agents.engine.tools.calling import CallOutcome, call_tool, settle_cut
 from agents.engine.tools.settling import SETTLED, settle

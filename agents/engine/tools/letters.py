@@ -13,8 +13,8 @@ from django.db.models import Exists, OuterRef, Q
 
 from agents.core.limits import Limits
 from agents.core.states import ENDED, EffectState
+from agents.engine.desk import simulation
 from agents.engine.journal import Journal
-from agents.engine.tools import simulation
 from agents.models import Effect, Step
 from agents.models.effect import EffectQuerySet
 from agents.tools import TOOLS, Tool

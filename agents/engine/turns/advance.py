@@ -21,6 +21,7 @@ from agents.core.states import ENDED, RunState
 from agents.db.compiled import CompiledSelect, Param
 from agents.engine import lease
 from agents.engine.commit import Commit
+from agents.engine.desk import simulation
 from agents.engine.desk.reports import figures_of
 from agents.engine.desk.subjects import bound_arguments
 from agents.engine.drive import Later, drive
@@ -30,7 +31,6 @@ from agents.engine.runtime import breaker
 from agents.engine.runtime.database import in_database, retry_transient
 from agents.engine.runtime.database_state import database_time
 from agents.engine.runtime.dispatch import ring
-from agents.engine.tools import simulation
 from agents.engine.turns.asking import MAX_CLAIMS
 from agents.engine.turns.calls import assign_call, fetch_waiting, is_listening
 from agents.engine.turns.executor import RunExecutor

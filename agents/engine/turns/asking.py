@@ -22,13 +22,13 @@ from agents.core.limits import Limits
 from agents.core.replay import Reply
 from agents.core.requests import Ask, Json
 from agents.core.retry import ATTEMPTS, LONGEST_WAIT, pause_before
+from agents.engine.desk import simulation
 from agents.engine.drive import Later
 from agents.engine.journal import Journal
 from agents.engine.redaction import redact
 from agents.engine.runtime import breaker
 from agents.engine.runtime.crashpoints import crashpoint
 from agents.engine.runtime.database import in_database
-from agents.engine.tools import simulation
 from agents.engine.tools.letters import owes_letter
 from agents.llm.prompts import TOOL_FORM
 from agents.llm.tool_calls import is_ready
