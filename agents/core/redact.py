@@ -34,6 +34,7 @@ _LONGEST_NUMBER = 80  # characters
 _BEFORE, _NEXT = re.compile(r"(?:\"\s{0,9}:|[\[,])\s{0,40}\Z"), re.compile(r"\s{0,40}[,}\]]")
 _ESCAPE = re.compile(r"\\[bfnrt]")
 _TELLING = re.compile(r"[^\W_A-Za-z]|@")  # a text without either has nothing to mask
+_PLAIN = re.compile("[a-z_ ]*")  # read as it stands; only a secret of ours can look like this
 _LEAST = 6  # characters of the shortest that is masked: a@b.cd
 _Place: TypeAlias = tuple[int, int]
 _Find: TypeAlias = Callable[[str], Iterable[_Place]]
@@ -129,7 +130,8 @@ def _finders(kinds: Collection[str], kept: Collection[str], ours: Collection[str
 
 
 def _mask(text: str, masker: _Masker) -> str:
-    if len(text) < _LEAST:
+    secrets = masker.finders[0]
+    if len(text) < _LEAST or (_PLAIN.fullmatch(text) and not secrets.find(text)):
         return text
     for read in ways_to_read(text):
         reading = _read(read, text, masker)
