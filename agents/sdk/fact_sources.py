@@ -216,6 +216,9 @@ def values_at(reply: Json, place: str) -> Iterator[str]:
         yield reply if isinstance(reply, str) and not place else ""
 
 
+_LIKE_ASCII = "\u0130\u0131\u017f\u212a"  # match i, s and k where case is ignored
+
+
 def is_named(value: Any, texts: Iterable[str]) -> bool:
     """Tell whether one of these texts names a value.
 
@@ -227,7 +230,7 @@ def is_named(value: Any, texts: Iterable[str]) -> bool:
 
 def _may_name(text: str, value: Any) -> bool:
     """Tell whether to look closer: the pattern of a long text takes longer than all else here."""
-    if type(value) is not str or not (value.isascii() and text.isascii()):
+    if type(value) is not str or not value.isascii() or any(one in text for one in _LIKE_ASCII):
         return True
     return value.lower() in text.lower()
 

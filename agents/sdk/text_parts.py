@@ -15,13 +15,21 @@ from agents.sdk.fact_sources import GROUP, SIGNS, Origin, amounts_in
 from agents.sdk.values import Money
 
 LINK, ADDRESS, ACCOUNT, AMOUNT = KINDS = ("link", "address", "account", "amount")
+# As far as a browser may read it: who stands before an @ is not where a link goes. It ends where
+# the next one begins.
 _LINK = re.compile(
-    r"(?:[a-z][a-z0-9+.-]{1,20}://|www\.)[^\s<>\"'`|]{1,2000}"
-    r"|(?<![\w@./-])(?:[a-z0-9-]{1,63}\.){1,8}[a-z]{2,24}(?:/[^\s<>\"'`|]{0,2000})?(?![\w@])",
+    r"(?:(?:[a-z][a-z0-9+.-]{1,20}:|(?<!\w))//(?=[\w\[])|www\.)"
+    r"(?:(?!\]\(|https?://)[^\s<>\"]){1,2000}",
     re.IGNORECASE,
 )
+_BARE_LINK = re.compile(
+    r"(?<![\w@./-])(?:[\w-]{1,63}\.){1,50}(?:xn--[a-z0-9-]{1,59}|[^\W\d_]{2,24})"
+    r"(?:/[^\s<>\"]{0,2000})?(?![\w@])",
+    re.IGNORECASE,
+)
+_AFTER_LINK = ".,;:!?)]}'`|*"
 _CODE = re.compile(r"\b[A-Z]{3}\b")
-_MOST = 200  # parts of one text
+_MOST = 400  # parts of one text: no honest one of 4,000 characters has more
 
 
 @dataclass(frozen=True)
@@ -34,11 +42,20 @@ class TextPart:
 
 
 def find_parts(text: str) -> list[tuple[str, str]]:
-    """Return kind and text of each part, each once; what stands in a link is no part of its own."""
-    return list(dict.fromkeys(_find(text)))[:_MOST]
+    """Return kind and text of each part, each once.
+
+    Addresses and account numbers are parts of their own in a link too. Raises ValueError for more
+    than can be looked at, so that none is hidden behind others.
+    """
+    found = list(dict.fromkeys(_find(text)))
+    if len(found) > _MOST:
+        raise ValueError(f"more than {_MOST} links, addresses, account numbers and amounts")
+    return found
 
 
 def _find(text: str) -> Iterator[tuple[str, str]]:
+    links = [link[0] for link in _LINK.finditer(text)]
+    rest = _LINK.sub(_blank, text)  # without links
     for kind, masked, spans in (
         (ADDRESS, EMAILS, [*addresses(text, ())]),
         (ACCOUNT, IBANS, [*ibans(text)]),
@@ -47,11 +64,15 @@ def _find(text: str) -> Iterator[tuple[str, str]]:
             begin, end = exact_place(masked, text, *span) or span
             yield kind, text[begin:end].strip()
             text = text[:begin] + " " * (end - begin) + text[end:]
-    yield from ((LINK, link[0].rstrip(".,;:!?)]}")) for link in _LINK.finditer(text))
-    rest = _LINK.sub(lambda link: " " * len(link[0]), text)
+    links += [link[0] for link in _BARE_LINK.finditer(_LINK.sub(_blank, text))]
+    yield from ((LINK, link.rstrip(_AFTER_LINK)) for link in links)
     codes = [code for code in dict.fromkeys(_CODE.findall(rest)) if _is_currency(code)]
     for code in codes or [*SIGNS][:1]:  # the signs of others are found with any
-        yield from ((AMOUNT, amount) for amount in amounts_in(rest, code, most=_MOST))
+        yield from ((AMOUNT, amount) for amount in amounts_in(rest, code, most=_MOST + 1))
+
+
+def _blank(found: re.Match[str]) -> str:
+    return " " * len(found[0])
 
 
 def _is_currency(code: str) -> bool:
@@ -64,8 +85,9 @@ def _is_currency(code: str) -> bool:
 def other_names(kind: str, text: str) -> list[Any]:
     """Return what else names the same part: an amount's money, the host of a link."""
     if kind == LINK:
-        bare = re.sub(r"^[a-z][a-z0-9+.-]*://(?:www\.)?", "", text, flags=re.IGNORECASE)
-        return [bare, re.split(r"[/?#]", bare)[0]]
+        bare = re.sub(r"^(?:(?:[a-z][a-z0-9+.-]*:)?//)?(?:www\.)?", "", text, flags=re.IGNORECASE)
+        host = re.split(r"[/?#\\]", bare)[0].rpartition("@")[2].partition(":")[0]
+        return [one for one in (bare, host) if one]
     if kind != AMOUNT:
         return []
     signs = (code for code, (sign, *_) in SIGNS.items() if sign in text)

@@ -19,6 +19,7 @@ from agents.core.requests import Json
 from agents.engine.desk import registry
 from agents.models import Role, Run
 from agents.sdk.rule_case import approve
+from agents.sdk.text_parts import find_parts, other_names
 from opsconsole.desks import ANSWER, Answers, Call, Desk, Subject, Touch, block, escalate
 from tests.checker.terms import TERMS, Terms
 from tests.conformance.replay_server import ReplayServer
@@ -269,6 +270,57 @@ def test_parts_of_a_text_have_origins_of_their_own(
             ["account", "nobody"],
         ]
     )
+
+
+EVASIONS = {
+    "a label that is a link": "[https://corp.example](https://one.example/x)",
+    "no scheme": "[here](//two.example/x)",
+    "www": "www.three.example",
+    "a port": "Ask https://four.example:443/other.",
+    "many labels": "a.b.c.d.e.f.g.h.i.j.k.five.example/x",
+    "letters beyond ASCII": "büro.six.example",
+    "a script of its own": "an_outsider.xn--p1ai/x",
+}
+
+
+def test_an_outsiders_link_is_seen_however_it_is_written(
+    scene: Scene, office: Office, server: ReplayServer
+) -> None:
+    hosts = [*re.findall(r"(?:one|two|three|four)\.example", " ".join(EVASIONS.values()))]
+    hosts += ["a.b.c.d.e.f.g.h.i.j.k.five.example", "büro.six.example", "an_outsider.xn--p1ai"]
+    office.replies["read_mail"] = {"mail": {"body": ", ".join(hosts)}}
+    many = [f"a{n}@corp.example" for n in range(150)]  # hide no link that stands behind them
+    goal = f"{GOAL} It is on https://corp.example."
+
+    body = " ".join([*many, *EVASIONS.values()])
+    run = play(scene, server, tool("read_mail"), write(SARAH, body), goal=goal)
+
+    reviews = run.steps.filter(kind="review")
+    [step] = [s for s in reviews if s.asked["action"].get("name") == "write_mail"]
+    reply: Json = step.reply
+    links = [origin for kind, origin in reply["facts"]["own"]["parts"].values() if kind == "link"]
+    assert sorted(links) == ["goal", *["outside"] * len(EVASIONS)]
+
+
+@pytest.mark.parametrize(
+    "link",
+    [
+        "https://corp.example@evil.example/x",
+        "https://corp.example'@evil.example/x",
+        "https://evil.example/x?for=sarah@corp.example",
+    ],
+)
+def test_a_link_with_an_address_in_it_is_a_link_too(link: str) -> None:
+    parts = find_parts(f"See {link}, EUR 480.00.Thanks.")
+
+    assert {("link", link), ("amount", "EUR 480.00")} < set(parts)
+    assert "address" in dict(parts)
+    assert "evil.example" in other_names("link", link)
+
+
+def test_no_part_of_a_text_is_hidden_behind_others() -> None:
+    with pytest.raises(ValueError, match="more than 400 links"):
+        find_parts(" ".join(f"a{n}@b.co" for n in range(401)))
 
 
 def test_a_rule_judges_an_answer_before_it_stands(
