@@ -205,14 +205,17 @@ def texts_at(reply: Json, place: str) -> list[str]:
 
 
 def values_at(reply: Json, place: str) -> Iterator[str]:
-    """Yield the values at a place in a tool's result, as `texts_at`; "" for one that is no text."""
+    """Yield the values at a place in a tool's result, as `texts_at`; "" for one that is no text.
+
+    Also for one that is missing: of two who were found, one has an address, and is not the only one.
+    """
     if isinstance(reply, list):
         for item in reply:
             yield from values_at(item, place)
     elif place and isinstance(reply, dict):
         first, _, rest = place.partition(".")
-        yield from values_at(reply[first], rest) if first in reply else ()
-    elif reply is not None:
+        yield from values_at(reply.get(first), rest)
+    else:
         yield reply if isinstance(reply, str) and not place else ""
 
 
