@@ -70,6 +70,7 @@ api = DescribedAPI(
 add_problems(api)
 api.add_router("/workspace", router)
 _KEY = Header(..., alias="Idempotency-Key")
+_PARENT = Header("", description="W3C trace context: the span that the call belongs to")
 
 
 def agent_of(request: HttpRequest) -> ExternalAgent:
@@ -120,6 +121,7 @@ def propose(
     run_id: UUID,
     body: ProposeCall,
     idempotency_key: str = _KEY,
+    traceparent: str = _PARENT,
 ) -> Status[Any]:
     """Propose a call. 202 while it waits; the same key always means the same call."""
     call = operations.propose(
@@ -130,6 +132,7 @@ def propose(
         args=body.arguments,
         side_by_side=body.side_by_side,
         sources=body.sources,
+        traceparent=traceparent,
         at=timezone.now(),
     )
     return _call_answer(call)
@@ -137,13 +140,18 @@ def propose(
 
 @api.post("/runs/{uuid:run_id}/questions", response={200: CallAnswer, 202: CallAnswer, **PROBLEMS})
 def ask(
-    request: HttpRequest, run_id: UUID, body: AskPerson, idempotency_key: str = _KEY
+    request: HttpRequest,
+    run_id: UUID,
+    body: AskPerson,
+    idempotency_key: str = _KEY,
+    traceparent: str = _PARENT,
 ) -> Status[Any]:
     """Ask a person, as a call that executes nothing: `executed` says that it was answered."""
     asked = operations.ask_person(
         agent=agent_of(request),
         run_id=run_id,
         key=idempotency_key,
+        traceparent=traceparent,
         at=timezone.now(),
         **body.dict(),
     )

@@ -18,6 +18,7 @@ from agents.core.states import RunState
 from agents.db.compiled import CompiledSelect
 from agents.db.driver import pipeline
 from agents.db.inserts import send_columns, send_rows, update_row
+from agents.engine.tracing import tell_recorded
 from agents.models import Run, Step
 from agents.models.event import Entry, chain_events
 from agents.models.masked_value import keep_values, taken_by
@@ -154,6 +155,7 @@ class Commit:
             after=(run.event_count, run.head_hash),
             at=self.at,
         )
+        tell_recorded(run, self._entries, self.at)
         if self._entries:
             count, head = lines.end
             self.change(event_count=count, head_hash=head)

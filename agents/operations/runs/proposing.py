@@ -29,6 +29,7 @@ from agents.engine.people.approvals import close_approvals, turn_of
 from agents.engine.redaction import redact_for
 from agents.engine.runtime.crashpoints import crashpoint
 from agents.engine.runtime.dispatch import ring
+from agents.engine.tracing import PARENT, QUESTION, checked_parent, tell_proposed
 from agents.engine.turns.answering import withdraw
 from agents.engine.turns.calls import assign_call, fetch_waiting
 from agents.engine.withdrawal import WITHDRAWN
@@ -145,6 +146,7 @@ def propose(
     at: datetime,
     side_by_side: bool = False,
     sources: Mapping[str, str] | None = None,
+    traceparent: str = "",
 ) -> ProposedCall:
     """Record a call once by its key, and give it to a slot if one listens.
 
@@ -156,7 +158,7 @@ def propose(
         raise Refused("too_many_sources", f"A call names at most {MOST_SOURCES} sources.")
     for text in (*told, *told.values()):
         check_text(text, most=MAX_SOURCE, what="source")
-    more = {"side_by_side": side_by_side, "sources": told}
+    more = {"side_by_side": side_by_side, "sources": told, PARENT: traceparent}
     return _put(agent, run_id, _key(key), {"name": name, "args": args}, at, more)
 
 
@@ -168,6 +170,7 @@ def ask_person(
     question: str,
     choices: Sequence[str],
     at: datetime,
+    traceparent: str = "",
 ) -> ProposedCall:
     """Put a question to a person, as a call that executes nothing.
 
@@ -180,7 +183,7 @@ def ask_person(
     if len(choices) > MOST_CHOICES or len({one.strip() for one in choices}) < len(choices):
         raise Refused("bad_choices", f"A question has up to {MOST_CHOICES} different choices.")
     asked = {"question": question.strip(), "choices": [one.strip() for one in choices]}
-    return _put(agent, run_id, _key(key), asked, at, {})
+    return _put(agent, run_id, _key(key), asked, at, {PARENT: traceparent})
 
 
 def _key(key: str) -> str:
@@ -254,9 +257,12 @@ def _put(
         if not more.get("is_end") and calls >= run.limits.max_tool_calls:
             run, listening, waiting = _go_on(run, agent, listening, at), [], []
         with Commit(run, at=at) as commit:
-            sources = more.pop("sources", None)
+            sources, parent = more.pop("sources", None), checked_parent(more.pop(PARENT, ""))
             sent = {**asked, "sources": sources} if sources else asked
             kept = redact_for(run, sent)
+            if not more.get("is_end"):
+                parent = tell_proposed(run, asked.get("name", QUESTION), parent, at)
+                kept = {**kept, PARENT: parent} if parent else kept
             row = new_row(
                 AgentCall,
                 agent_id=agent.pk,

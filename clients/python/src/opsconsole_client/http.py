@@ -7,6 +7,7 @@ sent again: opening, proposing and ending mean the same the second time.
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 import time
 import weakref
@@ -132,8 +133,16 @@ class Line:
 
 def _request(sent: Sent) -> dict[str, Any]:
     body = {} if sent.body is None else {"json": sent.body}
-    headers = {"Idempotency-Key": sent.key} if sent.key else {}
+    headers = {"Idempotency-Key": sent.key, **_trace()} if sent.key else {}
     return {"method": sent.method, "url": sent.path, "headers": headers, **body}
+
+
+def _trace() -> dict[str, str]:
+    """Return the program's current span, if it uses OpenTelemetry, so that its trace goes on."""
+    found: dict[str, str] = {}
+    if wire := sys.modules.get("opentelemetry.propagate"):
+        wire.inject(found)
+    return {name: value for name, value in found.items() if name == "traceparent"}
 
 
 def _got(answer: httpx2.Response) -> Got:

@@ -1,0 +1,117 @@
+"""OpenTelemetry's spans of the calls of agents elsewhere, for whoever has set up its SDK.
+
+Their states are told as they are recorded, below the agent's own span where it named one: proposed,
+waiting, what a person decided, and from proposal to answer what became of it. Only the API's
+package is used, if it is there. Without an SDK nothing is looked up and nothing is made.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from datetime import datetime
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+from django.db import transaction
+
+from agents.core.requests import Json
+from agents.models import AgentCall, Run, Step
+from agents.models.event import Entry
+from agents.patterns.external import ANSWERED, EXECUTED, NOT_EXECUTED, UNKNOWN
+
+PARENT = "traceparent"
+QUESTION = "question"  # in place of a tool: it asks a person
+_PARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
+
+_api: Any = None
+with suppress(ImportError):
+    _api = import_module("opentelemetry.trace")
+    _wire: Any = import_module("opentelemetry.trace.propagation.tracecontext")
+
+
+def is_on() -> bool:
+    """Tell whether an SDK makes spans of what the API is told."""
+    unset = _api and (_api.ProxyTracerProvider, _api.NoOpTracerProvider)
+    return bool(unset) and not isinstance(_api.get_tracer_provider(), unset)
+
+
+def checked_parent(text: str) -> str:
+    """Return a header traceparent as it may be kept; "" for what is none, as the standard says."""
+    return text if _PARENT.fullmatch(text) else ""
+
+
+def tell_proposed(run: Run, tool: str, parent: str, at: datetime) -> str:
+    """Tell that a call was proposed, once that is committed. Return what its other spans name.
+
+    `parent` is what its agent sent; it is returned if nobody makes spans here.
+    """
+    if not is_on():
+        return parent
+    span = _begin(run, f"propose_tool {tool}", tool, "proposed", parent, at)
+    transaction.on_commit(partial(span.end, _nanoseconds(at)), robust=True)
+    told: dict[str, str] = {}
+    _wire.TraceContextTextMapPropagator().inject(told, _api.set_span_in_context(span))
+    return told.get(PARENT, parent)
+
+
+def tell_recorded(run: Run, entries: Iterable[Entry], at: datetime) -> None:
+    """Tell what these events say of calls, once they are committed."""
+    told = list(_states_in(entries)) if run.agent_id and is_on() else []
+    if told:
+        transaction.on_commit(partial(_tell, run, told, at), robust=True)
+
+
+def _states_in(entries: Iterable[Entry]) -> Iterator[tuple[str, str, str]]:
+    """Yield the step, the state and the reason of each call that events tell of."""
+    for entry in entries:
+        facts = entry.facts
+        if entry.kind == ANSWERED:
+            yield facts["key"], facts["status"], facts["reason"]
+        elif entry.kind == "escalation.opened":
+            yield facts["key"], "waiting", facts["reason"]
+        elif entry.kind == "escalation.decided":
+            yield facts["key"], facts["decision"], ""
+
+
+def _tell(run: Run, states: list[tuple[str, str, str]], at: datetime) -> None:
+    calls = {f"{key.rpartition('/')[0]}/call" for key, _, _ in states}
+    asked = dict(Step.objects.filter(run=run.pk, key__in=calls).values_list("key", "reply"))
+    rows = AgentCall.objects.filter(run=run.pk, step__in=calls).values_list("step", "proposed_at")
+    proposed_at = dict(rows)
+    for key, state, reason in states:
+        of = f"{key.rpartition('/')[0]}/call"
+        call: Json = asked.get(of)
+        if not call or of not in proposed_at:
+            continue  # the end, which a person may have to allow
+        tool = call.get("name", QUESTION)
+        is_answer = state in (EXECUTED, NOT_EXECUTED, UNKNOWN)
+        name = f"{'execute_tool' if is_answer else 'review_tool'} {tool}"
+        begun_at = proposed_at[of] if is_answer else at
+        span = _begin(run, name, tool, state, call.get(PARENT, ""), begun_at)
+        span.set_attribute("gen_ai.tool.call.id", str(call["call"]))
+        if reason:
+            span.set_attribute("opsconsole.reason", reason)
+        span.end(_nanoseconds(at))
+
+
+def _begin(run: Run, name: str, tool: str, state: str, parent: str, at: datetime) -> Any:
+    """Begin a span below the one that `parent` names, if any."""
+    above = _wire.TraceContextTextMapPropagator().extract({PARENT: parent}) if parent else None
+    about = {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": tool,
+        "opsconsole.agent": run.agent.name if run.agent else "",
+        "opsconsole.run": str(run.pk),
+        "opsconsole.state": state,
+    }
+    begun_at = _nanoseconds(at)
+    return _api.get_tracer("opsconsole").start_span(
+        name, above, attributes=about, start_time=begun_at
+    )
+
+
+def _nanoseconds(at: datetime) -> int:
+    return int(at.timestamp() * 1_000_000) * 1000
