@@ -207,7 +207,7 @@ def texts_at(reply: Json, place: str) -> list[str]:
 def values_at(reply: Json, place: str) -> Iterator[str]:
     """Yield the values at a place in a tool's result, as `texts_at`; "" for one that is no text.
 
-    Also for one that is missing: of two who were found, one has an address, and is not the only one.
+    Also for one that is missing: of two who were found one has an address, and is not the only one.
     """
     if isinstance(reply, list):
         for item in reply:
