@@ -16,7 +16,8 @@ from tests import browsers, proofs
 from tests.settings import ON_POSTGRES
 
 ELSEWHERE = "only PostgreSQL can show it"  # why a test is skipped on SQLite
-ALONE = ("conformance/test_patterns.py", "mutants/test_mutants.py")
+# Not the mutants: each process that has some has to load all that they are planted in.
+ALONE = ("conformance/test_patterns.py",)
 _DIED_AT = "died_at"
 died_at: set[str] = set()  # the crash points at which a test has made a worker die
 

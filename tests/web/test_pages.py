@@ -228,19 +228,19 @@ def test_the_address_of_a_form_leads_to_its_page(scene: Scene) -> None:
     assert f'href="{reverse("approval", args=[escalation.pk])}?view=mine"' in answered.text
 
 
-@pytest.mark.parametrize("htmx", [False, True])
 @pytest.mark.parametrize("name", sorted(ADDRESSES))
-def test_who_gets_what(scene: Scene, name: str, htmx: bool) -> None:
+def test_who_gets_what(scene: Scene, name: str) -> None:
     escalation = waiting(scene)
     at = address(name, run=escalation.run_id, escalation=escalation.pk)
     people = {"stranger": stranger(), "eve": scene.eve, "rita": scene.rita}
-    headers = {"HX-Request": "true"} if htmx else {}
 
     for who, expected in zip(PEOPLE, ADDRESSES[name], strict=True):
         client = client_of(people[who]) if who in people else Client()
-        got = status(client.get(at, headers=headers))
-        posted = status(client.post(at, headers=headers))
-        assert (got, posted) == expected, who
+        # For htmx only redirects are spelled otherwise, as of a request without a session.
+        for headers in ({}, {"HX-Request": "true"})[: 1 if who in people else 2]:
+            got = status(client.get(at, headers=headers))
+            posted = status(client.post(at, headers=headers))
+            assert (got, posted) == expected, (who, headers)
 
     escalation.refresh_from_db()
     assert escalation.state == EscalationState.OPEN
