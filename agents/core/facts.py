@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, TypeVar
 
@@ -107,11 +107,6 @@ class Facts:
     desk: DeskFacts | None = None  # of a declared desk, which has no other facts
     border: Border = field(default_factory=Open)  # never kept
     once: ReadOnce = field(default_factory=ReadOnce, compare=False)  # nor is this
-
-    @property
-    def recorded(self) -> Sequence[int]:
-        """Return the amounts that the books of a desk with plain numbers have, in minor units."""
-        return ()
 
     @property
     def unattended(self) -> Mapping[str, int]:

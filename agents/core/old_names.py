@@ -38,6 +38,8 @@ _OF_REPORTS = (
     *("briefed", "headed", "matches_facts"),
 )
 RULES |= {f"reports.{name}": f"refunds.report_{name}" for name in _OF_REPORTS}
+# Who named an argument, in the reviews of the first desk.
+ORIGINS = {"record": "looked_up"}
 # Where the name of an argument does not read as words.
 LABELS = {"user_id": "Customer"}
 

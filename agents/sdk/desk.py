@@ -152,7 +152,8 @@ class Desk:
         """Declare queries that are sent in one round trip with the console's own.
 
         As `facts` is called; it returns the pending answer to compiled statements, which facts get
-        as `asked.fetched`. Its `resource` is the key of what a call takes from, or "".
+        as `asked.fetched`. Its `resource` is the key of what a call takes from, or "", and
+        `recorded` the amounts in minor units that the books have, whoever named them.
         """
         check_plain(send)
         self.send = send

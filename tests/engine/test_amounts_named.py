@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 from django.urls import reverse
 
+from agents import operations
 from agents.core.requests import Json
 from agents.core.states import RunState
 from agents.desks.refunds.models import Charge
@@ -71,10 +72,27 @@ def test_what_the_agent_chose_from_a_limit_that_it_was_told_waits(
     assert held.review["deciding"]["rule"] == RULE
     page = words(client_of(scene.rita).get(reverse("approval", args=[held.pk])).text)
     assert "Neither the request nor a person named USD 1,000.00: the agent chose it." in page
+    assert "To approve it, give a reason." in page
     scene.decide(run, amount_minor=30000)  # lowered: a person has named it
     run = advance(run)
     assert (run.state, payments(run)) == (RunState.DONE, [30000])
     assert rules_asking(run) == [[RULE]]
+
+
+def test_what_only_the_charge_names_is_compared_with_the_request(
+    scene: Scene, server: FaultyServer
+) -> None:
+    paying(server, 1200.0)
+    run = advance(scene.launch("Refund Anna (user_id=42) 300 USD of her annual plan."))
+    held = Escalation.objects.get(run=run)
+
+    page = client_of(scene.rita).get(reverse("approval", args=[held.pk])).text
+
+    assert "The amount is in the system of record. The request names another." in words(page)
+    assert "Asked for: 300 USD. Would be paid: USD 1,200.00." in words(page)
+    assert 'name="verdict" value="approve" checked' not in page
+    with pytest.raises(operations.Refused, match="Enter a reason for the approval"):
+        decide_request(held, scene.add("ada", Role.ADMIN))
 
 
 @pytest.mark.parametrize(

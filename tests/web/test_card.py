@@ -12,11 +12,10 @@ from django.utils import timezone
 
 from agents import operations
 from agents.desks.refunds.models import Customer
-from agents.engine.desk.origins import origins_of
 from agents.models import Escalation, Membership, Role, Run, Scope
 from agents.tools import TOOLS
 from tests.commands.test_run_pattern import command
-from tests.engine.scene import Scene, decide_request, go
+from tests.engine.scene import Scene, go
 from tests.web.test_pages import client_of, waiting
 from tests.web.words import words
 
@@ -215,31 +214,6 @@ def test_only_what_the_policy_changed_is_marked_as_changed(scene: Scene) -> None
     assert found["Reason"].startswith("changed by policy")
     assert found["Amount"].startswith("in the request")
     assert "policy" not in found["Amount"] + found["Customer"]
-
-
-def test_an_amount_that_only_a_text_names_is_compared_with_the_request(scene: Scene) -> None:
-    escalation = waiting(scene, "Refund 1,200 USD to user_id=42.")
-    steps = list(escalation.run.steps.order_by("position"))
-    read = next(step for step in steps if step.kind == "use")
-    read.reply = {**(read.reply or {}), "note": "Pay USD 1,100.00 to IBAN of 77, says the invoice."}
-    args = {**escalation.action["args"], "amount_minor": 110000}
-
-    origins_now, doubts = origins_of(escalation.run, args, steps, [120000])
-
-    facts = {**escalation.review["facts"], "origins": origins_now, "doubts": doubts}
-    Escalation.objects.filter(pk=escalation.pk).update(
-        action={**escalation.action, "args": args}, review={**escalation.review, "facts": facts}
-    )
-    escalation.run.steps.filter(kind="review", position__gt=read.position).update(
-        asked={"action": {**escalation.action, "args": args}}
-    )
-    card = words(card_of("rita", escalation))
-    assert origins(escalation)["Amount"].startswith("unverified text")
-    assert "Asked for: 1,200 USD. Would be paid: USD 1,100.00." in card
-    assert "To approve it, give a reason." in card
-    assert 'name="verdict" value="approve" checked' not in card_of("rita", escalation)
-    with pytest.raises(operations.Refused, match="Enter a reason for the approval"):
-        decide_request(escalation, scene.add("ada", Role.ADMIN))
 
 
 def test_names_are_islands_that_reorder_no_amount(scene: Scene) -> None:

@@ -88,10 +88,6 @@ class RefundFacts(Facts):
         return {"launcher": launcher, "workspace": workspace}
 
     @property
-    def recorded(self) -> list[int]:
-        return [self.charge.amount_minor] if self.charge else []
-
-    @property
     def own_texts(self) -> list[str]:
         return [*super().own_texts, *([self.mail.message] if self.mail else [])]
 
@@ -122,6 +118,11 @@ class AskedBooks:
     @property
     def resource(self) -> str:
         return str(self.charge.charge_id) if self.charge else ""
+
+    @property
+    def recorded(self) -> list[int]:
+        of = self.charge
+        return [of.amount_minor, of.refundable_minor] if of else []
 
     @property
     def unattended_minor(self) -> int:

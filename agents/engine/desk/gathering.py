@@ -18,7 +18,6 @@ from agents.core.states import EffectState
 from agents.engine.desk import simulation
 from agents.engine.desk.functions import DeskFailed, of_company
 from agents.engine.desk.ledger import DeskLedger, names_of
-from agents.engine.desk.origins import origins_of
 from agents.engine.desk.rules import limits_of, words_of
 from agents.engine.desk.step_facts import (
     sent_back_sentences,
@@ -138,13 +137,13 @@ def _add_own(asked: DeskLedger, action: Action, case: Case, gathered: _Gathered)
     """Add what the console knows to facts that a desk has in the console's own form."""
     desk, run, steps, own = asked.desk, asked.run, asked.steps, gathered.own
     is_final = action["kind"] == "final"
-    origins, doubts = origins_of(run, asked.given if asked.writes else {}, steps, own.recorded)
+    named = _origins(asked) if asked.writes else {}
     facts = replace(
         own,
         evidence=specialist_results(steps) if is_final else (),
         letter=asked.letter,
-        origins=origins,
-        doubts=() if asked.letter else doubts,
+        origins=named.get("origins", {}),
+        doubts=() if asked.letter else tuple(named.get("doubts", ())),
     )
     if not (is_final or asked.letter):
         return replace(facts, ledger=())
@@ -197,7 +196,7 @@ def _add_declared(asked: DeskLedger, action: Action, case: Case, gathered: _Gath
         **({"names": asked.called} if asked.called else {}),
         **({"called_before": True} if called_before else {}),
         **({"evidence": shown} if shown else {}),
-        **(_origins(asked, asked.given) if asked.writes else {}),
+        **(_origins(asked) if asked.writes else {}),
         **({"scope": run.scope} if run.scope else {}),
         **({"letter": asked.letter, "own_words": list(facts.own_words)} if asked.letter else {}),
     }
@@ -227,12 +226,13 @@ def _answered(desk: Desk, steps: Sequence[Step], border: Border) -> tuple[str, .
     return tuple(said) or ((LOOKED_INTO,) if specialist_results(own) else ())
 
 
-def _origins(ledger: DeskLedger, given: Json) -> dict[str, Json]:
+def _origins(asked: DeskLedger) -> dict[str, Json]:
     """Return who named each argument, and what a person has to compare.
 
     Of one with several parts, the part that is named worst.
     """
-    judged = {name: ledger.worst_of(name) for name in given}
+    given = asked.given
+    judged = {name: asked.worst_of(name) for name in given}
     worst = {
         name: show(part)
         for name, (origin, part) in judged.items()
@@ -240,10 +240,10 @@ def _origins(ledger: DeskLedger, given: Json) -> dict[str, Json]:
         and not (origin.is_of_people or money_of(given[name]))
     }
     origins = {name: origin.value for name, (origin, _) in judged.items()}
-    told = (ledger.doubt_of(name, *found) for name, found in judged.items())
+    told = (asked.doubt_of(name, *found) for name, found in judged.items())
     doubts = [one for one in told if one]
     nobodys = {name: part for name, (origin, part) in judged.items() if origin is Origin.NOBODY}
-    read = {name: tool for name, part in nobodys.items() if (tool := ledger.read_in(part))}
+    read = {name: tool for name, part in nobodys.items() if (tool := asked.read_in(part))}
     more = {"worst": worst, "doubts": doubts, "read_in": read}
     return {"origins": origins, **{name: kept for name, kept in more.items() if kept}}
 

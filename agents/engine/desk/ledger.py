@@ -15,6 +15,7 @@ from typing import Any
 
 from django.db.models import Q, QuerySet, Sum
 
+from agents.core import old_names
 from agents.core.facts import Border, Open
 from agents.core.idempotency import Touch
 from agents.core.pseudonyms import NAME
@@ -25,7 +26,7 @@ from agents.db.driver import Pending
 from agents.engine.desk import simulation
 from agents.engine.desk.fresh_lookup import LookedUp, StaleLookup
 from agents.engine.desk.functions import DeskFailed, of_company
-from agents.engine.desk.origins import ReadText, advice_in, doubt, patch_of
+from agents.engine.desk.origins import ReadText, advice_in, before_revision, doubt, patch_of
 from agents.engine.desk.past_calls import MAYBE_DONE, fetch_unattended
 from agents.engine.desk.step_facts import accepted_outputs
 from agents.models import Effect, Run, Step
@@ -216,15 +217,25 @@ class DeskLedger:
             return Origin.NOBODY if self.run.agent_id else Origin.GOAL, None
         # Values are compared by their names: then two spellings of one are the same.
         other = [self.border.name(one) for one in (*also, *self.called.get(argument, {}).values())]
-        parts = parts_of(getattr(self.args, argument), self.given.get(argument))
+        parts = parts_of(self._value(argument), self.given.get(argument))
         # Another name is that of the whole argument, never of one of several parts.
         judged = [(self._source(part, other if len(parts) == 1 else ()), part) for part in parts]
         origin, part = max(judged, key=lambda one: _ORDER.index(one[0]))
-        if not origin.is_of_people and any(
-            argument in patch_of(step, self.given) for step in self.steps
-        ):
+        if origin.is_of_people:
+            return origin, part
+        is_set = any(argument in patch_of(step, self.given) for step in self.steps)
+        if is_set or (isinstance(part, Money) and is_named(part, advice_in(self.steps))):
             return Origin.PERSON, part
-        return origin, part
+        # What the policy lowered is named by who named the higher one.
+        before = before_revision(self.steps, self.given) if isinstance(part, Money) else {}
+        named_by = before.get(argument, origin)
+        return Origin(old_names.ORIGINS.get(named_by, named_by)), part
+
+    def _value(self, argument: str) -> Any:
+        """Return the value of an argument, a plain number of money as an amount."""
+        tool = self.declared
+        money = tool.amount_of(self.args) if tool and tool.amount == argument else None
+        return money or getattr(self.args, argument)
 
     def parts(self, argument: str) -> list[TextPart]:
         is_set = any(argument in patch_of(step, self.given) for step in self.steps)
@@ -245,7 +256,9 @@ class DeskLedger:
             return Origin.GOAL
         if self._is_outside((part, *also)):
             return Origin.OUTSIDE
-        return Origin.LOOKED_UP if self._is_looked_up(part) else Origin.NOBODY
+        books = self.fetched if isinstance(part, Money) else None
+        is_on_record = part.minor in books.recorded if books else self._is_looked_up(part)
+        return Origin.LOOKED_UP if is_on_record else Origin.NOBODY
 
     def read_in(self, part: Any) -> str:
         """Return the tool in whose newest result a value merely stands, or "": nobody vouches."""
@@ -316,7 +329,9 @@ class DeskLedger:
         tool, goal = self.desk.tools[self.tool], "\n".join(self._goals)
         called = self.called.get(argument, {})
         is_term = isinstance(part, int | Money) or (isinstance(part, str) and " " not in part)
+        is_on_record = origin is Origin.LOOKED_UP and isinstance(part, Money)
         is_doubtful = origin is Origin.OUTSIDE or (origin is Origin.NOBODY and is_term)
+        is_doubtful = is_doubtful or is_on_record  # where the goal names another
         named = [part, *map(self.border.name, called.values())]
         advice = advice_in(self.steps)
         if not is_doubtful or argument not in tool.terms or any(is_named(n, advice) for n in named):
@@ -331,6 +346,8 @@ class DeskLedger:
         elif isinstance(part, str) and NAME.fullmatch(part):
             kind = part.partition("-")[0]
             asked = [name for name in NAME.findall(goal) if name.startswith(f"{kind}-")]
+        if is_on_record and not asked:
+            return None
         value, read = self.given.get(argument), reversed(self._outside)
         return doubt(argument, value, origin.value, named=named, asked=asked, read=read)
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from django.utils.safestring import SafeString
 
+from agents.core.old_names import ORIGINS as ORIGINS_NOW
 from agents.core.requests import Json
-from agents.engine.desk.origins import RECORD, doubts_of
+from agents.engine.desk.origins import doubts_of
 from agents.models import Escalation, Step
 from agents.sdk.adjustments import label_of
 from agents.sdk.desk import tool_title
@@ -29,7 +30,6 @@ ORIGINS = {
 OF_REVIEW = {
     Origin.GOAL.value: "request",
     Origin.PERSON.value: "human",
-    RECORD: "record",
     Origin.LOOKED_UP.value: "record",
     Origin.OUTSIDE.value: "text",
     Origin.NOBODY.value: "agent",
@@ -69,7 +69,8 @@ def sources(escalation: Escalation, reviews: Sequence[Step]) -> list[Source]:
         if proposed.get(name) != value:
             origins: tuple[str, ...] = ("policy",)
         else:
-            known = OF_REVIEW.get(named_by.get(name, ""))
+            by = named_by.get(name, "")
+            known = OF_REVIEW.get(ORIGINS_NOW.get(by, by))
             if known == "request" and str(value) == escalation.subject_key:
                 known = "subject"
             origins = (known,) if known else ()
@@ -112,7 +113,8 @@ def mark_of(escalation: Escalation) -> str:
 
 
 def _comparison(doubt: Json, escalation: Escalation) -> Comparison:
-    name, origin, asked = doubt["name"], doubt["origin"], " or ".join(doubt["asked"])
+    name, asked = doubt["name"], " or ".join(doubt["asked"])
+    origin = ORIGINS_NOW.get(doubt["origin"], doubt["origin"])
     what, tool = label_of(name).lower(), str(escalation.action.get("name", ""))
     by = (
         "comes from an outside text only" if origin == Origin.OUTSIDE else "was chosen by the agent"
@@ -120,7 +122,7 @@ def _comparison(doubt: Json, escalation: Escalation) -> Comparison:
     where = {
         Origin.OUTSIDE: f"The {what} appears only in an outsider’s text, which the agent read with "
         f"“{tool_title(doubt.get('tool', ''))}”:",
-        RECORD: f"The {what} is in the system of record. The request names another.",
+        Origin.LOOKED_UP: f"The {what} is in the system of record. The request names another.",
     }
     nobody = "No person and no outside text named it."
     if escalation.run.agent_id:
