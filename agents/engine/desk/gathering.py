@@ -231,8 +231,8 @@ def _origins(asked: DeskLedger) -> dict[str, Json]:
 
     Of one with several parts, the part that is named worst.
     """
-    given = asked.given
-    judged = {name: asked.worst_of(name) for name in given}
+    given, known = asked.given, asked.declared.arguments if asked.declared else ()
+    judged = {name: asked.worst_of(name) for name in given if name in known}
     worst = {
         name: show(part)
         for name, (origin, part) in judged.items()

@@ -23,7 +23,6 @@ from agents.core.redact import texts_in, without_masks
 from agents.core.requests import Json
 from agents.core.states import EffectState
 from agents.db.driver import Pending
-from agents.engine.desk import simulation
 from agents.engine.desk.fresh_lookup import LookedUp, StaleLookup
 from agents.engine.desk.functions import DeskFailed, of_company
 from agents.engine.desk.origins import ReadText, advice_in, before_revision, doubt, patch_of
@@ -101,9 +100,8 @@ class DeskLedger:
 
     @cached_property
     def declared(self) -> DeskTool | None:
-        """Return the tool of the action, if the run has it."""
-        there = self.tool in simulation.registry(self.run)
-        return self.desk.tools.get(self.tool) if there else None
+        """Return the tool of the action, if its desk has it."""
+        return self.desk.tools.get(self.tool)
 
     @property
     def letter(self) -> str:
