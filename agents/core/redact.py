@@ -14,6 +14,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import NamedTuple, Protocol, TypeAlias
 
 from agents.core.deobfuscation import Reading, undone, ways_to_read
@@ -72,7 +73,7 @@ def mask(
 
     Addresses in `kept`, in lower case, stay. `ours` are the values of our own secrets.
     """
-    return _mask(text, _Masker(_finders(kinds, kept, ours), None, ()))
+    return _mask(text, _Masker(_finders(tuple(kinds), tuple(kept), tuple(ours)), None, ()))
 
 
 def mask_json(
@@ -87,9 +88,9 @@ def mask_json(
 
     Without a `namer` what would get a name is gone.
     """
-    kinds = [kind for kind, treatment in redaction.items() if treatment != OFF]
+    kinds = tuple(kind for kind, treatment in redaction.items() if treatment != OFF)
     named = [kind for kind in kinds if redaction[kind] == NAME] if namer else []
-    return _mask_json(value, _Masker(_finders(kinds, kept, ours), namer, named))
+    return _mask_json(value, _Masker(_finders(kinds, tuple(kept), tuple(ours)), namer, named))
 
 
 def masks_in(value: Json) -> Iterator[tuple[str, str]]:
@@ -116,7 +117,8 @@ def without_masks(text: str) -> str:
     return ANY_MASK.sub(" ", text)
 
 
-def _finders(kinds: Collection[str], kept: Collection[str], ours: Collection[str]) -> list[_Finder]:
+@lru_cache(32)
+def _finders(kinds: tuple[str, ...], kept: tuple[str, ...], ours: tuple[str, ...]) -> list[_Finder]:
     """Return the finders of secrets, which come first, and of these kinds of personal data."""
     personal: dict[str, _Find] = {
         IBANS: ibans,  # before card numbers, which their digits may look like

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, TypeAlias
 from uuid import UUID
 
@@ -39,9 +39,8 @@ def to_driver(value: Any, vendor: str, *, is_json: bool = False) -> Any:
     return str(value) if isinstance(value, str) else value  # a state's name
 
 
-@lru_cache(64)  # the rows of a transaction share one time
 def _time(value: datetime) -> str:
-    return str(connection.ops.adapt_datetimefield_value(value))
+    return str(value.astimezone(UTC).replace(tzinfo=None))
 
 
 _ON_SQLITE: dict[type, Callable[[Any], Any]] = {

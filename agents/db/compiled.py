@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from django.db import DEFAULT_DB_ALIAS, connection, connections
+from django.db import DEFAULT_DB_ALIAS, connection
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import JSONField, Model, QuerySet, Value
 from django.db.models.base import ModelState
@@ -19,7 +19,7 @@ from django.db.models.expressions import Col
 from django.db.models.sql import UpdateQuery
 
 from agents.db.adapters import Reading, readings, to_driver
-from agents.db.driver import Pending, require_answer, send
+from agents.db.driver import Pending, require_answer, send, this_connection
 
 M = TypeVar("M", bound=Model)
 
@@ -103,7 +103,7 @@ class CompiledSelect(Generic[M]):
 
     def _send(self, given: dict[str, object]) -> tuple[Compiled, Any]:
         """Send the query. Return it compiled, and its cursor."""
-        database = connections[DEFAULT_DB_ALIAS]
+        database = this_connection()
         found = self.for_database(database)
         return found, send(database, found.sql, fill_params(found.places, given, database.vendor))
 
@@ -144,7 +144,7 @@ class CompiledUpdate:
 
     def send(self, **given: object) -> Pending[int]:
         """Send the update, in an open pipeline if any; the answer is the number of rows."""
-        database = connections[DEFAULT_DB_ALIAS]
+        database = this_connection()
         sql, places = self._compiled.get(database.vendor) or self._compile()
         done = send(database, sql, fill_params(places, given, database.vendor))
         return Pending(lambda: int(require_answer(done).rowcount))

@@ -41,12 +41,20 @@ class Pending(Generic[T]):
 
 
 class _Here(local):
-    """Whether this thread is within `pipeline`."""
+    """Whether this thread is within `pipeline`, and its connection."""
 
     is_open = False
+    database: BaseDatabaseWrapper | None = None
 
 
 _here = _Here()
+
+
+def this_connection() -> BaseDatabaseWrapper:
+    """Return this thread's connection; a run asks for it two hundred times."""
+    if _here.database is None:
+        _here.database = connections[DEFAULT_DB_ALIAS]
+    return _here.database
 
 
 def send(database: BaseDatabaseWrapper, sql: str, params: Sequence[Any]) -> Any:
@@ -104,7 +112,7 @@ def pipeline() -> AbstractContextManager[None]:
     statements may take part: a plain query would mistake a missing answer for an empty one and is
     refused. SQLite answers at once and is as strict, so that its tests count for PostgreSQL.
     """
-    database = connections[DEFAULT_DB_ALIAS]
+    database = this_connection()
     if database.force_debug_cursor or _here.is_open:
         return nullcontext()
     return _pipeline(database)

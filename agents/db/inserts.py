@@ -7,13 +7,20 @@ from functools import cache, lru_cache
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-from django.db import DEFAULT_DB_ALIAS, connection, connections
+from django.db import DEFAULT_DB_ALIAS, connection
 from django.db.models import Field, JSONField, Model
 from django.db.models.base import ModelState
 
 from agents.db.adapters import AS_THEY_ARE, to_driver
 from agents.db.compiled import Compiled, CompiledSelect, fill_params
-from agents.db.driver import STATEMENTS, Pending, pipeline, require_answer, send
+from agents.db.driver import (
+    STATEMENTS,
+    Pending,
+    pipeline,
+    require_answer,
+    send,
+    this_connection,
+)
 
 M = TypeVar("M", bound=Model)
 NO_KEYS: Mapping[str, Any] = MappingProxyType({})
@@ -54,7 +61,7 @@ def send_columns(
     A column in `keys` is set to the key that its query finds; the row holds the query's parameters.
     So rows can be sent together with those that they refer to.
     """
-    database = connections[DEFAULT_DB_ALIAS]
+    database = this_connection()
     found = {name: query.for_database(database) for name, query in keys.items()}
     places = tuple((name, f"({query.sql})") for name, query in found.items())
     sql, columns = _insert(model, is_numbered, len(rows), places)
@@ -71,7 +78,7 @@ def insert_new(row: Model) -> bool:
     Rows are equal if any unique column is: naming one column would let concurrent inserts fail at
     another. Waits for a transaction that has inserted the row; one's own goes on either way.
     """
-    database = connections[DEFAULT_DB_ALIAS]
+    database = this_connection()
     sql, columns = _insert(type(row), True, 1, unless=" ON CONFLICT DO NOTHING")
     with pipeline():  # together with a BEGIN
         done = send(database, sql, _values(vars(row), columns, database.vendor))
@@ -83,7 +90,7 @@ def insert_new(row: Model) -> bool:
 
 def send_missing(rows: Sequence[Model]) -> None:
     """Insert numbered rows of one model, in an open pipeline if any, but for those that exist."""
-    database = connections[DEFAULT_DB_ALIAS]
+    database = this_connection()
     sql, columns = _insert(type(rows[0]), True, len(rows), unless=" ON CONFLICT DO NOTHING")
     given = [value for row in rows for value in _values(vars(row), columns, database.vendor)]
     send(database, sql, given)
@@ -91,7 +98,7 @@ def send_missing(rows: Sequence[Model]) -> None:
 
 def update_row(row: Model, *names: str) -> None:
     """Update the columns `names` of a row, by default all."""
-    database = connections[DEFAULT_DB_ALIAS]
+    database = this_connection()
     sql, columns = _update(type(row), names)
     send(database, sql, _values(vars(row), columns, database.vendor))
 

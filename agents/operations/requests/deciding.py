@@ -20,7 +20,6 @@ from agents.engine.commit import Commit
 from agents.engine.desk.facts import fetch_facts
 from agents.engine.desk.fresh_lookup import LookedUp
 from agents.engine.desk.origins import doubts_of
-from agents.engine.kill_switch import switch_against
 from agents.engine.people.approval_demand import held_tool
 from agents.engine.redaction import RunBorder, redact_for, redact_to_tell
 from agents.engine.runtime.crashpoints import crashpoint
@@ -168,7 +167,7 @@ def _decide(
     ahead: LookedUp | None,
 ) -> Escalation | ApprovalLapsed:
     # The run's row first, as everywhere: then decisions and the engine queue up.
-    escalation, steps, memberships = lock_escalation(pk, by)
+    escalation, steps, memberships, standing = lock_escalation(pk, by)
     person = require_role(memberships, escalation.workspace, by, Role.REVIEWER, Role.ADMIN)
     if _is_repeated(escalation, by, wanted, seen):
         return escalation
@@ -181,8 +180,8 @@ def _decide(
     _check_person(escalation, person, wanted)
     if wanted.approve and not kind_of(escalation.kind, escalation.action).settles_call:
         # The workspace is locked: sums of what people granted cannot grow until we commit.
-        switch = switch_against(escalation.run, escalation.action.get("name", ""))
-        if switch:
+        tool = escalation.action.get("name", "")
+        if switch := next((one for one in standing if one.stops(escalation.run, tool)), None):
             raise KillSwitchStands(switch)
     if seen[0] is not None and seen[0] != escalation.action_sha256:
         raise Refused("stale", "The action has changed since you opened it. Load the page again.")

@@ -5,14 +5,14 @@ Plain queries would take ten times as long, which slows a run with a decision (d
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.contrib.auth.models import User
 from django.db.models import BooleanField, ExpressionWrapper, QuerySet
 
 from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import pipeline
-from agents.models import Escalation, Membership, Run, Step, Workspace
+from agents.models import Escalation, KillSwitch, Membership, Run, Step, Workspace
 from agents.models.belonging import request_belongs
 from agents.operations.refusal import Refused, members
 
@@ -22,8 +22,17 @@ MISPLACED = (
 )
 
 
-def lock_escalation(pk: int, by: User) -> tuple[Escalation, list[Step], list[Membership]]:
-    """Lock an escalation's run, then its workspace. Return it, the run's steps, by's membership.
+class LockedEscalation(NamedTuple):
+    """An escalation with its run and workspace locked, and what a decision about it reads."""
+
+    escalation: Escalation
+    steps: list[Step]  # of its run
+    memberships: list[Membership]  # of the person in its workspace: one or none
+    standing: list[KillSwitch]  # in its workspace
+
+
+def lock_escalation(pk: int, by: User) -> LockedEscalation:
+    """Lock an escalation's run, then its workspace.
 
     The escalation's `run` with its policy, `step` and `workspace` are loaded too. Raises
     DoesNotExist, and Refused if one of them belongs elsewhere.
@@ -31,8 +40,9 @@ def lock_escalation(pk: int, by: User) -> tuple[Escalation, list[Step], list[Mem
     with pipeline():
         run = _RUN.fetch(pk=pk)
         escalations, steps = _ESCALATION.fetch(pk=pk), _STEPS.fetch(pk=pk)
-        # After the lock that role changes take too: a later decision sees the change.
+        # After the lock that role changes and kill switches take too: a later decision sees them.
         workspace, memberships = _WORKSPACE.fetch(pk=pk), _MEMBER.fetch(pk=pk, user=by.pk)
+        standing = _STANDING.fetch(pk=pk)
     escalation = next(iter(escalations.get()), None)
     if escalation is None:
         raise Escalation.DoesNotExist
@@ -41,7 +51,8 @@ def lock_escalation(pk: int, by: User) -> tuple[Escalation, list[Step], list[Mem
         raise Refused("misplaced", MISPLACED)
     by_key = {step.pk: step for step in steps.get()}
     escalation.step = by_key[escalation.step_id]
-    return escalation, list(by_key.values()), memberships.get()
+    steps_of_run = list(by_key.values())
+    return LockedEscalation(escalation, steps_of_run, memberships.get(), standing.get())
 
 
 def _own(column: str) -> QuerySet[Escalation, Any]:
@@ -66,3 +77,6 @@ _WORKSPACE = CompiledSelect(
     lambda: Workspace.objects.filter(pk__in=_own("workspace")).select_for_update(no_key=True)
 )
 _MEMBER = CompiledSelect(lambda: members(Param("user")).filter(workspace__in=_own("workspace")))
+_STANDING = CompiledSelect(
+    lambda: KillSwitch.objects.standing().filter(workspace__in=_own("workspace"))
+)

@@ -16,7 +16,7 @@ from agents.core.limits import Limits
 from agents.core.pseudonyms import Pseudonyms
 from agents.core.requests import Json
 from agents.db.compiled import CompiledSelect, Param
-from agents.db.driver import fetch_now
+from agents.db.driver import fetch_now, pipeline
 from agents.engine.commit import Commit
 from agents.engine.desk.functions import DeskFailed
 from agents.engine.desk.reports import newest_scope
@@ -28,7 +28,7 @@ from agents.models import ExternalAgent, PolicyVersion, Role, Run, Workspace
 from agents.models.belonging import belongs
 from agents.models.masked_value import give_pseudonyms, naming
 from agents.operations.people.workspaces import policy_version
-from agents.operations.refusal import Refused, require_member
+from agents.operations.refusal import MEMBER, Refused, require_role
 from agents.operations.runs.desk_workflows import checked_workflow
 from agents.operations.runs.launch_checks import check_desk, check_launch, check_version
 from agents.sdk.desk import DESKS
@@ -80,10 +80,11 @@ def launch(
 
     It follows the published policy. A demo launch gets its own copy of the demo's books.
     """
-    role = require_member(workspace, by, Role.OPERATOR, Role.ADMIN).role
-    published = _PUBLISHED.first(
-        workspace=workspace.pk
-    )  # read now, as a page may have been open for long
+    with pipeline():  # read now, as a page may have been open for long
+        theirs = MEMBER.fetch(workspace=workspace.pk, user=by.pk)
+        newest = _PUBLISHED.fetch(workspace=workspace.pk)
+    role = require_role(theirs.get(), workspace, by, Role.OPERATOR, Role.ADMIN).role
+    published = next(iter(newest.get()), None)
     version = options.policy or published
     if version is None:
         raise Refused("no_policy", f"{workspace.name} has no published policy to run under.")
