@@ -31,6 +31,7 @@ CAPS = BY_LAUNCHER, IN_WORKSPACE, BY_REVIEWER = (
 )
 EXTERNAL = "external"  # the pattern of runs that an agent elsewhere drives
 CALLS_OF_SESSION = 200  # of such an agent, where its policy says nothing else
+ANY_TOOL = "*"  # in tool_calls and tool_repeats: each tool that they do not name
 Overrides: TypeAlias = Mapping[str, Mapping[str, Json]]
 Redaction: TypeAlias = Mapping[str, str]  # by kind of personal data: see core.redact
 
@@ -115,10 +116,10 @@ class Limits:
         return {}
 
     def calls_of(self, tool: str) -> int:
-        return (self.tool_calls or {}).get(tool, 2)
+        return _count_of(self.tool_calls or {}, tool, otherwise=2)
 
     def repeats_of(self, tool: str) -> int:
-        return (self.tool_repeats or {}).get(tool, 1)
+        return _count_of(self.tool_repeats or {}, tool, otherwise=1)
 
     def of(self, pattern: str, desk: str) -> Limits:
         """Return the limits of runs of one pattern at one desk.
@@ -151,7 +152,7 @@ class Limits:
         """Tell whether there are rules for a desk and, if one is named, for its pattern."""
         if desk not in self.desks:
             return False
-        return pattern not in _WITH_PART or pattern in self.part_of(desk, "patterns")
+        return pattern not in WITH_PART or pattern in self.part_of(desk, "patterns")
 
     def caps_of(self, desk: str) -> Mapping[str, Mapping[str, int]]:
         """Return a desk's daily caps by currency and name; a missing one means no cap."""
@@ -172,6 +173,10 @@ class Limits:
             if not flat[name]:
                 del flat[name]
         return {key: list(v) if isinstance(v, tuple) else v for key, v in flat.items()}
+
+
+def _count_of(counts: Mapping[str, int], tool: str, *, otherwise: int) -> int:
+    return counts.get(tool, counts.get(ANY_TOOL, otherwise))
 
 
 def strict(desks: Overrides) -> Limits:
@@ -215,7 +220,7 @@ _KINDS = {
     for f in fields(of)
     if f.name != "reference"
 }
-_WITH_PART = ("routing", "orchestrator", "workflow")  # a desk's part says who takes part in these
+WITH_PART = ("routing", "orchestrator", "workflow")  # a desk's part says who takes part in these
 # What a policy document may hold, by its name there; what a desk's part of it may; and what may
 # differ in one of its patterns.
 KEYS = {name: kind for name, kind in _KINDS.items() if name not in _OF_RUN}

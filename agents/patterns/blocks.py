@@ -12,6 +12,7 @@ from agents.core.actions import MAX_TEXT
 from agents.core.budget import BUDGETS
 from agents.core.limits import Limits
 from agents.core.requests import Json, Stop
+from agents.core.units import with_unit
 from agents.patterns import Notes
 from agents.patterns.steps import NoReply, Steps, T
 
@@ -102,6 +103,20 @@ class Blocked(Stop):
             return end
         self.details = {**self.details, "then": end.reason}
         return self
+
+
+def all_calls_made(most: int) -> Json:
+    """Return the block of a call after as many as a run may make."""
+    sentence = f"This run has made the {with_unit(most, 'calls')} that its policy allows."
+    flip = "End now: answer with what you know, and say what is left to do."
+    return {"rule": "call.too_many", "sentence": sentence, "flip": flip}
+
+
+def tool_called_often(most: int) -> Json:
+    """Return the block of a call after as many of its tool as a run may make."""
+    told = with_unit(most, "calls")
+    sentence = f"This run has made the {told} of this tool that its policy allows."
+    return {"rule": "call.too_many", "sentence": sentence, "flip": ELSE}
 
 
 def _is_like(block: Json, other: Json) -> bool:

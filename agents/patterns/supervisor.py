@@ -23,12 +23,14 @@ from agents.patterns.blocks import (
     REPEATED,
     SAME_AGAIN,
     Blocked,
+    all_calls_made,
     block_by_person,
     block_for,
     blocks_of,
     earlier_block,
     expect_readable,
     tell,
+    tool_called_often,
 )
 from agents.patterns.dialogue import FROM_VERSION, dialogue_of, next_proposal
 from agents.patterns.steps import (
@@ -73,7 +75,7 @@ def supervisor(brief: Brief, notes: Notes) -> Flow:
                 action = yield from propose(asked, brief, notes)
             if is_empty_end(action, brief, notes):
                 action = yield from ask_about_end(step, action, guide, brief, notes)
-            check_repeated(step, action, brief, notes)
+            check_calls(step, action, brief, notes)
             turn = ProposalTurn(step, action, notes)
             seen = yield from carry_out(turn)
         except Blocked as block:
@@ -102,18 +104,27 @@ def propose(asked: Ask, brief: Brief, notes: Notes) -> Steps[Action]:
     return read_action(text, specs=brief.specs, proposable=brief.limits.proposable)
 
 
-def check_repeated(step: int, action: Action, brief: Brief, notes: Notes) -> None:
-    """Raise Blocked for a call that was made as often as the policy allows.
+def check_calls(step: int, action: Action, brief: Brief, notes: Notes) -> None:
+    """Raise Blocked for a call more than the policy allows.
 
-    An agent that is told goes on, where the gateway would end the run as a loop.
+    An agent that is told goes on, or answers with what it knows, where the gateway would end the
+    run. And nobody is asked about a call that cannot be made.
     """
     limits = brief.limits
     if action["kind"] == "final" or not limits.max_blocks or brief.question_version < FROM_VERSION:
         return
-    made = sum(past["executed_action"] == action for past in notes.history)
-    if made >= limits.repeats_of(action["name"]):
-        end = stop("loop_detected:signature_repeat", phase="execution", action=action)
-        raise Blocked(end, {"step": step, "action": action, **REPEATED})
+    made = [past["executed_action"] for past in notes.history]
+    of_tool = [call for call in made if call["name"] == action["name"]]
+    if len(made) >= limits.max_tool_calls:
+        reason, block = "max_tool_calls", all_calls_made(limits.max_tool_calls)
+    elif len(of_tool) >= (most := limits.calls_of(action["name"])):
+        reason, block = "loop_detected:per_tool_limit", tool_called_often(most)
+    elif of_tool.count(action) >= limits.repeats_of(action["name"]):
+        reason, block = "loop_detected:signature_repeat", REPEATED
+    else:
+        return
+    end = stop(reason, phase="execution", action=action)
+    raise Blocked(end, {"step": step, "action": action, **block})
 
 
 def is_empty_end(action: Action, brief: Brief, notes: Notes) -> bool:

@@ -16,10 +16,10 @@ from tests.limits import with_desk
 PAID_AT_ONCE, FIRST_PAYMENT, LARGE, BLOCKED, NEW_PAYEE, *ATTACKS = range(8)  # of the scenarios
 
 
-def bank_scene(**limits: Json) -> Scene:
+def bank_scene(*, of_part: Json = None, **limits: Json) -> Scene:
     """Set the scene, with the bank in its policy; `limits` are the bank's own."""
     scene = set_scene()
-    part = DESKS["bank"].document()
+    part = {**DESKS["bank"].document(), **(of_part or {})}
     part["limits"] |= limits
     document = with_desk("bank", part)
     ada = scene.add("ada", Role.ADMIN)

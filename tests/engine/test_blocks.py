@@ -175,13 +175,55 @@ def test_what_a_person_had_allowed_is_not_put_to_the_agent_again(scene: Scene) -
     assert all("blocked" not in inputs for inputs in questions(run))
 
 
+def publish(scene: Scene, **limits: Any) -> None:
+    version = operations.policy_version(
+        scene.workspace, replace(STRICT, **limits), at=timezone.now()
+    )
+    type(scene.workspace).objects.filter(pk=scene.workspace.pk).update(policy=version)
+
+
+def test_who_has_made_all_its_calls_is_told_and_answers_with_what_it_knows(
+    scene: Scene, play: Callable[..., Run]
+) -> None:
+    publish(scene, max_tool_calls=1)
+
+    run = play(scene, CONTEXT, tool("get_refund_context", user_id=42), FINAL)
+
+    assert (run.state, run.stop_reason) == ("done", "success")
+    [block] = questions(run)[-1]["blocked"]
+    assert block["sentence"] == "This run has made the 1 call that its policy allows."
+
+
+def test_nobody_is_asked_about_a_call_too_many_and_no_answer_stands_for_it(
+    scene: Scene, play: Callable[..., Run]
+) -> None:
+    publish(scene, max_tool_calls=1)
+    large = REFUND.replace("500", "1200")
+
+    run = play(scene, CONTEXT, large, FINAL)
+
+    assert (run.state, run.stop_reason) == ("stopped", "max_tool_calls")
+    assert not run.escalations.exists()
+
+
+def test_one_tool_called_too_often_is_told_likewise(scene: Scene, play: Callable[..., Run]) -> None:
+    part = {**STRICT.desks["refunds"], "tool_calls": {"get_refund_context": 1}}
+    publish(scene, desks={"refunds": part})
+
+    run = play(scene, CONTEXT, CONTEXT, REFUND, MAIL, FINAL)
+
+    assert (run.stop_reason, payments(run)) == ("success", [50000])
+    [block] = questions(run)[2]["blocked"]
+    assert block["sentence"] == (
+        "This run has made the 1 call of this tool that its policy allows."
+    )
+
+
 @pytest.mark.parametrize("most", [0, 1])
 def test_how_often_is_a_limit_of_the_policy(
     scene: Scene, play: Callable[..., Run], most: int
 ) -> None:
-    limits = replace(STRICT, max_blocks=most)
-    version = operations.policy_version(scene.workspace, limits, at=timezone.now())
-    type(scene.workspace).objects.filter(pk=scene.workspace.pk).update(policy=version)
+    publish(scene, max_blocks=most)
 
     run = play(scene, CONTEXT, *[STRANGER] * 9)
 

@@ -98,7 +98,8 @@ def test_a_yes_to_something_else_does_not_let_through_what_was_sent_back(
         of = {"account": "main", "purpose": "bill", "on": day(0)}
         return tool("transfer_money", payee=payee, amount=amount, **of)
 
-    scene, goal = bank_scene(), "Pay P-103 EUR 900.00, P-101 EUR 480.00 and P-102 EUR 120.00."
+    scene = bank_scene(of_part={"tool_calls": {"*": 3}})  # the third is judged, too
+    goal = "Pay P-103 EUR 900.00, P-101 EUR 480.00 and P-102 EUR 120.00."
     bills = [("P-103", "900.00"), ("P-101", "480.00"), ("P-102", "120.00"), ("P-101", "480.00")]
     more = [transfer("P-101", "479.00"), *[transfer(*bills[1])] * 3]
     server.load("back", [*(transfer(*bill) for bill in bills), *more])

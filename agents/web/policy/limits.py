@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from agents.core.limits import Limits
+from agents.core.limits import ANY_TOOL, Limits
 from agents.core.money import format_money
 from agents.core.redact import CARDS, EMAILS, GONE, IBANS, NAME, OFF
 from agents.core.tiers import Tier, Tiers, read_tiers
@@ -18,7 +18,6 @@ from agents.sdk.desk import tool_title
 from agents.web.formats import cost, desk_title, duration, thousands
 
 Told: TypeAlias = Callable[[Limits], str]
-ANY_TOOL = ""  # any tool that the document does not name
 _OFTEN = {1: "once", 2: "twice"}
 TREATED = {NAME: "replaced by a name", GONE: "gone"}
 MASKED = {CARDS: "card numbers", IBANS: "IBANs", EMAILS: "email addresses"}
@@ -43,7 +42,8 @@ def _yes(is_so: bool) -> str:
 
 def _counts(counts: Mapping[str, int] | None, *, others: int) -> str:
     """Say how often each tool may be called: Read the account 3 times, any other once."""
-    named = {tool_title(name): count for name, count in sorted((counts or {}).items())}
+    listed = sorted((counts or {}).items())
+    named = {tool_title(name): count for name, count in listed if name != ANY_TOOL}
     named["any other" if named else "any tool"] = others
     return ", ".join(
         f"{tool} {_OFTEN.get(count, f'{count} times')}" for tool, count in named.items()
@@ -156,12 +156,14 @@ OF_DESK = {
     "tool_calls": Words(
         "Calls of one tool in a run",
         lambda p: _counts(p.tool_calls, others=p.calls_of(ANY_TOOL)),
-        "One more call stops the run, because the agent seems to be in a loop.",
+        "An agent that proposes one more is told so, as it seems to be in a loop. If it cannot be "
+        "told, the run stops.",
     ),
     "tool_repeats": Words(
         "The same call in a run",
         lambda p: _counts(p.tool_repeats, others=p.repeats_of(ANY_TOOL)),
-        "How often one tool may be called with exactly the same values. One more stops the run.",
+        "How often one tool may be called with exactly the same values. An agent that does so "
+        "once more is told so. If it cannot be told, the run stops.",
     ),
     "rolling_days": Words(
         "Amounts are added up over",
@@ -220,7 +222,8 @@ BUDGETS = {
     "max_tool_calls": Words(
         "Tool calls",
         lambda p: thousands(p.max_tool_calls),
-        "How often one run may call tools. The next call stops the run.",
+        "How often one run may call tools. An agent that proposes one more is told so and may "
+        "answer; if it cannot be told, the run stops.",
     ),
     "max_seconds": Words(
         "Working time",
