@@ -24,7 +24,7 @@ from typing import (
 )
 
 from agents.core.idempotency import Touch
-from agents.core.limits import Limits
+from agents.core.limits import ANY_TOOL, WITH_PART, Limits
 from agents.core.registry import enter
 from agents.core.requests import Json
 from agents.core.rulings import Ruling
@@ -63,6 +63,8 @@ TAKES = ("args", "facts", "limits", "case", "given")  # parameters that a rule m
 NOBODY = ("person", "stop")  # what becomes of a case that no specialist takes
 WORDS, RECORD = "words", "record"  # whether an answer shows the agent's words beside the record
 MOST_DEEDS = 5  # that an answer names
+MOST_CALLS = 200  # that a desk may ask for, in one run
+OTHER_STEPS = 3  # of a run: two blocks that its agent is told of, and the answer
 # What follows from the tools of a pattern, and is taken anew where these have changed.
 FROM_TOOLS = ("max_steps", "max_tool_calls", "tool_repeats", "required", "critical")
 SOME_DAY = date(2027, 1, 21)  # for checking a scenario's days when it is declared
@@ -101,6 +103,7 @@ class Desk:
         caps: Mapping[str, Mapping[str, int]] | None = None,
         nobody: str = "person",
         answers: str = WORDS,
+        calls: int | None = None,
         report: Report | None = None,
         workflows: Path | None = None,
         numbers: str = "",
@@ -110,7 +113,10 @@ class Desk:
             raise TypeError(f"nobody is {' or '.join(map(repr, NOBODY))}, not {nobody!r}")
         if answers not in (WORDS, RECORD):
             raise TypeError(f"answers is {WORDS!r} or {RECORD!r}, not {answers!r}")
+        if calls is not None and not 1 <= calls <= MOST_CALLS:
+            raise TypeError(f"calls is from 1 to {MOST_CALLS}, not {calls!r}")
         self.answers = answers
+        self.calls = calls  # of tools that a run may make; None: as the policy says for all desks
         self.name, self.title, self.subject, self.brief = name, title, subject, brief
         self.limits_type = limits
         self.limit_fields = limit_fields(limits) if limits else []
@@ -396,6 +402,9 @@ class Desk:
             kept["off"] = [name for name in kept["off"] if name in self.tools]
         known = had.get("patterns", {})
         patterns = {name: _renewed(own, known.get(name, {})) for name, own in self.patterns.items()}
+        patterns |= {name: known[name] for name in known if name not in WITH_PART}
+        if self.calls:
+            patterns["supervisor"] = {**_of_calls(self.calls), **patterns.get("supervisor", {})}
         return {
             "rules": self.console_rules + list(self.rules),
             "tools": list(self.tools),
@@ -510,6 +519,12 @@ class Desk:
         known: dict[str, Any] = {"facts": facts, "limits": limits, "case": case}
         rules = [rule for rule in self.rules.values() if rule.concerns(tool)]
         return [said for rule in rules if (said := rule.ruling(tool, args, **known))]
+
+
+def _of_calls(most: int) -> dict[str, Json]:
+    """Return the limits of a run that may make so many calls, each with other arguments."""
+    each = {ANY_TOOL: most}
+    return {"max_steps": most + OTHER_STEPS, "max_tool_calls": most, "tool_calls": each}
 
 
 def _renewed(own: dict[str, Json], held: Mapping[str, Json]) -> dict[str, Json]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from agents.core.limits import read_limits
 from agents.core.registry import NamedTwice
 from agents.sdk.placeholders import fill
 from agents.sdk.serialization import BadValue, limit_fields, read_stored, write
@@ -49,8 +50,9 @@ class PayFacts:
     is_known: bool
 
 
-def a_desk() -> Desk:
+def a_desk(**more: Any) -> Desk:
     return Desk(
+        **more,
         name="pay",
         title="Payments",
         subject=Subject("payee", find={"noor": {"name": "Noor"}}.get, label="{name} ({id})"),
@@ -274,6 +276,8 @@ def test_a_policy_gets_what_is_new_in_a_desk_and_keeps_what_an_admin_set() -> No
     declare(desk)
     held = {**desk.document(), "limits": {"longest": 30, "gone": 1}, "caps": {"EUR": {}}}
     held["rules"] = ["pay.gone", *held["rules"]]
+    of_admin = {"supervisor": {"max_seconds": 60}, "external": {"max_tool_calls": 50}}
+    held["patterns"] = {**of_admin, "routing": {"tools": ["gone"]}}
 
     @desk.rule(pay)
     def small() -> None: ...
@@ -284,3 +288,19 @@ def test_a_policy_gets_what_is_new_in_a_desk_and_keeps_what_an_admin_set() -> No
     assert renewed["rules"] == ["pay.bound", "pay.answer", "pay.caps", "pay.small"]
     assert renewed["limits"] == {**desk.document()["limits"], "longest": 30}
     assert renewed["caps"] == {"EUR": {}}
+    assert renewed["patterns"] == of_admin
+
+
+def test_a_desk_says_how_many_calls_its_runs_may_make() -> None:
+    desk = a_desk(calls=20)
+    declare(desk)
+    document = desk.document()
+
+    limits = read_limits({"profile": "strict", "desks": {"pay": document}}).of("supervisor", "pay")
+
+    assert (limits.max_tool_calls, limits.calls_of("pay"), limits.repeats_of("pay")) == (20, 20, 1)
+    assert limits.max_steps == 23  # two blocks that an agent is told of, and the answer
+    document["patterns"]["supervisor"]["max_tool_calls"] = 7  # as an admin set it
+    assert desk.document(document)["patterns"] == document["patterns"]
+    with pytest.raises(TypeError, match="calls is from 1 to 200, not 0"):
+        a_desk(calls=0)
