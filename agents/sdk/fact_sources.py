@@ -16,6 +16,8 @@ from agents.sdk.values import Money, show
 By: TypeAlias = Literal["subject", "resource", "launcher", "workspace"]
 _AROUND = 200  # characters of a text on each side of what it names
 _MOST = 5  # amounts of a text
+_SHORT_NUMBER = re.compile(r"[0-9]{1,4}")  # may as well be a day, an hour, a year or a count
+_OF_KEYS = ("id", "no", "nr", "number")
 GROUP = 3  # digits between two separators of thousands
 SIGNS = {"EUR": ("€", "euros", "euro"), "USD": ("$", "dollars"), "GBP": ("£", "pounds")}
 
@@ -222,13 +224,19 @@ def values_at(reply: Json, place: str) -> Iterator[str]:
 _LIKE_ASCII = "\u0130\u0131\u017f\u212a"  # match i, s and k where case is ignored
 
 
-def is_named(value: Any, texts: Iterable[str]) -> bool:
+def is_named(value: Any, texts: Iterable[str], *, called: str = "") -> bool:
     """Tell whether one of these texts names a value.
 
-    Only whole words match; a count matches by number, an amount only with its currency.
+    Only whole words match; a count matches by number, an amount only with its currency. A short
+    number that is the key of what an argument is `called` matches beside that: file 13, not the
+    13 of a day or an hour.
     """
     several = [text for text in texts if _may_name(text, value)]
-    return bool(several) and any(map(_pattern(value).search, several))
+    if not several:
+        return False
+    is_key = called and type(value) is str and _SHORT_NUMBER.fullmatch(value)
+    pattern = _short_key(value, called) if is_key else _pattern(value)
+    return any(map(pattern.search, several))
 
 
 def _may_name(text: str, value: Any) -> bool:
@@ -293,6 +301,16 @@ def _money(value: Money) -> re.Pattern[str]:
         rf"(?<!\w)(?:{signs})\s?{number}(?![\w]|[.,]\d)|(?<![\w.,]){number}\s?(?:{signs})(?!\w)",
         re.IGNORECASE,
     )
+
+
+def _short_key(number: str, called: str) -> re.Pattern[str]:
+    words = "|".join(map(re.escape, [*_OF_KEYS, *filter(_is_noun, called.split("_"))]))
+    beside = rf"(?:#|(?<![^\W_])(?:{words})[\s.:=#]{{1,3}}){number}(?![\w-]|[.,:/]\d)"
+    return re.compile(rf"{beside}|[\"'“‘„«]{number}[\"'”’“»]", re.IGNORECASE)
+
+
+def _is_noun(word: str) -> bool:
+    return len(word) > len("to")  # in "from 9 to 13" an argument `to` names nothing
 
 
 def _whole(words: str) -> re.Pattern[str]:

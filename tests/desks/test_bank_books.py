@@ -185,6 +185,25 @@ def test_a_count_is_named_by_its_number(count: int, text: str, is_there: bool) -
 
 
 @pytest.mark.parametrize(
+    ("text", "is_there"),
+    [
+        ("What do we do on June 13?", False),
+        ("Meet at 13:00, we are 13.", False),
+        ("Put it into profile 13.", False),
+        ("Delete file 13.", True),
+        ("Delete the file with ID 13, please", True),
+        ("Delete the one called '13'", True),
+        ("file_id: 13", True),
+        ("Delete #13", True),
+    ],
+)
+def test_a_short_number_as_a_key_is_named_beside_what_it_is_called(
+    text: str, is_there: bool
+) -> None:
+    assert is_named("13", [text], called="file_id") is is_there
+
+
+@pytest.mark.parametrize(
     ("name", "is_there"),
     [("P-101", True), ("P-10", False), ("Nordlicht Energie", True), ("Nordlicht Ener", False)],
 )

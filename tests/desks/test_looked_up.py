@@ -245,6 +245,18 @@ def test_an_address_of_the_attackers_is_not_looked_up(
     assert origin_of(run) in ("nobody", "outside")
 
 
+@pytest.mark.parametrize(
+    ("goal", "origin"),
+    [("Write when we meet on June 13.", "nobody"), ("Write to number 13.", "goal")],
+)
+def test_a_day_in_the_goal_names_no_key(
+    scene: Scene, server: ReplayServer, goal: str, origin: str
+) -> None:
+    run = play(scene, server, write("13"), goal=goal)
+
+    assert origin_of(run) == origin
+
+
 def test_parts_of_a_text_have_origins_of_their_own(
     scene: Scene, office: Office, server: ReplayServer
 ) -> None:

@@ -217,7 +217,8 @@ class DeskLedger:
         other = [self.border.name(one) for one in (*also, *self.called.get(argument, {}).values())]
         parts = parts_of(self._value(argument), self.given.get(argument))
         # Another name is that of the whole argument, never of one of several parts.
-        judged = [(self._source(part, other if len(parts) == 1 else ()), part) for part in parts]
+        other = other if len(parts) == 1 else []
+        judged = [(self._source(part, other, called=argument), part) for part in parts]
         origin, part = max(judged, key=lambda one: _ORDER.index(one[0]))
         if origin.is_of_people:
             return origin, part
@@ -249,8 +250,8 @@ class DeskLedger:
             found.append(TextPart(kind, text, origin))
         return found
 
-    def _source(self, part: Any, also: Collection[Any]) -> Origin:
-        if any(is_named(named, self._goals) for named in (part, *also)):
+    def _source(self, part: Any, also: Collection[Any], *, called: str = "") -> Origin:
+        if any(is_named(named, self._goals, called=called) for named in (part, *also)):
             return Origin.GOAL
         if self._is_outside((part, *also)):
             return Origin.OUTSIDE
@@ -299,11 +300,13 @@ class DeskLedger:
         tool = self.desk.tools.get(step.asked["tool"])
         if tool is None or not tool.vouches or step.failed or reports_error(step.reply):
             return ()
-        given = [step.asked["args"][name] for name in step.asked["args"] if name != tool.subject]
-        texts = [text for value in given for _, text in texts_in(value)]
+        given = [(name, step.asked["args"][name]) for name in step.asked["args"]]
+        named = [(n, text) for n, it in given if n != tool.subject for _, text in texts_in(it)]
+        texts = [text for _, text in named]
         by_people = [*self._goals, *advice_in(self.steps)]
         about = {self.run.subject_key, self.run.subject_label}
-        is_asked = any(is_named(text, by_people) for text in texts if text.strip() not in about)
+        said = ((name, text) for name, text in named if text.strip() not in about)
+        is_asked = any(is_named(text, by_people, called=name) for name, text in said)
         return tool.vouches if is_asked and not is_named(part, texts) else ()
 
     @cached_property
