@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from datetime import date
 from decimal import Decimal
 from functools import total_ordering
@@ -194,6 +194,9 @@ def show(value: Any) -> str:
         return f"{value:f}"
     if isinstance(value, list | tuple):
         return ", ".join(show(item) for item in value) or "none"
+    if is_dataclass(value) and type(value).__str__ is object.__str__:  # a company's, as on cards
+        named = ((one.name.replace("_", " "), getattr(value, one.name)) for one in fields(value))
+        return "; ".join(f"{name.capitalize()}: {show(part)}" for name, part in named)
     return str(value)
 
 

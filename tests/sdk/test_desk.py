@@ -13,8 +13,10 @@ import pytest
 
 from agents.core.limits import read_limits
 from agents.core.registry import NamedTwice
+from agents.sdk.argument_words import in_words
 from agents.sdk.placeholders import fill
 from agents.sdk.serialization import BadValue, limit_fields, read_stored, write
+from agents.sdk.values import show
 from opsconsole.desks import (
     Args,
     Case,
@@ -269,6 +271,15 @@ def test_a_sentence_has_plain_places_only() -> None:
     values = {"a": "{b}", "b": "secret"}
 
     assert fill("{a} {b.x} {b!r} {b:>9} {{b}} {c}", values) == "{b} {b.x} {b!r} {b:>9} {secret} {c}"
+
+
+def test_an_object_reads_the_same_in_what_is_asked_and_in_what_was_done() -> None:
+    @dataclass(frozen=True)
+    class Attachment:
+        file_id: str
+        note: str | None = None
+
+    assert show([Attachment("19")]) == in_words([{"file_id": "19", "note": None}])
 
 
 def test_a_policy_gets_what_is_new_in_a_desk_and_keeps_what_an_admin_set() -> None:
