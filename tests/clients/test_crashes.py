@@ -74,7 +74,10 @@ def ended(children: dict[str, subprocess.Popen[str]]) -> None:
         assert child.returncode == 0, f"{name}: {err[-2000:]}"
 
 
-@pytest.mark.parametrize("point", ["before", "after", "held", "decided", "told"])
+@pytest.mark.parametrize(
+    "point",
+    ["before", "after", pytest.param("held", marks=pytest.mark.both), "decided", "told"],
+)
 def test_a_killed_agent_pays_once_and_says_so(scene: Scene, tmp_path: Path, point: str) -> None:
     model = Model(("get_refund_context", LOOK), ("issue_refund", REFUND))
     with serve() as site, serving_model(model) as address:

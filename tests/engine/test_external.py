@@ -26,6 +26,7 @@ from agents.models import (
     Run,
     Scope,
     Step,
+    SwitchStage,
 )
 from agents.models.belonging import launchers_of
 from agents.tools import TOOLS, OutcomeUnknown
@@ -33,6 +34,7 @@ from tests.audit.test_columns import faults
 from tests.desks.bank import bank_scene, day, euros, postings
 from tests.engine.dying import die_everywhere
 from tests.engine.scene import Scene, decide_request, fresh, go, patch_of, payments
+from tests.engine.test_kill_switch import release
 from tests.engine.tiered import set_tiered
 from tests.processes import SIX, Contenders
 from tests.web.words import words
@@ -794,6 +796,33 @@ def test_what_was_looked_up_before_a_border_counts_after_it(scene: Scene) -> Non
     ended = session.end("USD 500.00 was refunded.")
     assert (payments(session.run), ended.stop_reason) == ([50000], "success")
     assert "Goes on from an earlier run" in page(scene.rita, f"/runs/{session.run.pk}/")
+
+
+def test_a_kill_switch_at_the_border_stops_what_either_run_would_pay(scene: Scene) -> None:
+    publish_for_agents(scene, max_tool_calls=2)
+    session, ada = Session(scene), scene.add("ada", Role.ADMIN)
+    session.propose("k0", LOOK)
+    session.propose("k1", refund(1200))
+    first = session.run
+    session.put("k2", refund(300))
+    session.run = later = first.launched_again.get()
+    decide_request(
+        Escalation.objects.get(run=first), scene.rita, patch=patch_of(80000), comment="partly used"
+    )
+
+    about: dict[str, Any] = {"scope": Scope.AGENT, "target": "triage"}
+    scene.kill(ada, "odd", **about)
+    for run in (later, first):
+        while fresh(run).state == RunState.QUEUED:
+            go(run)
+    for stage in (SwitchStage.TRIAL, SwitchStage.OFF):
+        release(scene, ada, stage, **about)
+    session.propose("k3", LOOK)
+
+    assert [session.outcome(key)["reason"] for key in ("k1", "k2")] == ["killed"] * 2
+    assert session.propose("k2", refund(300))["status"] == "not_executed"  # as it was answered
+    assert session.outcome("k3")["status"] == "executed"
+    assert (payments(first), fresh(first).stop_reason) == ([], "session_continued")
 
 
 def test_a_session_goes_on_only_once_the_order_of_its_calls_is_settled(scene: Scene) -> None:
