@@ -1,4 +1,4 @@
-"""Error pages. They do not use the database, which may be the reason for the error."""
+"""Error pages, and errors for programs, without the database, which may be the reason for them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse
 from django.template.loader import render_to_string
 
+from agents.api.problems import failure
 from opsconsole import databases
 
 AGAIN = 5  # seconds until the next try, about as long as a database takes to restart
@@ -15,11 +16,15 @@ AGAIN = 5  # seconds until the next try, about as long as a database takes to re
 
 def answer_failure(request: HttpRequest) -> HttpResponse:
     """Answer 503 if the database is unusable or of another release, else 500."""
-    error = sys.exc_info()[1]
+    error, is_program = sys.exc_info()[1], request.path.startswith("/api/")
     is_of_schema = error is not None and databases.is_schema_error(error)
     is_read_only = error is not None and databases.is_read_only(error.__cause__ or error)
     if is_of_schema or is_read_only or isinstance(error, OperationalError | InterfaceError):
         context = {"request": request, "is_of_schema": is_of_schema, "is_read_only": is_read_only}
+        if is_program:
+            return failure(again=AGAIN)
         page = render_to_string("503.html", context)
         return HttpResponse(page, status=503, headers={"Retry-After": str(AGAIN)})
+    if is_program:
+        return failure()
     return HttpResponse(render_to_string("500.html", {"request": request}), status=500)

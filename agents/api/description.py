@@ -7,11 +7,11 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed
 from ninja import NinjaAPI
 from ninja.operation import Operation
 
-from agents.api.problems import problem
+from agents.api.problems import problem, unknown_address
 
 PREFIX = "api/v1/"
 
@@ -40,11 +40,14 @@ class DescribedAPI(NinjaAPI):
 
 
 def _with_problems(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
-    """Return a view that refuses another method as it refuses all else; the library has a text."""
+    """Return a view that says in a problem too what the library says in a text."""
 
     @wraps(view)
     def answer(request: HttpRequest, *args: Any, **named: Any) -> HttpResponse:
-        told = view(request, *args, **named)
+        try:
+            told = view(request, *args, **named)
+        except Http404:  # the library's own root, which leads to no page here
+            return unknown_address(request)
         if not isinstance(told, HttpResponseNotAllowed):
             return told
         allowed = ", ".join(sorted(told["Allow"].split(", ")))

@@ -40,9 +40,19 @@ def problem(status: int, code: str, detail: str, **more: Any) -> HttpResponse:
 
 
 @csrf_exempt
-def unknown_address(request: HttpRequest, rest: str) -> HttpResponse:
+def unknown_address(request: HttpRequest, rest: str = "") -> HttpResponse:
     """Say to a program, and not by a page, that the API has no such address."""
     return problem(404, "not_found", "The API has no such address.")
+
+
+def failure(*, again: int = 0) -> HttpResponse:
+    """Return that the console failed: for so many seconds or, if 0, as nobody foresaw."""
+    if not again:
+        detail = "The console failed, and its log says why. Ask again under the same key."
+        return problem(500, "failed", detail)
+    answer = problem(503, "busy", "The database is busy. Send it again, under the same key.")
+    answer["Retry-After"] = str(again)
+    return answer
 
 
 def add_problems(api: NinjaAPI) -> None:
@@ -70,9 +80,7 @@ def add_problems(api: NinjaAPI) -> None:
     @api.exception_handler(OperationalError)
     def busy(request: HttpRequest, no: OperationalError) -> HttpResponse:
         log.warning("A request of an agent is to be sent again: %s", no)
-        answer = problem(503, "busy", "The database is busy. Send it again, under the same key.")
-        answer["Retry-After"] = "1"
-        return answer
+        return failure(again=1)
 
     @api.exception_handler(HttpError)
     def failed(request: HttpRequest, no: HttpError) -> HttpResponse:

@@ -132,4 +132,4 @@ class RowsAnswer(Schema):
     next: str | None = Field(description="to be sent as `after`; null: these are the last")
 
 
-PROBLEMS = dict.fromkeys((400, 401, 403, 404, 409, 422, 429, 503), ProblemAnswer)
+PROBLEMS = dict.fromkeys((400, 401, 403, 404, 409, 422, 429, 500, 503), ProblemAnswer)

@@ -85,7 +85,10 @@ class Waiting:
         if asked is None:
             return await self.app(scope, receive, send)
         first = await receive()
-        agent = await self._pool.run(partial(_waiting_agent, asked))
+        try:
+            agent = await self._pool.run(partial(_waiting_agent, asked))
+        except DatabaseError:  # the endpoint says so itself
+            agent = None
         if agent is None or self._of_agent[agent] >= MOST:
             return await self.app(scope, _with_first(first, receive), send)
         self._of_agent[agent] += 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple
 
 from django.core.exceptions import ValidationError
@@ -121,8 +121,8 @@ def _behind(found: QuerySet[Any], column: str, after: str) -> QuerySet[Any]:
         key = found.model._meta.pk.to_python(pk)
         if not at:
             return found.filter(pk__gt=key)
-        when = datetime.fromisoformat(at)
+        when = datetime.fromisoformat(at).astimezone(UTC)
         later = Q(**{f"{column}__gt": when}) | Q(**{column: when}, pk__gt=key)
         return found.filter(later, **{f"{column}__gte": when})
-    except (ValueError, ValidationError):
+    except (OverflowError, ValueError, ValidationError):
         raise HttpError(422, "after: this is not the `next` of an answer.") from None

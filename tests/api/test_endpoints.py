@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from django.db import OperationalError
+from django.db import InterfaceError, OperationalError
 from django.test import Client
 from django.utils import timezone
 
@@ -338,8 +338,10 @@ def test_a_key_of_a_workspace_reads_all_of_it_in_pages_and_proposes_nothing(
     assert faults() == set()
     others = [reader.post("/runs", OPEN), reader.get("/tools"), caller.get("/workspace/runs")]
     assert [answer.status_code for answer in others] == [401] * 3
-    odd = [reader.get("/workspace/runs?after=odd"), reader.get("/workspace/keys")]
-    assert [answer.status_code for answer in odd] == [422] * 2
+    too_early = "0001-01-01T00:00:00%2B14:00_5"
+    odd = [reader.get(f"/workspace/decisions?after={one}") for one in ("odd", too_early)]
+    assert [answer.status_code for answer in (*odd, reader.get("/workspace/keys"))] == [422] * 3
+    assert reader.get(f"/workspace/runs?after=2026-01-01_{opened}").status_code == 200
     operations.revoke_key(home=scene.workspace, prefix=key.prefix, at=at)
     assert reader.get("/workspace/runs").status_code == 401
 
@@ -356,16 +358,37 @@ def test_a_key_of_another_workspace_reads_nothing_of_this_one(scene: Scene, call
     assert [one["id"] for one in read_all(reader, "events", 9)] == list(stored)
 
 
-def test_a_database_that_is_busy_is_a_reason_to_ask_again(
-    caller: Caller, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("error", "status", "code", "again"),
+    [
+        (OperationalError("canceling statement due to lock timeout"), 503, "busy", "1"),
+        (InterfaceError("connection already closed"), 503, "busy", "5"),
+        (RuntimeError("unforeseen"), 500, "failed", ""),
+    ],
+)
+def test_what_goes_wrong_here_is_said_to_a_program_too(
+    caller: Caller,
+    monkeypatch: pytest.MonkeyPatch,
+    error: Exception,
+    status: int,
+    code: str,
+    again: str,
 ) -> None:
-    def refuse(**_: object) -> None:
-        raise OperationalError("canceling statement due to lock timeout")
+    def fail(**_: object) -> None:
+        raise error
 
     run = caller.open()
-    monkeypatch.setattr(operations, "propose", refuse)
+    monkeypatch.setattr(operations, "propose", fail)
+    caller.client.raise_request_exception = False
 
     answer = caller.propose(run, "k0")
 
-    assert (answer.status_code, answer.json()["code"]) == (503, "busy")
-    assert answer["Retry-After"] == "1"
+    assert (answer.status_code, answer.json()["code"]) == (status, code)
+    assert answer.headers.get("Retry-After", "") == again
+    assert str(error) not in answer.content.decode()
+
+
+def test_the_root_of_the_api_is_no_page(caller: Caller) -> None:
+    answer = caller.client.get("/api/v1/")
+
+    assert (answer.status_code, answer["Content-Type"]) == (404, "application/problem+json")
