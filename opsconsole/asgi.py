@@ -1,4 +1,4 @@
-"""The ASGI application: live updates, and all other pages by Django."""
+"""The ASGI application: live updates, MCP, and all other pages by Django."""
 
 import gc
 import os
@@ -14,12 +14,18 @@ django = get_asgi_application()
 
 from agents.api.waiting import Waiting  # noqa: E402 - Django has to be set up first
 from agents.web.live.app import PATH, live  # noqa: E402
-from opsconsole.intake import Intake  # noqa: E402
+from opsconsole.intake import App, Intake  # noqa: E402
 
 BODY_SECONDS = 15.0  # for a form to arrive
 gc.collect()
 gc.freeze()  # keep imported objects out of collections, which would cost a page 100 ms
-pages = Intake(Waiting(django), most=settings.DATA_UPLOAD_MAX_MEMORY_SIZE, seconds=BODY_SECONDS)
+waiting = Waiting(django)
+app: App = waiting
+if settings.OPSCONSOLE_MCP:  # its package is an extra
+    from agents.api.mcp import Mcp
+
+    app = Mcp(waiting)
+pages = Intake(app, most=settings.DATA_UPLOAD_MAX_MEMORY_SIZE, seconds=BODY_SECONDS)
 
 
 async def application(

@@ -19,7 +19,7 @@ App: TypeAlias = Callable[[Any, Any, Any], Awaitable[None]]  # servers and Djang
 
 LONGEST_ADDRESS = 8 * 1024  # bytes
 LONGEST_HEADERS = 32 * 1024  # bytes, all together
-API = b"/api/"
+PROGRAMS = (b"/api/", b"/mcp")  # who reads the answer to such an address
 WORDS = {  # with the API's code
     408: ("too_slow", "It took too long to send."),
     413: ("too_large", "That is more than is taken at once."),
@@ -56,7 +56,7 @@ class Intake:
             await self.app(scope, self._limit_receive(receive), self._patient(send))
         except _Refused as no:
             # Nothing was answered yet, as Django answers only after the whole body.
-            await _refuse(send, no.status, is_program=scope["raw_path"].startswith(API))
+            await _refuse(send, no.status, is_program=scope["raw_path"].startswith(PROGRAMS))
 
     def _check(self, scope: Message) -> None:
         """Refuse a request that is too long by its headers alone. Raises _Refused."""

@@ -10,6 +10,7 @@ import os
 import sys
 from datetime import timedelta
 from errno import EACCES
+from importlib.util import find_spec
 from pathlib import Path
 
 from csp.constants import NONE, SELF
@@ -238,6 +239,12 @@ STORAGES = {
 }
 
 # What may read /metrics from elsewhere than this machine.
+OPSCONSOLE_MCP = _env.flag("OPSCONSOLE_MCP", default=False)
+if OPSCONSOLE_MCP and find_spec("mcp") is None:
+    raise ImproperlyConfigured(
+        "OPSCONSOLE_MCP is on, and its package is not installed: install mcp>=2.3,<3, which is the "
+        "extra opsconsole[mcp], or leave OPSCONSOLE_MCP out."
+    )
 OPSCONSOLE_METRICS_TOKEN = _env.secret("OPSCONSOLE_METRICS_TOKEN", least=20)
 
 # Mail: without a server it goes to files that can be read.
@@ -381,5 +388,6 @@ LOGGING = {
         "procrastinate": {"level": "WARNING"},
         "psycopg.pool": {"level": "ERROR"},  # it tells of every try
         "axes": {"level": "WARNING"},
+        "mcp": {"level": "WARNING"},
     },
 }

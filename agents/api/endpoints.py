@@ -82,7 +82,11 @@ def agent_of(request: HttpRequest) -> ExternalAgent:
 @api.get("/tools", response={200: list[ToolAnswer], **PROBLEMS})
 def list_tools(request: HttpRequest) -> list[dict[str, Any]]:
     """List the tools that the agent may propose, under the published policy."""
-    agent = agent_of(request)
+    return tools_of(agent_of(request))
+
+
+def tools_of(agent: ExternalAgent) -> list[dict[str, Any]]:
+    """Return an agent's tools with their schemas, as every client is told of them."""
     policy = agent.workspace.policy
     names = policy.limits_of(EXTERNAL, agent.desk).proposable if policy else ()
     described = descriptions_of(names)
@@ -173,7 +177,7 @@ def list_calls(
     shown = found[:limit]
     told = zip(shown, operations.outcomes_of(shown), strict=True)
     return {
-        "calls": [one | {"id": call.row.pk, "run": str(call.run.pk)} for call, one in told],
+        "calls": [one | place_of(call) for call, one in told],
         "next": shown[-1].row.pk if len(found) > limit else None,
     }
 
@@ -230,11 +234,15 @@ def end_run(request: HttpRequest, run_id: UUID, body: EndRun) -> Status[Any]:
 
 
 def _call_answer(call: operations.ProposedCall) -> Status[Any]:
-    told = operations.outcome_of_call(call)
-    told |= {"id": call.row.pk, "run": str(call.run.pk)}
+    told = operations.outcome_of_call(call) | place_of(call)
     is_over = told["status"] != operations.WAITING and call.run.ended_at is not None
     is_answered = told["status"] in ("executed", "not_executed") or is_over
     return Status(200 if is_answered else 202, told)
+
+
+def place_of(call: operations.ProposedCall) -> dict[str, Any]:
+    """Return the numbers of a call and its run, by which its agent finds it again."""
+    return {"id": call.row.pk, "run": str(call.run.pk)}
 
 
 def run_answer(run: Run) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from agents.operations import CallKeyReused, Refused, TooFast
 
 log = logging.getLogger(__name__)
 
+NO_KEY = "The key is missing, unknown, expired or revoked. Send it as a bearer token."
 # What an agent may do about it differs by status; every other refusal is 422.
 _STATUS = {
     "agent_paused": 403,
@@ -37,6 +38,12 @@ def problem(status: int, code: str, detail: str, **more: Any) -> HttpResponse:
     if status == 401:
         answer["WWW-Authenticate"] = "Bearer"
     return answer
+
+
+def busy_problem(no: OperationalError) -> HttpResponse:
+    """Return the answer of a database that cannot answer now."""
+    log.warning("A request of an agent is to be sent again: %s", no)
+    return failure(again=1)
 
 
 @csrf_exempt
@@ -74,13 +81,11 @@ def add_problems(api: NinjaAPI) -> None:
 
     @api.exception_handler(AuthenticationError)
     def unauthorized(request: HttpRequest, no: AuthenticationError) -> HttpResponse:
-        sentence = "The key is missing, unknown, expired or revoked. Send it as a bearer token."
-        return problem(401, "unauthorized", sentence)
+        return problem(401, "unauthorized", NO_KEY)
 
     @api.exception_handler(OperationalError)
     def busy(request: HttpRequest, no: OperationalError) -> HttpResponse:
-        log.warning("A request of an agent is to be sent again: %s", no)
-        return failure(again=1)
+        return busy_problem(no)
 
     @api.exception_handler(HttpError)
     def failed(request: HttpRequest, no: HttpError) -> HttpResponse:

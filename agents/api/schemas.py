@@ -59,6 +59,12 @@ class AskPerson(Body):
     choices: list[str] = Field([], description="to choose from; none: the answer is a text")
 
 
+class CallAgain(Body):
+    """Propose an answered call once more, by its number."""
+
+    call: int
+
+
 class EndRun(Body):
     answer: str = Field(max_length=MAX_TEXT, description="your last words to whoever asked you")
 
@@ -103,6 +109,7 @@ class CallAnswer(Schema):
     rule: str
     reason: str = Field(description="why it was not executed, as a code")
     sentence: str = Field(description="the ruling, for people")
+    answered_at: str | None = Field(description="when it was carried out or refused; null: not yet")
 
 
 class CallsAnswer(Schema):

@@ -22,6 +22,7 @@ from uuid import UUID
 from django.db import DatabaseError
 from django.db.models import Exists, OuterRef, Q, Value
 from django.db.models.functions import Replace
+from django.http import HttpResponse
 from django.utils import timezone
 
 from agents.api.endpoints import WAIT, as_stream, event_number
@@ -99,10 +100,20 @@ class Waiting:
         finally:
             self._of_agent[agent] -= 1
         if woken is Woken.ENDING:
-            return await _send_ending(send)
+            return await send_answer(send, ending_problem())
         if woken is not Woken.GONE:
             await self.app(scope, _with_first(first, receive), send)
         return None
+
+    async def hold(self, agent: int, awaited: Awaited, seconds: float, receive: Receive) -> Woken:
+        """Wait for one of an agent's calls; too many of them at a time are late at once."""
+        if self._of_agent[agent] >= MOST:
+            return Woken.LATE
+        self._of_agent[agent] += 1
+        try:
+            return await self._wait(awaited, seconds, receive)
+        finally:
+            self._of_agent[agent] -= 1
 
     async def _wait(self, awaited: Awaited, seconds: float, receive: Receive) -> Woken:
         """Wait until it is settled, the time is up, the client has gone or the process ends."""
@@ -241,12 +252,19 @@ def _settled(awaited: Collection[Awaited]) -> set[Awaited]:
     return found
 
 
-async def _send_ending(send: Send) -> None:
-    """Answer whoever waits as this process ends."""
+def ending_problem() -> HttpResponse:
+    """Return the answer to whoever waits as this process ends."""
     answer = problem(503, "ending", "The server is being restarted. Ask again.")
+    answer["Retry-After"] = "1"
+    return answer
+
+
+async def send_answer(send: Send, answer: HttpResponse) -> None:
+    """Send an answer that did not come through Django."""
     headers = [(name.lower().encode(), text.encode()) for name, text in answer.items()]
-    headers += [(b"retry-after", b"1"), (b"content-length", b"%d" % len(answer.content))]
-    await send({"type": "http.response.start", "status": 503, "headers": headers})
+    headers.append((b"content-length", b"%d" % len(answer.content)))
+    start = {"type": "http.response.start", "status": answer.status_code, "headers": headers}
+    await send(start)
     await send({"type": "http.response.body", "body": answer.content})
 
 

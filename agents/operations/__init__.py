@@ -81,6 +81,13 @@ from agents.operations.runs.agent_calls import (
     with_runs,
 )
 from agents.operations.runs.asking_on import ask_on, can_be_asked_on
+from agents.operations.runs.content_calls import (
+    Standing,
+    ask_content,
+    propose_again,
+    propose_content,
+    standing_of,
+)
 from agents.operations.runs.killing import kill, release, stoppable_tools
 from agents.operations.runs.launch_checks import MAX_GOAL
 from agents.operations.runs.launching import LaunchOptions, launch
@@ -120,6 +127,7 @@ __all__ = [
     "LaunchOptions",
     "ProposedCall",
     "Refused",
+    "Standing",
     "TooFast",
     "accept_anew",
     "accept_as",
@@ -128,6 +136,7 @@ __all__ = [
     "add_workspace",
     "agent_of",
     "archive_runs",
+    "ask_content",
     "ask_on",
     "ask_person",
     "ask_verification",
@@ -174,6 +183,8 @@ __all__ = [
     "outcomes_of",
     "policy_version",
     "propose",
+    "propose_again",
+    "propose_content",
     "publish_policy",
     "record_command_export",
     "record_export",
@@ -201,6 +212,7 @@ __all__ = [
     "set_team",
     "settle_call",
     "snooze",
+    "standing_of",
     "stoppable_tools",
     "told_in_bulk",
     "try_models",

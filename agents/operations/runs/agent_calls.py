@@ -39,6 +39,7 @@ class ProposedCall(NamedTuple):
 
     row: AgentCall
     run: Run
+    is_new: bool = False  # recorded by this very request
 
 
 def run_of(agent: ExternalAgent, run_id: UUID) -> Run:
@@ -155,11 +156,12 @@ def _waiting_for(run: Run, held: Escalation | None) -> dict[str, Json]:
 
 def _told(call: ProposedCall, own: list[Step]) -> dict[str, Json]:
     """Return what a call's steps say of it."""
-    row, run = call
+    row, run = call.row, call.run
     told: dict[str, Json] = {"key": row.key, "status": WAITING, "reason": "", "sentence": ""}
     told |= {"kind": "tool", "tool": "", "rule": "", "changed_by": "", "decided_by": ""}
     told["waiting_for"] = "turn"  # until a slot has it
     told |= {"proposed": None, "arguments": None, "result": None, "comment": ""}
+    told["answered_at"] = None
     told["is_ruling"] = False  # whether it was not carried out for what its ruling says
     asked = next((step.reply for step in own if step.kind == AWAIT), None) or row.asked or {}
     told |= {"tool": asked.get("name", ""), "proposed": asked.get("args")}
@@ -169,6 +171,7 @@ def _told(call: ProposedCall, own: list[Step]) -> dict[str, Json]:
     said = next((s for s in own if s.kind == "say" and s.asked.get("kind") == ANSWERED), None)
     if said:
         told |= {name: said.asked["facts"][name] for name in ("status", "reason")}
+        told["answered_at"] = said.ended_at.isoformat() if said.ended_at else None
     return told
 
 
@@ -216,7 +219,7 @@ def _left_by_end(run: Run, effects: set[str]) -> dict[str, Json]:
 
 def _as_sent(call: ProposedCall, value: Json) -> Json:
     """Return a value with what its agent itself sent where the policy keeps names instead."""
-    row, run = call
+    row, run = call.row, call.run
     if not row.masked or not value or run.is_emptied:
         return value
     try:

@@ -280,7 +280,7 @@ def _put(
             _give_out(run, commit, listening, [*waiting, row])
         crashpoint("propose.before_commit")
     crashpoint("propose.after_commit")
-    return ProposedCall(row, run)
+    return ProposedCall(row, run, is_new=True)
 
 
 class _Session(NamedTuple):
@@ -422,13 +422,13 @@ def withdraw_call(*, agent: ExternalAgent, call_id: int, at: datetime) -> Propos
     Raises Refused for what has an intent, AgentCall.DoesNotExist.
     """
     with transaction.atomic():
-        run = _locked(agent, AgentCall.objects.get(agent=agent, pk=call_id, is_end=False).run_id)
+        run = lock_run(agent, AgentCall.objects.get(agent=agent, pk=call_id, is_end=False).run_id)
         row = AgentCall.objects.get(pk=call_id)
         turn = turn_of(row.step) if row.step else ""
         steps = Step.objects.filter(run=run)
         if row.withdrawn_at or run.state in ENDED or steps.filter(key=f"{turn}answer").exists():
             return ProposedCall(row, run)
-        if turn and Effect.objects.filter(run=run, step__key__startswith=turn).exists():
+        if has_intent(ProposedCall(row, run)):
             raise Refused(
                 "too_late", "It was begun and cannot be taken back. Read what became of it."
             )
@@ -443,7 +443,14 @@ def withdraw_call(*, agent: ExternalAgent, call_id: int, at: datetime) -> Propos
         return ProposedCall(row, run)
 
 
-def _locked(agent: ExternalAgent, run_id: UUID) -> Run:
+def has_intent(call: ProposedCall) -> bool:
+    """Tell whether a call was begun. Call with its run locked: then a "no" is certain."""
+    turn = turn_of(call.row.step)
+    made = Effect.objects.filter(run=call.run, step__key__startswith=turn)
+    return bool(call.row.step) and made.exists()
+
+
+def lock_run(agent: ExternalAgent, run_id: UUID) -> Run:
     """Return a run of this agent with its row locked. Raises Run.DoesNotExist."""
     locked = Run.objects.select_for_update(of=("self",)).select_related("policy", "workspace")
     return locked.get(pk=run_id, agent=agent, workspace=agent.workspace_id)
@@ -465,6 +472,11 @@ def key_salt(run: Run) -> str:
     Keys are kept when a subject is erased; hashed with this, they tell nobody what was in them.
     """
     return _keyed_digest(["key", run.agent_id, run.reference])
+
+
+def content_key(run: Run, said: Json) -> str:
+    """Return the key of a call in a session by what was sent, for clients that have no key."""
+    return f"content:{_keyed_digest(['content', run.agent_id, run.reference, said])}"
 
 
 def _keyed_digest(value: Json) -> str:

@@ -72,7 +72,7 @@ def agent(request: HttpRequest, pk: int) -> HttpResponse:
         "nav": "agents",
         "agent": shown,
         "desk": desk_title(shown.desk),
-        "calls": [(*row, one) for row, one in zip(calls, told, strict=True)],
+        "calls": [(call.row, call.run, one) for call, one in zip(calls, told, strict=True)],
         "called": rows[0] if rows else None,
         "older": rows[CALLS - 1].pk if len(rows) > CALLS else None,
     }

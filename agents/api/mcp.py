@@ -1,0 +1,272 @@
+"""The tools of an agent's desk by MCP: streamable HTTP, stateless, each call through policy.
+
+The key says whose agent it is, headers say session and subject, and a model's arguments neither.
+A call is held for a few seconds, as many clients give up after five. Then it is answered with what
+is known, and the same call again is how its agent asks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+from django.db import OperationalError
+from django.utils import timezone
+from mcp.server import Server
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp_types import CallToolResult, ListToolsResult, TextContent, Tool, ToolAnnotations
+from pydantic import ValidationError
+
+from agents.api.call_words import words_of
+from agents.api.endpoints import place_of, tools_of
+from agents.api.problems import NO_KEY, busy_problem, problem
+from agents.api.schemas import AskPerson, CallAgain, OpenRun, ProposeCall
+from agents.api.waiting import LONGEST, Awaited, Waiting, ending_problem, send_answer
+from agents.core.requests import Json
+from agents.core.strict_json import BadJson, parse
+from agents.engine.runtime.threads import Pool
+from agents.models import AgentCall, ExternalAgent, Run
+from agents.operations import (
+    WAITING,
+    ProposedCall,
+    Refused,
+    Standing,
+    agent_of,
+    ask_content,
+    open_session,
+    propose_again,
+    propose_content,
+    standing_of,
+)
+from agents.web.live.app import Message, Receive, Send
+from agents.web.live.shutdown import Ending
+
+PATH = "/mcp"
+HOLD = 3.0  # seconds, where a client states no limit of its own
+GOAL = "Calls of an MCP client."
+_HEADERS = ("reference", "subject", "goal", "wait")  # each as Opsconsole-…
+_CALLER = "opsconsole.caller"  # in the scope of a request
+_OWN: dict[str, tuple[str, type[AskPerson] | type[CallAgain]]] = {
+    "again": (
+        "Propose a call once more that was answered before, by its number. What was carried out "
+        "waits for a person.",
+        CallAgain,
+    ),
+    "ask_a_person": ("Ask a person. Nothing is executed; call again for the answer.", AskPerson),
+}
+INSTRUCTIONS = (
+    "Each call is ruled on by a policy and may wait for a person, who may change it. Where an "
+    "answer says that nothing was executed or that the outcome is not known, call again with the "
+    "same arguments: it is the same call, and is carried out once."
+)
+
+
+class Caller(NamedTuple):
+    """Who sends a request, from its headers alone, and how to learn that they have gone."""
+
+    token: str
+    said: dict[str, str]
+    wait: float
+    receive: Receive
+
+
+class Mcp:
+    """The ASGI application before all others, for requests of MCP clients."""
+
+    def __init__(self, waiting: Waiting) -> None:
+        self.waiting = waiting
+        self._pool = Pool(4, "mcp")
+        self._task: asyncio.Task[None] | None = None
+        self._ending: Ending | None = None
+        self._open = 0
+        self._server: Server[Any] = Server(
+            "opsconsole",
+            instructions=INSTRUCTIONS,
+            on_list_tools=self._list_tools,
+            on_call_tool=self._call_tool,
+            get_tool_input_schema=lambda name: None,  # no argument is mirrored in a header
+        )
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["path"] != PATH:
+            return await self.waiting(scope, receive, send)
+        ending = self._ending = self._ending or Ending(self._end_if_idle)
+        if ending.is_near:
+            return await send_answer(send, ending_problem())
+        self._open += 1
+        try:
+            await self._answer(scope, receive, send)
+        finally:
+            self._open -= 1
+            if ending.is_near:
+                self._end_if_idle()
+
+    async def _answer(self, scope: Message, receive: Receive, send: Send) -> None:
+        headers = dict(scope["headers"])
+        if scope["method"] != "POST":  # without state there is no stream to open and none to end
+            answer = problem(405, "bad_request", "Only POST is answered here.")
+            answer["Allow"] = "POST"
+            return await send_answer(send, answer)
+        if b"origin" in headers:
+            no_page = problem(403, "bad_request", "Pages in a browser are not answered here.")
+            return await send_answer(send, no_page)
+        body, is_whole = b"", False
+        while not is_whole:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                return None
+            body += message.get("body", b"")
+            is_whole = not message.get("more_body", False)
+        try:
+            caller = _caller(headers, receive)
+            if await self._pool.run(partial(_agent, caller.token)) is None:
+                return await send_answer(send, problem(401, "unauthorized", NO_KEY))
+            parse(body.decode())
+        except OperationalError as no:
+            return await send_answer(send, busy_problem(no))
+        except (BadJson, UnicodeDecodeError) as no:
+            return await send_answer(send, problem(400, "bad_json", f"It cannot be read: {no}."))
+        manager = await self._started()
+        left = [{"type": "http.request", "body": body, "more_body": False}]
+
+        async def again() -> Message:
+            return left.pop() if left else await receive()
+
+        await manager.handle_request({**scope, _CALLER: caller}, again, send)
+        return None
+
+    async def _started(self) -> StreamableHTTPSessionManager:
+        """Return the SDK's manager. Its tasks live in one of ours: the server sends no lifespan."""
+        if self._task is None or self._task.done():
+            self._over, self._ready = asyncio.Event(), asyncio.Event()
+            self._manager = StreamableHTTPSessionManager(
+                self._server, stateless=True, json_response=True
+            )
+            self._task = asyncio.create_task(self._run(self._manager))
+        await self._ready.wait()
+        return self._manager
+
+    async def _run(self, manager: StreamableHTTPSessionManager) -> None:
+        async with manager.run():
+            self._ready.set()
+            await self._over.wait()
+
+    def _end_if_idle(self) -> None:
+        """End the manager with the server, once what is open is answered."""
+        if self._task is not None and not self._open:
+            self._over.set()
+
+    async def _list_tools(self, context: Any, _: Any) -> ListToolsResult:
+        caller: Caller = context.request.scope[_CALLER]
+        return ListToolsResult(tools=await self._pool.run(partial(_tools, caller.token)))
+
+    async def _call_tool(self, context: Any, asked: Any) -> CallToolResult:
+        caller: Caller = context.request.scope[_CALLER]
+        work = partial(_propose, caller, asked.name, asked.arguments or {})
+        standing = await self._tried(work)
+        if isinstance(standing, Standing) and standing.told["status"] == WAITING:
+            row = standing.call.row
+            awaited = Awaited("call", row.pk)
+            await self.waiting.hold(row.agent_id, awaited, caller.wait, caller.receive)
+            standing = await self._tried(partial(_look_again, caller, standing.call))
+        if isinstance(standing, str):
+            return CallToolResult(content=[TextContent(text=standing)], is_error=True)
+        return CallToolResult(
+            content=[TextContent(text=words_of(standing))],
+            structured_content=standing.told | place_of(standing.call),
+            is_error=standing.told["status"] != "executed",
+        )
+
+    async def _tried(self, work: Callable[[], Standing]) -> Standing | str:
+        """Return what a call came to, or why nothing was proposed."""
+        try:
+            return await self._pool.run(work)
+        except Refused as no:
+            return f"{no} ({no.code})"
+        except (AgentCall.DoesNotExist, Run.DoesNotExist):
+            return "This session has no such call. Nothing was proposed."
+        except ValidationError as no:
+            first = no.errors()[0]  # its input is not quoted: it may hold personal data
+            where = ".".join(map(str, first["loc"])) or "the call"
+            return f"{where}: {first['msg']}. Nothing was proposed."
+        except OperationalError:
+            return "The database is busy. Call again with the same arguments."
+
+
+def _caller(headers: dict[bytes, bytes], receive: Receive) -> Caller:
+    """Read who sends a request. Raises UnicodeDecodeError."""
+    found = {name: headers.get(f"opsconsole-{name}".encode(), b"").decode() for name in _HEADERS}
+    wait = found.pop("wait")
+    seconds = float(wait) if wait.isascii() and wait.isdigit() and len(wait) < 4 else HOLD
+    scheme, _, token = headers.get(b"authorization", b"").decode().partition(" ")
+    is_bearer = scheme.lower() == "bearer"
+    return Caller(token if is_bearer else "", found, min(seconds, LONGEST), receive)
+
+
+def _agent(token: str) -> ExternalAgent | None:
+    return agent_of(token, at=timezone.now())
+
+
+def _known_agent(token: str) -> ExternalAgent:
+    """Return whose key this is. Raises Refused for one that was revoked meanwhile."""
+    if agent := _agent(token):
+        return agent
+    raise Refused("unauthorized", NO_KEY)
+
+
+def _tools(token: str) -> list[Tool]:
+    agent = _agent(token)
+    of_desk = [
+        Tool(
+            name=one["name"],
+            description=one["description"],
+            input_schema=one["input_schema"],
+            annotations=ToolAnnotations(read_only_hint=not one["writes"]),
+        )
+        for one in (tools_of(agent) if agent else ())
+    ]
+    own = [
+        Tool(name=name, description=told, input_schema=form.json_schema())
+        for name, (told, form) in _OWN.items()
+    ]
+    return of_desk + own
+
+
+def _propose(caller: Caller, name: str, args: dict[str, Json]) -> Standing:
+    """Propose a call in its caller's session, which is opened by its first one."""
+    agent, at = _known_agent(caller.token), timezone.now()
+    said = caller.said
+    reference = said["reference"] or f"mcp-{agent.key_prefix}"
+    opened = {**said, "reference": reference, "goal": said["goal"] or GOAL}
+    session = OpenRun.model_validate(opened)
+    asked: AskPerson | CallAgain | ProposeCall
+    if name in _OWN:
+        asked = _OWN[name][1].model_validate(args)
+    else:
+        asked = ProposeCall.model_validate({"tool": name, "arguments": args})
+    run = open_session(
+        agent=agent,
+        reference=session.reference,
+        goal=session.goal,
+        subject=session.subject,
+        claims={"framework": "MCP"},
+        at=at,
+    )
+    return standing_of(_put(agent, run, asked), agent)
+
+
+def _put(
+    agent: ExternalAgent, run: Run, asked: AskPerson | CallAgain | ProposeCall
+) -> ProposedCall:
+    at = timezone.now()
+    if isinstance(asked, CallAgain):
+        return propose_again(agent=agent, run=run, call_id=asked.call, at=at)
+    if isinstance(asked, AskPerson):
+        return ask_content(agent=agent, run=run, at=at, **asked.dict())
+    return propose_content(agent=agent, run=run, name=asked.tool, args=asked.arguments, at=at)
+
+
+def _look_again(caller: Caller, call: ProposedCall) -> Standing:
+    return standing_of(call, _known_agent(caller.token))

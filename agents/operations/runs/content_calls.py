@@ -1,0 +1,110 @@
+"""Calls of clients that have no key of their own for a call, such as those that speak MCP.
+
+A call's key is made of what was sent: an identical call that writes is the same call for the whole
+session. Whether its answer was delivered cannot end that: a server that writes an answer to a
+client that was killed believes that it was read, and the client's next call would pay again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from django.db import transaction
+
+from agents.core.requests import Json
+from agents.core.states import EscalationState
+from agents.engine.people.approvals import turn_of
+from agents.models import AgentCall, Escalation, ExternalAgent, Run
+from agents.operations.refusal import Refused
+from agents.operations.runs.agent_calls import WAITING, ProposedCall, call_of, outcome_of_call
+from agents.operations.runs.proposing import (
+    ask_person,
+    content_key,
+    has_intent,
+    lock_run,
+    propose,
+)
+from agents.patterns.external import EXECUTED, NOT_EXECUTED
+from agents.tools import TOOLS
+
+_ANSWERED = (EXECUTED, NOT_EXECUTED)
+
+
+class Standing(NamedTuple):
+    """What is known of a call at one moment, read under its run's lock."""
+
+    call: ProposedCall
+    told: dict[str, Json]
+    is_begun: bool = False  # an intent exists, and its outcome is not known yet
+    asks_person: bool = False
+
+
+def propose_content(
+    *, agent: ExternalAgent, run: Run, name: str, args: Json, at: datetime
+) -> ProposedCall:
+    """Propose a call, or find the one that is identical. Raises Refused, Run.DoesNotExist.
+
+    A look is made anew, unless the last one like it is unanswered or was decided by a person.
+    """
+    key = content_key(run, [name, args])
+    if name in TOOLS and not TOOLS[name].writes:
+        key = _look_key(agent, run, key)
+    return propose(agent=agent, run_id=run.pk, key=key, name=name, args=args, at=at)
+
+
+def _look_key(agent: ExternalAgent, run: Run, content: str) -> str:
+    mine = AgentCall.objects.filter(agent=agent, reference=run.reference)
+    looks = mine.filter(key__startswith=f"{content}:").order_by("pk")
+    last = looks.last()
+    if last:
+        told = outcome_of_call(call_of(agent, last.pk))
+        if told["status"] not in _ANSWERED or told["decided_by"]:
+            return last.key
+    return f"{content}:{looks.count() + 1}"
+
+
+def ask_content(
+    *, agent: ExternalAgent, run: Run, question: str, choices: Sequence[str], at: datetime
+) -> ProposedCall:
+    """Put a question to a person, or find the identical one. Raises Refused, Run.DoesNotExist."""
+    key = content_key(run, [question, list(choices)])
+    return ask_person(
+        agent=agent, run_id=run.pk, key=key, question=question, choices=choices, at=at
+    )
+
+
+def propose_again(*, agent: ExternalAgent, run: Run, call_id: int, at: datetime) -> ProposedCall:
+    """Propose an answered call of a session once more, or find that it was so proposed.
+
+    Rule `repeat` puts what was carried out before to a person. Raises Refused, DoesNotExist.
+    """
+    mine = AgentCall.objects.filter(agent=agent, reference=run.reference)
+    before = call_of(agent, mine.get(pk=call_id, is_end=False).pk)
+    key = f"again:{call_id}"
+    if known := mine.filter(key=key).first():
+        return call_of(agent, known.pk)
+    told = outcome_of_call(before)
+    if told["kind"] != "tool":
+        raise Refused("not_again", "A question is asked again in other words.")
+    if told["status"] not in _ANSWERED:
+        raise Refused("not_again", f"Call {call_id} is not answered yet. Nothing was proposed.")
+    if told["proposed"] is None:
+        raise Refused("not_again", f"What call {call_id} was has been erased.")
+    name, args = str(told["tool"]), told["proposed"]
+    return propose(agent=agent, run_id=run.pk, key=key, name=name, args=args, at=at)
+
+
+def standing_of(call: ProposedCall, agent: ExternalAgent) -> Standing:
+    """Read what is known of an agent's call, so that "nothing was executed" holds as it is read."""
+    with transaction.atomic():
+        run = lock_run(agent, call.run.pk)
+        row = AgentCall.objects.get(pk=call.row.pk)
+        now = ProposedCall(row, run, call.is_new)
+        told = outcome_of_call(now)
+        if told["status"] != WAITING:
+            return Standing(now, told)
+        mine = Escalation.objects.filter(run=run, state=EscalationState.OPEN)
+        asks = bool(row.step) and mine.filter(step__key__startswith=turn_of(row.step)).exists()
+        return Standing(now, told, is_begun=has_intent(now), asks_person=asks)
