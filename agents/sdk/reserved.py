@@ -27,6 +27,7 @@ _PAGES |= {"invitations", "members", "notifications", "team", "teams", "webhooks
 _PAGES |= {"metrics", "overview", "readyz", "runs", "search", "static", "theme"}
 RESERVED = _TOPICS | _PATTERNS | _PAGES
 _REPLIES = {"final", "final_answer", "tool"}  # kinds of a model's reply
+_OF_CLIENTS = {"again", "ask_a_person"}  # tools that MCP clients have at every desk
 _UNITS = ("_minor", "_usd")  # suffixes of the first desk's amounts, stored and for models
 
 
@@ -48,8 +49,10 @@ def check_limit_names(names: Iterable[str]) -> None:
 
 def check_tool_name(name: str, *, arguments: Iterable[str]) -> None:
     """Raise TypeError for a tool's or an argument's name that already has another meaning."""
-    if name in _REPLIES or len(name) > LONGEST_TOOL:
-        what = "a kind of reply" if name in _REPLIES else f"more than {LONGEST_TOOL} characters"
+    own = dict.fromkeys(_REPLIES, "a kind of reply")
+    own |= dict.fromkeys(_OF_CLIENTS, "a tool of the console's own")
+    if name in own or len(name) > LONGEST_TOOL:
+        what = own.get(name, f"more than {LONGEST_TOOL} characters")
         raise TypeError(f"a tool cannot be called {name}: that is {what}")
     for argument in arguments:
         if argument.endswith(_UNITS):

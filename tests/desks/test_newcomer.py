@@ -49,6 +49,7 @@ WRONG: list[tuple[str, str, str]] = [
     ('name="samples"', 'name="approvals"', "called approvals, which is a word of the console's"),
     ('name="samples"', f'name="{"a" * 41}"', "up to 40 letters, digits, underscores"),
     ("send_samples", "final", "a tool cannot be called final: that is a kind of reply"),
+    ("send_samples", "again", "a tool cannot be called again: that is a tool of the console's own"),
     ("send_samples", "s" * 61, "that is more than 60 characters"),
     ("pieces: Pieces) ->", "pieces: Pieces, fee_minor: int) ->", "fee_minor is to be Money"),
     ("    most: ", "    max_steps: ", "a policy has a max_steps for all desks"),
