@@ -242,8 +242,8 @@ STORAGES = {
 OPSCONSOLE_MCP = _env.flag("OPSCONSOLE_MCP", default=False)
 if OPSCONSOLE_MCP and find_spec("mcp") is None:
     raise ImproperlyConfigured(
-        "OPSCONSOLE_MCP is on, and its package is not installed: install mcp>=2.3,<3, which is the "
-        "extra opsconsole[mcp], or leave OPSCONSOLE_MCP out."
+        "OPSCONSOLE_MCP is on, and its package is not installed: install requirements-mcp.lock, or "
+        "the extra opsconsole[mcp] of a wheel, or leave OPSCONSOLE_MCP out."
     )
 OPSCONSOLE_METRICS_TOKEN = _env.secret("OPSCONSOLE_METRICS_TOKEN", least=20)
 

@@ -13,7 +13,10 @@ _PIN = re.compile(r"[a-z0-9][a-z0-9._-]*==[^\s;]+(?: ; .+)?")
 
 @pytest.mark.parametrize(
     "name",
-    ["requirements.lock", "requirements-dev.lock", "clients/python/requirements-sdks.lock"],
+    [
+        *("requirements.lock", "requirements-mcp.lock", "requirements-dev.lock"),
+        "clients/python/requirements-sdks.lock",
+    ],
 )
 def test_every_package_is_one_version_with_its_hashes(name: str) -> None:
     text = (ROOT / name).read_text(encoding="utf-8").replace("\\\n", "")
