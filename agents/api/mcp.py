@@ -27,6 +27,7 @@ from agents.api.waiting import LONGEST, Awaited, Waiting, ending_problem, send_a
 from agents.core.requests import Json
 from agents.core.strict_json import BadJson, parse
 from agents.engine.runtime.threads import Pool
+from agents.engine.tracing import PARENT
 from agents.models import AgentCall, ExternalAgent, Run
 from agents.operations import (
     WAITING,
@@ -69,6 +70,7 @@ class Caller(NamedTuple):
     token: str
     said: dict[str, str]
     wait: float
+    traceparent: str
     receive: Receive
 
 
@@ -92,7 +94,7 @@ class Mcp:
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["path"] != PATH:
             return await self.waiting(scope, receive, send)
-        ending = self._ending = self._ending or Ending(self._end_if_idle)
+        ending = self._ending = self._ending or Ending(self._end)
         if ending.is_near:
             return await send_answer(send, ending_problem())
         self._open += 1
@@ -101,7 +103,7 @@ class Mcp:
         finally:
             self._open -= 1
             if ending.is_near:
-                self._end_if_idle()
+                self._end()
 
     async def _answer(self, scope: Message, receive: Receive, send: Send) -> None:
         headers = dict(scope["headers"])
@@ -153,8 +155,9 @@ class Mcp:
             self._ready.set()
             await self._over.wait()
 
-    def _end_if_idle(self) -> None:
-        """End the manager with the server, once what is open is answered."""
+    def _end(self) -> None:
+        """Have those who are held answered, and end the manager once nobody is."""
+        self.waiting.release_all()  # it may not have waited yet, and not know of the order to stop
         if self._task is not None and not self._open:
             self._over.set()
 
@@ -169,7 +172,8 @@ class Mcp:
         if isinstance(standing, Standing) and standing.told["status"] == WAITING:
             row = standing.call.row
             awaited = Awaited("call", row.pk)
-            await self.waiting.hold(row.agent_id, awaited, caller.wait, caller.receive)
+            if self._ending is None or not self._ending.is_near:
+                await self.waiting.hold(row.agent_id, awaited, caller.wait, caller.receive)
             standing = await self._tried(partial(_look_again, caller, standing.call))
         if isinstance(standing, str):
             return CallToolResult(content=[TextContent(text=standing)], is_error=True)
@@ -202,7 +206,13 @@ def _caller(headers: dict[bytes, bytes], receive: Receive) -> Caller:
     seconds = float(wait) if wait.isascii() and wait.isdigit() and len(wait) < 4 else HOLD
     scheme, _, token = headers.get(b"authorization", b"").decode().partition(" ")
     is_bearer = scheme.lower() == "bearer"
-    return Caller(token if is_bearer else "", found, min(seconds, LONGEST), receive)
+    return Caller(
+        token=token if is_bearer else "",
+        said=found,
+        wait=min(seconds, LONGEST),
+        traceparent=headers.get(PARENT.encode(), b"").decode(),
+        receive=receive,
+    )
 
 
 def _agent(token: str) -> ExternalAgent | None:
@@ -254,18 +264,25 @@ def _propose(caller: Caller, name: str, args: dict[str, Json]) -> Standing:
         claims={"framework": "MCP"},
         at=at,
     )
-    return standing_of(_put(agent, run, asked), agent)
+    return standing_of(_put(caller, agent, run, asked), agent)
 
 
 def _put(
-    agent: ExternalAgent, run: Run, asked: AskPerson | CallAgain | ProposeCall
+    caller: Caller, agent: ExternalAgent, run: Run, asked: AskPerson | CallAgain | ProposeCall
 ) -> ProposedCall:
     at = timezone.now()
     if isinstance(asked, CallAgain):
         return propose_again(agent=agent, run=run, call_id=asked.call, at=at)
     if isinstance(asked, AskPerson):
         return ask_content(agent=agent, run=run, at=at, **asked.dict())
-    return propose_content(agent=agent, run=run, name=asked.tool, args=asked.arguments, at=at)
+    return propose_content(
+        agent=agent,
+        run=run,
+        name=asked.tool,
+        args=asked.arguments,
+        at=at,
+        traceparent=caller.traceparent,
+    )
 
 
 def _look_again(caller: Caller, call: ProposedCall) -> Standing:

@@ -117,7 +117,7 @@ class Waiting:
 
     async def _wait(self, awaited: Awaited, seconds: float, receive: Receive) -> Woken:
         """Wait until it is settled, the time is up, the client has gone or the process ends."""
-        ending = self._ending = self._ending or Ending(self._release_all)
+        ending = self._ending = self._ending or Ending(self.release_all)
         if ending.is_near:
             return Woken.ENDING
         done: asyncio.Future[Woken] = asyncio.get_running_loop().create_future()
@@ -172,7 +172,8 @@ class Waiting:
             if not done.done():
                 done.set_result(why)
 
-    def _release_all(self) -> None:
+    def release_all(self) -> None:
+        """Release everybody as the process ends."""
         for awaited in list(self._waiters):
             self._release(awaited, Woken.ENDING)
 

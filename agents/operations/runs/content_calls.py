@@ -42,7 +42,7 @@ class Standing(NamedTuple):
 
 
 def propose_content(
-    *, agent: ExternalAgent, run: Run, name: str, args: Json, at: datetime
+    *, agent: ExternalAgent, run: Run, name: str, args: Json, at: datetime, traceparent: str = ""
 ) -> ProposedCall:
     """Propose a call, or find the one that is identical. Raises Refused, Run.DoesNotExist.
 
@@ -51,7 +51,15 @@ def propose_content(
     key = content_key(run, [name, args])
     if name in TOOLS and not TOOLS[name].writes:
         key = _look_key(agent, run, key)
-    return propose(agent=agent, run_id=run.pk, key=key, name=name, args=args, at=at)
+    return propose(
+        agent=agent,
+        run_id=run.pk,
+        key=key,
+        name=name,
+        args=args,
+        at=at,
+        traceparent=traceparent,
+    )
 
 
 def _look_key(agent: ExternalAgent, run: Run, content: str) -> str:
