@@ -124,18 +124,6 @@ def test_a_call_that_two_people_allow_says_so_until_the_first_has() -> None:
     assert [one["waiting_for"] for one in (waits, half)] == ["two_people", "person"]
 
 
-def test_a_refusal_is_an_answer_and_the_session_goes_on(scene: Scene) -> None:
-    session = Session(scene)
-
-    other = session.propose("k0", ("get_refund_context", {"user_id": 7}))
-    odd = session.propose("k1", ("issue_refund", {"user_id": 42, "amount": 3}))
-    looked = session.propose("k2", LOOK)
-
-    assert other["status"] == odd["status"] == "not_executed"
-    assert other["sentence"]
-    assert looked["status"] == "executed"
-
-
 def test_a_look_is_answered_while_a_refund_waits(scene: Scene) -> None:
     session = Session(scene)
     session.propose("k0", LOOK)
@@ -157,20 +145,6 @@ def test_calls_are_ruled_on_in_the_order_of_proposal(scene: Scene) -> None:
 
     # Side by side, the refund would have been blocked: nothing was looked up before it.
     assert session.outcome("k1")["status"] == "executed"
-
-
-def test_a_rejected_call_does_not_end_the_session(scene: Scene) -> None:
-    session = Session(scene)
-    session.propose("k0", LOOK)
-    session.propose("k1", refund(1200))
-
-    decide_request(held(session), scene.rita, approve=False, comment="no")
-    session.drive()
-
-    told = session.outcome("k1")
-    assert (told["status"], told["reason"]) == ("not_executed", "human_rejected")
-    assert (told["comment"], told["sentence"]) == ("no", "A reviewer rejected the request.")
-    assert session.propose("k2", LOOK)["status"] == "executed"
 
 
 def test_an_end_takes_effect_after_the_call_that_waits(scene: Scene) -> None:

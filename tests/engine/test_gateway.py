@@ -18,7 +18,6 @@ from django.db import OperationalError
 from django.utils import timezone
 
 from agents import operations
-from agents.core.requests import Say
 from agents.core.states import EffectState, EscalationState, RunState
 from agents.desks.refunds import refunds
 from agents.engine.journal import Journal
@@ -383,45 +382,6 @@ def test_a_run_cancelled_during_the_call_still_records_what_happened(scene: Scen
     assert payments(run) == [50000]
     assert Effect.objects.get(run=run).state == EffectState.DONE
     assert mails(run) == []
-
-
-def beside_a_call(
-    monkeypatch: pytest.MonkeyPatch, name: str, happens: Callable[[Journal], None], **parts: Any
-) -> None:
-    """Do something after a call, while a parallel flow commits."""
-    journals: list[Journal] = []
-
-    class Watched(Journal):
-        def __init__(self, run: Run) -> None:
-            super().__init__(run)
-            journals.append(self)
-
-    real = TOOLS[name].call
-
-    def call(context: Context, **args: Any) -> Any:
-        reply = real(context, **args)
-        happens(journals[-1])
-        journals[-1].begin("beside", Say("beside", "beside", {}))
-        time.sleep(0.15)
-        return reply
-
-    monkeypatch.setattr("agents.engine.turns.advance.Journal", Watched)
-    exchange(monkeypatch, name, call=call, **parts)
-
-
-def test_what_a_call_came_to_is_kept_though_the_run_is_cancelled_meanwhile(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = scene.launch(REFUND_500)
-
-    def cancel_beside(beside: Journal) -> None:
-        operations.cancel(run_id=run.pk, by=scene.omar, reason="by phone", at=timezone.now())
-
-    beside_a_call(monkeypatch, "issue_refund", cancel_beside, find=None)
-    run = go(run)
-
-    assert (run.state, payments(run)) == (RunState.STOPPED, [50000])
-    assert Effect.objects.get(run=run).state == EffectState.DONE
 
 
 def fail_the_commit_after(monkeypatch: pytest.MonkeyPatch, name: str) -> None:

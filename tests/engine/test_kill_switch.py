@@ -100,15 +100,6 @@ def test_a_call_that_its_worker_did_not_live_to_make_is_not_made_after_the_press
     assert (Effect.objects.get().state, payments(run)) == (EffectState.REFUSED, [])
 
 
-def test_a_tool_that_is_stopped_leaves_the_others_alone(scene: Scene, admin: User) -> None:
-    press(scene, admin, Scope.TOOL, "send_refund_email")
-
-    run = go(scene.launch(REFUND_500))
-
-    assert payments(run) == [50000]
-    assert run.stop_reason == "killed"
-
-
 def test_a_frozen_request_does_not_expire_and_gets_its_time_back(scene: Scene, admin: User) -> None:
     escalation = waiting(scene.launch())
     left = escalation.expires_at - timezone.now()

@@ -11,7 +11,7 @@ from django.contrib.auth.models import User
 from django.db import OperationalError
 from django.utils import timezone
 
-from agents import llm, operations, results
+from agents import llm, operations
 from agents.core.requests import Ask, Escalate, Flow, Together
 from agents.core.states import EscalationState, RunState
 from agents.engine import journal
@@ -26,7 +26,6 @@ from tests.engine.scene import (
     decide_request,
     fresh,
     go,
-    mails,
     payments,
     set_scene,
 )
@@ -35,44 +34,10 @@ from tests.engine.test_lost_model import check_effects
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
 
-def test_a_refund_within_the_limit_needs_nobody(scene: Scene) -> None:
-    run = go(scene.launch(REFUND_500))
-
-    assert (run.state, run.stop_reason) == (RunState.DONE, "success")
-    assert payments(run) == [50000]
-    assert mails(run) == [50000]
-
-
-def test_a_refund_above_the_limit_waits_and_pays_what_the_person_left(scene: Scene) -> None:
-    run = go(scene.launch())
-    assert run.state == RunState.WAITING
-    assert payments(run) == []
-
-    scene.decide(run, amount_minor=80000)
-    run = go(run)
-
-    assert (run.state, run.stop_reason) == (RunState.DONE, "success")
-    assert payments(run) == [80000]
-    assert mails(run) == [80000]
-    sources = [line["executed_from"] for line in results.result(run)["trace"]]
-    assert "human_revised" in sources
-
-
 def test_a_run_that_waits_holds_no_lease(scene: Scene) -> None:
     run = go(scene.launch())
 
     assert (run.state, run.lease_owner, run.lease_ends_at) == (RunState.WAITING, "", None)
-
-
-def test_a_rejected_refund_pays_nothing_and_stops(scene: Scene) -> None:
-    run = go(scene.launch())
-
-    scene.decide(run, approve=False)
-    run = go(run)
-
-    assert (run.state, run.stop_reason) == (RunState.STOPPED, "human_rejected")
-    assert payments(run) == []
-    assert results.result(run)["trace"][-1]["human_approval"]["comment"] == "partly used"
 
 
 def test_a_person_may_not_raise_the_amount(scene: Scene) -> None:

@@ -9,7 +9,7 @@ from io import StringIO
 import pytest
 from django.contrib.auth.models import User
 from django.core.management import call_command
-from django.test import Client, override_settings
+from django.test import Client
 
 from agents.core.replay import Reply
 from agents.core.requests import Json, Request
@@ -17,7 +17,6 @@ from agents.core.states import RunState
 from agents.engine.drive import drive
 from agents.models import Escalation, Run
 from agents.patterns import PATTERNS, Brief, Notes
-from tests.conformance import harness
 from tests.engine.dying import (
     AROUND_CALLS_AND_COMMITS,
     die_everywhere,
@@ -63,7 +62,6 @@ def launch_run(scene: Scene, goal: str, subject: int) -> Run:
 
 
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.both
 def test_a_person_decides_where_the_readers_differ() -> None:
     scene = set_scene()
     run = go(launch_run(scene, LATE, 7))
@@ -80,7 +78,6 @@ def test_a_person_decides_where_the_readers_differ() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.both
 def test_a_person_who_says_no_ends_it() -> None:
     scene = set_scene()
     run = go(launch_run(scene, LATE, 7))
@@ -91,27 +88,6 @@ def test_a_person_who_says_no_ends_it() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.both
-def test_each_reader_may_have_a_model_of_its_own() -> None:
-    said = ['{"due": "no", "why": "a"}', '{"due": "no", "why": "b"}']
-    with harness.replaying() as server:
-        server.load("readers", said)
-        models = {"first_reader": "one", "second_reader": "other"}
-        given = {"OPENAI_BASE_URL": server.base_url("readers"), "OPENAI_API_KEY": "any"}
-        with override_settings(OPENAI_MODELS=models, **given):
-            run = go(launch_run(set_scene(), AGREED, 42))
-
-    asked = run.steps.filter(kind="ask").order_by("key").values_list("key", "model")
-    assert run.outcome == {
-        "due": "no",
-        "answer": "Refund due: no (both readers agree).",
-        "came_of": "answered",
-    }
-    assert dict(asked) == {"read/first/ask": "one", "read/second/ask": "other"}
-
-
-@pytest.mark.django_db(transaction=True)
-@pytest.mark.both
 @pytest.mark.slow
 def test_a_crash_at_any_point_changes_nothing() -> None:
     scene = set_scene()

@@ -70,7 +70,6 @@ def in_place(folder: Path) -> Workspace:
     return workspace
 
 
-@pytest.mark.both
 @pytest.mark.slow
 def test_a_fortnight_is_written_once_and_holds(workspace: Workspace) -> None:
     until = timezone.now()
@@ -91,6 +90,7 @@ def test_a_fortnight_is_written_once_and_holds(workspace: Workspace) -> None:
     assert proof.faults == []
 
 
+@pytest.mark.both  # it has all kinds of runs, as the fortnight has
 @pytest.mark.slow
 def test_it_is_of_the_first_policy_where_another_was_published_before(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch

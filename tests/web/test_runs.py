@@ -108,7 +108,8 @@ def test_a_run_is_found_by_its_key_or_how_that_begins(scene: Scene) -> None:
 
     for run in runs:
         key = str(run.pk)
-        for text in (key, key.upper(), run.pk.hex, key[:8], key[:11], key[:20]):
+        forms = (key, key.upper(), run.pk.hex, key[:11], key[:20])
+        for text in (key[:8], *(forms if run == runs[0] else ())):
             found = client.get(reverse("runs"), {"text": text}).context["found"].rows
             assert [row.run for row in found] == [run], text
     there = scene.launch("Refund 500 USD to user_id=42 in İstanbul.")
