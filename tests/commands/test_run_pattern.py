@@ -25,16 +25,6 @@ def supervisor(goal: str, *more: str) -> Ended:
     return command("run_pattern", "supervisor", "--goal", goal, *more)
 
 
-def test_a_run_that_waits_ends_with_code_4_and_names_its_escalation() -> None:
-    ended = supervisor(GOAL_1200, "--subject", "42", "--json")
-
-    assert ended.code == 4
-    assert ended.document["status"] == "waiting"
-    waiting = Escalation.objects.get(pk=ended.document["escalation"]["id"])
-    assert waiting.state == EscalationState.OPEN
-    assert ended.document["escalation"]["action"]["args"]["amount_usd"] == 1200.0
-
-
 @pytest.mark.parametrize(
     ("human", "code", "amounts"),
     [("cap:800", 0, [80000]), ("as-is", 0, [120000]), ("reject", 3, [])],

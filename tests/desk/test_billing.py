@@ -85,26 +85,6 @@ def test_a_customer_who_never_paid_has_no_charge() -> None:
     assert context == {"user": ANNA["user"], "billing": {}}
 
 
-@pytest.mark.parametrize(
-    ("age", "days"),
-    [
-        (timedelta(0), 0),
-        (timedelta(hours=23, minutes=59), 0),
-        (timedelta(days=14), 14),
-        (timedelta(days=15) - timedelta(microseconds=1), 14),
-        (timedelta(days=15), 15),
-    ],
-)
-def test_the_age_of_a_charge_counts_whole_days(age: timedelta, days: int) -> None:
-    book = demo_book()
-    paid_at = charge_of(book).paid_at
-
-    charge = newest_charge(book_id=book.pk, customer_number=42, at=paid_at + age)
-
-    assert charge is not None
-    assert charge.age_days == days
-
-
 @pytest.mark.parametrize("lock", [False, True])
 def test_the_newest_charge_counts_and_of_two_at_once_the_later_entry(lock: bool) -> None:
     book = demo_book()
