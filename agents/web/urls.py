@@ -3,8 +3,7 @@
 from django.urls import URLPattern, path
 
 from agents.web.agents import views as agents
-from agents.web.approvals import bulk_views, lists
-from agents.web.approvals import handover_views as sharing
+from agents.web.approvals import bulk_views, handover_views, lists
 from agents.web.approvals import views as approvals
 from agents.web.audit import views as audit
 from agents.web.case import views as case
@@ -48,10 +47,10 @@ urlpatterns: list[URLPattern] = [
     path("approvals/<int:pk>/judge-letter/", approvals.judge_letter, name="judge-letter"),
     path("approvals/<int:pk>/claim/", approvals.claim, name="claim"),
     path("approvals/<int:pk>/release/", approvals.release_claim, name="release-claim"),
-    path("approvals/<int:pk>/hand-over/", sharing.hand_over, name="hand-over"),
-    path("approvals/<int:pk>/snooze/", sharing.snooze, name="snooze"),
-    path("approvals/<int:pk>/wake/", sharing.wake, name="wake"),
-    path("approvals/<int:pk>/comment/", sharing.comment, name="comment"),
+    path("approvals/<int:pk>/hand-over/", handover_views.hand_over, name="hand-over"),
+    path("approvals/<int:pk>/snooze/", handover_views.snooze, name="snooze"),
+    path("approvals/<int:pk>/wake/", handover_views.wake, name="wake"),
+    path("approvals/<int:pk>/comment/", handover_views.comment, name="comment"),
     path("approvals/<int:pk>/decide/", approvals.decide, name="decide"),
     path("agents/", agents.agents, name="agents"),
     path("agents/key/", agents.workspace_key, name="workspace-key"),

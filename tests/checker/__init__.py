@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from tests.checker import bank, decisions, lifecycle, money, record, sharing, tiers
+from tests.checker import bank, decisions, handover, lifecycle, money, record, tiers
 from tests.checker.decisions import sha256
 from tests.checker.reading import Cursor, Dump, Violation, read
 
@@ -39,9 +39,9 @@ CHECKS: tuple[Callable[[Dump], Iterator[Violation]], ...] = (
     lifecycle.nothing_after_the_end,
     lifecycle.no_run_is_stuck,
     lifecycle.no_write_while_killed,
-    sharing.assignments_are_told,
-    sharing.snoozes_are_told,
-    sharing.teams_are_told,
+    handover.assignments_are_told,
+    handover.snoozes_are_told,
+    handover.teams_are_told,
     record.changes_are_told,
     record.chains_hold,
     record.texts_are_those_written,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 from tests.checker.reading import Dump, Row, Violation
-from tests.checker.terms import minor_of, money_of
+from tests.checker.tool_arguments import minor_of, money_of
 
 MAYBE_PAID = ("intended", "done", "unknown")
 

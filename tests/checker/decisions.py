@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tests.checker.reading import Dump, Row, Violation
-from tests.checker.terms import TERMS, args_of, patch_of, subject_of, widenings
+from tests.checker.tool_arguments import TOOL_ARGUMENTS, args_of, patch_of, subject_of, widenings
 
 ENDED = ("done", "stopped", "failed")
 DECIDED = ("approved", "adjusted", "rejected", "sent_back")
@@ -136,7 +136,7 @@ def _terms_in_row(effect: Row) -> tuple[str, str]:
 
 
 def _terms_in_args(effect: Row) -> tuple[str, str]:
-    resource = args_of(effect).get(TERMS[effect["tool"]].resource, "")
+    resource = args_of(effect).get(TOOL_ARGUMENTS[effect["tool"]].resource, "")
     return str(subject_of(effect)), str(resource)
 
 
@@ -175,7 +175,7 @@ def what_was_allowed_came_to_something(dump: Dump) -> Iterator[Violation]:
         if escalation["action"].get("kind", "tool") != "tool":
             yield from _what_is_no_call_was_heeded(dump, escalation)
             continue
-        if escalation["action"].get("name") not in TERMS:
+        if escalation["action"].get("name") not in TOOL_ARGUMENTS:
             continue
         run, why = escalation["run_id"], escalation["not_carried_out"]
         mine = [e for e in dump.effects if e["escalation_id"] == escalation["id"]]

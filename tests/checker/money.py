@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 from tests.checker.reading import Dump, Row, Violation
-from tests.checker.terms import TERMS, money_of
+from tests.checker.tool_arguments import TOOL_ARGUMENTS, money_of
 
 MAYBE_PAID = ("intended", "done", "unknown")
 WHOLE = 2**53  # the largest integer that every JSON reader reads exactly
@@ -85,7 +85,7 @@ def within_the_limit_without_a_person(dump: Dump) -> Iterator[Violation]:
 
 def _limit(effect: Row) -> str:
     """Return the name of the limit on an effect's tool without a person, or ""."""
-    terms = TERMS.get(effect["tool"])
+    terms = TOOL_ARGUMENTS.get(effect["tool"])
     return terms.alone if terms else ""
 
 

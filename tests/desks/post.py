@@ -25,7 +25,7 @@ from agents.sdk.arguments import longest
 from agents.sdk.rule_case import approve, escalate
 from agents.sdk.values import Money
 from opsconsole.desks import Call, Choose, Desk, Lower, Quote, Range, Subject, Touch
-from tests.checker.terms import TERMS, Terms
+from tests.checker.tool_arguments import TOOL_ARGUMENTS, ToolArguments
 from tests.engine.scene import Scene, go
 from tests.llm.asking import send, serving
 
@@ -174,9 +174,9 @@ def _declare(post: Post) -> Desk:
             return escalate("not_named", f"Nobody named {args.iban}.", shown=args.iban)
         return approve("named", f"{args.iban} is named.")
 
-    TERMS["pay"] = Terms("box", "amount", resource="iban", drawn=("iban",))
+    TOOL_ARGUMENTS["pay"] = ToolArguments("box", "amount", resource="iban", drawn=("iban",))
     for name in ("send_message", "invite", "forward"):
-        TERMS[name] = Terms("box")
+        TOOL_ARGUMENTS[name] = ToolArguments("box")
     return desk
 
 

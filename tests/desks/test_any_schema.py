@@ -28,7 +28,7 @@ from agents.sdk.argument_words import in_words
 from agents.sdk.arguments import between
 from agents.sdk.rule_case import escalate
 from opsconsole.desks import Answers, Desk, Lower, Range, Says, Subject, Touch
-from tests.checker.terms import TERMS, Terms
+from tests.checker.tool_arguments import TOOL_ARGUMENTS, ToolArguments
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import Scene, decide_request, go, set_scene
 from tests.sdk.changing import Open, Units, as_typed, open_argument, whole
@@ -68,7 +68,7 @@ def desk_of(named: dict[str, Open]) -> Desk:
     desk.rule(act)(lambda: escalate("asked", "A person is asked."))
     asked = {name: one.asked for name, one in named.items()}
     demo = [Says(act.__name__, who="it", **asked), Answers()]
-    TERMS[act.__name__] = Terms("who", drawn=tuple(named))
+    TOOL_ARGUMENTS[act.__name__] = ToolArguments("who", drawn=tuple(named))
     desk.scenario("Any", subject="it", goal=f"Do it, number {number}.", expect="", demo=demo)
     return desk
 

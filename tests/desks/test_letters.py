@@ -32,7 +32,7 @@ from opsconsole.desks import (
     limit,
     revise,
 )
-from tests.checker.terms import TERMS, Terms
+from tests.checker.tool_arguments import TOOL_ARGUMENTS, ToolArguments
 from tests.desks.post import DONE, model
 from tests.engine.scene import Scene, decide_request, go, set_scene
 from tests.web.test_pages import client_of
@@ -141,8 +141,8 @@ def scene(no_desk_left: None) -> Scene:
             return revise("too_dear", told, to={"price": Money(500, "EUR")}, observed=args.price)
         return approve("small", "It is small.")
 
-    TERMS["book_table"] = Terms("guest", "price")
-    TERMS["write_guest"] = Terms("guest", "price", reword=("text",))
+    TOOL_ARGUMENTS["book_table"] = ToolArguments("guest", "price")
+    TOOL_ARGUMENTS["write_guest"] = ToolArguments("guest", "price", reword=("text",))
     registry.enter_desk(desk)
     policy = scene.workspace.policy
     assert policy is not None

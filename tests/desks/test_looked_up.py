@@ -21,7 +21,7 @@ from agents.models import Role, Run
 from agents.sdk.rule_case import approve
 from agents.sdk.text_parts import find_parts, other_names
 from opsconsole.desks import ANSWER, Answers, Call, Desk, Subject, Touch, block, escalate
-from tests.checker.terms import TERMS, Terms
+from tests.checker.tool_arguments import TOOL_ARGUMENTS, ToolArguments
 from tests.conformance.replay_server import ReplayServer
 from tests.desks.bank import answer_of, decide
 from tests.engine.scene import Scene, go, set_scene
@@ -119,7 +119,7 @@ def office_desk(office: Office) -> Desk:
         """An answer is no letter."""
         return block("letter", "Say it without a greeting.") if "Dear" in args.words else None
 
-    TERMS["write_mail"] = TERMS["add_contact"] = Terms("box")
+    TOOL_ARGUMENTS["write_mail"] = TOOL_ARGUMENTS["add_contact"] = ToolArguments("box")
     desk.scenario("x", subject="box", goal="x", expect="", demo=[Answers()])
     return desk
 

@@ -28,7 +28,7 @@ from agents.policies import rule_words
 from agents.sdk.demo_script import ONLY_SCENARIOS
 from agents.sdk.desk import DESKS
 from agents.tools import TOOLS
-from tests.checker.terms import TERMS, Terms
+from tests.checker.tool_arguments import TOOL_ARGUMENTS, ToolArguments
 from tests.commands.calling import command
 from tests.desks import bank, elsewhere
 from tests.engine.scene import Scene, fresh, go, set_scene
@@ -146,7 +146,7 @@ def company(
     name = made_of["name"]
     elsewhere.write(tmp_path, made_of)
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setitem(TERMS, f"{name}_serve", Terms("place", made_of["amount"]))
+    monkeypatch.setitem(TOOL_ARGUMENTS, f"{name}_serve", ToolArguments("place", made_of["amount"]))
     registry.enter_desk(import_module(f"{name}.desk").desk)
     scene = set_scene()
     policy = scene.workspace.policy

@@ -3,7 +3,7 @@
 from tests.mutants.plant import Mutant
 
 FACTOR, MEMBERS = "tests/web/test_second_factor.py", "tests/web/test_members.py"
-SHARED = "tests/engine/test_sharing.py"
+SHARED = "tests/engine/test_handover.py"
 ROLES = "agents/operations/people/roles.py"
 
 PEOPLE = (

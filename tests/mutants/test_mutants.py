@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.mutants.bank import BANK
+from tests.mutants.handover import HANDOVER
 from tests.mutants.people import PEOPLE
 from tests.mutants.plant import MUTANTS, Mutant, lives
 from tests.mutants.record import RECORD
-from tests.mutants.sharing import SHARING
 from tests.mutants.tiers import TIERS
 from tests.settings import ON_POSTGRES
 
@@ -22,7 +22,7 @@ pytestmark = [
     "mutant",
     [
         pytest.param(one, id=one.name)
-        for one in (*MUTANTS, *RECORD, *BANK, *TIERS, *PEOPLE, *SHARING)
+        for one in (*MUTANTS, *RECORD, *BANK, *TIERS, *PEOPLE, *HANDOVER)
     ],
 )
 def test_a_broken_guard_is_noticed(mutant: Mutant) -> None:

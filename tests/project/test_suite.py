@@ -16,7 +16,7 @@ from django.db import connection, connections
 from tests import browsers, database, postgres, suite
 from tests.processes import LONGEST, ROOT
 
-BROWSER_TEST, PURE_TEST = "tests/web/test_sharing.py", "tests/core/test_money.py"
+BROWSER_TEST, PURE_TEST = "tests/web/test_handover.py", "tests/core/test_money.py"
 
 
 def apart() -> list[str]:

@@ -32,7 +32,7 @@ from agents.operations.requests.own_limits import own_bounds
 from agents.operations.requests.sending_back import check_send_back
 from agents.sdk.beside import Beside, Section
 from agents.web import access
-from agents.web.approvals.entitlement import Entitlement, standing
+from agents.web.approvals.entitlement import Entitlement, entitlement_of
 from agents.web.approvals.fields import FormField, form_field
 from agents.web.approvals.inbox import claimant
 from agents.web.approvals.outcomes import came_to_nothing, outcome
@@ -94,7 +94,7 @@ class Card:
     most_minor: int | None  # the most that this person may grant; None: there is no amount
     may_grant_all: bool
     others: Sequence[str]  # people who may grant what this person may not
-    standing: Entitlement  # as to tiers and the first of two approvals
+    entitled: Entitlement  # as to tiers and the first of two approvals
     refusal: str  # why this person cannot decide, or ""
     effect: Effect | None  # what was then carried out
     limit_minor: int | None
@@ -163,11 +163,11 @@ def card(escalation: Escalation, user: User, around: Around, *, at: datetime) ->
     part = access.membership(user, escalation.workspace_id)
     most = _most(escalation, kind, known, part, at=at)
     is_open = escalation.state == EscalationState.OPEN
-    stands = standing(escalation, user, around.roster) if is_open else NONE
-    wanted = stands.first.granted_minor if stands.first else escalation.amount_minor
+    entitled = entitlement_of(escalation, user, around.roster) if is_open else NONE
+    wanted = entitled.first.granted_minor if entitled.first else escalation.amount_minor
     may_grant_all = most is None or most >= (wanted or 0)
     refusal = _refusal(escalation, user, part.role)
-    if not refusal and stands.is_launcher:
+    if not refusal and entitled.is_launcher:
         refusal = OWN
     if is_open and escalation.frozen_at is None and escalation.expires_at <= at:
         refusal = OVERDUE
@@ -177,7 +177,7 @@ def card(escalation: Escalation, user: User, around: Around, *, at: datetime) ->
     ]
     name = known.name
     called = name or run.subject_label or "nobody in particular"
-    is_mine_to_grant = most != 0 and stands.may_say_yes
+    is_mine_to_grant = most != 0 and entitled.may_say_yes
     fields = _fields(escalation, kind, called, most, at=at) if is_mine_to_grant else []
     if not may_grant_all and not any(field.open.currency for field in fields):
         fields = []  # changing other arguments leaves the amount above their limit
@@ -188,7 +188,7 @@ def card(escalation: Escalation, user: User, around: Around, *, at: datetime) ->
         escalation,
         refusal,
         is_free=not claimed_by or is_mine,
-        is_possible=switch is None and hindered is None and stands.may_say_yes,
+        is_possible=switch is None and hindered is None and entitled.may_say_yes,
     )
     decisions, same = _about_the_same(escalation)
     why = came_to_nothing(escalation, effect)
@@ -201,7 +201,7 @@ def card(escalation: Escalation, user: User, around: Around, *, at: datetime) ->
         escalation=escalation,
         kind=kind,
         act=act(escalation, name),
-        asks=what_awaits(escalation, called, stands.first),
+        asks=what_awaits(escalation, called, entitled.first),
         outcome=SafeString("") if is_open else outcome(escalation, effect, called, why=why),
         stopped=stopped_by_hand(run) if escalation.state == EscalationState.CANCELLED else "",
         choices=()
@@ -213,7 +213,7 @@ def card(escalation: Escalation, user: User, around: Around, *, at: datetime) ->
             may_grant_all=may_grant_all,
             may_say_yes=not withheld,
             may_send_back=not hindered and kept is None,
-            standing=stands,
+            entitled=entitled,
         ),
         fields=fields,
         withheld=withheld,
@@ -227,7 +227,7 @@ def card(escalation: Escalation, user: User, around: Around, *, at: datetime) ->
         most_minor=most,
         may_grant_all=may_grant_all,
         others=[] if may_grant_all or not is_open else _others(escalation, around.roster()),
-        standing=stands,
+        entitled=entitled,
         refusal=refusal,
         effect=effect,
         limit_minor=part.limit_minor(run.desk, escalation.currency),
@@ -240,7 +240,7 @@ def card(escalation: Escalation, user: User, around: Around, *, at: datetime) ->
         shown=(escalation.review.get("facts") or {}).get("evidence") or [],
         ruler=ruler(
             ruling_to_draw(escalation.review, escalation.amount_minor),
-            most if is_open and not refusal and stands.may_say_yes else None,
+            most if is_open and not refusal and entitled.may_say_yes else None,
         ),
         published=_published_version(escalation),
         produced=split_output(_actual_output(escalation)) if kind.change == INSTRUCTIONS else None,

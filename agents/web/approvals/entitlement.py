@@ -53,7 +53,7 @@ class Entitlement:
         return not (self.is_first or self.is_launcher or self.below)
 
 
-def standing(escalation: Escalation, user: User, roster: Callable[[], Roster]) -> Entitlement:
+def entitlement_of(escalation: Escalation, user: User, roster: Callable[[], Roster]) -> Entitlement:
     """Return what a person may do about an open request."""
     demand = demand_for(escalation)
     if demand == OPEN_TO_ALL:

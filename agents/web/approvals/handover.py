@@ -47,7 +47,7 @@ class Holder:
 
 
 @dataclass(frozen=True)
-class Sharing:
+class Handover:
     """The part of a card about working together, for one person."""
 
     holder: Holder
@@ -65,9 +65,9 @@ class Sharing:
         return bool(self.people or self.teams)
 
 
-def sharing(
+def handover_of(
     escalation: Escalation, user: User, roster: Callable[[], Roster], *, at: datetime
-) -> Sharing:
+) -> Handover:
     """Read a request's holder and comments, and what this person may do about it."""
     part = access.membership(user, escalation.workspace_id)
     waits = escalation.state == EscalationState.OPEN and deadline_of(escalation, at=at) > at
@@ -83,7 +83,7 @@ def sharing(
         teams = sorted(ours, key=lambda team: (team.name, team.pk))
     until = getattr(escalation, "snoozed_until", None)
     said, name = _comments(escalation), user.get_username()
-    return Sharing(
+    return Handover(
         holder=_holder(escalation, user, claimed_by, roster),
         said=said[-SAID:],
         is_cut=len(said) > SAID,

@@ -19,7 +19,7 @@ _EFFECT: str = "carried"  # an annotation, which the types of select_related do 
 
 
 @dataclass(frozen=True)
-class Strip:
+class JustDecided:
     """A request that was just decided, and its outcome so far."""
 
     escalation: Escalation
@@ -32,7 +32,7 @@ class Strip:
         return standing_of(self.escalation)[0]
 
 
-def strip_of(user: User, key: str) -> Strip | None:
+def strip_of(user: User, key: str) -> JustDecided | None:
     """Return the line about the request that an address names as just decided, or None."""
     pk = whole_number(key)
     if pk is None:
@@ -53,13 +53,13 @@ def strip_of(user: User, key: str) -> Strip | None:
         if first is None or first.by_id != user.pk:
             return None
         said = format_html("you approved {}, as the first of two people.", first.granted or "it")
-        return _strip(escalation, said)
+        return _just_decided(escalation, said)
     effect: Effect | None = getattr(escalation, "carried", None)
     called = escalation.run.subject_label or "nobody in particular"
     why = came_to_nothing(escalation, effect)
-    return _strip(escalation, outcome(escalation, effect, called, why=why))
+    return _just_decided(escalation, outcome(escalation, effect, called, why=why))
 
 
-def _strip(escalation: Escalation, outcome: SafeString) -> Strip:
+def _just_decided(escalation: Escalation, outcome: SafeString) -> JustDecided:
     subject = escalation.run.subject_label
-    return Strip(escalation, "" if escape(subject) in outcome else subject, outcome)
+    return JustDecided(escalation, "" if escape(subject) in outcome else subject, outcome)

@@ -23,7 +23,7 @@ from agents.web.approvals import card as cards
 from agents.web.approvals import inbox as inboxes
 from agents.web.approvals.fields import SET, fill_fields
 from agents.web.approvals.form import Wanted, read_decision, read_patch
-from agents.web.approvals.handover import sharing
+from agents.web.approvals.handover import handover_of
 from agents.web.approvals.just_decided import strip_of
 from agents.web.approvals.position import line_of
 from agents.web.approvals.queue import read_queue, view_addresses
@@ -222,7 +222,7 @@ def show_card(
         **_beside(request, escalation),
         "nav": "approvals",
         "card": card,
-        "sharing": sharing(escalation, user, around.roster, at=at),
+        "handover": handover_of(escalation, user, around.roster, at=at),
         "stops": around.stops,
         "typed_in": _typed_in(request.POST),
         "unsent": {name: request.POST.get(name, "") for name in ("to", "note", "text")},

@@ -139,15 +139,15 @@ def choices(
     may_grant_all: bool,
     may_say_yes: bool,
     may_send_back: bool,
-    standing: Entitlement,
+    entitled: Entitlement,
 ) -> list[Choice]:
     """Return the answers open to a person, in the order of the form.
 
     `fields` are the arguments they may change. If two people must approve, every approval is a
     first one except that of what the first person approved.
     """
-    kind, first = kind_of_request(escalation), standing.first
-    may_say_yes = may_say_yes and standing.may_say_yes
+    kind, first = kind_of_request(escalation), entitled.first
+    may_say_yes = may_say_yes and entitled.may_say_yes
     open_to = {
         ADJUST: may_say_yes and (bool(fields) or kind.change in (TEXT, INSTRUCTIONS, ANSWER)),
         APPROVE: may_say_yes and may_grant_all,
@@ -168,7 +168,7 @@ def choices(
             if first and answer.verdict == APPROVE:
                 found.append(_second(escalation, name, first))
                 continue
-            if standing.takes_two and answer.verdict not in (REJECT, SEND_BACK):
+            if entitled.takes_two and answer.verdict not in (REJECT, SEND_BACK):
                 consequence = _as_first(consequence, first)
                 button = format_html("Approve as first of two: {}", button)
             if places:

@@ -6,7 +6,7 @@ OUTBOX, CALLS = "agents/notifications/outbox.py", "agents/notifications/webhooks
 SENT, TOLD = "tests/notifications/test_outbox.py", "tests/notifications/test_journey.py"
 BULK = "tests/web/test_bulk.py"
 
-SHARING = (
+HANDOVER = (
     Mutant(
         "a call goes to a private address",
         CALLS,

@@ -15,7 +15,7 @@ from tests.checker.reading import Dump, Row
 
 
 @dataclass(frozen=True)
-class Terms:
+class ToolArguments:
     """What the arguments of a writing tool are."""
 
     subject: str  # its subject, which is the run's
@@ -29,16 +29,20 @@ class Terms:
 
 
 DAY = re.compile(r"20\d\d-\d\d-\d\d")
-TERMS = {
-    "issue_refund": Terms("user_id", "amount_minor", "auto_limit_minor", lower=("amount_minor",)),
-    "send_refund_email": Terms("user_id", "amount_minor", reword=("message",)),
-    "send_reply": Terms("user_id", reword=("message",)),
-    "grant_access": Terms("employee", resource="system", lower=("until",)),  # of tests/desks
-    "send_samples": Terms("person", lower=("pieces",)),  # of startdesk's skeleton
-    "transfer_money": Terms(
+TOOL_ARGUMENTS = {
+    "issue_refund": ToolArguments(
+        "user_id", "amount_minor", "auto_limit_minor", lower=("amount_minor",)
+    ),
+    "send_refund_email": ToolArguments("user_id", "amount_minor", reword=("message",)),
+    "send_reply": ToolArguments("user_id", reword=("message",)),
+    "grant_access": ToolArguments(
+        "employee", resource="system", lower=("until",)
+    ),  # of tests/desks
+    "send_samples": ToolArguments("person", lower=("pieces",)),  # of startdesk's skeleton
+    "transfer_money": ToolArguments(
         "account", "amount", resource="account", lower=("amount",), move=("on",)
     ),
-    "add_payee": Terms("account", resource="account"),
+    "add_payee": ToolArguments("account", resource="account"),
 }
 
 
@@ -46,14 +50,14 @@ def subject_of(row: Row) -> str | None:
     """Return the subject of a run or effect as text; None if unknown."""
     if "tool" not in row:
         return row["subject_key"] or None
-    terms = TERMS.get(row["tool"])
+    terms = TOOL_ARGUMENTS.get(row["tool"])
     named = args_of(row).get(terms.subject) if terms else None
     return None if named is None else str(named)
 
 
 def money_of(effect: Row) -> tuple[int | None, str]:
     """Return the amount that an effect's arguments name, in minor units, and its currency."""
-    terms = TERMS.get(effect["tool"])
+    terms = TOOL_ARGUMENTS.get(effect["tool"])
     said = args_of(effect).get(terms.amount) if terms and terms.amount else None
     if isinstance(said, dict):
         return minor_of(said), str(said.get("currency"))
@@ -73,7 +77,7 @@ def args_of(effect: Row) -> Row:
 def patch_of(dump: Dump, escalation: Row) -> Row:
     """Return the arguments set by a person, from the escalation and its step's answer."""
     action, granted = escalation["action"], escalation["granted_minor"]
-    terms = TERMS.get(action.get("name", ""))
+    terms = TOOL_ARGUMENTS.get(action.get("name", ""))
     reply = dump.step[escalation["step_id"]]["reply"]
     correction = reply.get("correction") if isinstance(reply, dict) else None
     patch = dict(escalation.get("patch") or {})
@@ -87,7 +91,7 @@ def patch_of(dump: Dump, escalation: Row) -> Row:
 def widenings(escalation: Row, patch: Row) -> Iterator[str]:
     """Name the changes in a patch that no person may make."""
     action = escalation["action"]
-    terms, args = TERMS.get(action.get("name", "")), action.get("args", {})
+    terms, args = TOOL_ARGUMENTS.get(action.get("name", "")), action.get("args", {})
     for name, new in patch.items():
         old = args.get(name)
         may_lower = terms and name in terms.lower and is_at_most(new, old)
