@@ -1,4 +1,4 @@
-"""ToolOffer a desk's tools to a model as such, and read its calls as the proposals that they are.
+"""Offer a desk's tools to a model as such, and read its calls as the proposals that they are.
 
 A call becomes the text of one JSON object, so that the same parser reads it as any other reply.
 The calls that we quote to a model have numbers of ours: its own ids are nothing to rely on.

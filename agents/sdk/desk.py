@@ -64,7 +64,6 @@ NOBODY = ("person", "stop")  # what becomes of a case that no specialist takes
 WORDS, RECORD = "words", "record"  # whether an answer shows the agent's words beside the record
 MOST_DEEDS = 5  # that an answer names
 MOST_CALLS = 200  # that a desk may ask for, in one run
-OTHER_STEPS = 3  # of a run: two blocks that its agent is told of, and the answer
 # What follows from the tools of a pattern, and is taken anew where these have changed.
 FROM_TOOLS = ("max_steps", "max_tool_calls", "tool_repeats", "required", "critical")
 SOME_DAY = date(2027, 1, 21)  # for checking a scenario's days when it is declared
@@ -522,9 +521,17 @@ class Desk:
 
 
 def _of_calls(most: int) -> dict[str, Json]:
-    """Return the limits of a run that may make so many calls, each with other arguments."""
-    each = {ANY_TOOL: most}
-    return {"max_steps": most + OTHER_STEPS, "max_tool_calls": most, "tool_calls": each}
+    """Return the limits of a run that may make so many calls, each with other arguments.
+
+    It gets as many tokens a call as any run, and as many steps for blocks and its answer. What its
+    models may cost stays as it is.
+    """
+    return {
+        "max_steps": most + Limits.max_steps - Limits.max_tool_calls,
+        "max_tool_calls": most,
+        "tool_calls": {ANY_TOOL: most},
+        "max_tokens": most * Limits.max_tokens // Limits.max_tool_calls,
+    }
 
 
 def _renewed(own: dict[str, Json], held: Mapping[str, Json]) -> dict[str, Json]:

@@ -311,6 +311,7 @@ def test_a_desk_says_how_many_calls_its_runs_may_make() -> None:
 
     assert (limits.max_tool_calls, limits.calls_of("pay"), limits.repeats_of("pay")) == (20, 20, 1)
     assert limits.max_steps == 23  # two blocks that an agent is told of, and the answer
+    assert limits.max_tokens == 240_000  # each question repeats what the calls before returned
     document["patterns"]["supervisor"]["max_tool_calls"] = 7  # as an admin set it
     assert desk.document(document)["patterns"] == document["patterns"]
     with pytest.raises(TypeError, match="calls is from 1 to 200, not 0"):
