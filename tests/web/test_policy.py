@@ -78,6 +78,19 @@ def test_every_limit_of_a_desks_pattern_has_words() -> None:
     assert {*OF_PATTERN, *OF_DESK} - apart <= said
 
 
+def test_how_often_any_tool_may_be_called_is_told_beside_those_that_are_named() -> None:
+    more = {"supervisor": {"tool_calls": {"*": 20, "read_invoice": 1}}}
+    document = with_desk("bank", {**DESKS["bank"].document(), "patterns": more})
+
+    [bank] = [part for part in desk_parts(read_limits(document)) if part.name == "bank"]
+
+    [calls] = bank.patterns["supervisor"]
+    assert (calls.name, calls.value) == (
+        "Calls of one tool in a run",
+        "Read an invoice once, any other 20 times",
+    )
+
+
 def test_what_changed_in_a_desks_pattern_is_told() -> None:
     bank = DESKS["bank"].document()
     routing = {**bank["patterns"]["routing"], "hand_over": False}
