@@ -34,6 +34,7 @@ REPEATED = {
     "sentence": "This very call was carried out before in this run, so it is not made again.",
     "flip": "Use its result: propose another call, or end with the answer.",
 }
+TOO_MANY = "call.too_many"  # in place of a rule, likewise
 AS_SCHEMA = (
     "Call one of your tools with all its arguments, each as its schema says. An amount is written "
     "with a point and without other separators, as 1950.00."
@@ -109,14 +110,14 @@ def all_calls_made(most: int) -> Json:
     """Return the block of a call after as many as a run may make."""
     sentence = f"This run has made the {with_unit(most, 'calls')} that its policy allows."
     flip = "End now: answer with what you know, and say what is left to do."
-    return {"rule": "call.too_many", "sentence": sentence, "flip": flip}
+    return {"rule": TOO_MANY, "sentence": sentence, "flip": flip}
 
 
 def tool_called_often(most: int) -> Json:
     """Return the block of a call after as many of its tool as a run may make."""
     told = with_unit(most, "calls")
     sentence = f"This run has made the {told} of this tool that its policy allows."
-    return {"rule": "call.too_many", "sentence": sentence, "flip": ELSE}
+    return {"rule": TOO_MANY, "sentence": sentence, "flip": ELSE}
 
 
 def _is_like(block: Json, other: Json) -> bool:

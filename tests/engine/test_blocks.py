@@ -13,6 +13,7 @@ from django.utils import timezone
 from agents import operations, results
 from agents.desks.refunds.profiles import STRICT
 from agents.models import Run
+from agents.web.runs.trace import trace
 from tests.conformance import harness
 from tests.conformance.harness import final, tool
 from tests.engine.scene import REFUND_500, Scene, go, mails, payments, refund_by_phone
@@ -204,6 +205,9 @@ def test_nobody_is_asked_about_a_call_too_many_and_no_answer_stands_for_it(
 
     assert (run.state, run.stop_reason) == ("stopped", "max_tool_calls")
     assert not run.escalations.exists()
+    turn = trace(run).turns[1]
+    assert (turn.title, turn.word, turn.writes) == ("Issue refund", "Blocked", True)
+    assert turn.said.startswith("This run has made the 1 call that its policy allows. Proposes: ")
 
 
 def test_one_tool_called_too_often_is_told_likewise(scene: Scene, play: Callable[..., Run]) -> None:

@@ -13,8 +13,9 @@ from agents.core.budget import active
 from agents.core.money import PRICED_IN
 from agents.core.requests import Json
 from agents.models import Effect, Escalation, Step
-from agents.patterns.blocks import UNREADABLE
+from agents.patterns.blocks import REPEATED, TOO_MANY, UNREADABLE
 from agents.patterns.steps import reports_error
+from agents.sdk.desk import tool_title
 from agents.tools import request_of
 from agents.web.changes import (
     ActionStage,
@@ -31,6 +32,8 @@ from agents.web.formats import RULING_ROLES, standing_of
 from agents.web.runs.texts import ignored_calls, is_output_of_step, note_of, summary_of, title_of
 from agents.web.runs.timeline import Bar, axis
 
+# The rules of blocks that stand where a review would.
+UNREVIEWED = (UNREADABLE, REPEATED["rule"], TOO_MANY)
 QUOTED = 200  # characters of an unusable reply, if it is a text, that stand beside why
 
 
@@ -147,13 +150,13 @@ def turns_of(
     spans = {step.pk: _span(step, now) for step in steps if step.kind in ("ask", "use")}
     waits = {pk: (_clock(e.created_at), _clock(e.decided_at or now)) for pk, e in held.items()}
     scale = axis(list(spans.values()))
-    unusable = _unusable_replies(steps, blocks)
+    unreviewed = _unreviewed(steps, blocks)
     return [
         _turn(
             number,
             name,
             own,
-            unusable=unusable.get(name, ""),
+            block=unreviewed.get(name),
             # The newest: an earlier one may have been replaced.
             escalation=next((held[s.pk] for s in reversed(own) if s.pk in held), None),
             effect=next((effects[s.pk] for s in own if s.pk in effects), None),
@@ -166,11 +169,11 @@ def turns_of(
     ]
 
 
-def _unusable_replies(steps: Sequence[Step], blocks: Sequence[Json]) -> dict[str, str]:
-    """Return by turn why the agent's replies could not be used, as told to it."""
+def _unreviewed(steps: Sequence[Step], blocks: Sequence[Json]) -> dict[str, Json]:
+    """Return by turn the block of a reply that could not be used, or that nobody had to review."""
     inputs = [step.asked.get("inputs") or {} for step in steps if step.kind == "ask"]
     told = [*blocks, *(block for asked in inputs for block in asked.get("blocked", ()))]
-    return {str(b["step"]): b["sentence"] for b in told if b["rule"] == UNREADABLE}
+    return {str(block["step"]): block for block in told if block["rule"] in UNREVIEWED}
 
 
 def _span(step: Step, now: datetime) -> tuple[float, float]:
@@ -202,7 +205,7 @@ def _turn(
     name: str,
     steps: Sequence[Step],
     *,
-    unusable: str,
+    block: Json,
     escalation: Escalation | None,
     effect: Effect | None,
     bars: Sequence[tuple[Bar, str]],
@@ -217,21 +220,24 @@ def _turn(
     ran = uses[-1].asked["args"] if uses else None
     decision = _decision(reviews[0]) if reviews else ""
     role, word = _standing(steps, decision, escalation, errors_fail=errors_fail)
-    if unusable and role == "done":
-        role, word = "block", "Not usable"
+    called = block.get("action") if block and not action else None
+    if block and role == "done":
+        role, word = "block", "Blocked" if called else "Not usable"
     is_output = bool(action) and is_output_of_step(name, action)
     said = summary_of(steps, action, is_output=is_output)
-    if unusable and role == "block" and not action:
+    if called:
+        said = f"{block['sentence']} {said}"
+    elif block and role == "block" and not action:
         is_prose = len(said) <= QUOTED and not said.lstrip().startswith(("{", "`"))
-        said = f"{unusable} It was: {said}" if is_prose and said else unusable
+        said = f"{block['sentence']} It was: {said}" if is_prose and said else block["sentence"]
     return RunTurn(
         number=number,
         name=name,
-        title=title_of(name, steps, action),
+        title=tool_title(called["name"]) if called else title_of(name, steps, action),
         asked=lead_in_words(action),
         final=lead_in_words(action, ran or patch_of(escalation)),
         money=amount_of(action),
-        writes=is_write(action),
+        writes=is_write(action or called),
         said=said,
         note="" if is_output else note_of(steps),
         ignored=ignored_calls(steps),
