@@ -64,6 +64,7 @@ class Notes:
     blocks: list[Json] = field(default_factory=list)  # of the policy, as the agent is told them
     turns: list[Json] = field(default_factory=list)  # proposals, and what came of each
     proposed: list[str] = field(default_factory=list)  # in the last reply, and not reviewed yet
+    was_required: bool = False  # the agent had to call one of its tools in that reply
 
 
 PatternFlow: TypeAlias = Callable[[Brief, Notes], Flow]

@@ -48,6 +48,8 @@ NOTHING_DONE = {
     "flip": "Propose the call that does what the goal asks for, or answer why nothing is to be "
     "done.",
 }
+# For a call with a term that its agent made up. Told once in a run, then people are asked.
+NOT_NAMED = "call.not_named"  # in place of a rule
 MOST_ALIKE = 2  # times that an agent is told the same of the same proposal
 _IN_FULL = {"llm_empty", "llm_truncated"}  # of any role, also of one that writes plain text
 _WHY = {
@@ -145,6 +147,14 @@ def block_for(
     told_of = {name: deciding[name] for name in ("rule", "sentence", "flip")}
     block = {"step": step, "action": action, **told_of}
     return Blocked(end, block, is_final=is_final)
+
+
+def block_for_terms(end: Stop, step: Json, action: Json, terms: list[str]) -> Blocked:
+    """Return the block of a call with terms that its agent made up."""
+    sentence = f"Neither the goal nor a person names its {' and its '.join(terms)}: you chose it."
+    flip = "Use what the goal says. If it does not say, end with `cannot` and say what is missing."
+    told_of = {"rule": NOT_NAMED, "sentence": sentence, "flip": flip}
+    return Blocked(end, {"step": step, "action": action, **told_of})
 
 
 def block_by_person(end: Stop, step: Json, action: Json, decision: Json) -> Blocked:

@@ -72,4 +72,5 @@ def next_proposal(asked: Ask, notes: Notes, *, phase: str) -> Steps[str]:
         return notes.proposed.pop(0)
     reply = yield from reply_to(asked, phase=phase)
     notes.proposed = list(reply.get("more", ()))
+    notes.was_required = "form" in reply and asked.dialogue["required"]
     return str(reply["text"])

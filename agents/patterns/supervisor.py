@@ -19,6 +19,7 @@ from agents.core.request_kinds import ACTION, LETTER
 from agents.core.requests import Ask, Escalate, Failed, Flow, Json, Review, Stop, Use
 from agents.patterns import Brief, Notes, pattern, proposes_again
 from agents.patterns.blocks import (
+    NOT_NAMED,
     NOTHING_DONE,
     REPEATED,
     SAME_AGAIN,
@@ -26,6 +27,7 @@ from agents.patterns.blocks import (
     all_calls_made,
     block_by_person,
     block_for,
+    block_for_terms,
     blocks_of,
     earlier_block,
     expect_readable,
@@ -153,14 +155,32 @@ def ask_about_end(step: int, end: Action, guide: Json, brief: Brief, notes: Note
         return end
 
 
+def made_up_terms(turn: ProposalTurn, review: Json) -> list[str]:
+    """Return the terms of a call that its agent made up because it had to call something.
+
+    It is told so once in a run, before a person is asked: most goals that leave them open want
+    nothing done.
+    """
+    notes = turn.notes
+    if not notes.was_required or any(block["rule"] == NOT_NAMED for block in notes.blocks):
+        return []
+    facts = review["facts"]
+    made_up = [one["name"] for one in facts.get("doubts", ()) if one["origin"] == "nobody"]
+    if facts.get("origins", {}).get("amount_minor") == "record":
+        made_up.append("amount_minor")  # one that merely stands somewhere is the agent's choice too
+    return [name.removesuffix("_minor") for name in made_up]
+
+
 def is_undone(block: Blocked, brief: Brief, notes: Notes) -> bool:
     """Tell whether a block prevented a call that an answer cannot replace.
 
     A look can be replaced, and so can a call that was made before. What a person sent back is not
-    undone: they said no to it, and to nothing else. For an unreadable reply: whether it names a
-    tool that takes an amount of money.
+    undone: they said no to it, and to nothing else; nor is a call with terms that nobody named. For
+    an unreadable reply: whether it names a tool that takes an amount of money.
     """
     if block.reason == SENT_BACK:
+        return False
+    if block.block["rule"] == NOT_NAMED:
         return False
     if "action" in block.details:
         action = block.details["action"]
@@ -357,6 +377,10 @@ def wait_for_decision(turn: ProposalTurn, review: Json) -> Steps[str]:
     if turn.person is None and earlier_block(turn.notes, turn.action):
         end = turn.refuse(SENT_BACK, "human_approval")
         raise Blocked(end, {"step": turn.step, "action": turn.action, **SAME_AGAIN})
+    if turn.person is None and (terms := made_up_terms(turn, review)):
+        raise block_for_terms(
+            turn.refuse(block_reason(review), "supervisor"), turn.step, turn.action, terms
+        )
     try:
         decision = yield Escalate(f"{turn.step}/person", kind, turn.action, review)
     except Failed as error:

@@ -22,6 +22,7 @@ from tests.conformance import harness
 from tests.desks import bank
 from tests.engine.scene import REFUND_500, Scene, fresh, go, payments
 from tests.llm.tool_server import Calls, speaking_tools
+from tests.web.test_pages import client_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -298,6 +299,44 @@ def test_the_end_stands_where_nothing_better_follows(second: list[Calls]) -> Non
     assert note_of(run) == (
         second[0][0][1]["text"] if second and second != [[("no_such_tool", {})]] else "Paid."
     )
+
+
+@pytest.mark.parametrize(
+    ("second", "state", "held"),
+    [
+        ([end("The goal names no amount.", "cannot")], "done", 0),
+        ([pay(amount="77.00")], "waiting", 1),
+    ],
+    ids=["gives it up", "insists"],
+)
+def test_who_had_to_call_something_is_told_once_what_it_made_up(
+    second: Calls, state: str, held: int
+) -> None:
+    scene = bank.bank_scene()
+    run = at_bank("Pay Nordlicht Energie what is usual for INV-7.", scene)
+
+    with model([pay(amount="77.00")], second) as asked:
+        run = go(run)
+
+    told = json.loads(asked[2]["messages"][-1]["content"])
+    assert told["why"] == "Neither the goal nor a person names its amount: you chose it."
+    assert (run.state, run.escalations.count()) == (state, held)
+    assert bank.postings(run) == []
+    assert "Told the agent" in client_of(scene.omar).get(f"/runs/{run.pk}/").text
+
+
+def test_an_amount_that_merely_stands_on_record_is_made_up_too(scene: Scene) -> None:
+    run = scene.launch("Look at customer 42 and tell me what could be refunded.")
+    refund = {"user_id": 42, "amount_usd": 1000, "reason": "the limit"}
+
+    with model(
+        [("get_refund_context", {"user_id": 42}), ("issue_refund", refund)],
+        [end("USD 1,200.00 was paid.", "answer")],
+        calls="on",
+    ):
+        run = go(run)
+
+    assert (run.state, run.escalations.count(), payments(run)) == ("done", 0, [])
 
 
 def test_honest_answers_and_runs_with_a_block_are_not_asked_about() -> None:

@@ -281,6 +281,8 @@ def _standing(
         return "failed", "Failed"
     if escalation:
         return standing_of(escalation)
+    if decision == "escalate" and not any(step.kind == "escalate" for step in steps):
+        return "block", "Told the agent"  # first, as it made up what nobody named
     if decision:
         return RULING_ROLES[decision]
     is_busy = any(step.ended_at is None for step in steps)
