@@ -760,15 +760,15 @@ def test_what_was_looked_up_before_a_border_counts_after_it(scene: Scene) -> Non
     publish_for_agents(scene, max_tool_calls=2)
     session = Session(scene)
     session.propose("k0", LOOK)
-    session.propose("k1", LOOK)
+    session.propose("k1", refund(500))
 
-    session.put("k2", refund(500))
+    session.put("k2", refund(200))
     session.run = session.run.launched_again.get()
     session.drive()
 
     assert session.outcome("k2")["status"] == "executed"
-    ended = session.end("USD 500.00 was refunded.")
-    assert (payments(session.run), ended.stop_reason) == ([50000], "success")
+    ended = session.end("USD 700.00 was refunded.")
+    assert (payments(session.run), ended.stop_reason) == ([50000, 20000], "success")
     assert "Goes on from an earlier run" in page(scene.rita, f"/runs/{session.run.pk}/")
 
 

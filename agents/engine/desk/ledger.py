@@ -148,7 +148,8 @@ class DeskLedger:
                 amount=_money(effect.amount_minor, effect.currency),
                 is_settled=is_settled,
                 is_by_person=effect.escalation_id is not None,
-                is_earlier=effect.run_id != self.run.pk,
+                # The runs of an agent's session do not repeat each other.
+                is_earlier=effect.run_id != self.run.pk and self.run.agent_id is None,
             )
             for effect in self.all_effects
             if effect.tool == tool
