@@ -188,7 +188,8 @@ def read_events(
 ) -> HttpResponse:
     """Read what happens in a session as server-sent events, from Last-Event-ID on.
 
-    call.waiting, call.decided, call.answered and session.ended, each with the number of its call.
+    call.waiting, call.decided, call.answered and session.ended, each with the number of its call;
+    session.continued says that the session goes on in another run.
     """
     # The server answers here only where it does not stream: see agents.api.waiting.
     told = operations.events_of(

@@ -746,6 +746,7 @@ def test_a_session_goes_on_in_a_further_run_and_counts_over_all(scene: Scene) ->
     assert launchers_of(later) == {scene.omar.pk, mara.pk}
     ended = fresh(first)
     assert (ended.state, ended.stop_reason) == ("stopped", "session_continued")
+    assert operations.events_of(ended, after=0)[-1]["event"] == "session.continued"
     where: dict[str, Any] = {"agent": session.agent, "run_id": first.pk, "at": at}
     name, args = refund(1200)
     known = operations.propose(key="k1", name=name, args=args, **where)
