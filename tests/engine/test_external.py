@@ -250,9 +250,9 @@ def test_what_a_person_rejected_waits_under_a_new_reference_too(
 
     assert told["status"] == "waiting"
     card = page(scene.rita, f"/approvals/{held(again).pk}/")
-    day = f"{timezone.now():%Y-%m-%d}"
+    day = f"{timezone.now():%-d %B %Y}"
     assert f"rita rejected one of USD 1,200.00 on {day}, in another session" in card
-    assert f"Proposed before: request {asked.pk} of run {str(first.run.pk)[:8]}" in card
+    assert f"See request {asked.pk} of run {str(first.run.pk)[:8]}" in card
     assert other.propose("k1", refund(100))["status"] == "executed"  # it was told no such thing
     decide_request(held(again), scene.rita, approve=False, comment="no")
     monkeypatch.setattr(repeats, "REMEMBERED", timedelta())

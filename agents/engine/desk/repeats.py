@@ -29,6 +29,7 @@ from agents.models.call_target import target_of
 from agents.patterns.external import ANSWERED, NOT_EXECUTED, UNKNOWN
 from agents.sdk.arguments import BadArguments
 from agents.sdk.desk import DESKS
+from agents.sdk.values import show
 from agents.tools import TOOLS, Tool
 
 _WAITS, _UNDER_WAY = "one{} waits for a person", "one{} was allowed and is being carried out"
@@ -150,7 +151,7 @@ def _rejection(run: Run, own: Sequence[Step]) -> str:
 
 
 def _rejected(by: object, of: str, at: datetime | None) -> str:
-    return f"{by} rejected one{of} on {at.astimezone(UTC):%Y-%m-%d}" if at else ""
+    return f"{by} rejected one{of} on {show(at.astimezone(UTC).date())}" if at else ""
 
 
 def _state_of(run: Run, own: Sequence[Step]) -> str:
