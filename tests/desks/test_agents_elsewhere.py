@@ -93,6 +93,19 @@ def test_the_same_call_spelled_in_another_way_is_put_to_a_person(scene: Scene) -
     assert ["policy.repeat" in one.review["escalating"] for one in asked] == [False, True] * 2
 
 
+def test_an_account_written_otherwise_in_another_session_is_put_to_a_person(scene: Scene) -> None:
+    post: Post = install(scene)
+    for number, written in enumerate(("AC-100 200", "ac100200", "AC-100 201")):
+        session = Session(scene, f"case-{number}", desk="post", subject="box")
+        session.propose("pay", ("pay", {"box": "box", "iban": written, "amount": EUROS}))
+        decide_request(held_by(session.run), scene.rita, comment="as agreed")
+        session.drive()
+
+    assert len(post.calls) == 3
+    asked = Escalation.objects.filter(run__agent=session.agent).order_by("pk")
+    assert ["policy.repeat" in one.review["escalating"] for one in asked] == [False, True, False]
+
+
 @pytest.mark.parametrize(
     ("one", "other", "is_same"),
     [

@@ -3,7 +3,8 @@
 A model that is started again words its reason anew. What a call does is told by its tool, subject,
 resource and amount, and at a declared desk by its other terms; free texts never count. Of what a
 person rejected, the tool, subject and resource alone: else a smaller one would ask nobody. That
-counts in the agent's later sessions too, for REMEMBERED: else a new reference would ask nobody.
+counts in the agent's later sessions too, for REMEMBERED: else a new reference would ask nobody. So
+does a resource that is written otherwise there: sums by resource compare its text.
 """
 
 from __future__ import annotations
@@ -22,9 +23,10 @@ from agents.core.deobfuscation import read_plainly
 from agents.core.money import format_money
 from agents.core.requests import Json
 from agents.core.states import EscalationState
+from agents.engine.desk.past_calls import MAYBE_DONE
 from agents.engine.people.approvals import turn_of
 from agents.engine.redaction import RunBorder
-from agents.models import Escalation, Run, Step
+from agents.models import Effect, Escalation, Run, Step
 from agents.models.call_target import target_of
 from agents.patterns.external import ANSWERED, NOT_EXECUTED, UNKNOWN
 from agents.sdk.arguments import BadArguments
@@ -36,6 +38,7 @@ _WAITS, _UNDER_WAY = "one{} waits for a person", "one{} was allowed and is being
 _STATES = {UNKNOWN: "nobody can tell whether one{} took effect"}
 _DONE = "one{} was carried out"
 REMEMBERED = timedelta(days=30)  # for which a rejection counts in other sessions of the agent
+MOST = 1000  # calls of other sessions whose resource is looked at
 _IBAN_WORD = re.compile("iban(?=[a-z]{2}[0-9]{2})")
 
 
@@ -51,13 +54,14 @@ def repeats_of(
 ) -> tuple[Json, ...]:
     """Return the calls before this turn's that did or may do the same, oldest first.
 
-    Those of other sessions, which a person rejected, come first.
+    Those of other sessions come first.
     """
     tool = TOOLS.get(str(action.get("name"))) if action.get("kind") == "tool" else None
     if run.agent_id is None or tool is None or not tool.writes:
         return ()
     deed = _deed(run, action)
     found = _rejected_elsewhere(run, tool.name, deed, at)
+    found += _written_otherwise(run, action, at)
     for place, own in (*_turns_in_earlier_runs(run, tool.name), *_turns_before(steps, turn)):
         actions = [one for step in own if step.kind == "review" for one in _actions_of(step)]
         deeds = [_deed(run, one) for one in actions if one.get("name") == tool.name]
@@ -94,6 +98,26 @@ def _rejected_elsewhere(run: Run, tool: str, deed: _Deed | None, at: datetime) -
         for one in asked.order_by("pk")
         if _is_about_same(_deed(one.run, one.action), deed)
     ]
+
+
+def _written_otherwise(run: Run, action: Action, at: datetime) -> list[Json]:
+    """Return the newest call of the agent's other sessions with its resource written otherwise."""
+    tool = DESKS[run.desk].tools.get(action["name"])
+    if tool is None or not tool.resource or tool.resource in (tool.subject, *tool.names):
+        return []  # a key of the desk's, of which there is one spelling
+    given = tool.resource_of(action["args"])
+    made = Effect.objects.filter(
+        tool=tool.name,
+        subject_key=run.subject_key,
+        intended_at__gte=at - REMEMBERED,
+        run__agent=run.agent_id,
+        state__in=MAYBE_DONE,
+    ).exclude(resource=given)
+    others = made.exclude(run__reference=run.reference).order_by("-intended_at", "-pk")
+    rows = others.values_list("run", "step__key", "resource")[:MOST]
+    state = f"{_DONE.format('')} in another session, with its {tool.resource} written otherwise"
+    alike = [(of, key) for of, key, other in rows if comparable(other) == comparable(given)]
+    return [{"run": str(of), "turn": turn_of(key), "state": state} for of, key in alike[:1]]
 
 
 def identifying(desk: str, tool: Tool) -> list[str]:
