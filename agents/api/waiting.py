@@ -228,7 +228,7 @@ def _news(awaited: Awaited, token: str) -> News | None:
     told = events_of(run, after=awaited.seen)
     is_whole = len(told) < MOST_ROWS
     read = [one["id"] for one in told]
-    seen = max([awaited.seen, *read, *([run.event_count] if is_whole else [])])
+    seen = max([0, *read, *([run.event_count] if is_whole else [])])
     return News(as_stream(told), seen, is_whole and run.state in ENDED)
 
 

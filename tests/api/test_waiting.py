@@ -61,6 +61,8 @@ def test_a_stream_tells_what_the_agent_may_know_and_goes_on_where_it_ended(scene
         drive(run)
         with opened(site, where, {**key, "Last-Event-ID": decided.id}) as stream:
             rest = list(stream)
+        with opened(site, where, {**key, "Last-Event-ID": "999999"}) as stream:
+            anew = list(stream)  # of another run, as a client may send that goes on from one
         _, other = make_agent(scene, "another")
         with opened(site, where, {"Authorization": f"Bearer {other}"}) as stream:
             assert stream.status == 404
@@ -68,7 +70,8 @@ def test_a_stream_tells_what_the_agent_may_know_and_goes_on_where_it_ended(scene
         with opened(site, where, key) as stream:
             assert stream.status == 401
 
-    told = [(one.name, json.loads(one.data)["call"]) for one in (*first, decided, *rest)]
+    assert [one.id for one in anew] == [one.id for one in (*first, decided, *rest)]
+    told = [(one.name, json.loads(one.data)["call"]) for one in anew]
     assert told == [
         ("call.answered", look),
         ("call.waiting", paid),

@@ -72,7 +72,11 @@ def with_runs(rows: Iterable[AgentCall]) -> list[ProposedCall]:
 
 
 def events_of(run: Run, *, after: int) -> list[dict[str, Json]]:
-    """Return what happened in a session after an event's number, as its agent may know it."""
+    """Return what happened in a run after an event's number, as its agent may know it.
+
+    A number that the run has not reached is another run's: nothing of this one was read.
+    """
+    after = after if after <= run.event_count else 0
     seen = Event.objects.filter(run=run, kind__in=EVENTS, seq__gt=after).order_by("seq")
     steps = AgentCall.objects.filter(run=run, is_end=False).exclude(step="")
     calls = {turn_of(step): pk for pk, step in steps.values_list("pk", "step")}
