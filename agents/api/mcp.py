@@ -46,7 +46,7 @@ from agents.web.live.shutdown import Ending
 
 PATH = "/mcp"
 HOLD = 3.0  # seconds, where a client states no limit of its own
-GOAL = "Calls of an MCP client."
+GOAL, SESSION = "Calls of an MCP client.", "mcp"
 _HEADERS = ("reference", "subject", "goal", "wait")  # each as Opsconsole-…
 _CALLER = "opsconsole.caller"  # in the scope of a request
 _OWN: dict[str, tuple[str, type[AskPerson] | type[CallAgain]]] = {
@@ -248,7 +248,7 @@ def _propose(caller: Caller, name: str, args: dict[str, Json]) -> Standing:
     """Propose a call in its caller's session, which is opened by its first one."""
     agent, at = _known_agent(caller.token), timezone.now()
     said = caller.said
-    reference = said["reference"] or f"mcp-{agent.key_prefix}"
+    reference = said["reference"] or SESSION
     opened = {**said, "reference": reference, "goal": said["goal"] or GOAL}
     session = OpenRun.model_validate(opened)
     asked: AskPerson | CallAgain | ProposeCall
