@@ -19,7 +19,7 @@ PERSON, TURN = "A person decides.", "It waits for its turn."
 def words_of(standing: Standing) -> str:
     """Say what became of a call, or that nothing was executed."""
     told, call = standing.told, standing.call
-    if told["status"] == "unknown" or standing.is_begun:
+    if told["status"] == "unknown":
         return UNKNOWN
     if told["status"] == "waiting":
         return HELD.format(why=PERSON if standing.asks_person else TURN)

@@ -30,7 +30,6 @@ from agents.engine.runtime.threads import Pool
 from agents.engine.tracing import PARENT
 from agents.models import AgentCall, ExternalAgent, Run
 from agents.operations import (
-    WAITING,
     ProposedCall,
     Refused,
     Standing,
@@ -169,7 +168,7 @@ class Mcp:
         caller: Caller = context.request.scope[_CALLER]
         work = partial(_propose, caller, asked.name, asked.arguments or {})
         standing = await self._tried(work)
-        if isinstance(standing, Standing) and standing.told["status"] == WAITING:
+        if isinstance(standing, Standing) and not standing.is_answered:
             row = standing.call.row
             awaited = Awaited("call", row.pk)
             if self._ending is None or not self._ending.is_near:

@@ -74,6 +74,7 @@ def test_a_call_that_was_begun_is_not_said_to_be_not_executed(scene: Scene) -> N
 
     assert held.text.startswith("Nothing was executed. A person decides. Call again")
     assert begun.text.startswith("It is being carried out, and the outcome is not known yet.")
+    assert (held.told["status"], begun.told["status"]) == ("waiting", "unknown")
     assert (held.is_error, begun.is_error, paid.is_error) == (True, True, False)
     assert "by this very call; nothing was done now" in paid.text
     assert (len(gate), paid.told["arguments"]["iban"]) == (1, IBAN)

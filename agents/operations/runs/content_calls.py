@@ -26,7 +26,7 @@ from agents.operations.runs.proposing import (
     lock_run,
     propose,
 )
-from agents.patterns.external import EXECUTED, NOT_EXECUTED
+from agents.patterns.external import EXECUTED, NOT_EXECUTED, UNKNOWN
 from agents.tools import TOOLS
 
 _ANSWERED = (EXECUTED, NOT_EXECUTED)
@@ -37,8 +37,11 @@ class Standing(NamedTuple):
 
     call: ProposedCall
     told: dict[str, Json]
-    is_begun: bool = False  # an intent exists, and its outcome is not known yet
     asks_person: bool = False
+
+    @property
+    def is_answered(self) -> bool:
+        return self.told["status"] in _ANSWERED
 
 
 def propose_content(
@@ -105,7 +108,10 @@ def propose_again(*, agent: ExternalAgent, run: Run, call_id: int, at: datetime)
 
 
 def standing_of(call: ProposedCall, agent: ExternalAgent) -> Standing:
-    """Read what is known of an agent's call, so that "nothing was executed" holds as it is read."""
+    """Read what is known of an agent's call. One that was begun is unknown, and not waiting.
+
+    So "nothing was executed" holds as it is read. Raises DoesNotExist.
+    """
     with transaction.atomic():
         run = lock_run(agent, call.run.pk)
         row = AgentCall.objects.get(pk=call.row.pk)
@@ -113,6 +119,8 @@ def standing_of(call: ProposedCall, agent: ExternalAgent) -> Standing:
         told = outcome_of_call(now)
         if told["status"] != WAITING:
             return Standing(now, told)
+        if has_intent(now):
+            return Standing(now, told | {"status": UNKNOWN})
         mine = Escalation.objects.filter(run=run, state=EscalationState.OPEN)
         asks = bool(row.step) and mine.filter(step__key__startswith=turn_of(row.step)).exists()
-        return Standing(now, told, is_begun=has_intent(now), asks_person=asks)
+        return Standing(now, told, asks_person=asks)
