@@ -186,7 +186,7 @@ def body(**params: Any) -> str:
 
 
 def test_whoever_has_no_key_of_an_agent_and_whatever_is_no_plain_call_is_refused(
-    scene: Scene,
+    scene: Scene, settings: Any
 ) -> None:
     agent, key = make_agent(scene)
     day = timedelta(days=1)
@@ -200,6 +200,7 @@ def test_whoever_has_no_key_of_an_agent_and_whatever_is_no_plain_call_is_refused
             "nobody": Desk(site, "opsc_1").send(plain).status_code,
             "other scheme": desk.send(plain, authorization=f"Basic {key}").status_code,
             "page": desk.send(plain, origin="https://desk.example.com").status_code,
+            "host": desk.send(plain, host="elsewhere.example").status_code,
             "doubled": desk.send(doubled).status_code,
             "nan": desk.send(plain.replace("42", "NaN")).status_code,
             "long": desk.send(" " * 100_001).status_code,
@@ -212,11 +213,13 @@ def test_whoever_has_no_key_of_an_agent_and_whatever_is_no_plain_call_is_refused
         paused = Desk(site, key, **{"opsconsole-subject": "42"}).call("issue_refund")
         operations.revoke_key(home=agent, prefix=key[:13], at=timezone.now())
         codes["revoked"] = desk.send(plain).status_code
+        settings.SECURE_SSL_REDIRECT = True
+        codes["no https"] = desk.send(plain).status_code
 
     assert codes == {
         **dict.fromkeys(("workspace", "nobody", "other scheme", "revoked"), 401),
         **dict.fromkeys(("doubled", "nan", "header"), 400),
-        "page": 403,
+        **dict.fromkeys(("page", "host", "no https"), 403),
         "long": 413,
     }
     assert "cannot be kept" in nul.text
