@@ -357,6 +357,8 @@ OPSCONSOLE_VALUE_OLD_KEYS = _env.secrets("OPSCONSOLE_VALUE_OLD_KEYS", least=32)
 OPSCONSOLE_NAMING_KEY = _env.secret("OPSCONSOLE_NAMING_KEY", least=32) or secret_key.keep_secret(
     DATA_DIR / "naming-key", price="no value would have the name that it has"
 )
+# What signs the permits of agents that execute calls themselves: the first; all are published.
+OPSCONSOLE_PERMIT_KEYS = _env.secrets("OPSCONSOLE_PERMIT_KEYS", least=32)
 OPSCONSOLE_OWN_KEYS += [
     name for name in ("OPSCONSOLE_VALUE_KEY", "OPSCONSOLE_NAMING_KEY") if not _env.text(name)
 ]

@@ -23,8 +23,10 @@ from agents.api.schemas import (
     CallAnswer,
     CallsAnswer,
     EndRun,
+    KeysAnswer,
     OpenRun,
     ProposeCall,
+    ReportCall,
     RunAnswer,
     ToolAnswer,
 )
@@ -36,6 +38,7 @@ from agents.core.strict_json import BadJson, parse
 from agents.engine.desk.repeats import identifying
 from agents.models import ExternalAgent, Run
 from agents.policies.ends import end_sentence
+from agents.sdk.desk_tools import AGENT, CONSOLE
 from agents.tools import TOOLS, descriptions_of
 
 WAIT = "wait"  # seconds; heeded by agents.api.waiting, before a request gets here
@@ -96,6 +99,8 @@ def tools_of(agent: ExternalAgent) -> list[dict[str, Any]]:
             "description": described[name],
             "writes": TOOLS[name].writes,
             "identifying": identifying(agent.desk, TOOLS[name]),
+            "executed_by": AGENT if TOOLS[name].by_agent else CONSOLE,
+            "server": TOOLS[name].server,
             "input_schema": args_schema(TOOLS[name].spec),
         }
         for name in names
@@ -139,7 +144,7 @@ def propose(
         traceparent=traceparent,
         at=timezone.now(),
     )
-    return _call_answer(call)
+    return _call_answer(request, call)
 
 
 @api.post("/runs/{uuid:run_id}/questions", response={200: CallAnswer, 202: CallAnswer, **PROBLEMS})
@@ -159,7 +164,7 @@ def ask(
         at=timezone.now(),
         **body.dict(),
     )
-    return _call_answer(asked)
+    return _call_answer(request, asked)
 
 
 @api.get("/calls", response={200: CallsAnswer, **PROBLEMS})
@@ -213,7 +218,7 @@ def as_stream(told: Sequence[dict[str, Any]]) -> bytes:
 @api.get("/calls/{int:call_id}", response={200: CallAnswer, 202: CallAnswer, **PROBLEMS})
 def read_call(request: HttpRequest, call_id: int, wait: int = Query(0, ge=0)) -> Status[Any]:
     """Read a call; with `wait`, once it is answered or after so many seconds, at most 25."""
-    return _call_answer(operations.call_of(agent_of(request), call_id))
+    return _call_answer(request, operations.call_of(agent_of(request), call_id))
 
 
 @api.post("/calls/{int:call_id}/cancel", response={200: CallAnswer, 202: CallAnswer, **PROBLEMS})
@@ -222,7 +227,32 @@ def cancel_call(request: HttpRequest, call_id: int) -> Status[Any]:
     withdrawn = operations.withdraw_call(
         agent=agent_of(request), call_id=call_id, at=timezone.now()
     )
-    return _call_answer(withdrawn)
+    return _call_answer(request, withdrawn)
+
+
+@api.post("/calls/{int:call_id}/take", response={200: CallAnswer, 202: CallAnswer, **PROBLEMS})
+def take_call(request: HttpRequest, call_id: int) -> Status[Any]:
+    """Take a call that is `allowed`, to execute it yourself once it is `taken`.
+
+    It is checked once more until then. Where a server verifies permits, `permit` is for it.
+    """
+    taken = operations.take_call(agent=agent_of(request), call_id=call_id, at=timezone.now())
+    return _call_answer(request, taken)
+
+
+@api.post("/calls/{int:call_id}/report", response={200: CallAnswer, 202: CallAnswer, **PROBLEMS})
+def report_call(request: HttpRequest, call_id: int, body: ReportCall) -> Status[Any]:
+    """Report what came of a call that you took. Without a report in time a person is asked."""
+    reported = operations.report_call(
+        agent=agent_of(request), call_id=call_id, at=timezone.now(), **body.dict()
+    )
+    return _call_answer(request, reported)
+
+
+@api.get("/permits/keys", response={200: KeysAnswer}, auth=None)
+def permit_keys(request: HttpRequest) -> dict[str, Any]:
+    """Return the keys that verify permits, as a JWKS."""
+    return operations.public_keys()
 
 
 @api.post("/runs/{uuid:run_id}/end", response={200: RunAnswer, 202: RunAnswer, **PROBLEMS})
@@ -234,10 +264,12 @@ def end_run(request: HttpRequest, run_id: UUID, body: EndRun) -> Status[Any]:
     return Status(200 if call.run.state in ENDED else 202, run_answer(call.run))
 
 
-def _call_answer(call: operations.ProposedCall) -> Status[Any]:
+def _call_answer(request: HttpRequest, call: operations.ProposedCall) -> Status[Any]:
     told = operations.outcome_of_call(call) | place_of(call)
+    if told["status"] == operations.TAKEN:
+        told["permit"] = operations.permit_of(agent_of(request), call, at=timezone.now())
     is_over = told["status"] != operations.WAITING and call.run.ended_at is not None
-    is_answered = told["status"] in ("executed", "not_executed") or is_over
+    is_answered = told["status"] in ("executed", "not_executed", "allowed", "taken") or is_over
     return Status(200 if is_answered else 202, told)
 
 

@@ -21,6 +21,11 @@ NO_KEY = "The key is missing, unknown, expired or revoked. Send it as a bearer t
 # What an agent may do about it differs by status; every other refusal is 422.
 _STATUS = {
     "agent_paused": 403,
+    "no_permits": 409,
+    "not_allowed": 409,
+    "not_taken": 409,
+    "reported": 409,
+    "taken": 409,
     "inbox_full": 429,
     "key_reused": 409,
     "reference_reused": 409,

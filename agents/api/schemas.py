@@ -65,6 +65,13 @@ class CallAgain(Body):
     call: int
 
 
+class ReportCall(Body):
+    """Report what came of a call that you took. The first report stands."""
+
+    executed: bool = Field(description="whether it took effect; if you cannot tell, do not report")
+    result: dict[str, Any] = Field({}, description="what came of it", examples=[{"exit_code": 0}])
+
+
 class EndRun(Body):
     answer: str = Field(max_length=MAX_TEXT, description="your last words to whoever asked you")
 
@@ -96,7 +103,7 @@ class CallAnswer(Schema):
     key: str
     kind: Literal["tool", "question"]
     tool: str = Field(description='"" of a question')
-    status: Literal["executed", "not_executed", "waiting", "unknown"]
+    status: Literal["executed", "not_executed", "waiting", "unknown", "allowed", "taken"]
     waiting_for: Literal["", "turn", "ruling", "person", "two_people"] = Field(
         description="turn: calls before it; ruling: the policy, or its tool while it runs"
     )
@@ -110,6 +117,7 @@ class CallAnswer(Schema):
     reason: str = Field(description="why it was not executed, as a code")
     sentence: str = Field(description="the ruling, for people")
     answered_at: str | None = Field(description="when it was carried out or refused; null: not yet")
+    permit: str = Field("", description="of a call that you took, for its tool's server: a JWT")
 
 
 class CallsAnswer(Schema):
@@ -122,7 +130,15 @@ class ToolAnswer(Schema):
     description: str
     writes: bool
     identifying: list[str] = Field(description="the arguments that say what is done")
+    executed_by: Literal["console", "agent"] = Field(description="agent: take it, do it, report")
+    server: str = Field(description='who verifies its permits; "": nobody, and there are none')
     input_schema: dict[str, Any]
+
+
+class KeysAnswer(Schema):
+    """A JWKS (RFC 7517)."""
+
+    keys: list[dict[str, str]]
 
 
 class ProblemAnswer(Schema):

@@ -27,10 +27,13 @@ from django.utils import timezone
 
 from agents.api.endpoints import WAIT, as_stream, event_number
 from agents.api.problems import problem
-from agents.core.states import ENDED
+from agents.core.requests import TAKE
+from agents.core.states import ENDED, EffectState
+from agents.engine.journal import AWAIT
 from agents.engine.runtime.threads import Pool
 from agents.models import AgentCall, Run, Step
 from agents.operations import MOST_ROWS, agent_of, events_of, run_of
+from agents.patterns.supervisor import ROUNDS
 from agents.web.live.app import HEADERS, PATIENCE, PING, Message, Receive, Send, wait_until_gone
 from agents.web.live.shutdown import Ending
 
@@ -232,6 +235,15 @@ def _news(awaited: Awaited, token: str) -> News | None:
     return News(as_stream(told), seen, is_whole and run.state in ENDED)
 
 
+# Of a call that its agent executes: where it has to take it, or to report what came of it.
+_WITH_AGENT = Q(effect__state=EffectState.INTENDED, effect__report_due_at__isnull=False)
+_PLACES = [
+    f"/{label}{nth}"
+    for label in (TAKE, "execute")
+    for nth in ("", *(f"#{n}" for n in range(2, ROUNDS + 1)))
+]
+
+
 def _settled(awaited: Collection[Awaited]) -> set[Awaited]:
     """Return those whose call is answered or whose run has ended."""
     calls = [one.key for one in awaited if one.kind == "call"]
@@ -240,8 +252,11 @@ def _settled(awaited: Collection[Awaited]) -> set[Awaited]:
     found = set[Awaited]()
     if calls:
         answer = Replace(OuterRef("step"), Value("/call"), Value("/answer"))
-        answered = Exists(Step.objects.filter(run=OuterRef("run"), key=answer))
-        over = AgentCall.objects.filter(Q(run__ended_at__isnull=False) | answered, pk__in=calls)
+        steps = Step.objects.filter(run=OuterRef("run"))
+        places = [Replace(OuterRef("step"), Value("/call"), Value(place)) for place in _PLACES]
+        left = steps.filter(Q(kind=AWAIT) | _WITH_AGENT, key__in=places, ended_at=None)
+        done = Q(run__ended_at__isnull=False) | Exists(steps.filter(key=answer)) | Exists(left)
+        over = AgentCall.objects.filter(done, pk__in=calls)
         found |= {Awaited("call", pk) for pk in over.values_list("pk", flat=True)}
     if runs:
         ended = Run.objects.filter(pk__in=runs, ended_at__isnull=False)

@@ -291,6 +291,8 @@ def _effect(effect: Effect, is_erased: bool) -> Row:
     row: Row = {"tool": effect.tool, "amount_minor": effect.amount_minor, "state": effect.state}
     row |= {"currency": effect.currency}
     row |= {"escalation": effect.escalation_id, "intended_at": effect.intended_at}
+    due = effect.report_due_at
+    row["report_due_at"] = due and due.isoformat()
     if is_erased:
         return row
     row |= _digest("args_sha256", _action(effect, effect.args))

@@ -67,6 +67,11 @@ class Strand:
         return ended if len(ended) == len(self.children) else None
 
 
+def label_of(key: str) -> str:
+    """Return the label under which a step was named: work of ``dispatch/sales/work#2``."""
+    return key.rpartition("/")[2].partition("#")[0]
+
+
 def replay(flow: Flow, replies: Mapping[str, Reply]) -> Strand:
     """Run `flow` as far as the recorded replies go, without any effect.
 

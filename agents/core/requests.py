@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 
 Json: TypeAlias = Any  # whatever json.dumps accepts
 
+TAKE = "take"
 STOP_REASON_LENGTH = 200  # a stop reason may quote the model, so it is cut to its column
 
 
@@ -74,7 +75,8 @@ class Use:
 class Await:
     """Wait for what an agent elsewhere proposes next. Reply: {"call", "name", "args"} or {"end"}.
 
-    `call` is the number of the call's row; `end` is the agent's last words.
+    `call` is the number of the call's row; `end` is the agent's last words. Under the label TAKE it
+    waits until the agent takes a call that it is to execute itself.
     """
 
     label: str

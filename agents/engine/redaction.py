@@ -106,7 +106,9 @@ def _secrets() -> tuple[str, ...]:
     passwords = (settings.EMAIL_HOST_PASSWORD, settings.DATABASES["default"].get("PASSWORD", ""))
     audit = (settings.OPSCONSOLE_AUDIT_KEY, *settings.OPSCONSOLE_AUDIT_OLD_KEYS)
     values = (settings.OPSCONSOLE_VALUE_KEY, *settings.OPSCONSOLE_VALUE_OLD_KEYS)
-    return tuple(filter(None, (*keys, *passwords, *audit, *values, settings.OPSCONSOLE_NAMING_KEY)))
+    permits = settings.OPSCONSOLE_PERMIT_KEYS
+    made = (*keys, *passwords, *audit, *values, *permits, settings.OPSCONSOLE_NAMING_KEY)
+    return tuple(filter(None, made))
 
 
 @cache

@@ -81,6 +81,8 @@ class AgentCall(models.Model):
     step = models.CharField(max_length=200, blank=True)  # the key of the step that it answers
     proposed_at = models.DateTimeField()
     withdrawn_at = models.DateTimeField(null=True)  # since then it is not carried out any more
+    # What its agent, which executed it, says came of it: {"executed", "result"}.
+    reported = models.JSONField(null=True)
 
     class Meta:
         constraints = [

@@ -57,6 +57,9 @@ class Effect(models.Model):
     result = models.JSONField(null=True)
     intended_at = models.DateTimeField()
     settled_at = models.DateTimeField(null=True)
+    # Of a call that an agent elsewhere executes: until then it may report what came of it, and
+    # nobody says that nothing did.
+    report_due_at = models.DateTimeField(null=True)
 
     objects = EffectQuerySet.as_manager()
 

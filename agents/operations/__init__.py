@@ -70,6 +70,7 @@ from agents.operations.requests.snoozing import snooze, wake
 from agents.operations.runs.agent_calls import (
     EVENTS,
     MOST_ROWS,
+    TAKEN,
     WAITING,
     ProposedCall,
     call_of,
@@ -91,6 +92,7 @@ from agents.operations.runs.content_calls import (
 from agents.operations.runs.killing import kill, release, stoppable_tools
 from agents.operations.runs.launch_checks import MAX_GOAL
 from agents.operations.runs.launching import LaunchOptions, launch
+from agents.operations.runs.permitting import permit_of, report_call, take_call
 from agents.operations.runs.proposing import (
     CLAIMS,
     CallKeyReused,
@@ -103,6 +105,7 @@ from agents.operations.runs.proposing import (
     withdraw_call,
 )
 from agents.operations.runs.relaunching import launch_again, leaves_work
+from agents.operations.runs.signing import public_keys
 from agents.operations.runs.stopping import cancel
 from agents.operations.runs.trying import try_models
 
@@ -113,6 +116,7 @@ __all__ = [
     "MAX_GOAL",
     "MOST_AT_ONCE",
     "MOST_ROWS",
+    "TAKEN",
     "WAITING",
     "WRONG",
     "AlreadyDecided",
@@ -181,10 +185,12 @@ __all__ = [
     "open_session",
     "outcome_of_call",
     "outcomes_of",
+    "permit_of",
     "policy_version",
     "propose",
     "propose_again",
     "propose_content",
+    "public_keys",
     "publish_policy",
     "record_command_export",
     "record_export",
@@ -196,6 +202,7 @@ __all__ = [
     "remove_member",
     "remove_webhook",
     "renew_codes",
+    "report_call",
     "require_factor",
     "reset_factor",
     "revoke_invitation",
@@ -214,6 +221,7 @@ __all__ = [
     "snooze",
     "standing_of",
     "stoppable_tools",
+    "take_call",
     "told_in_bulk",
     "try_models",
     "try_webhook",

@@ -38,6 +38,7 @@ class Brief:
     desk: Json = None  # what a model of a declared desk is told it does, and of what
     question_version: int = QUESTION_VERSION  # pinned: in a run of an older one, ask as it did
     reads: Collection[str] = ()  # the tools that change nothing
+    by_agent: Collection[str] = ()  # the tools whose calls an agent elsewhere executes
     in_model_units: bool = True  # in ``_usd``: at the first desk
 
     def guidance(self, *, schema: Json = None, tools: Collection[str] = ()) -> Json:

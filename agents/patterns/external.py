@@ -55,7 +55,7 @@ def _answer(number: int, said: Json, brief: Brief, notes: Notes) -> Steps[tuple[
     try:
         action = _read({"kind": "tool", "name": said["name"], "args": said["args"]}, brief)
         turn = ProposalTurn(number, action, notes)
-        result = yield from carry_out(turn)
+        result = yield from carry_out(turn, brief.by_agent)
     except Stop as no:
         return (UNKNOWN if no.reason == "effect_unknown" else NOT_EXECUTED), no.reason
     is_error = reports_error(result)

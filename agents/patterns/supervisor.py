@@ -6,7 +6,7 @@ One pattern, one file: its turn is read beside the loop that takes it.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from agents.core.actions import Action, ArgSpec, action_schema, read_action
@@ -16,7 +16,18 @@ from agents.core.digest import args_hash
 from agents.core.money import to_model_units
 from agents.core.old_names import AMOUNT
 from agents.core.request_kinds import ACTION, LETTER
-from agents.core.requests import Ask, Escalate, Failed, Flow, Json, Review, Stop, Use
+from agents.core.requests import (
+    TAKE,
+    Ask,
+    Await,
+    Escalate,
+    Failed,
+    Flow,
+    Json,
+    Review,
+    Stop,
+    Use,
+)
 from agents.patterns import Brief, Notes, pattern, proposes_again
 from agents.patterns.blocks import (
     NOT_NAMED,
@@ -328,13 +339,18 @@ class ProposalTurn:
         )
 
 
-def carry_out(turn: ProposalTurn) -> Steps[Json]:
-    """Complete a turn and return the tool's result; an answer is only reviewed."""
+def carry_out(turn: ProposalTurn, by_agent: Collection[str] = ()) -> Steps[Json]:
+    """Complete a turn and return the tool's result; an answer is only reviewed.
+
+    A call that an agent elsewhere executes begins once that agent takes it.
+    """
     for _ in range(ROUNDS):
         allowed_by = yield from clear_action(turn)
         action = turn.action
         if action["kind"] == "final":
             return None
+        if action["name"] in by_agent:
+            yield Await(f"{turn.step}/{TAKE}")
         try:
             return (yield Use(f"{turn.step}/execute", action["name"], action["args"], allowed_by))
         except Failed as error:

@@ -81,6 +81,8 @@ _ENDS = {
     "tool_error": "{0} reported an error.",
     "tool_timeout": "{0} did not answer in time.",
     "task_timeout": "The task did not finish in time on any of its attempts.",
+    "no_permit": "A permit for {0} cannot hold so large a number: it is to be a text.",
+    "not_reported": "The agent that was to execute it did not say that it did.",
     "review_changed": "What was approved was no longer allowed when it was to be carried out.",
     "route_denied": "The policy does not allow {0} to be asked.",
     "route_missing": "This installation has no specialist {0}.",

@@ -243,6 +243,7 @@ def _effect(rows: Rows, what: str, facts: Row, event: Row) -> None:
         row["took_place"] = what == EffectState.DONE.value
     if what == "intended":  # a row of the desk's under its key, if any
         row |= {"intended_at": event["at"], **_known_facts(facts, "escalation")}
+        row["report_due_at"] = facts.get("report_due_at")
         row["paid_minor"] = facts["amount_minor"]
 
 

@@ -39,7 +39,7 @@ from agents.sdk.desk_patterns import (
     read_workflows,
     scope_of,
 )
-from agents.sdk.desk_tools import ANSWER, DeskRule, DeskTool
+from agents.sdk.desk_tools import ANSWER, DeskRule, DeskTool, check_executor, with_executor
 from agents.sdk.evidence import Evidence, write_evidence
 from agents.sdk.fact_sources import Asked, values_at
 from agents.sdk.past import Past
@@ -232,6 +232,7 @@ class Desk:
                 raise TypeError(f"{function.__name__}: only a text has a name beside it")
             if subject in changes:
                 raise TypeError(f"{function.__name__}: nobody changes what a call is about")
+            check_executor(function.__name__, touch, more)
             if more.get("people", 1) not in (1, 2):
                 raise TypeError(f"{function.__name__}: people is 1 or 2")
             check_places(function.__name__, title, ())
@@ -250,7 +251,7 @@ class Desk:
                 touch=touch,
                 title=title,
                 before=before,
-                after=after,
+                after=with_executor(after, more),
                 subject=subject,
                 arguments=arguments,
                 may_change=changes,

@@ -27,6 +27,30 @@ from agents.sdk.subjects import Subject
 from agents.sdk.values import Money
 
 ANSWER = "final"  # in place of a tool, of a rule that judges what an agent answers
+CONSOLE, AGENT = "console", "agent"  # who executes a tool's calls
+
+
+def check_executor(name: str, touch: Touch, more: Mapping[str, Any]) -> None:
+    """Raise TypeError for a tool that neither console nor agent can execute as it is declared."""
+    by, server = more.get("executed_by", CONSOLE), more.get("server", "")
+    if by not in (CONSOLE, AGENT):
+        raise TypeError(f"{name}: executed_by is {CONSOLE!r} or {AGENT!r}")
+    if by == AGENT and (touch is Touch.READ or more.get("letter")):
+        raise TypeError(f"{name}: what reads, and what writes to somebody, the console executes")
+    if server and by != AGENT:
+        raise TypeError(f"{name}: server= goes with executed_by={AGENT!r}")
+
+
+def executor_in_words(server: str) -> str:
+    """Return that an agent elsewhere executed a call, and what vouches for that."""
+    return f"executed by the agent, {f'with a permit for {server}' if server else 'not verified'}"
+
+
+def with_executor(after: str, more: Mapping[str, Any]) -> str:
+    """Return a tool's sentence of what was done, with who did it if the console did not."""
+    if more.get("executed_by") != AGENT:
+        return after
+    return f"{after.removesuffix('.')} ({executor_in_words(more.get('server', ''))})."
 
 
 def told_of(function: Callable[..., Any], title: str) -> str:
@@ -90,6 +114,9 @@ class DeskTool:
     request: RequestKind | None = None  # a person's question in words of its own
     numbers: str = ""  # the currency of its amounts, if they are plain numbers: `Desk(numbers=…)`
     people: int = 1  # approvals needed if a person is asked: 1 or 2, whatever the amount
+    executed_by: str = CONSOLE  # or AGENT: its function is never called
+    server: str = ""  # of what its agent executes: who verifies the permits; "": nobody does
+    repeatable: bool = False  # that a call was made before in its session needs no person
 
     @property
     def description(self) -> str:

@@ -74,6 +74,8 @@ class Tool:
     typed: Arguments | None = None  # its arguments as forms read them; None: nothing is changed
     may_change: Mapping[str, Change] = field(default_factory=dict)  # by a person, and how
     people: int = 1  # how many have to say yes where one is asked
+    by_agent: bool = False  # an agent elsewhere executes it: it is never called here
+    server: str = ""  # who verifies its permits; "": nobody
 
     @property
     def writes(self) -> bool:

@@ -12,6 +12,7 @@ from agents.models import Effect, Escalation, Step
 from agents.sdk.adjustments import label_of
 from agents.sdk.argument_words import Called, money_of
 from agents.sdk.desk import tool_title
+from agents.sdk.desk_tools import executor_in_words
 from agents.tools import TOOLS, argument_in_words, currency_of_argument, names_in
 from agents.web.formats import ESCALATION_ROLES, rule_title
 
@@ -164,12 +165,21 @@ def _executed_stage(
         when = "never" if is_refused or is_closed or is_over else "not yet"
         return ActionStage("Executed", "", "dot", when, "nothing was done", None, is_ahead=True)
     if effect.state == EffectState.DONE:
-        return ActionStage("Executed", "approve", "approve", text, "once", effect.settled_at)
+        by = _executor(effect) or "once"
+        return ActionStage("Executed", "approve", "approve", text, by, effect.settled_at)
     word = {EffectState.REFUSED: "refused", EffectState.UNKNOWN: "outcome unknown"}
-    said = word.get(EffectState(effect.state), "under way")
+    begun = "with the agent" if effect.report_due_at else "under way"
+    said = word.get(EffectState(effect.state), begun)
     return ActionStage(
         "Executed", "waiting", "waiting", said, tool_title(effect.tool), effect.settled_at
     )
+
+
+def _executor(effect: Effect) -> str:
+    """Return who executed a call and what vouches for it; "" for the console."""
+    tool = TOOLS.get(effect.tool)
+    server = tool.server if tool else ""
+    return executor_in_words(server).removeprefix("executed ") if effect.report_due_at else ""
 
 
 def changes(

@@ -530,5 +530,10 @@ TELLS: Mapping[str, Callable[[EventSentence], str]] = {
         f"Told the agent {_ANSWERS.get(told.facts['status'], told.facts['status'])}: "
         f"{phase_in_words(told.facts['key'])}."
     ),
+    "call.reported": lambda told: (
+        f"The agent reported that {phase_in_words(told.facts['key'])} "
+        f"{'took' if told.facts['executed'] else 'did not take'} effect"
+        f"{', after a person was asked' if told.facts['is_late'] else ''}."
+    ),
     "call.late": _teller_of("A reply of {tool} came too late and was not used."),
 }

@@ -20,6 +20,7 @@ _PHASES = {
     "propose": "the agent's proposal for {}",
     "review": "the policy check of {}",
     "route": "the choice of a specialist in {}",
+    "take": "the wait for the agent to take {}",
     "work": "the work on {}",
 }
 _VERDICTS = {

@@ -27,7 +27,7 @@ def no_desk_left() -> Iterator[None]:
     for name in [
         name
         for name in sys.modules
-        if name.partition(".")[0] in ("acme_access", "rooms", "samples", "tea")
+        if name.partition(".")[0] in ("acme_access", "acme_coding", "rooms", "samples", "tea")
     ]:
         del sys.modules[name]
 

@@ -268,3 +268,48 @@ def opens_and_proposes(agent: int, key: str, name: str, args: Any) -> list[Any]:
         except OperationalError:  # fifty waited for one lock: answered with 503, and asked again
             continue
         return [str(call.run.pk), call.row.pk]
+
+
+def _call_at_workshop(call: int, keys: list[str]) -> Any:
+    """Return a call of the workshop's agent, with the desk and the keys in this process too."""
+    from django.conf import settings
+
+    from agents import operations
+    from agents.engine.desk import registry
+    from agents.models import AgentCall
+    from agents.sdk.desk import DESKS
+    from tests.desks import workshop
+
+    settings.OPSCONSOLE_PERMIT_KEYS = keys
+    if "workshop" not in DESKS:
+        registry.enter_desk(workshop.declare())
+    row = AgentCall.objects.select_related("agent__workspace", "agent__owner").get(pk=call)
+    return operations.call_of(row.agent, call)
+
+
+def takes(call: int, keys: list[str]) -> str:
+    """Take an allowed call, as an agent does that is started several times."""
+    from django.db import OperationalError
+    from django.utils import timezone
+
+    from agents import operations
+
+    agent = _call_at_workshop(call, keys).row.agent
+    while True:
+        try:
+            operations.take_call(agent=agent, call_id=call, at=timezone.now())
+        except OperationalError:  # fifty waited for one lock: answered with 503, and asked again
+            continue
+        except operations.Refused as no:
+            return no.code
+        return "took it"
+
+
+def reads_permit(call: int, keys: list[str]) -> str:
+    """Ask for the permit of a call that was taken."""
+    from django.utils import timezone
+
+    from agents import operations
+
+    known = _call_at_workshop(call, keys)
+    return operations.permit_of(known.row.agent, known, at=timezone.now())

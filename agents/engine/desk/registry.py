@@ -37,7 +37,7 @@ from agents.policies import RULES, desk_words
 from agents.policies.rule_words import has_words
 from agents.sdk.desk import DESKS, Desk
 from agents.sdk.desk_patterns import DeskSource, DeskSpecialist, describe
-from agents.sdk.desk_tools import DeskCall, DeskTool
+from agents.sdk.desk_tools import AGENT, DeskCall, DeskTool, executor_in_words
 from agents.tools import TOOLS, Context, Tool, Touch
 
 
@@ -159,6 +159,20 @@ def _tool(desk: Desk, tool: DeskTool) -> Tool:
         under_way=f"{tool.title}: started. Its outcome is not known yet.",
         lost=f"Did this take effect: {act}?",
     )
+    if tool.executed_by == AGENT:
+        by = executor_in_words(tool.server)
+        asked = replace(
+            asked,
+            note="Its agent executes it once, with exactly these values.",
+            pending="Approved. Its agent has not taken it yet.",
+            under_way=f"{tool.title}: its agent has taken it. What came of it is not known yet.",
+            events={
+                **asked.events,
+                "intended": "The agent took {tool}{of}, to execute it.",
+                "done": f"{{tool}}{{of}} was {by}.",
+                "refused": "{tool} was not executed by the agent and took no effect.",
+            },
+        )
     return Tool(
         tool.name,
         call,
@@ -181,6 +195,8 @@ def _tool(desk: Desk, tool: DeskTool) -> Tool:
         typed=tool.arguments,
         may_change=tool.may_change,
         people=tool.people,
+        by_agent=tool.executed_by == AGENT,
+        server=tool.server,
     )
 
 

@@ -66,7 +66,8 @@ def repeats_of(
         actions = [one for step in own if step.kind == "review" for one in _actions_of(step)]
         deeds = [_deed(run, one) for one in actions if one.get("name") == tool.name]
         no = _rejection(run, own)
-        is_like = deed in deeds or (no and any(_is_about_same(one, deed) for one in deeds))
+        is_same = deed in deeds and not _is_repeatable(run, tool.name)
+        is_like = is_same or (no and any(_is_about_same(one, deed) for one in deeds))
         if is_like and (state := no or _state_of(run, own)):
             found.append({**place, "state": state})
     return tuple(found)
@@ -118,6 +119,13 @@ def _written_otherwise(run: Run, action: Action, at: datetime) -> list[Json]:
     state = f"{_DONE.format('')} in another session, with its {tool.resource} written otherwise"
     alike = [(of, key) for of, key, other in rows if comparable(other) == comparable(given)]
     return [{"run": str(of), "turn": turn_of(key), "state": state} for of, key in alike[:1]]
+
+
+def _is_repeatable(run: Run, name: str) -> bool:
+    """Tell whether a tool's calls may be made again, as commands are."""
+    desk = DESKS.get(run.desk)
+    tool = desk.tools.get(name) if desk else None
+    return tool is not None and tool.repeatable
 
 
 def identifying(desk: str, tool: Tool) -> list[str]:
@@ -216,6 +224,8 @@ def _deed(run: Run, action: Action) -> _Deed | None:
     try:
         target = target_of(run, real)
         about = [comparable(target.subject_key), comparable(target.resource)]
+        if _is_repeatable(run, real["name"]):  # two commands have little in common
+            about.append(comparable(real["args"]))
         return _Deed(about, [target.amount_minor, target.currency, _other_terms(run, real)])
     except (BadArguments, KeyError, TypeError, ValueError):
         return None

@@ -10,7 +10,8 @@ from datetime import datetime
 
 from agents.core.budget import REVIEW_CHANGED, Call, exceeded_budget, refusal
 from agents.core.digest import sha256
-from agents.core.limits import Limits
+from agents.core.limits import EXTERNAL, Limits
+from agents.core.permits import is_exact, reported_by
 from agents.core.replay import Reply
 from agents.core.requests import Json, Use
 from agents.core.rulings import consent_of
@@ -60,9 +61,14 @@ def _refusal(key: str, request: Use, journal: Journal, limits: Limits) -> str:
     call, registered = Call(request.tool, request.args), simulation.registry(journal.run)
     reason = refusal(call, before=journal.calls(but=key), limits=limits, registered=registered)
     args = RunBorder(journal.run).resolve(request.args)
-    if not reason and not accepts(registered[request.tool], args):
+    if reason:
+        return reason
+    tool = registered[request.tool]
+    if not accepts(tool, args):
         return f"tool_bad_args:{request.tool}"
-    return reason
+    if tool.by_agent and journal.run.pattern != EXTERNAL:  # no agent could execute it
+        return f"tool_denied:{request.tool}"
+    return f"no_permit:{request.tool}" if tool.server and not is_exact(args) else ""
 
 
 def _intend(step: Step, request: Use, journal: Journal, limits: Limits, at: datetime) -> str:
@@ -95,9 +101,13 @@ def _intend(step: Step, request: Use, journal: Journal, limits: Limits, at: date
     key = effect_key(run, step.key)
     journal.tell(*_set_aside(journal, step, escalation))
     intent = _intent(step, allowing, escalation, key, resource, action, at)
+    if tool.by_agent:
+        intent["report_due_at"] = reported_by(at, tool.timeout)
     journal.insert(Effect, intent, keys={"step_id": _STEP, "review_id": _STEP})
     told = ("key", "tool", "args_sha256", "amount_minor", "currency")
     sealed = {name: intent[name] for name in told} | {"escalation": intent["escalation_id"]}
+    if due := intent["report_due_at"]:
+        sealed["report_due_at"] = due.isoformat()
     journal.tell(Entry("effect.intended", sealed))
     if tool.reserve:
         context = Context(run.book_id, key, at, limits, run.subject_key)
@@ -160,6 +170,7 @@ def _intent(
         "result": None,
         "intended_at": at,
         "settled_at": None,
+        "report_due_at": None,
     }
 
 

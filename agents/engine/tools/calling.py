@@ -67,6 +67,11 @@ async def settle_cut(tool: Tool, context: Context, journal: Journal) -> CallOutc
     return await _settle_failure(tool, context, "killed") if switch else None
 
 
+async def settle_unreported(tool: Tool, context: Context) -> CallOutcome:
+    """Settle a call of which its agent has said nothing, when nothing can come of it any more."""
+    return await _settle_failure(tool, context, "not_reported", is_over=True)
+
+
 async def _call_once(
     tool: Tool, args: Json, context: Context, journal: Journal
 ) -> CallOutcome | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
+from django.db.models.functions import Now
 from django.utils import timezone
 
 from agents.core.limits import Limits
@@ -26,8 +27,8 @@ from agents.engine.people.escalating import open_escalation
 from agents.engine.redaction import RunBorder
 from agents.engine.runtime.database import in_database
 from agents.engine.tools.admission import admit, effect_key
-from agents.engine.tools.calling import CallOutcome, call_tool, settle_cut
-from agents.engine.tools.settling import SETTLED, settle
+from agents.engine.tools.calling import CallOutcome, call_tool, settle_cut, settle_unreported
+from agents.engine.tools.settling import SETTLED, reported_failure, settle
 from agents.models import Effect, Step
 from agents.tools import Context, Tool
 
@@ -37,7 +38,12 @@ async def use(key: str, request: Use, journal: Journal, limits: Limits) -> Reply
     run = journal.run
     opened, registered = journal.steps.get(key), simulation.registry(run)
     only_reads = request.tool in registered and not registered[request.tool].writes
-    if only_reads:
+    by_agent = request.tool in registered and registered[request.tool].by_agent
+    if by_agent and opened:  # its agent has it
+        if not await in_database(_is_report_overdue, opened):
+            raise WaitsForPerson(key)
+        refused = ""
+    elif only_reads:
         refused = admit(key, request, journal, limits, timezone.now())
     else:
         journal.ahead = await look_up(run, journal.ahead)
@@ -48,6 +54,8 @@ async def use(key: str, request: Use, journal: Journal, limits: Limits) -> Reply
     if refused:
         return Reply(failed=refused)
     tool = registered[request.tool]
+    if by_agent and not opened:
+        raise WaitsForPerson(key)
     at, nth = timezone.now(), _nth(request.tool, step, journal)
     own_key = effect_key(run, key)
     context = Context(run.book_id, own_key, at, limits, run.subject_key, nth)
@@ -79,7 +87,19 @@ async def _past_outcome(
     step: Step, tool: Tool, context: Context, journal: Journal
 ) -> CallOutcome | None:
     """Return the outcome of a call begun earlier, by the ledger or its key; None: call again."""
-    return await in_database(_ledger_outcome, step) or await settle_cut(tool, context, journal)
+    known = await in_database(_ledger_outcome, step)
+    if known or not tool.by_agent:
+        return known or await settle_cut(tool, context, journal)
+    found = await settle_unreported(tool, context)
+    if found.state is not EffectState.UNKNOWN:
+        return found
+    return await in_database(reported_failure, step) or found
+
+
+def _is_report_overdue(step: Step) -> bool:
+    """Tell whether an agent has not said in time that the call which it has took effect."""
+    begun = Effect.objects.filter(step=step, state=EffectState.INTENDED)
+    return begun.filter(report_due_at__lte=Now()).exists()
 
 
 def _ledger_outcome(step: Step) -> CallOutcome | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.db.models import JSONField
 
+from agents.core.replay import Reply
 from agents.core.requests import Json
 from agents.core.states import EffectState
 from agents.db.compiled import CompiledUpdate, Param
@@ -11,7 +12,7 @@ from agents.engine.commit import Commit
 from agents.engine.people.approvals import REFUSED, close_approvals, turn_of
 from agents.engine.tools.admission import effect_key
 from agents.engine.tools.calling import CallOutcome
-from agents.models import Effect, Step
+from agents.models import AgentCall, Effect, Step
 from agents.tools import Tool
 
 SETTLED = (EffectState.DONE, EffectState.REFUSED)
@@ -45,6 +46,20 @@ def settle(
         why = reply.failed or REFUSED
         commit.tell(close_approvals(commit.run, why=why, turn=turn_of(step.key)))
     return True
+
+
+def reported_failure(step: Step) -> CallOutcome | None:
+    """Return what came of a call of which its agent says that it did not execute it, or None.
+
+    Believed only once nothing can come of it any more: a hold that was given back before could be
+    used twice.
+    """
+    mine = AgentCall.objects.filter(run=step.run_id, step=f"{turn_of(step.key)}call")
+    said = mine.values_list("reported", flat=True).first()
+    if said is None or said["executed"]:
+        return None
+    value = {"error": "agent_reports", **said["result"], "status": "error"}
+    return CallOutcome(EffectState.REFUSED, Reply(value))
 
 
 _COLUMNS = {

@@ -25,7 +25,7 @@ from agents.engine.desk import simulation
 from agents.engine.desk.reports import figures_of
 from agents.engine.desk.subjects import bound_arguments
 from agents.engine.drive import Later, drive
-from agents.engine.journal import Journal
+from agents.engine.journal import AWAIT, Journal
 from agents.engine.people.approvals import close_approvals
 from agents.engine.runtime import breaker
 from agents.engine.runtime.database import in_database, retry_transient
@@ -135,13 +135,17 @@ def brief_of(run: Run) -> patterns.Brief:
     extra = run.simulation.get("tool_arg_types", {})
     found = simulation.registry(run)
     known = {name: tool.spec for name, tool in found.items()}
-    limits = run.limits
+    limits, by_agent = run.limits, {name for name, tool in found.items() if tool.by_agent}
+    if run.pattern != EXTERNAL:  # there is no agent that could
+        offered = tuple(name for name in limits.proposable if name not in by_agent)
+        limits = replace(limits, proposable=offered)
     declared, inputs = run.workflow.get("document"), run.workflow.get("inputs", {})
     return patterns.Brief(
         goal=run.goal,
         limits=limits,
         specs={**tools.specs(), **known, **extra},
         reads={name for name, tool in found.items() if tool.touch is Touch.READ},
+        by_agent=by_agent,
         bound=bound_arguments(run),
         more_tools=tools.usage_of(limits.proposable),
         desk=_told_of(run),
@@ -209,7 +213,7 @@ def _end_of(journal: Journal, strand: Strand, commit: Commit) -> _End:
     listening = [step for step in waiting if is_listening(step)]
     if listening and assign_call(commit, listening, fetch_waiting(journal.run).get()):
         return _End(RunState.QUEUED, {"attempts": 0}, {})
-    is_idle = len(listening) == len(waiting)
+    is_idle = all(step.kind == AWAIT for step in waiting)
     idle_until = commit.at + timedelta(seconds=journal.run.limits.idle_seconds) if is_idle else None
     told = {"listens": True} if is_idle else {}
     return _End(RunState.WAITING, {"attempts": 0, "idle_until": idle_until}, told)

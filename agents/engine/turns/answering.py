@@ -51,7 +51,7 @@ def withdraw(escalation: Escalation, commit: Commit) -> None:
 
 def answer(escalation: Escalation, reply: dict[str, Json], commit: Commit) -> None:
     """Store a decision as its step's reply, and queue the run if it was waiting for it."""
-    step, run = escalation.step, commit.run
+    step = escalation.step
     if kind_of(escalation.kind, escalation.action).settles_call:
         _answer_unknown(escalation, step, reply, commit)
     else:
@@ -59,9 +59,24 @@ def answer(escalation: Escalation, reply: dict[str, Json], commit: Commit) -> No
         step.reply = {**defaults, **reply, "key": step.key}
     step.ended_at = commit.at
     commit.update(step, "reply", "failed", "ended_at")
-    if run.state == RunState.WAITING:
+    wake(commit)
+
+
+def wake(commit: Commit) -> None:
+    """Queue a run that was waiting for what it has been told now."""
+    if commit.run.state == RunState.WAITING:
         commit.move(RunState.QUEUED, attempts=0)
-        ring(run.pk)
+        ring(commit.run.pk)
+
+
+def settle_reported(effect: Effect, result: Json, commit: Commit) -> None:
+    """Put into the ledger that a call took effect, as its agent reports, and wake its run."""
+    step, outcome = effect.step, CallOutcome(EffectState.DONE, Reply({**result, "status": "ok"}))
+    settle(commit, step, outcome, tool=TOOLS.get(effect.tool))
+    step.reply, step.ended_at = outcome.reply.value, commit.at
+    commit.update(step, "reply", "ended_at")
+    commit.say("step.done", {"key": step.key, "tool": effect.tool})
+    wake(commit)
 
 
 def _answer_unknown(

@@ -18,7 +18,8 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.db.models.functions import Now
 
-from agents.core.requests import Json
+from agents.core.replay import label_of
+from agents.core.requests import TAKE, Json
 from agents.core.states import EscalationState, RunState
 from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import Pending
@@ -33,7 +34,7 @@ SILENT = "agent_silent"  # the end of a run whose agent does not come back
 
 def is_listening(step: Step) -> bool:
     """Tell whether a step is a slot that waits for a call."""
-    return step.kind == AWAIT and step.ended_at is None
+    return step.kind == AWAIT and step.ended_at is None and label_of(step.key) != TAKE
 
 
 def fetch_waiting(run: Run) -> Pending[list[AgentCall]]:
@@ -63,18 +64,19 @@ def assign_call(commit: Commit, listening: Sequence[Step], waiting: Sequence[Age
     first, *others = waiting
     if first.is_end:
         for step in slots:
-            _answer(step, {"end": first.asked}, commit)
+            answer_await(step, {"end": first.asked}, commit)
         return True
     more = takewhile(attrgetter("side_by_side"), others) if first.side_by_side else ()
     for step, call in zip(slots, (first, *more), strict=False):
         gone = {"withdrawn": True} if call.withdrawn_at else {}
-        _answer(step, {"call": call.pk, **gone, **(call.asked or {})}, commit)
+        answer_await(step, {"call": call.pk, **gone, **(call.asked or {})}, commit)
         call.step, call.asked = step.key, None
         update_row(call, "step", "asked")
     return True
 
 
-def _answer(step: Step, reply: Json, commit: Commit) -> None:
+def answer_await(step: Step, reply: Json, commit: Commit) -> None:
+    """Answer what a slot waits for."""
     step.reply, step.ended_at = reply, commit.at
     commit.update(step, "reply", "ended_at")
     commit.say("step.done", {"key": step.key})

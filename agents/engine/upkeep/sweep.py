@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
+from uuid import UUID
 
 from django.db import DatabaseError, transaction
 from django.db.models.functions import Now
@@ -29,7 +30,7 @@ from agents.engine.runtime.crashpoints import crashpoint
 from agents.engine.runtime.dispatch import ring, unheard
 from agents.engine.tools.calling import CallOutcome
 from agents.engine.tools.outcome_by_key import LookupBroken, outcome_of
-from agents.engine.tools.settling import settle
+from agents.engine.tools.settling import reported_failure, settle
 from agents.engine.tools.tool_call import QUEUE_SECONDS
 from agents.engine.turns.answering import expire
 from agents.engine.turns.calls import end_silent
@@ -123,15 +124,27 @@ def _requeue_decided() -> int:
     # One that an agent elsewhere drives listens all the while; its calls queue it.
     answered = waiting.exclude(pattern=EXTERNAL).exclude(escalations__state=EscalationState.OPEN)
     answered = answered.order_by("pk")
+    return _queue(answered.values_list("pk", flat=True)[:BATCH], why="it was decided")
+
+
+def _ask_what_came() -> int:
+    """Queue waiting runs whose agents did not report in time, so that a person is asked."""
+    due = Effect.objects.unsettled().filter(state=EffectState.INTENDED, report_due_at__lte=Now())
+    due = due.filter(run__state=RunState.WAITING).order_by("report_due_at", "pk")
+    return _queue(due.values_list("run", flat=True)[:BATCH], why="its agent did not report")
+
+
+def _queue(keys: Iterable[UUID], *, why: str) -> int:
+    """Queue waiting runs. Return how many nobody else had queued first."""
     count = 0
-    for run in Run.objects.filter(pk__in=list(answered.values_list("pk", flat=True)[:BATCH])):
+    for run in Run.objects.filter(pk__in=list(keys)):
         try:
             with transaction.atomic():
-                run.move(RunState.QUEUED, at=timezone.now(), facts={"why": "it was decided"})
+                run.move(RunState.QUEUED, at=timezone.now(), facts={"why": why})
                 ring(run.pk)
                 count += 1
         except LostRun:
-            continue  # somebody queued it first
+            continue
     return count
 
 
@@ -167,6 +180,8 @@ def _settle_orphans() -> int:
 def _is_orphan(effect: Effect, at: datetime) -> bool:
     """Tell whether a call's run ended so long ago that none of its calls goes on."""
     tool, ended_at = TOOLS.get(effect.tool), effect.run.ended_at
+    if effect.report_due_at is not None and effect.report_due_at >= at:
+        return False
     longest = ORPHANED + timedelta(seconds=tool.timeout if tool else 0)
     return ended_at is not None and ended_at < at - longest
 
@@ -176,7 +191,8 @@ def settle_orphan(effect: Effect) -> bool:
     tool = TOOLS.get(effect.tool)
     try:
         result = outcome_of(tool, effect.key) if tool else None
-        denied = EffectState.REFUSED if tool and tool.can_deny else EffectState.UNKNOWN
+        is_denied = (tool and tool.can_deny) or reported_failure(effect.step)
+        denied = EffectState.REFUSED if is_denied else EffectState.UNKNOWN
         state = denied if result is None else EffectState.DONE
     except DatabaseError as error:  # of the tool's tables: if ours fail, the next query says so
         raise LookupBroken(effect.key) from error
@@ -196,6 +212,7 @@ _URGENT: dict[str, Callable[[], int]] = {
     "ask the next tier": _climb,
     "queue runs whose worker went quiet": _requeue_abandoned,
     "queue runs that were decided": _requeue_decided,
+    "ask what came of calls that agents executed": _ask_what_came,
     "end runs of silent agents": lambda: end_silent(most=BATCH, at=timezone.now()),
     "settle calls of ended runs": _settle_orphans,
     "ring again": _ring_again,

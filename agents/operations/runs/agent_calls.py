@@ -20,8 +20,11 @@ from agents.models.masked_value import ValuesLocked, naming, pseudonyms_of
 from agents.patterns.external import ANSWERED, CONTINUED, EXECUTED, NOT_EXECUTED, UNKNOWN
 from agents.policies.ends import end_sentence
 from agents.sdk.desk import tells_plain_numbers
+from agents.tools import TOOLS
 
 WAITING = "waiting"
+ALLOWED, TAKEN = "allowed", "taken"  # of calls that their agent executes itself
+_NOT_OVER = (WAITING, ALLOWED, TAKEN)
 MOST_ROWS = 100  # calls or events in one answer
 _UNKNOWN_YET = "Nobody knows yet whether it took effect. A person is asked."
 _UNSETTLED = (EffectState.INTENDED, EffectState.UNKNOWN)
@@ -104,7 +107,8 @@ def outcome_of_call(call: ProposedCall) -> dict[str, Json]:
 def outcomes_of(calls: Sequence[ProposedCall]) -> list[dict[str, Json]]:
     """Return what became of calls: their status, and the arguments as they ran or may run.
 
-    The status is executed, not_executed, waiting or unknown. Runs are to be read before the
+    The status is executed, not_executed, waiting or unknown, and of a call that its agent executes
+    also allowed or taken. Runs are to be read before the
     ledger, as here: once one has ended nothing more begins. Four queries at most.
     """
     kept = {call.run.pk for call in calls if call.row.step and not call.run.is_emptied}
@@ -115,7 +119,7 @@ def outcomes_of(calls: Sequence[ProposedCall]) -> list[dict[str, Json]]:
     left = [
         (call, one, (call.run.pk, turn_of(call.row.step)))
         for call, one in zip(calls, told, strict=True)
-        if one["status"] == WAITING and call.row.step
+        if one["status"] in _NOT_OVER and call.row.step
     ]
     ended = [call.run.pk for call, _, _ in left if call.run.state in ENDED]
     effects = defaultdict(set)
@@ -131,7 +135,7 @@ def outcomes_of(calls: Sequence[ProposedCall]) -> list[dict[str, Json]]:
         else:
             one |= _waiting_for(call.run, asked.get(at))
     for call, one in zip(calls, told, strict=True):
-        if one["status"] == WAITING and call.run.state in ENDED:  # no slot ever had it
+        if one["status"] in _NOT_OVER and call.run.state in ENDED:  # no slot ever had it
             one |= _left_by_end(call.run, set())
         if not (one["sentence"] and one["is_ruling"]):
             one["sentence"] = end_sentence(str(one["reason"])) or one["sentence"]
@@ -172,11 +176,21 @@ def _told(call: ProposedCall, own: list[Step]) -> dict[str, Json]:
     if "question" in asked:
         told |= {"kind": "question", "proposed": {n: asked[n] for n in ("question", "choices")}}
     _tell_rulings(told, own, run)
+    told["status"] = _left_to_agent(own) or WAITING
     said = next((s for s in own if s.kind == "say" and s.asked.get("kind") == ANSWERED), None)
     if said:
         told |= {name: said.asked["facts"][name] for name in ("status", "reason")}
         told["answered_at"] = said.ended_at.isoformat() if said.ended_at else None
     return told
+
+
+def _left_to_agent(steps: list[Step]) -> str:
+    """Return how a call stands that its agent executes; "" where it has nothing to do."""
+    left = next((step for step in reversed(steps) if step.ended_at is None), None)
+    if left is not None and left.kind == AWAIT:
+        return ALLOWED
+    tool = TOOLS.get(left.asked["tool"]) if left is not None and left.kind == USE else None
+    return TAKEN if tool and tool.by_agent else ""
 
 
 def _tell_rulings(told: dict[str, Json], steps: list[Step], run: Run) -> None:

@@ -17,7 +17,7 @@ from django.db.models import Count, Q, QuerySet
 from agents.core.digest import canonical, sha256
 from agents.core.limits import EXTERNAL
 from agents.core.pseudonyms import NAME
-from agents.core.requests import Json
+from agents.core.requests import TAKE, Json
 from agents.core.states import ENDED, EscalationState, RunState
 from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import Pending, pipeline
@@ -28,10 +28,9 @@ from agents.engine.journal import AWAIT
 from agents.engine.people.approvals import close_approvals, turn_of
 from agents.engine.redaction import redact_for
 from agents.engine.runtime.crashpoints import crashpoint
-from agents.engine.runtime.dispatch import ring
 from agents.engine.tracing import PARENT, QUESTION, checked_parent, tell_proposed
-from agents.engine.turns.answering import withdraw
-from agents.engine.turns.calls import assign_call, fetch_waiting
+from agents.engine.turns.answering import wake, withdraw
+from agents.engine.turns.calls import answer_await, assign_call, fetch_waiting
 from agents.engine.withdrawal import WITHDRAWN
 from agents.models import AgentCall, Effect, Escalation, ExternalAgent, Membership, Role, Run, Step
 from agents.models.agent import LONGEST_KEY
@@ -412,8 +411,7 @@ def _give_out(
     """Give a call to a slot that listens, if the run is left to its agent."""
     # While it is queued or driven, the worker gives the call out when it leaves the run.
     if run.state == RunState.WAITING and assign_call(commit, listening, waiting):
-        commit.move(RunState.QUEUED, attempts=0)
-        ring(run.pk)
+        wake(commit)
 
 
 def withdraw_call(*, agent: ExternalAgent, call_id: int, at: datetime) -> ProposedCall:
@@ -440,6 +438,10 @@ def withdraw_call(*, agent: ExternalAgent, call_id: int, at: datetime) -> Propos
                 commit.tell(close_approvals(run, why=WITHDRAWN, turn=turn))
                 for one in mine.filter(step__key__startswith=turn).select_related("step"):
                     withdraw(one, commit)
+                untaken = steps.filter(key__startswith=f"{turn}{TAKE}", ended_at=None)
+                for step in untaken:
+                    answer_await(step, {"withdrawn": True}, commit)
+                    wake(commit)
         return ProposedCall(row, run)
 
 

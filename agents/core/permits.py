@@ -1,0 +1,65 @@
+"""A permit: one action, exactly, for one server, for at most a minute (decision 45)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from datetime import datetime, timedelta
+
+from agents.core.requests import Json
+
+LASTS = timedelta(seconds=60)
+SKEW = timedelta(seconds=30)  # by which a server's clock may be behind
+_WHOLE = 2**53  # from here on JSON numbers are not exact everywhere
+
+
+def reported_by(intended_at: datetime, timeout: float) -> datetime:
+    """Return until when an agent is to report; `timeout` is how many seconds its tool may take.
+
+    Not before a permit that was used in its last moment, by a clock that is behind, can have had
+    its effect: until then nobody may say that there was none.
+    """
+    return intended_at + LASTS + SKEW + timedelta(seconds=timeout)
+
+
+def expires_at(intended_at: datetime) -> int:
+    """Return when a permit expires, in whole seconds since 1970."""
+    return int((intended_at + LASTS).timestamp())
+
+
+def is_exact(value: Json) -> bool:
+    """Tell whether a value reads alike in every language: no fractions and no large numbers."""
+    if isinstance(value, dict):
+        return all(is_exact(name) and is_exact(one) for name, one in value.items())
+    if isinstance(value, list):
+        return all(map(is_exact, value))
+    if isinstance(value, str):
+        return value.isascii() or not any("\ud800" <= mark <= "\udfff" for mark in value)
+    if isinstance(value, int):
+        return -_WHOLE < value < _WHOLE
+    return value is None
+
+
+def claims_of(*, key: str, server: str, action: Json, intended_at: datetime) -> dict[str, Json]:
+    """Return what a permit says."""
+    return {
+        "jti": key,
+        "aud": server,
+        "iat": int(intended_at.timestamp()),
+        "exp": expires_at(intended_at),
+        "action": action,
+        "digest": digest_of(action),
+    }
+
+
+def digest_of(action: Json) -> str:
+    """Return the SHA-256 of an exact value in the form of RFC 8785, in hex."""
+    text = json.dumps(_in_order(action), separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _in_order(value: Json) -> Json:
+    if isinstance(value, dict):
+        names = sorted(value, key=lambda name: name.encode("utf-16-be"))
+        return {name: _in_order(value[name]) for name in names}
+    return [_in_order(one) for one in value] if isinstance(value, list) else value

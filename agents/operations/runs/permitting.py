@@ -1,0 +1,139 @@
+"""Calls that an agent elsewhere executes itself: it takes one, gets a permit, reports.
+
+The intent is committed before a permit exists, under everything that admits a call of the
+console's own; so a call is taken once. A permit that a server verifies is the same however often
+it is asked for, and its server heeds it once. Where no server does, a call is given to the first
+who takes it and to nobody else.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from django.db import transaction
+from django.db.models import QuerySet
+
+from agents.core.permits import claims_of, expires_at
+from agents.core.requests import TAKE, Json
+from agents.core.states import ENDED, EffectState
+from agents.core.strict_json import is_storable
+from agents.engine.commit import Commit
+from agents.engine.journal import AWAIT
+from agents.engine.kill_switch import switch_against
+from agents.engine.people.approvals import turn_of
+from agents.engine.redaction import RunBorder, redact_for
+from agents.engine.turns.answering import settle_reported, wake
+from agents.engine.turns.calls import answer_await
+from agents.models import AgentCall, Effect, ExternalAgent, Run, Step
+from agents.models.masked_value import ValuesLocked
+from agents.operations.refusal import Refused
+from agents.operations.runs.agent_calls import ProposedCall
+from agents.operations.runs.proposing import check_agent, lock_run
+from agents.operations.runs.signing import can_sign, sign_permit
+from agents.tools import TOOLS
+
+_NEEDED = "the extra permits is to be installed, and OPSCONSOLE_PERMIT_KEYS to be set"
+
+
+def take_call(*, agent: ExternalAgent, call_id: int, at: datetime) -> ProposedCall:
+    """Take an allowed call, which its agent is then to execute. Raises Refused, DoesNotExist.
+
+    It is admitted once more by a worker, and may be refused there. Taken again, a call whose
+    permits are verified stays as it is.
+    """
+    with transaction.atomic():
+        row, run = _locked_call(agent, call_id)
+        check_agent(agent)
+        if run.state in ENDED:
+            raise Refused("session_ended", "The session has ended: nothing more begins in it.")
+        taken = _of_turn(Step.objects.filter(run=run, kind=AWAIT), row, TAKE).order_by("-position")
+        if (step := taken.first()) is None:
+            raise Refused("not_allowed", "It is not allowed yet, or the console executes it.")
+        if step.ended_at is None:
+            if (server := _server(run, row)) and not can_sign():
+                raise Refused("no_permits", f"Nobody signs permits for {server} here: {_NEEDED}.")
+            with Commit(run, at=at) as commit:
+                answer_await(step, {"taken": True}, commit)
+                wake(commit)
+        elif not _server(run, row):
+            raise Refused("taken", "It was taken before. Whoever took it executes and reports it.")
+        return ProposedCall(row, run)
+
+
+def permit_of(agent: ExternalAgent, call: ProposedCall, *, at: datetime) -> str:
+    """Return the permit of a call that was taken; "" where none is given, or no more."""
+    row, run = call
+    effect = effects_of(row).filter(state=EffectState.INTENDED).first()
+    tool = TOOLS.get(effect.tool) if effect else None
+    if effect is None or tool is None or not tool.server or run.state in ENDED:
+        return ""
+    if at.timestamp() >= expires_at(effect.intended_at):
+        return ""
+    check_agent(agent)
+    with transaction.atomic():
+        if switch_against(run, tool.name):
+            return ""
+    try:
+        args = RunBorder(run).resolve(effect.args)
+    except ValuesLocked:
+        return ""
+    action = {"name": tool.name, "args": args}
+    claims = claims_of(
+        key=effect.key, server=tool.server, action=action, intended_at=effect.intended_at
+    )
+    return sign_permit(claims)
+
+
+def report_call(
+    *, agent: ExternalAgent, call_id: int, executed: bool, result: Json, at: datetime
+) -> ProposedCall:
+    """Record what came of a call that its agent took. The first report stands.
+
+    What was executed is settled at once; what was not when its permit can be used no more. A report
+    that comes later is on record for the person who is asked. Raises Refused, DoesNotExist.
+    """
+    if not is_storable(result):
+        raise Refused("bad_result", "The result cannot be kept.")
+    with transaction.atomic():
+        row, run = _locked_call(agent, call_id)
+        effect = effects_of(row).select_related("step").first()
+        if effect is None:
+            raise Refused("not_taken", "It was not taken, so there is nothing to report.")
+        said = redact_for(run, {"executed": executed, "result": result})
+        if row.reported is not None:
+            if row.reported != said:
+                raise Refused("reported", "Something else was reported first, which stands.")
+            return ProposedCall(row, run)
+        row.reported = said
+        row.save(update_fields=["reported"])
+        is_late = effect.state != EffectState.INTENDED
+        with Commit(run, at=at) as commit:
+            told = {"key": effect.step.key, "executed": executed, "is_late": is_late}
+            commit.say("call.reported", told)
+            if executed and not is_late:
+                settle_reported(effect, said["result"], commit)
+        return ProposedCall(row, run)
+
+
+def effects_of(row: AgentCall) -> QuerySet[Effect]:
+    """Return the ledger's row of a call that its agent took, if there is one."""
+    mine = Effect.objects.filter(run=row.run_id, report_due_at__isnull=False).order_by("-pk")
+    return mine.filter(step__key__startswith=turn_of(row.step)) if row.step else mine.none()
+
+
+def _of_turn(steps: QuerySet[Step], row: AgentCall, label: str) -> QuerySet[Step]:
+    return steps.filter(key__startswith=f"{turn_of(row.step)}{label}") if row.step else steps.none()
+
+
+def _server(run: Run, row: AgentCall) -> str:
+    """Return who verifies the permits of a call's tool; "" for nobody."""
+    step = Step.objects.get(run=run, key=row.step)
+    tool = TOOLS.get(str((step.reply or {}).get("name")))
+    return tool.server if tool else ""
+
+
+def _locked_call(agent: ExternalAgent, call_id: int) -> tuple[AgentCall, Run]:
+    """Return a call with its run locked. Raises DoesNotExist."""
+    mine = AgentCall.objects.filter(agent=agent, is_end=False)
+    run = lock_run(agent, mine.get(pk=call_id).run_id)
+    return mine.get(pk=call_id), run

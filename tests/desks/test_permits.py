@@ -1,0 +1,294 @@
+"""Calls that an agent executes itself: allowed, taken once, reported or asked about."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import time_machine
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from agents import operations
+from agents.core.states import EffectState, RunState
+from agents.engine.upkeep.sweep import sweep
+from agents.models import Effect, Escalation
+from tests.audit.test_columns import faults
+from tests.desks import workshop
+from tests.desks.workshop import command, order
+from tests.engine.scene import Scene, decide_request, go, set_scene
+from tests.engine.test_external import Session, held
+from tests.processes import contenders
+from tests.web.words import words
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+
+KEYS = ["a-key-of-more-than-thirty-two-letters", "the-key-before-it-of-as-many-letters"]
+PATCH = {"price": {"amount": "800.00", "currency": "EUR"}}
+
+
+@pytest.fixture
+def scene(no_desk_left: None, settings: Any) -> Scene:
+    settings.OPSCONSOLE_PERMIT_KEYS = KEYS
+    scene = set_scene()
+    workshop.install(scene)
+    return scene
+
+
+class Executing(Session):
+    """A session of an agent that executes what it is allowed."""
+
+    def __init__(self, scene: Scene, **more: Any) -> None:
+        super().__init__(scene, desk="workshop", subject=workshop.SHOP, **more)
+
+    def call(self, key: str) -> int:
+        return int(self.agent.calls.get(reference=self.run.reference, key=key).pk)
+
+    def take(self, key: str) -> dict[str, Any]:
+        call = operations.take_call(agent=self.agent, call_id=self.call(key), at=timezone.now())
+        self.drive()
+        return operations.outcome_of_call(call)
+
+    def permit(self, key: str) -> str:
+        call = operations.call_of(self.agent, self.call(key))
+        return operations.permit_of(self.agent, call, at=timezone.now())
+
+    def report(self, key: str, executed: bool = True, **result: Any) -> dict[str, Any]:
+        call, at = self.call(key), timezone.now()
+        operations.report_call(
+            agent=self.agent, call_id=call, executed=executed, result=result, at=at
+        )
+        self.drive()
+        return self.outcome(key)
+
+
+def test_an_order_is_lowered_taken_executed_elsewhere_and_reported(scene: Scene) -> None:
+    session = Executing(scene)
+
+    waits = session.propose("k1", order())
+    decide_request(held(session), scene.rita, patch=PATCH, comment="part of it")
+    session.drive()
+    allowed = session.outcome("k1")
+    before = Effect.objects.count()
+    taken = session.take("k1")
+    permit = session.permit("k1")
+    again = session.take("k1")
+    done = session.report("k1", number="A-17")
+    ended = session.end("Ordered.")
+
+    assert [one["status"] for one in (waits, allowed, taken, again, done)] == [
+        *("waiting", "allowed", "taken", "taken", "executed")
+    ]
+    assert before == 0
+    assert taken["arguments"]["price"]["amount"] == "800.00"
+    assert done["result"] == {"number": "A-17", "status": "ok"}
+    effect = Effect.objects.get()
+    assert (effect.state, effect.amount_minor) == (EffectState.DONE, 80000)
+    assert permit
+    assert session.permit("k1") == ""
+    assert (ended.state, ended.stop_reason) == (RunState.DONE, "success")
+    assert "executed by the agent, with a permit for parts" in str(ended.outcome)
+    assert faults() == set()
+
+
+def let_due_pass(session: Session) -> None:
+    """Let the time for a report be over, and do what is then due."""
+    due = Effect.objects.get().report_due_at
+    Effect.objects.update(report_due_at=timezone.now() - timedelta(seconds=1))
+    sweep()
+    session.drive()
+    Effect.objects.update(report_due_at=due)  # the record has it
+
+
+def test_what_nobody_reports_is_put_to_a_person(scene: Scene) -> None:
+    session = Executing(scene)
+    session.propose("k1", command("make"))
+    session.take("k1")
+    sweep()
+
+    before = Escalation.objects.count()
+    let_due_pass(session)
+    lost = session.outcome("k1")
+    request = held(session)
+    late = session.report("k1", exit_code=0)
+    decide_request(request, scene.rita, approve=True, comment="in the shell's history")
+    session.drive()
+
+    assert before == 0
+    assert (request.kind, lost["status"], late["status"]) == (
+        "effect_unknown",
+        "unknown",
+        "unknown",
+    )
+    assert session.outcome("k1")["status"] == "executed"
+    assert faults() == set()
+
+
+def test_nobody_can_say_that_it_did_not_happen_while_its_permit_is_good(scene: Scene) -> None:
+    session = Executing(scene)
+    session.propose("k1", order("500.00"))
+    session.take("k1")
+
+    said = session.report("k1", executed=False, error="out_of_stock")
+    sweep()
+    session.drive()
+    early = Effect.objects.get()
+    latest = early.intended_at + timedelta(seconds=60 + 30)
+    let_due_pass(session)
+
+    assert (said["status"], early.state) == ("taken", EffectState.INTENDED)
+    assert early.report_due_at is not None
+    assert early.report_due_at > latest
+    assert Effect.objects.get().state == EffectState.REFUSED
+    told = session.outcome("k1")
+    assert (told["status"], told["result"]["error"]) == ("not_executed", "out_of_stock")
+    assert not Escalation.objects.exists()
+    assert faults() == set()
+
+
+def test_a_run_that_ended_gives_no_permit_and_its_call_is_settled_late(scene: Scene) -> None:
+    session = Executing(scene)
+    session.propose("k1", order("500.00"))
+    session.take("k1")
+    good = session.permit("k1")
+    at = timezone.now()
+    operations.cancel(run_id=session.run.pk, by=scene.omar, at=at, reason="enough")
+
+    assert good
+    assert session.permit("k1") == ""
+    states = []
+    for seconds in (90, 110):  # a call of the console's own is asked about after 70
+        with time_machine.travel(at + timedelta(seconds=seconds), tick=False):
+            sweep()
+        states.append(Effect.objects.get().state)
+    assert states == [EffectState.INTENDED, EffectState.UNKNOWN]
+
+
+def test_the_kill_switch_stops_what_is_not_taken_and_gives_no_further_permit(
+    scene: Scene,
+) -> None:
+    session, ada = Executing(scene), scene.workspace.memberships.get(user__username="ada").user
+    session.propose("k1", order("500.00"))
+    session.propose("k2", order("400.00"))
+    session.take("k1")
+    first = session.permit("k1")
+
+    scene.kill(ada, "look first")
+    stopped = session.take("k2")
+
+    assert first
+    assert (session.outcome("k1")["status"], session.permit("k1")) == ("taken", "")
+    assert (stopped["status"], stopped["reason"]) == ("not_executed", "killed")
+    assert session.report("k1")["status"] == "executed"
+
+
+def test_what_no_server_verifies_is_given_to_one_and_never_again(scene: Scene) -> None:
+    session = Executing(scene)
+    session.propose("k1", command("make"))
+
+    taken = session.take("k1")
+
+    assert (taken["status"], session.permit("k1")) == ("taken", "")
+    with pytest.raises(operations.Refused) as no:
+        session.take("k1")
+    assert no.value.code == "taken"
+    done = session.report("k1", exit_code=0)
+    again = session.propose("k2", command("make"))
+    assert (done["status"], again["status"]) == ("executed", "allowed")
+    with pytest.raises(operations.Refused) as no:
+        session.report("k1", exit_code=1)
+    assert no.value.code == "reported"
+
+
+def test_a_call_is_taken_once_it_is_allowed_and_not_after_it_was_taken_back(scene: Scene) -> None:
+    session = Executing(scene)
+    session.propose("k1", command("rm -r build"))
+    session.propose("k2", command("make"))
+    with pytest.raises(operations.Refused) as early:
+        session.take("k1")
+    with pytest.raises(operations.Refused) as unread:
+        session.report("k2")
+
+    at = timezone.now()
+    operations.withdraw_call(agent=session.agent, call_id=session.call("k2"), at=at)
+    session.drive()
+
+    assert (early.value.code, unread.value.code) == ("not_allowed", "not_taken")
+    told = session.outcome("k2")
+    assert (told["status"], told["reason"]) == ("not_executed", "withdrawn")
+    assert not Effect.objects.exists()
+
+
+def test_a_number_that_not_every_language_reads_gets_no_permit(scene: Scene) -> None:
+    session = Executing(scene)
+
+    session.propose("k1", order("500.00", pieces=2**53))
+    told = session.take("k1")
+
+    assert (told["status"], told["reason"]) == ("not_executed", "no_permit:order_parts")
+    assert not Effect.objects.exists()
+
+
+def test_the_consoles_own_agents_are_not_offered_what_they_cannot_execute(scene: Scene) -> None:
+    run = go(scene.launch("Order axles.", desk="workshop", subject=workshop.SHOP))
+
+    assert (run.state, Effect.objects.count()) == (RunState.DONE, 0)
+
+
+def page(user: Any, name: str, *args: Any) -> str:
+    client = Client()
+    client.force_login(user)
+    return words(client.get(reverse(name, args=args)).content.decode())
+
+
+def test_every_page_says_who_executed_it_and_what_vouches_for_that(scene: Scene) -> None:
+    ada = scene.workspace.memberships.get(user__username="ada").user
+    session = Executing(scene)
+    session.propose("k1", order())
+    request = held(session)
+    decide_request(request, scene.rita, patch=PATCH, comment="part of it")
+    session.drive()
+    approved = page(scene.rita, "approval", request.pk)
+    session.take("k1")
+    under_way = [page(ada, "run", session.run.pk), page(ada, "kill")]
+    session.report("k1")
+    session.propose("k2", command("make"))
+    session.take("k2")
+    session.report("k2")
+    session.end("Ordered.")
+
+    assert "Approved. Its agent has not taken it yet." in approved
+    assert "with the agent" in under_way[0]
+    assert "With its agent, which may still execute it, until" in under_way[1]
+    by = "executed by the agent, with a permit for parts"
+    for shown in (
+        page(scene.rita, "approval", request.pk),
+        page(ada, "run", session.run.pk),
+        page(ada, "case", session.run.pk),
+        page(ada, "audit"),
+    ):
+        assert by in shown
+    for name in ("run", "case"):
+        shown = page(ada, name, session.run.pk)
+        assert "“make” ran in Shop (executed by the agent, not verified)" in shown
+    assert "was executed by the agent, not verified" in page(ada, "audit")
+
+
+@pytest.mark.postgres
+@pytest.mark.slow
+@pytest.mark.parametrize("server", ["parts", ""])
+def test_fifty_processes_take_one_call_and_it_begins_once(scene: Scene, server: str) -> None:
+    session = Executing(scene)
+    session.propose("k1", order("500.00") if server else command("make"))
+    call = session.call("k1")
+    with contenders(50) as crowd:
+        told = crowd.meet("tests.races.contenders:takes", [[call, KEYS]] * 50)
+        session.drive()
+        permits = crowd.meet("tests.races.contenders:reads_permit", [[call, KEYS]] * 50)
+
+    assert sorted(told) == (["took it"] * 50 if server else ["taken"] * 49 + ["took it"])
+    assert len(set(permits)) == 1
+    assert bool(permits[0]) == bool(server)
+    assert Effect.objects.filter(run=session.run).count() == 1
