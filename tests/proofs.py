@@ -11,7 +11,7 @@ from pathlib import Path
 
 TESTS = Path(__file__).parent
 TABLES = TESTS.parent / "docs" / "reliability.md"
-WHOLE = {"I": 55, "F": 47, "W": 34}  # rows of each table
+WHOLE = {"I": 55, "F": 48, "W": 35}  # rows of each table
 STANDINGS = ("proved", "partly", "open", "absent")
 
 _ROW = re.compile(r"^\| ([IFW]\d+) \|([^|]*)\|([^|]*)\|([^|]*)\|$", re.MULTILINE)

@@ -127,6 +127,37 @@ class Session:
         told = await self._line.arun(self._propose_question(question, choices, key))
         return await self._line.arun(self._await(told, self.patience))
 
+    def take(self, told: Outcome) -> Outcome:
+        """Take a call that is `allowed`, to execute it yourself once it is `taken`, and only then.
+
+        It is checked once more, and may be refused. Raises Refused, Unreachable.
+        """
+        return self._line.run(self._take(told))
+
+    async def atake(self, told: Outcome) -> Outcome:
+        return await self._line.arun(self._take(told))
+
+    def report(self, told: Outcome, result: Mapping[str, Json], *, executed: bool = True) -> None:
+        """Report what came of a call that you took. If you cannot tell, do not report.
+
+        Raises Refused, Unreachable.
+        """
+        self._line.run(self._report(told, result, executed))
+
+    async def areport(
+        self, told: Outcome, result: Mapping[str, Json], *, executed: bool = True
+    ) -> None:
+        await self._line.arun(self._report(told, result, executed))
+
+    def calls(self) -> list[Outcome]:
+        """List what became of this session's calls, in the order of proposal."""
+        return self._line.run(self._calls())
+
+    def digest(self, tool: str, arguments: Mapping[str, Json]) -> str:
+        """Return a hash of a call for keys of your own, which tells nobody what was in it."""
+        self._line.run(self._open())
+        return self._keys.digest([tool, arguments])
+
     def end(self, answer: str) -> dict[str, Json]:
         """End the session with the agent's last words. Return it: state, answer (the record)."""
         return self._line.run(self._end(answer))
@@ -222,6 +253,23 @@ class Session:
             if time.monotonic() - begun < _SOON:  # it could not be waited for
                 yield _SOON
         return told
+
+    def _take(self, told: Outcome) -> Flow[Outcome]:
+        got = yield from self._ask(Sent("POST", f"calls/{told.id}/take"))
+        return (yield from self._await(outcome_of(got.body, told.key, told.key_from), None))
+
+    def _report(self, told: Outcome, result: Mapping[str, Json], executed: bool) -> Flow[None]:
+        body = {"executed": executed, "result": dict(result)}
+        yield from self._ask(Sent("POST", f"calls/{told.id}/report", body))
+
+    def _calls(self) -> Flow[list[Outcome]]:
+        yield from self._open()
+        found, after = list[Outcome](), 0
+        while after is not None:
+            got = yield from self._ask(Sent("GET", f"calls?run={self._run}&after={after}"))
+            found += (outcome_of(one, one["key"], "given") for one in got.body["calls"])
+            after = got.body["next"]
+        return found
 
     def _end(self, answer: str) -> Flow[dict[str, Json]]:
         yield from self._open()

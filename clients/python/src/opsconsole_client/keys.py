@@ -43,7 +43,7 @@ class Keys:
         """Return what a call does, hashed: its tool, and the arguments that say it."""
         names = self.tools.get(asked.tool, {}).get("identifying", list(asked.arguments))
         kept = {name: _canonical(asked.arguments.get(name)) for name in names}
-        return self._hash([asked.tool, kept])
+        return self.digest([asked.tool, kept])
 
     def key(self, asked: Asked, before: Iterable[Asked], *, by_id: bool = False) -> Key:
         """Return the key of a call that was asked for after others, the same ones among them.
@@ -53,14 +53,15 @@ class Keys:
         """
         is_look = not self.tools.get(asked.tool, {}).get("writes", True)
         if asked.id and (is_look or by_id):
-            return Key(f"id-{self._hash([asked.tool, asked.id])}", "call_id")
+            return Key(f"id-{self.digest([asked.tool, asked.id])}", "call_id")
         if is_look:
             return Key(f"look-{uuid.uuid4().hex}", "new")
         deed = self.deed(asked)
         nth = 1 + sum(self.deed(one) == deed for one in before if one.tool == asked.tool)
         return Key(f"{asked.tool[:60]}-{deed}-{nth}", "arguments")
 
-    def _hash(self, value: Json) -> str:
+    def digest(self, value: Json) -> str:
+        """Return a value's hash under the session's secret."""
         text = json.dumps(value, sort_keys=True, ensure_ascii=True, default=str)
         return hmac.digest(self._salt, text.encode(), "sha256").hex()[:32]
 

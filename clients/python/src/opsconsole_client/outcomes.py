@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 Json: TypeAlias = Any
-Status: TypeAlias = Literal["executed", "not_executed", "waiting", "unknown"]
+Status: TypeAlias = Literal["executed", "not_executed", "waiting", "unknown", "allowed", "taken"]
 # What a call's key was made of: given by the program, made of the arguments, of the framework's
 # own id of the call, or new each time, as a look may be repeated.
 KeyFrom: TypeAlias = Literal["given", "arguments", "call_id", "new"]
@@ -16,6 +16,8 @@ KeyFrom: TypeAlias = Literal["given", "arguments", "call_id", "new"]
 _NOTES = {
     "executed": "It was executed as `arguments` says. Do not propose the original again.",
     "waiting": "It is not decided yet. Nothing was executed. Do not propose it again.",
+    "allowed": "It is allowed and was not executed: the program that you run in has to do that.",
+    "taken": "It is being executed by a program of yours. Do not propose it again.",
     "unknown": "Nobody knows yet whether it was executed; a person is asked. Propose nothing in "
     "its place.",
 }
@@ -56,10 +58,12 @@ class Outcome:
     rule: str = ""
     reason: str = ""
     sentence: str = ""
+    permit: str = ""  # of a call that was taken: for the server of its tool
 
     @property
     def is_settled(self) -> bool:
-        return self.status in ("executed", "not_executed")
+        """Tell whether it waits for the console no longer."""
+        return self.status in ("executed", "not_executed", "allowed", "taken")
 
     @property
     def told(self) -> dict[str, Json]:
@@ -85,6 +89,6 @@ _TOLD = {field.name for field in fields(Outcome)}
 def outcome_of(answer: Mapping[str, Json], key: str, key_from: KeyFrom) -> Outcome:
     """Read the console's answer. A status that this client does not know is `unknown`."""
     told = {name: value for name, value in answer.items() if name in _TOLD}
-    if told.get("status") not in ("executed", "not_executed", "waiting"):
+    if told.get("status") not in get_args(Status):
         told["status"] = "unknown"
     return Outcome(**{**told, "key": key, "key_from": key_from})

@@ -1,0 +1,126 @@
+"""A hook of coding agents: puts their tool calls through the console before they run.
+
+`opsconsole-hook` reads a call as JSON on standard input, in the form of the usual hooks
+(hook_event_name, session_id, tool_name, tool_input), and answers in theirs. Before a call it
+proposes it, waits for a while and takes it; after it, it reports. Whatever goes wrong is a no: the
+command ends with 2, which blocks. Agents let a call pass whose hook is too slow or is not there,
+so it answers in time, and is installed as `opsconsole-hook … || exit 2`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import shlex
+import sys
+import threading
+import uuid
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+BLOCKED = 2  # how a hook says no by its exit
+WAITS = "It is not decided yet, and nothing was executed. Make the same call again later."
+LONGEST = 2000  # characters of a result that are reported
+
+
+def main() -> NoReturn:
+    """Answer one call. Ends with 0 and an answer, or with 2."""
+    options = _options()
+    if options.settings:
+        print(json.dumps(_settings(options), indent=2))
+        raise SystemExit
+    threading.Timer(options.limit, lambda: _block("the console did not answer in time")).start()
+    try:
+        said = json.load(sys.stdin)
+        is_over = str(said["hook_event_name"]).startswith("Post")
+        answer = _report(said, options) if is_over else _decide(said, options)
+        print(json.dumps(answer), flush=True)
+    except BaseException as error:  # an agent takes any other end for a yes
+        _block(f"{type(error).__name__}: {error}")
+    os._exit(0)
+
+
+def _block(why: str) -> None:
+    print(f"Blocked, nothing was allowed: {why}", file=sys.stderr, flush=True)
+    os._exit(BLOCKED)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="opsconsole-hook", description=__doc__)
+    parser.add_argument("--subject", default="", help="NAME=KEY: an argument of every tool")
+    parser.add_argument("--digest", default="", help="arguments that are sent as digests: a,b")
+    parser.add_argument("--patience", type=float, default=20, help="seconds to wait for a person")
+    parser.add_argument("--settings", default="", help="print an agent's settings for these tools")
+    parser.add_argument("--limit", type=float, default=50, help="seconds until it blocks")
+    return parser.parse_args()
+
+
+def _settings(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the settings that install this hook for some tools, as `Bash|Write`."""
+    given = [("subject", options.subject), ("digest", options.digest)]
+    words = ["opsconsole-hook", *(f"--{name} {shlex.quote(text)}" for name, text in given if text)]
+    command = {"type": "command", "command": f"{' '.join(words)} || exit {BLOCKED}"}
+    hook = [{"matcher": options.settings, "hooks": [command]}]
+    return {"hooks": dict.fromkeys(("PreToolUse", "PostToolUse", "PostToolUseFailure"), hook)}
+
+
+def _session(said: Mapping[str, Any], options: argparse.Namespace) -> Any:
+    from opsconsole_client.desk import Desk  # here, so that what is not installed blocks too
+
+    subject = options.subject.partition("=")[2]
+    goal = f"Coding session in {said.get('cwd') or 'a folder'}"
+    desk = Desk(give_up=options.limit)
+    return desk.session(
+        str(said["session_id"]), goal=goal, subject=subject, patience=options.patience
+    )
+
+
+def _decide(said: Mapping[str, Any], options: argparse.Namespace) -> dict[str, Any]:
+    session, tool, arguments, deed = _read(said, options)
+    alike = (one for one in session.calls() if one.key.startswith(deed))
+    waits = next((one.key for one in alike if one.status in ("waiting", "allowed")), "")
+    key = waits or f"{deed}-{said.get('tool_use_id') or uuid.uuid4().hex}"
+    told = session.call(tool, arguments, key=key)
+    if told.status == "allowed":
+        told = session.take(told)
+    answer: dict[str, Any] = {"hookEventName": said["hook_event_name"]}
+    if told.status != "taken":
+        reason = WAITS if told.status == "waiting" else told.text
+        answer |= {"permissionDecision": "deny", "permissionDecisionReason": reason}
+        return {"hookSpecificOutput": answer}
+    changed = {name: one for name, one in told.arguments.items() if one != arguments.get(name)}
+    answer |= {"permissionDecision": "allow", "permissionDecisionReason": told.sentence}
+    if changed:
+        answer["updatedInput"] = {**said["tool_input"], **changed}
+    return {"hookSpecificOutput": answer}
+
+
+def _report(said: Mapping[str, Any], options: argparse.Namespace) -> dict[str, Any]:
+    session, _, _, deed = _read(said, options)
+    taken = [one for one in session.calls() if one.key.startswith(deed) and one.status == "taken"]
+    mine = [one for one in taken if one.key.endswith(str(said.get("tool_use_id")))] or taken
+    if mine:
+        came = said.get("tool_response", said.get("error", ""))
+        text = came if isinstance(came, str) else json.dumps(came, ensure_ascii=False)
+        session.report(mine[0], {"response": text[:LONGEST]})
+    return {}
+
+
+def _read(
+    said: Mapping[str, Any], options: argparse.Namespace
+) -> tuple[Any, str, dict[str, Any], str]:
+    """Return the session, the call as it is proposed, and the beginning of its keys."""
+    name, _, key = options.subject.partition("=")
+    arguments = {**said["tool_input"], **({name: key} if name else {})}
+    for one in options.digest.split(","):
+        if isinstance(text := arguments.get(one), str):
+            digest = hashlib.sha256(text.encode()).hexdigest()
+            arguments[one] = f"sha256:{digest} of {len(text)} characters"
+    session, tool = _session(said, options), str(said["tool_name"]).casefold()
+    return session, tool, arguments, session.digest(tool, arguments)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,165 @@
+"""Agents that execute calls themselves, as docs/agents.md has them: with a permit, or by a hook."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import httpx2
+import pytest
+from django.utils import timezone
+
+from agents import operations
+from agents.core.states import EffectState
+from agents.engine.desk import registry
+from agents.models import AgentCall, Effect, Role
+from tests.api.test_journey import open_request
+from tests.checker.terms import TERMS, Terms
+from tests.clients.programs import programs
+from tests.e2e.workers import PATIENCE, until
+from tests.engine.scene import Scene, decide_request, set_scene
+from tests.processes import ROOT, running
+from tests.web.serving import free_port, is_up, serve
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
+
+CLIENT = {"PYTHONPATH": str(ROOT / "clients/python/src")}
+SESSION = "5c1e1d3c"
+
+
+class Place(NamedTuple):
+    """The page's desk in force, an agent's home and its environment."""
+
+    scene: Scene
+    home: Path
+    env: dict[str, str]
+
+    def run(self, *arguments: str, said: Any, **env: str) -> tuple[int, str]:
+        """Run a Python program with `said` on its input. Return how it ended, and its output."""
+        ended = subprocess.run(
+            [sys.executable, *arguments],
+            cwd=self.home,
+            env={**self.env, **env},
+            input=json.dumps(said),
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+        )
+        return ended.returncode, ended.stdout
+
+    def hook(
+        self,
+        event: str,
+        tool: str,
+        given: Any,
+        *,
+        patience: str = "60",
+        limit: str = "120",
+        **env: str,
+    ) -> Any:
+        """Put a call to the hook. Return what it answers, or how it ended."""
+        said = {"hook_event_name": event, "session_id": SESSION, "tool_name": tool}
+        options = ("--subject", "project=shop", "--digest", "content", "--patience", patience)
+        command = ("-m", "opsconsole_client.hook", *options, "--limit", limit)
+        code, out = self.run(*command, said={**said, "tool_input": given}, **env)
+        told = json.loads(out or "{}").get("hookSpecificOutput")
+        names = ("permissionDecision", "updatedInput", "permissionDecisionReason")
+        return [told.get(name) for name in names] if told else code
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_desk_left: None) -> Iterator[Place]:
+    for name, text in programs().items():
+        if name in ("acme_coding/desk.py", "deployer.py", "deploying.py"):
+            (tmp_path / name).parent.mkdir(exist_ok=True)
+            (tmp_path / name).write_text(text, encoding="utf-8")
+    (tmp_path / "acme_coding" / "__init__.py").touch()
+    monkeypatch.syspath_prepend(str(tmp_path))
+    from acme_coding.desk import desk  # type: ignore[import-not-found]
+
+    registry.enter_desk(desk)
+    for name in ("deploy", "bash", "write"):
+        monkeypatch.setitem(TERMS, name, Terms("project"))
+    scene, at = set_scene(), timezone.now()
+    policy = scene.workspace.policy
+    assert policy is not None
+    document = {**policy.document, "desks": {"coding": desk.document()}}
+    scene.publish(document, scene.add("ada", Role.ADMIN))
+    agent = operations.set_agent(
+        workspace=scene.workspace, name="coder", desk="coding", owner=scene.omar, at=at
+    )
+    key = operations.make_key(home=agent, lasts=timedelta(days=1), at=at)[1]
+    own: Any = {
+        "OPSCONSOLE_APPS": str(tmp_path / "acme_coding"),
+        "OPSCONSOLE_PERMIT_KEYS": "a-key-of-more-than-thirty-two-letters",
+    }
+    with serve(**own) as site, running("manage.py", "work", **own):
+        yield Place(scene, tmp_path, {**CLIENT, "OPSCONSOLE_URL": site, "OPSCONSOLE_KEY": key})
+
+
+def test_an_agent_deploys_once_with_a_permit_that_its_tools_server_verifies(place: Place) -> None:
+    port = free_port()
+    address = f"http://127.0.0.1:{port}"
+    server = [sys.executable, "deployer.py", place.env["OPSCONSOLE_URL"], str(port)]
+    agent = [sys.executable, "deploying.py", address, "1.7"]
+    env: Any = {"cwd": place.home, "env": place.env, "text": True}
+    with (
+        subprocess.Popen(server, **env, stderr=subprocess.PIPE) as deployer,
+        subprocess.Popen(agent, **env, stdout=subprocess.PIPE) as program,
+    ):
+        try:
+            until(lambda: is_up(port))
+            decide_request(open_request(), place.scene.rita, comment="tested")
+            said, _ = program.communicate(timeout=PATIENCE)
+            call, effect = AgentCall.objects.get(is_end=False), Effect.objects.get()
+            with closing(httpx2.Client(timeout=PATIENCE)) as line:
+                forged = line.post(
+                    address,
+                    json={"project": "shop", "version": "1.7"},
+                    headers={"Authorization": "Bearer a.b.c"},
+                )
+        finally:
+            program.kill()
+            deployer.kill()
+
+    by = "executed by the agent, with a permit for deployer"
+    assert said == f"Version 1.7 of Shop was deployed ({by}).\n"
+    assert call.reported == {"executed": True, "result": {"status_code": 200}}
+    assert (effect.state, forged.status_code) == (EffectState.DONE, 403)
+
+
+def test_a_coding_agents_commands_are_allowed_held_changed_and_reported(place: Place) -> None:
+    make = {"command": "make", "description": "Build."}
+    before, after = "PreToolUse", "PostToolUse"
+
+    allowed = place.hook(before, "Bash", make)
+    reported = place.hook(after, "Bash", make)
+    again = place.hook(before, "Bash", make)
+    place.hook("PostToolUseFailure", "Bash", make)
+    blocked = place.hook(before, "Bash", {"command": "sudo make install"})
+    unknown = place.hook(before, "WebFetch", {"url": "https://example.com"})
+    waits = place.hook(before, "Bash", {"command": "rm -r build"}, patience="1")
+    waits_still = place.hook(before, "Bash", {"command": "rm -r build"}, patience="1")
+    decide_request(open_request(), place.scene.rita, comment="fine")
+    taken = place.hook(before, "Bash", {"command": "rm -r build"})
+    long = {"file_path": "a.py", "content": "x" * 9000}
+    written = place.hook(before, "Write", long)
+    off = place.hook(before, "Bash", make, OPSCONSOLE_URL="http://127.0.0.1:9", limit="3")
+    revoked = place.hook(before, "Bash", make, OPSCONSOLE_KEY="opsc_none")
+
+    assert [allowed[0], again[0], taken[0], written[0]] == ["allow"] * 4
+    assert (reported, written[1]) == (0, None)
+    assert [blocked[0], unknown[0], waits[0], waits_still[0]] == ["deny"] * 4
+    assert "Nobody becomes root here." in blocked[2]
+    assert waits[2] == waits_still[2]
+    assert waits[2].startswith("It is not decided yet")
+    assert (off, revoked) == (2, 2)
+    states = Effect.objects.order_by("pk").values_list("state", flat=True)
+    assert list(states) == ["done", "done", "intended", "intended"]
+    assert AgentCall.objects.filter(reported__executed=True).count() == 2
