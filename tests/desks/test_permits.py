@@ -10,11 +10,13 @@ import time_machine
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
+from opsconsole_client.permits import Verifier
 
 from agents import operations
 from agents.core.states import EffectState, RunState
 from agents.engine.upkeep.sweep import sweep
 from agents.models import Effect, Escalation
+from tests.api.test_endpoints import Caller
 from tests.audit.test_columns import faults
 from tests.desks import workshop
 from tests.desks.workshop import command, order
@@ -292,3 +294,52 @@ def test_fifty_processes_take_one_call_and_it_begins_once(scene: Scene, server: 
     assert len(set(permits)) == 1
     assert bool(permits[0]) == bool(server)
     assert Effect.objects.filter(run=session.run).count() == 1
+
+
+def test_over_http_a_permit_is_its_agents_alone_and_has_the_values(
+    scene: Scene, settings: Any
+) -> None:
+    iban = "DE89370400440532013000"
+    session, at = Executing(scene), timezone.now()
+    other = Executing(scene, name="another").agent
+    keys = [
+        operations.make_key(home=home, lasts=timedelta(days=1), at=at)[1]
+        for home in (session.agent, other, scene.workspace)
+    ]
+    own, foreign, reader = map(Caller, keys)
+    name, args = order("500.00")
+    session.propose("k1", (name, {**args, "part": iban}))
+    call = session.call("k1")
+    take, report = f"/calls/{call}/take", f"/calls/{call}/report"
+
+    refused = [who.post(take, {}).status_code for who in (foreign, reader)]
+    settings.OPSCONSOLE_PERMIT_KEYS = []
+    off = own.post(take, {})
+    settings.OPSCONSOLE_PERMIT_KEYS = KEYS
+    begun = own.post(take, {})
+    session.drive()
+    taken = own.get(f"/calls/{call}")
+    listed = own.get(f"/calls?run={session.run.pk}").json()["calls"]
+    odd = [own.post(report, body) for body in ({}, {"executed": 1}, {"executed": True, "x": 1})]
+    refused += [who.post(report, {"executed": True}).status_code for who in (foreign, reader)]
+    public = Client().get("/api/v1/permits/keys").json()
+    operations.set_agent(
+        workspace=scene.workspace,
+        name="triage",
+        desk="workshop",
+        owner=scene.omar,
+        at=at,
+        is_paused=True,
+    )
+    paused = own.get(f"/calls/{call}")
+
+    assert refused == [404, 401, 404, 401]
+    assert (off.status_code, off.json()["code"]) == (409, "no_permits")
+    assert (begun.status_code, taken.status_code, taken.json()["status"]) == (202, 200, "taken")
+    permit = taken.json()["permit"]
+    assert Verifier(public, "parts").verify(permit, name, {**args, "part": iban})
+    assert iban not in str(Effect.objects.get().args)
+    assert [one["permit"] for one in listed] == [""]
+    assert [answer.status_code for answer in odd] == [422] * 3
+    assert not any(secret in str(public) for secret in KEYS)
+    assert (paused.status_code, paused.json()["permit"]) == (200, "")

@@ -69,14 +69,14 @@ def permit_of(agent: ExternalAgent, call: ProposedCall, *, at: datetime) -> str:
         return ""
     if at.timestamp() >= expires_at(effect.intended_at):
         return ""
-    check_agent(agent)
+    try:
+        check_agent(agent)
+        args = RunBorder(run).resolve(effect.args)
+    except (Refused, ValuesLocked):
+        return ""
     with transaction.atomic():
         if switch_against(run, tool.name):
             return ""
-    try:
-        args = RunBorder(run).resolve(effect.args)
-    except ValuesLocked:
-        return ""
     action = {"name": tool.name, "args": args}
     claims = claims_of(
         key=effect.key, server=tool.server, action=action, intended_at=effect.intended_at
