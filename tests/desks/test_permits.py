@@ -15,12 +15,13 @@ from opsconsole_client.permits import Verifier
 from agents import operations
 from agents.core.states import EffectState, RunState
 from agents.engine.upkeep.sweep import sweep
-from agents.models import Effect, Escalation
+from agents.models import Effect, Escalation, Run
 from tests.api.test_endpoints import Caller
 from tests.audit.test_columns import faults
 from tests.desks import workshop
 from tests.desks.workshop import command, order
-from tests.engine.scene import Scene, decide_request, go, set_scene
+from tests.engine.dying import die_everywhere
+from tests.engine.scene import Scene, decide_request, fresh, go, set_scene
 from tests.engine.test_external import Session, held
 from tests.processes import contenders
 from tests.web.words import words
@@ -276,6 +277,39 @@ def test_every_page_says_who_executed_it_and_what_vouches_for_that(scene: Scene)
         shown = page(ada, name, session.run.pk)
         assert "“make” ran in Shop (executed by the agent, not verified)" in shown
     assert "was executed by the agent, not verified" in page(ada, "audit")
+
+
+@pytest.mark.slow
+def test_a_worker_that_dies_anywhere_has_the_call_begin_once(scene: Scene) -> None:
+    sessions: dict[Run, Executing] = {}
+
+    def launch() -> Run:
+        session = Executing(scene, reference=f"case-{len(sessions)}")
+        sessions[session.run] = session
+        session.put("k1", order("500.00"))
+        return session.run
+
+    def act(run: Run) -> None:
+        """Take, report and end, as the agent does each time that it looks."""
+        session, at = sessions[run], timezone.now()
+        told: dict[str, Any] = {"agent": session.agent, "call_id": session.call("k1"), "at": at}
+        match session.outcome("k1")["status"]:
+            case "allowed":
+                operations.take_call(**told)
+            case "taken":
+                operations.report_call(executed=True, result={}, **told)
+            case _:
+                end: Any = {"answer": "Ordered.", "at": at}
+                operations.end_session(agent=session.agent, run_id=run.pk, **end)
+
+    def ending(run: Run) -> Any:
+        effects = list(Effect.objects.filter(run=run).values_list("state", flat=True))
+        return effects, fresh(run).state, sessions[run].outcome("k1")["status"]
+
+    points, expected = die_everywhere(launch, ending, act)
+
+    assert expected == (["done"], RunState.DONE, "executed")
+    assert len(points) > 8
 
 
 @pytest.mark.postgres
