@@ -20,7 +20,7 @@ from agents.core.states import EffectState
 from agents.engine.desk import registry
 from agents.models import AgentCall, Effect, Role
 from tests.api.test_journey import open_request
-from tests.checker.terms import TERMS, Terms
+from tests.checker.tool_arguments import TOOL_ARGUMENTS, ToolArguments
 from tests.clients.programs import programs
 from tests.e2e.workers import PATIENCE, until
 from tests.engine.scene import Scene, decide_request, set_scene
@@ -85,7 +85,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_desk_left: None) -
 
     registry.enter_desk(desk)
     for name in ("deploy", "bash", "write"):
-        monkeypatch.setitem(TERMS, name, Terms("project"))
+        monkeypatch.setitem(TOOL_ARGUMENTS, name, ToolArguments("project"))
     scene, at = set_scene(), timezone.now()
     policy = scene.workspace.policy
     assert policy is not None

@@ -16,7 +16,7 @@ from agents.models import Role
 from agents.sdk.rule_case import approve, block, escalate
 from agents.sdk.values import Money
 from opsconsole.desks import Call, Desk, In, Lower, Subject, Touch
-from tests.checker.terms import TERMS, Terms
+from tests.checker.tool_arguments import TOOL_ARGUMENTS, ToolArguments
 from tests.engine.scene import Scene
 
 SHOP = "shop"
@@ -87,8 +87,8 @@ def declare(**more: Any) -> Desk:
             return escalate("removes", "It removes files.")
         return approve("plain", "It is a plain command.")
 
-    TERMS["order_parts"] = Terms("project", "price", lower=("price",))
-    TERMS["bash"] = Terms("project")
+    TOOL_ARGUMENTS["order_parts"] = ToolArguments("project", "price", lower=("price",))
+    TOOL_ARGUMENTS["bash"] = ToolArguments("project")
     return desk
 
 
