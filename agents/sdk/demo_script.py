@@ -1,4 +1,7 @@
-"""The demo model's replies in a desk's scenarios, without the key of a real model."""
+"""The demo model's replies in a desk's scenarios, without the key of a real model.
+
+One file: what a script may hold is read beside what each role makes of it.
+"""
 
 from __future__ import annotations
 

@@ -8,29 +8,19 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
-from decimal import Decimal
-from inspect import iscoroutinefunction, signature
+from inspect import signature
 from pathlib import Path
-from types import NoneType
-from typing import (
-    Any,
-    NotRequired,
-    Required,
-    TypeVar,
-    get_args,
-    get_origin,
-    get_type_hints,
-    is_typeddict,
-)
+from typing import Any, TypeVar
 
 from agents.core.idempotency import Touch
 from agents.core.limits import ANY_TOOL, WITH_PART, Limits
 from agents.core.registry import enter
 from agents.core.requests import Json
 from agents.core.rulings import Ruling
-from agents.sdk.adjustments import Change, Lower, bare_type, check_change
-from agents.sdk.arguments import Arguments, BadArguments, arguments_of
+from agents.sdk.adjustments import Change
+from agents.sdk.arguments import BadArguments, arguments_of
 from agents.sdk.beside import Beside, HeldRequest
+from agents.sdk.declaration_checks import check_plain, check_takes, check_tool
 from agents.sdk.demo_script import Says, check_script
 from agents.sdk.desk_patterns import (
     DeskSource,
@@ -39,11 +29,10 @@ from agents.sdk.desk_patterns import (
     read_workflows,
     scope_of,
 )
-from agents.sdk.desk_tools import ANSWER, DeskRule, DeskTool, check_executor, with_executor
+from agents.sdk.desk_tools import ANSWER, DeskRule, DeskTool, with_executor
 from agents.sdk.evidence import Evidence, write_evidence
-from agents.sdk.fact_sources import Asked, values_at
+from agents.sdk.fact_sources import Asked
 from agents.sdk.past import Past
-from agents.sdk.placeholders import check_places
 from agents.sdk.report import Report
 from agents.sdk.reserved import (
     OF_CONSOLE,
@@ -59,7 +48,6 @@ from agents.sdk.subjects import Subject
 from agents.sdk.values import In, Money
 
 F = TypeVar("F", bound=Callable[..., Any])
-TAKES = ("args", "facts", "limits", "case", "given")  # parameters that a rule may have
 NOBODY = ("person", "stop")  # what becomes of a case that no specialist takes
 WORDS, RECORD = "words", "record"  # whether an answer shows the agent's words beside the record
 MOST_DEEDS = 5  # that an answer names
@@ -212,66 +200,24 @@ class Desk:
         def declare(function: F) -> F:
             check_plain(function)
             arguments = arguments_of(function)
-            units = arguments.hints if not self.numbers else ()
-            check_tool_name(function.__name__, arguments=units)
-            changes, amount = dict(may_change or {}), more.get("amount", "")
-            names = more.get("names", {})
-            named = {subject, *changes, *names, more.get("resource"), amount}
-            unknown = sorted(name for name in named if name and name not in arguments.hints)
-            if unknown:
-                raise TypeError(f"{function.__name__} has no argument {', '.join(unknown)}")
-            if touch is not Touch.READ and not (before and after):
-                raise TypeError(f"{function.__name__}: say what it does, before and after it")
-            kind = int if self.numbers else Money
-            if amount and bare_type(arguments.hints[amount]) is not kind:
-                raise TypeError(f"{function.__name__}: {amount} is to be Money")
-            # Nobody may grant more than was requested, as in the ledger.
-            if not isinstance(changes.get(amount, Lower()), Lower):
-                raise TypeError(f"{function.__name__}: {amount} can only be lowered: use Lower()")
-            if any(bare_type(arguments.hints[name]) is not str for name in names):
-                raise TypeError(f"{function.__name__}: only a text has a name beside it")
-            if subject in changes:
-                raise TypeError(f"{function.__name__}: nobody changes what a call is about")
-            check_executor(function.__name__, touch, more)
-            if more.get("people", 1) not in (1, 2):
-                raise TypeError(f"{function.__name__}: people is 1 or 2")
-            check_places(function.__name__, title, ())
-            for sentence in (before, after):
-                check_places(function.__name__, sentence, arguments.hints)
-            for name, how in changes.items():
-                check_change(arguments, name, how)
-            for place in more.get("outside", ()):
-                check_outside(function, place)
-            for place in more.get("vouches", ()):
-                check_vouches(function, place, more)
-            self._check_letter(function.__name__, arguments, more)
             declared = DeskTool(
                 name=function.__name__,
                 function=function,
                 touch=touch,
                 title=title,
                 before=before,
-                after=with_executor(after, more),
+                after=with_executor(after, more) if after else "",
                 subject=subject,
                 arguments=arguments,
-                may_change=changes,
+                may_change=dict(may_change or {}),
                 numbers=self.numbers,
                 **more,
             )
+            check_tool(declared, self.tools.values())
             enter(self.tools, declared.name, declared)
             return function
 
         return declare
-
-    def _check_letter(self, name: str, arguments: Arguments, more: Mapping[str, Any]) -> None:
-        """Raise TypeError for a letter whose text or whose matter is not there."""
-        letter, tells = more.get("letter", ""), more.get("tells")
-        if letter and arguments.hints.get(letter) is not str:
-            raise TypeError(f"{name}: letter={letter!r} is to name a text among its arguments")
-        if tells and not any(tells is tool.function for tool in self.tools.values()):
-            raise TypeError(f"{name}: tells= is to be a tool above it")
-        if bool(tells) != bool(more.get("gauge")) or (tells and not letter):
-            raise TypeError(f"{name}: letter=, tells= and gauge= go together")
 
     def rule(
         self,
@@ -545,56 +491,6 @@ def _renewed(own: dict[str, Json], held: Mapping[str, Json]) -> dict[str, Json]:
 def _names_in(*parts: Mapping[str, Json]) -> list[str]:
     """Return the rules and tools that parts of a policy name."""
     return [name for part in parts for key in ("rules", "tools") for name in part.get(key, ())]
-
-
-def check_outside(function: Callable[..., Any], place: str) -> None:
-    """Raise TypeError for a place that is no text of a tool's result, if its type says what is."""
-    kind: Any = get_type_hints(function).get("return")
-    for name in place.split("."):
-        kind = _items(kind)
-        if not is_typeddict(kind):
-            return  # any JSON: only a call will tell
-        if name not in (hints := get_type_hints(kind)):
-            raise TypeError(f"{function.__name__}: its result has no {place!r} for outside=")
-        kind = hints[name]
-    if _items(kind) in (int, float, bool, Decimal, date, NoneType):
-        raise TypeError(
-            f"{function.__name__}: {place!r} of its result is no text, as outside= says"
-        )
-
-
-def check_vouches(function: Callable[..., Any], place: str, more: Mapping[str, Any]) -> None:
-    """Raise TypeError for a place that is no text in the example of a tool's result."""
-    name = function.__name__
-    if not more.get("example"):
-        raise TypeError(f"{name}: vouches= needs one result as it was returned, as example=")
-    if place in more.get("outside", ()):
-        raise TypeError(f"{name}: outsiders write {place!r}, so nobody vouches for it")
-    if not any(values_at(more["example"], place)):
-        raise TypeError(f"{name}: its example has no text at {place!r} for vouches=")
-
-
-def _items(kind: Any) -> Any:
-    """Return the type of a list's items, or what a field holds where it is there."""
-    while get_origin(kind) in (list, NotRequired, Required):
-        [kind] = get_args(kind)
-    return kind
-
-
-def check_plain(function: Callable[..., Any]) -> None:
-    """Raise TypeError for a coroutine, as a desk's functions are not awaited."""
-    if iscoroutinefunction(function):
-        raise TypeError(f"{function.__name__} is to be a plain function, without async")
-
-
-def check_takes(function: Callable[..., Any]) -> tuple[str, ...]:
-    """Return a function's parameters. Raises TypeError unless they are in TAKES."""
-    check_plain(function)
-    takes = tuple(signature(function).parameters)
-    unknown = sorted(set(takes) - set(TAKES))
-    if unknown:
-        raise TypeError(f"{function.__name__} asks for {', '.join(unknown)}")
-    return takes
 
 
 DESKS: dict[str, Desk] = {}  # of this process, by name

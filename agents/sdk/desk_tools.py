@@ -30,17 +30,6 @@ ANSWER = "final"  # in place of a tool, of a rule that judges what an agent answ
 CONSOLE, AGENT = "console", "agent"  # who executes a tool's calls
 
 
-def check_executor(name: str, touch: Touch, more: Mapping[str, Any]) -> None:
-    """Raise TypeError for a tool that neither console nor agent can execute as it is declared."""
-    by, server = more.get("executed_by", CONSOLE), more.get("server", "")
-    if by not in (CONSOLE, AGENT):
-        raise TypeError(f"{name}: executed_by is {CONSOLE!r} or {AGENT!r}")
-    if by == AGENT and (touch is Touch.READ or more.get("letter")):
-        raise TypeError(f"{name}: what reads, and what writes to somebody, the console executes")
-    if server and by != AGENT:
-        raise TypeError(f"{name}: server= goes with executed_by={AGENT!r}")
-
-
 def executor_in_words(server: str) -> str:
     """Return that an agent elsewhere executed a call, and what vouches for that."""
     return f"executed by the agent, {f'with a permit for {server}' if server else 'not verified'}"

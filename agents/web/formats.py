@@ -1,4 +1,7 @@
-"""How pages write money, times and states; loaded into every template."""
+"""How pages write money, times and states; loaded into every template.
+
+One file, as each function is a filter or tag of the same library.
+"""
 
 from __future__ import annotations
 

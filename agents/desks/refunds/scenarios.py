@@ -1,4 +1,4 @@
-"""The gallery: runs that show the interesting paths, each with what to watch for.
+"""The gallery: runs that show the interesting paths, each with what to watch for. One list.
 
 The page shows them in this order. With the demo model each goal comes to the stated end; a real
 model may take another way, but the policy still applies.

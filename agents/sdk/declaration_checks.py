@@ -1,0 +1,126 @@
+"""What is wrong with a declaration of a desk: TypeError, in a sentence with the tool and why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import date
+from decimal import Decimal
+from inspect import iscoroutinefunction, signature
+from types import NoneType
+from typing import Any, NotRequired, Required, get_args, get_origin, get_type_hints, is_typeddict
+
+from agents.core.idempotency import Touch
+from agents.sdk.adjustments import Lower, bare_type, check_change
+from agents.sdk.desk_tools import AGENT, CONSOLE, DeskTool
+from agents.sdk.fact_sources import values_at
+from agents.sdk.placeholders import check_places
+from agents.sdk.reserved import check_tool_name
+from agents.sdk.values import Money
+
+TAKES = ("args", "facts", "limits", "case", "given")  # parameters that a rule may have
+
+
+def check_tool(tool: DeskTool, above: Iterable[DeskTool]) -> None:
+    """Raise TypeError for a tool that cannot be used; `above` are those declared before it."""
+    name, hints = tool.name, tool.arguments.hints
+    check_tool_name(name, arguments=hints if not tool.numbers else ())
+    named = {tool.subject, *tool.may_change, *tool.names, tool.resource, tool.amount}
+    unknown = sorted(argument for argument in named if argument and argument not in hints)
+    if unknown:
+        raise TypeError(f"{name} has no argument {', '.join(unknown)}")
+    if tool.touch is not Touch.READ and not (tool.before and tool.after):
+        raise TypeError(f"{name}: say what it does, before and after it")
+    if tool.amount and bare_type(hints[tool.amount]) is not (int if tool.numbers else Money):
+        raise TypeError(f"{name}: {tool.amount} is to be Money")
+    # Nobody may grant more than was requested, as in the ledger.
+    if not isinstance(tool.may_change.get(tool.amount, Lower()), Lower):
+        raise TypeError(f"{name}: {tool.amount} can only be lowered: use Lower()")
+    if any(bare_type(hints[argument]) is not str for argument in tool.names):
+        raise TypeError(f"{name}: only a text has a name beside it")
+    if tool.subject in tool.may_change:
+        raise TypeError(f"{name}: nobody changes what a call is about")
+    _check_executor(tool)
+    if tool.people not in (1, 2):
+        raise TypeError(f"{name}: people is 1 or 2")
+    check_places(name, tool.title, ())
+    for sentence in (tool.before, tool.after):
+        check_places(name, sentence, hints)
+    for argument, how in tool.may_change.items():
+        check_change(tool.arguments, argument, how)
+    for place in tool.outside:
+        _check_outside(tool.function, place)
+    for place in tool.vouches:
+        _check_vouches(tool, place)
+    _check_letter(tool, above)
+
+
+def _check_executor(tool: DeskTool) -> None:
+    """Raise TypeError for a tool that neither console nor agent can execute as it is declared."""
+    name, by = tool.name, tool.executed_by
+    if by not in (CONSOLE, AGENT):
+        raise TypeError(f"{name}: executed_by is {CONSOLE!r} or {AGENT!r}")
+    if by == AGENT and (tool.touch is Touch.READ or tool.letter):
+        raise TypeError(f"{name}: what reads, and what writes to somebody, the console executes")
+    if tool.server and by != AGENT:
+        raise TypeError(f"{name}: server= goes with executed_by={AGENT!r}")
+
+
+def _check_letter(tool: DeskTool, above: Iterable[DeskTool]) -> None:
+    """Raise TypeError for a letter whose text or whose matter is not there."""
+    if tool.letter and tool.arguments.hints.get(tool.letter) is not str:
+        raise TypeError(
+            f"{tool.name}: letter={tool.letter!r} is to name a text among its arguments"
+        )
+    if tool.tells and not any(tool.tells is other.function for other in above):
+        raise TypeError(f"{tool.name}: tells= is to be a tool above it")
+    if bool(tool.tells) != bool(tool.gauge) or (tool.tells and not tool.letter):
+        raise TypeError(f"{tool.name}: letter=, tells= and gauge= go together")
+
+
+def _check_outside(function: Callable[..., Any], place: str) -> None:
+    """Raise TypeError for a place that is no text of a tool's result, if its type says what is."""
+    kind: Any = get_type_hints(function).get("return")
+    for name in place.split("."):
+        kind = _items(kind)
+        if not is_typeddict(kind):
+            return  # any JSON: only a call will tell
+        if name not in (hints := get_type_hints(kind)):
+            raise TypeError(f"{function.__name__}: its result has no {place!r} for outside=")
+        kind = hints[name]
+    if _items(kind) in (int, float, bool, Decimal, date, NoneType):
+        raise TypeError(
+            f"{function.__name__}: {place!r} of its result is no text, as outside= says"
+        )
+
+
+def _check_vouches(tool: DeskTool, place: str) -> None:
+    """Raise TypeError for a place that is no text in the example of a tool's result."""
+    if not tool.example:
+        raise TypeError(f"{tool.name}: vouches= needs one result as it was returned, as example=")
+    if place in tool.outside:
+        raise TypeError(f"{tool.name}: outsiders write {place!r}, so nobody vouches for it")
+    if not any(values_at(tool.example, place)):
+        raise TypeError(f"{tool.name}: its example has no text at {place!r} for vouches=")
+
+
+def _items(kind: Any) -> Any:
+    """Return the type of a list's items, or what a field holds where it is there."""
+    while get_origin(kind) in (list, NotRequired, Required):
+        [kind] = get_args(kind)
+    return kind
+
+
+def check_plain(function: Callable[..., Any]) -> None:
+    """Raise TypeError for a coroutine, as a desk's functions are not awaited."""
+    if iscoroutinefunction(function):
+        raise TypeError(f"{function.__name__} is to be a plain function, without async")
+
+
+def check_takes(function: Callable[..., Any]) -> tuple[str, ...]:
+    """Return a function's parameters. Raises TypeError unless they are in TAKES."""
+    check_plain(function)
+    takes = tuple(signature(function).parameters)
+    unknown = sorted(set(takes) - set(TAKES))
+    if unknown:
+        raise TypeError(f"{function.__name__} asks for {', '.join(unknown)}")
+    return takes
