@@ -15,8 +15,8 @@ from django.db.models import Model
 
 from agents.core.requests import Json
 from agents.core.states import RunState
-from agents.db.compiled import CompiledSelect
-from agents.db.driver import pipeline
+from agents.db.compiled import CompiledSelect, Param
+from agents.db.driver import Pending, pipeline
 from agents.db.inserts import send_columns, send_rows, update_row
 from agents.engine.tracing import tell_recorded
 from agents.models import Run, Step
@@ -39,6 +39,12 @@ class NewRow(NamedTuple):
     model: type[Model]
     columns: Mapping[str, Json]
     keys: Mapping[str, CompiledSelect[Any]]
+
+
+# Finds a step by its key, for a row that is sent together with it.
+STEP_BY_KEY = CompiledSelect(
+    lambda: Step.objects.filter(run=Param("run"), key=Param("key")).only("pk")
+)
 
 
 @dataclass
@@ -126,11 +132,10 @@ class Commit:
         if step.key not in self._steps:
             self._updates[step.key] = step, names
 
-    def insert_steps(self) -> None:
-        """Insert the steps now, because another row needs their numbers."""
+    def send_steps(self) -> Pending[None]:
+        """Insert the steps now, in an open pipeline if any, because another row refers to one."""
         steps, self._steps = self._steps, {}
-        if steps:
-            send_rows(*steps.values()).get()
+        return send_rows(*steps.values()) if steps else Pending(lambda: None)
 
     def change(self, **columns: object) -> None:
         """Change columns of the run."""

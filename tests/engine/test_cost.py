@@ -39,7 +39,7 @@ def test_a_run_asks_the_database_for_no_more_than_this(contestant: Contestant) -
 
     assert (asked.statements, asked.commits) == (93 if ON_POSTGRES else 90, 11)
     if ON_POSTGRES:
-        assert asked.trips == 45
+        assert asked.trips == 44
 
 
 def test_an_action_asks_the_database_for_no_more_than_this(contestant: Contestant) -> None:

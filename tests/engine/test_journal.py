@@ -79,7 +79,7 @@ def test_a_step_that_ends_while_another_needs_its_key_is_ended() -> None:
 
         def work(at: object) -> None:
             journal.finish(first, Reply({"text": "said"}))  # by a parallel strand
-            journal.under_lock(Commit.insert_steps)
+            journal.under_lock(lambda commit: commit.send_steps().get())
 
         await journal.transact(work)
 

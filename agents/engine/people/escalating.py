@@ -11,8 +11,8 @@ from agents.core.request_kinds import kind_of
 from agents.core.requests import Json
 from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import Pending, pipeline
-from agents.db.inserts import insert_rows
-from agents.engine.commit import Commit
+from agents.db.inserts import send_columns
+from agents.engine.commit import STEP_BY_KEY, Commit
 from agents.engine.kill_switch import fetch_switch
 from agents.engine.people.approvals import ASKED_AGAIN, CARRIED_OUT, close_approvals, turn_of
 from agents.engine.people.open_requests import fetch_full
@@ -46,7 +46,6 @@ def open_escalation(
     switch, full = standing.get(), filled.get()
     if full:
         return full
-    commit.insert_steps()  # the escalation refers to its step
     escalation = Escalation(
         **target._asdict(),
         workspace_id=run.workspace_id,
@@ -61,10 +60,17 @@ def open_escalation(
         expires_at=at + timedelta(seconds=limits.escalation_seconds),
     )
     of_tier = put_to_tier(escalation)
+    by_key = {"run": run.pk, "key": step.key}
+    with pipeline():
+        steps = commit.send_steps()  # the escalation refers to its own
+        keys = send_columns(
+            Escalation, [{**vars(escalation), "step_id": by_key}], keys={"step_id": STEP_BY_KEY}
+        )
+    steps.get()
+    [escalation.pk] = keys.get()
     # This request replaces an approval of the same turn. A first claim has none.
     if kind in CARRIED_OUT and run.fence > 1:
         commit.tell(close_approvals(run, why=ASKED_AGAIN, turn=turn_of(step.key)))
-    insert_rows(escalation)
     facts = {"escalation": escalation.pk, "key": step.key, "kind": kind}
     # The page shows the row; the event proves its content.
     facts |= {"requested_minor": target.amount_minor, "currency": target.currency}

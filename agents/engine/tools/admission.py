@@ -16,8 +16,8 @@ from agents.core.replay import Reply
 from agents.core.requests import Json, Use
 from agents.core.rulings import consent_of
 from agents.core.states import EffectState
-from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import Pending, pipeline
+from agents.engine.commit import STEP_BY_KEY
 from agents.engine.desk import simulation
 from agents.engine.desk.facts import calls_before, fetch_facts
 from agents.engine.desk.fresh_lookup import StaleLookup
@@ -103,7 +103,7 @@ def _intend(step: Step, request: Use, journal: Journal, limits: Limits, at: date
     intent = _intent(step, allowing, escalation, key, resource, action, at)
     if tool.by_agent:
         intent["report_due_at"] = reported_by(at, tool.timeout)
-    journal.insert(Effect, intent, keys={"step_id": _STEP, "review_id": _STEP})
+    journal.insert(Effect, intent, keys={"step_id": STEP_BY_KEY, "review_id": STEP_BY_KEY})
     told = ("key", "tool", "args_sha256", "amount_minor", "currency")
     sealed = {name: intent[name] for name in told} | {"escalation": intent["escalation_id"]}
     if due := intent["report_due_at"]:
@@ -172,9 +172,6 @@ def _intent(
         "settled_at": None,
         "report_due_at": None,
     }
-
-
-_STEP = CompiledSelect(lambda: Step.objects.filter(run=Param("run"), key=Param("key")).only("pk"))
 
 
 def is_made_late(tool: str, journal: Journal, limits: Limits) -> bool:
