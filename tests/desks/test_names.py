@@ -209,6 +209,7 @@ def test_a_list_is_as_good_as_its_worst_element_and_the_card_says_which(
     assert held_by(run).review["facts"]["origins"]["to"] == "outside"
     card = client_of(scene.rita).get(reverse("approval", args=[held_by(run).pk])).text
     assert f"unverified text: {CARLA}" in card
+    assert "The to are not those that were asked for" in card  # several are told as such
     # The name of another run, two levels deep.
     assert (invited.stop_reason, post.called("invite")) == ("supervisor_block:masked_value", [])
 

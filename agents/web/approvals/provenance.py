@@ -112,24 +112,29 @@ def mark_of(escalation: Escalation) -> str:
     return told[:1].upper() + told[1:]
 
 
+_ONE = ("is not the one that was asked for", "comes", "was", "appears", "it")
+_SEVERAL = ("are not those that were asked for", "come", "were", "appear", "them")
+
+
 def _comparison(doubt: Json, escalation: Escalation) -> Comparison:
     name, asked = doubt["name"], " or ".join(doubt["asked"])
     origin = ORIGINS_NOW.get(doubt["origin"], doubt["origin"])
     what, tool = label_of(name).lower(), str(escalation.action.get("name", ""))
-    by = (
-        "comes from an outside text only" if origin == Origin.OUTSIDE else "was chosen by the agent"
-    )
+    differs, comes, was, appears, it = _SEVERAL if isinstance(doubt["value"], list) else _ONE
+    by = f"{comes} from an outside text only"
+    if origin != Origin.OUTSIDE:
+        by = f"{was} chosen by the agent"
     where = {
-        Origin.OUTSIDE: f"The {what} appears only in an outsider’s text, which the agent read with "
-        f"“{tool_title(doubt.get('tool', ''))}”:",
+        Origin.OUTSIDE: f"The {what} {appears} only in an outsider’s text, which the agent read "
+        f"with “{tool_title(doubt.get('tool', ''))}”:",
         Origin.LOOKED_UP: f"The {what} is in the system of record. The request names another.",
     }
-    nobody = "No person and no outside text named it."
+    nobody = f"No person and no outside text named {it}."
     if escalation.run.agent_id:
         nobody = "The goal is the agent’s claim, and no text that the console saw names it."
     short = "from an outsider" if origin == Origin.OUTSIDE else "chosen by the agent"
     return Comparison(
-        title=f"The {what} {'is not the one that was asked for' if asked else by}",
+        title=f"The {what} {differs if asked else by}",
         asked=asked,
         proposed=argument_in_words(tool, name, doubt["value"], names_in(escalation.review)),
         origin=where.get(origin, nobody),
