@@ -307,7 +307,10 @@ class DeskLedger:
         by_people = [*self._goals, *advice_in(self.steps)]
         about = {self.run.subject_key, self.run.subject_label}
         said = ((name, text) for name, text in named if text.strip() not in about)
-        is_asked = any(is_named(text, by_people, called=name) for name, text in said)
+        found = [text for _, text in texts_in(step.reply)]  # a part of a word may find anybody
+        is_asked = any(
+            is_named(text, by_people, called=name) and is_named(text, found) for name, text in said
+        )
         return tool.vouches if is_asked and not is_named(part, texts) else ()
 
     @cached_property
