@@ -124,6 +124,17 @@ def test_what_is_no_answer_of_the_console_is_no_outcome(
         desk.close()
 
 
+def test_an_end_is_waited_for_as_patiently_as_a_call_and_never_in_haste() -> None:
+    waiting = (202, json.dumps({"id": "r", "has_ended": False}))
+    with answering(RUN, TOOLS, waiting) as (site, asked):
+        desk = Desk(site, "key")
+        told = desk.session("a", goal="b", patience=1.2).end("Done.")
+        desk.close()
+
+    assert not told["has_ended"]
+    assert len(asked) < 8  # although no request is held
+
+
 def test_a_refused_proposal_is_told_as_not_executed_and_a_lost_one_is_made_again() -> None:
     with answering(RUN, TOOLS, (502, ""), (429, problem("inbox_full"))) as (site, asked):
         desk = Desk(site, "key")

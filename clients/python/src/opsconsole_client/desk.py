@@ -159,7 +159,10 @@ class Session:
         return self._keys.digest([tool, arguments])
 
     def end(self, answer: str) -> dict[str, Json]:
-        """End the session with the agent's last words. Return it: state, answer (the record)."""
+        """End the session with the agent's last words. Return it: state, answer (the record).
+
+        After `patience` it may not have ended yet (`has_ended`); it ends without you.
+        """
         return self._line.run(self._end(answer))
 
     async def aend(self, answer: str) -> dict[str, Json]:
@@ -239,19 +242,14 @@ class Session:
         return outcome_of(got.body, key.text, key.made_from)
 
     def _await(self, told: Outcome, patience: float | None) -> Flow[Outcome]:
-        end = None if patience is None else time.monotonic() + patience
+        end = _end_of(patience)
         while not told.is_settled:
-            begun = time.monotonic()
-            left = WAIT if end is None else min(WAIT, end - begun)
-            if left <= 0:
+            got = yield from self._wait(f"calls/{told.id}", end)
+            if got is None:
                 return told
-            path = f"calls/{told.id}?wait={max(1, round(left))}"
-            got = yield from self._ask(Sent("GET", path))
             told = outcome_of(got.body, told.key, told.key_from)
             if got.status == 200:  # also unknown, where the session has ended
                 return told
-            if time.monotonic() - begun < _SOON:  # it could not be waited for
-                yield _SOON
         return told
 
     def _take(self, told: Outcome) -> Flow[Outcome]:
@@ -271,6 +269,17 @@ class Session:
             after = got.body["next"]
         return found
 
+    def _wait(self, path: str, end: float | None) -> Flow[Any]:
+        """Ask once, waiting at the console; None if the time is up."""
+        begun = time.monotonic()
+        left = WAIT if end is None else min(WAIT, end - begun)
+        if left <= 0:
+            return None
+        got = yield from self._ask(Sent("GET", f"{path}?wait={max(1, round(left))}"))
+        if got.status == 202 and time.monotonic() - begun < _SOON:  # it could not be waited for
+            yield _SOON
+        return got
+
     def _end(self, answer: str) -> Flow[dict[str, Json]]:
         yield from self._open()
         try:
@@ -279,10 +288,18 @@ class Session:
             if no.code not in ("key_reused", "session_ended"):  # ended before, in other words
                 raise
             got = yield from self._ask(Sent("GET", f"runs/{self._run}"))
-        while not got.body["has_ended"] or got.body.get("continued_in"):
-            run = got.body.get("continued_in") or got.body["id"]
-            got = yield from self._ask(Sent("GET", f"runs/{run}?wait={WAIT}"))
-        return dict(got.body)
+        told, end = got.body, _end_of(self.patience)
+        while not told["has_ended"] or told.get("continued_in"):
+            run = told.get("continued_in") or told["id"]
+            got = yield from self._wait(f"runs/{run}", end)
+            if got is None:
+                break
+            told = got.body
+        return dict(told)
 
     def _ask(self, sent: Sent) -> Flow[Any]:
         return ask(sent, self._give_up)
+
+
+def _end_of(patience: float | None) -> float | None:
+    return None if patience is None else time.monotonic() + patience
