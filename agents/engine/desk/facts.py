@@ -62,7 +62,8 @@ def fetch_facts(
     resource = asked.declared.resource_of(action.get("args") or {}) if asked.declared else ""
     if lock:
         lock_resource(run, resource)
-    asked = _send(replace(asked, locks=lock, found=ahead, done=done or {}), limits)
+    asked.locks, asked.found, asked.done = lock, ahead, done or {}
+    _send(asked, limits)
     more: dict[str, Any] = {"sent_back_by": sent_back_by(steps, action), "border": RunBorder(run)}
 
     def answer() -> tuple[Facts, str]:
@@ -76,21 +77,20 @@ def fetch_facts(
     return Pending(answer)
 
 
-def _send(asked: DeskLedger, limits: Limits) -> DeskLedger:
+def _send(asked: DeskLedger, limits: Limits) -> None:
     """Send for what a desk wants of its own, and for what the run has done."""
     desk, run, tool = asked.desk, asked.run, asked.declared
     if desk.send:  # first, because it may lock what later answers are about
-        asked = replace(asked, sent=desk.send(run.subject_key, asked))
+        asked.sent = desk.send(run.subject_key, asked)
     if desk.numbers:
         moves = tool and tool.amount and not tool.letter and limits.caps_of(desk.name)
         sums = fetch_unattended(desk, run, desk.numbers, at=asked.at) if moves else Pending(dict)
-        asked = replace(asked, sums=sums)
+        asked.sums = sums
     # A run's effects all come from its steps.
     registered = simulation.registry(run)
     called = {step.asked["tool"] for step in asked.steps if step.kind == "use"}
     if any(name not in registered or registered[name].writes for name in called):
-        asked = replace(asked, acted=EFFECTS.fetch(run=run.pk))
-    return asked
+        asked.acted = EFFECTS.fetch(run=run.pk)
 
 
 def lock_resource(run: Run, resource: str) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from agents.core.actions import Action
 from agents.core.facts import Border, DeskFacts, Facts, ReadOnce
@@ -47,17 +47,16 @@ def read_asked(
     desk, border = DESKS[run.desk], RunBorder(run)
     name, given = str(action.get("name", "")), action.get("args", {})
     args: Any = None
-    unfit = ""
     if action.get("kind") == "final" and any(r.concerns(None) for r in desk.rules.values()):
         args = words_of(action, border)
         given = {"words": action.get("note", action.get("answer"))}
     about = (desk, run, at, name, given, args, steps)
     asked = DeskLedger(*about, border=border, limits=limits_of(desk, limits))
     try:
-        args = asked.declared.read(border.resolve(given)) if asked.declared else args
+        asked.args = asked.declared.read(border.resolve(given)) if asked.declared else args
     except BadArguments as error:
-        unfit = _unfit(error, border)
-    return replace(asked, args=args, unfit=unfit)
+        asked.unfit = _unfit(error, border)
+    return asked
 
 
 def case_of(run: Run, at: datetime) -> Case:
@@ -101,16 +100,17 @@ def gather_facts(asked: DeskLedger, action: Action) -> Facts:
     case, once = case_of(asked.run, asked.at), ReadOnce()
     if asked.unfit:
         return Facts(unfit=asked.unfit, desk=DeskFacts(None, case, (), {}))
-    gathered = _ask_desk(asked)
+    gathered = _ask_desk(asked, is_told=bool(asked.letter) or action.get("kind") == "final")
     add = _add_own if isinstance(gathered.own, Facts) else _add_declared
-    facts: Facts = add(asked, action, case, gathered)
     once.get(asked.given, lambda: asked.args)
-    return replace(facts, once=once, scope=asked.run.scope)
+    facts: Facts = add(asked, action, case, gathered, once)
+    return facts
 
 
-def _ask_desk(asked: DeskLedger) -> _Gathered:
-    desk, run = asked.desk, asked.run
-    record = sentences_on_record(asked.steps, simulation.registry(run), border=asked.border)
+def _ask_desk(asked: DeskLedger, *, is_told: bool) -> _Gathered:
+    desk, run, record = asked.desk, asked.run, {}
+    if is_told:  # somebody reads what is said
+        record = sentences_on_record(asked.steps, simulation.registry(run), border=asked.border)
     own = written = None
     try:
         with of_company(f"{desk.title} could not gather its facts"):
@@ -133,24 +133,27 @@ def _record_now(asked: DeskLedger, record: dict[str, str]) -> dict[str, str]:
     return sentences_on_record(asked.steps, registered, now=now, border=asked.border)
 
 
-def _add_own(asked: DeskLedger, action: Action, case: Case, gathered: _Gathered) -> Facts:
+def _add_own(
+    asked: DeskLedger, action: Action, case: Case, gathered: _Gathered, once: ReadOnce
+) -> Facts:
     """Add what the console knows to facts that a desk has in the console's own form."""
     desk, run, steps, own = asked.desk, asked.run, asked.steps, gathered.own
     is_final = action["kind"] == "final"
-    named = _origins(asked) if asked.writes else {}
-    facts = replace(
-        own,
-        evidence=specialist_results(steps) if is_final else (),
-        letter=asked.letter,
-        origins=named.get("origins", {}),
-        doubts=() if asked.letter else tuple(named.get("doubts", ())),
-    )
+    judged = _judged(asked) if asked.writes else {}
+    about = {
+        "evidence": specialist_results(steps) if is_final else (),
+        "scope": run.scope,
+        "once": once,
+        "letter": asked.letter,
+        "origins": {name: origin.value for name, (origin, _) in judged.items()},
+        "doubts": () if asked.letter else tuple(_doubts(asked, judged)),
+    }
     if not (is_final or asked.letter):
-        return replace(facts, ledger=())
+        return replace(own, ledger=(), **about)
     done = ledger_sentences([_deed(desk, effect, case) for effect in asked.all_effects])
     refused = _refused(desk, steps, case, run) if is_final else ()
-    told = {"record": gathered.record, "outdated": gathered.outdated}
-    return _with_own_words(replace(facts, ledger=(*done, *own.ledger, *refused), **told), asked)
+    about |= {"record": gathered.record, "outdated": gathered.outdated}
+    return _with_own_words(replace(own, ledger=(*done, *own.ledger, *refused), **about), asked)
 
 
 def _deed(desk: Desk, effect: Effect, case: Case) -> Deed:
@@ -168,13 +171,16 @@ def _with_own_words(facts: Facts, asked: DeskLedger) -> Facts:
     return replace(facts, own_words=tuple(free_passages(text, facts.own_texts, facts.COURTESY)))
 
 
-def _add_declared(asked: DeskLedger, action: Action, case: Case, gathered: _Gathered) -> Facts:
+def _add_declared(
+    asked: DeskLedger, action: Action, case: Case, gathered: _Gathered, once: ReadOnce
+) -> Facts:
     """Return what the console knows, with a desk's facts as they are stored."""
     desk, run, border, found = asked.desk, asked.run, asked.border, asked.found
     done = (effect for effect in asked.effects if effect.state == EffectState.DONE)
     told = tuple(done_sentence(desk, effect, case, run) for effect in done)
     called_before = asked.writes and asked.called_before()
-    facts = Facts(called_before=called_before, letter=asked.letter)
+    about: dict[str, Any] = {"scope": run.scope, "once": once, "letter": asked.letter}
+    facts = Facts(called_before=called_before, **about)
     if asked.letter:
         outdated = gathered.outdated
         facts = replace(facts, ledger=told, record=gathered.record, outdated=outdated)
@@ -226,13 +232,24 @@ def _answered(desk: Desk, steps: Sequence[Step], border: Border) -> tuple[str, .
     return tuple(said) or ((LOOKED_INTO,) if specialist_results(own) else ())
 
 
-def _origins(asked: DeskLedger) -> dict[str, Json]:
-    """Return who named each argument, and what a person has to compare.
+_Judged: TypeAlias = dict[str, tuple[Origin, Json]]
 
-    Of one with several parts, the part that is named worst.
-    """
-    given, known = asked.given, asked.declared.arguments if asked.declared else ()
-    judged = {name: asked.worst_of(name) for name in given if name in known}
+
+def _judged(asked: DeskLedger) -> _Judged:
+    """Return who named each argument and, of one with several parts, the part named worst."""
+    known = asked.declared.arguments if asked.declared else ()
+    return {name: asked.worst_of(name) for name in asked.given if name in known}
+
+
+def _doubts(asked: DeskLedger, judged: _Judged) -> list[Json]:
+    """Return what a person has to compare."""
+    told = (asked.doubt_of(name, *found) for name, found in judged.items())
+    return [one for one in told if one]
+
+
+def _origins(asked: DeskLedger) -> dict[str, Json]:
+    """Return who named each argument, what a person has to compare, and what they may look at."""
+    given, judged = asked.given, _judged(asked)
     worst = {
         name: show(part)
         for name, (origin, part) in judged.items()
@@ -240,11 +257,9 @@ def _origins(asked: DeskLedger) -> dict[str, Json]:
         and not (origin.is_of_people or money_of(given[name]))
     }
     origins = {name: origin.value for name, (origin, _) in judged.items()}
-    told = (asked.doubt_of(name, *found) for name, found in judged.items())
-    doubts = [one for one in told if one]
     nobodys = {name: part for name, (origin, part) in judged.items() if origin is Origin.NOBODY}
     read = {name: tool for name, part in nobodys.items() if (tool := asked.read_in(part))}
-    more = {"worst": worst, "doubts": doubts, "read_in": read}
+    more = {"worst": worst, "doubts": _doubts(asked, judged), "read_in": read}
     return {"origins": origins, **{name: kept for name, kept in more.items() if kept}}
 
 

@@ -61,7 +61,7 @@ def names_of(desk: Desk, tool: DeskTool, given: Json, book: int) -> dict[str, di
     return {}
 
 
-@dataclass(frozen=True)
+@dataclass
 class DeskLedger:
     """The `Asked` of one review."""
 
@@ -115,8 +115,10 @@ class DeskLedger:
     @cached_property
     def called(self) -> Called:
         """Return the names of the keys in the call's arguments."""
-        tool, given = self.declared, self.border.resolve(self.given)
-        return names_of(self.desk, tool, given, self.book) if tool else {}
+        tool = self.declared
+        if tool is None or not tool.names:
+            return {}
+        return names_of(self.desk, tool, self.border.resolve(self.given), self.book)
 
     @cached_property
     def fetched(self) -> Any:
@@ -271,7 +273,7 @@ class DeskLedger:
         texts = [one.text for one in self._outside]
         return any(is_named(one, texts) for one in named)
 
-    @property
+    @cached_property
     def _goals(self) -> list[str]:
         before = (one["goal"] for one in self.run.before or ())
         return [without_masks(goal) for goal in (self.run.asked_goal, *before)]
