@@ -7,6 +7,7 @@ is and, on PostgreSQL, prepared by the server (OPTIONS "prepare_threshold").
 
 from __future__ import annotations
 
+from asyncio import _get_running_loop  # asks without an exception where none runs
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import lru_cache, partial
@@ -51,7 +52,12 @@ _here = _Here()
 
 
 def this_connection() -> BaseDatabaseWrapper:
-    """Return this thread's connection; a run asks for it two hundred times."""
+    """Return this thread's connection; a run asks for it two hundred times.
+
+    Where a loop runs Django keeps one for each context, and a transaction of its is on that.
+    """
+    if _get_running_loop() is not None:
+        return connections[DEFAULT_DB_ALIAS]
     if _here.database is None:
         _here.database = connections[DEFAULT_DB_ALIAS]
     return _here.database

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
-from django.db import DatabaseError, DataError, IntegrityError, connection, transaction
+from django.db import (
+    DEFAULT_DB_ALIAS,
+    DatabaseError,
+    DataError,
+    IntegrityError,
+    connection,
+    connections,
+    transaction,
+)
 from django.db.models import BooleanField, ExpressionWrapper, Q
 from django.test.utils import CaptureQueriesContext
 
 from agents.db.compiled import CompiledSelect, CompiledUpdate, Param
-from agents.db.driver import pipeline
+from agents.db.driver import pipeline, this_connection
 from agents.db.inserts import insert_rows, send_rows
 from agents.desks.refunds import facts
 from agents.models import Run
@@ -195,3 +204,14 @@ def test_what_was_refunded_to_a_customer_is_found_by_its_index() -> None:
         plan = " ".join(row[-1] for row in cursor.fetchall())
 
     assert "effect_of_subject (tool=? AND subject_key=? AND intended_at>?)" in plan
+
+
+def test_statements_go_where_django_s_go_also_in_a_thread_with_a_loop() -> None:
+    """Django keeps another connection there, as in a test's thread with a browser."""
+
+    async def connections_here() -> tuple[object, object]:
+        return this_connection(), connections[DEFAULT_DB_ALIAS]
+
+    assert this_connection() is connections[DEFAULT_DB_ALIAS]
+    ours, django_s = asyncio.run(connections_here())
+    assert ours is django_s
