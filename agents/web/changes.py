@@ -165,7 +165,7 @@ def _executed_stage(
         when = "never" if is_refused or is_closed or is_over else "not yet"
         return ActionStage("Executed", "", "dot", when, "nothing was done", None, is_ahead=True)
     if effect.state == EffectState.DONE:
-        by = _executor(effect) or "once"
+        by = executor_of(effect).removeprefix("executed ") or "once"
         return ActionStage("Executed", "approve", "approve", text, by, effect.settled_at)
     word = {EffectState.REFUSED: "refused", EffectState.UNKNOWN: "outcome unknown"}
     begun = "with the agent" if effect.report_due_at else "under way"
@@ -175,11 +175,11 @@ def _executed_stage(
     )
 
 
-def _executor(effect: Effect) -> str:
+def executor_of(effect: Effect) -> str:
     """Return who executed a call and what vouches for it; "" for the console."""
     tool = TOOLS.get(effect.tool)
     server = tool.server if tool else ""
-    return executor_in_words(server).removeprefix("executed ") if effect.report_due_at else ""
+    return executor_in_words(server) if effect.report_due_at else ""
 
 
 def changes(

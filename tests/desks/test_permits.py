@@ -276,6 +276,7 @@ def test_every_page_says_who_executed_it_and_what_vouches_for_that(scene: Scene)
     for name in ("run", "case"):
         shown = page(ada, name, session.run.pk)
         assert "“make” ran in Shop (executed by the agent, not verified)" in shown
+    assert "Executed by the agent, not verified." in page(ada, "run", session.run.pk)
     assert "was executed by the agent, not verified" in page(ada, "audit")
 
 

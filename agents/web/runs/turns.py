@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from agents.core.budget import active
 from agents.core.money import PRICED_IN
 from agents.core.requests import Json
+from agents.core.states import EffectState
 from agents.models import Effect, Escalation, Step
 from agents.patterns.blocks import REPEATED, TOO_MANY, UNREADABLE
 from agents.patterns.steps import reports_error
@@ -22,6 +23,7 @@ from agents.web.changes import (
     ChangedArgument,
     amount_of,
     changes,
+    executor_of,
     is_write,
     lead_in_words,
     patch_of,
@@ -81,6 +83,12 @@ class RunTurn:
         """Return what happens if nobody answers the turn's request in time; "" without one."""
         held = self.escalation
         return request_of(held.kind, held.action).expires if held else ""
+
+    @property
+    def executor(self) -> str:
+        """Return who executed its call, if not the console, once it is settled."""
+        is_done = self.effect is not None and self.effect.state == EffectState.DONE
+        return executor_of(self.effect) if self.effect and is_done else ""
 
     @property
     def did(self) -> str:
