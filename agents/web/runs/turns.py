@@ -290,7 +290,7 @@ def _standing(
     if escalation:
         return standing_of(escalation)
     if decision == "escalate" and not any(step.kind == "escalate" for step in steps):
-        return "block", "Told the agent"  # first, as it made up what nobody named
+        return "block", "Told the agent"  # and no person was asked
     if decision:
         return RULING_ROLES[decision]
     is_busy = any(step.ended_at is None for step in steps)
