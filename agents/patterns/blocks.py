@@ -152,7 +152,10 @@ def block_for(
 def block_for_terms(end: Stop, step: Json, action: Json, terms: list[str]) -> Blocked:
     """Return the block of a call with terms that its agent made up."""
     sentence = f"Neither the goal nor a person names its {' and its '.join(terms)}: you chose it."
-    flip = "Use what the goal says. If it does not say, end with `cannot` and say what is missing."
+    flip = (
+        "Use what the goal says. If it says where to look and this was found there, propose the "
+        "call again: a person decides. Otherwise end with `cannot` and say what is missing."
+    )
     told_of = {"rule": NOT_NAMED, "sentence": sentence, "flip": flip}
     return Blocked(end, {"step": step, "action": action, **told_of})
 

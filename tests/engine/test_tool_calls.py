@@ -320,6 +320,7 @@ def test_who_had_to_call_something_is_told_once_what_it_made_up(
 
     told = json.loads(asked[2]["messages"][-1]["content"])
     assert told["why"] == "Neither the goal nor a person names its amount: you chose it."
+    assert "found there, propose the call again: a person decides" in told["next"]
     assert (run.state, run.escalations.count()) == (state, held)
     assert bank.postings(run) == []
     assert "Told the agent" in client_of(scene.omar).get(f"/runs/{run.pk}/").text
