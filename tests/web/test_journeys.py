@@ -362,6 +362,39 @@ def test_a_filter_is_folded_where_it_would_hide_the_first_row(
                 expect(ada.locator(field)).to_have_value("omar")  # what narrows a list is shown
 
 
+# Why each run of the refund desk ends where a person rejects what it asks.
+ENDS = {
+    "within-limit": "success",
+    "above-limit": "human_rejected",
+    "no-reason": "human_rejected",
+    "another-customer": "supervisor_block:subject_mismatch",
+    "no-context": "supervisor_block:context_required",
+    "outside-window": "supervisor_block:outside_refund_window",
+    "twice": "supervisor_block:duplicate_refund",
+    "loop": "loop_detected:signature_repeat",
+    "rejected": "human_rejected",
+    "false-claim": "success",
+    "broken-json": "invalid_action:non_json",
+    "routed": "success",
+    "rerouted": "success",
+    "nobodys": "max_route_attempts",
+    "false-promise": "success",
+    "reply": "success",
+    "reoriented": "success",
+    "own-words": "human_rejected",
+    "capped": "success",
+    "judge-asks": "denied_by_human",
+    "halted": "halted_by_supervision",
+    "exception": "denied_by_human",
+    "morning-report": "success",
+    "partial-report": "success",
+    "critical-failure": "critical_task_failed",
+    "payments-left-out": "invalid_plan:worker_required:payments_worker",
+    "another-region": "invalid_plan:args_mismatch",
+    "rosy-brief": "success",
+}
+
+
 def test_every_scenario_comes_to_its_end(
     scene: Scene, browser: Browser, complaints: list[str]
 ) -> None:
@@ -419,6 +452,8 @@ def test_every_scenario_comes_to_its_end(
                 expect(rita.locator("#run[data-ended]")).to_be_visible()
 
     assert not quick.filter(state=RunState.FAILED).exists()
+    reasons = dict(quick.values_list("goal", "stop_reason"))
+    assert {one.key: reasons[one.goal] for one in SCENARIOS if one.goal not in slow} == ENDS
 
 
 def test_rita_answers_for_outputs_while_omar_watches(

@@ -9,17 +9,15 @@ from uuid import UUID
 import pytest
 from django.contrib.auth.models import User
 from django.http.response import HttpResponseBase
-from django.test import Client, override_settings
+from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
 from agents import operations
 from agents.core.states import EscalationState, RunState
-from agents.desks.refunds.scenarios import SCENARIOS
 from agents.engine.turns import answering
 from agents.models import Escalation, Membership, Notification, Role, Run, Workspace
 from agents.notifications.messages import note_of
-from agents.sdk.desk import Scenario
 from agents.sdk.reserved import RESERVED
 from agents.web.launch.forms import examples
 from agents.web.pages import page_of
@@ -430,49 +428,6 @@ def test_a_report_in_own_words_needs_no_customer(scene: Scene) -> None:
 
     assert answered.status_code == 302
     assert Run.objects.get().subject_key == ""
-
-
-@pytest.mark.usefixtures("sources_answer_at_once")
-@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.key)
-def test_a_scenario_goes_where_its_line_says(scene: Scene, scenario: Scenario) -> None:
-    expected = {
-        "within-limit": "success",
-        "above-limit": "",
-        "no-reason": "",
-        "another-customer": "supervisor_block:subject_mismatch",
-        "no-context": "supervisor_block:context_required",
-        "outside-window": "supervisor_block:outside_refund_window",
-        "twice": "supervisor_block:duplicate_refund",
-        "loop": "loop_detected:signature_repeat",
-        "rejected": "",
-        "false-claim": "success",
-        "broken-json": "invalid_action:non_json",
-        "model-timeout": "llm_timeout",
-        "routed": "success",
-        "rerouted": "success",
-        "nobodys": "",
-        "false-promise": "success",
-        "reply": "success",
-        "reoriented": "success",
-        "own-words": "",
-        "capped": "success",
-        "judge-asks": "",
-        "halted": "halted_by_supervision",
-        "exception": "",
-        "morning-report": "success",
-        "partial-report": "success",
-        "critical-failure": "critical_task_failed",
-        "payments-left-out": "invalid_plan:worker_required:payments_worker",
-        "another-region": "invalid_plan:args_mismatch",
-        "rosy-brief": "success",
-    }
-    falls_silent = scenario.key == "model-timeout"
-
-    with override_settings(OPENAI_TIMEOUT_SECONDS=0.1 if falls_silent else 30):
-        run = go(scene.launch_scenario(scenario.key))
-
-    assert run.stop_reason == expected[scenario.key]
-    assert run.state == (RunState.WAITING if not run.stop_reason else run.state)
 
 
 def test_rita_takes_over_a_case_that_no_specialist_takes(scene: Scene) -> None:
