@@ -143,3 +143,23 @@ def test_a_refused_proposal_is_told_as_not_executed_and_a_lost_one_is_made_again
 
     assert (told.status, told.reason) == ("not_executed", "inbox_full")
     assert [path.rpartition("/")[2] for path in asked] == ["runs", "tools", "calls", "calls"]
+
+
+def test_the_same_call_is_another_one_only_once_the_first_is_settled() -> None:
+    waits, done = (
+        json.dumps({"id": 7, "tool": "issue_refund", "status": status})
+        for status in ("waiting", "executed")
+    )
+    answers = (RUN, TOOLS, (202, waits), (503, ""), (202, waits), (200, done), (200, done))
+    with answering(*answers) as (site, _):
+        desk = Desk(site, "key", give_up=0)
+        session = desk.session("a", goal="b", patience=1)
+        with pytest.raises(Unreachable):
+            session.call("issue_refund", {"user_id": 42})
+        session.patience = 0
+        told = [session.call("issue_refund", {"user_id": 42}) for _ in range(3)]
+        desk.close()
+
+    assert [one.status for one in told] == ["waiting", "executed", "executed"]
+    assert told[0].key == told[1].key != told[2].key
+    assert told[0].key.endswith("-1")

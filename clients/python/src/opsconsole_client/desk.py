@@ -69,7 +69,7 @@ class Session:
         self._line, self._give_up, self._opened = desk.line, desk.give_up, opened
         self.patience, self._by_id, self._run = patience, by_id, ""
         self._keys = Keys("", {})
-        self._asked: list[Asked] = []  # by this process, for keys without a conversation
+        self._asked: list[Asked] = []  # what was settled, for keys without a conversation
         self._proposed = set[str]()  # keys that the console knows
 
     def tools(self) -> list[dict[str, Any]]:
@@ -84,16 +84,19 @@ class Session:
     def call(self, tool: str, arguments: Mapping[str, Json], *, key: str = "") -> Outcome:
         """Propose a call and wait for what becomes of it. Raises Refused, Unreachable.
 
-        `key` is your own name for it in this session; without one it is made of the arguments.
+        `key` is your own name for it in this session; without one it is made of the arguments, so
+        that the same call goes on with the first until that is settled.
         """
+        asked = Asked(tool, arguments)
         with self._line.turn:
-            told = self._line.run(self._propose_alone(Asked(tool, arguments), key))
-        return self._line.run(self._await(told, self.patience))
+            told = self._line.run(self._propose_alone(asked, key))
+        return self._count(asked, self._line.run(self._await(told, self.patience)))
 
     async def acall(self, tool: str, arguments: Mapping[str, Json], *, key: str = "") -> Outcome:
+        asked = Asked(tool, arguments)
         async with self._line.aturn():
-            told = await self._line.arun(self._propose_alone(Asked(tool, arguments), key))
-        return await self._line.arun(self._await(told, self.patience))
+            told = await self._line.arun(self._propose_alone(asked, key))
+        return self._count(asked, await self._line.arun(self._await(told, self.patience)))
 
     def call_said(self, said: Said, asked: Asked) -> Outcome:
         """Propose a call of a model's conversation, and wait for what becomes of it.
@@ -202,8 +205,11 @@ class Session:
         yield from self._open()
         if given:
             return (yield from self._propose(asked, Key(given, "given")))
-        told = yield from self._propose(asked, self._keys.key(asked, self._asked))
-        self._asked.append(asked)
+        return (yield from self._propose(asked, self._keys.key(asked, self._asked)))
+
+    def _count(self, asked: Asked, told: Outcome) -> Outcome:
+        if told.is_settled and told.key_from == "arguments":
+            self._asked.append(asked)
         return told
 
     def _propose_said(self, said: Said, asked: Asked) -> Flow[Outcome]:
