@@ -189,7 +189,7 @@ def list_calls(
 
 @api.get("/runs/{uuid:run_id}/events", response={200: None, **PROBLEMS})
 def read_events(
-    request: HttpRequest, run_id: UUID, last_event_id: str = Header("")
+    request: HttpRequest, run_id: UUID, last_event_id: str = Header("", alias="Last-Event-ID")
 ) -> HttpResponse:
     """Read what happens in a session as server-sent events, from Last-Event-ID on.
 

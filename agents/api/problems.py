@@ -17,7 +17,10 @@ from agents.operations import CallKeyReused, Refused, TooFast
 
 log = logging.getLogger(__name__)
 
-NO_KEY = "The key is missing, unknown, expired or revoked. Send it as a bearer token."
+NO_KEY = (
+    "The key is missing, unknown, expired, revoked or not for this address (an agent's proposes, a "
+    "workspace's reads). Send it as a bearer token."
+)
 # What an agent may do about it differs by status; every other refusal is 422.
 _STATUS = {
     "agent_paused": 403,

@@ -73,7 +73,9 @@ class ReportCall(Body):
 
 
 class EndRun(Body):
-    answer: str = Field(max_length=MAX_TEXT, description="your last words to whoever asked you")
+    answer: str = Field(
+        min_length=1, max_length=MAX_TEXT, description="your last words to whoever asked you"
+    )
 
     @field_validator("answer")
     @classmethod

@@ -111,7 +111,8 @@ def read_rows(
 
 def _place(row: Model, column: str) -> str:
     at = getattr(row, column)
-    return f"{at.isoformat()}_{row.pk}" if isinstance(at, datetime) else str(at)
+    # In UTC with a Z: the + of an offset would be a blank in an address.
+    return f"{at:%Y-%m-%dT%H:%M:%S.%fZ}_{row.pk}" if isinstance(at, datetime) else str(at)
 
 
 def _behind(found: QuerySet[Any], column: str, after: str) -> QuerySet[Any]:

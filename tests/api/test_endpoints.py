@@ -315,6 +315,7 @@ def read_all(reader: Caller, table: str, limit: int) -> list[dict[str, Any]]:
         if told["next"] is None:
             return rows
         after = told["next"]
+        assert "+" not in str(after)  # a blank in an address
 
 
 def test_a_key_of_a_workspace_reads_all_of_it_in_pages_and_proposes_nothing(
