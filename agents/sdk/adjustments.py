@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
 from datetime import date
 from decimal import Decimal
+from itertools import pairwise
 from typing import Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
 
 from agents.core.old_names import LABELS
@@ -57,16 +58,84 @@ def label_of(name: str) -> str:
     return LABELS.get(name, words)
 
 
+@dataclass(frozen=True)
+class ArgumentKind:
+    """A kind of argument, and how people may change it."""
+
+    name: str  # choice, money, date, number, text, lines (a list, an item a line), or other
+    ways: tuple[type, ...] = ()
+    bound: Any = int  # the type of a bound; texts and lists are counted
+    named: Any = str  # the type of what Choose names
+    order: tuple[Json, ...] = ()  # the choices; of a list, those of its items
+
+    @property
+    def use(self) -> str:
+        """Return in words how it may be changed."""
+        if not self.ways:
+            return "nobody can change it; of an object say it of its fields, {'field': Lower()}"
+        of = {"text": "characters", "lines": "items"}.get(self.name, self.bound.__name__)
+        named = getattr(self.named, "__name__", "")
+        words = {
+            Lower: "Lower()",
+            Range: f"Range(least, most) of {of}",
+            Choose: f"Choose of {self.order or named}",
+        }
+        return f"use {' or '.join(words[way] for way in self.ways)}"
+
+    def takes(self, how: Any) -> bool:
+        """Tell whether it may be changed in this way, with these bounds."""
+        if type(how) not in self.ways:
+            return False
+        if isinstance(how, Choose):
+            is_known = all(is_among(one, self.order or how.among) for one in how.among)
+            return is_known and {type(one) for one in how.among} == {self.named}
+        known = [bound for bound in vars(how).values() if not callable(bound)]
+        return how == Lower() or (all(map(self.is_bound, known)) and is_ordered(*known))
+
+    def is_bound(self, value: Any) -> bool:
+        """Tell whether a value can be a bound: of the type, or one of the choices."""
+        if self.name == "choice":
+            return is_among(value, self.order)
+        return type(value) is self.bound or (issubclass(self.bound, Count) and type(value) is int)
+
+    def bound_for(self, bound: Bound, case: Case, default: Any) -> Any:
+        """Return a bound for one case. Raises its function's errors, TypeError for another type."""
+        value = bound(case) if callable(bound) else bound
+        if value is not None and not self.is_bound(value):
+            raise TypeError(f"the bound {value!r} does not suit: {self.use}")
+        return default if value is None else value
+
+
+def kind_of(hint: Any) -> ArgumentKind:
+    """Return the kind of a type without annotations."""
+    if order := (False, True) if hint is bool else choices_of(hint):
+        return ArgumentKind("choice", (Lower, Choose), named=type(order[0]), order=order)
+    if hint is str:
+        return ArgumentKind("text", (Range, Choose), named=str)
+    if get_origin(hint) is list:
+        item = bare_type(get_args(hint)[0])
+        order = choices_of(item)
+        named = type(order[0]) if order else item
+        counted = (Lower, Range) if order or item in PLAIN else (Lower,)
+        ways = (*counted, Choose) if named in (str, int) else counted
+        return ArgumentKind("lines", ways, named=named, order=order)
+    if not isinstance(hint, type) or not issubclass(hint, ORDERED):
+        return ArgumentKind("other")
+    name = {Money: "money", date: "date"}.get(hint, "number")
+    return ArgumentKind(name, (Lower, Range), hint)
+
+
 def check_change(arguments: Arguments, name: str, how: Change) -> None:
     """Raise TypeError if an argument cannot be changed in this way."""
-    for place, hint, one in _parts(arguments, name, how):
-        if no := _refusal(hint, one):
-            raise TypeError(f"{arguments.tool}: {place} cannot be changed by {one!r}: {no}")
+    for place, hint, one in changes_in(arguments, name, how):
+        if not (kind := kind_of(hint)).takes(one):
+            raise TypeError(f"{arguments.tool}: {place} cannot be changed by {one!r}: {kind.use}")
 
 
-def _parts(
+def changes_in(
     arguments: Arguments, name: str, how: Change
 ) -> Iterator[tuple[str, Any, Lower | Range | Choose]]:
+    """Return the places of a change, until or parcel.weight, each with its type."""
     hint = bare_type(arguments.hints[name])
     if not isinstance(how, Mapping):
         yield name, hint, how
@@ -82,81 +151,17 @@ def _parts(
         yield f"{name}.{field}", bare_type(own[field]), one
 
 
-def _refusal(hint: Any, how: Lower | Range | Choose) -> str:
-    """Return which bounds suit this type if `how` does not, or ""."""
-    if is_dataclass(hint) and hint is not Money:
-        return "of an object say it of its fields, {'field': Lower()}"
-    if not isinstance(how, Lower | Range | Choose):
-        return "use Lower(), Range(least, most) or Choose(…)"
-    if hint is bool:
-        fits = isinstance(how, Lower) or _is_among(how, (True, False))
-        return "" if fits else "use Lower(), from yes to no, or Choose(True, False)"
-    if choices := choices_of(hint):
-        fits = isinstance(how, Lower) or _is_among(how, choices)
-        return "" if fits else f"use Lower(), back in their order, or Choose of {choices!r}"
-    if hint is str:
-        fits = _is_range(how, int) or _is_among(how, of=str)
-        return "" if fits else "a text has no order: use Range(1, 140) characters, or Choose('a')"
-    if get_origin(hint) is list:
-        return _refusal_of_list(bare_type(get_args(hint)[0]), how)
-    if isinstance(hint, type) and issubclass(hint, ORDERED):
-        is_own = isinstance(how, Lower) and _is_bound(how.least, hint, or_none=True)
-        fits = is_own or _is_range(how, hint)
-        return "" if fits else f"use Lower() or Range(least, most), both {hint.__name__}"
-    return "nobody can change it"
+def is_among(value: Json, choices: Sequence[Json]) -> bool:
+    """Tell whether a value is one of these, of the same type: 1 is not True."""
+    return (type(value), value) in [(type(one), one) for one in choices]
 
 
-def _refusal_of_list(item: Any, how: Lower | Range | Choose) -> str:
-    if isinstance(how, Lower):
-        is_count = _is_bound(how.least, int, or_none=True)
-        return "" if is_count else "its least is a number of items"
-    if not (choices_of(item) or item in PLAIN):
-        return "its items can only be left out: use Lower()"
-    choices = choices_of(item)
-    if isinstance(how, Choose):
-        kind = type(choices[0]) if choices else item
-        fits = kind in (str, int) and _is_among(how, choices, of=kind)
-        return "" if fits else "name items of its type: Choose('a', 'b')"
-    return "" if _is_range(how, int) else "its bounds are numbers of items: Range(1, 5)"
-
-
-def _is_among(
-    how: Lower | Range | Choose, choices: tuple[Any, ...] = (), *, of: type[Any] | None = None
-) -> bool:
-    if not isinstance(how, Choose) or not how.among:
-        return False
-    if of and any(type(one) is not of for one in how.among):
-        return False
-    return not choices or all((type(a), a) in [(type(c), c) for c in choices] for a in how.among)
-
-
-def _is_range(how: Lower | Range | Choose, kind: type[Any]) -> bool:
-    if not isinstance(how, Range) or not all(_is_bound(b, kind) for b in (how.least, how.most)):
-        return False
-    is_known = not (callable(how.least) or callable(how.most))
-    return not is_known or _is_ordered(how.least, how.most)
-
-
-def _is_ordered(least: Any, most: Any) -> bool:
+def is_ordered(*values: Any) -> bool:
+    """Tell whether each value is at most the next; False if they cannot be compared."""
     try:
-        return bool(least <= most)
-    except TypeError:  # of two currencies
+        return all(before <= after for before, after in pairwise(values))
+    except TypeError:  # of two currencies, or left out
         return False
-
-
-def _is_bound(bound: Bound, kind: type[Any], *, or_none: bool = False) -> bool:
-    """Tell whether a bound is a function of the case, or a value of the type."""
-    if bound is None or callable(bound):
-        return or_none or bound is not None
-    return type(bound) is kind or (issubclass(kind, Count) and type(bound) is int)
-
-
-def bound_for(bound: Bound, case: Case, kind: type[Any]) -> Any:
-    """Return a bound for one case. Raises its function's errors, TypeError for another type."""
-    value = bound(case) if isinstance(bound, Callable) else bound  # type: ignore[arg-type]
-    if value is not None and not _is_bound(value, kind):
-        raise TypeError(f"the bound {value!r} is no {kind.__name__}")
-    return kind(value) if issubclass(kind, Count) and value is not None else value
 
 
 def choices_of(hint: Any) -> tuple[Any, ...]:

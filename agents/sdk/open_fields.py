@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
-from typing import Any, get_args, get_origin
+from typing import Any
 
 from agents.core.money import BadAmount, minor_of_text, plain_amount
 from agents.core.requests import Json
@@ -19,11 +19,10 @@ from agents.sdk.adjustments import (
     Change,
     Choose,
     Lower,
-    Range,
-    bare_type,
-    bound_for,
-    choices_of,
-    hints_of,
+    changes_in,
+    is_among,
+    is_ordered,
+    kind_of,
     label_of,
 )
 from agents.sdk.argument_words import in_words
@@ -144,31 +143,21 @@ class OpenField:
     def allows(self, value: Json, typed: Any) -> bool:
         """Tell whether a person may set this value of its type."""
         if self.kind == "choice":
-            return (type(value), value) in [(type(one), one) for one in self.choices]
+            return is_among(value, self.choices)
         size = len(value) if self.kind in ("text", "lines") else typed
-        try:
-            is_within = bool(self.least <= size <= self.most)
-        except TypeError:  # of another currency, or left out
+        if not is_ordered(self.least, size, self.most):
             return False
-        if self.kind != "lines" or not self.choices:
-            return is_within
-        ahead = iter(self.choices)
-        kept = (any(one == had for had in ahead) for one in value)  # each after the one before
-        is_of = all(kept) if self.is_part else all(one in self.choices for one in value)
-        return is_within and is_of and (self.is_part or len(set(value)) == len(value))
+        if self.is_part:
+            ahead = iter(self.choices)
+            return all(one in ahead for one in value)  # each after the one before
+        return not self.choices or (set(value) <= set(self.choices) and len(set(value)) == size)
 
     def is_above(self, typed: Any) -> bool:
         """Tell whether an amount is of its currency and above its range."""
-        try:
-            return bool(self.currency) and bool(typed > self.most)
-        except TypeError:  # of another currency, or left out
-            return False
+        return bool(self.currency) and is_ordered(self.most, typed) and typed != self.most
 
     def _is_below(self, typed: Any) -> bool:
-        try:
-            return bool(self.currency) and bool(typed < self.least)
-        except TypeError:  # of another currency, or left out
-            return False
+        return bool(self.currency) and is_ordered(typed, self.least) and typed != self.least
 
     def line(self, one: Json) -> str:
         """Return an item or a choice as a line for reading and typing."""
@@ -197,23 +186,18 @@ def open_fields(
     Omitted arguments cannot be added, and those without bounds in this case cannot be changed.
     """
     args = arguments.read(given)
-    written = arguments.write(args)
-    fields = []
-    for name, how in may_change.items():
-        hint, typed, value = bare_type(arguments.hints[name]), getattr(args, name), written[name]
-        schema = _plain(arguments.shown["properties"][name])
-        parts = [(name, hint, typed, value, schema, how)]
-        if isinstance(how, Mapping) and typed is not None:
-            hints, own = hints_of(hint), schema["properties"]
-            parts = [
-                (f"{name}.{n}", bare_type(hints[n]), getattr(typed, n), value[n], _plain(own[n]), h)
-                for n, h in how.items()
-            ]
-        for place, kind, inner, stored, part, change in parts:
-            if inner is None:
+    written, fields = arguments.write(args), []
+    for whole, way in may_change.items():
+        for place, hint, how in changes_in(arguments, whole, way):
+            typed, value, part = getattr(args, whole), written[whole], place.partition(".")[2]
+            schema = _plain(arguments.shown["properties"][whole])
+            if part and typed is not None:
+                typed, value = getattr(typed, part), value[part]
+                schema = _plain(schema["properties"][part])
+            if typed is None:
                 continue
             try:
-                fields.append(_field(place, kind, part, stored, inner, change, case))
+                fields.append(_field(place, hint, schema, value, typed, how, case))
             except Exception:  # whatever a company's function does: without a bound it stays closed
                 log.exception(
                     "%s: bounds of %s failed; it cannot be changed", arguments.tool, place
@@ -230,30 +214,24 @@ def _plain(schema: Json) -> Json:
 def _field(
     name: str, hint: Any, schema: Json, value: Json, typed: Any, how: Any, case: Case
 ) -> OpenField:
+    kind, is_part = kind_of(hint), isinstance(how, Lower)
     among: tuple[Json, ...] = how.among if isinstance(how, Choose) else ()
-    if get_origin(hint) is list:
-        least = bound_for(getattr(how, "least", None), case, int)
-        least = 1 if least is None else least
-        is_part = isinstance(how, Lower)
-        most = len(value) if is_part else len(among) or bound_for(how.most, case, int)
-        choices = tuple(value) if is_part else among or choices_of(bare_type(get_args(hint)[0]))
+    if kind.name == "choice" and is_part:
+        first, at = kind.bound_for(how.least, case, kind.order[0]), kind.order.index(typed)
+        among = kind.order[min(kind.order.index(first), at) : at + 1]
+    if among and kind.name != "lines":
+        return OpenField(name, "choice", schema, value, typed, choices=among)
+    default = case.today if hint is date else Money(1, typed.currency) if hint is Money else 1
+    least = kind.bound_for(getattr(how, "least", None), case, default)
+    size = len(typed) if kind.name in ("text", "lines") else typed
+    most = kind.bound_for(getattr(how, "most", None), case, len(among) or size)
+    if kind.name == "lines":
+        choices = tuple(value) if is_part else among or kind.order
         return OpenField(name, "lines", schema, value, typed, least, most, choices, is_part)
-    order = (False, True) if hint is bool else choices_of(hint)
-    if among or order:
-        choices = among or order[: order.index(value) + 1]
-        return OpenField(name, "choice", schema, value, typed, choices=choices)
-    if hint is str:
-        least, most = bound_for(how.least, case, int), bound_for(how.most, case, int)
-        most = min(most, schema.get("maxLength", most))
-        return OpenField(name, "text", schema, value, typed, max(least, 1), most)
-    least = bound_for(how.least, case, hint)
-    most = bound_for(how.most, case, hint) if isinstance(how, Range) else typed
-    if least is None:
-        least = case.today if hint is date else Money(1, typed.currency) if hint is Money else None
-        least = hint(1) if least is None else least
-    if schema.get("type") == "integer":  # within the argument's own bounds too
-        least = max(least, hint(schema.get("minimum", least)))
-        most = min(most, hint(schema.get("maximum", most)))
-    is_money = hint is Money or is_currency(schema.get("unit", ""))
-    kind = "money" if is_money else "date" if hint is date else "number"
-    return OpenField(name, kind, schema, value, typed, least, most)
+    if kind.name == "text":
+        least, most = max(least, 1), min(most, schema.get("maxLength", most))
+    elif schema.get("type") == "integer":  # within the argument's own bounds too
+        least = max(least, schema.get("minimum", least))
+        most = min(most, schema.get("maximum", most))
+    is_money = is_currency(schema.get("unit", ""))
+    return OpenField(name, "money" if is_money else kind.name, schema, value, typed, least, most)

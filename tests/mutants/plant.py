@@ -91,8 +91,8 @@ MUTANTS = (
     Mutant(
         "a person may raise the amount",
         "agents/sdk/open_fields.py",
-        "self.least <= size <= self.most",
-        "self.least <= size",
+        "is_ordered(self.least, size, self.most)",
+        "is_ordered(self.least, size)",
         "tests/engine/test_run.py -k raise",
     ),
     Mutant(

@@ -79,6 +79,7 @@ def open_argument(draw: Any, today: date) -> Open:
                 Open(date, Lower(tomorrow), day(today, n), day(today, less), day(today, 0)),
                 Open(date, Range(tomorrow, later), day(today, 1), day(today, n), day(today, n + 1)),
                 Open(Level, Lower(), "mid", "low", "high"),
+                Open(Level, Lower("mid"), "high", "mid", "low"),
                 Open(Level, Choose("low", "high"), "mid", "high", "middle"),
                 Open(bool, Lower(), True, False, "maybe"),
                 Open(bool, Choose(True, False), False, True, 1),
