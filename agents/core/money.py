@@ -94,6 +94,11 @@ def format_sums(amounts: Iterable[tuple[str, int]]) -> str:
     return ", ".join(format_money(sums[currency], currency) for currency in sorted(sums))
 
 
+def format_largest(amounts: Iterable[tuple[str, int]]) -> str:
+    """Return the largest amount of each currency, as `format_sums` does their sums."""
+    return format_sums(dict(sorted(amounts)).items())  # the last of a currency stays
+
+
 def plain_amount(minor: int, currency: str) -> str:
     """Return an amount for a form field: 1200.00, for JPY 1200."""
     digits = exponent(currency)

@@ -17,6 +17,7 @@ from agents.core.states import EscalationState, RunState
 from agents.engine.turns import answering
 from agents.models import Escalation, Role, Step
 from agents.web.runs import listing
+from agents.web.runs.trace import _proposed_text as proposed_text
 from agents.web.runs.trace import trace
 from tests.database import make_once
 from tests.engine.scene import REFUND_500, Scene, decide_request, fresh, go, payments
@@ -194,6 +195,22 @@ def test_a_row_tells_who_how_much_what_came_of_it_and_how_long(scene: Scene) -> 
     assert by_pk[waits.pk].outcome == "Waiting for a person"
     assert rows[0].outcome == "Blocked by policy: the action was not about the subject of the run."
     assert all(row.seconds >= 0 for row in rows)
+
+
+def test_the_largest_amount_is_told_for_each_currency(scene: Scene) -> None:
+    run = go(scene.launch())
+    more = run.escalations.get()
+    own, (first, second, *_) = more.pk, run.steps.order_by("position").exclude(pk=more.step_id)
+    for step, minor, currency in ((first, 150_000, "JPY"), (second, 100_000, "USD")):
+        more.pk, more.step, more.amount_minor, more.currency = None, step, minor, currency
+        more.save(force_insert=True)
+
+    [row] = client_of(scene.eve).get(reverse("runs")).context["found"].rows
+
+    run.escalations.exclude(pk=own).delete()  # nobody opened them
+    assert row.asked == "JPY 150,000, USD 1,200.00"
+    asked = [("USD", 120_000), ("JPY", 150_000), ("USD", 100_000)]
+    assert proposed_text(asked) == "largest of 3 proposals: JPY 150,000, USD 1,200.00"
 
 
 def test_an_end_is_a_sentence_and_a_failed_step_is_not_called_approved(scene: Scene) -> None:

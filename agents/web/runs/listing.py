@@ -15,7 +15,7 @@ from django.http import QueryDict
 from django.utils import timezone
 
 from agents.core.came_of import WORDS, CameOf, words_of
-from agents.core.money import format_money, format_sums
+from agents.core.money import format_largest, format_sums
 from agents.core.request_kinds import KINDS
 from agents.core.states import DECIDED, EffectState, EscalationState, RunState
 from agents.db.run_words import HasWords, WordBeginnings, newest_on_sqlite
@@ -108,20 +108,21 @@ def runs_with_words(text: str, workspaces: Sequence[int]) -> list[Run]:
 
 def _rows(runs: Sequence[Run], now: datetime) -> list[RunRow]:
     """Return runs with requested and paid amounts, in at most three queries for a page."""
-    paid, asked = dict[UUID, list[tuple[str, int]]](), dict[UUID, tuple[int, str]]()
+    paid: dict[UUID, list[tuple[str, int]]] = {run.pk: [] for run in runs}
+    asked: dict[UUID, list[tuple[str, int]]] = {run.pk: [] for run in runs}
     letters, closed = letter_tools(), closings(runs)
     effects = Effect.objects.filter(run__in=runs, state=EffectState.DONE).exclude(tool__in=letters)
     effects = effects.filter(amount_minor__isnull=False)
     for run, currency, minor in effects.values_list("run_id", "currency", "amount_minor"):
-        paid.setdefault(run, []).append((currency, minor or 0))
+        paid[run].append((currency, minor or 0))
     requests = Escalation.objects.filter(run__in=runs, amount_minor__isnull=False)
-    for run, minor, currency in requests.values_list("run_id", "amount_minor", "currency"):
-        asked[run] = max(asked.get(run, (0, "")), (minor or 0, currency))
+    for run, currency, minor in requests.values_list("run_id", "currency", "amount_minor"):
+        asked[run].append((currency, minor or 0))
     return [
         RunRow(
             run=run,
-            asked=format_money(*asked[run.pk]) if run.pk in asked else "",
-            paid=format_sums(paid.get(run.pk, ())),
+            asked=format_largest(asked[run.pk]),
+            paid=format_sums(paid[run.pk]),
             outcome=outcome_of(run, closed),
             wrote=as_line(agent_words(run), SHOWN),
             chip=chip_of(run, closed),

@@ -18,7 +18,7 @@ from django.utils import timezone
 from agents import results
 from agents.core.budget import Spent, active
 from agents.core.limits import Limits
-from agents.core.money import PRICED_IN, format_money, format_sums
+from agents.core.money import PRICED_IN, format_largest, format_money, format_sums
 from agents.core.request_kinds import EFFECT_UNKNOWN
 from agents.core.requests import Json
 from agents.core.retry import ATTEMPTS
@@ -183,11 +183,13 @@ def _asked_text(asked: Sequence[tuple[str, int]], acts: Sequence[RunTurn]) -> st
 
 
 def _proposed_text(asked: Sequence[tuple[str, int]]) -> str:
-    """Return the largest proposed payment in words, as proposals may repeat each other."""
+    """Return the largest proposed payment in words, as proposals may repeat each other.
+
+    Amounts in two currencies are not compared: the largest of each is named.
+    """
     if not asked:
         return "no payment or change proposed"
-    most = max(asked, key=lambda money: money[1])
-    told = format_money(most[1], most[0])
+    told = format_largest(asked)
     return (
         f"of {told} proposed" if len(asked) == 1 else f"largest of {len(asked)} proposals: {told}"
     )
