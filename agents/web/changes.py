@@ -66,9 +66,14 @@ def lead_in_words(action: Json, left: Mapping[str, Json] | None = None) -> str:
     args = _args(action) if left is None else left
     if not lead or lead not in args:
         return ""
-    text = argument_in_words(str(action.get("name", "")), lead, args[lead])
-    is_money = lead.endswith("_minor") or money_of(args[lead])
-    return text if is_money else f"{label_of(lead).lower()} {text}"
+    return labelled_argument(str(action.get("name", "")), lead, args[lead])
+
+
+def labelled_argument(tool: str, name: str, value: Json) -> str:
+    """Return an argument in words: an amount by itself, anything else after its label."""
+    text = argument_in_words(tool, name, value)
+    is_money = name.endswith("_minor") or money_of(value)
+    return text if is_money else f"{label_of(name).lower()} {text}"
 
 
 def is_write(action: Json) -> bool:

@@ -15,9 +15,6 @@ from agents.core.requests import Json
 from agents.engine.desk.origins import doubts_of
 from agents.engine.people.deciders import roster_of
 from agents.models import Escalation
-from agents.sdk.adjustments import label_of
-from agents.sdk.argument_words import money_of
-from agents.tools import argument_in_words
 from agents.web import access
 from agents.web.approvals import card as cards
 from agents.web.approvals import inbox as inboxes
@@ -29,6 +26,7 @@ from agents.web.approvals.position import line_of
 from agents.web.approvals.queue import read_queue, view_addresses
 from agents.web.approvals.selection import reviewer
 from agents.web.approvals.wording import kind_of_request
+from agents.web.changes import labelled_argument
 from agents.web.forms import BadForm, NotOurForm
 from agents.web.kill import switches
 from agents.web.pages import HtmxRequest, action, page
@@ -59,7 +57,8 @@ def judge(request: HttpRequest, pk: int) -> HttpResponse:
         fields = operations.fields_of(escalation, at=at)
         patch = read_patch(request.GET, fields, escalation.action.get("args") or {})
         operations.judge_change(escalation_id=escalation.pk, by=user, patch=patch, at=at)
-        left = _in_words(str(escalation.action["name"]), patch)
+        tool = str(escalation.action["name"])
+        left = "; ".join(labelled_argument(tool, name, patch[name]) for name in patch)
         judged = f"The policy allows {left}, and you may grant it."
     except (BadForm, operations.Refused) as no:
         allowed, judged = False, str(no)
@@ -98,16 +97,6 @@ def _compared(there: list[str], missing: list[str]) -> str:
     if there:
         return f"Found in the ledger or on record: {', '.join(there)}. Check what is said about it."
     return "No amount with a currency code was found, so none was compared with the ledger."
-
-
-def _in_words(tool: str, patch: Mapping[str, Json]) -> str:
-    """Return changes in words: an amount without a label, anything else with one."""
-    found = []
-    for name, value in patch.items():
-        is_money = name.endswith("_minor") or money_of(value)
-        label = "" if is_money else f"{label_of(name).lower()} "
-        found.append(label + argument_in_words(tool, name, value))
-    return "; ".join(found)
 
 
 @action
