@@ -108,6 +108,7 @@ def intent_of(run: Run, step: str, review: str) -> dict[str, object]:
         "result": None,
         "intended_at": timezone.now(),
         "settled_at": None,
+        "report_due_at": None,
     }
 
 
