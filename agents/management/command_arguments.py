@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import os
 import pwd
-from argparse import ArgumentParser
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from django.contrib.auth.models import User
 from django.core.management.base import CommandError
-from django.utils import timezone
 
 from agents import operations
 from agents.core.money import BadAmount, minor_of_text
 from agents.management.exit_codes import BAD_USAGE, REFUSED
-from agents.models import Scope, Workspace
+from agents.models import Workspace
 from agents.models.event import by_command
 from agents.sdk.desk import DESKS
 
@@ -81,33 +78,6 @@ def limit_of(text: str | None, currency: str) -> int | None:
         return minor_of_text(text, currency)
     except BadAmount as error:
         raise CommandError(f"The limit: {error}.", returncode=BAD_USAGE) from None
-
-
-def add_switch(parser: ArgumentParser) -> None:
-    """Add the arguments for a kill switch, its actor and the reason."""
-    parser.add_argument("--workspace", required=True, help="its short name")
-    narrower = parser.add_mutually_exclusive_group()
-    narrower.add_argument("--pattern", help="only this pattern")
-    narrower.add_argument("--tool", help="only this tool")
-    narrower.add_argument("--agent", help="only this agent that runs elsewhere")
-    parser.add_argument("--reason", required=True, help="why; everybody sees it")
-    parser.add_argument("--as", dest="actor", required=True, help="an admin's user name")
-
-
-def switch_of(options: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments of `add_switch` as operations take them. Raises CommandError."""
-    scope, target = Scope.WORKSPACE, ""
-    for narrower in (Scope.PATTERN, Scope.TOOL, Scope.AGENT):
-        if (named := options[narrower.value]) is not None:
-            scope, target = narrower, named
-    return {
-        "workspace": workspace_named(options["workspace"]),
-        "by": user_named(options["actor"]),
-        "reason": options["reason"],
-        "at": timezone.now(),
-        "scope": scope,
-        "target": target,
-    }
 
 
 def account() -> str:

@@ -2,51 +2,46 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from django.core.management.base import BaseCommand
-from django.utils import timezone
 from django.utils.text import capfirst
 
 from agents import operations
 from agents.core.units import with_unit
-from agents.management.command_arguments import ACTOR, desk_of, refusals, workspace_named
+from agents.management.command_arguments import desk_of
+from agents.management.operation_command import WORKSPACE, OperationCommand, argument
 from agents.operations import ErasureLeftovers
 
 
-class Command(BaseCommand):
+class Command(OperationCommand):
     help = (
         "Erase every text about a desk's subject; amounts, keys and "
         "the record's chain stay. It cannot be undone. What it cannot reach is listed. Exit code: "
         "0 erased, 3 refused, 2 bad usage."
     )
 
-    def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("workspace", help="its short name")
-        parser.add_argument("key", help="the desk's own key, such as a number")
-        parser.add_argument("--desk", help="whose subject it is; else of the workspace's first")
-        parser.add_argument("--reason", required=True, help="why; it stays, so it names nobody")
+    arguments = (
+        WORKSPACE,
+        argument("key", help="the desk's own key, such as a number"),
+        argument("--desk", help="whose subject it is; else of the workspace's first"),
+        argument("--reason", required=True, help="why; it stays, so it names nobody"),
+    )
 
-    def handle(self, *args: Any, **options: Any) -> None:
-        workspace = workspace_named(options["workspace"])
-        with refusals():
-            done = operations.erase_subject(
-                workspace=workspace,
-                desk=desk_of(workspace, options["desk"]),
-                key=options["key"],
-                reason=options["reason"],
-                at=timezone.now(),
-                actor=ACTOR,
-            )
+    def act(self, options: dict[str, Any], **given: Any) -> str:
+        done = operations.erase_subject(
+            **given,
+            desk=desk_of(given["workspace"], options["desk"]),
+            key=options["key"],
+            reason=options["reason"],
+        )
         earlier = f" Erased before: {done.before}." if done.before else ""
         runs = with_unit(done.runs, "runs")
-        self.stdout.write(f"{capfirst(done.subject)} is forgotten, with {runs}.{earlier}")
+        lines = [f"{capfirst(done.subject)} is forgotten, with {runs}.{earlier}"]
         if done.beyond:
-            self.stdout.write("\nThis it could not reach, so look there yourself:")
-            for line in _leftover_lines(done.beyond):
-                self.stdout.write(f"  {line}")
+            lines.append("\nThis it could not reach, so look there yourself:")
+            lines.extend(f"  {line}" for line in _leftover_lines(done.beyond))
+        return "\n".join(lines)
 
 
 def _leftover_lines(beyond: ErasureLeftovers) -> Iterator[str]:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser
 from typing import Any
 
-from django.core.management.base import BaseCommand
-
 from agents import operations
-from agents.management.command_arguments import add_switch, refusals, switch_of
+from agents.management.operation_command import SWITCH, OperationCommand, argument, switch_of
 from agents.models import SwitchStage
 
 STAGES = {"new-runs": SwitchStage.TRIAL, "all-runs": SwitchStage.OFF}
@@ -18,15 +15,11 @@ SAID = {
 }
 
 
-class Command(BaseCommand):
+class Command(OperationCommand):
     help = "Let new runs act again, and after that all runs. Exit code: 0 released, 3 refused."
+    arguments = (*SWITCH, argument("--for", dest="stage", choices=STAGES, required=True))
 
-    def add_arguments(self, parser: ArgumentParser) -> None:
-        add_switch(parser)
-        parser.add_argument("--for", dest="stage", choices=STAGES, required=True)
-
-    def handle(self, *args: Any, **options: Any) -> None:
+    def act(self, options: dict[str, Any], **given: Any) -> str:
         to = STAGES[options["stage"]]
-        with refusals():
-            switch = operations.release(**switch_of(options), to=to)
-        self.stdout.write(f"{switch}: {SAID[to]}")
+        switch = operations.release(**given, **switch_of(options), to=to)
+        return f"{switch}: {SAID[to]}"

@@ -2,45 +2,38 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser
 from typing import Any
 
-from django.core.management.base import BaseCommand
-from django.utils import timezone
-
 from agents import operations
-from agents.management.command_arguments import ACTOR, refusals, user_named, workspace_named
+from agents.management.command_arguments import user_named
+from agents.management.operation_command import WORKSPACE, OperationCommand, argument
 
 
-class Command(BaseCommand):
+class Command(OperationCommand):
     help = (
         "Make a team that requests can be assigned to, or change it. Exit code: 0 set, 3 refused, "
         "2 bad usage."
     )
+    arguments = (
+        WORKSPACE,
+        argument("team", help="the team's short name, such as leads"),
+        argument("--name", default="", help="as people read it; a new team needs one"),
+        argument("--add", action="append", default=[], metavar="USER"),
+        argument("--remove", action="append", default=[], metavar="USER"),
+        argument("--lead", metavar="USER", help="who sees how it decides, or none"),
+    )
 
-    def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("workspace", help="its short name")
-        parser.add_argument("team", help="the team's short name, such as leads")
-        parser.add_argument("--name", default="", help="as people read it; a new team needs one")
-        for what in ("add", "remove"):
-            parser.add_argument(f"--{what}", action="append", default=[], metavar="USER")
-
-        parser.add_argument("--lead", metavar="USER", help="who sees how it decides, or none")
-
-    def handle(self, *args: Any, **options: Any) -> None:
+    def act(self, options: dict[str, Any], **given: Any) -> str:
         lead = options["lead"]
-        with refusals():
-            team = operations.set_team(
-                workspace=workspace_named(options["workspace"]),
-                slug=options["team"],
-                name=options["name"],
-                add=[user_named(name) for name in options["add"]],
-                remove=[user_named(name) for name in options["remove"]],
-                lead=user_named(lead) if lead and lead != "none" else None,
-                has_no_lead=lead == "none",
-                at=timezone.now(),
-                actor=ACTOR,
-            )
+        team = operations.set_team(
+            **given,
+            slug=options["team"],
+            name=options["name"],
+            add=[user_named(name) for name in options["add"]],
+            remove=[user_named(name) for name in options["remove"]],
+            lead=user_named(lead) if lead and lead != "none" else None,
+            has_no_lead=lead == "none",
+        )
         people = team.members.order_by("user__username").values_list("user__username", flat=True)
         led = f", led by {team.lead.user.get_username()}" if team.lead else ""
-        self.stdout.write(f"{team.name} ({team.slug}): {', '.join(people) or 'nobody'}{led}")
+        return f"{team.name} ({team.slug}): {', '.join(people) or 'nobody'}{led}"

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser
 from typing import Any
 
-from django.core.management.base import BaseCommand
-from django.utils import timezone
-
 from agents import operations
-from agents.management.command_arguments import refusals, user_named
+from agents.management.operation_command import OperationCommand, acting
 
 
-class Command(BaseCommand):
+class Command(OperationCommand):
     help = (
         "Call the models' servers now that runs wait for, instead of after their rest. "
         "Exit code: 0 done, 3 refused."
     )
+    arguments = (acting("an operator or admin"),)
 
-    def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--as", dest="actor", required=True, help="an operator or admin")
-
-    def handle(self, *args: Any, **options: Any) -> None:
-        with refusals():
-            woken = operations.try_models(by=user_named(options["actor"]), at=timezone.now())
-        self.stdout.write(f"Waiting runs that try again now: {woken}.")
+    def act(self, options: dict[str, Any], **given: Any) -> str:
+        return f"Waiting runs that try again now: {operations.try_models(**given)}."
