@@ -6,13 +6,13 @@ from argparse import ArgumentParser
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
-from django.utils import timezone
+from django.core.management.base import CommandError
 
 from agents import operations
 from agents.core.requests import Json
-from agents.management.command_arguments import refusals, user_named
+from agents.management.command_arguments import user_named
 from agents.management.exit_codes import BAD_USAGE
+from agents.management.operation_command import OperationCommand
 from agents.models import Escalation, Team
 
 VERBS = {
@@ -25,7 +25,7 @@ VERBS = {
 }
 
 
-class Command(BaseCommand):
+class Command(OperationCommand):
     help = (
         "Claim, release, assign, snooze, wake or comment on a request that waits; `decide` answers "
         "it. Exit code: 0 done, 3 refused, 2 bad usage."
@@ -47,35 +47,32 @@ class Command(BaseCommand):
             elif verb == "comment":
                 one.add_argument("--text", required=True)
 
-    def handle(self, *args: Any, **options: Any) -> None:
-        verb, key, at = options["verb"], options["escalation"], timezone.now()
+    def act(self, options: dict[str, Any], **given: Any) -> str:
+        verb, key, at = options["verb"], options["escalation"], given["at"]
         if (found := Escalation.objects.filter(pk=key).first()) is None:
             raise CommandError(f"There is no escalation {key}.", returncode=BAD_USAGE)
-        about: Json = {"escalation_id": key, "by": user_named(options["actor"]), "at": at}
-        with refusals():
-            match verb:
-                case "claim":
-                    operations.claim(**about)
-                case "release":
-                    operations.release_claim(**about)
-                case "assign":
-                    operations.assign(**about, **_receiver(found, options), note=options["note"])
-                case "snooze":
-                    operations.snooze(**about, until=_later(at, options["minutes"]))
-                case "wake":
-                    operations.wake(**about)
-                case "comment":
-                    operations.comment(**about, text=options["text"])
+        about: Json = {"escalation_id": key, **given}
+        match verb:
+            case "claim":
+                operations.claim(**about)
+            case "release":
+                operations.release_claim(**about)
+            case "assign":
+                operations.assign(**about, **_receiver(found, options), note=options["note"])
+            case "snooze":
+                operations.snooze(**about, until=_later(at, options["minutes"]))
+            case "wake":
+                operations.wake(**about)
+            case "comment":
+                operations.comment(**about, text=options["text"])
         found = Escalation.objects.select_related("claimed_by", "assigned_to", "assigned_team").get(
             pk=key
         )
         end = found.claimed_until
         is_claimed = end is not None and end > at
         claimed = f", claimed by {found.claimed_by} until {end:%H:%M} UTC" if is_claimed else ""
-        self.stdout.write(
-            f"request {key}: assigned to {found.assigned_to or found.assigned_team or 'nobody'}"
-            f"{claimed}"
-        )
+        holder = found.assigned_to or found.assigned_team or "nobody"
+        return f"request {key}: assigned to {holder}{claimed}"
 
 
 def _later(at: datetime, minutes: int) -> datetime:
