@@ -1,7 +1,4 @@
-"""The words for each kind of event, which `sentences` fills in.
-
-One long table, for looking up.
-"""
+"""The label and the sentence of each kind of event, in one long table for looking up."""
 
 from __future__ import annotations
 
@@ -135,19 +132,13 @@ def _step_done(told: EventSentence) -> str:
     return f"The policy {word} {what}{again}. Rule: {rule}."
 
 
-def _step(told: EventSentence) -> str:
-    return step_in_words(str(told.facts.get("step") or told.facts["key"]))
+def _step(facts: EventFacts) -> str:
+    return step_in_words(str(facts.get("step") or facts["key"]))
 
 
 def _human_answered(told: EventSentence) -> str:
-    what = f"the result of {_step(told)}"
+    what = f"the result of {_step(told.facts)}"
     return answer_in_words(told.facts["decision"], told.facts["by"], what)
-
-
-def _step_halted(told: EventSentence) -> str:
-    why = told.facts.get("why") or ""
-    reason = halt_in_words(why) or quotation(why)
-    return f"The workflow was stopped at {_step(told)}.{reason}"
 
 
 def _effect(told: EventSentence) -> str:
@@ -204,19 +195,23 @@ def _kind(facts: EventFacts) -> RequestKind:
         return ACTION
 
 
+def _reason(words: Mapping[str, str], code: object) -> str:
+    """Return the words for a code; the code itself, of another program, without underlines."""
+    return words.get(str(code), str(code).replace("_", " "))
+
+
 def _home(facts: EventFacts) -> str:
     return f"the agent {facts['agent']}" if facts["agent"] else "the workspace, to read all of it"
 
 
 def _escalation_opened(told: EventSentence) -> str:
     facts, amount = told.facts, _amount(told.facts, "requested_minor")
-    code = str(facts.get("reason", ""))
     return _kind(facts).opened.format(
         what=f" of {amount}" if amount else "" if told.whom else " to go on",
         to=told.to_whom,
         of=f" of {told.whom}" if told.whom else "",
         case=f" for {told.whom}" if told.whom else "",
-        reason=ASK_REASONS.get(code, code.replace("_", " ")),
+        reason=_reason(ASK_REASONS, facts.get("reason", "")),
     )
 
 
@@ -321,24 +316,12 @@ def _approval_given(told: EventSentence) -> str:
     return f"Approved{f' {granted}' if granted else ''}{instead}{whom} as the first of two people."
 
 
-def _approval_lapsed(told: EventSentence) -> str:
-    why = str(told.facts.get("reason", ""))
-    return (
-        f"The first of two approvals no longer counts: {_LAPSES.get(why, why.replace('_', ' '))}."
-    )
-
-
 _LAPSES = {
     **LAPSES,
     "above_tier": "whoever gave it is in no team that may approve it",
     "policy": "the policy does not allow it any more",
     "stale": "the request had changed meanwhile",
 }
-
-
-def _decision_refused(told: EventSentence) -> str:
-    why = str(told.facts.get("why", ""))
-    return f"Tried to decide and was refused: {REFUSALS.get(why, why.replace('_', ' '))}."
 
 
 def _member_set(told: EventSentence) -> str:
@@ -401,139 +384,180 @@ def _erasure_text(told: EventSentence) -> str:
     return "Erased the texts of this run."
 
 
-def _teller_of(form: str, *, quote: str = "") -> Callable[[EventSentence], str]:
-    """Return a function that fills facts into a sentence and appends one as a quotation."""
-
-    def tell(told: EventSentence) -> str:
-        given = {
-            **told.facts,
-            "step": step_in_words(str(told.facts.get("step", ""))),
-            "phase": phase_in_words(str(told.facts.get("key", ""))),
-            "runs": with_unit(told.facts.get("runs"), "runs"),
-        }
-        return f"{form.format(**given)}{quotation(told.facts.get(quote))}"
-
-    return tell
+def _invitation_sent(told: EventSentence) -> str:
+    facts = told.facts
+    team = f" to the team {facts['team']}" if facts["team"] else ""
+    return f"Invited somebody as {facts['role']}{team} (invitation {facts['invitation']})."
 
 
-TELLS: Mapping[str, Callable[[EventSentence], str]] = {
-    "workspace.created": _teller_of("Created the workspace {slug}."),
-    "policy.created": _teller_of("Created policy v{number}."),
-    "policy.published": _teller_of("Published policy v{number}. New runs follow it."),
-    "member.set": _member_set,
-    "member.removed": _member_removed,
-    "team.set": _team_set,
-    "workspace.second_factor": lambda told: (
-        f"Required a second factor of {', '.join(told.facts['roles']) or 'nobody'}."
+def _notifications_set(told: EventSentence) -> str:
+    whom = "they are" if told.facts["of"] else "members who chose nothing are"
+    return f"Chose what {whom} told of."
+
+
+def _address_set(told: EventSentence) -> str:
+    done = "Set" if told.facts["email"] else "Removed"
+    return f"{done} the mail address of {told.facts['user']}."
+
+
+def _agent_set(told: EventSentence) -> str:
+    facts, desk = told.facts, desk_title(told.facts["desk"])
+    paused = ", paused" if facts["is_paused"] else ""
+    return f"Set the agent {facts['agent']} of the desk {desk}: owned by {facts['owner']}{paused}."
+
+
+def _run_waiting(told: EventSentence) -> str:
+    waits = "listens for its agent" if told.facts.get("listens") else "waits for a person"
+    return f"The run {waits}."
+
+
+def _checkpoint_assessed(told: EventSentence) -> str:
+    met = "as planned" if told.facts.get("met_commitment") else "not as planned"
+    return f"Self-check of {_step(told.facts)}: {met}."
+
+
+def _call_reported(told: EventSentence) -> str:
+    call, facts = phase_in_words(told.facts["key"]), told.facts
+    took = "took" if facts["executed"] else "did not take"
+    late = ", after a person was asked" if facts["is_late"] else ""
+    return f"The agent reported that {call} {took} effect{late}."
+
+
+Sentence: TypeAlias = str | Callable[[EventSentence], str]  # with facts in braces, or a function
+
+# What braces hold that is not a fact as it stands.
+_IN_WORDS: Mapping[str, Callable[[EventFacts], str]] = {
+    "answered": lambda facts: _reason(_ANSWERS, facts["status"]),
+    "correction": lambda facts: quotation(facts.get("correction")),
+    "failed": lambda facts: end_sentence(facts["failed"]),
+    "halted": lambda facts: halt_in_words(facts.get("why") or "") or quotation(facts.get("why")),
+    "home": _home,
+    "lapsed": lambda facts: _reason(_LAPSES, facts.get("reason", "")),
+    "phase": lambda facts: phase_in_words(str(facts["key"])),
+    "question": lambda facts: quotation(facts.get("question")),
+    "reason": lambda facts: quotation(facts.get("reason")),
+    "refused": lambda facts: _reason(REFUSALS, facts.get("why", "")),
+    "roles": lambda facts: ", ".join(facts["roles"]) or "nobody",
+    "runs": lambda facts: with_unit(facts.get("runs"), "runs"),
+    "step": _step,
+    "until": lambda facts: _time(facts["until"]),
+    "verdict": lambda facts: verdict_in_words(facts["verdict"]),
+}
+
+
+def sentence_of(told: EventSentence) -> str:
+    """Return the sentence of an event whose kind is in EVENTS."""
+    _, form = EVENTS[told.kind]
+    if callable(form):
+        return form(told)
+    words = {name: of(told.facts) for name, of in _IN_WORDS.items() if f"{{{name}}}" in form}
+    return form.format(**{**told.facts, **words})
+
+
+# The label in the audit log's filter, in its order, and the sentence.
+EVENTS: Mapping[str, tuple[str, Sentence]] = {
+    "escalation.opened": ("Approval requested", _escalation_opened),
+    "approval.given": ("Approved by the first of two", _approval_given),
+    "approval.lapsed": (
+        "First approval no longer counts",
+        "The first of two approvals no longer counts: {lapsed}.",
     ),
-    "factor.set": _teller_of("Set up a second factor."),
-    "factor.removed": _teller_of("Removed their second factor."),
-    "factor.codes": _teller_of("Made new recovery codes."),
-    "factor.recovered": _teller_of("Signed in with a recovery code; {left} left."),
-    "factor.reset": _teller_of("Reset the second factor of {user}."),
-    "invitation.sent": lambda told: (
-        f"Invited somebody as {told.facts['role']}"
-        f"{' to the team ' + told.facts['team'] if told.facts['team'] else ''}"
-        f" (invitation {told.facts['invitation']})."
+    "escalation.decided": ("Decided", _escalation_decided),
+    "decision.refused": ("Decision refused", "Tried to decide and was refused: {refused}."),
+    "escalation.expired": ("Request expired", _escalation_expired),
+    "escalation.not_carried_out": (
+        "Approved, not carried out",
+        lambda told: f"The approval was not carried out: {why_not(told.facts['reason'])}.",
     ),
-    "invitation.accepted": _teller_of("Accepted invitation {invitation}."),
-    "invitation.revoked": _teller_of("Ended invitation {invitation}."),
-    "invitation.expired": _teller_of("Invitation {invitation} expired."),
-    "sessions.ended": _teller_of("Ended the sessions of {user}: {count}."),
-    **{kind: _teller_of(sentence) for kind, (_, sentence) in desk_words.EVENTS.items()},
-    "audit.exported": _export_text,
-    "audit.verified": _verification_text,
-    "archive.written": _teller_of(
-        "Archived {runs} that ended before {before} (archive {archive})."
+    "effect.done": ("Paid, emailed or carried out", _effect),
+    "effect.refused": ("Refused by the system of record", _effect),
+    "effect.unknown": ("Outcome unknown", _effect),
+    "run.stopped": ("Run stopped", _run_stopped),
+    "run.failed": ("Run failed", _run_stopped),
+    "policy.created": ("Policy created", "Created policy v{number}."),
+    "policy.published": ("Policy published", "Published policy v{number}. New runs follow it."),
+    "member.set": ("Member changed", _member_set),
+    "member.removed": ("Member removed", _member_removed),
+    "team.set": ("Team changed", _team_set),
+    "kill_switch.on": ("Kill switch on", _switch("Turned the kill switch on for {}", "paused")),
+    "kill_switch.trial": ("Kill switch partly off", _switch("Resumed new runs for {}", "resumed")),
+    "kill_switch.off": ("Kill switch off", _switch("Turned the kill switch off for {}", "resumed")),
+    "audit.exported": ("Log exported", _export_text),
+    **desk_words.EVENTS,
+    "person.erased": ("Texts erased", _erasure_text),
+    "workspace.created": ("Workspace created", "Created the workspace {slug}."),
+    "run.queued": ("Run launched", _run_queued),
+    "run.claimed": ("Run taken by a worker", "A worker took the run (attempt {attempt})."),
+    "run.waiting": ("Run waiting for a person", _run_waiting),
+    "run.done": ("Run finished", "The run finished."),
+    "effect.intended": ("Action started", _effect),
+    "call.answered": ("Call of an agent answered", "Told the agent {answered}: {phase}."),
+    "call.reported": ("Call reported by its agent", _call_reported),
+    "call.late": ("Reply came too late", "A reply of {tool} came too late and was not used."),
+    "escalation.withdrawn": (
+        "Request taken back by its agent",
+        "The agent took its request back.",
     ),
-    "archive.erased": _teller_of("Emptied the archived texts of {runs} (archive {archive})."),
-    "kill_switch.on": _switch("Turned the kill switch on for {}", "paused"),
-    "kill_switch.trial": _switch("Resumed new runs for {}", "resumed"),
-    "kill_switch.off": _switch("Turned the kill switch off for {}", "resumed"),
-    "notifications.set": lambda told: (
-        f"Chose what {'they are' if told.facts['of'] else 'members who chose nothing are'} told of."
+    "escalation.claimed": ("Request claimed", "Claimed the request."),
+    "escalation.released": ("Claim released", "Released the request."),
+    "escalation.assigned": ("Request handed over", _escalation_assigned),
+    "escalation.commented": ("Request commented on", _escalation_commented),
+    "escalation.snoozed": (
+        "Request snoozed",
+        "Snoozed the request until {until}. Its deadline stays.",
     ),
-    "notifications.address": lambda told: (
-        f"{'Set' if told.facts['email'] else 'Removed'} the mail address of {told.facts['user']}."
+    "escalation.woken": ("Snooze ended", "Ended their snooze of the request."),
+    "step.begun": ("Step begun", "Began {phase}."),
+    "step.done": ("Step finished", _step_done),
+    "step.failed": ("Step failed", "Failed: {phase}. {failed}"),
+    "step.retried": ("Step tried again", "Tried again: {phase}, attempt {attempt}."),
+    "step.accepted": ("Step accepted", "The result of {step} was accepted."),
+    "step.reoriented": (
+        "Step redone with corrections",
+        "Corrections for {step}, which is done again.{correction}",
     ),
-    "agent.set": lambda told: (
-        f"Set the agent {told.facts['agent']} of the desk {desk_title(told.facts['desk'])}: owned "
-        f"by {told.facts['owner']}{', paused' if told.facts['is_paused'] else ''}."
+    "step.halted": ("Workflow halted", "The workflow was stopped at {step}.{halted}"),
+    "checkpoint.committed": ("Step planned", "Planned {step} (confidence: {confidence})."),
+    "checkpoint.assessed": ("Step self-checked", _checkpoint_assessed),
+    "drift.reconciled": ("Step compared with its plan", "Compared {step} with its plan."),
+    "verdict.rendered": ("Step judged", "Verdict on {step}: {verdict}.{reason}"),
+    "human.asked": ("Reviewer asked about a step", "Asked a person about {step}.{question}"),
+    "human.answered": ("Reviewer answered about a step", _human_answered),
+    "convergence.cap_reached": (
+        "Limit of drafts reached",
+        "Limit of drafts reached: the step goes on with the last one.",
     ),
-    "agent_key.made": lambda told: f"Made the key {told.facts['key']} of {_home(told.facts)}.",
-    "agent_key.revoked": lambda told: (
-        f"Revoked the key {told.facts['key']} of {_home(told.facts)}."
+    "models.tried": ("Model tried again", "Made {woken} waiting runs try the model again."),
+    "audit.verified": ("Log verified", _verification_text),
+    "archive.written": (
+        "Runs archived",
+        "Archived {runs} that ended before {before} (archive {archive}).",
     ),
-    "webhook.added": _teller_of("Added the webhook {name} to {host}."),
-    "webhook.rotated": _teller_of("Made a new secret for the webhook {name}."),
-    "webhook.removed": _teller_of("Removed the webhook {name}."),
-    "webhook.tried": _teller_of("Sent a test to the webhook {name}."),
-    "person.erased": _erasure_text,
-    "models.tried": _teller_of("Made {woken} waiting runs try the model again."),
-    "run.queued": _run_queued,
-    "run.claimed": _teller_of("A worker took the run (attempt {attempt})."),
-    "run.waiting": lambda told: (
-        f"The run {'listens for its agent' if told.facts.get('listens') else 'waits for a person'}."
+    "archive.erased": (
+        "Archived texts erased",
+        "Emptied the archived texts of {runs} (archive {archive}).",
     ),
-    "run.done": _teller_of("The run finished."),
-    "run.stopped": _run_stopped,
-    "run.failed": _run_stopped,
-    "step.begun": _teller_of("Began {phase}."),
-    "step.done": _step_done,
-    "step.retried": _teller_of("Tried again: {phase}, attempt {attempt}."),
-    "step.failed": lambda told: (
-        f"Failed: {phase_in_words(told.facts['key'])}. {end_sentence(told.facts['failed'])}"
+    "invitation.sent": ("Person invited", _invitation_sent),
+    "invitation.accepted": ("Invitation accepted", "Accepted invitation {invitation}."),
+    "invitation.revoked": ("Invitation withdrawn", "Ended invitation {invitation}."),
+    "invitation.expired": ("Invitation expired", "Invitation {invitation} expired."),
+    "workspace.second_factor": ("Second factor required", "Required a second factor of {roles}."),
+    "factor.set": ("Second factor set up", "Set up a second factor."),
+    "factor.removed": ("Second factor removed", "Removed their second factor."),
+    "factor.codes": ("Recovery codes made", "Made new recovery codes."),
+    "factor.recovered": ("Recovery code used", "Signed in with a recovery code; {left} left."),
+    "factor.reset": ("Second factor reset", "Reset the second factor of {user}."),
+    "sessions.ended": ("Sessions ended", "Ended the sessions of {user}: {count}."),
+    "notifications.set": ("Notifications chosen", _notifications_set),
+    "notifications.address": ("Mail address changed", _address_set),
+    "agent.set": ("Agent changed", _agent_set),
+    "agent_key.made": ("Key of an agent or workspace made", "Made the key {key} of {home}."),
+    "agent_key.revoked": (
+        "Key of an agent or workspace revoked",
+        "Revoked the key {key} of {home}.",
     ),
-    "step.accepted": _teller_of("The result of {step} was accepted."),
-    "step.halted": _step_halted,
-    "step.reoriented": _teller_of(
-        "Corrections for {step}, which is done again.", quote="correction"
-    ),
-    "checkpoint.committed": _teller_of("Planned {step} (confidence: {confidence})."),
-    "checkpoint.assessed": lambda told: (
-        f"Self-check of {_step(told)}: "
-        f"{'as planned' if told.facts.get('met_commitment') else 'not as planned'}."
-    ),
-    "drift.reconciled": _teller_of("Compared {step} with its plan."),
-    "verdict.rendered": lambda told: (
-        f"Verdict on {_step(told)}: {verdict_in_words(told.facts['verdict'])}."
-        f"{quotation(told.facts.get('reason'))}"
-    ),
-    "human.asked": _teller_of("Asked a person about {step}.", quote="question"),
-    "human.answered": _human_answered,
-    "convergence.cap_reached": _teller_of(
-        "Limit of drafts reached: the step goes on with the last one."
-    ),
-    "effect.intended": _effect,
-    "effect.done": _effect,
-    "effect.refused": _effect,
-    "effect.unknown": _effect,
-    "escalation.opened": _escalation_opened,
-    "escalation.decided": _escalation_decided,
-    "escalation.expired": _escalation_expired,
-    "escalation.not_carried_out": lambda told: (
-        f"The approval was not carried out: {why_not(told.facts['reason'])}."
-    ),
-    "escalation.withdrawn": _teller_of("The agent took its request back."),
-    "escalation.claimed": _teller_of("Claimed the request."),
-    "escalation.released": _teller_of("Released the request."),
-    "escalation.assigned": _escalation_assigned,
-    "escalation.commented": _escalation_commented,
-    "escalation.snoozed": lambda told: (
-        f"Snoozed the request until {_time(told.facts['until'])}. Its deadline stays."
-    ),
-    "escalation.woken": _teller_of("Ended their snooze of the request."),
-    "approval.given": _approval_given,
-    "approval.lapsed": _approval_lapsed,
-    "decision.refused": _decision_refused,
-    "call.answered": lambda told: (
-        f"Told the agent {_ANSWERS.get(told.facts['status'], told.facts['status'])}: "
-        f"{phase_in_words(told.facts['key'])}."
-    ),
-    "call.reported": lambda told: (
-        f"The agent reported that {phase_in_words(told.facts['key'])} "
-        f"{'took' if told.facts['executed'] else 'did not take'} effect"
-        f"{', after a person was asked' if told.facts['is_late'] else ''}."
-    ),
-    "call.late": _teller_of("A reply of {tool} came too late and was not used."),
+    "webhook.added": ("Webhook added", "Added the webhook {name} to {host}."),
+    "webhook.rotated": ("Webhook secret renewed", "Made a new secret for the webhook {name}."),
+    "webhook.removed": ("Webhook removed", "Removed the webhook {name}."),
+    "webhook.tried": ("Webhook tested", "Sent a test to the webhook {name}."),
 }

@@ -16,8 +16,7 @@ from agents.models.event import facts_of
 from agents.sdk.desk import DESKS
 from agents.sdk.values import Money
 from agents.tools import TOOLS
-from agents.web.event_labels import LABELS, OTHERS
-from agents.web.event_words import TELLS, EventContext, EventFacts, EventSentence
+from agents.web.event_words import EVENTS, EventContext, EventFacts, EventSentence, sentence_of
 
 
 @dataclass(frozen=True)
@@ -92,8 +91,8 @@ def _readable(event: Event, context: EventContext, whom_of: Callable[[Run], str]
     facts = facts_of(event)
     whom = whom_of(event.run) if event.run else ""
     told = EventSentence(event.kind, facts, event.actor, whom, context)
-    tell = TELLS.get(event.kind)
-    sentence = tell(told) if tell else f"{_label(event.kind)}: {_list_facts(facts)}"
+    is_known = event.kind in EVENTS
+    sentence = sentence_of(told) if is_known else f"{_label(event.kind)}: {_list_facts(facts)}"
     if event.actor and "account" in facts:
         sentence += f" By command, from the account {facts['account']}."
     policy = facts.get("policy" if event.kind == "run.queued" else "number")
@@ -179,15 +178,16 @@ def _list_facts(facts: EventFacts) -> str:
 
 def known_kinds() -> Collection[str]:
     """Return every kind with a sentence of its own."""
-    return TELLS.keys()
+    return EVENTS.keys()
 
 
 def _label(kind: str) -> str:
-    label = LABELS.get(kind) or OTHERS.get(kind)
-    return label or kind.replace(".", " ").replace("_", " ").capitalize()  # of another program
+    if kind in EVENTS:
+        return EVENTS[kind][0]
+    return kind.replace(".", " ").replace("_", " ").capitalize()  # of another program
 
 
 def kind_labels(kinds: Collection[str]) -> list[tuple[str, str]]:
     """Return each of these kinds with its label, those of decisions and money first."""
-    others = sorted(kinds - LABELS.keys() - OTHERS.keys())
-    return [(kind, _label(kind)) for kind in (*LABELS, *OTHERS, *others) if kind in kinds]
+    others = sorted(kinds - EVENTS.keys())
+    return [(kind, _label(kind)) for kind in (*EVENTS, *others) if kind in kinds]
