@@ -45,7 +45,6 @@ from agents.operations import (
     standing_of,
 )
 from agents.sdk.desk_tools import CONSOLE
-from agents.tools import TOOLS
 from agents.web.live.app import Message, Receive, Send
 from agents.web.live.shutdown import Ending
 
@@ -272,8 +271,6 @@ def _propose(caller: Caller, name: str, args: dict[str, Json]) -> Standing:
     asked: AskPerson | CallAgain | ProposeCall
     if name in _OWN:
         asked = _OWN[name][1].model_validate(args)
-    elif name in TOOLS and TOOLS[name].by_agent:  # a client of MCP could not take it
-        raise Refused("not_by_mcp", f"{name} is taken over HTTP only. Nothing was proposed.")
     else:
         asked = ProposeCall.model_validate({"tool": name, "arguments": args})
     run = open_session(

@@ -8,10 +8,13 @@ from typing import Any
 
 import pytest
 from django.db import connection
+from django.utils import timezone
 
+from agents import operations
 from agents.models import AgentCall, ExternalAgent, Role
 from tests.api.mcp_clients import Desk, drive, make_desk_agent, mcp_site
 from tests.api.test_journey import open_request
+from tests.desks import workshop
 from tests.desks.post import ANNA, BEN, IBAN, install
 from tests.e2e.workers import PATIENCE
 from tests.engine.scene import Scene, decide_request, set_scene
@@ -95,3 +98,28 @@ def test_two_addresses_are_two_calls_and_one_sent_at_once_is_one(scene: Scene) -
     assert (told[0] == told[2] == told[3], told[0] == told[1]) == (True, False)
     assert AgentCall.objects.filter(agent=agent).count() == 2
     assert places_of(ANNA) == []
+
+
+def test_a_call_that_its_agent_would_execute_is_proposed_over_http_only(no_desk_left: None) -> None:
+    scene = set_scene()
+    workshop.install(scene)
+    agent, key = make_desk_agent(scene, "workshop")
+    name, args = workshop.command("make")
+    with mcp_site() as site:
+        desk = Desk(site, key, **{"opsconsole-subject": workshop.SHOP})
+        desk.call("read_orders", project=workshop.SHOP)
+        run = drive(agent)
+        refused = [desk.call(spelled, **args) for spelled in (name, f"{name} ")]
+        at = timezone.now()
+        call = operations.propose(
+            agent=agent, run_id=run.pk, key="by-http", name=name, args=args, at=at
+        )
+        drive(agent)
+        operations.withdraw_call(agent=agent, call_id=call.row.pk, at=at)
+        drive(agent)
+        refused.append(desk.call("again", call=call.row.pk))
+
+    assert [one.text for one in refused] == [
+        f"{name} is taken over HTTP only. Nothing was proposed. (not_by_mcp)"
+    ] * 3
+    assert AgentCall.objects.filter(agent=agent).count() == 2

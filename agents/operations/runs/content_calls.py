@@ -51,6 +51,7 @@ def propose_content(
 
     A look is made anew, unless the last one like it is unanswered or was decided by a person.
     """
+    name = _named(name)
     key = content_key(run, [name, args])
     if name in TOOLS and not TOOLS[name].writes:
         key = _look_key(agent, run, key)
@@ -63,6 +64,17 @@ def propose_content(
         at=at,
         traceparent=traceparent,
     )
+
+
+def _named(name: str) -> str:
+    """Return a tool's name as its call is read. Raises Refused for one that an agent executes.
+
+    A client without keys of its own could not take such a call.
+    """
+    name = name.strip()
+    if name in TOOLS and TOOLS[name].by_agent:
+        raise Refused("not_by_mcp", f"{name} is taken over HTTP only. Nothing was proposed.")
+    return name
 
 
 def _look_key(agent: ExternalAgent, run: Run, content: str) -> str:
@@ -103,7 +115,7 @@ def propose_again(*, agent: ExternalAgent, run: Run, call_id: int, at: datetime)
         raise Refused("not_again", f"Call {call_id} is not answered yet. Nothing was proposed.")
     if told["proposed"] is None:
         raise Refused("not_again", f"What call {call_id} was has been erased.")
-    name, args = str(told["tool"]), told["proposed"]
+    name, args = _named(str(told["tool"])), told["proposed"]
     return propose(agent=agent, run_id=run.pk, key=key, name=name, args=args, at=at)
 
 
