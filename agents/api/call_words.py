@@ -13,6 +13,8 @@ UNKNOWN = (
     "arguments to ask. Do not do it in any other way."
 )
 HELD = "Nothing was executed. {why} Call again with the same arguments to ask what became of it."
+AGAIN = " To propose it once more call `again` with its number, {number}."
+OTHER_WORDS = " To put the question once more ask in other words."
 PERSON, TURN = "A person decides.", "It waits for its turn."
 
 
@@ -30,7 +32,8 @@ def words_of(standing: Standing) -> str:
             said = f"Not executed: {why}"
         else:
             said = f"This very call was not executed{at}: {why} Nothing was done now."
-            said += f" To propose it once more call `again` with its number, {number}."
+            is_question = told["kind"] == "question"
+            said += OTHER_WORDS if is_question else AGAIN.format(number=number)
     elif told["kind"] == "question":
         said = f"{told['decided_by']} answered{at}."
     elif call.is_new:

@@ -181,6 +181,25 @@ def test_what_was_refused_is_proposed_once_more_by_its_number(scene: Scene) -> N
     assert (paid.told["status"], payments(run)) == ("executed", [2000])
 
 
+def test_a_question_that_nobody_answers_is_asked_in_other_words_and_not_by_its_number(
+    scene: Scene,
+) -> None:
+    agent, key = make_agent(scene)
+    with mcp_site() as site:
+        desk = Desk(site, key, **{"opsconsole-subject": "42"})
+        desk.call("ask_a_person", question="Refund all of it?")
+        drive(agent)
+        decide_request(open_request(), scene.rita, approve=False, comment="ask Mara")
+        drive(agent)
+        declined = desk.call("ask_a_person", question="Refund all of it?")
+        again = desk.call("again", call=declined.told["id"])
+
+    assert declined.told["status"] == "not_executed"
+    assert "`again`" not in declined.text
+    assert "ask in other words" in declined.text
+    assert again.text.startswith("A question is asked again in other words.")
+
+
 def body(**params: Any) -> str:
     return json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
 
