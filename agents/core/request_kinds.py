@@ -75,6 +75,11 @@ class RequestKind:
     may_be_simulated: bool = False  # answered by the program that plays a person
 
     @property
+    def starts_nothing(self) -> bool:
+        """Tell whether no answer to it starts a call, so that no kill switch keeps it back."""
+        return self.settles_call or self.change == ANSWER
+
+    @property
     def expiry_words(self) -> str:
         """Return how an expired request ended, as the beginning of a sentence."""
         return f"Expired and {self.expires}{' automatically' if self.expires == 'rejected' else ''}"

@@ -19,13 +19,14 @@ from django.utils import timezone
 
 from agents import operations
 from agents.core.requests import Json
-from agents.models import AgentCall, Escalation, ExternalAgent, Run
+from agents.models import AgentCall, Escalation, ExternalAgent, Role, Run, Scope
 from tests.api.mcp_clients import Desk, drive, make_desk_agent, mcp_site
 from tests.api.test_journey import make_agent, open_request
 from tests.clients.programs import programs
 from tests.desks.bank import bank_scene, day, euros, postings
 from tests.e2e.workers import PATIENCE, until
 from tests.engine.scene import Scene, decide_request, patch_of, payments
+from tests.engine.test_external import page
 from tests.processes import running
 from tests.web.serving import serve
 
@@ -198,6 +199,23 @@ def test_a_question_that_nobody_answers_is_asked_in_other_words_and_not_by_its_n
     assert "`again`" not in declined.text
     assert "ask in other words" in declined.text
     assert again.text.startswith("A question is asked again in other words.")
+
+
+def test_a_question_is_answered_while_a_kill_switch_is_on(scene: Scene) -> None:
+    agent, key = make_agent(scene)
+    with mcp_site() as site:
+        desk = Desk(site, key, **{"opsconsole-subject": "42"})
+        scene.kill(scene.add("ada", Role.ADMIN), "odd", scope=Scope.AGENT, target=agent.name)
+        desk.call("ask_a_person", question="Refund all of it?")
+        drive(agent)
+        request = open_request()
+        card = page(scene.rita, f"/approvals/{request.pk}/")
+        decide_request(request, scene.rita, correction="half of it")
+        drive(agent)
+        answered = desk.call("ask_a_person", question="Refund all of it?")
+
+    assert "Send the answer" in card
+    assert answered.told["result"] == {"answer": "half of it"}
 
 
 def body(**params: Any) -> str:

@@ -178,7 +178,7 @@ def _decide(
     if wanted.patch and held_tool(escalation):
         wanted = replace(wanted, patch=name_patch(escalation, wanted.patch) or None)
     _check_person(escalation, person, wanted)
-    if wanted.approve and not kind_of(escalation.kind, escalation.action).settles_call:
+    if wanted.approve and not kind_of(escalation.kind, escalation.action).starts_nothing:
         # The workspace is locked: sums of what people granted cannot grow until we commit.
         tool = escalation.action.get("name", "")
         if switch := next((one for one in standing if one.stops(escalation.run, tool)), None):

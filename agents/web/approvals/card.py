@@ -302,7 +302,7 @@ def _others(escalation: Escalation, roster: Roster) -> list[str]:
 
 def _switch(escalation: Escalation, kind: RequestKind, around: Around) -> KillSwitch | None:
     """Return the kill switch that prevents its approval while it waits."""
-    if escalation.state != EscalationState.OPEN or kind.settles_call:
+    if escalation.state != EscalationState.OPEN or kind.starts_nothing:
         return None
     run, tool = escalation.run, escalation.action.get("name", "")
     standing = (one.switch for one in around.stops())
