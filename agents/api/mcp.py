@@ -126,6 +126,9 @@ class Mcp:
             is_whole = not message.get("more_body", False)
         try:
             caller = _caller(headers, receive)
+        except UnicodeDecodeError:
+            return await send_answer(send, problem(400, "bad_request", "A header is not UTF-8."))
+        try:
             if await self._pool.run(partial(_agent, caller.token)) is None:
                 return await send_answer(send, problem(401, "unauthorized", NO_KEY))
             parse(body.decode())

@@ -243,6 +243,7 @@ def test_whoever_has_no_key_of_an_agent_and_whatever_is_no_plain_call_is_refused
             "long": desk.send(" " * 100_001).status_code,
             "header": desk.send(plain, **{"opsconsole-subject": b"\xff"}).status_code,  # type: ignore[arg-type]
         }
+        umlaut = desk.send(plain, **{"opsconsole-goal": "R\xfcckzahlung".encode("latin-1")})  # type: ignore[arg-type]
         nul = desk.call("issue_refund", reason="\0")
         loose = desk.call("again", call="1")
         subject = Desk(site, key, **{"opsconsole-subject": "999999"}).call("get_refund_context")
@@ -259,6 +260,7 @@ def test_whoever_has_no_key_of_an_agent_and_whatever_is_no_plain_call_is_refused
         **dict.fromkeys(("page", "host", "no https"), 403),
         "long": 413,
     }
+    assert umlaut.json()["detail"] == "A header is not UTF-8."
     assert "cannot be kept" in nul.text
     assert loose.text.startswith("call: ")
     assert "(unknown_subject)" in subject.text
