@@ -176,8 +176,12 @@ def test_what_was_refused_is_proposed_once_more_by_its_number(scene: Scene) -> N
         decide_request(open_request(), scene.rita, comment="as agreed")
         run = drive(agent)
         paid = desk.call("again", call=first.told["id"])
+        desk.call("issue_refund", **refund(10.001))
+        drive(agent)
+        uncounted = desk.call("issue_refund", **refund(10.001))
 
     assert "call `again` with its number" in refused.text
+    assert "no possible amount" in uncounted.text
     assert (refused.told["status"], again.told["id"] > first.told["id"]) == ("not_executed", True)
     assert (paid.told["status"], payments(run)) == ("executed", [2000])
 
