@@ -224,6 +224,27 @@ def test_a_call_is_taken_once_it_is_allowed_and_not_after_it_was_taken_back(scen
     assert not Effect.objects.exists()
 
 
+def test_a_call_that_nobody_took_is_not_begun_by_the_next_one_or_by_the_end(
+    scene: Scene,
+) -> None:
+    session = Executing(scene)
+    session.propose("left", command("make"))
+    for number in range(3):
+        session.propose(f"k{number}", command("ls"))
+        session.take(f"k{number}")
+        session.report(f"k{number}")
+
+    asked = session.propose("root", command("sudo make"))
+    session.end("That is all.")
+
+    assert (asked["status"], asked["reason"]) == ("not_executed", "supervisor_block:root")
+    assert session.outcome("left")["status"] == "allowed"
+    assert Effect.objects.count() == 3
+    assert session.take("left")["status"] == "taken"
+    session.report("left")
+    assert fresh(session.run).state == RunState.DONE
+
+
 def test_a_number_that_not_every_language_reads_gets_no_permit(scene: Scene) -> None:
     session = Executing(scene)
 

@@ -30,7 +30,7 @@ from agents.engine.redaction import redact_for
 from agents.engine.runtime.crashpoints import crashpoint
 from agents.engine.tracing import PARENT, QUESTION, checked_parent, tell_proposed
 from agents.engine.turns.answering import wake, withdraw
-from agents.engine.turns.calls import answer_await, assign_call, fetch_waiting
+from agents.engine.turns.calls import answer_await, assign_call, fetch_waiting, is_listening
 from agents.engine.withdrawal import WITHDRAWN
 from agents.models import AgentCall, Effect, Escalation, ExternalAgent, Membership, Role, Run, Step
 from agents.models.agent import LONGEST_KEY
@@ -252,7 +252,8 @@ def _put(
         [(calls, ends)] = found.counts.get() or [(0, 0)]
         if ends:
             raise Refused("session_ended", "The session is ending: it takes no further calls.")
-        listening, waiting = found.listening.get(), found.waiting.get()
+        listening = [step for step in found.listening.get() if is_listening(step)]
+        waiting = found.waiting.get()
         if not more.get("is_end") and calls >= run.limits.max_tool_calls:
             run, listening, waiting = _go_on(run, agent, listening, at), [], []
         with Commit(run, at=at) as commit:
@@ -290,7 +291,7 @@ class _Session(NamedTuple):
     owners: Pending[list[Membership]]
     before: Pending[list[AgentCall]]  # the first of as many calls as a minute allows
     counts: Pending[list[tuple[int, int]]]  # of the run's calls, and of its ends
-    listening: Pending[list[Step]]
+    listening: Pending[list[Step]]  # and what is allowed and was not taken
     waiting: Pending[list[AgentCall]]
 
 
