@@ -16,9 +16,9 @@ import pytest
 from django.utils import timezone
 
 from agents import operations
-from agents.core.states import EffectState
+from agents.core.states import EffectState, EscalationState
 from agents.engine.desk import registry
-from agents.models import AgentCall, Effect, Role
+from agents.models import AgentCall, Effect, Escalation, Role
 from tests.api.test_journey import open_request
 from tests.checker.tool_arguments import TOOL_ARGUMENTS, ToolArguments
 from tests.clients.programs import programs
@@ -59,12 +59,14 @@ class Place(NamedTuple):
         tool: str,
         given: Any,
         *,
+        number: str = "",
         patience: str = "60",
         limit: str = "120",
         **env: str,
     ) -> Any:
         """Put a call to the hook. Return what it answers, or how it ended."""
         said = {"hook_event_name": event, "session_id": SESSION, "tool_name": tool}
+        said |= {"tool_use_id": number} if number else {}
         options = ("--subject", "project=shop", "--digest", "content", "--patience", patience)
         command = ("-m", "opsconsole_client.hook", *options, "--limit", limit)
         code, out = self.run(*command, said={**said, "tool_input": given}, **env)
@@ -163,3 +165,21 @@ def test_a_coding_agents_commands_are_allowed_held_changed_and_reported(place: P
     states = Effect.objects.order_by("pk").values_list("state", flat=True)
     assert list(states) == ["done", "done", "intended", "intended"]
     assert AgentCall.objects.filter(reported__executed=True).count() == 2
+
+
+def test_a_hook_allows_a_call_once_and_tells_what_was_decided_when_it_had_gone(
+    place: Place,
+) -> None:
+    make, push = {"command": "make"}, {"command": "git push"}
+    before, now = "PreToolUse", "1"
+
+    first = place.hook(before, "Bash", make, number="t1")
+    replayed = place.hook(before, "Bash", make, number="t1")
+    waits = place.hook(before, "Bash", push, number="t2", patience=now)
+    decide_request(open_request(), place.scene.rita, approve=False, comment="Not today.")
+    told = place.hook(before, "Bash", push, number="t3", patience=now)
+
+    assert [first[0], replayed[0], waits[0], told[0]] == ["allow", "deny", "deny", "deny"]
+    assert "Do not propose it again" in replayed[2]
+    assert "Not today." in told[2]
+    assert not Escalation.objects.filter(state=EscalationState.OPEN).exists()

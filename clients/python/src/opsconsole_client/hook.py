@@ -22,6 +22,7 @@ from typing import Any, NoReturn
 
 BLOCKED = 2  # how a hook says no by its exit
 WAITS = "It is not decided yet, and nothing was executed. Make the same call again later."
+REJECTED = "human_rejected"  # the reason of what a person rejected
 LONGEST = 2000  # characters of a result that are reported
 
 
@@ -79,14 +80,18 @@ def _session(said: Mapping[str, Any], options: argparse.Namespace) -> Any:
 
 def _decide(said: Mapping[str, Any], options: argparse.Namespace) -> dict[str, Any]:
     session, tool, arguments, deed = _read(said, options)
+    own = f"{deed}-{said.get('tool_use_id') or uuid.uuid4().hex}"
     alike = (one for one in session.calls() if one.key.startswith(deed))
-    waits = next((one.key for one in alike if one.status in ("waiting", "allowed")), "")
-    key = waits or f"{deed}-{said.get('tool_use_id') or uuid.uuid4().hex}"
-    told = session.call(tool, arguments, key=key)
-    if told.status == "allowed":
+    earlier = next((one.key for one in alike if _counts(one)), own)
+    told = session.call(tool, arguments, key=earlier)
+    if earlier != own and told.status in ("taken", "executed"):  # by whoever asked for it then
+        told = session.call(tool, arguments, key=own)
+    # What is taken before we take it was allowed to somebody else, or to this call once before.
+    is_allowed = told.status == "allowed"
+    if is_allowed:
         told = session.take(told)
     answer: dict[str, Any] = {"hookEventName": said["hook_event_name"]}
-    if told.status != "taken":
+    if not is_allowed or told.status != "taken":
         reason = WAITS if told.status == "waiting" else told.text
         answer |= {"permissionDecision": "deny", "permissionDecisionReason": reason}
         return {"hookSpecificOutput": answer}
@@ -95,6 +100,12 @@ def _decide(said: Mapping[str, Any], options: argparse.Namespace) -> dict[str, A
     if changed:
         answer["updatedInput"] = {**said["tool_input"], **changed}
     return {"hookSpecificOutput": answer}
+
+
+def _counts(told: Any) -> bool:
+    """Tell whether a call's answer holds for the same call made again: it waits, or was refused
+    by a person, which the agent may not have heard."""
+    return told.status in ("waiting", "allowed") or told.reason == REJECTED
 
 
 def _report(said: Mapping[str, Any], options: argparse.Namespace) -> dict[str, Any]:
