@@ -60,13 +60,15 @@ class Place(NamedTuple):
         given: Any,
         *,
         number: str = "",
+        response: str | None = None,
         patience: str = "60",
         limit: str = "120",
         **env: str,
     ) -> Any:
         """Put a call to the hook. Return what it answers, or how it ended."""
         said = {"hook_event_name": event, "session_id": SESSION, "tool_name": tool}
-        said |= {"tool_use_id": number} if number else {}
+        more = {"tool_use_id": number or None, "tool_response": response}
+        said |= {name: value for name, value in more.items() if value is not None}
         options = ("--subject", "project=shop", "--digest", "content", "--patience", patience)
         command = ("-m", "opsconsole_client.hook", *options, "--limit", limit)
         code, out = self.run(*command, said={**said, "tool_input": given}, **env)
@@ -183,3 +185,17 @@ def test_a_hook_allows_a_call_once_and_tells_what_was_decided_when_it_had_gone(
     assert "Do not propose it again" in replayed[2]
     assert "Not today." in told[2]
     assert not Escalation.objects.filter(state=EscalationState.OPEN).exists()
+
+
+@pytest.mark.parametrize("response", ["a\0b", "\\u0000", "cut \ud83d"])
+def test_a_hook_reports_whatever_a_command_printed(place: Place, response: str) -> None:
+    place.hook("PreToolUse", "Bash", {"command": "make"}, number="t1")
+    said = place.hook("PostToolUse", "Bash", {"command": "make"}, number="t1", response=response)
+
+    assert (said, Effect.objects.get().state) == (0, EffectState.DONE)
+
+
+def test_a_hook_blocks_a_call_whose_own_argument_its_subject_would_hide(place: Place) -> None:
+    said = place.hook("PreToolUse", "Bash", {"command": "make", "project": "another"})
+
+    assert (said, AgentCall.objects.count()) == (2, 0)

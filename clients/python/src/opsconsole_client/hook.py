@@ -44,7 +44,7 @@ def main() -> NoReturn:
 
 
 def _block(why: str) -> None:
-    print(f"Blocked, nothing was allowed: {why}", file=sys.stderr, flush=True)
+    print(f"The hook allowed nothing: {why}", file=sys.stderr, flush=True)
     os._exit(BLOCKED)
 
 
@@ -110,13 +110,20 @@ def _counts(told: Any) -> bool:
 
 def _report(said: Mapping[str, Any], options: argparse.Namespace) -> dict[str, Any]:
     session, _, _, deed = _read(said, options)
-    taken = [one for one in session.calls() if one.key.startswith(deed) and one.status == "taken"]
+    alike = (one for one in session.calls() if one.key.startswith(deed))
+    taken = [one for one in alike if one.status in ("taken", "unknown")]  # unknown: it is late
     mine = [one for one in taken if one.key.endswith(str(said.get("tool_use_id")))] or taken
     if mine:
         came = said.get("tool_response", said.get("error", ""))
         text = came if isinstance(came, str) else json.dumps(came, ensure_ascii=False)
-        session.report(mine[0], {"response": text[:LONGEST]})
+        session.report(mine[0], {"response": _storable(text[:LONGEST])})
     return {}
+
+
+def _storable(text: str) -> str:
+    """Replace what the console cannot keep: half of a pair, and NUL, also as JSON writes it."""
+    plain = text.encode(errors="replace").decode()
+    return plain.replace("\0", "\ufffd").replace("\\u0000", "\ufffd")
 
 
 def _read(
@@ -124,6 +131,8 @@ def _read(
 ) -> tuple[Any, str, dict[str, Any], str]:
     """Return the session, the call as it is proposed, and the beginning of its keys."""
     name, _, key = options.subject.partition("=")
+    if name in said["tool_input"]:
+        raise ValueError(f"the call has a {name} of its own")
     arguments = {**said["tool_input"], **({name: key} if name else {})}
     for one in options.digest.split(","):
         if isinstance(text := arguments.get(one), str):
