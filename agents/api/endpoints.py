@@ -171,14 +171,17 @@ def ask(
 def list_calls(
     request: HttpRequest,
     run: UUID | None = None,
+    key: str = Query("", pattern=r"^[^\x00]*$"),
     after: int = Query(0, ge=0),
     limit: int = Query(50, ge=1, le=operations.MOST_ROWS),
 ) -> dict[str, Any]:
-    """List what you were told of your calls, of one session or of all, in order of proposal."""
+    """List what you were told of your calls, of one session or of all, in order of proposal.
+
+    A session is all its runs; `run` is any of them. `key` is how the calls' keys begin.
+    """
     agent = agent_of(request)
-    if run:
-        operations.run_of(agent, run)
-    found = operations.calls_of(agent, run_id=run, after=after, most=limit + 1)
+    mine = operations.run_of(agent, run) if run else None
+    found = operations.calls_of(agent, run=mine, key=key, after=after, most=limit + 1)
     shown = found[:limit]
     told = zip(shown, operations.outcomes_of(shown), strict=True)
     return {

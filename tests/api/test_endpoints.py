@@ -271,6 +271,7 @@ def test_what_an_agent_was_told_is_listed_in_pages(scene: Scene, caller: Caller)
     all_calls = caller.get("/calls?limit=2").json()
     rest = caller.get(f"/calls?after={all_calls['next']}").json()
     of_second = caller.get(f"/calls?run={second}").json()
+    named = caller.get("/calls?key=k1").json()
 
     assert [one["key"] for one in all_calls["calls"]] == ["k0", "k1"]
     assert (
@@ -279,11 +280,13 @@ def test_what_an_agent_was_told_is_listed_in_pages(scene: Scene, caller: Caller)
         == [one["key"] for one in of_second["calls"]]
     )
     assert rest["next"] is None
+    assert [one["key"] for one in named["calls"]] == ["k1"]
     assert rest["calls"][0] == caller.get(f"/calls/{rest['calls'][0]['id']}").json()
     other = Caller(make_agent(scene, "another")[1])
     assert other.get("/calls").json()["calls"] == []
     assert other.get(f"/calls?run={second}").status_code == 404
-    assert caller.get("/calls?limit=0").status_code == 422
+    odd = [caller.get(f"/calls?{odd}").status_code for odd in ("limit=0", "key=%00")]
+    assert odd == [422, 422]
 
 
 def test_an_agent_reads_masked_values_as_it_sent_them_and_no_others(scene: Scene) -> None:

@@ -734,12 +734,14 @@ def test_a_session_goes_on_in_a_further_run_and_counts_over_all(scene: Scene) ->
     session.run = later = first.launched_again.get()
     session.drive()
     again = session.propose("k3", refund(1200, "The customer paid two times."))
+    listed = operations.calls_of(session.agent, run=later)
     repeated = held(session)
     decide_request(request, scene.rita, patch=patch_of(80000), comment="partly used")
     while fresh(first).state == RunState.QUEUED:
         go(first)
 
     assert session.outcome("k2")["status"] == "executed"
+    assert [one.row.key for one in listed] == ["k0", "k1", "k2", "k3"]
     assert again["status"] == "waiting"
     assert "policy.repeat" in repeated.review["escalating"]
     assert repeated.review["facts"]["repeats"][0]["run"] == str(first.pk)

@@ -59,11 +59,20 @@ def call_of(agent: ExternalAgent, call_id: int) -> ProposedCall:
 
 
 def calls_of(
-    agent: ExternalAgent, *, run_id: UUID | None = None, after: int = 0, most: int = MOST_ROWS
+    agent: ExternalAgent,
+    *,
+    run: Run | None = None,
+    key: str = "",
+    after: int = 0,
+    most: int = MOST_ROWS,
 ) -> list[ProposedCall]:
-    """Return an agent's calls in the order of proposal, of all its sessions or of one."""
+    """Return an agent's calls in the order of proposal, of all its sessions or of one.
+
+    A session is all its runs; `run` is any of them. `key` is how the calls' keys begin.
+    """
     found = AgentCall.objects.filter(agent=agent, is_end=False, pk__gt=after).order_by("pk")
-    found = found.filter(run=run_id) if run_id else found
+    found = found.filter(reference=run.reference or "") if run else found
+    found = found.filter(key__startswith=key) if key else found
     return with_runs(found[:most])
 
 

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ParamSpec
+from urllib.parse import urlencode
 
 from opsconsole_client.http import WAIT, Flow, Line, Sent, ask
 from opsconsole_client.keys import Asked, Key, Keys
@@ -152,9 +153,12 @@ class Session:
     ) -> None:
         await self._line.arun(self._report(told, result, executed))
 
-    def calls(self) -> list[Outcome]:
-        """List what became of this session's calls, in the order of proposal."""
-        return self._line.run(self._calls())
+    def calls(self, key: str = "") -> list[Outcome]:
+        """List what became of this session's calls, in the order of proposal.
+
+        `key` is how their keys begin.
+        """
+        return self._line.run(self._calls(key))
 
     def digest(self, tool: str, arguments: Mapping[str, Json]) -> str:
         """Return a hash of a call for keys of your own, which tells nobody what was in it."""
@@ -266,11 +270,12 @@ class Session:
         body = {"executed": executed, "result": dict(result)}
         yield from self._ask(Sent("POST", f"calls/{told.id}/report", body))
 
-    def _calls(self) -> Flow[list[Outcome]]:
+    def _calls(self, key: str) -> Flow[list[Outcome]]:
         yield from self._open()
         found, after = list[Outcome](), 0
         while after is not None:
-            got = yield from self._ask(Sent("GET", f"calls?run={self._run}&after={after}"))
+            place = urlencode({"run": self._run, "key": key, "after": after})
+            got = yield from self._ask(Sent("GET", f"calls?{place}"))
             found += (outcome_of(one, one["key"], "given") for one in got.body["calls"])
             after = got.body["next"]
         return found

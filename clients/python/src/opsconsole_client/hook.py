@@ -81,8 +81,7 @@ def _session(said: Mapping[str, Any], options: argparse.Namespace) -> Any:
 def _decide(said: Mapping[str, Any], options: argparse.Namespace) -> dict[str, Any]:
     session, tool, arguments, deed = _read(said, options)
     own = f"{deed}-{said.get('tool_use_id') or uuid.uuid4().hex}"
-    alike = (one for one in session.calls() if one.key.startswith(deed))
-    earlier = next((one.key for one in alike if _counts(one)), own)
+    earlier = next((one.key for one in session.calls(deed) if _counts(one)), own)
     told = session.call(tool, arguments, key=earlier)
     if earlier != own and told.status in ("taken", "executed"):  # by whoever asked for it then
         told = session.call(tool, arguments, key=own)
@@ -110,7 +109,7 @@ def _counts(told: Any) -> bool:
 
 def _report(said: Mapping[str, Any], options: argparse.Namespace) -> dict[str, Any]:
     session, _, _, deed = _read(said, options)
-    alike = (one for one in session.calls() if one.key.startswith(deed))
+    alike = session.calls(deed)
     taken = [one for one in alike if one.status in ("taken", "unknown")]  # unknown: it is late
     mine = [one for one in taken if one.key.endswith(str(said.get("tool_use_id")))] or taken
     if mine:
