@@ -115,7 +115,8 @@ def test_what_nobody_reports_is_put_to_a_person(scene: Scene) -> None:
     let_due_pass(session)
     lost = session.outcome("k1")
     request = held(session)
-    late = session.report("k1", exit_code=0)
+    late = session.report("k1", exit_code=0, items=5)
+    shown = page(scene.rita, "approval", request.pk)
     decide_request(request, scene.rita, approve=True, comment="in the shell's history")
     session.drive()
 
@@ -125,6 +126,8 @@ def test_what_nobody_reports_is_put_to_a_person(scene: Scene) -> None:
         "unknown",
         "unknown",
     )
+    assert "Reported It took effect. exit_code: 0 items: 5" in shown
+    assert "Record that it did not happen, and tell the agent" in shown
     assert session.outcome("k1")["status"] == "executed"
     assert faults() == set()
 

@@ -845,7 +845,7 @@ def test_what_an_agent_says_of_itself_is_shown_as_its_claim(scene: Scene) -> Non
     session.propose("look", LOOK)
     name, args = refund(1200)
     put: dict[str, Any] = {"run_id": session.run.pk, "key": "k1", "name": name, "args": args}
-    sources = {"amount_usd": "the mail of 3 May"}
+    sources = {"amount_usd": "the mail of 3 May", "items": "a template's own word"}
     operations.propose(agent=asked, sources=sources, at=at, **put)
     session.drive()
     ida, where = scene.add("ida", Role.AUDITOR), f"/runs/{session.run.pk}/"

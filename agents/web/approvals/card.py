@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -123,7 +123,9 @@ class Card:
     same: Sequence[Same]  # open requests about the same subject, resource and amount
     followed_by: int | None  # the request that followed one that was sent back
     keys: Sequence[str]  # of the agent elsewhere that asks: the key's public part
-    claimed: Mapping[str, str]  # where such an agent says that an argument is from
+    # Pairs: a template reads `items` of a mapping as its entry of that name, which is the agent's.
+    claimed: Sequence[tuple[str, str]]  # where such an agent says that an argument is from
+    reported: Json  # what it says came of a call that it took, with its `parts`; None: nothing
 
     @property
     def has_doubtful_twin(self) -> bool:
@@ -267,12 +269,17 @@ def card(escalation: Escalation, user: User, around: Around, *, at: datetime) ->
 def _of_agent(escalation: Escalation, steps: Sequence[Step]) -> dict[str, Json]:
     """Return what is known and claimed of the call of an agent elsewhere."""
     if escalation.run.agent_id is None:
-        return {"keys": (), "claimed": {}}
+        return {"keys": (), "claimed": (), "reported": None}
     key = f"{turn_of(escalation.step.key)}call"
-    rows = AgentCall.objects.filter(run=escalation.run_id, step=key)
+    row = AgentCall.objects.filter(run=escalation.run_id, step=key).first()
     asked = next((step.reply for step in steps if step.key == key), None) or {}
-    prefixes = [one for one in rows.values_list("key_prefix", flat=True) if one]
-    return {"keys": prefixes, "claimed": asked.get("sources") or {}}
+    return {
+        "keys": [row.key_prefix] if row and row.key_prefix else [],
+        "claimed": list((asked.get("sources") or {}).items()),
+        "reported": row.reported and {**row.reported, "parts": list(row.reported["result"].items())}
+        if row
+        else None,
+    }
 
 
 def is_hit(ruling: Json) -> bool:

@@ -156,7 +156,8 @@ def choices(
     }
     found = []
     for answer in kind.answers:
-        if escalation.run.agent_id and kind.runs_tool:  # its agent is told, and goes on
+        if escalation.run.agent_id and (kind.runs_tool or kind.settles_call):
+            # Its agent is told, and goes on.
             words = (answer.consequence, answer.button)
             told = (text.replace("end the run", "tell the agent") for text in words)
             answer = Answer(answer.verdict, answer.label, *told)
