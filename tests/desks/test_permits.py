@@ -15,7 +15,7 @@ from opsconsole_client.permits import Verifier
 from agents import operations
 from agents.core.states import EffectState, RunState
 from agents.engine.upkeep.sweep import sweep
-from agents.models import Effect, Escalation, Run
+from agents.models import AgentCall, Effect, Escalation, Run
 from tests.api.test_endpoints import Caller
 from tests.audit.test_columns import faults
 from tests.desks import workshop
@@ -98,11 +98,12 @@ def test_an_order_is_lowered_taken_executed_elsewhere_and_reported(scene: Scene)
 
 def let_due_pass(session: Session) -> None:
     """Let the time for a report be over, and do what is then due."""
-    due = Effect.objects.get().report_due_at
+    due = dict(Effect.objects.values_list("pk", "report_due_at"))
     Effect.objects.update(report_due_at=timezone.now() - timedelta(seconds=1))
     sweep()
     session.drive()
-    Effect.objects.update(report_due_at=due)  # the record has it
+    for pk, at in due.items():  # the record has it
+        Effect.objects.filter(pk=pk).update(report_due_at=at)
 
 
 def test_what_nobody_reports_is_put_to_a_person(scene: Scene) -> None:
@@ -246,6 +247,29 @@ def test_a_call_that_nobody_took_is_not_begun_by_the_next_one_or_by_the_end(
     assert session.take("left")["status"] == "taken"
     session.report("left")
     assert fresh(session.run).state == RunState.DONE
+
+
+def test_what_was_reported_is_erased_with_its_subject_and_not_told_again(scene: Scene) -> None:
+    session = Executing(scene)
+    for key in ("k1", "k2"):
+        session.propose(key, command("make"))
+        session.take(key)
+    session.report("k1", printed="Anna lives in Kiel.")
+    session.report("k2", executed=False, printed="Anna moved to Bonn.")
+    let_due_pass(session)
+    session.end("That is all.")
+    asked: dict[str, Any] = {"reason": "as asked", "actor": "root", "at": timezone.now()}
+    operations.erase_subject(workspace=scene.workspace, desk="workshop", key="shop", **asked)
+
+    with pytest.raises(operations.Refused) as no:
+        session.report("k1", printed="Anna lives in Kiel.")
+
+    assert no.value.code == "session_ended"
+    assert [one.reported for one in AgentCall.objects.filter(is_end=False).order_by("pk")] == [
+        {"executed": True, "result": {}},
+        {"executed": False, "result": {}},
+    ]
+    assert faults() == set()
 
 
 def test_a_number_that_not_every_language_reads_gets_no_permit(scene: Scene) -> None:

@@ -99,6 +99,8 @@ def report_call(
         effect = effects_of(row).select_related("step").first()
         if effect is None:
             raise Refused("not_taken", "It was not taken, so there is nothing to report.")
+        if run.is_emptied:
+            raise Refused("session_ended", "It was erased: nothing more of it is kept.")
         said = redact_for(run, {"executed": executed, "result": result})
         if row.reported is not None:
             if row.reported != said:
