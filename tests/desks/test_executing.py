@@ -199,3 +199,13 @@ def test_a_hook_blocks_a_call_whose_own_argument_its_subject_would_hide(place: P
     said = place.hook("PreToolUse", "Bash", {"command": "make", "project": "another"})
 
     assert (said, AgentCall.objects.count()) == (2, 0)
+
+
+def test_the_settings_that_install_a_hook_keep_its_times(place: Place) -> None:
+    options = ("--subject", "project=shop", "--patience", "5", "--limit", "55")
+
+    code, out = place.run("-m", "opsconsole_client.hook", "--settings", "Bash", *options, said=None)
+
+    hook = json.loads(out)["hooks"]["PreToolUse"][0]["hooks"][0]
+    kept = "opsconsole-hook --subject project=shop --patience 5 --limit 55 || exit 2"
+    assert (code, hook["command"]) == (0, kept)

@@ -60,8 +60,10 @@ def _options() -> argparse.Namespace:
 
 def _settings(options: argparse.Namespace) -> dict[str, Any]:
     """Return the settings that install this hook for some tools, as `Bash|Write`."""
-    given = [("subject", options.subject), ("digest", options.digest)]
-    words = ["opsconsole-hook", *(f"--{name} {shlex.quote(text)}" for name, text in given if text)]
+    given = {"subject": options.subject, "digest": options.digest}
+    given |= {"patience": f"{options.patience:g}", "limit": f"{options.limit:g}"}
+    options_of = (f"--{name} {shlex.quote(text)}" for name, text in given.items() if text)
+    words = ["opsconsole-hook", *options_of]
     command = {"type": "command", "command": f"{' '.join(words)} || exit {BLOCKED}"}
     hook = [{"matcher": options.settings, "hooks": [command]}]
     return {"hooks": dict.fromkeys(("PreToolUse", "PostToolUse", "PostToolUseFailure"), hook)}
