@@ -154,7 +154,10 @@ def _erase_run(run: Run, *, actor: str, at: datetime) -> None:
         effect.save(update_fields=["args", "args_sha256", "result"])
     AgentCall.objects.filter(run=run).update(asked=None)
     for call in AgentCall.objects.filter(run=run, reported__isnull=False):
-        call.reported = {**call.reported, "result": {}}
+        call.reported = {
+            "executed": bool(call.reported and call.reported["executed"]),
+            "result": {},
+        }
         call.save(update_fields=["reported"])
     MaskedValue.objects.filter(run=run).delete()
     texts = EventText.objects.filter(event__run=run, erased_at=None)
