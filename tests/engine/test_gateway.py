@@ -564,10 +564,10 @@ def test_a_payment_that_no_thread_took_was_not_made_and_nobody_is_asked(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run, submit, calls = scene.launch(REFUND_500), TOOL_THREADS.submit, count(1)
-    monkeypatch.setattr(tool_call, "QUEUE_SECONDS", 0.05)
     with ExitStack() as held:
 
         def submit_while_held(work: Callable[[], Any]) -> Future[Any]:
+            monkeypatch.setattr(tool_call, "QUEUE_SECONDS", 0.05)  # from the payment on
             if next(calls) == 2:  # the payment, after the customer was looked up
                 let_go = held.enter_context(no_thread_free())
                 monkeypatch.setattr(tool_call.ToolCall, "give_up", lambda call: let_go())
