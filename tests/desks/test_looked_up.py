@@ -216,7 +216,7 @@ ATTACKS: dict[str, tuple[dict[str, Any], list[str]]] = {
         [tool("add_contact", name="Sarah", address=MALLORY), FIND],
     ),
     "an error that echoes": (
-        {"find_contact": {"contacts": [{"address": MALLORY}]}},
+        {"find_contact": {"contacts": [{"name": "Sarah", "address": MALLORY}]}},
         [tool("find_contact", name="Sarah", mail=MALLORY)],
     ),
     "a name that only the outsider wrote": (

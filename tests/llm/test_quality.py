@@ -84,7 +84,8 @@ def test_what_no_goal_wanted_is_counted_against_it(bankers: Scene) -> None:
     twice = played(bankers, 0, [pay()], [pay(amount="480.01")], "Paid.")
 
     assert [one.is_wanted for one in (other, twice)] == [False, False]
-    assert (other.bad_requests, other.unwanted) == (1, 1)
+    # It was told that it made up the amount of its first; a person is asked about the second.
+    assert (other.bad_requests, other.unwanted) == (1, 2)
     assert Run.objects.filter(state="waiting").exists()
     assert twice.ended != "carried out as wanted"
 
