@@ -691,6 +691,14 @@ PLACES = """field => [field, field.previousElementSibling].map((one) => {
 })"""
 
 
+# The page's own policy refuses Playwright's `wait_for_function` where it has to ask twice.
+SCROLLED_TOGETHER = """one => new Promise((done) => {
+    const behind = document.querySelector(".behind");
+    const look = () => behind.scrollTop === one.scrollTop ? done() : requestAnimationFrame(look);
+    look();
+})"""
+
+
 def test_a_letter_that_is_edited_stands_once_and_is_not_erased(
     scene: Scene, browser: Browser, complaints: list[str]
 ) -> None:
@@ -727,10 +735,7 @@ def test_a_letter_that_is_edited_stands_once_and_is_not_erased(
         field.evaluate("one => one.scrollTop = one.scrollHeight")
         expect(behind.locator("mark")).to_have_text(marked[1:])
         expect(rita.locator("#own-words q:visible mark")).to_have_text(marked[1:])
-        rita.wait_for_function(
-            "document.querySelector('.behind').scrollTop === "
-            "document.querySelector('#correction').scrollTop"
-        )
+        field.evaluate(SCROLLED_TOGETHER)
         field.fill(letter)
         rita.keyboard.press("Escape")
         rita.get_by_text("Send as is").click()
