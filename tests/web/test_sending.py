@@ -260,7 +260,7 @@ def test_an_update_between_press_and_sending_loses_nothing(
     page.route("**/healthz", lambda route: held_back.append(route))
 
     page.locator(".claiming button").click()
-    page.wait_for_function("document.querySelector('.claiming .sending')")
+    expect(page.locator(".claiming .sending")).to_be_attached()
     page.evaluate(
         "async () => { const form = document.querySelector('.claiming');"
         f"{replaced}; await refresh(['#claim']); }}"

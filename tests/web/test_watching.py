@@ -28,6 +28,10 @@ SHIFT = """() => {
     }).observe({ type: "layout-shift", buffered: false });
 }"""
 SHOWN = ("reoriented", "partial-report", "above-limit", "within-limit")
+HAS_BEGUN = """() => new Promise((done) => {
+    const look = () => window.hasBegun ? done() : setTimeout(look, 20);
+    look();
+})"""
 BEGUN = "document.addEventListener('htmx-after-process', () => (window.hasBegun = true))"
 EMPTY = """() => {
     const end = (part) => document.querySelector(part).getBoundingClientRect().bottom;
@@ -90,7 +94,7 @@ def test_a_page_whose_own_script_comes_last_is_live(
         with eve.expect_event("requestfinished", lambda request: first in request.url):
             held.pop(first).continue_()
         if first == "htmx":  # which begins without its extension then
-            eve.wait_for_function("window.hasBegun")
+            eve.evaluate(HAS_BEGUN)
             expect(eve.locator("#live")).not_to_have_attribute("data-htmx-powered", "true")
             held.pop("hx-sse").continue_()
         else:
