@@ -13,7 +13,7 @@ UNKNOWN = (
     "arguments to ask. Do not do it in any other way."
 )
 HELD = "Nothing was executed. {why} Call again with the same arguments to ask what became of it."
-AGAIN = " To propose it once more call `again` with its number, {number}."
+AGAIN = " To {do} it once more call `again` with its number, {number}."
 OTHER_WORDS = " To put the question once more ask in other words."
 PERSON, TURN = "A person decides.", "It waits for its turn."
 
@@ -33,14 +33,14 @@ def words_of(standing: Standing) -> str:
         else:
             said = f"This very call was not executed{at}: {why} Nothing was done now."
             is_question = told["kind"] == "question"
-            said += OTHER_WORDS if is_question else AGAIN.format(number=number)
+            said += OTHER_WORDS if is_question else AGAIN.format(do="propose", number=number)
     elif told["kind"] == "question":
         said = f"{told['decided_by']} answered{at}."
     elif call.is_new:
         said = f"Carried out{at}, as call {number}."
     else:
         said = f"This was carried out{at} by this very call; nothing was done now."
-        said += f" To do it once more call `again` with its number, {number}."
+        said += AGAIN.format(do="do", number=number)
     return " ".join([said, *_changes(told)])
 
 

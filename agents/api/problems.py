@@ -38,13 +38,18 @@ _STATUS = {
 }
 
 
-def problem(status: int, code: str, detail: str, **more: Any) -> HttpResponse:
-    """Return an error for a program, with a sentence for whoever reads its log."""
+def problem(status: int, code: str, detail: str, *, again: int = 0, **more: Any) -> HttpResponse:
+    """Return an error for a program, with a sentence for whoever reads its log.
+
+    `again` is after how many seconds to send the request again; 0: it says nothing of that.
+    """
     body: dict[str, Any] = {"type": f"urn:opsconsole:{code}", "title": code.replace("_", " ")}
     body |= {"status": status, "code": code, "detail": detail, **more}
     answer = HttpResponse(json.dumps(body), status=status, content_type="application/problem+json")
     if status == 401:
         answer["WWW-Authenticate"] = "Bearer"
+    if again:
+        answer["Retry-After"] = str(again)
     return answer
 
 
@@ -62,12 +67,11 @@ def unknown_address(request: HttpRequest, rest: str = "") -> HttpResponse:
 
 def failure(*, again: int = 0) -> HttpResponse:
     """Return that the console failed: for so many seconds or, if 0, as nobody foresaw."""
-    if not again:
-        detail = "The console failed, and its log says why. Ask again under the same key."
-        return problem(500, "failed", detail)
-    answer = problem(503, "busy", "The database is busy. Send it again, under the same key.")
-    answer["Retry-After"] = str(again)
-    return answer
+    if again:
+        detail = "The database is busy. Send it again, under the same key."
+        return problem(503, "busy", detail, again=again)
+    detail = "The console failed, and its log says why. Ask again under the same key."
+    return problem(500, "failed", detail)
 
 
 def add_problems(api: NinjaAPI) -> None:
@@ -76,10 +80,8 @@ def add_problems(api: NinjaAPI) -> None:
     @api.exception_handler(Refused)
     def refused(request: HttpRequest, no: Refused) -> HttpResponse:
         more = {"call": no.call} if isinstance(no, CallKeyReused) else {}
-        answer = problem(_STATUS.get(no.code, 422), no.code, str(no), **more)
-        if isinstance(no, TooFast):
-            answer["Retry-After"] = str(no.seconds)
-        return answer
+        again = no.seconds if isinstance(no, TooFast) else 0
+        return problem(_STATUS.get(no.code, 422), no.code, str(no), again=again, **more)
 
     @api.exception_handler(AgentCall.DoesNotExist)
     @api.exception_handler(Run.DoesNotExist)

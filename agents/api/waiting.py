@@ -270,9 +270,7 @@ def _settled(awaited: Collection[Awaited]) -> set[Awaited]:
 
 def ending_problem() -> HttpResponse:
     """Return the answer to whoever waits as this process ends."""
-    answer = problem(503, "ending", "The server is being restarted. Ask again.")
-    answer["Retry-After"] = "1"
-    return answer
+    return problem(503, "ending", "The server is being restarted. Ask again.", again=1)
 
 
 async def send_answer(send: Send, answer: HttpResponse) -> None:
