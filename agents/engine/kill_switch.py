@@ -1,4 +1,8 @@
-"""The kill switch in the engine: it stops writes and pauses deadlines."""
+"""The kill switch in the engine: it stops writes and pauses deadlines.
+
+What starts a write shares a lock, and who presses a switch has it alone. It comes after the run's
+row and before the workspace's. Decisions and new requests lock that row, as a press does too.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,7 @@ from django.db.models import DateTimeField, ExpressionWrapper, F, Q, Value
 from agents.core.states import EscalationState
 from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import Pending, fetch_now
+from agents.db.locks import send_lock
 from agents.models import Escalation, KillSwitch, Run, Workspace
 
 # FOR NO KEY UPDATE: inserts that refer to the workspace lock its key and must not wait for us.
@@ -24,20 +29,38 @@ _STANDING = CompiledSelect(
 def switch_against(run: Run, tool: str) -> KillSwitch | None:
     """Return a switch that stops `tool` in this run, or None. Call in the change's transaction.
 
-    Locks the workspace's row, as pressing does: a switch committed earlier is seen here, and
-    nothing starts after one committed later.
+    A switch committed earlier is seen here, and nothing starts after one committed later.
     """
     return fetch_now(fetch_switch, run, tool)
 
 
 def fetch_switch(run: Run, tool: str) -> Pending[KillSwitch | None]:
     """Fetch what `switch_against` returns, in an open pipeline if any."""
-    if connection.features.has_select_for_update:  # else a transaction locks the whole database
-        _WORKSPACE.fetch_tuples(pk=run.workspace_id)
+    send_lock(_writes_of(run.workspace_id), shared=True)
     standing = _STANDING.fetch(workspace=run.workspace_id)
     return Pending(
         lambda: next((switch for switch in standing.get() if switch.stops(run, tool)), None)
     )
+
+
+def fetch_switch_for_request(run: Run, tool: str) -> Pending[KillSwitch | None]:
+    """Fetch the switch that holds a new request, and keep others from opening one meanwhile.
+
+    In the order of a press, as the same transaction may start a write of a parallel flow.
+    """
+    standing = fetch_switch(run, tool)
+    if connection.features.has_select_for_update:  # else a transaction locks the whole database
+        _WORKSPACE.fetch_tuples(pk=run.workspace_id)
+    return standing
+
+
+def keep_writes_out(workspace: Workspace) -> None:
+    """Wait for the writes that are starting, and let none start until the transaction ends."""
+    send_lock(_writes_of(workspace.pk))
+
+
+def _writes_of(workspace_id: int) -> str:
+    return f"writes:{workspace_id}"
 
 
 CLOCKS = ("expires_at", "climbs_at")  # of a request

@@ -6,6 +6,7 @@ A writer is stopped while it holds a lock until the other one waits for it.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
@@ -26,16 +27,20 @@ from agents.engine.desk.facts import fetch_facts
 from agents.engine.kill_switch import switch_against
 from agents.engine.tools import admission
 from agents.models import Effect, Escalation, Membership, Role, Run, Workspace
+from agents.models.masked_value import pseudonyms_of
 from agents.operations.records import erasing
 from agents.operations.requests import deciding, granting
 from tests.desks.bank import LARGE, PAID_AT_ONCE, bank_scene, launch, postings
 from tests.desks.bank import decide as decide_at_bank
+from tests.desks.post import IBAN, OTHER_IBAN, calls, install, model
+from tests.desks.post import launch as launch_at_post
 from tests.engine.scene import (
     REFUND_500,
     Scene,
     decide_request,
     fresh,
     go,
+    go_elsewhere,
     payments,
     refund_by_phone,
 )
@@ -50,6 +55,9 @@ SELECT count(*) FROM pg_locks waiting JOIN pg_locks held USING (pid)
 JOIN pg_database ON pg_database.oid = held.database
 WHERE NOT waiting.granted AND held.granted AND datname = current_database()
 """
+
+
+EUROS = {"amount": "5.00", "currency": "EUR"}
 
 
 def until_somebody_waits() -> None:
@@ -165,6 +173,106 @@ def test_a_stop_does_not_wait_for_the_intent_of_another_run(scene: Scene) -> Non
         threads.submit(stop).result(timeout=30)
 
     assert fresh(held).state == RunState.STOPPED
+
+
+def test_approved_calls_of_a_workspace_do_not_wait_for_one_another(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = go(scene.launch()), go(scene.launch())
+    for run in (first, second):
+        scene.decide(run)
+    is_under_lock, goes_on, judge = Event(), Event(), admission.review
+
+    def stop(action: Any, *facts: Any, **more: Any) -> Any:
+        if not is_under_lock.is_set():
+            is_under_lock.set()
+            assert goes_on.wait(60)
+        return judge(action, *facts, **more)
+
+    def go_beside() -> None:
+        try:
+            go(first)
+        finally:
+            connection.close()
+
+    monkeypatch.setattr(admission, "review", stop)
+    with ThreadPoolExecutor(1) as threads:
+        held = threads.submit(go_beside)
+        try:
+            assert is_under_lock.wait(30)
+            go_elsewhere(second)
+            assert (payments(first), payments(second)) == ([], [80000])
+        finally:
+            goes_on.set()
+        held.result()
+
+    assert payments(first) == [80000]
+
+
+def test_a_press_waits_for_the_writes_that_are_starting_and_for_no_later_one(scene: Scene) -> None:
+    """Thirty-two writers without a pause; a press that they starved would give up after 5 s."""
+    run, admin, begun = scene.launch(), scene.add("admin", Role.ADMIN), Counter[str]()
+
+    def write() -> None:
+        try:
+            while True:
+                with transaction.atomic():
+                    if switch_against(run, "issue_refund"):
+                        return
+                    begun["writes"] += 1
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(32) as threads:
+        writers = [threads.submit(write) for _ in range(32)]
+        try:
+            while begun["writes"] < 100:
+                time.sleep(0.001)
+        finally:
+            with transaction.atomic():
+                scene.kill(admin, "it misbehaves")
+                under_lock = begun["writes"]
+        for writer in writers:
+            writer.result()
+
+    assert begun["writes"] == under_lock
+
+
+def test_what_calls_of_a_workspace_add_up_to_is_counted_by_one_of_them_at_a_time(
+    scene: Scene,
+) -> None:
+    """Of two accounts, so that no resource is locked by both."""
+    scene.add("ada", Role.ADMIN)
+    install(scene)
+    with model(calls("pay", iban=IBAN, amount=EUROS)):
+        run = launch_at_post(scene, f"Pay EUR 5.00 into {IBAN}.")
+    paid = Effect.objects.filter(run=run, tool="pay")
+    made = paid.get().args
+    limits = run.policy.limits().of(run.pattern, "post")
+
+    pseudonyms_of(run)  # read before others are asked
+
+    def review_payment(iban: str) -> int:
+        action = {"kind": "tool", "name": "pay", "args": {**made, "iban": iban}}
+        facts, _ = fetch_now(fetch_facts, run, action, limits, [], at=timezone.now(), lock=True)
+        own: Any = facts.desk
+        return int(own.own.paid_before)
+
+    def review_beside() -> int:
+        try:
+            with transaction.atomic():
+                return review_payment(OTHER_IBAN)
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(1) as threads:
+        with transaction.atomic():
+            assert review_payment(IBAN) == 1
+            waits = threads.submit(review_beside)
+            until_somebody_waits()
+            paid.update(args={**made, "iban": OTHER_IBAN})
+        assert waits.result() == 1
+    paid.update(args=made)
 
 
 @pytest.mark.parametrize("locked", ["run", "workspace"])

@@ -7,18 +7,17 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from django.db import DEFAULT_DB_ALIAS, connections
-
 from agents.core.actions import Action
 from agents.core.facts import Facts
 from agents.core.limits import Limits
 from agents.core.requests import Json
-from agents.db.driver import Pending, send
+from agents.db.driver import Pending
+from agents.db.locks import send_lock
 from agents.engine.desk import simulation
 from agents.engine.desk.fresh_lookup import LookedUp
 from agents.engine.desk.gathering import gather_facts, read_asked
 from agents.engine.desk.ledger import DeskLedger
-from agents.engine.desk.past_calls import EFFECTS, fetch_unattended
+from agents.engine.desk.past_calls import EFFECTS
 from agents.engine.desk.repeats import repeats_of
 from agents.engine.desk.step_facts import sent_back_by
 from agents.engine.redaction import RunBorder
@@ -47,6 +46,7 @@ def fetch_facts(
     *,
     at: datetime,
     lock: bool,
+    is_attended: bool = False,
     done: Mapping[int, Json] | None = None,
     ahead: LookedUp | None = None,
     turn: str = "",
@@ -54,15 +54,18 @@ def fetch_facts(
     """Fetch the facts for reviewing `action`, in an open pipeline if any.
 
     The answer is the facts, and the desk's key of the resource that the action uses, or "".
-    `lock` holds the resource until the transaction ends. `done` are results that the ledger is
-    about to be told, by the key of their step; `ahead` is what was looked up before. `turn` is the
-    prefix of the keys of its own steps, where it is proposed. Its answer raises StaleLookup.
+    `lock` holds the resource, and the sums that the review rests on, until the transaction ends;
+    caps of a day are none of them where a person approved the action (`is_attended`). `done` are
+    results that the ledger is about to be told, by the key of their step; `ahead` is what was
+    looked up before. `turn` is the prefix of the keys of its own steps, where it is proposed. Its
+    answer raises StaleLookup.
     """
     asked = read_asked(run, action, limits, steps, at)
     resource = asked.declared.resource_of(action.get("args") or {}) if asked.declared else ""
     if lock:
         lock_resource(run, resource)
-    asked.locks, asked.found, asked.done = lock, ahead, done or {}
+    asked.locks, asked.is_attended = lock, is_attended
+    asked.found, asked.done = ahead, done or {}
     _send(asked, limits)
     more: dict[str, Any] = {"sent_back_by": sent_back_by(steps, action), "border": RunBorder(run)}
 
@@ -70,6 +73,8 @@ def fetch_facts(
         facts = gather_facts(asked, action)
         if turn:
             own = [step for step in steps if step.run_id == run.pk]
+            if run.agent_id:
+                asked.lock_sums()  # its other sessions may propose the same
             more["repeats"] = repeats_of(run, action, own, turn, at=at)
         used = asked.fetched.resource if asked.desk.send else resource
         return replace(facts, **more), used
@@ -84,8 +89,7 @@ def _send(asked: DeskLedger, limits: Limits) -> None:
         asked.sent = desk.send(run.subject_key, asked)
     if desk.numbers:
         moves = tool and tool.amount and not tool.letter and limits.caps_of(desk.name)
-        sums = fetch_unattended(desk, run, desk.numbers, at=asked.at) if moves else Pending(dict)
-        asked.sums = sums
+        asked.sums = asked.send_for_unattended(desk.numbers) if moves else Pending(dict)
     # A run's effects all come from its steps.
     registered = simulation.registry(run)
     called = {step.asked["tool"] for step in asked.steps if step.kind == "use"}
@@ -94,11 +98,9 @@ def _send(asked: DeskLedger, limits: Limits) -> None:
 
 
 def lock_resource(run: Run, resource: str) -> None:
-    """Send for a lock on a call's resource until the transaction ends; it need not have a row.
+    """Send for a lock on a call's resource until the transaction ends.
 
-    Call with the run's and the workspace's rows locked. SQLite has one writer.
+    Call with the run's row and its workspace's writes locked.
     """
-    database = connections[DEFAULT_DB_ALIAS]
-    if resource and database.vendor == "postgresql":
-        key = f"{run.desk}:{run.book_id}:{resource}"
-        send(database, "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [key])
+    if resource:
+        send_lock(f"{run.desk}:{run.book_id}:{resource}")

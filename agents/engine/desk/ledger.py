@@ -23,6 +23,7 @@ from agents.core.redact import texts_in, without_masks
 from agents.core.requests import Json
 from agents.core.states import EffectState
 from agents.db.driver import Pending
+from agents.db.locks import send_lock
 from agents.engine.desk.fresh_lookup import LookedUp, StaleLookup
 from agents.engine.desk.functions import DeskFailed, of_company
 from agents.engine.desk.origins import ReadText, advice_in, before_revision, doubt, patch_of
@@ -76,7 +77,9 @@ class DeskLedger:
     border: Border = field(default_factory=Open)
     limits: Any = None  # the desk's own, typed
     unfit: str = ""  # why the arguments do not fit their tool: then they are not typed
-    locks: bool = False  # a row that a call uses is held until the transaction ends
+    locks: bool = False  # what the review rests on is held until the transaction ends
+    has_sums: bool = False  # others that count calls are kept out
+    is_attended: bool = False  # a person approved the action, so caps of a day do not hold for it
     done: Mapping[int, Json] = field(default_factory=dict)  # results to be committed, by step
     # What was sent for together: the run's calls, the desk's own queries, and the day's sums.
     acted: Pending[list[Effect]] | None = None
@@ -162,6 +165,15 @@ class DeskLedger:
         replies = (s.reply for s in self.steps if s.kind == "use" and s.asked["tool"] == tool)
         return [self.border.resolve(reply) for reply in replies if isinstance(reply, dict)]
 
+    def lock_sums(self) -> None:
+        """Keep out others whose review counts calls, as each adds to what the other counts.
+
+        A call that counts none may be carried out meanwhile, as if it came afterwards.
+        """
+        if self.locks and not self.has_sums:
+            self.has_sums = True
+            send_lock(f"sums:{self.run.workspace_id}")
+
     @property
     def accepted(self) -> tuple[str, ...]:
         return accepted_outputs(self.steps)
@@ -202,8 +214,13 @@ class DeskLedger:
         return bool(earlier) and made.exists()
 
     def unattended_today(self, currency: str) -> dict[str, int]:
-        sent = self.sums or fetch_unattended(self.desk, self.run, currency, at=self.at)
-        return sent.get()
+        return (self.sums or self.send_for_unattended(currency)).get()
+
+    def send_for_unattended(self, currency: str) -> Pending[dict[str, int]]:
+        """Send for the sums that caps of a day are compared with, in an open pipeline if any."""
+        if not self.is_attended:
+            self.lock_sums()
+        return fetch_unattended(self.desk, self.run, currency, at=self.at)
 
     def origin(self, argument: str, *also: str) -> Origin:
         return self.worst_of(argument, *also)[0]
@@ -372,6 +389,8 @@ class DeskLedger:
     def _calls(
         self, tool: str, days: int, by: By, unattended: bool, like: dict[str, Any]
     ) -> QuerySet[Effect]:
+        if by != "resource":  # which is locked
+            self.lock_sums()
         calls = Effect.objects.filter(
             self._those(by),
             run__desk=self.run.desk,

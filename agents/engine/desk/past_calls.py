@@ -51,7 +51,7 @@ def fetch_unattended(
 ) -> Pending[dict[str, int]]:
     """Fetch the sums moved without a person since midnight UTC: in all, and by the launcher.
 
-    Intents are committed with the workspace's row locked, so no two use the same allowance.
+    For an intent they are locked (`DeskLedger.lock_sums`), so no two use the same allowance.
     """
     moving = tuple(t.name for t in desk.tools.values() if t.amount and not t.letter)
     here = {"workspace": run.workspace_id, "launcher": run.launched_by_id}

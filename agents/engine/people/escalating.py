@@ -13,7 +13,7 @@ from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import Pending, pipeline
 from agents.db.inserts import send_columns
 from agents.engine.commit import STEP_BY_KEY, Commit
-from agents.engine.kill_switch import fetch_switch
+from agents.engine.kill_switch import fetch_switch_for_request
 from agents.engine.people.approvals import ASKED_AGAIN, CARRIED_OUT, close_approvals, turn_of
 from agents.engine.people.open_requests import fetch_full
 from agents.engine.people.tier_escalation import put_to_tier
@@ -41,7 +41,7 @@ def open_escalation(
     run, asked = step.run, kind_of(kind, action)
     target = target_of(run, action)
     with pipeline():  # the switch first: it locks the workspace against other requests
-        standing = fetch_switch(run, action.get("name", ""))
+        standing = fetch_switch_for_request(run, action.get("name", ""))
         filled = NOT_FULL if asked.settles_call else fetch_full(run, limits)
     switch, full = standing.get(), filled.get()
     if full:

@@ -84,8 +84,17 @@ def _intend(step: Step, request: Use, journal: Journal, limits: Limits, at: date
     others = [*calls_before(run, action), *others]
     with pipeline():
         switch, granted = fetch_switch(run, request.tool), _fetch_granted(allowing)
-        known, own = (run, action, limits, others), turn_of(step.key)
-        gathered = fetch_facts(*known, at=at, lock=True, ahead=journal.ahead, turn=own)
+        gathered = fetch_facts(
+            run,
+            action,
+            limits,
+            others,
+            at=at,
+            lock=True,
+            is_attended=bool(allowing.asked["granted"]),
+            ahead=journal.ahead,
+            turn=turn_of(step.key),
+        )
     if switch.get():
         return "killed"
     try:

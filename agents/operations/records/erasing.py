@@ -15,6 +15,7 @@ from agents.core.units import with_unit
 from agents.db.run_words import purge_words
 from agents.db.sqlite_log import empty_log
 from agents.engine.desk.subjects import forget, names_of
+from agents.engine.kill_switch import keep_writes_out
 from agents.engine.redaction import redact_in
 from agents.models import (
     AgentCall,
@@ -76,6 +77,7 @@ def erase_subject(
         # Runs before the workspace, in the usual order: the holder of a run writes its record.
         runs = _runs_about(workspace, desk, key)
         list(runs.select_for_update().order_by("pk").values_list("pk"))
+        keep_writes_out(workspace)
         # A concurrent launch commits after us, as its foreign key waits for this row.
         Workspace.objects.select_for_update().get(pk=workspace.pk)
         books = {workspace.book_id, *runs.values_list("book_id", flat=True)}

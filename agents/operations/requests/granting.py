@@ -123,7 +123,9 @@ def grant(
         args = {**args, **border.name({name: real[name] for name in patch})}
     action = {**escalation.action, "args": args}
     asked = (run, action, run.limits, steps)
-    facts, resource = fetch_now(fetch_facts, *asked, at=at, lock=lock, ahead=ahead)
+    facts, resource = fetch_now(
+        fetch_facts, *asked, at=at, lock=lock, is_attended=True, ahead=ahead
+    )
     consent = consent_of(escalation.review)
     judged = review(action, facts, run.limits, consent=consent)
     if judged.decision == "block":

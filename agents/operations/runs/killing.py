@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from agents.core.requests import Json
-from agents.engine.kill_switch import freeze
+from agents.engine.kill_switch import freeze, keep_writes_out
 from agents.engine.redaction import redact_in
 from agents.models import KillSwitch, Role, Scope, SwitchStage, Workspace
 from agents.models.event import Entry, append_events
@@ -108,13 +108,14 @@ def _check_scope(workspace: Workspace, scope: Scope, target: str) -> None:
 
 
 def _lock_workspace(workspace: Workspace, by: User, reason: str) -> str:
-    """Lock the workspace's row, which every write checks for switches. Raises Refused.
+    """Keep writes out, and lock the workspace's row against decisions. Raises Refused.
 
     Return the reason as masked by the published policy.
     """
     if not reason.strip():
         raise Refused("no_reason", "Enter a reason. Everyone in the workspace can see it.")
     check_text(reason.strip(), most=MAX_REASON)
+    keep_writes_out(workspace)
     found = Workspace.objects.select_for_update(no_key=True).get(pk=workspace.pk)
     require_member(found, by, Role.ADMIN)
     return str(redact_in(found, reason.strip()))
