@@ -22,6 +22,11 @@ _SHORTEST, _LONGEST = 13, 19
 _GROUP_OF_CARD = 4  # digits of its first group, where it begins within what passes the check too
 _Sums: TypeAlias = tuple[list[int], ...]
 _IBAN = re.compile(r"(?<![A-Za-z0-9])([A-Za-z]{2})[0-9]{2}(?:[^A-Za-z0-9]{0,2}[A-Za-z0-9]){11,30}")
+# In each text with a card number or an IBAN: thirteen digits, or how an IBAN begins.
+NUMBERED = re.compile(
+    r"[0-9](?:(?:[^0-9A-Za-z@]{0,3}[0-9]){12}"
+    r"|(?<=(?<![A-Za-z0-9])[A-Za-z]{2}[0-9])[0-9](?:[^A-Za-z0-9]{0,2}[A-Za-z0-9]){11})"
+)
 _LENGTHS = (  # of an IBAN, by its country
     "AD24 AE23 AL28 AT20 AZ28 BA20 BE16 BG22 BH22 BR29 BY28 CH21 CR22 CY28 CZ24 DE22 DK18 DO28 "
     "EE20 EG29 ES24 FI18 FO18 FR27 GB22 GE22 GI23 GL18 GR27 GT28 HR21 HU28 IE22 IL23 IQ23 IS26 "

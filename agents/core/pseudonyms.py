@@ -13,7 +13,17 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias
 
-from agents.core.redact import CARDS, EMAILS, IBANS, KINDS, MASKS, mask_json, masks_in, texts_in
+from agents.core.redact import (
+    ANY_MASK,
+    CARDS,
+    EMAILS,
+    IBANS,
+    KINDS,
+    MASKS,
+    mask_json,
+    texts_in,
+    texts_of,
+)
 from agents.core.redact import NAME as BY_NAME
 from agents.core.requests import Json
 
@@ -129,26 +139,31 @@ class Pseudonyms:
 
     def unknown_in(self, value: Json) -> Iterator[tuple[str, str]]:
         """Yield masks, foreign names and what looks like a name, after the field each stands in."""
-        codes = [name[-_LENGTH:] for name in list(self.values)]
+        if not any(self._unknown(texts_of(value))):
+            return
         for place, text in texts_in(value):
-            hidden = self.hide(text)
-            bare = hidden.upper()  # an own code that is left stands in no name
-            yield from ((place, code) for code in codes if code in bare)
-            if not _SUSPECT.search(text):
-                continue
-            yield from masks_in({place: hidden})
-            yield from ((place, found) for found in _ALIKE.findall(hidden))
+            yield from ((place, found) for found in self._unknown(text))
+
+    def _unknown(self, text: str) -> Iterator[str]:
+        hidden = self.hide(text)
+        bare = hidden.upper()  # an own code that is left stands in no name
+        yield from (code for name in list(self.values) if (code := name[-_LENGTH:]) in bare)
+        if _SUSPECT.search(text):
+            yield from ANY_MASK.findall(hidden)
+            yield from _ALIKE.findall(hidden)
 
 
 def names_in(value: Json) -> Iterator[str]:
     """Yield the names, of whatever run, that stand in a JSON value."""
-    for _, text in texts_in(value):
-        yield from NAME.findall(text) if "-" in text else ()
+    if has_name(value):
+        for _, text in texts_in(value):
+            yield from NAME.findall(text)
 
 
 def has_name(value: Json) -> bool:
     """Tell whether a name, of whatever run, stands in a JSON value."""
-    return any(True for _ in names_in(value))
+    texts = texts_of(value)
+    return "-" in texts and NAME.search(texts) is not None
 
 
 class _Kinds:

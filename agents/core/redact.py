@@ -18,9 +18,9 @@ from functools import lru_cache
 from typing import NamedTuple, Protocol, TypeAlias
 
 from agents.core.deobfuscation import Reading, undone, ways_to_read
-from agents.core.finders import addresses, cards, exact_place, ibans
+from agents.core.finders import NUMBERED, addresses, cards, exact_place, ibans
 from agents.core.requests import Json
-from agents.core.secrets import join_overlaps, secret_spans
+from agents.core.secrets import join_overlaps, may_hold_secret, secret_spans
 
 CARDS, IBANS, EMAILS = KINDS = ("card_numbers", "ibans", "emails")
 KEY_MASK = "[secret]"  # of keys and tokens, which no policy lets pass
@@ -34,8 +34,8 @@ _LONGEST_NUMBER = 80  # characters
 # What may precede and follow a number in JSON; in an array only after its beginning.
 _BEFORE, _NEXT = re.compile(r"(?:\"\s{0,9}:|[\[,])\s{0,40}\Z"), re.compile(r"\s{0,40}[,}\]]")
 _ESCAPE = re.compile(r"\\[bfnrt]")
-_TELLING = re.compile(r"[^\W_A-Za-z]|@")  # a text without either has nothing to mask
-_PLAIN = re.compile("[a-z_ ]*")  # read as it stands; only a secret of ours can look like this
+_TELLING = re.compile(r"[^\W_A-Za-z]|@")  # a text without either has nothing personal
+_ODD = re.compile(r"[^\t\n\r -$'-?A-\[\]-~]")  # may be read as another letter, or is in an address
 _LEAST = 6  # characters of the shortest that is masked: a@b.cd
 _Place: TypeAlias = tuple[int, int]
 _Find: TypeAlias = Callable[[str], Iterable[_Place]]
@@ -64,6 +64,7 @@ class _Masker:
     finders: Sequence[_Finder]
     namer: Namer | None
     named: Collection[str]  # the kinds that get a name
+    ours: Collection[str]
 
 
 def mask(
@@ -73,7 +74,7 @@ def mask(
 
     Addresses in `kept`, in lower case, stay. `ours` are the values of our own secrets.
     """
-    return _mask(text, _Masker(_finders(tuple(kinds), tuple(kept), tuple(ours)), None, ()))
+    return _mask(text, _Masker(_finders(tuple(kinds), tuple(kept), tuple(ours)), None, (), ours))
 
 
 def mask_json(
@@ -86,17 +87,22 @@ def mask_json(
 ) -> Json:
     """Mask every text in a JSON value, keys included, each kind as `redaction` says.
 
-    Without a `namer` what would get a name is gone.
+    Without a `namer` what would get a name is gone. A value with nothing to mask is returned
+    itself: most are made of keys, codes and sentences of rules.
     """
+    if not _may_hold(texts_of(value), ours):
+        return value
     kinds = tuple(kind for kind, treatment in redaction.items() if treatment != OFF)
     named = [kind for kind in kinds if redaction[kind] == NAME] if namer else []
-    return _mask_json(value, _Masker(_finders(kinds, tuple(kept), tuple(ours)), namer, named))
+    finders = _finders(kinds, tuple(kept), tuple(ours))
+    return _mask_json(value, _Masker(finders, namer, named, ours))
 
 
 def masks_in(value: Json) -> Iterator[tuple[str, str]]:
     """Yield each mask in a JSON value, keys included, after the name of the field it stands in."""
-    for place, text in texts_in(value):
-        yield from ((place, mask) for mask in ANY_MASK.findall(text))
+    if "[" in texts_of(value):
+        for place, text in texts_in(value):
+            yield from ((place, mask) for mask in ANY_MASK.findall(text))
 
 
 def texts_in(value: Json, place: str = "") -> Iterator[tuple[str, str]]:
@@ -110,6 +116,25 @@ def texts_in(value: Json, place: str = "") -> Iterator[tuple[str, str]]:
     elif isinstance(value, list | tuple):
         for item in value:
             yield from texts_in(item, place)
+
+
+def texts_of(value: Json) -> str:
+    """Return all texts in a JSON value, keys included, a line for each: to search them at once."""
+    texts: list[str] = []
+    _add_texts(value, texts)
+    return "\n".join(texts)
+
+
+def _add_texts(value: Json, texts: list[str]) -> None:
+    if isinstance(value, str):
+        texts.append(value)
+    elif isinstance(value, dict):
+        texts += value
+        for item in value.values():
+            _add_texts(item, texts)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            _add_texts(item, texts)
 
 
 def without_masks(text: str) -> str:
@@ -132,8 +157,7 @@ def _finders(kinds: tuple[str, ...], kept: tuple[str, ...], ours: tuple[str, ...
 
 
 def _mask(text: str, masker: _Masker) -> str:
-    secrets = masker.finders[0]
-    if len(text) < _LEAST or (_PLAIN.fullmatch(text) and not secrets.find(text)):
+    if not _may_hold(text, masker.ours):
         return text
     for read in ways_to_read(text):
         reading = _read(read, text, masker)
@@ -143,6 +167,19 @@ def _mask(text: str, masker: _Masker) -> str:
             if masked is not text:
                 text, reading = masked, _read(read, masked, masker)
     return text
+
+
+def _may_hold(text: str, ours: Collection[str]) -> bool:
+    """Tell whether a text, or a line of it, may hold something to mask; True if unsure.
+
+    A few plain searches for what each finder needs. They look at the text as it stands: letters
+    that may be read otherwise are unsure, and a name that is hidden only takes something away.
+    """
+    return len(text) >= _LEAST and (
+        _ODD.search(text) is not None
+        or NUMBERED.search(text) is not None
+        or may_hold_secret(text, ours)
+    )
 
 
 def _read(read: Callable[[str], Reading], text: str, masker: _Masker) -> Reading:

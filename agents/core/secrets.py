@@ -48,8 +48,9 @@ _NAMED = re.compile(
     re.I,
 )
 # Lower-case words, one of which a text must contain to be worth searching.
-_NAMES = re.compile("key|pass|pwd|token|secret|credential|wor|woor|contrase|senha")
-_BEARER, _AUTHORIZATION = re.compile("bearer|basic"), re.compile("authorization")
+_NAMES = "key", "pass", "pwd", "token", "secret", "credential", "wor", "woor", "contrase", "senha"
+_BEARER, _AUTHORIZATION = ("bearer", "basic"), ("authorization",)
+_WORDS = (*_NAMES, *_BEARER, *_AUTHORIZATION)
 _LAST_MARKS = ".,;:!?)]}>'\""  # after a value, not part of it
 _DIGIT, _LETTER = re.compile(r"[0-9]"), re.compile(r"[A-Za-z]")
 _STRONG = re.compile(r"[0-9A-Z]")  # not in ordinary words
@@ -62,6 +63,23 @@ def secret_spans(text: str, ours: Collection[str]) -> list[Span]:
     if len(text) < SHORTEST:
         return []
     return [*_spans(text), *_own(ours, text)]
+
+
+def may_hold_secret(text: str, ours: Collection[str]) -> bool:
+    """Tell whether a text, or a line of it, may hold a secret; True if unsure.
+
+    The text is ASCII and without "@", which those in addresses need.
+    """
+    small = text.lower()
+    if "-----" in text or any(map(small.__contains__, _WORDS)):
+        return True
+    unbroken = _unbroken(small)
+    if any(sought in unbroken for _, sought in _to_seek(tuple(ours))):
+        return True
+    tokens = _TOKEN.findall(text)  # what is issued holds one of them
+    return bool(tokens) and (
+        any(_key_in(token) >= 0 for token in tokens) or _ISSUED.search(text) is not None
+    )
 
 
 def join_overlaps(spans: Iterable[Span]) -> list[Span]:
@@ -83,9 +101,9 @@ def _spans(text: str) -> Iterator[Span]:
     yield from (found.span(1) for found in _IN_ADDRESS.finditer(text))
     small = text.lower()
     for pattern, words in ((_AFTER_WORD, _BEARER), (_IN_HEADER, _AUTHORIZATION)):
-        if words.search(small):
+        if any(map(small.__contains__, words)):
             yield from (m.span(1) for m in pattern.finditer(text) if _STRONG.search(m[1]))
-    if _NAMES.search(small):
+    if any(map(small.__contains__, _NAMES)):
         yield from (span for m in _NAMED.finditer(text) for span in _named_value(m))
     for found in _TOKEN.finditer(text):
         begin = _key_in(found[0])
@@ -118,6 +136,8 @@ def _named_value(named: re.Match[str]) -> Iterator[Span]:
 
 def _key_in(token: str) -> int:
     """Return where a key begins in an unbroken run of characters, or −1."""
+    if not _STRONG.search(token):
+        return -1  # the name of a field
     prefix = _PREFIX.search(token)
     if prefix and len(token) - prefix.end() >= 15 and _STRONG.search(token, prefix.end()):
         return prefix.end()

@@ -15,6 +15,8 @@ from email.utils import parseaddr
 from functools import cache, cached_property
 
 from django.conf import settings
+from django.core.signals import setting_changed
+from django.dispatch import receiver
 
 from agents.core.limits import BadPolicy, Limits, Redaction
 from agents.core.pseudonyms import Pseudonyms, has_name
@@ -96,10 +98,10 @@ def redact_in(workspace: Workspace, value: Json) -> Json:
 
 
 def _mask(value: Json, redaction: Redaction, namer: Namer | None = None) -> Json:
-    kept = (_address(settings.DEFAULT_FROM_EMAIL),)
-    return mask_json(value, redaction, kept=kept, ours=_secrets(), namer=namer)
+    return mask_json(value, redaction, kept=_kept(), ours=_secrets(), namer=namer)
 
 
+@cache  # an installation's settings change in tests only
 def _secrets() -> tuple[str, ...]:
     """Return the values of this installation that are never to be kept, sent or shown."""
     keys = (settings.OPENAI_API_KEY, settings.SECRET_KEY, settings.OPSCONSOLE_METRICS_TOKEN)
@@ -112,5 +114,11 @@ def _secrets() -> tuple[str, ...]:
 
 
 @cache
-def _address(sender: str) -> str:
-    return parseaddr(sender)[1].lower()
+def _kept() -> tuple[str, ...]:
+    return (parseaddr(settings.DEFAULT_FROM_EMAIL)[1].lower(),)
+
+
+@receiver(setting_changed)
+def _read_settings_again(**_: object) -> None:
+    _secrets.cache_clear()
+    _kept.cache_clear()

@@ -11,7 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.core.redact import KINDS, mask
+from agents.core.pseudonyms import Pseudonyms
+from agents.core.redact import KINDS, NAME, mask, mask_json
+from agents.core.requests import Json
 
 KEY = "sk-proj-Ab12Cd34Ef56Gh78Ij90"
 OWN = "correct-horse-battery"
@@ -123,3 +125,31 @@ def test_a_card_is_masked_whatever_its_expiry_and_code(
 
     assert "[card number]" in left
     assert sum(char.isdigit() for char in left) <= sum(char.isdigit() for char in before + after)
+
+
+PARTS = (
+    "4111", "1111 1111 ", "DE89", "3704 0044 0532 0130 00", "EMAIL-7Q2MK3XW9T", OWN,
+    "correct-horse-", "battery", KEY, "AKIAIOSFODNN7EXAMPLE",
+    "AIzaSyA-1234567890abcdefghijklmnopqrstu", "7712345678:AA",
+    "EhBOweik6ad9r_QXMENQjcrGbqCr4K-bc", "SG.abcdefghijklmnop.", "ABCDEFGHIJKLMNOPQ",
+    "eyJhbGciOiJI.", "ya29.", "-----BEGIN PRIVATE KEY-----", "postgres://ada:", "h0rse@db.example",
+    "anna", "@", "example.com", "passwort", "kennwort ", "contrasena", "senha", "wachtwoord",
+    "pwd", "secret", "token", "credential", "api_key", "authorization", "bearer ", "basic ", ": ",
+    "=", " ist ", '"', "Hunter2Blue9", "\n", " ", "-", ".", "_", "[", "refund_limit_minor",
+)  # fmt: skip
+TEXT = st.lists(st.sampled_from(PARTS) | st.text(st.characters(codec="ascii"), max_size=9)).map(
+    "".join
+)
+
+
+@given(st.lists(TEXT, max_size=3))
+def test_no_text_is_left_alone_in_which_a_closer_look_finds_something(texts: list[str]) -> None:
+    """A letter that may be read as another has every finder look."""
+
+    def kept(value: Json) -> Json:
+        names = Pseudonyms(lambda kind, value: f"{kind}:{value}", {"EMAIL-7Q2MK3XW9T": "a@b.cd"})
+        return mask_json(value, dict.fromkeys(KINDS, NAME), ours=[OWN], namer=names)
+
+    closely = [kept(f"\u00e9 {text}") for text in texts]
+
+    assert kept(texts) == [text.removeprefix("\u00e9 ") for text in closely]

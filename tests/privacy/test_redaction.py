@@ -217,10 +217,10 @@ def test_a_policy_from_before_masks_nothing(scene: Scene) -> None:
 
 @pytest.mark.parametrize("redaction", [KINDS, ()])
 def test_the_key_of_the_model_is_kept_nowhere_whoever_writes_it(
-    scene: Scene, ada: User, monkeypatch: pytest.MonkeyPatch, redaction: Any
+    scene: Scene, ada: User, settings: Any, redaction: Any
 ) -> None:
     key = "opaque-value-of-the-key"
-    monkeypatch.setattr("django.conf.settings.OPENAI_API_KEY", key)
+    settings.OPENAI_API_KEY = key
     document = {**STRICT.as_json(), "redaction": list(redaction)}
     at = timezone.now()
     operations.publish_policy(workspace=scene.workspace, document=document, by=ada, at=at)
