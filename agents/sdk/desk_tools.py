@@ -229,7 +229,7 @@ class DeskRule:
     ) -> Ruling | None:
         """Put a call, or an answer, to it and fill its sentences. Raises its errors."""
         known = {"args": args, "facts": facts, "limits": limits, "case": case, "given": given}
-        said = self.check(*(known[name] for name in self.takes))
+        said = self.check(*map(known.__getitem__, self.takes))
         if said is None:
             return None
         if not isinstance(said, Ruling):

@@ -40,63 +40,76 @@ def rules_of(desk: Desk) -> dict[str, Rule]:
     if desk.report:
         of_report = report_rules(desk.report).items()
         rules |= {f"{desk.name}.report_{name}": check for name, check in of_report}
-    rules |= {own.name: _rule(desk, own) for own in desk.rules.values()}
-    return {name: _on_names(check) for name, check in rules.items()}
+    shared = {name: _on_names(check) for name, check in rules.items()}
+    return shared | {own.name: _rule(desk, own) for own in desk.rules.values()}
 
 
 def _on_names(rule: Rule) -> Rule:
-    """Return a rule whose ruling is said with names, as it is kept and compared.
-
-    It is not asked about values that do not fit the tool: the policy itself blocks those.
-    """
+    """Return a rule of every desk as one of this: see `_named`."""
 
     @wraps(rule)
     def check(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
         said = None if facts.unfit else rule(action, facts, limits)
-        if said is None:
-            return None
-        kept = [getattr(said, name) for name in _SAID]
-        named = facts.border.name(kept)
-        return said if named == kept else replace(said, **dict(zip(_SAID, named, strict=True)))
+        return said and _named(said, facts.border)
 
     return check
+
+
+def _named(said: Ruling, border: Border) -> Ruling:
+    """Return a ruling said with names, as it is kept and compared."""
+    kept = [getattr(said, name) for name in _SAID]
+    named = border.name(kept)
+    return said if named == kept else replace(said, **dict(zip(_SAID, named, strict=True)))
 
 
 _SAID = ("sentence", "flip", "observed", "limit", "action")
 
 
 def _rule(desk: Desk, rule: DeskRule) -> Rule:
+    """Return a desk's own rule as the policy asks it.
+
+    It is not asked about values that do not fit the tool: the policy itself blocks those.
+    """
+
     def check(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
         tool = desk.tools.get(str(action.get("name")))
+        if facts.unfit or not rule.concerns(tool):
+            return None
         # With words it is judged once it is revised: then its record is the console's, whatever
         # becomes of it. Without the rule that revises it nothing allows it.
         is_revised = "note" in action or desk.answers != WORDS
-        is_answer = action.get("kind") == "final" and is_revised
-        if not (tool or is_answer) or not rule.concerns(tool):
+        if tool is None and not (action.get("kind") == "final" and is_revised):
             return None
-        known, once = facts.desk, facts.once.get
-        if known and (failed := known.stored.get("failed")):
-            return Ruling(RulingKind.BLOCK, "facts_failed", f"{failed}, so nothing may run.", 100)
-        names = known and known.stored.get("names")
-        args = _args(tool, action, facts) if tool else words_of(action, facts.border)
-        if tool and "args" in rule.takes and not tool.has_amount(args):
-            return None  # an amount that is none: see what was `given`
-        said = rule.ruling(
-            tool,
-            args,
-            facts=known.own if known else facts,  # of a desk whose facts these are
-            limits=limits_of(desk, limits),
-            case=known.case if known else NO_CASE,
-            given=action.get("args"),
-            called=once(names, lambda: facts.border.resolve(names)) if names else None,
-        )
-        if tool is None or said is None or said.verdict is not RulingKind.REVISE:
-            return said
-        changed = _changed(tool, action["args"], args, said.action)
-        return replace(said, action={**action, "args": changed})
+        said = _ruling(desk, rule, tool, action, facts, limits)
+        return said and _named(said, facts.border)
 
     check.__doc__ = rule.check.__doc__
     return check
+
+
+def _ruling(
+    desk: Desk, rule: DeskRule, tool: DeskTool | None, action: Action, facts: Facts, limits: Limits
+) -> Ruling | None:
+    known, once = facts.desk, facts.once.get
+    if known and (failed := known.stored.get("failed")):
+        return Ruling(RulingKind.BLOCK, "facts_failed", f"{failed}, so nothing may run.", 100)
+    names = known and known.stored.get("names")
+    args = _args(tool, action, facts) if tool else words_of(action, facts.border)
+    if tool and "args" in rule.takes and not tool.has_amount(args):
+        return None  # an amount that is none: see what was `given`
+    said = rule.ruling(
+        tool,
+        args,
+        facts=known.own if known else facts,  # of a desk whose facts these are
+        limits=limits_of(desk, limits),
+        case=known.case if known else NO_CASE,
+        given=action.get("args"),
+        called=once(names, lambda: facts.border.resolve(names)) if names else None,
+    )
+    if tool is None or said is None or said.verdict is not RulingKind.REVISE:
+        return said
+    changed = _changed(tool, action["args"], args, said.action)
+    return replace(said, action={**action, "args": changed})
 
 
 NO_CASE = Case("", "", date.min)
