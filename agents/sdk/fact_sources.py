@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from datetime import date, datetime
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any, Literal, Protocol, TypeAlias
 
 from agents.core.redact import texts_in
@@ -287,6 +288,7 @@ def _day(value: date) -> re.Pattern[str]:
     return _whole("|".join(map(re.escape, spelled)))
 
 
+@lru_cache(maxsize=512)  # of plain amounts, as `re` keeps the patterns themselves
 def _money(value: Money) -> re.Pattern[str]:
     whole, _, part = value.amount.partition(".")
     grouped, points = [f"{int(whole):,}", whole], ".,"

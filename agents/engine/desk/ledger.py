@@ -242,8 +242,7 @@ class DeskLedger:
         origin, part = max(judged, key=lambda one: _ORDER.index(one[0]))
         if origin.is_of_people:
             return origin, part
-        is_set = any(argument in patch_of(step, self.given) for step in self.steps)
-        if is_set or (isinstance(part, Money) and is_named(part, advice_in(self.steps))):
+        if argument in self._patched or (isinstance(part, Money) and is_named(part, self._advice)):
             return Origin.PERSON, part
         # What the policy lowered is named by who named the higher one.
         before = before_revision(self.steps, self.given) if isinstance(part, Money) else {}
@@ -257,7 +256,6 @@ class DeskLedger:
         return money or getattr(self.args, argument)
 
     def parts(self, argument: str) -> list[TextPart]:
-        is_set = any(argument in patch_of(step, self.given) for step in self.steps)
         found = []
         for kind, text in find_parts(getattr(self.args, argument)):
             other = [self.border.name(one) for one in other_names(kind, text)]
@@ -265,7 +263,7 @@ class DeskLedger:
             origin = self._source(self.border.name(text), () if kind == LINK else other)
             if origin is Origin.NOBODY and self._is_outside(other):
                 origin = Origin.OUTSIDE
-            if is_set and not origin.is_of_people:
+            if argument in self._patched and not origin.is_of_people:
                 origin = Origin.PERSON
             found.append(TextPart(kind, text, origin))
         return found
@@ -289,6 +287,15 @@ class DeskLedger:
     def _is_outside(self, named: Collection[Any]) -> bool:
         texts = [one.text for one in self._outside]
         return any(is_named(one, texts) for one in named)
+
+    @cached_property
+    def _patched(self) -> set[str]:
+        """Return the arguments that a person set."""
+        return {name for step in self.steps for name in patch_of(step, self.given)}
+
+    @cached_property
+    def _advice(self) -> list[str]:
+        return advice_in(self.steps)
 
     @cached_property
     def _goals(self) -> list[str]:
@@ -323,7 +330,7 @@ class DeskLedger:
         given = [(name, step.asked["args"][name]) for name in step.asked["args"]]
         named = [(n, text) for n, it in given if n != tool.subject for _, text in texts_in(it)]
         texts = [text for _, text in named]
-        by_people = [*self._goals, *advice_in(self.steps)]
+        by_people = [*self._goals, *self._advice]
         about = {self.run.subject_key, self.run.subject_label}
         said = ((name, text) for name, text in named if text.strip() not in about)
         found = [text for _, text in texts_in(step.reply)]  # a part of a word may find anybody
@@ -350,17 +357,18 @@ class DeskLedger:
 
         Nobody names the day of today, and words of its own are what an agent is there for.
         """
-        tool, goal = self.desk.tools[self.tool], "\n".join(self._goals)
-        called = self.called.get(argument, {})
+        tool = self.desk.tools[self.tool]
         is_term = isinstance(part, int | Money) or (isinstance(part, str) and " " not in part)
         is_on_record = origin is Origin.LOOKED_UP and isinstance(part, Money)
         is_doubtful = origin is Origin.OUTSIDE or (origin is Origin.NOBODY and is_term)
         is_doubtful = is_doubtful or is_on_record  # where the goal names another
-        named = [part, *map(self.border.name, called.values())]
-        advice = advice_in(self.steps)
-        if not is_doubtful or argument not in tool.terms or any(is_named(n, advice) for n in named):
+        if not is_doubtful or argument not in tool.terms:
+            return None
+        named = [part, *map(self.border.name, self.called.get(argument, {}).values())]
+        if any(is_named(one, self._advice) for one in named):
             return None
         asked: Collection[str] = ()
+        goal = "\n".join(self._goals)
         if isinstance(part, Money):
             asked = amounts_in(goal, part.currency)
         elif argument in tool.names:
