@@ -108,9 +108,10 @@ def gather_facts(asked: DeskLedger, action: Action) -> Facts:
 
 
 def _ask_desk(asked: DeskLedger, *, is_told: bool) -> _Gathered:
-    desk, run, record = asked.desk, asked.run, {}
-    if is_told:  # somebody reads what is said
-        record = sentences_on_record(asked.steps, simulation.registry(run), border=asked.border)
+    desk, run, said, record = asked.desk, asked.run, {}, {}
+    if is_told:  # somebody reads it
+        said = sentences_on_record(asked.steps, simulation.registry(run), asked.border)
+        record = asked.border.name(said) if said else {}
     own = written = None
     try:
         with of_company(f"{desk.title} could not gather its facts"):
@@ -118,19 +119,23 @@ def _ask_desk(asked: DeskLedger, *, is_told: bool) -> _Gathered:
                 own = desk.gather(run.subject_key, asked)
             if own is not None and not isinstance(own, Facts):
                 written = serialization.write(own)
-            now = _record_now(asked, record) if asked.letter else record
+            now = _record_now(asked, said, record) if asked.letter else record
     except DeskFailed as error:
         return _Gathered(None, failed=str(error), record=record)
     outdated = {name: said for name, said in record.items() if now.get(name) != said}
     return _Gathered(own, written, "", now, outdated)
 
 
-def _record_now(asked: DeskLedger, record: dict[str, str]) -> dict[str, str]:
-    """Return what may be said of a run's findings, as they would be at this moment."""
+def _record_now(asked: DeskLedger, said: dict[str, str], record: dict[str, str]) -> dict[str, str]:
+    """Return the record of a run's findings, as they would be at this moment."""
     tools = (tool for tool in asked.desk.tools.values() if record and tool.now)
     now = {tool.name: tool.now(asked) for tool in tools if tool.now}
     registered = simulation.registry(asked.run)
-    return sentences_on_record(asked.steps, registered, now=now, border=asked.border)
+    said_now = sentences_on_record(asked.steps, registered, asked.border, now=now)
+    if said_now == said:
+        return record
+    named: dict[str, str] = asked.border.name(said_now)
+    return named
 
 
 def _add_own(
@@ -228,8 +233,9 @@ def _evidence(asked: DeskLedger, case: Case, gathered: _Gathered) -> list[Json]:
 def _answered(desk: Desk, steps: Sequence[Step], border: Border) -> tuple[str, ...]:
     """Return what the specialists of a run found, in sentences."""
     own = [step for step in steps if step.kind == "use" and step.asked["tool"] in desk.specialists]
-    said = sentences_on_record(own, TOOLS, border=border).values()
-    return tuple(said) or ((LOOKED_INTO,) if specialist_results(own) else ())
+    said = sentences_on_record(own, TOOLS, border)
+    found = tuple(border.name(said).values()) if said else ()
+    return found or ((LOOKED_INTO,) if specialist_results(own) else ())
 
 
 _Judged: TypeAlias = dict[str, tuple[Origin, Json]]

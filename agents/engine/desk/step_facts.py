@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from agents.core.actions import Action
 from agents.core.digest import sha256
-from agents.core.facts import Border, Open
+from agents.core.facts import Border
 from agents.core.requests import Json
 from agents.core.states import EscalationState
 from agents.models import Step
@@ -80,20 +80,19 @@ def sent_back_sentences(steps: Iterable[Step], tell: Callable[[Step], str]) -> t
 def sentences_on_record(
     steps: Iterable[Step],
     registered: Mapping[str, Tool],
+    border: Border,
     *,
     now: Mapping[str, Json] = MappingProxyType({}),
-    border: Border | None = None,
 ) -> dict[str, str]:
     """Return what may be said of what the run has looked up, by name; the newest counts.
 
-    `now` has what tools would find at this moment, which is then said in place of what they found.
+    It is said with values: name them before it is kept. `now` has what tools would find at this
+    moment, which is then said in place of what they found.
     """
-    between = border or Open()
     said: dict[str, str] = {}
     for step in steps:
         tool = registered.get(step.asked["tool"]) if step.kind == "use" else None
         if tool and tool.may_say and step.reply and not step.failed:
             with suppress(KeyError, TypeError, ValueError, AttributeError):  # it found nothing
-                said |= tool.may_say(between.resolve(now.get(tool.name, step.reply)))
-    named: dict[str, str] = between.name(said) if said else {}
-    return named
+                said |= tool.may_say(border.resolve(now.get(tool.name, step.reply)))
+    return said
