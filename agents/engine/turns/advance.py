@@ -136,7 +136,8 @@ def brief_of(run: Run) -> patterns.Brief:
     found = simulation.registry(run)
     known = {name: tool.spec for name, tool in found.items()}
     limits, by_agent = run.limits, {name for name, tool in found.items() if tool.by_agent}
-    if run.pattern != EXTERNAL:  # there is no agent that could
+    # There is no agent that could. Without such tools it is the limits of all such runs.
+    if run.pattern != EXTERNAL and by_agent.intersection(limits.proposable):
         offered = tuple(name for name in limits.proposable if name not in by_agent)
         limits = replace(limits, proposable=offered)
     declared, inputs = run.workflow.get("document"), run.workflow.get("inputs", {})
@@ -175,8 +176,10 @@ async def _drive_claimed(run: Run, journal: Journal, outlasts_outages: bool) -> 
     if run.has_values:
         await in_database(pseudonyms_of, run)
     brief = brief_of(run)
-    waits = outlasts_outages and brief.limits.outlasts_outages
-    world = RunExecutor(journal, replace(brief.limits, outlasts_outages=waits))
+    limits = brief.limits
+    if limits.outlasts_outages and not outlasts_outages:
+        limits = replace(limits, outlasts_outages=False)
+    world = RunExecutor(journal, limits)
     flow = patterns.PATTERNS[run.pattern](brief, patterns.Notes())
     strand = await drive(flow, world)
 
