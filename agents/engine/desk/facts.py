@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
 
 from agents.core.actions import Action
 from agents.core.facts import Facts
@@ -19,8 +18,6 @@ from agents.engine.desk.gathering import gather_facts, read_asked
 from agents.engine.desk.ledger import DeskLedger
 from agents.engine.desk.past_calls import EFFECTS
 from agents.engine.desk.repeats import repeats_of
-from agents.engine.desk.step_facts import sent_back_by
-from agents.engine.redaction import RunBorder
 from agents.models import Run, Step
 from agents.tools import TOOLS
 
@@ -67,17 +64,14 @@ def fetch_facts(
     asked.locks, asked.is_attended = lock, is_attended
     asked.found, asked.done = ahead, done or {}
     _send(asked, limits)
-    more: dict[str, Any] = {"sent_back_by": sent_back_by(steps, action), "border": RunBorder(run)}
 
     def answer() -> tuple[Facts, str]:
         facts = gather_facts(asked, action)
-        if turn:
-            own = [step for step in steps if step.run_id == run.pk]
-            if run.agent_id:
-                asked.lock_sums()  # its other sessions may propose the same
-            more["repeats"] = repeats_of(run, action, own, turn, at=at)
-        used = asked.fetched.resource if asked.desk.send else resource
-        return replace(facts, **more), used
+        if turn and run.agent_id:
+            asked.lock_sums()  # its other sessions may propose the same
+        if turn and (earlier := repeats_of(run, action, steps, turn, at=at)):
+            facts = replace(facts, repeats=earlier)
+        return facts, asked.fetched.resource if asked.desk.send else resource
 
     return Pending(answer)
 

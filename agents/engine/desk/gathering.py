@@ -20,6 +20,7 @@ from agents.engine.desk.functions import DeskFailed, of_company
 from agents.engine.desk.ledger import DeskLedger, names_of
 from agents.engine.desk.rules import limits_of, words_of
 from agents.engine.desk.step_facts import (
+    sent_back_by,
     sent_back_sentences,
     sentences_on_record,
     specialist_results,
@@ -97,18 +98,25 @@ class _Gathered(NamedTuple):
 
 def gather_facts(asked: DeskLedger, action: Action) -> Facts:
     """Ask a run's desk for its facts, in the transaction of the review. Raises StaleLookup."""
-    case, once = case_of(asked.run, asked.at), ReadOnce()
+    run, case, once = asked.run, case_of(asked.run, asked.at), ReadOnce()
+    known: dict[str, Any] = {
+        "border": asked.border,
+        "sent_back_by": sent_back_by(asked.steps, action),
+    }
     if asked.unfit:
-        return Facts(unfit=asked.unfit, desk=DeskFacts(None, case, (), {}))
+        return Facts(unfit=asked.unfit, desk=DeskFacts(None, case, (), {}), **known)
     gathered = _ask_desk(asked, is_told=bool(asked.letter) or action.get("kind") == "final")
     add = _add_own if isinstance(gathered.own, Facts) else _add_declared
     once.get(asked.given, lambda: asked.args)
-    facts: Facts = add(asked, action, case, gathered, once)
+    known |= {"scope": run.scope, "once": once, "letter": asked.letter}
+    facts: Facts = add(asked, action, case, gathered, known)
     return facts
 
 
 def _ask_desk(asked: DeskLedger, *, is_told: bool) -> _Gathered:
-    desk, run, said, record = asked.desk, asked.run, {}, {}
+    desk, run = asked.desk, asked.run
+    said: dict[str, str] = {}
+    record: dict[str, str] = {}
     if is_told:  # somebody reads it
         said = sentences_on_record(asked.steps, simulation.registry(run), asked.border)
         record = asked.border.name(said) if said else {}
@@ -139,24 +147,22 @@ def _record_now(asked: DeskLedger, said: dict[str, str], record: dict[str, str])
 
 
 def _add_own(
-    asked: DeskLedger, action: Action, case: Case, gathered: _Gathered, once: ReadOnce
+    asked: DeskLedger, action: Action, case: Case, gathered: _Gathered, known: dict[str, Any]
 ) -> Facts:
     """Add what the console knows to facts that a desk has in the console's own form."""
-    desk, run, steps, own = asked.desk, asked.run, asked.steps, gathered.own
+    desk, steps, own = asked.desk, asked.steps, gathered.own
     is_final = action["kind"] == "final"
     judged = _judged(asked) if asked.writes else {}
     about = {
+        **known,
         "evidence": specialist_results(steps) if is_final else (),
-        "scope": run.scope,
-        "once": once,
-        "letter": asked.letter,
         "origins": {name: origin.value for name, (origin, _) in judged.items()},
         "doubts": () if asked.letter else tuple(_doubts(asked, judged)),
     }
     if not (is_final or asked.letter):
         return replace(own, ledger=(), **about)
     done = ledger_sentences([_deed(desk, effect, case) for effect in asked.all_effects])
-    refused = _refused(desk, steps, case, run) if is_final else ()
+    refused = _refused(desk, steps, case, asked.run) if is_final else ()
     about |= {"record": gathered.record, "outdated": gathered.outdated}
     return _with_own_words(replace(own, ledger=(*done, *own.ledger, *refused), **about), asked)
 
@@ -177,15 +183,14 @@ def _with_own_words(facts: Facts, asked: DeskLedger) -> Facts:
 
 
 def _add_declared(
-    asked: DeskLedger, action: Action, case: Case, gathered: _Gathered, once: ReadOnce
+    asked: DeskLedger, action: Action, case: Case, gathered: _Gathered, known: dict[str, Any]
 ) -> Facts:
     """Return what the console knows, with a desk's facts as they are stored."""
     desk, run, border, found = asked.desk, asked.run, asked.border, asked.found
     done = (effect for effect in asked.effects if effect.state == EffectState.DONE)
     told = tuple(done_sentence(desk, effect, case, run) for effect in done)
     called_before = asked.writes and asked.called_before()
-    about: dict[str, Any] = {"scope": run.scope, "once": once, "letter": asked.letter}
-    facts = Facts(called_before=called_before, **about)
+    facts = Facts(called_before=called_before, **known)
     if asked.letter:
         outdated = gathered.outdated
         facts = replace(facts, ledger=told, record=gathered.record, outdated=outdated)
@@ -214,8 +219,8 @@ def _add_declared(
     named = {**border.name(kept), "case": kept["case"]}
     answered = _answered(desk, asked.steps, border)
     refused = _refused(desk, asked.steps, case, run) if action.get("kind") == "final" else ()
-    known = (gathered.own, case, told, named, gathered.record, answered, refused)
-    return replace(facts, desk=DeskFacts(*known))
+    about = (gathered.own, case, told, named, gathered.record, answered, refused)
+    return replace(facts, desk=DeskFacts(*about))
 
 
 def _evidence(asked: DeskLedger, case: Case, gathered: _Gathered) -> list[Json]:

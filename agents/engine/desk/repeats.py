@@ -59,10 +59,10 @@ def repeats_of(
     tool = TOOLS.get(str(action.get("name"))) if action.get("kind") == "tool" else None
     if run.agent_id is None or tool is None or not tool.writes:
         return ()
-    deed = _deed(run, action)
+    deed, own_steps = _deed(run, action), [step for step in steps if step.run_id == run.pk]
     found = _rejected_elsewhere(run, tool.name, deed, at)
     found += _written_otherwise(run, action, at)
-    for place, own in (*_turns_in_earlier_runs(run, tool.name), *_turns_before(steps, turn)):
+    for place, own in (*_turns_in_earlier_runs(run, tool.name), *_turns_before(own_steps, turn)):
         actions = [one for step in own if step.kind == "review" for one in _actions_of(step)]
         deeds = [_deed(run, one) for one in actions if one.get("name") == tool.name]
         no = _rejection(run, own)
