@@ -9,7 +9,7 @@ and also the policy, because the facts it reads change while a run waits.
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 Json: TypeAlias = Any  # whatever json.dumps accepts
@@ -107,8 +107,7 @@ _NOT_STORED = ("label", "dialogue")
 
 def request_body(request: Request) -> Json:
     """Return a request's content as stored with its step, without the label, which is the key."""
-    names = (f.name for f in fields(request) if f.name not in _NOT_STORED)
-    body = {name: getattr(request, name) for name in names}
+    body = {name: part for name, part in vars(request).items() if name not in _NOT_STORED}
     return {"effect": type(request).__name__.lower(), **body}
 
 
