@@ -80,7 +80,8 @@ def format_money(minor: int, currency: str) -> str:
         digits = exponent(currency)
     except BadAmount:  # stored long ago, and still shown
         digits = 2
-    return f"{sign}{currency} {Decimal(abs(minor)).scaleb(-digits):,.{digits}f}"
+    whole, part = divmod(abs(minor), 10**digits)
+    return f"{sign}{currency} {whole:,}" + (f".{part:0{digits}}" if digits else "")
 
 
 def format_sums(amounts: Iterable[tuple[str, int]]) -> str:
@@ -105,6 +106,9 @@ def plain_amount(minor: int, currency: str) -> str:
     return f"{Decimal(minor).scaleb(-digits):.{digits}f}"
 
 
+_NESTED = (dict, list)
+
+
 def to_model_units(value: Json) -> Json:
     """Return `value` in the units of models and the reference: 120000 minor as 1200.0."""
     if isinstance(value, dict):
@@ -113,7 +117,7 @@ def to_model_units(value: Json) -> Json:
             if key.endswith("_minor") and isinstance(item, int):
                 said[key.removesuffix("_minor") + "_usd"] = item / 100
             else:
-                said[key] = to_model_units(item) if isinstance(item, dict | list) else item
+                said[key] = to_model_units(item) if isinstance(item, _NESTED) else item
         return said
     if isinstance(value, list):
         return [to_model_units(item) for item in value]

@@ -30,11 +30,7 @@ def parse(text: str, *, keep_non_finite: bool = False) -> Json:
     if _depth(text) > MAX_DEPTH:
         raise BadJson(f"nested deeper than {MAX_DEPTH}")
     try:
-        value = json.loads(
-            text,
-            object_pairs_hook=_unique,
-            parse_int=_bounded_int,
-        )
+        value = _DECODER.decode(text)
     except (json.JSONDecodeError, RecursionError) as error:
         raise BadJson(str(error)) from None
     try:
@@ -89,3 +85,6 @@ def _bounded_int(digits: str) -> int:
     if len(digits) > MAX_DIGITS:
         raise BadJson(f"an integer of more than {MAX_DIGITS} digits")
     return int(digits)
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_unique, parse_int=_bounded_int)
