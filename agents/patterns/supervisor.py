@@ -225,31 +225,29 @@ def closing_answer(brief: Brief, notes: Notes) -> Steps[Json]:
 def situation(brief: Brief, notes: Notes) -> Json:
     """Return the worker's inputs: the goal, a brief state, the last few steps."""
     history: list[Json] = notes.history
-    named = history[-NAMED:]
-    return brief.as_models_see(
-        {
-            "goal": brief.goal,
-            "state_summary": {
-                "steps_completed": len(history),
-                "tools_used": [past["executed_action"]["name"] for past in named],
-                "supervisor_decisions": [past["supervisor"]["decision"] for past in named],
-                "last_step": history[-1] if history else None,
-            },
-            "recent_step_summaries": [
-                {
-                    "step": past["step"],
-                    "proposed_tool": past["action"]["name"],
-                    "supervisor_decision": past["supervisor"]["decision"],
-                    "executed_tool": past["executed_action"]["name"],
-                    "executed_from": past["executed_from"],
-                    "observation_status": past["observation"].get("status"),
-                }
-                for past in history[-RECENT:]
-            ],
-            **({"earlier_runs": earlier_runs(brief.before)} if brief.before else {}),
-            **blocks_of(notes),
-        }
-    )
+    named, seen = history[-NAMED:], brief.as_models_see
+    more = {"earlier_runs": earlier_runs(brief.before)} if brief.before else {}
+    return {
+        "goal": brief.goal,
+        "state_summary": {
+            "steps_completed": len(history),
+            "tools_used": [past["executed_action"]["name"] for past in named],
+            "supervisor_decisions": [past["supervisor"]["decision"] for past in named],
+            "last_step": seen(history[-1]) if history else None,
+        },
+        "recent_step_summaries": [
+            {
+                "step": past["step"],
+                "proposed_tool": past["action"]["name"],
+                "supervisor_decision": past["supervisor"]["decision"],
+                "executed_tool": past["executed_action"]["name"],
+                "executed_from": past["executed_from"],
+                "observation_status": seen(past["observation"].get("status")),
+            }
+            for past in history[-RECENT:]
+        ],
+        **seen({**more, **blocks_of(notes)}),
+    }
 
 
 def earlier_runs(before: Json) -> Json:
