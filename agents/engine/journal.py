@@ -255,7 +255,7 @@ class Journal:
                 return
             # Not retried: `work` may change the journal, so a database error ends the drive.
             draft = self._take_draft()
-            commit = asyncio.ensure_future(in_database(self._commit, draft, work, tries=1))
+            commit = in_database(self._commit, draft, work, tries=1)
             try:
                 await asyncio.shield(commit)
             except asyncio.CancelledError:

@@ -18,7 +18,7 @@ from agents.engine import journal as journals
 from agents.engine.commit import Commit
 from agents.engine.journal import Journal
 from agents.engine.runtime import breaker, crashpoints
-from agents.engine.runtime.database import in_database
+from agents.engine.runtime.database import in_database, retry_transient
 from agents.engine.runtime.threads import close_connections
 from agents.engine.turns import asking
 from agents.engine.turns.advance import _claim
@@ -164,8 +164,7 @@ def test_a_truth_is_kept_until_it_is_recorded() -> None:
         commit.say("effect.done", {"key": "it"})
 
     journal.write_unfenced(note_effect)
-    asyncio.run(in_database(journal.flush_unfenced))
-    close_connections()
+    retry_transient(journal.flush_unfenced)
 
     assert journal.run.events.filter(kind="effect.done").count() == 1
 

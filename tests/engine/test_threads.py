@@ -60,6 +60,22 @@ def test_what_finds_all_threads_busy_waits_and_is_done_in_its_turn() -> None:
     assert order == [1, 2, 3]
 
 
+def test_who_stops_waiting_leaves_no_work_behind_and_the_thread_in_its_place() -> None:
+    pool, let_go, done = Pool(1, "test"), Event(), list[str]()
+
+    async def give_up() -> None:
+        under_way, waiting = pool.run(let_go.wait), pool.run(partial(done.append, "given up"))
+        for each in (under_way, waiting):
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(each, 0.01)
+
+    asyncio.run(give_up())
+    let_go.set()  # its answer finds neither who asked nor the loop
+
+    pool.submit(partial(done.append, "goes on")).result(60)
+    assert done == ["goes on"]
+
+
 def test_an_error_goes_to_who_asked_and_leaves_the_thread_in_its_place() -> None:
     pool = Pool(1, "test")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from functools import partial
@@ -18,14 +19,14 @@ TRIES = 3
 _TRANSIENT = ("40001", "40P01")
 
 
-async def in_database(work: Callable[..., T], *args: object, tries: int = TRIES) -> T:
+def in_database(work: Callable[..., T], *args: object, tries: int = TRIES) -> asyncio.Future[T]:
     """Run `work`, whole transactions, in a pool thread; make up to `tries` attempts."""
-    return await DATABASE_THREADS.run(partial(retry_transient, work, *args, tries=tries))
+    return DATABASE_THREADS.run(partial(retry_transient, work, *args, tries=tries))
 
 
-async def in_time(work: Callable[..., T], *args: object) -> T:
+def in_time(work: Callable[..., T], *args: object) -> asyncio.Future[T]:
     """Run `work` like `in_database` but on separate threads, for leases, which cannot wait."""
-    return await LEASE_THREADS.run(partial(retry_transient, work, *args))
+    return LEASE_THREADS.run(partial(retry_transient, work, *args))
 
 
 def retry_transient(work: Callable[..., T], *args: object, tries: int = TRIES) -> T:

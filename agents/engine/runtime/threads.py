@@ -8,15 +8,15 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from functools import partial
 from threading import Lock, local
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from django.db import InterfaceError, OperationalError, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 T = TypeVar("T")
-_Work: TypeAlias = tuple[Callable[[], Any], Future[Any]]
 
 TRUSTED = 1.0  # seconds for which a connection that worked is taken to be alive
 LONGEST_CALL = 30.0  # seconds to wait for threads that are still in a call when closing
@@ -27,6 +27,37 @@ class _Used(local):
 
     at = 0.0
 
+
+class _Reply(Generic[T]):
+    """What a coroutine awaits: for the thread a Future, but without one's locks and callbacks."""
+
+    __slots__ = ("_loop", "awaited")
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self.awaited: asyncio.Future[T] = self._loop.create_future()
+
+    def set_running_or_notify_cancel(self) -> bool:
+        """Return False if nobody waits for the work any more."""
+        return not self.awaited.cancelled()
+
+    def set_result(self, result: T) -> None:
+        self._tell(self.awaited.set_result, result)
+
+    def set_exception(self, error: BaseException) -> None:
+        self._tell(self.awaited.set_exception, error)
+
+    def _tell(self, tell: Callable[[Any], None], outcome: object) -> None:
+        with suppress(RuntimeError):  # the loop has ended, and with it who asked
+            self._loop.call_soon_threadsafe(self._settle, tell, outcome)
+
+    def _settle(self, tell: Callable[[Any], None], outcome: object) -> None:
+        if not self.awaited.done():  # cancelled meanwhile
+            tell(outcome)
+
+
+_Done: TypeAlias = Future[Any] | _Reply[Any]
+_Work: TypeAlias = tuple[Callable[[], Any], _Done]
 
 _used = _Used()
 _lost_at = 0.0  # when a thread last met such an error: a server that restarts cuts everybody off
@@ -46,22 +77,28 @@ class Pool:
         self._idle: list[ThreadPoolExecutor] = []
         self._waiting: deque[_Work] = deque()
 
-    async def run(self, work: Callable[[], T]) -> T:
+    def run(self, work: Callable[[], T]) -> asyncio.Future[T]:
         """Run `work` in a thread, on a connection that is alive or not yet open."""
-        return await asyncio.wrap_future(self.submit(work))
+        reply = _Reply[T]()
+        self._give(work, reply)
+        return reply.awaited
 
     def submit(self, work: Callable[[], T]) -> Future[T]:
-        """Have `work` run so; it waits for a thread where all are busy."""
+        """Have `work` run so, for a caller that is no coroutine or has to know if it was begun."""
         done: Future[T] = Future()
+        self._give(work, done)
+        return done
+
+    def _give(self, work: Callable[[], Any], done: _Done) -> None:
+        """Give `work` to a thread; it waits for one where all are busy."""
         with self._lock:
             thread = self._idle.pop() if self._idle else self._another()
             if thread is None:
                 self._waiting.append((work, done))
         if thread:
             self._start(thread, work, done)
-        return done
 
-    def _start(self, thread: ThreadPoolExecutor, work: Callable[[], T], done: Future[T]) -> None:
+    def _start(self, thread: ThreadPoolExecutor, work: Callable[[], Any], done: _Done) -> None:
         try:
             thread.submit(self._work, thread, work, done)
         except RuntimeError:  # no thread could be started: do not count it
@@ -76,7 +113,7 @@ class Pool:
         self._everyone.append(ThreadPoolExecutor(1, thread_name_prefix=self._name))
         return self._everyone[-1]
 
-    def _work(self, thread: ThreadPoolExecutor, work: Callable[[], Any], done: Future[Any]) -> None:
+    def _work(self, thread: ThreadPoolExecutor, work: Callable[[], Any], done: _Done) -> None:
         """Do this, and then whatever waits."""
         following: _Work | None = (work, done)
         while following:
@@ -89,7 +126,7 @@ class Pool:
             if tell:
                 tell()
 
-    def _outcome(self, work: Callable[[], T], done: Future[T]) -> Callable[[], None]:
+    def _outcome(self, work: Callable[[], Any], done: _Done) -> Callable[[], None]:
         try:
             return partial(done.set_result, self._fresh(work))
         except BaseException as error:  # the caller gets every error
