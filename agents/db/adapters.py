@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from uuid import UUID
 
 from django.db import connection
-from django.db.models import DateTimeField, JSONField
+from django.db.models import BooleanField, DateTimeField, JSONField, UUIDField
 from django.db.models.expressions import Col
 from django.utils.duration import duration_microseconds
 from psycopg.types.json import Jsonb
@@ -40,7 +40,9 @@ def to_driver(value: Any, vendor: str, *, is_json: bool = False) -> Any:
 
 
 def _time(value: datetime) -> str:
-    return str(value.astimezone(UTC).replace(tzinfo=None))
+    if value.tzinfo is not UTC:
+        value = value.astimezone(UTC)
+    return value.isoformat(" ")[: -len("+00:00")]
 
 
 _ON_SQLITE: dict[type, Callable[[Any], Any]] = {
@@ -51,7 +53,10 @@ _ON_SQLITE: dict[type, Callable[[Any], Any]] = {
 
 
 def readings(columns: Sequence[Any], compiler: Any) -> list[tuple[int, Reading]]:
-    """Return the conversions for reading a query's columns, by position, if any are needed."""
+    """Return the conversions for reading a query's columns, by position, if any are needed.
+
+    None is not converted.
+    """
     found: list[tuple[int, Reading]] = []
     for place, (converters, column) in compiler.get_converters(columns).items():
         target = column.target if isinstance(column, Col) else None
@@ -59,6 +64,10 @@ def readings(columns: Sequence[Any], compiler: Any) -> list[tuple[int, Reading]]
             found.append((place, _from_json))
         elif isinstance(target, DateTimeField) and connection.vendor == "sqlite":
             found.append((place, _in_utc))
+        elif isinstance(target, BooleanField) and connection.vendor == "sqlite":
+            found.append((place, _truth))
+        elif isinstance(target, UUIDField) and connection.vendor == "sqlite":
+            found.append((place, UUID))
         else:
             found.append((place, partial(_by_django, tuple(converters), column)))
     return found
@@ -68,8 +77,12 @@ def _from_json(value: str | None) -> Any:
     return None if value is None else json.loads(value)
 
 
-def _in_utc(value: datetime | None) -> datetime | None:
-    return None if value is None else value.replace(tzinfo=UTC)
+def _in_utc(value: datetime) -> datetime:
+    return value.replace(tzinfo=UTC)
+
+
+def _truth(value: Any) -> Any:
+    return bool(value) if value in (0, 1) else value
 
 
 def _by_django(converters: Sequence[Callable[..., Any]], column: Any, value: Any) -> Any:

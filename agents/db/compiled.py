@@ -18,7 +18,7 @@ from django.db.models.base import ModelState
 from django.db.models.expressions import Col
 from django.db.models.sql import UpdateQuery
 
-from agents.db.adapters import Reading, readings, to_driver
+from agents.db.adapters import AS_THEY_ARE, Reading, readings, to_driver
 from agents.db.driver import Pending, require_answer, send, this_connection
 
 M = TypeVar("M", bound=Model)
@@ -56,11 +56,15 @@ class Compiled:
 
     def rows(self, done: Any) -> Iterable[Sequence[Any]]:
         """Return the rows of the answer."""
-        for row in require_answer(done).fetchall():
-            values = list(row)
-            for place, read in self.readings:
+        rows: list[tuple[Any, ...]] = require_answer(done).fetchall()
+        return [self._read(row) for row in rows] if self.readings else rows
+
+    def _read(self, row: tuple[Any, ...]) -> list[Any]:
+        values = list(row)
+        for place, read in self.readings:
+            if values[place] is not None:
                 values[place] = read(values[place])
-            yield values
+        return values
 
 
 class CompiledSelect(Generic[M]):
@@ -181,6 +185,10 @@ def _as_model(model: type[M], names: Sequence[str], row: Sequence[Any]) -> M:
 def fill_params(places: Sequence[Any], given: Mapping[str, object], vendor: str) -> list[Any]:
     """Return the parameters of a query with the given values filled in."""
     return [
-        to_driver(given[at.value], vendor, is_json=at.is_json) if type(at) is Param else at
+        at
+        if type(at) is not Param
+        else value
+        if type(value := given[at.value]) in AS_THEY_ARE and not at.is_json
+        else to_driver(value, vendor, is_json=at.is_json)
         for at in places
     ]

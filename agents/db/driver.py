@@ -69,11 +69,11 @@ def send(database: BaseDatabaseWrapper, sql: str, params: Sequence[Any]) -> Any:
     Errors are Django's, and its execute wrappers and debug cursor see the statement. Within
     `pipeline` the cursor has its answer only afterwards: see `require_answer`.
     """
-    if database.force_debug_cursor and not _here.is_open:
-        cursor: Any = database.cursor()
-        cursor.execute(sql, params)
-        return cursor
     if not _here.is_open:
+        if database.force_debug_cursor:
+            cursor: Any = database.cursor()
+            cursor.execute(sql, params)
+            return cursor
         _open(database)
     database.validate_no_broken_transaction()
     execute: Execute = _EXECUTE[database.vendor]
@@ -81,8 +81,16 @@ def send(database: BaseDatabaseWrapper, sql: str, params: Sequence[Any]) -> Any:
         if watching is not _refuse:
             execute = partial(_watch, watching, execute)
     try:
+        return execute(database, sql, params)
+    except Exception as error:
+        _raise_as_django_does(database, error)
+
+
+def _raise_as_django_does(database: BaseDatabaseWrapper, error: Exception) -> NoReturn:
+    """Raise an error, the driver's as Django's."""
+    try:
         with database.wrap_database_errors:
-            return execute(database, sql, params)
+            raise error
     except DatabaseError:
         _forget_plans(database)
         raise
@@ -100,8 +108,9 @@ def _forget_plans(database: BaseDatabaseWrapper) -> None:
 
 def _open(database: BaseDatabaseWrapper) -> None:
     """Prepare a connection as Django does before each cursor, as a kept one may be dead."""
-    database.close_if_health_check_failed()
-    database.ensure_connection()
+    if database.connection is None or database.health_check_enabled:  # type: ignore[attr-defined]
+        database.close_if_health_check_failed()
+        database.ensure_connection()
 
 
 def require_answer(cursor: Any) -> Any:
@@ -124,26 +133,34 @@ def pipeline() -> AbstractContextManager[None]:
     return _pipeline(database)
 
 
+def _pipeline(database: BaseDatabaseWrapper) -> AbstractContextManager[None]:
+    return _in_one_go(database) if database.vendor == "postgresql" else _Together(database)
+
+
+class _Together:
+    """A block within which only compiled statements are sent."""
+
+    def __init__(self, database: BaseDatabaseWrapper) -> None:
+        self._database = database
+
+    def __enter__(self) -> None:
+        _open(self._database)
+        self._database.execute_wrappers.append(_refuse)
+        _here.is_open = True
+
+    def __exit__(self, *error: object) -> None:
+        _here.is_open = False
+        self._database.execute_wrappers.remove(_refuse)
+
+
 @contextmanager
-def _pipeline(database: BaseDatabaseWrapper) -> Iterator[None]:
-    _open(database)
-    database.execute_wrappers.append(_refuse)
-    _here.is_open = True
+def _in_one_go(database: BaseDatabaseWrapper) -> Iterator[None]:
     try:
-        try:
-            with database.wrap_database_errors, _in_one_go(database):
-                yield
-        finally:
-            _here.is_open = False
-            database.execute_wrappers.remove(_refuse)
+        with _Together(database), database.wrap_database_errors, database.connection.pipeline():
+            yield
     except DatabaseError:
         _forget_plans(database)
         raise
-
-
-def _in_one_go(database: BaseDatabaseWrapper) -> AbstractContextManager[object]:
-    is_postgresql = database.vendor == "postgresql"
-    return database.connection.pipeline() if is_postgresql else nullcontext()
 
 
 def fetch_now(ask: Callable[P, Pending[T]], *args: P.args, **given: P.kwargs) -> T:

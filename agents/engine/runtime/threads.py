@@ -16,6 +16,8 @@ from typing import Any, Generic, TypeAlias, TypeVar
 from django.db import InterfaceError, OperationalError, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
+from agents.db.driver import this_connection
+
 T = TypeVar("T")
 
 TRUSTED = 1.0  # seconds for which a connection that worked is taken to be alive
@@ -23,7 +25,7 @@ LONGEST_CALL = 30.0  # seconds to wait for threads that are still in a call when
 
 
 class _Used(local):
-    """When this thread last used its connections, by the monotonic clock."""
+    """When this thread last used its connection, by the monotonic clock."""
 
     at = 0.0
 
@@ -156,16 +158,16 @@ class Pool:
 
 
 def _freshen() -> None:
-    """Close this thread's dead connections; nothing else would ever replace them.
+    """Close this thread's connection if it is dead; nothing else would ever replace it.
 
-    Those that live are kept, whatever pages do with theirs: there are few threads, and opening
+    One that lives is kept, whatever pages do with theirs: there are few threads, and opening
     a connection costs more than most of what is done on it.
     """
+    connection = this_connection()
+    connection.close_at = None
     is_trusted = time.monotonic() - _used.at < TRUSTED and _used.at > _lost_at
-    for connection in connections.all(initialized_only=True):
-        connection.close_at = None
-        if connection.errors_occurred or not is_trusted or _has_news(connection):
-            connection.close_if_unusable_or_obsolete()
+    if connection.errors_occurred or not is_trusted or _has_news(connection):
+        connection.close_if_unusable_or_obsolete()
 
 
 def _has_news(connection: BaseDatabaseWrapper) -> bool:
