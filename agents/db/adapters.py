@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, TypeAlias
 from uuid import UUID
 
 from django.db import connection
-from django.db.models import BooleanField, DateTimeField, JSONField, UUIDField
+from django.db.models import BooleanField, DateTimeField, ForeignKey, JSONField, UUIDField
 from django.db.models.expressions import Col
 from django.utils.duration import duration_microseconds
 from psycopg.types.json import Jsonb
@@ -60,6 +60,8 @@ def readings(columns: Sequence[Any], compiler: Any) -> list[tuple[int, Reading]]
     found: list[tuple[int, Reading]] = []
     for place, (converters, column) in compiler.get_converters(columns).items():
         target = column.target if isinstance(column, Col) else None
+        if isinstance(target, ForeignKey):
+            target = target.target_field
         if isinstance(target, JSONField) and target.decoder is None:
             found.append((place, _from_json))
         elif isinstance(target, DateTimeField) and connection.vendor == "sqlite":
@@ -67,7 +69,7 @@ def readings(columns: Sequence[Any], compiler: Any) -> list[tuple[int, Reading]]
         elif isinstance(target, BooleanField) and connection.vendor == "sqlite":
             found.append((place, _truth))
         elif isinstance(target, UUIDField) and connection.vendor == "sqlite":
-            found.append((place, UUID))
+            found.append((place, _key))
         else:
             found.append((place, partial(_by_django, tuple(converters), column)))
     return found
@@ -83,6 +85,12 @@ def _in_utc(value: datetime) -> datetime:
 
 def _truth(value: Any) -> Any:
     return bool(value) if value in (0, 1) else value
+
+
+@lru_cache(4096)
+def _key(text: str) -> UUID:
+    """Return the UUID of a text: each of a run's rows names the run."""
+    return UUID(text)
 
 
 def _by_django(converters: Sequence[Callable[..., Any]], column: Any, value: Any) -> Any:
