@@ -169,8 +169,16 @@ def _with_related(found: Compiled, row: Sequence[Any]) -> Any:
     made = _as_model(found.model, found.names[:own], row[:own])
     for name, model, places in found.related:
         part = slice(places[0], places[-1] + 1)
-        made._state.fields_cache[name] = _as_model(model, found.names[part], row[part])
+        attach(made, name, _as_model(model, found.names[part], row[part]))
     return made
+
+
+def attach(row: Model, name: str, related: Model) -> None:
+    """Have a row know the row that its column `name` refers to, as Django does after reading it.
+
+    Assigning it would compare types, databases and keys; here all are known to fit.
+    """
+    row._state.fields_cache[name] = related
 
 
 def _as_model(model: type[M], names: Sequence[str], row: Sequence[Any]) -> M:

@@ -94,7 +94,8 @@ async def drive(flow: Flow, world: Executor) -> Strand:
     finally:
         for task in busy:
             task.cancel()
-        await asyncio.gather(*busy, return_exceptions=True)
+        if busy:
+            await asyncio.gather(*busy, return_exceptions=True)
     return root
 
 

@@ -25,7 +25,7 @@ from agents.core.budget import REVIEW_CHANGED, Call, Spent
 from agents.core.digest import as_stored, digest_request, fingerprint
 from agents.core.replay import Diverged, Reply
 from agents.core.requests import Json, Request, Say
-from agents.db.compiled import CompiledSelect, Param
+from agents.db.compiled import CompiledSelect, Param, attach
 from agents.db.inserts import new_row
 from agents.engine import lease
 from agents.engine.active_time import ActiveTime
@@ -62,7 +62,7 @@ class Journal:
         # Before its first claim a run has no steps.
         self.steps = {step.key: step for step in (_STEPS.all(run=run.pk) if run.fence > 1 else ())}
         for step in self.steps.values():
-            step.run = run
+            attach(step, "run", run)
         self.done: dict[int, Json] = {}  # results of calls that wrote, by their step's key
         self.escalated: set[int] = set()
         self.ahead: LookedUp | None = None  # the answer to the look-up of the run's desk
@@ -123,7 +123,7 @@ class Journal:
                 asked=asked,
                 begun_at=timezone.now(),
             )
-            step.run = self.run
+            attach(step, "run", self.run)
             if step.kind == USE:
                 self.uses.append(step)
             if isinstance(request, Say):
