@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agents import patterns
+from agents.core.came_of import AFTER_BLOCK
 from agents.core.replay import Reply
 from agents.core.requests import Json
 from agents.core.states import EscalationState, RunState
@@ -51,11 +52,25 @@ def result(run: Run, steps: Sequence[Step] | None = None) -> dict[str, Json]:
 
 
 def agent_words(run: Run) -> str:
-    """Return what the agent of an ended run wrote, where its desk answers in words; else ""."""
-    desk, outcome = DESKS.get(run.desk), run.outcome
-    if desk is None or desk.answers != WORDS or not isinstance(outcome, dict):
+    """Return what the agent of a run that is done wrote, where its desk answers in words; or ""."""
+    return _words_in(run.outcome, run)
+
+
+def words_after_block(run: Run) -> str:
+    """Return what the agent of a stopped run wrote after a block, which is no result; or ""."""
+    return _words_in(answer_after_block(run), run)
+
+
+def answer_after_block(run: Run) -> Json:
+    """Return the answer that a block made no result of; None if there is none."""
+    return run.outcome.get(AFTER_BLOCK) if isinstance(run.outcome, dict) else None
+
+
+def _words_in(answer: Json, run: Run) -> str:
+    desk = DESKS.get(run.desk)
+    if desk is None or desk.answers != WORDS or not isinstance(answer, dict):
         return ""
-    return str(outcome.get("note", ""))
+    return str(answer.get("note", ""))
 
 
 def _identity(run: Run) -> dict[str, Json]:

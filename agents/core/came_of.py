@@ -17,6 +17,8 @@ class CameOf(StrEnum):
     NOTHING = "nothing_done"
 
 
+# In the outcome of a run that is stopped: what its agent answered after a block, as no result.
+AFTER_BLOCK = "after_block"
 IN_WORDS = {
     CameOf.CARRIED_OUT: "carried out",
     CameOf.ANSWERED: "answered only",

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 
 from agents.core.actions import MAX_TEXT
 from agents.core.budget import BUDGETS
+from agents.core.came_of import AFTER_BLOCK
 from agents.core.limits import Limits
 from agents.core.requests import Json, Stop
 from agents.core.units import with_unit
@@ -98,6 +99,11 @@ class Blocked(Stop):
         """Add the list of all blocks, if there were others. Return self."""
         if len(blocks) > 1:
             self.details = {**self.details, "blocks": list(blocks)}
+        return self
+
+    def with_answer(self, answer: Json) -> Blocked:
+        """Add what the agent answered afterwards, which is no result of the run. Return self."""
+        self.details = {**self.details, AFTER_BLOCK: answer}
         return self
 
     def end_without(self, end: Stop) -> Stop:

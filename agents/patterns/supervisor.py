@@ -101,7 +101,7 @@ def supervisor(brief: Brief, notes: Notes) -> Flow:
         if turn.action["kind"] == "final":
             turn.close({"status": "final"}, failed=undone is not None)
             if undone:
-                raise undone.with_all(notes.blocks)
+                raise undone.with_all(notes.blocks).with_answer(final_answer(turn.action))
             return final_answer(turn.action)
         row = undone = None
         turn.close(seen, failed=limits.reference.errors_fail and reports_error(seen))

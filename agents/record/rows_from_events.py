@@ -146,7 +146,7 @@ def _run(rows: Rows, what: str, facts: Row, event: Row) -> None:
     for name in ("stop_reason", "outcome_sha256"):  # older ends, and erased ones, do not tell them
         row.pop(name, None)
     row |= {"ended_at": event["at"], **_known_facts(facts, "stop_reason", "outcome_sha256")}
-    if row["state"] != RunState.DONE:
+    if row["state"] != RunState.DONE and "outcome_sha256" not in facts.keys() | facts["erased"]:
         row |= _NO_OUTCOME
     if facts.get("stop_reason") == "cancelled":
         for name, other in rows.items():

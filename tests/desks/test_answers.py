@@ -78,6 +78,35 @@ def test_a_question_has_its_answer_beside_the_record(server: ReplayServer) -> No
     assert f"The record {NOTHING} The agent wrote Yes We owe EUR 480.00" in filed
 
 
+def test_what_is_answered_after_a_block_is_shown_and_is_no_result(server: ReplayServer) -> None:
+    scene = bank_scene()
+    blocked, wrote = pay(payee="P-104"), "I **could not** pay: the payee is blocked."
+
+    run = play(scene, server, READ, blocked, final(wrote), goal="Pay INV-22.")
+
+    assert (run.state, run.stop_reason) == (RunState.STOPPED, "supervisor_block:payee_blocked")
+    told = results.result(run)
+    assert told["status"] == "stopped"
+    assert (told["after_block"]["answer"], told["after_block"]["note"]) == (NOTHING, wrote)
+    assert "answer" not in told
+    page = words(page_of(scene, run).text)
+    said = "The agent wrote after the block This is no result: what was blocked was not carried out"
+    end = "Blocked by policy: The payee Delta Freight (P-104) is blocked."
+    assert f"{end} The record {NOTHING} {said}. I could not pay" in page
+    listed = words(client_of(scene.omar).get(reverse("runs")).text)
+    assert "After the block the agent wrote: I could not pay: the payee is blocked." in listed
+    audrey = client_of(scene.add("audrey", Role.AUDITOR))
+    filed = words(audrey.get(reverse("case", args=[run.pk])).text)
+    assert "The agent wrote after the block I could not pay" in filed
+    assert reasons() == []
+    Run.objects.filter(pk=run.pk).update(outcome={"after_block": {"note": "I paid."}})
+    assert any("outcome_sha256 is" in why for why in reasons())
+    Run.objects.filter(pk=run.pk).update(outcome=run.outcome)
+    asked: Any = {"key": "main", "reason": "a request", "actor": "ada", "at": timezone.now()}
+    operations.erase_subject(workspace=scene.workspace, desk="bank", **asked)
+    assert (fresh(run).outcome, reasons()) == (None, [])
+
+
 def test_a_claim_of_a_deed_stands_below_what_was_done(server: ReplayServer) -> None:
     scene = bank_scene()
     lie = final("EUR 9,999.00 was paid to Nordlicht Energie. Nothing is left to do.")

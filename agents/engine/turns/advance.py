@@ -11,7 +11,7 @@ from django.db import DatabaseError, transaction
 from django.utils import timezone
 
 from agents import patterns, tools
-from agents.core.came_of import came_of
+from agents.core.came_of import AFTER_BLOCK, came_of
 from agents.core.digest import sha256
 from agents.core.idempotency import Touch
 from agents.core.limits import EXTERNAL
@@ -195,8 +195,12 @@ def _end_of(journal: Journal, strand: Strand, commit: Commit) -> _End:
     """Return the state to leave a driven run in. Call under its lock, with its new steps."""
     asked = any(step.kind == "escalate" for step in journal.steps.values())
     if strand.outcome and strand.outcome.stopped:
-        reason = strand.outcome.stopped
-        return _End(RunState.STOPPED, {"stop_reason": reason}, {"stop_reason": reason}, asked)
+        stopped = {"stop_reason": strand.outcome.stopped}
+        said = {name: said for name, said in strand.details.items() if name == AFTER_BLOCK}
+        if not said:
+            return _End(RunState.STOPPED, stopped, stopped, asked)
+        facts = {**stopped, "outcome_sha256": sha256(said)}
+        return _End(RunState.STOPPED, {**stopped, "outcome": said}, facts, asked)
     if strand.outcome:
         outcome = _with_what_came(journal, strand.outcome.value)
         done = {"stop_reason": "success", "outcome": outcome}

@@ -122,6 +122,8 @@ class Command(BaseCommand):
         if result.get("note"):
             whose = "The agent wrote" if result.get("words") else "The agent's note"
             self.stdout.write(f"{whose}: {result['note']}")
+        if after := result.get("after_block"):
+            self.stdout.write(f"The agent wrote after the block: {after.get('note', '')}")
         if result.get("escalation"):
             waiting = result["escalation"]
             self.stdout.write(f"escalation {waiting['id']}: {waiting['sentence']}")

@@ -16,7 +16,7 @@ from agents.core.requests import Json
 from agents.core.states import ENDED, EscalationState
 from agents.models import Delivery, Escalation, Event, Run, Step
 from agents.models.event import facts_of
-from agents.results import agent_words
+from agents.results import agent_words, words_after_block
 from agents.sdk.adjustments import label_of
 from agents.tools import call_in_words
 from agents.web.changes import reply_of
@@ -91,6 +91,7 @@ class CaseFile:
     is_closed: bool
     outcome: str
     words: str  # what the agent wrote, as HTML; "" for nothing
+    words_after_block: str  # the same, where that is no result
     moved: str  # sums in the ledger; "" for nothing
     entries: Sequence[FileEntry]
     after: int  # the entry before this page; 0: it is the first page
@@ -115,6 +116,7 @@ def case_file(run: Run, *, after: int = 0) -> CaseFile:
         is_closed=run.state in ENDED,
         outcome=outcome_of(run, closings([run])),
         words=as_html(agent_words(run)),
+        words_after_block=as_html(words_after_block(run)),
         moved=moved_sums(effects),
         entries=[_entry(line, steps, is_erased=run.is_emptied) for line in lines],
         after=after,

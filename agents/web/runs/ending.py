@@ -12,7 +12,7 @@ from django.utils.safestring import SafeString
 
 from agents.core.idempotency import Touch
 from agents.models import Run
-from agents.results import agent_words
+from agents.results import agent_words, answer_after_block, words_after_block
 from agents.sdk.desk import DESKS
 from agents.tools import TOOLS, call_in_words
 from agents.web.markdown import as_html
@@ -37,6 +37,9 @@ class RunEnding:
     """The two parts of a run's end, each "" if there is none, and its sources."""
 
     record: str
+    is_after_block: bool  # the agent answered where its call was blocked: that is no result
+    note: str  # of a desk that shows no words of agents beside the record
+    approved_by: str
     words: SafeString | str
     cut_at: int | None  # the turn that has the whole text; None: all of it is shown
     read: Sequence[StepRead]
@@ -44,11 +47,15 @@ class RunEnding:
 
 def ending_of(run: Run, turns: Sequence[RunTurn]) -> RunEnding:
     """Return how a run ended, from its row and its turns."""
-    outcome = run.outcome if isinstance(run.outcome, dict) else {}
-    words = agent_words(run)
+    after_block = answer_after_block(run)
+    answer = after_block or (run.outcome if isinstance(run.outcome, dict) else {})
+    words = agent_words(run) or words_after_block(run)
     is_cut = len(words) > LONGEST and turns
     return RunEnding(
-        record=with_name(str(outcome.get("answer", "")), run),
+        record=with_name(str(answer.get("answer", "")), run),
+        is_after_block=bool(after_block),
+        note="" if words else str(answer.get("note", "")),
+        approved_by=str(answer.get("approved_by", "")),
         words=as_html(f"{words[:LONGEST]} …" if len(words) > LONGEST else words),
         cut_at=turns[-1].number if is_cut else None,
         read=list(_read(run, turns)) if words else (),

@@ -21,7 +21,7 @@ from agents.core.states import DECIDED, EffectState, EscalationState, RunState
 from agents.db.run_words import HasWords, WordBeginnings, newest_on_sqlite
 from agents.models import Effect, Escalation, Run
 from agents.policies.ends import end_sentence, known_ends
-from agents.results import agent_words
+from agents.results import agent_words, words_after_block
 from agents.tools import letter_tools
 from agents.web import access
 from agents.web.formats import RUN_ROLES
@@ -61,6 +61,7 @@ class RunRow:
     paid: str  # in each currency; "" for nothing
     outcome: str
     wrote: str  # the beginning of what the agent wrote, or ""
+    wrote_after_block: str  # the same, where that is no result
     chip: tuple[str, str]  # role and word of its state
     seconds: float  # from its launch to its end or until now
 
@@ -125,6 +126,7 @@ def _rows(runs: Sequence[Run], now: datetime) -> list[RunRow]:
             paid=format_sums(paid[run.pk]),
             outcome=outcome_of(run, closed),
             wrote=as_line(agent_words(run), SHOWN),
+            wrote_after_block=as_line(words_after_block(run), SHOWN),
             chip=chip_of(run, closed),
             seconds=((run.ended_at or now) - run.created_at).total_seconds(),
         )
