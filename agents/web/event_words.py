@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
+from uuid import UUID
 
 from django.utils.dateparse import parse_datetime
 from django.utils.text import capfirst
@@ -36,6 +37,7 @@ from agents.web.step_words import (
     answer_in_words,
     halt_in_words,
     is_answer_of_run,
+    is_of_agent,
     phase_in_words,
     step_in_words,
     verdict_in_words,
@@ -50,6 +52,8 @@ class EventContext:
 
     actions: Mapping[str, EventFacts] = field(default_factory=dict)
     requests: Mapping[int, EventFacts] = field(default_factory=dict)
+    # The number of an agent's call, by its run and the turn of its steps.
+    calls: Mapping[tuple[UUID, str], int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -126,9 +130,10 @@ def _step_done(told: EventSentence) -> str:
     again = ", when it was checked again" if nth else ""
     proposed = step_in_words(turn)
     is_kept = facts["decision"] == "revise" and facts.get("reason") == "answer_from_ledger"
-    if is_kept and not is_answer_of_run(turn):
+    if is_kept and not is_answer_of_run(turn) and not is_of_agent(turn):
         return f"The policy kept what {proposed} wrote, as a note beside the facts. Rule: {rule}."
-    what = proposed if turn in ("plan", "finalize") else f"what {proposed} proposed"
+    is_named = turn in ("plan", "finalize") or is_of_agent(turn)
+    what = proposed if is_named else f"what {proposed} proposed"
     return f"The policy {word} {what}{again}. Rule: {rule}."
 
 
@@ -417,7 +422,7 @@ def _checkpoint_assessed(told: EventSentence) -> str:
 
 
 def _call_reported(told: EventSentence) -> str:
-    call, facts = phase_in_words(told.facts["key"]), told.facts
+    call, facts = _step(told.facts), told.facts
     took = "took" if facts["executed"] else "did not take"
     late = ", after a person was asked" if facts["is_late"] else ""
     return f"The agent reported that {call} {took} effect{late}."
@@ -491,7 +496,7 @@ EVENTS: Mapping[str, tuple[str, Sentence]] = {
     "run.waiting": ("Run waiting for a person", _run_waiting),
     "run.done": ("Run finished", "The run finished."),
     "effect.intended": ("Action started", _effect),
-    "call.answered": ("Call of an agent answered", "Told the agent {answered}: {phase}."),
+    "call.answered": ("Call of an agent answered", "Told the agent {answered}: {step}."),
     "call.reported": ("Call reported by its agent", _call_reported),
     "call.late": ("Reply came too late", "A reply of {tool} came too late and was not used."),
     "escalation.withdrawn": (

@@ -6,17 +6,21 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 from agents.audit.unreadable import UNREADABLE
+from agents.core.limits import EXTERNAL
 from agents.core.money import format_money
 from agents.core.old_names import currency_of
 from agents.core.request_kinds import ACTION
-from agents.models import Event, Run
+from agents.engine.people.approvals import turn_of
+from agents.models import AgentCall, Event, Run
 from agents.models.event import facts_of
 from agents.sdk.desk import DESKS
 from agents.sdk.values import Money
 from agents.tools import TOOLS
 from agents.web.event_words import EVENTS, EventContext, EventFacts, EventSentence, sentence_of
+from agents.web.step_words import is_key_of_call, key_of_call
 
 
 @dataclass(frozen=True)
@@ -37,8 +41,8 @@ def tell_events(
 ) -> list[EventLine]:
     """Return the lines of events, in order; an int is the key of an unreadable event.
 
-    `whom_of` names a run's subject; without it, as the log does. One query reads related events of
-    the same runs. No content of a row makes this raise.
+    `whom_of` names a run's subject; without it, as the log does. Two queries at most read what is
+    related in the same runs. No content of a row makes this raise.
     """
     rows = list(events)
     context = _context([row for row in rows if isinstance(row, Event)])
@@ -88,7 +92,7 @@ def _line(row: Event | int, context: EventContext, whom_of: Callable[[Run], str]
 
 
 def _readable(event: Event, context: EventContext, whom_of: Callable[[Run], str]) -> EventLine:
-    facts = facts_of(event)
+    facts = _with_call(facts_of(event), event.run, context)
     whom = whom_of(event.run) if event.run else ""
     told = EventSentence(event.kind, facts, event.actor, whom, context)
     is_known = event.kind in EVENTS
@@ -105,6 +109,14 @@ def _readable(event: Event, context: EventContext, whom_of: Callable[[Run], str]
         desk=event.run.desk if event.run else "",
         money=_money(event.kind, facts, context),
     )
+
+
+def _with_call(facts: EventFacts, run: Run | None, context: EventContext) -> EventFacts:
+    """Return facts whose step is named by the number of the agent's call that it is of."""
+    key = facts.get("key")
+    if run is None or run.pattern != EXTERNAL or not isinstance(key, str):
+        return facts
+    return {**facts, "key": key_of_call(key, context.calls.get((run.pk, turn_of(key))))}
 
 
 def _money(kind: str, facts: EventFacts, context: EventContext) -> Money | None:
@@ -147,7 +159,7 @@ def _number(value: object) -> int | None:
 
 
 def _context(events: Sequence[Event]) -> EventContext:
-    """Read the requests and intended effects in the events' runs."""
+    """Read the requests, intended effects and agents' calls in the events' runs."""
     about = ("effect.", "escalation.", "approval.")
     wanted = {event.run_id for event in events if event.run_id and event.kind.startswith(about)}
     kinds = ("effect.intended", "escalation.opened")
@@ -161,7 +173,22 @@ def _context(events: Sequence[Event]) -> EventContext:
                 part[facts.get("key" if kind == "effect.intended" else "escalation")] = facts
     except UNREADABLE:
         pass  # then sentences lack amounts; verification names the row
-    return EventContext(actions, requests)
+    return EventContext(actions, requests, _numbers_of_calls(events))
+
+
+def _numbers_of_calls(events: Sequence[Event]) -> dict[tuple[UUID, str], int]:
+    """Read the numbers of the agents' calls that these events are about."""
+    told = [(event.run_id, event.facts.get("key")) for event in events if _has_facts(event)]
+    turns = {(run, turn_of(key)) for run, key in told if is_key_of_call(key)}
+    if not turns:
+        return {}
+    of_runs = AgentCall.objects.filter(run__in={run for run, _ in turns})
+    found = of_runs.filter(step__in={f"{turn}call" for _, turn in turns})
+    return {(run, turn_of(step)): pk for run, step, pk in found.values_list("run", "step", "pk")}
+
+
+def _has_facts(event: Event) -> bool:
+    return isinstance(event.facts, dict) and event.run_id is not None
 
 
 def _list_facts(facts: EventFacts) -> str:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 from agents.core.request_kinds import OUTPUT
 from agents.core.states import EscalationState
 
+_OF_CALL = re.compile(r"slot/[0-9]{1,4}/[0-9]{1,6}/[a-z]{1,20}(#[0-9]{1,6})?")
 _PHASES = {
     "answer": "the answer to {}",
     "call": "the wait for {}",
@@ -48,13 +51,36 @@ def is_answer_of_run(name: str) -> bool:
     return name.isdigit() or name == "finalize"
 
 
+def is_key_of_call(key: object) -> bool:
+    """Tell whether a key, which may come from anywhere, is of a step of an agent's call."""
+    return isinstance(key, str) and bool(_OF_CALL.fullmatch(key))
+
+
+def key_of_call(key: str, number: int | None) -> str:
+    """Return the key of a step of an agent's run by the number of its call, and of its end."""
+    if key.startswith("end/"):
+        return f"slot/{key}"
+    return f"slot/#{number}/{key.rpartition('/')[2]}" if number else key
+
+
+def is_of_agent(name: str) -> bool:
+    """Tell whether a step is a call or the end of an agent elsewhere."""
+    return name.startswith("slot/")
+
+
+def _of_agent(which: str) -> str:
+    if which == "end":
+        return "the agent's last words"
+    return f"call {which[1:]}" if which.startswith("#") else "a call of the agent"
+
+
 def step_in_words(name: str) -> str:
     """Return a step's name: "step 2", "step “memo”, agent “against”", "task 1"."""
     first, *rest = name.split("/")
     if first == "dispatch" and rest:
         return f"task {rest[0].removeprefix('t')}"  # plans number them t1, t2
-    if first == "slot" and len(rest) == 2:
-        return f"call {rest[1]} in place {rest[0]}"
+    if first == "slot" and rest:
+        return _of_agent(rest[0])
     if first in ("plan", "finalize"):
         return _PHASES[first]
     words = f"step {first}" if first.isdigit() else f"step “{first}”"

@@ -21,6 +21,7 @@ from agents.models import (
     AgentKey,
     Effect,
     Escalation,
+    Event,
     ExternalAgent,
     Role,
     Run,
@@ -30,6 +31,7 @@ from agents.models import (
 )
 from agents.models.belonging import launchers_of
 from agents.tools import TOOLS, OutcomeUnknown
+from agents.web.sentences import tell_events
 from tests.audit.test_columns import faults
 from tests.desks.bank import bank_scene, day, euros, postings
 from tests.engine.dying import die_everywhere
@@ -37,6 +39,7 @@ from tests.engine.scene import Scene, decide_request, fresh, go, patch_of, payme
 from tests.engine.test_kill_switch import release
 from tests.engine.tiered import set_tiered
 from tests.processes import SIX, Contenders
+from tests.web.test_pages import client_of
 from tests.web.words import words
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
@@ -157,6 +160,35 @@ def test_an_end_takes_effect_after_the_call_that_waits(scene: Scene) -> None:
     assert session.drive().state != RunState.WAITING
     assert payments(session.run) == [80000]
     assert session.outcome("k1")["status"] == "executed"
+
+
+def test_the_record_names_a_call_by_the_number_that_its_agent_was_told(
+    scene: Scene, django_assert_max_num_queries: Any
+) -> None:
+    session = Session(scene)
+    session.propose("k0", LOOK)
+    session.propose("k1", refund(1200))
+    decide_request(held(session), scene.rita, patch=patch_of(80000), comment="partly used")
+    session.drive()
+    session.end("USD 800.00 was refunded.")
+    look, paid = (session.agent.calls.get(key=key).pk for key in ("k0", "k1"))
+
+    said = [line.sentence for line in tell_events(Event.objects.filter(run=session.run))]
+
+    assert f"Finished the wait for call {look}." in said
+    assert any(one.startswith(f"The policy allowed call {look}. Rule: ") for one in said)
+    wants = f"The policy requires approval of call {paid}. Rule: "
+    assert any(one.startswith(wants) for one in said)
+    assert f"Told the agent that its call was carried out: call {paid}." in said
+    assert any(one.startswith("The policy changed the agent's last words. ") for one in said)
+    assert not [one for one in said if " place " in one or "slot" in one or "“end”" in one]
+    audrey = client_of(scene.add("audrey", Role.AUDITOR))
+    shown = words(audrey.get(f"/runs/{session.run.pk}/").text)
+    with django_assert_max_num_queries(12):
+        log = audrey.get(f"/audit/?all=1&run={session.run.pk}")
+    assert f"Told the agent that its call was carried out: call {paid}." in words(log.text)
+    assert f"Told the agent that its call was carried out: call {paid}." in shown
+    assert f"No. {paid}" in page(scene.add("ada", Role.ADMIN), f"/agents/{session.agent.pk}/")
 
 
 def test_a_key_means_one_call_also_after_the_end(scene: Scene) -> None:

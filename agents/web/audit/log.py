@@ -29,7 +29,7 @@ COUNTED = 10_000  # entries that are counted while a page is made
 ENTRY_BYTES = 500  # per entry of a verifiable copy, with its share of the heads
 FEW = 4000  # requests or calls of one amount that are looked up by their keys
 RUNS = 500  # the newest of a subject or an amount
-ABOUT = ("run__desk", "run__subject_key", "run__subject_label")
+ABOUT = ("run__desk", "run__pattern", "run__subject_key", "run__subject_label")
 FILTERS = (
     *("event", "person", "subject", "agent", *AMOUNTS),
     *("run", "since", "until", "all", "workspace"),
