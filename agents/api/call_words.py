@@ -15,7 +15,16 @@ UNKNOWN = (
 HELD = "Nothing was executed. {why} Call again with the same arguments to ask what became of it."
 AGAIN = " To {do} it once more call `again` with its number, {number}."
 OTHER_WORDS = " To put the question once more ask in other words."
-PERSON, TURN = "A person decides.", "It waits for its turn."
+# What nothing of has begun yet, by whom it waits for; `ruling` also once a person has decided.
+_WAITS = {
+    "turn": "It waits for its turn.",
+    "ruling": "The policy is to rule on it.",
+    "person": "A person decides.",
+    "two_people": "A person decides.",
+}
+_DECIDED = "A person has decided, and it is about to be dealt with."
+_OF_WHAT_WAS_SENT = ("invalid_action:", "supervisor_block:unfit_value")  # whatever else changes
+_SAME_AGAIN = " Call with other arguments: these are refused each time."
 
 
 def words_of(standing: Standing) -> str:
@@ -24,7 +33,8 @@ def words_of(standing: Standing) -> str:
     if told["status"] == "unknown":
         return UNKNOWN
     if told["status"] == "waiting":
-        return HELD.format(why=PERSON if standing.asks_person else TURN)
+        is_decided = told["waiting_for"] == "ruling" and told["decided_by"]
+        return HELD.format(why=_DECIDED if is_decided else _WAITS[told["waiting_for"]])
     at, number = _time_of(told["answered_at"]), call.row.pk
     if told["status"] != "executed":
         why = f"{told['sentence']} ({told['reason']})"
@@ -32,8 +42,7 @@ def words_of(standing: Standing) -> str:
             said = f"Not executed: {why}"
         else:
             said = f"This very call was not executed{at}: {why} Nothing was done now."
-            is_question = told["kind"] == "question"
-            said += OTHER_WORDS if is_question else AGAIN.format(do="propose", number=number)
+            said += _next_after_no(told, number)
     elif told["kind"] == "question":
         said = f"{told['decided_by']} answered{at}."
     elif call.is_new:
@@ -42,6 +51,14 @@ def words_of(standing: Standing) -> str:
         said = f"This was carried out{at} by this very call; nothing was done now."
         said += AGAIN.format(do="do", number=number)
     return " ".join([said, *_changes(told)])
+
+
+def _next_after_no(told: dict[str, Json], number: int) -> str:
+    """Say how to go on from a call that was not carried out."""
+    if told["kind"] == "question":
+        return OTHER_WORDS
+    is_same_again = told["reason"].startswith(_OF_WHAT_WAS_SENT)
+    return _SAME_AGAIN if is_same_again else AGAIN.format(do="propose", number=number)
 
 
 def _changes(told: dict[str, Json]) -> list[str]:

@@ -25,7 +25,7 @@ from pydantic import ValidationError
 
 from agents.api.call_words import words_of
 from agents.api.endpoints import place_of, tools_of
-from agents.api.problems import NO_KEY, busy_problem, problem
+from agents.api.problems import NO_KEY, busy_problem, problem, words_of_refusal
 from agents.api.schemas import AskPerson, CallAgain, OpenRun, ProposeCall
 from agents.api.waiting import LONGEST, Awaited, Waiting, ending_problem, send_answer
 from agents.core.requests import Json
@@ -194,7 +194,8 @@ class Mcp:
         try:
             return await self._pool.run(work)
         except Refused as no:
-            return f"{no} ({no.code})"
+            told = words_of_refusal(no, subject="in the header Opsconsole-Subject")
+            return f"{told} ({no.code})"
         except (AgentCall.DoesNotExist, Run.DoesNotExist):
             return "This session has no such call. Nothing was proposed."
         except ValidationError as no:

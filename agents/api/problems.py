@@ -53,6 +53,11 @@ def problem(status: int, code: str, detail: str, *, again: int = 0, **more: Any)
     return answer
 
 
+def words_of_refusal(no: Refused, *, subject: str) -> str:
+    """Return why a request was refused; `subject` is how a missing one is given."""
+    return f"{no} Send it {subject}." if no.code == "no_subject" else str(no)
+
+
 def busy_problem(no: OperationalError) -> HttpResponse:
     """Return the answer of a database that cannot answer now."""
     log.warning("A request of an agent is to be sent again: %s", no)
@@ -81,7 +86,8 @@ def add_problems(api: NinjaAPI) -> None:
     def refused(request: HttpRequest, no: Refused) -> HttpResponse:
         more = {"call": no.call} if isinstance(no, CallKeyReused) else {}
         again = no.seconds if isinstance(no, TooFast) else 0
-        return problem(_STATUS.get(no.code, 422), no.code, str(no), again=again, **more)
+        detail = words_of_refusal(no, subject="as `subject`")
+        return problem(_STATUS.get(no.code, 422), no.code, detail, again=again, **more)
 
     @api.exception_handler(AgentCall.DoesNotExist)
     @api.exception_handler(Run.DoesNotExist)

@@ -98,6 +98,13 @@ def test_a_body_that_is_not_as_declared_is_refused(
     assert not Run.objects.exists()
 
 
+def test_a_session_without_a_subject_says_which_field_gives_it(caller: Caller) -> None:
+    answer = caller.post("/runs", {**OPEN, "subject": ""})
+
+    assert (answer.status_code, answer.json()["code"]) == (422, "no_subject")
+    assert answer.json()["detail"].endswith(" Send it as `subject`.")
+
+
 @pytest.mark.parametrize(("path", "allow"), [("/runs", "POST"), ("/calls/7", "GET")])
 def test_another_method_is_refused_as_all_else_is(caller: Caller, path: str, allow: str) -> None:
     answer = caller.client.delete(

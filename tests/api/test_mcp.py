@@ -174,6 +174,7 @@ def test_what_was_refused_is_proposed_once_more_by_its_number(scene: Scene) -> N
         again = desk.call("again", call=first.told["id"])
         drive(agent)
         decide_request(open_request(), scene.rita, comment="as agreed")
+        approved = desk.call("again", call=first.told["id"])
         run = drive(agent)
         paid = desk.call("again", call=first.told["id"])
         desk.call("issue_refund", **refund(10.001))
@@ -182,6 +183,9 @@ def test_what_was_refused_is_proposed_once_more_by_its_number(scene: Scene) -> N
 
     assert "call `again` with its number" in refused.text
     assert "no possible amount" in uncounted.text
+    assert "`again`" not in uncounted.text
+    assert (approved.told["status"], approved.told["waiting_for"]) == ("waiting", "ruling")
+    assert "A person has decided, and it is about to be dealt with." in approved.text
     assert (refused.told["status"], again.told["id"] > first.told["id"]) == ("not_executed", True)
     assert (paid.told["status"], payments(run)) == ("executed", [2000])
 
@@ -249,6 +253,7 @@ def test_whoever_has_no_key_of_an_agent_and_whatever_is_no_plain_call_is_refused
         }
         umlaut = desk.send(plain, **{"opsconsole-goal": "R\xfcckzahlung".encode("latin-1")})  # type: ignore[arg-type]
         nul = desk.call("issue_refund", reason="\0")
+        nobody = desk.call("get_refund_context", user_id=42)
         loose = desk.call("again", call="1")
         subject = Desk(site, key, **{"opsconsole-subject": "999999"}).call("get_refund_context")
         ExternalAgent.objects.update(paused_at=timezone.now())
@@ -268,5 +273,6 @@ def test_whoever_has_no_key_of_an_agent_and_whatever_is_no_plain_call_is_refused
     assert "cannot be kept" in nul.text
     assert loose.text.startswith("call: ")
     assert "(unknown_subject)" in subject.text
+    assert "Send it in the header Opsconsole-Subject. (no_subject)" in nobody.text
     assert "(agent_paused)" in paused.text
     assert not Run.objects.exists()

@@ -14,9 +14,7 @@ from typing import NamedTuple
 from django.db import transaction
 
 from agents.core.requests import Json
-from agents.core.states import EscalationState
-from agents.engine.people.approvals import turn_of
-from agents.models import AgentCall, Escalation, ExternalAgent, Run
+from agents.models import AgentCall, ExternalAgent, Run
 from agents.operations.refusal import Refused
 from agents.operations.runs.agent_calls import WAITING, ProposedCall, call_of, outcome_of_call
 from agents.operations.runs.proposing import (
@@ -37,7 +35,6 @@ class Standing(NamedTuple):
 
     call: ProposedCall
     told: dict[str, Json]
-    asks_person: bool = False
 
     @property
     def is_answered(self) -> bool:
@@ -133,6 +130,4 @@ def standing_of(call: ProposedCall, agent: ExternalAgent) -> Standing:
             return Standing(now, told)
         if has_intent(now):
             return Standing(now, told | {"status": UNKNOWN})
-        mine = Escalation.objects.filter(run=run, state=EscalationState.OPEN)
-        asks = bool(row.step) and mine.filter(step__key__startswith=turn_of(row.step)).exists()
-        return Standing(now, told, asks_person=asks)
+        return Standing(now, told)
