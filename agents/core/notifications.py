@@ -33,6 +33,7 @@ class Kind(StrEnum):
     HALF_TIME = "half_time"
     EXPIRING = "expiring"
     EXPIRED = "expired"
+    ASKED_AGAIN = "asked_again"
     NOT_CARRIED_OUT = "not_carried_out"
     ATTENTION = "attention"
     KILL_SWITCH = "kill_switch"
@@ -51,6 +52,7 @@ TITLES: Mapping[Kind, str] = {
     Kind.HALF_TIME: "Unclaimed after half its time",
     Kind.EXPIRING: "About to expire",
     Kind.EXPIRED: "Expired",
+    Kind.ASKED_AGAIN: "Asked again after your approval",
     Kind.NOT_CARRIED_OUT: "Approved, not carried out",
     Kind.ATTENTION: "Needs attention",
     Kind.KILL_SWITCH: "Kill switch on or off",
@@ -127,6 +129,8 @@ def recipients(case: Occurrence, people: Iterable[Person]) -> list[Person]:
 def _able(case: Occurrence, people: Collection[Person]) -> list[Person]:
     if case.kind is Kind.KILL_SWITCH:
         return [p for p in people if p.role == ADMIN]
+    if case.kind is Kind.ASKED_AGAIN:
+        return [p for p in people if p.user == case.decided_by]
     concerned = {case.launcher, case.decided_by}
     if case.kind in (Kind.NOT_CARRIED_OUT, Kind.ATTENTION):
         concerned |= {p.user for p in people if p.may_decide and case.kind is Kind.ATTENTION}

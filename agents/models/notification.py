@@ -62,7 +62,7 @@ def notifications_of(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _kinds(event: dict[str, Any]) -> Iterator[Kind]:
-    """Yield the notifications of an event, including a tier's assignment to a team."""
+    """Yield the notifications of an event, some of which have two."""
     kind, has_receiver = OF_EVENTS.get(event["kind"]), {"to", "team"} & set(event["facts"])
     if kind and (kind is not Kind.ASSIGNED or has_receiver):
         yield kind
@@ -70,6 +70,8 @@ def _kinds(event: dict[str, Any]) -> Iterator[Kind]:
         yield Kind.ASSIGNED
     if kind is Kind.OPENED and event["facts"].get("kind") == EFFECT_UNKNOWN.stored:
         yield Kind.ATTENTION
+    if kind is Kind.NOT_CARRIED_OUT and event["facts"].get("reason") == Kind.ASKED_AGAIN:
+        yield Kind.ASKED_AGAIN
 
 
 def _columns(event: dict[str, Any], kind: Kind) -> dict[str, Any]:

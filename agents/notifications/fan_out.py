@@ -142,7 +142,7 @@ def _share(notification: Notification, circles: _Circles, *, at: datetime) -> in
 def later_due(kind: Kind, request: Escalation | None, *, at: datetime) -> datetime | None:
     """Return when to look again at a request whose deadline a kill switch stops or moves."""
     if kind is Kind.NOT_CARRIED_OUT and request is not None and is_asked_again(request):
-        return at + PAUSED  # those who can answer were told of the request in its place
+        return at + PAUSED  # its giver was told, and those who can answer the one in its place
     due = _DUE.get(kind)
     if due is None or request is None or request.state != EscalationState.OPEN:
         return None
@@ -172,6 +172,8 @@ def still_matters(notification: Notification, *, at: datetime) -> bool:
         return still_concerns(Kind(kind), request, at=at)
     if request is not None and kind == Kind.NOT_CARRIED_OUT:
         return is_unsettled(request)
+    if request is not None and kind == Kind.ASKED_AGAIN:
+        return is_asked_again(request)
     if kind != Kind.ATTENTION:
         return True
     ours = {"run": notification.run_id}

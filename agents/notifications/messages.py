@@ -39,6 +39,7 @@ _HAPPENED = {
     Kind.HALF_TIME: "Still unclaimed after half its time",
     Kind.EXPIRING: "About to expire",
     Kind.EXPIRED: ACTION.expiry_words,
+    Kind.ASKED_AGAIN: "Approved, and asked again",
     Kind.NOT_CARRIED_OUT: "Approved, but not carried out",
     Kind.ATTENTION: "A run needs attention",
 }
@@ -101,7 +102,7 @@ def note_of(notification: Notification) -> Note:
         )
         whom = _mask(notification, run.subject_label)
         asked += f" ({whom})" if whom and whom not in asked else ""
-        why = _mask(notification, request.review["deciding"].get("sentence") or "")
+        why = _mask(notification, _why_asked(request))
         lines, url = [matter or why, _deadline(request)], _url("approval", request.pk)
         of = request_of(request.kind, request.action)
         if request.kind != ACTION.stored:
@@ -118,12 +119,16 @@ def note_of(notification: Notification) -> Note:
         if kind == Kind.SECOND and first:
             whose = first.by
             lines = [first.granted and f"Approved: {first.granted}", *lines]
-        if kind == Kind.NOT_CARRIED_OUT:  # instead of why a person was asked
+        if kind in (Kind.NOT_CARRIED_OUT, Kind.ASKED_AGAIN):  # instead of why a person was asked
+            later, chain = _in_place_of(request)
             why = why_not(request.not_carried_out)
-            why = f"{why[:1].upper()}{why[1:]}{_in_place_of(request)}." if why else ""
+            why = f"{why[:1].upper()}{why[1:]}{chain}." if why else ""
             facts |= {"granted_minor": request.granted_minor}
             by = f"Approved by {_plain(str(request.decided_by))}"
             lines = [f"{by}: {request.granted}" if request.granted else f"{by}.", why]
+            if kind == Kind.ASKED_AGAIN and later:
+                lines += [_mask(notification, _why_asked(later)), _deadline(later)]
+                url = _url("approval", later.pk)
         told = told.format(_plain(str(whose or "nobody")))
         facts |= {"request": request.pk, "expires_at": request.expires_at.isoformat()}
         facts |= {"amount_minor": request.amount_minor, "currency": request.currency}
@@ -133,15 +138,21 @@ def note_of(notification: Notification) -> Note:
     return Note(kind, headline, [line for line in lines if line], url, facts)
 
 
-def _in_place_of(approval: Escalation) -> str:
-    """Return which other requests were about the same call, as the end of a sentence."""
+def _why_asked(request: Escalation) -> str:
+    return request.review["deciding"].get("sentence") or ""
+
+
+def _in_place_of(approval: Escalation) -> tuple[Escalation | None, str]:
+    """Return the newest request in an approval's place, and the chain as a sentence's end."""
     known = unsettled_approvals(Escalation.objects.filter(pk=approval.pk)).values(
         "later", "earlier"
     )
     one = known.first() or {"later": None, "earlier": None}
     if one["later"]:
-        return f", as request {one['later']}, which was not decided"
-    return f" (it took the place of request {one['earlier']})" if one["earlier"] else ""
+        later = Escalation.objects.get(pk=one["later"])
+        is_open = later.state == EscalationState.OPEN
+        return later, f", as request {later.pk}{'' if is_open else ', which was not decided'}"
+    return None, f" (it took the place of request {one['earlier']})" if one["earlier"] else ""
 
 
 def _deadline(request: Escalation) -> str:

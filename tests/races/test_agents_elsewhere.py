@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from agents import operations
-from agents.models import AgentCall, Effect, Run
-from tests.engine.scene import Scene, fresh, go, payments
+from agents.core.notifications import Kind
+from agents.models import AgentCall, Delivery, Effect, Role, Run
+from tests.engine.scene import Scene, decide_request, fresh, go, patch_of, payments
 from tests.engine.test_external import LOOK, Session, publish_for_agents, refund
+from tests.notifications.telling import tell
 from tests.processes import ROOT, contenders, environment
 from tests.whole import died_at
 
@@ -83,6 +85,40 @@ def test_a_process_that_is_killed_as_it_proposes_leaves_one_call(
     told = operations.outcome_of_call(operations.call_of(session.agent, call.pk))
     assert (told["status"], payments(call.run)) == ("executed", [50000])
     assert Effect.objects.filter(run__agent=session.agent).count() == 1
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.both
+@pytest.mark.slow
+def test_an_approval_that_a_rejection_overtakes_pays_or_its_giver_is_told(scene: Scene) -> None:
+    mara = scene.add("mara", Role.REVIEWER)
+    ends = []
+    with contenders(2) as crowd:
+        for number in range(6):
+            session = Session(scene, f"case-{number}", name=f"agent-{number}")
+            session.propose("k0", LOOK)
+            session.propose("k1", refund(1200))
+            session.propose("k2", refund(1100))
+            first, second = session.run.escalations.order_by("pk")
+            decide_request(second, scene.rita, comment="lower", patch=patch_of(80000))
+            if number == 0:  # the rejection is first for certain
+                decide_request(first, mara, approve=False, comment="no")
+            elif number == 1:  # the payment is
+                session.drive()
+            rejects = ["decides", first.pk, "mara", None]
+            race: Any = [["advances", str(session.run.pk)], rejects]
+            crowd.meet("tests.races.contenders:does", race)
+            session.drive()
+            tell()
+            told = Delivery.objects.filter(notification__escalation=second)
+            told = told.filter(notification__kind=Kind.ASKED_AGAIN)
+            who = list(told.values_list("user__username", flat=True))
+            ends.append((payments(session.run), session.outcome("k2")["status"], who))
+
+    paid: Any = ([80000], "executed", [])
+    asked: Any = ([], "waiting", ["rita"])
+    assert ends[:2] == [asked, paid]
+    assert [end for end in ends if end not in (paid, asked)] == []
 
 
 @pytest.mark.django_db(transaction=True)

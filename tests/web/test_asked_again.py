@@ -13,7 +13,7 @@ from agents import operations
 from agents.core.notifications import Kind
 from agents.core.states import EscalationState
 from agents.engine.turns.answering import expire
-from agents.models import Delivery, Escalation, Notification, Run
+from agents.models import Delivery, Escalation, Notification, Role, Run
 from agents.notifications.messages import note_of
 from agents.web.overview.attention import Attention, attention
 from tests.engine.scene import Scene, decide_request, go
@@ -139,6 +139,38 @@ def test_nobody_is_told_that_something_was_not_carried_out_while_that_is_not_kno
     assert notified.addressed_at is not None
     if end == "expired":
         assert f"as request {last.pk}, which was not decided" in " ".join(note_of(notified).lines)
+
+
+def told_again() -> list[tuple[str, int | None]]:
+    """Return who was told that an approval of theirs is asked again."""
+    sent = Delivery.objects.filter(notification__kind=Kind.ASKED_AGAIN).order_by("pk")
+    return list(sent.values_list("user__username", "notification__escalation"))
+
+
+def test_whoever_approved_is_told_at_once_that_it_is_asked_again(scene: Scene, ada: User) -> None:
+    scene.add("mara", Role.ADMIN)
+    _, (approved, last) = asked_again(scene, ada)
+
+    tell()
+
+    assert told_again() == [(ada.username, approved.pk)]
+    note = note_of(Notification.objects.get(kind=Kind.ASKED_AGAIN))
+    assert note.headline.startswith("Approved, and asked again: ")
+    assert note.lines[0] == f"Approved by {ada.username}: USD 1,200.00"
+    again = f"The policy needed approval for a new reason and asked again, as request {last.pk}."
+    assert note.lines[1:3] == [again, last.review["deciding"]["sentence"]]
+    assert note.url.endswith(f"/approvals/{last.pk}/")
+
+
+def test_nobody_is_told_of_what_was_answered_before_the_message_went_out(
+    scene: Scene, ada: User
+) -> None:
+    run, _ = asked_again(scene, ada)
+    approve(run, ada)
+
+    tell()
+
+    assert told_again() == []
 
 
 @pytest.mark.parametrize("end", ["waiting", "paid", "rejected", "stopped"])
