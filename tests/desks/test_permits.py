@@ -15,9 +15,10 @@ from opsconsole_client.permits import Verifier
 from agents import operations
 from agents.core.states import EffectState, RunState
 from agents.engine.upkeep.sweep import sweep
-from agents.models import AgentCall, Effect, Escalation, Run
+from agents.models import AgentCall, Effect, Escalation, Role, Run
 from tests.api.test_endpoints import Caller
 from tests.audit.test_columns import faults
+from tests.audit.test_rows import reasons
 from tests.desks import workshop
 from tests.desks.workshop import command, order
 from tests.engine.dying import die_everywhere
@@ -243,11 +244,55 @@ def test_a_call_that_nobody_took_is_not_begun_by_the_next_one_or_by_the_end(
     session.end("That is all.")
 
     assert (asked["status"], asked["reason"]) == ("not_executed", "supervisor_block:root")
-    assert session.outcome("left")["status"] == "allowed"
+    assert session.outcome("left")["reason"] == "withdrawn"
     assert Effect.objects.count() == 3
-    assert session.take("left")["status"] == "taken"
-    session.report("left")
     assert fresh(session.run).state == RunState.DONE
+
+
+def test_an_end_takes_back_what_is_allowed_and_not_taken_and_nothing_that_is_out(
+    scene: Scene,
+) -> None:
+    session = Executing(scene)
+    session.propose("out", command("make"))
+    session.take("out")
+    session.propose("asked", order())
+    session.propose("first", command("ls"))
+    session.propose("second", command("pwd"))
+    held_up = session.propose("third", command("date"))
+
+    ending = session.end("That is all.")
+
+    assert (held_up["waiting_for"], ending.state) == ("turn", RunState.WAITING)
+    taken_back = [session.outcome(key) for key in ("first", "second", "third")]
+    assert {(one["status"], one["reason"]) for one in taken_back} == {("not_executed", "withdrawn")}
+    assert session.take("first")["status"] == "not_executed"
+    decide_request(held(session), scene.rita, patch=PATCH, comment="part of it")
+    session.drive()
+    approved = session.outcome("asked")
+    assert (approved["status"], approved["reason"]) == ("not_executed", "withdrawn")
+    assert Escalation.objects.get(run=session.run).not_carried_out == "withdrawn"
+    assert session.outcome("out")["status"] == "taken"
+    assert session.report("out", exit_code=0)["status"] == "executed"
+    assert fresh(session.run).state == RunState.DONE
+    assert Effect.objects.count() == 1
+    assert (reasons(), faults()) == ([], set())
+
+
+def test_a_session_that_goes_on_keeps_what_is_allowed(scene: Scene) -> None:
+    document = scene.workspace.policy.document if scene.workspace.policy else {}
+    desk = document["desks"]["workshop"]
+    patterns = {**desk.get("patterns", {}), "external": {"max_tool_calls": 1}}
+    desks = {**document["desks"], "workshop": {**desk, "patterns": patterns}}
+    scene.publish({**document, "desks": desks}, scene.add("chief", Role.ADMIN))
+    session = Executing(scene)
+    session.propose("left", command("make"))
+    session.propose("next", command("ls"))
+    session.drive()
+
+    assert session.outcome("left")["status"] == "allowed"
+    assert session.take("left")["status"] == "taken"
+    assert session.report("left", exit_code=0)["status"] == "executed"
+    assert fresh(session.run).stop_reason == "session_continued"
 
 
 def test_what_was_reported_is_erased_with_its_subject_and_not_told_again(scene: Scene) -> None:

@@ -32,7 +32,7 @@ from agents.engine.runtime.database import in_database, retry_transient
 from agents.engine.runtime.database_state import database_time
 from agents.engine.runtime.dispatch import ring
 from agents.engine.turns.asking import MAX_CLAIMS
-from agents.engine.turns.calls import assign_call, fetch_waiting, is_listening
+from agents.engine.turns.calls import assign_call, fetch_waiting, is_listening, take_back_at_end
 from agents.engine.turns.executor import RunExecutor
 from agents.models import LostRun, Run, Step
 from agents.models.masked_value import ValuesLocked, pseudonyms_of
@@ -217,6 +217,8 @@ def _end_of(journal: Journal, strand: Strand, commit: Commit) -> _End:
         return _End(RunState.QUEUED, {}, {})
     if journal.run.pattern != EXTERNAL:
         return _End(RunState.WAITING, {}, {})
+    if take_back_at_end(commit, waiting):
+        return _End(RunState.QUEUED, {"attempts": 0}, {})
     listening = [step for step in waiting if is_listening(step)]
     if listening and assign_call(commit, listening, fetch_waiting(journal.run).get()):
         return _End(RunState.QUEUED, {"attempts": 0}, {})

@@ -3,7 +3,8 @@
 Slots read facts side by side, so calls are given out one at a time, in the order of proposal: the
 next once the one before is answered or waits for a person, unless their agent says that they may
 run side by side. A run left with a call to give is
-queued again, so that none is lost that came while it was driven.
+queued again, so that none is lost that came while it was driven. Nobody takes what is allowed once
+the agent has said its last words: it is taken back.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ from agents.db.driver import Pending
 from agents.db.inserts import update_row
 from agents.engine.commit import Commit
 from agents.engine.journal import AWAIT
-from agents.engine.people.approvals import close_approvals
+from agents.engine.people.approvals import close_approvals, turn_of
+from agents.engine.withdrawal import WITHDRAWN
 from agents.models import AgentCall, LostRun, Run, Step
 
 SILENT = "agent_silent"  # the end of a run whose agent does not come back
@@ -35,6 +37,34 @@ SILENT = "agent_silent"  # the end of a run whose agent does not come back
 def is_listening(step: Step) -> bool:
     """Tell whether a step is a slot that waits for a call."""
     return step.kind == AWAIT and step.ended_at is None and label_of(step.key) != TAKE
+
+
+def _is_untaken(step: Step) -> bool:
+    return step.kind == AWAIT and step.ended_at is None and label_of(step.key) == TAKE
+
+
+def take_back(commit: Commit, waiting: Sequence[Step]) -> bool:
+    """Take back what of these steps waits to be taken by its agent. Return whether there was any.
+
+    What was taken is out with somebody and stays. Call with the run locked.
+    """
+    untaken = [step for step in waiting if _is_untaken(step)]
+    for step in untaken:
+        turn = turn_of(step.key)
+        mine = AgentCall.objects.filter(run=commit.run.pk, step=f"{turn}call")
+        mine.update(withdrawn_at=commit.at)
+        commit.tell(close_approvals(commit.run, why=WITHDRAWN, turn=turn))
+        answer_await(step, {"withdrawn": True}, commit)
+    return bool(untaken)
+
+
+def take_back_at_end(commit: Commit, waiting: Sequence[Step]) -> bool:
+    """Do so if the agent has said its last words; a session that goes on in a run has not."""
+    if not any(map(_is_untaken, waiting)):
+        return False
+    ends = AgentCall.objects.filter(run=commit.run.pk, is_end=True).values_list("asked", flat=True)
+    has_ended = any(isinstance(said, str) for said in ends)
+    return has_ended and take_back(commit, waiting)
 
 
 def fetch_waiting(run: Run) -> Pending[list[AgentCall]]:

@@ -55,7 +55,7 @@ def take_call(*, agent: ExternalAgent, call_id: int, at: datetime) -> ProposedCa
             with Commit(run, at=at) as commit:
                 answer_await(step, {"taken": True}, commit)
                 wake(commit)
-        elif not _server(run, row):
+        elif not (row.withdrawn_at or _server(run, row)):
             raise Refused("taken", "It was taken before. Whoever took it executes and reports it.")
         return ProposedCall(row, run)
 

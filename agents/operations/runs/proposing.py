@@ -30,7 +30,13 @@ from agents.engine.redaction import redact_for
 from agents.engine.runtime.crashpoints import crashpoint
 from agents.engine.tracing import PARENT, QUESTION, checked_parent, tell_proposed
 from agents.engine.turns.answering import wake, withdraw
-from agents.engine.turns.calls import answer_await, assign_call, fetch_waiting, is_listening
+from agents.engine.turns.calls import (
+    answer_await,
+    assign_call,
+    fetch_waiting,
+    is_listening,
+    take_back,
+)
 from agents.engine.withdrawal import WITHDRAWN
 from agents.models import AgentCall, Effect, Escalation, ExternalAgent, Membership, Role, Run, Step
 from agents.models.agent import LONGEST_KEY
@@ -252,7 +258,8 @@ def _put(
         [(calls, ends)] = found.counts.get() or [(0, 0)]
         if ends:
             raise Refused("session_ended", "The session is ending: it takes no further calls.")
-        listening = [step for step in found.listening.get() if is_listening(step)]
+        open_steps = found.listening.get()
+        listening = [step for step in open_steps if is_listening(step)]
         waiting = found.waiting.get()
         if not more.get("is_end") and calls >= run.limits.max_tool_calls:
             run, listening, waiting = _go_on(run, agent, listening, at), [], []
@@ -277,6 +284,8 @@ def _put(
                 **more,
             )
             insert_rows(row)
+            if row.is_end and take_back(commit, open_steps):
+                wake(commit)
             _give_out(run, commit, listening, [*waiting, row])
         crashpoint("propose.before_commit")
     crashpoint("propose.after_commit")
