@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 from agents.core.requests import Json, Request, question, request_body
+from agents.core.row_json import decode
 
 
 def canonical(value: Json) -> str:
@@ -21,7 +22,7 @@ _CANONICAL = json.JSONEncoder(
 
 def as_stored(value: Json) -> Json:
     """Return `value` as it will look when read back, so that a replay sees the same."""
-    return json.loads(canonical(value))
+    return decode(canonical(value))
 
 
 def sha256(value: Json) -> str:
@@ -43,7 +44,7 @@ def digest_request(request: Request) -> tuple[str, Json]:
     """Return a request's fingerprint, and its body as it will be when read back."""
     body = request_body(request)
     text = canonical(question(body))
-    kept = json.loads(text)
+    kept = decode(text)
     if body.get("guide"):
         kept["guide"] = as_stored(body["guide"])
     return hashlib.sha256(text.encode()).hexdigest(), kept

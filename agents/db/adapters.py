@@ -6,7 +6,6 @@ once per column or type, for the values in the hot path's rows; any other is lef
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache, partial
@@ -19,6 +18,8 @@ from django.db.models.expressions import Col
 from django.utils.duration import duration_microseconds
 from psycopg.types.json import Jsonb
 
+from agents.core.row_json import decode, encode
+
 Reading: TypeAlias = Callable[[Any], Any]
 
 # Types that every driver takes unchanged, for any column except JSON.
@@ -30,7 +31,7 @@ def to_driver(value: Any, vendor: str, *, is_json: bool = False) -> Any:
     if is_json:
         if value is None:
             return None
-        return Jsonb(value) if vendor == "postgresql" else json.dumps(value)
+        return Jsonb(value, encode) if vendor == "postgresql" else encode(value)
     of_type = type(value)
     if of_type in AS_THEY_ARE:
         return value
@@ -76,7 +77,7 @@ def readings(columns: Sequence[Any], compiler: Any) -> list[tuple[int, Reading]]
 
 
 def _from_json(value: str | None) -> Any:
-    return None if value is None else json.loads(value)
+    return None if value is None else decode(value)
 
 
 def _in_utc(value: datetime) -> datetime:
