@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from agents.core.requests import Json, Request, question, request_body
-from agents.core.row_json import decode
+from agents.core.row_json import decode, encode
 
 
 def canonical(value: Json) -> str:
@@ -46,7 +46,7 @@ def digest_request(request: Request) -> tuple[str, Json]:
     text = canonical(question(body))
     kept = decode(text)
     if body.get("guide"):
-        kept["guide"] = as_stored(body["guide"])
+        kept["guide"] = decode(encode(body["guide"]))
     return hashlib.sha256(text.encode()).hexdigest(), kept
 
 

@@ -121,20 +121,16 @@ def texts_in(value: Json, place: str = "") -> Iterator[tuple[str, str]]:
 def texts_of(value: Json) -> str:
     """Return all texts in a JSON value, keys included, a line for each: to search them at once."""
     texts: list[str] = []
-    _add_texts(value, texts)
+    parts = [value]
+    for part in parts:  # grows meanwhile
+        if isinstance(part, str):
+            texts.append(part)
+        elif isinstance(part, dict):
+            texts += part
+            parts += part.values()
+        elif isinstance(part, (list, tuple)):
+            parts += part
     return "\n".join(texts)
-
-
-def _add_texts(value: Json, texts: list[str]) -> None:
-    if isinstance(value, str):
-        texts.append(value)
-    elif isinstance(value, dict):
-        texts += value
-        for item in value.values():
-            _add_texts(item, texts)
-    elif isinstance(value, list | tuple):
-        for item in value:
-            _add_texts(item, texts)
 
 
 def without_masks(text: str) -> str:

@@ -24,11 +24,15 @@ def link(previous: str, event: dict[str, Json]) -> str:
 
 
 def _has_fraction(value: Json) -> bool:
-    if isinstance(value, dict):
-        return any(map(_has_fraction, value.values()))
-    if isinstance(value, list | tuple):
-        return any(map(_has_fraction, value))
-    return isinstance(value, float)
+    parts = [value]
+    for part in parts:  # grows meanwhile
+        if isinstance(part, float):
+            return True
+        if isinstance(part, dict):
+            parts += part.values()
+        elif isinstance(part, (list, tuple)):
+            parts += part
+    return False
 
 
 @lru_cache(8)  # the events of a transaction share one time
