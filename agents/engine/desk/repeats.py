@@ -14,15 +14,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from functools import cache
 from itertools import takewhile
 from typing import Any, NamedTuple
 from uuid import UUID
+
+from django.db.models import QuerySet
 
 from agents.core.actions import Action, args_schema
 from agents.core.deobfuscation import read_plainly
 from agents.core.money import format_money
 from agents.core.requests import Json
 from agents.core.states import EscalationState
+from agents.db.compiled import CompiledSelect, Param
 from agents.engine.desk.past_calls import MAYBE_DONE
 from agents.engine.people.approvals import turn_of
 from agents.engine.redaction import RunBorder
@@ -75,20 +79,13 @@ def repeats_of(
 
 def _rejected_elsewhere(run: Run, tool: str, deed: _Deed | None, at: datetime) -> list[Json]:
     """Return what people rejected of the same in the agent's other sessions, oldest first."""
-    # Of the subject's runs, by their index. An older session is not looked at.
-    mine = Run.objects.filter(
+    asked = _rejected_by(tool).all(
         workspace=run.workspace_id,
-        subject_key=run.subject_key,
-        created_at__gte=at - 2 * REMEMBERED,
+        subject=run.subject_key,
         agent=run.agent_id,
-        erased_at=None,
-    ).exclude(reference=run.reference)
-    asked = Escalation.objects.filter(
-        run__in=mine,
-        state=EscalationState.REJECTED,
-        decided_at__gte=at - REMEMBERED,
-        action__name=tool,
-    ).select_related("run", "step", "decided_by")
+        begun=at - 2 * REMEMBERED,  # an older session is not looked at
+        since=at - REMEMBERED,
+    )
     return [
         {
             "run": str(one.run_id),
@@ -96,9 +93,32 @@ def _rejected_elsewhere(run: Run, tool: str, deed: _Deed | None, at: datetime) -
             "state": f"{_rejected(one.decided_by, _amount_of(one.run, one.action), one.decided_at)}"
             ", in another session",
         }
-        for one in asked.order_by("pk")
-        if _is_about_same(_deed(one.run, one.action), deed)
+        for one in asked
+        if one.run.reference != run.reference and _is_about_same(_deed(one.run, one.action), deed)
     ]
+
+
+@cache
+def _rejected_by(tool: str) -> CompiledSelect[Escalation]:
+    """Return the query for what people rejected of a tool in an agent's runs about a subject."""
+
+    def query() -> QuerySet[Escalation]:
+        runs = Run.objects.filter(  # by their index
+            workspace=Param("workspace"),
+            subject_key=Param("subject"),
+            created_at__gte=Param("begun"),
+            agent=Param("agent"),
+            erased_at=None,
+        )
+        asked = Escalation.objects.filter(
+            run__in=runs,
+            state=EscalationState.REJECTED,
+            decided_at__gte=Param("since"),
+            action__name=tool,
+        )
+        return asked.select_related("run", "step", "decided_by").order_by("pk")
+
+    return CompiledSelect(query)
 
 
 def _written_otherwise(run: Run, action: Action, at: datetime) -> list[Json]:
@@ -107,18 +127,33 @@ def _written_otherwise(run: Run, action: Action, at: datetime) -> list[Json]:
     if tool is None or not tool.resource or tool.resource in (tool.subject, *tool.names):
         return []  # a key of the desk's, of which there is one spelling
     given = tool.resource_of(action["args"])
-    made = Effect.objects.filter(
+    rows = _MADE_ELSEWHERE.tuples(
         tool=tool.name,
-        subject_key=run.subject_key,
-        intended_at__gte=at - REMEMBERED,
-        run__agent=run.agent_id,
-        state__in=MAYBE_DONE,
-    ).exclude(resource=given)
-    others = made.exclude(run__reference=run.reference).order_by("-intended_at", "-pk")
-    rows = others.values_list("run", "step__key", "resource")[:MOST]
+        subject=run.subject_key,
+        since=at - REMEMBERED,
+        agent=run.agent_id,
+        resource=given,
+        reference=run.reference or "",
+    )
     state = f"{_DONE.format('')} in another session, with its {tool.resource} written otherwise"
     alike = [(of, key) for of, key, other in rows if comparable(other) == comparable(given)]
     return [{"run": str(of), "turn": turn_of(key), "state": state} for of, key in alike[:1]]
+
+
+def _made_elsewhere() -> QuerySet[Any]:
+    made = Effect.objects.filter(
+        tool=Param("tool"),
+        subject_key=Param("subject"),
+        intended_at__gte=Param("since"),
+        run__agent=Param("agent"),
+        state__in=MAYBE_DONE,
+    )
+    others = made.exclude(resource=Param("resource")).exclude(run__reference=Param("reference"))
+    newest = others.order_by("-intended_at", "-pk")
+    return newest.values_list("run", "step__key", "resource")[:MOST]
+
+
+_MADE_ELSEWHERE = CompiledSelect(_made_elsewhere)
 
 
 def _is_repeatable(run: Run, name: str) -> bool:
