@@ -173,7 +173,7 @@ def _with_related(found: Compiled, row: Sequence[Any]) -> Any:
     return made
 
 
-def attach(row: Model, name: str, related: Model) -> None:
+def attach(row: Model, name: str, related: Model | None) -> None:
     """Have a row know the row that its column `name` refers to, as Django does after reading it.
 
     Assigning it would compare types, databases and keys; here all are known to fit.

@@ -12,7 +12,7 @@ from django.db.models import Field, JSONField, Model
 from django.db.models.base import ModelState
 
 from agents.db.adapters import AS_THEY_ARE, to_driver
-from agents.db.compiled import Compiled, CompiledSelect, fill_params
+from agents.db.compiled import Compiled, CompiledSelect, attach, fill_params
 from agents.db.driver import (
     STATEMENTS,
     Pending,
@@ -103,19 +103,23 @@ def update_row(row: Model, *names: str) -> None:
     send(database, sql, _values(vars(row), columns, database.vendor))
 
 
-def new_row(model: type[M], **columns: object) -> M:
+def new_row(model: type[M], /, **columns: object) -> M:
     """Return a new row as `model(**columns)` does, without its signals.
 
-    Columns are named by attribute: `run_id`.
+    Columns are named by attribute, `run_id`, or by the row that they refer to: `run`.
     """
     row = model.__new__(model)
-    constant, made = _defaults(model)
+    constant, made, references = _defaults(model)
     vars(row).update(constant)
     for name, make in made:
         if name not in columns:
             columns[name] = make()
-    vars(row).update(columns)
     row._state = ModelState()
+    for name in references.keys() & columns.keys():
+        related: Any = columns.pop(name)
+        columns[references[name]] = related and related.pk
+        attach(row, name, related)
+    vars(row).update(columns)
     return row
 
 
@@ -133,15 +137,21 @@ def _columns(fields: Iterable[Field[Any, Any]]) -> Columns:
     return tuple(_Column(field.attname, isinstance(field, JSONField)) for field in fields)
 
 
+class _Defaults(NamedTuple):
+    """The values of a new row's columns: constants, and functions called for each row."""
+
+    constant: dict[str, object]
+    made: tuple[tuple[str, Callable[[], object]], ...]
+    references: dict[str, str]  # to columns, from names of what they refer to
+
+
 @cache
-def _defaults(
-    model: type[Model],
-) -> tuple[dict[str, object], tuple[tuple[str, Callable[[], object]], ...]]:
-    """Return the columns' defaults: constants, and functions called for each row."""
+def _defaults(model: type[Model]) -> _Defaults:
     fields = model._meta.concrete_fields
     made = [field for field in fields if callable(field.default)]
     constant = {f.attname: f.get_default() for f in fields if f not in made}
-    return constant, tuple((field.attname, field.get_default) for field in made)
+    references = {field.name: field.attname for field in fields if field.is_relation}
+    return _Defaults(constant, tuple((f.attname, f.get_default) for f in made), references)
 
 
 @lru_cache(STATEMENTS)

@@ -115,7 +115,7 @@ class Journal:
             self._position += 1  # not their count: a failed commit may have left a gap
             step = self.steps[key] = new_row(
                 Step,
-                run_id=self.run.pk,
+                run=self.run,
                 position=self._position,
                 key=key,
                 kind=type(request).__name__.lower(),
@@ -123,7 +123,6 @@ class Journal:
                 asked=asked,
                 begun_at=timezone.now(),
             )
-            attach(step, "run", self.run)
             if step.kind == USE:
                 self.uses.append(step)
             if isinstance(request, Say):

@@ -34,10 +34,11 @@ def step_of(run: Run, position: int, *, reply: object = None) -> Step:
 @pytest.mark.breaks("I32")  # a step that no engine began
 def test_a_new_row_is_like_one_that_its_model_makes(scene: Scene) -> None:
     run, at = scene.launch(), timezone.now()
-    columns = {"run_id": run.pk, "position": 1, "key": "1/propose", "asked": {}, "begun_at": at}
+    columns = {"run": run, "position": 1, "key": "1/propose", "asked": {}, "begun_at": at}
     made, by_model = new_row(Step, **columns), Step(**columns)
 
     assert made._state.adding
+    assert made.run is run
     assert columns_of(made) == columns_of(by_model)
     insert_rows(made)
     assert columns_of(Step.objects.get()) == columns_of(made)

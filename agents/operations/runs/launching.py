@@ -17,6 +17,7 @@ from agents.core.pseudonyms import Pseudonyms
 from agents.core.requests import Json
 from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import fetch_now, pipeline
+from agents.db.inserts import new_row
 from agents.engine.commit import Commit
 from agents.engine.desk.functions import DeskFailed
 from agents.engine.desk.reports import newest_scope
@@ -113,7 +114,8 @@ def launch(
             about = DESKS[desk]
             book_id = again_of.book_id if again_of else open_book(about, workspace, at)
             key, label = find_subject(about, subject, book_id=book_id)
-            run = Run(
+            run = new_row(
+                Run,
                 workspace=workspace,
                 policy=version,
                 book_id=book_id,
