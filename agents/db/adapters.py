@@ -7,7 +7,7 @@ once per column or type, for the values in the hot path's rows; any other is lef
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache, partial
 from typing import Any, TypeAlias
 from uuid import UUID
@@ -48,6 +48,7 @@ def _time(value: datetime) -> str:
 
 _ON_SQLITE: dict[type, Callable[[Any], Any]] = {
     datetime: _time,
+    date: date.isoformat,
     timedelta: duration_microseconds,
     UUID: lambda value: value.hex,
 }

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from django.core.exceptions import EmptyResultSet
 from django.db import DEFAULT_DB_ALIAS, connection
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import JSONField, Model, QuerySet, Value
@@ -25,7 +26,7 @@ M = TypeVar("M", bound=Model)
 
 
 class Param(Value):
-    """A value that is given when the query is made. JSON needs its field; not for `__in`."""
+    """A value that is given when the query is made. JSON needs its field; `__in` needs Params."""
 
     def __init__(self, name: str, field: Any = None) -> None:
         super().__init__(name, field)
@@ -35,12 +36,32 @@ class Param(Value):
         return "%s", (self,)
 
 
+class Params(Value):
+    """The values of an `__in`. Their number is part of the SQL: a query is kept for each."""
+
+    def __init__(self, name: str, count: int) -> None:
+        super().__init__(name)
+        self.count = count
+
+    def as_sql(self, compiler: Any, connection: Any) -> tuple[str, Any]:
+        if not self.count:
+            raise EmptyResultSet
+        marks = ", ".join(["%s"] * self.count)
+        return f"({marks})", tuple(Param(f"{self.value}.{n}") for n in range(self.count))
+
+
+def spread(name: str, values: Sequence[object]) -> dict[str, object]:
+    """Return what is given for Params of that name."""
+    return {f"{name}.{n}": value for n, value in enumerate(values)}
+
+
 class Related(NamedTuple):
     """A row of another model that `select_related` reads with each row, at these places."""
 
     name: str
     model: type[Any]
     places: Sequence[int]
+    related: Sequence[Related]  # with it
 
 
 @dataclass(frozen=True)
@@ -118,17 +139,17 @@ class CompiledSelect(Generic[M]):
     def _compile(self) -> Compiled:
         queryset = self._build()
         compiler = queryset.query.get_compiler(connection=connection)
-        sql, places = compiler.as_sql()
+        try:
+            sql, places = compiler.as_sql()
+        except EmptyResultSet:  # nothing is in a list without values
+            sql, places = "SELECT 1 WHERE 1 = 0", ()
         columns = [column for column, _, _ in compiler.select]
         # What belongs to no column, like a sum, has the name that it was annotated with, if any.
         names = [
             column.target.attname if isinstance(column, Col) else alias or ""
             for column, _, alias in compiler.select
         ]
-        related = [
-            Related(one["field"].name, one["model"], one["select_fields"])
-            for one in (compiler.klass_info or {}).get("related_klass_infos", ())
-        ]
+        related = _related(compiler.klass_info or {})
         read = readings(columns, compiler)
         found = Compiled(sql, tuple(places), queryset.model, names, read, related)
         self._compiled[connection.vendor] = found
@@ -161,16 +182,33 @@ class CompiledUpdate:
         return found
 
 
+def _related(of: Mapping[str, Any]) -> list[Related]:
+    return [
+        Related(one["field"].name, one["model"], one["select_fields"], _related(one))
+        for one in of.get("related_klass_infos", ())
+    ]
+
+
 def _with_related(found: Compiled, row: Sequence[Any]) -> Any:
-    """Return a row together with those that were read with it; each of them exists."""
+    """Return a row together with those that were read with it."""
     if not found.related:
         return _as_model(found.model, found.names, row)
     own = found.related[0].places[0]
     made = _as_model(found.model, found.names[:own], row[:own])
-    for name, model, places in found.related:
-        part = slice(places[0], places[-1] + 1)
-        attach(made, name, _as_model(model, found.names[part], row[part]))
+    _add_related(made, found.related, found.names, row)
     return made
+
+
+def _add_related(
+    made: Any, related: Sequence[Related], names: Sequence[str], row: Sequence[Any]
+) -> None:
+    for name, model, places, further in related:
+        part = slice(places[0], places[-1] + 1)
+        is_there = row[places[0]] is not None  # the key: of an outer join there may be no row
+        one = _as_model(model, names[part], row[part]) if is_there else None
+        attach(made, name, one)
+        if one is not None:
+            _add_related(one, further, names, row)
 
 
 def attach(row: Model, name: str, related: Model | None) -> None:

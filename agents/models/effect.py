@@ -5,12 +5,13 @@ The row that proves a payment: what was paid, by which key, and which review all
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from django.db import connection, models
 from django.db.models import BooleanField, F, Func, Q
 
 from agents.core.states import EffectState
+from agents.db.compiled import Params
 
 UNSETTLED = (EffectState.INTENDED.value, EffectState.UNKNOWN.value)
 
@@ -27,12 +28,12 @@ class EffectQuerySet(models.QuerySet["Effect"]):
         """Return the writes without a known outcome, by their own index."""
         return self.filter(IsUnsettled(F("state")))
 
-    def in_workspaces(self, workspaces: Iterable[int]) -> EffectQuerySet:
+    def in_workspaces(self, workspaces: Sequence[int] | Params) -> EffectQuerySet:
         """Keep the effects of some workspaces, without starting from their runs."""
         if connection.vendor == "postgresql":  # which has statistics on rows per workspace
-            return self.filter(run__workspace__in=list(workspaces))
+            return self.filter(run__workspace__in=workspaces)
         # Adding 0 hides the column from its index, from which SQLite would start.
-        return self.alias(of=F("run__workspace") + 0).filter(of__in=list(workspaces))
+        return self.alias(of=F("run__workspace") + 0).filter(of__in=workspaces)
 
 
 class Effect(models.Model):

@@ -18,6 +18,7 @@ from django.http import Http404, HttpRequest
 from django.shortcuts import get_object_or_404
 
 from agents.core.states import EscalationState
+from agents.db.compiled import CompiledSelect, Param
 from agents.models import DECIDES as DECIDES
 from agents.models import (
     Escalation,
@@ -82,11 +83,18 @@ def parts_of(user: User) -> list[Membership]:
 
 
 def _parts(user_id: int) -> list[Membership]:
-    mine = Membership.objects.filter(user=user_id)
+    return _PARTS.all(user=user_id)
+
+
+def _parts_query() -> QuerySet[Membership]:
+    mine = Membership.objects.filter(user=Param("user"))
     stops = KillSwitch.objects.standing().filter(workspace=OuterRef("workspace"))
     found = mine.select_related("user", "workspace__policy").annotate(has_stops=Exists(stops))
     led = Team.objects.filter(workspace=OuterRef("workspace"), lead=OuterRef("pk"))
-    return list(found.annotate(is_lead=Exists(led)).order_by("pk"))
+    return found.annotate(is_lead=Exists(led)).order_by("pk")
+
+
+_PARTS = CompiledSelect(_parts_query)  # every page asks it
 
 
 def stopped_workspaces(user: User) -> list[int]:

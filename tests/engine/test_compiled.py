@@ -17,12 +17,13 @@ from django.db import (
 )
 from django.db.models import BooleanField, ExpressionWrapper, Q
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
-from agents.db.compiled import CompiledSelect, CompiledUpdate, Param
+from agents.db.compiled import CompiledSelect, CompiledUpdate, Param, Params, spread
 from agents.db.driver import pipeline, this_connection
 from agents.db.inserts import insert_rows, send_rows
 from agents.desks.refunds import facts
-from agents.models import Run
+from agents.models import Membership, Role, Run, Workspace
 from opsconsole.databases import PREPARE_THRESHOLD
 from tests.engine.scene import Scene, fresh
 
@@ -63,6 +64,44 @@ def test_rows_that_are_read_together_are_models_like_any_other(scene: Scene) -> 
         assert found.policy.limits() == run.policy.limits()
         assert vars(found)["is_claimed"] is False
     assert not captured.captured_queries
+
+
+def test_a_row_that_is_read_through_another_belongs_to_that(scene: Scene) -> None:
+    empty = Workspace.objects.create(
+        slug="empty", name="Empty", book=scene.workspace.book, created_at=timezone.now()
+    )
+    for workspace in (scene.workspace, empty):
+        Membership.objects.get_or_create(
+            workspace=workspace, user=scene.rita, defaults={"role": Role.ADMIN}
+        )
+    parts = CompiledSelect(
+        lambda: (
+            Membership.objects.filter(user=Param("user"))
+            .select_related("workspace__policy", "user")
+            .order_by("pk")
+        )
+    )
+
+    found = parts.all(user=scene.rita.pk)
+
+    with CaptureQueriesContext(connection) as captured:
+        assert [part.workspace for part in found] == [scene.workspace, empty]
+        assert [part.workspace.policy for part in found] == [scene.workspace.policy, None]
+        assert [part.user for part in found] == [scene.rita] * 2
+    assert not captured.captured_queries
+
+
+@pytest.mark.parametrize("is_left_out", [False, True])
+def test_a_list_may_have_any_number_of_values(scene: Scene, is_left_out: bool) -> None:
+    runs = [scene.launch().pk for _ in range(3)]
+
+    for count in (0, 1, 3):
+        is_listed = Q(pk__in=Params("keys", count), workspace__in=Params("homes", 1))
+        wanted = Run.objects.filter(~is_listed if is_left_out else is_listed)
+        found = CompiledSelect(wanted.all)
+        given = spread("keys", runs[:count]) | spread("homes", [scene.workspace.pk])
+        expected = runs[count:] if is_left_out else runs[:count]
+        assert {run.pk for run in found.all(**given)} == set(expected)
 
 
 def test_what_watches_statements_sees_those_that_are_compiled(scene: Scene) -> None:

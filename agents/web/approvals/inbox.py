@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
+from typing import Any
 
 from django.contrib.auth.models import User
 from django.db.models import BooleanField, Case, ExpressionWrapper, F, Q, QuerySet, When
@@ -12,6 +14,7 @@ from django.utils import timezone
 
 from agents.core.request_kinds import TEXT
 from agents.core.states import EscalationState
+from agents.db.compiled import CompiledSelect, Param, Params, spread
 from agents.models import Escalation
 from agents.models.belonging import belongs
 from agents.sdk.adjustments import label_of
@@ -74,19 +77,36 @@ def first_rows(who: Reviewer, most: int) -> list[InboxRow]:
 
     Snoozed ones are left out, and frozen ones come last.
     """
-    is_frozen = ExpressionWrapper(Q(frozen_at__isnull=False), BooleanField())
-    is_others = Case(When(in_view(MINE, who), then=False), default=True)
-    order = (is_others, is_frozen, "expires_at", "pk")
-    # First the keys, so that whole rows are read only of few.
-    keys = open_in(who.workspaces).filter(in_view(ALL, who)).order_by(*order).values("pk")[:most]
-    found = Escalation.objects.filter(pk__in=keys).select_related("run", *_HOLDERS)
-    return _rows(found.order_by(*order), at=who.at)
+    homes = who.workspaces
+    given = {"reader": who.user_id, "at": who.at, **spread("homes", homes)}
+    return _rows(_first(len(homes), most).all(**given), at=who.at)
 
 
-def expired_since(workspaces: Iterable[int], since: datetime) -> QuerySet[Escalation]:
+@cache
+def _first(homes: int, most: int) -> CompiledSelect[Escalation]:
+    reader: Any = Param("reader")
+    at: Any = Param("at")
+    who = Reviewer(reader, (), at)
+
+    def build() -> QuerySet[Escalation]:
+        is_frozen = ExpressionWrapper(Q(frozen_at__isnull=False), BooleanField())
+        is_others = Case(When(in_view(MINE, who), then=False), default=True)
+        order = (is_others, is_frozen, "expires_at", "pk")
+        ours = open_in(Params("homes", homes)).filter(in_view(ALL, who))
+        # First the keys, so that whole rows are read only of few.
+        keys = ours.order_by(*order).values("pk")[:most]
+        found = Escalation.objects.filter(pk__in=keys).select_related("run", *_HOLDERS)
+        return found.order_by(*order)
+
+    return CompiledSelect(build)
+
+
+def expired_since(
+    workspaces: Sequence[int] | Params, since: datetime | Param
+) -> QuerySet[Escalation]:
     """Return the requests that nobody answered in time since then."""
     expired = Escalation.objects.filter(state=EscalationState.EXPIRED, expires_at__gte=since)
-    return expired.filter(belongs(Escalation), workspace__in=list(workspaces))
+    return expired.filter(belongs(Escalation), workspace__in=workspaces)
 
 
 def inbox_beside(

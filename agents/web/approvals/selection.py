@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import cached_property, reduce
+from functools import cache, cached_property, reduce
 from operator import or_
+from typing import Any
 
 from django.contrib.auth.models import User
-from django.db.models import Count, Min, Q, QuerySet
+from django.db.models import Count, Min, Q, QuerySet, Value
 
 from agents.core.request_kinds import ACTION
 from agents.core.requests import Json
 from agents.core.states import EscalationState
 from agents.core.tiers import demand_of, read_tiers
+from agents.db.compiled import CompiledSelect, Param, Params, spread
 from agents.models import Escalation, Membership, PolicyVersion, Snooze, Team
 from agents.models.belonging import belongs
 from agents.web import access
@@ -93,13 +95,13 @@ def _above_tiers(tiered: Iterable[tuple[int, int, Json]], own: Collection[tuple[
     return found
 
 
-def open_in(workspaces: Iterable[int]) -> QuerySet[Escalation]:
+def open_in(workspaces: Sequence[int] | Params) -> QuerySet[Escalation]:
     """Return the open requests of some workspaces, if their run is there too."""
-    waiting = Escalation.objects.filter(state=EscalationState.OPEN, workspace__in=list(workspaces))
+    waiting = Escalation.objects.filter(state=EscalationState.OPEN, workspace__in=workspaces)
     return waiting.filter(belongs(Escalation))
 
 
-def snoozed_by(user_id: int, at: datetime) -> QuerySet[Snooze, int]:
+def snoozed_by(user_id: int | Param, at: datetime | Param) -> QuerySet[Snooze, int]:
     """Return the requests that a person has snoozed, as a subquery."""
     own = Snooze.objects.filter(user=user_id, until__gt=at)
     return own.values_list("escalation_id", flat=True)
@@ -123,15 +125,25 @@ class WaitingCount(int):
 SOONEST = Min("expires_at", filter=Q(frozen_at=None))
 
 
-def waiting_in(workspaces: Iterable[int], reader: int, *, at: datetime) -> WaitingCount:
+def waiting_in(workspaces: Sequence[int], reader: int, *, at: datetime) -> WaitingCount:
     """Count what waits in some workspaces for a reader (0: nobody), in one query of two tables.
 
     Every page asks it. One whose run is elsewhere counts, though no list shows it.
     """
-    waiting = Escalation.objects.filter(state=EscalationState.OPEN, workspace__in=list(workspaces))
-    if reader:
-        waiting = waiting.exclude(pk__in=snoozed_by(reader, at))
-    return WaitingCount.of(**waiting.aggregate(count=Count("pk"), soonest=SOONEST))
+    given = {"reader": reader, "at": at, **spread("homes", workspaces)}
+    found = _waiting(len(workspaces)).tuples(**given)
+    return WaitingCount.of(*(found[0][1:] if found else (0, None)))
+
+
+@cache
+def _waiting(homes: int) -> CompiledSelect[Escalation]:
+    def build() -> QuerySet[Any]:
+        here = Escalation.objects.filter(workspace__in=Params("homes", homes))
+        waiting = here.filter(state=EscalationState.OPEN)
+        mine = waiting.exclude(pk__in=snoozed_by(Param("reader"), Param("at")))
+        return mine.order_by().values_list(Value(1)).annotate(n=Count("pk"), soonest=SOONEST)
+
+    return CompiledSelect(build)
 
 
 def requests_in(queue: QueueAddress, who: Reviewer) -> QuerySet[Escalation]:

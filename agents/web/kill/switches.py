@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -92,7 +92,7 @@ def standing(*workspace_ids: int) -> list[SwitchInForce]:
     return [_standing(switch) for switch in switches]
 
 
-def in_flight(workspaces: Iterable[int]) -> QuerySet[Effect]:
+def in_flight(workspaces: Sequence[int]) -> QuerySet[Effect]:
     """Return the writes without a known outcome, oldest first."""
     found = Effect.objects.unsettled().in_workspaces(workspaces)
     return found.select_related("run").order_by("intended_at", "pk")

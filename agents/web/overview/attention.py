@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from math import inf
+from typing import Any
 from uuid import UUID
 
 from django.db.models import (
@@ -14,6 +16,7 @@ from django.db.models import (
     CharField,
     F,
     OuterRef,
+    QuerySet,
     Subquery,
     Value,
     When,
@@ -22,6 +25,7 @@ from django.db.models.functions import Cast, Coalesce
 
 from agents.core.money import format_money
 from agents.core.states import EffectState, EscalationState, RunState
+from agents.db.compiled import CompiledSelect, Param, Params, spread
 from agents.engine.people.approvals import ASKED_AGAIN
 from agents.engine.tools.asked_again import unsettled_approvals
 from agents.engine.tools.letters import failed_letter, untold_effects
@@ -103,8 +107,29 @@ def attention(
     Payments without notice count if they were made after `since`, unanswered requests if they
     expired after `today`.
     """
+    given = {"today": today, **spread("homes", workspaces)}
+    rows = _cases(len(workspaces)).tuples(**given)
+    # A separate query in its index's order: in the union PostgreSQL would read every ended run.
+    untold = untold_effects(since=since).filter(run__workspace__in=workspaces)
+    why = Case(When(failed_letter(), then=Value(EMAIL_FAILED)), default="run__stop_reason")
+    rows += untold.order_by("-settled_at").values_list(
+        Value("untold", CharField()),
+        *("run_id", NO_KEY, "settled_at", "amount_minor", "currency", "run__subject_label"),
+        *(why, NO_NAME, *NO_CHAIN),
+    )[: MOST + 1]
+    newest = sorted((Attention(*row) for row in rows), key=_age)
+    return newest[:MOST], len(newest) > MOST
+
+
+@cache
+def _cases(homes: int) -> CompiledSelect[Any]:
+    return CompiledSelect(lambda: _cases_query(Params("homes", homes)))
+
+
+def _cases_query(workspaces: Params) -> QuerySet[Any]:
+    """Return the newest cases without those that nobody was told about."""
     # No index covers a sum or the later of two times: SQLite would begin with every run.
-    of = Run.objects.alias(of=F("workspace") + 0).filter(of__in=list(workspaces))
+    of = Run.objects.alias(of=F("workspace") + 0).filter(of__in=workspaces)
     of = of.annotate(over_at=Coalesce("ended_at", "created_at"))
     failed = of.filter(state=RunState.FAILED).values_list(
         Value("failed", CharField()),
@@ -125,23 +150,13 @@ def attention(
         *("run__subject_label", "not_carried_out", "decided_by__username"),
         *("later", Coalesce("later_state", NO_NAME), "earlier"),
     )
-    unanswered = expired_since(workspaces, today).values_list(
+    unanswered = expired_since(workspaces, Param("today")).values_list(
         Value(UNANSWERED, CharField()),
         *("run_id", "pk", "expires_at", NO_KEY, NO_NAME, "run__subject_label", NO_NAME, NO_NAME),
         *NO_CHAIN,
     )
     cases = failed.union(unknown, not_carried_out, unanswered, all=True)
-    rows = list(cases.order_by("-over_at")[: MOST + 1])
-    # A separate query in its index's order: in the union PostgreSQL would read every ended run.
-    untold = untold_effects(since=since).filter(run__workspace__in=workspaces)
-    why = Case(When(failed_letter(), then=Value(EMAIL_FAILED)), default="run__stop_reason")
-    rows += untold.order_by("-settled_at").values_list(
-        Value("untold", CharField()),
-        *("run_id", NO_KEY, "settled_at", "amount_minor", "currency", "run__subject_label"),
-        *(why, NO_NAME, *NO_CHAIN),
-    )[: MOST + 1]
-    newest = sorted((Attention(*row) for row in rows), key=_age)
-    return newest[:MOST], len(newest) > MOST
+    return cases.order_by("-over_at")[: MOST + 1]
 
 
 def _age(one: Attention) -> float:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
+from functools import cache
+from typing import Any
 
 from django.db.models import (
     BigIntegerField,
@@ -16,6 +18,7 @@ from django.db.models import (
     DateField,
     DateTimeField,
     Q,
+    QuerySet,
     Sum,
     TextField,
     Value,
@@ -27,6 +30,7 @@ from django.utils import timezone
 
 from agents.core.days import day_begun_at, utc_midnight
 from agents.core.states import EffectState, EscalationState, RunState
+from agents.db.compiled import CompiledSelect, Param, Params, spread
 from agents.engine.upkeep.case_days import (
     ASKED,
     AUTOMATIC,
@@ -114,11 +118,30 @@ def count_requests(
     What the reader has snoozed has the state SNOOZED. With them come the runs that were done today,
     whose states begin with ENDED.
     """
+    begins, today = _begins(since), day_begun(at)
+    rows = _requests(len(workspaces), len(begins)).tuples(
+        reader=reader,
+        since=since,
+        at=at,
+        today=today,
+        date=today.date(),
+        **{**spread("homes", workspaces), **_spread_days(begins)},
+    )
+    return [Requests(*row) for row in rows]
+
+
+@cache
+def _requests(homes: int, days: int) -> CompiledSelect[Any]:
+    return CompiledSelect(lambda: _requests_query(Params("homes", homes), days))
+
+
+def _requests_query(workspaces: Params, days: int) -> QuerySet[Any]:
     ours = Escalation.objects.filter(workspace__in=workspaces).order_by()
+    since = Param("since")
     parts = (
-        ours.filter(decided_at__gte=since).annotate(day=_day("decided_at", since)),
+        ours.filter(decided_at__gte=since).annotate(day=_day("decided_at", days)),
         ours.filter(state=EscalationState.EXPIRED, expires_at__gte=since).annotate(
-            day=_day("expires_at", since)
+            day=_day("expires_at", days)
         ),
         ours.filter(belongs(Escalation), state=EscalationState.OPEN).annotate(
             day=Cast(Value(None), DateField())
@@ -126,7 +149,8 @@ def count_requests(
     )
     # Not the plain column: SQLite would group by its index and read every request.
     came_to = Coalesce("state", Value(""))
-    is_snoozed = When(pk__in=snoozed_by(reader, at), then=Value(SNOOZED))
+    snoozed = snoozed_by(Param("reader"), Param("at"))
+    is_snoozed = When(pk__in=snoozed, then=Value(SNOOZED))
     no_time = Cast(Value(None), DateTimeField())
     nothing = Value(0, BigIntegerField())  # nothing is withheld of open requests
     of_ended, of_open = (
@@ -141,28 +165,38 @@ def count_requests(
             parts, (of_ended, of_ended, of_open), strict=True
         )
     ]
-    today = day_begun(at)
+    today: Any = Param("today", DateTimeField())
     done = runs_ended_since(today).filter(workspace__in=workspaces, state=RunState.DONE)
     ended = Concat(Value(ENDED), KT("outcome__came_of"), output_field=TextField())
     runs = (
         done.order_by()
-        .values_list(Value(today.date(), DateField()), ended, Value(""))
+        .values_list(Param("date", DateField()), ended, Value(""))
         .annotate(n=Count("pk"), a=nothing, w=nothing, s=no_time)
     )
-    return [Requests(*row) for row in sums[0].union(*sums[1:], runs, all=True)]
+    return sums[0].union(*sums[1:], runs, all=True)
 
 
-def _day(column: str, since: datetime) -> Case:
-    """Return the day of a time; `since` is the beginning of the first of DAYS.
+def _begins(since: datetime) -> list[datetime]:
+    """Return when the days until now began, the newest first; `since` is in the first of DAYS."""
+    now, midnight = timezone.now(), day_begun(since)
+    begins = [midnight + timedelta(days=number) for number in range(DAYS + 1)]
+    return [begin for begin in reversed(begins) if begin <= now]
+
+
+def _spread_days(begins: Sequence[datetime]) -> dict[str, object]:
+    return spread("begin", begins) | spread("day", [begin.date() for begin in begins])
+
+
+def _day(column: str, days: int) -> Case:
+    """Return the day of a time among so many.
 
     By comparisons: on SQLite a date function is Python, called for each row.
     """
-    now = timezone.now()
-    midnight = day_begun(since)
-    begins = [midnight + timedelta(days=number) for number in range(DAYS + 1)]
-    begins = [begin for begin in reversed(begins) if begin <= now]
-    days = [When(**{f"{column}__gte": day}, then=Value(day.date(), DateField())) for day in begins]
-    return Case(*days, default=Cast(Value(None), DateField()))
+    whens = [
+        When(**{f"{column}__gte": Param(f"begin.{n}")}, then=Param(f"day.{n}", DateField()))
+        for n in range(days)
+    ]
+    return Case(*whens, default=Cast(Value(None), DateField()))
 
 
 def count_calls(
@@ -172,19 +206,43 @@ def count_calls(
 
     `named` are the tools in the policies, including those of desks not installed here.
     """
-    letters = letter_tools()
+    letters = sorted(letter_tools())
     # Reads have no effect row; with fewer tools SQLite chooses their index.
-    moving = {*TOOLS, *named} - {name for name, tool in TOOLS.items() if not tool.writes} - letters
+    reads = {name for name, tool in TOOLS.items() if not tool.writes}
+    moving = sorted({*TOOLS, *named} - reads - {*letters})
+    begins = _begins(since)
+    asked = _calls(len(workspaces), len(begins), len(moving), len(letters))
+    rows = asked.tuples(
+        since=since,
+        midnight=utc_midnight(today),
+        **{**spread("homes", workspaces), **_spread_days(begins)},
+        **{**spread("moving", moving), **spread("letters", letters)},
+    )
+    return [DayOfCalls(*row) for row in rows]
+
+
+@cache
+def _calls(homes: int, days: int, moving: int, letters: int) -> CompiledSelect[Any]:
+    return CompiledSelect(
+        lambda: _calls_query(
+            Params("homes", homes), days, Params("moving", moving), Params("letters", letters)
+        )
+    )
+
+
+def _calls_query(workspaces: Params, days: int, moving: Any, letters: Params) -> QuerySet[Any]:
+    since: Any = Param("since")
+    is_of_today = Q(intended_at__gte=Param("midnight"))
     ours = Effect.objects.in_workspaces(workspaces)
     parts = (
         # By the index of tool and time, for each tool that moves something.
         calls_between(since, None, moving).in_workspaces(workspaces),
-        ours.filter(intended_at__gte=utc_midnight(today)).exclude(tool__in=letters).unsettled(),
+        ours.filter(is_of_today).exclude(tool__in=letters).unsettled(),
     )
     is_done = Q(state=EffectState.DONE)
-    is_exposed = Q(escalation=None, intended_at__gte=utc_midnight(today))
+    is_exposed = Q(escalation=None) & is_of_today
     sums = [
-        part.annotate(day=_day("settled_at", since), is_automatic=IS_AUTOMATIC)
+        part.annotate(day=_day("settled_at", days), is_automatic=IS_AUTOMATIC)
         .values_list("day", "is_automatic", "run__workspace", "run__desk", "currency")
         .annotate(
             n=Count("pk", filter=is_done),
@@ -194,4 +252,4 @@ def count_calls(
         .order_by()
         for part in parts
     ]
-    return [DayOfCalls(*row) for row in sums[0].union(sums[1], all=True)]
+    return sums[0].union(sums[1], all=True)
