@@ -58,9 +58,10 @@ def spread(name: str, values: Sequence[object]) -> dict[str, object]:
 class Related(NamedTuple):
     """A row of another model that `select_related` reads with each row, at these places."""
 
-    name: str
     model: type[Any]
     places: Sequence[int]
+    keep: Callable[[Any, Any], None]  # in the row that it was read with
+    keep_back: Callable[[Any, Any], None]  # that row in this one, where only one refers to it
     related: Sequence[Related]  # with it
 
 
@@ -184,7 +185,13 @@ class CompiledUpdate:
 
 def _related(of: Mapping[str, Any]) -> list[Related]:
     return [
-        Related(one["field"].name, one["model"], one["select_fields"], _related(one))
+        Related(
+            one["model"],
+            one["select_fields"],
+            one["local_setter"],
+            one["remote_setter"],
+            _related(one),
+        )
         for one in of.get("related_klass_infos", ())
     ]
 
@@ -202,13 +209,15 @@ def _with_related(found: Compiled, row: Sequence[Any]) -> Any:
 def _add_related(
     made: Any, related: Sequence[Related], names: Sequence[str], row: Sequence[Any]
 ) -> None:
-    for name, model, places, further in related:
+    for model, places, keep, keep_back, further in related:
         part = slice(places[0], places[-1] + 1)
-        is_there = row[places[0]] is not None  # the key: of an outer join there may be no row
-        one = _as_model(model, names[part], row[part]) if is_there else None
-        attach(made, name, one)
-        if one is not None:
-            _add_related(one, further, names, row)
+        if row[places[0]] is None:  # its key: of an outer join there may be no row
+            keep(made, None)
+            continue
+        one = _as_model(model, names[part], row[part])
+        keep(made, one)
+        keep_back(one, made)
+        _add_related(one, further, names, row)
 
 
 def attach(row: Model, name: str, related: Model | None) -> None:

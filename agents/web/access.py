@@ -7,18 +7,19 @@ denied (403). One file, so that access can be reviewed in one place.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import cast
 from uuid import UUID
 
 from django.contrib.auth.backends import ModelBackend
 from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
-from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
+from django.db.models import BigIntegerField, Exists, OuterRef, Q, QuerySet, Subquery
 from django.http import Http404, HttpRequest
 from django.shortcuts import get_object_or_404
 
 from agents.core.states import EscalationState
-from agents.db.compiled import CompiledSelect, Param
+from agents.db.compiled import CompiledSelect, Param, Params, spread
 from agents.models import DECIDES as DECIDES
 from agents.models import (
     Escalation,
@@ -117,7 +118,11 @@ def decides_in(user: User) -> list[int]:
 
 def escalations_of(user: User) -> QuerySet[Escalation]:
     """Return the escalations of the person's workspaces, if their run is there too."""
-    return Escalation.objects.filter(belongs(Escalation), workspace_id__in=workspaces_of(user))
+    return _escalations_in(workspaces_of(user))
+
+
+def _escalations_in(workspaces: list[int] | Params) -> QuerySet[Escalation]:
+    return Escalation.objects.filter(belongs(Escalation), workspace_id__in=workspaces)
 
 
 def runs_of(user: User) -> QuerySet[Run]:
@@ -130,20 +135,34 @@ def escalation_for(user: User, pk: int) -> Escalation:
 
     It says until when they snoozed it, and whether its run had a request sent back before.
     """
-    of_run = Escalation.objects.filter(run=OuterRef("run"), pk__lt=OuterRef("pk"))
-    sent_back = of_run.filter(state=EscalationState.SENT_BACK)
-    own_snooze = Snooze.objects.filter(escalation=OuterRef("pk"), user=user)
-    found = (
-        escalations_of(user)
-        .select_related(
-            "run__policy", "run__launched_by", "run__agent", "run__book", "step", "workspace"
+    homes = workspaces_of(user)
+    given = {"pk": pk, "reader": user.pk, **spread("homes", homes)}
+    is_possible = pk <= BigIntegerField.MAX_BIGINT  # an address may have any number
+    found = _escalation(len(homes)).first(**given) if is_possible else None
+    if found is None:
+        raise Http404
+    return found
+
+
+@cache
+def _escalation(homes: int) -> CompiledSelect[Escalation]:
+    def build() -> QuerySet[Escalation]:
+        of_run = Escalation.objects.filter(run=OuterRef("run"), pk__lt=OuterRef("pk"))
+        sent_back = of_run.filter(state=EscalationState.SENT_BACK)
+        own_snooze = Snooze.objects.filter(escalation=OuterRef("pk"), user=Param("reader"))
+        return (
+            _escalations_in(Params("homes", homes))
+            .filter(pk=Param("pk"))
+            .select_related(
+                "run__policy", "run__launched_by", "run__agent", "run__book", "step", "workspace"
+            )
+            .select_related("decided_by", "claimed_by", "workspace__policy", "approval__by")
+            .select_related("assigned_to", "assigned_team")
+            .annotate(snoozed_until=Subquery(own_snooze.values("until")))
+            .annotate(has_sent_back=Exists(sent_back))
         )
-        .select_related("decided_by", "claimed_by", "workspace__policy", "approval__by")
-        .select_related("assigned_to", "assigned_team")
-        .annotate(snoozed_until=Subquery(own_snooze.values("until")))
-        .annotate(has_sent_back=Exists(sent_back))
-    )
-    return get_object_or_404(found, pk=pk)
+
+    return CompiledSelect(build)
 
 
 def escalation_to_decide(user: User, pk: int) -> Escalation:
@@ -162,8 +181,17 @@ def views_of(user: User) -> QuerySet[SavedView]:
 
 def run_for(user: User, pk: UUID) -> Run:
     """Return a run that a person may read. Raises Http404."""
-    found = runs_of(user).select_related("policy", "launched_by", "agent", "workspace")
-    return get_object_or_404(found, pk=pk)
+    homes = workspaces_of(user)
+    found = _run(len(homes)).first(pk=pk, **spread("homes", homes))
+    if found is None:
+        raise Http404
+    return found
+
+
+@cache
+def _run(homes: int) -> CompiledSelect[Run]:
+    ours = Run.objects.filter(workspace_id__in=Params("homes", homes), pk=Param("pk"))
+    return CompiledSelect(ours.select_related("policy", "launched_by", "agent", "workspace").all)
 
 
 def run_to_cancel(user: User, pk: UUID) -> Run:

@@ -77,6 +77,7 @@ RULING_ROLES = {
 
 
 @register.simple_tag
+@lru_cache(512)  # a page has dozens
 def icon(name: str, classes: str = "") -> SafeString:
     """Return an icon of the sprite, hidden from screen readers: a word stands beside it."""
     return format_html(
