@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
@@ -14,6 +16,7 @@ from typing import Any, NamedTuple
 import httpx2
 import pytest
 from django.utils import timezone
+from opsconsole_client import Desk, Refused
 
 from agents import operations
 from agents.core.states import EffectState, EscalationState
@@ -105,6 +108,39 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_desk_left: None) -
     }
     with serve(**own) as site, running("manage.py", "work", **own):
         yield Place(scene, tmp_path, {**CLIENT, "OPSCONSOLE_URL": site, "OPSCONSOLE_KEY": key})
+
+
+async def asks_takes_and_reports(desk: Desk) -> list[Any]:
+    session = desk.session("loop-1", goal="Make the shop.", subject="shop")
+    asked = await session.aask("Which branch?", "main", "next", key="branch")
+    branch = asked.result["answer"]
+    make = {"project": "shop", "command": f"make {branch}"}
+    allowed = await session.acall("bash", make, key="make")
+    taken = await session.atake(allowed)
+    await session.areport(taken, {"exit_code": 2}, executed=True)
+    done = await session.acall("bash", make, key="make")
+    with pytest.raises(Refused) as no:
+        await session.areport(taken, {"exit_code": 0})
+    ended = await session.aend("It failed.")
+    await desk.aclose()
+    return [asked, allowed, taken, done, no.value.code, ended]
+
+
+def test_an_agent_in_an_event_loop_asks_takes_and_reports(place: Place) -> None:
+    desk = Desk(place.env["OPSCONSOLE_URL"], place.env["OPSCONSOLE_KEY"])
+
+    with ThreadPoolExecutor(1) as threads:
+        works = threads.submit(asyncio.run, asks_takes_and_reports(desk))
+        decide_request(open_request(), place.scene.rita, correction="next")
+        asked, allowed, taken, done, no, ended = works.result(PATIENCE)
+
+    told = [one.status for one in (asked, allowed, taken, done)]
+    assert told == ["executed", "allowed", "taken", "executed"]
+    assert allowed.arguments == {"project": "shop", "command": "make next"}
+    assert (done.id, done.result["exit_code"], no) == (taken.id, 2, "reported")
+    assert (ended["state"], ended["has_ended"]) == ("done", True)
+    effect = Effect.objects.get()
+    assert (effect.state, effect.args) == (EffectState.DONE, allowed.arguments)
 
 
 def test_an_agent_deploys_once_with_a_permit_that_its_tools_server_verifies(place: Place) -> None:

@@ -60,6 +60,10 @@ class Desk:
     def close(self) -> None:
         self.line.close()
 
+    async def aclose(self) -> None:
+        """Close the connections of this event loop, before it ends."""
+        await self.line.aclose()
+
 
 class Session:
     """What one agent does under one reference. Methods that begin with `a` are for event loops."""

@@ -120,6 +120,10 @@ class Line:
             else:
                 await asyncio.sleep(step)
 
+    async def aclose(self) -> None:
+        if kept := self._of_loops.pop(asyncio.get_running_loop(), None):
+            await kept[0].aclose()
+
     def aturn(self) -> asyncio.Lock:
         """Return the lock of this event loop: who asks first is served first."""
         return self._of_loop()[1]
