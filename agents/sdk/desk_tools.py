@@ -179,6 +179,11 @@ class DeskTool:
         """Return what a call locks and is counted on, or ""."""
         return str(given.get(self.resource) or "") if self.resource else ""
 
+    @property
+    def has_spellings(self) -> bool:
+        """Tell whether its resource can be written in several ways, as no key of the desk's can."""
+        return bool(self.resource) and self.resource not in (self.subject, *self.names)
+
     def names_of(self, given: Json, book: int) -> dict[str, dict[str, str]]:
         """Look up the names of the keys in these arguments."""
         asked = {n: given[n] for n in self.names if isinstance(given.get(n), str)}

@@ -12,6 +12,7 @@ from opsconsole_client import Desk, Outcome
 from pytest_django.live_server_helper import LiveServer
 
 from agents import operations
+from agents.engine.desk.gathering import read_asked
 from agents.engine.desk.repeats import comparable
 from agents.models import AgentCall, Escalation, Role, Run
 from agents.sdk.values import Money
@@ -104,6 +105,26 @@ def test_an_account_written_otherwise_in_another_session_is_put_to_a_person(scen
     assert len(post.calls) == 3
     asked = Escalation.objects.filter(run__agent=session.agent).order_by("pk")
     assert ["policy.repeat" in one.review["escalating"] for one in asked] == [False, True, False]
+
+
+@pytest.mark.parametrize("is_masked", [True, False])
+def test_sums_on_an_account_count_it_however_it_is_written(scene: Scene, is_masked: bool) -> None:
+    post: Post = install(scene)
+    ways = (IBAN, SPACED, OTHER_IBAN) if is_masked else ("AC-100 200", "ac100200", "AC-100 201")
+    sums = []
+    for number, written in enumerate(ways):
+        session = Session(scene, f"case-{number}", desk="post", subject="box")
+        given = {"box": "box", "iban": written, "amount": EUROS}
+        session.propose("pay", ("pay", given))
+        held = held_by(session.run)
+        asked = read_asked(held.run, held.action, held.run.limits, [], timezone.now())
+        by: Any = {"days": 1, "by": "resource"}
+        sums.append((asked.count("pay", **by), asked.sum("pay", currency="EUR", **by).minor))
+        decide_request(held, scene.rita, comment="as agreed")
+        session.drive()
+
+    assert len(post.calls) == 3
+    assert sums == [(0, 0), (1, 500), (0, 0)]
 
 
 @pytest.mark.parametrize(

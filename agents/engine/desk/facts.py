@@ -17,7 +17,7 @@ from agents.engine.desk.fresh_lookup import LookedUp
 from agents.engine.desk.gathering import gather_facts, read_asked
 from agents.engine.desk.ledger import DeskLedger
 from agents.engine.desk.past_calls import EFFECTS
-from agents.engine.desk.repeats import repeats_of
+from agents.engine.desk.repeats import comparable, repeats_of
 from agents.models import Run, Step
 from agents.tools import TOOLS
 
@@ -60,7 +60,8 @@ def fetch_facts(
     asked = read_asked(run, action, limits, steps, at)
     resource = asked.declared.resource_of(action.get("args") or {}) if asked.declared else ""
     if lock:
-        lock_resource(run, resource)
+        has_spellings = bool(asked.declared and asked.declared.has_spellings)
+        lock_resource(run, str(comparable(resource)) if has_spellings else resource)
     asked.locks, asked.is_attended = lock, is_attended
     asked.found, asked.done = ahead, done or {}
     _send(asked, limits)

@@ -28,6 +28,7 @@ from agents.engine.desk.fresh_lookup import LookedUp, StaleLookup
 from agents.engine.desk.functions import DeskFailed, of_company
 from agents.engine.desk.origins import ReadText, advice_in, before_revision, doubt, patch_of
 from agents.engine.desk.past_calls import MAYBE_DONE, fetch_unattended
+from agents.engine.desk.repeats import comparable
 from agents.engine.desk.step_facts import accepted_outputs
 from agents.models import Effect, Run, Step
 from agents.patterns.steps import reports_error
@@ -399,15 +400,15 @@ class DeskLedger:
     ) -> QuerySet[Effect]:
         if by != "resource":  # which is locked
             self.lock_sums()
+        known = self.desk.tools[tool]
         calls = Effect.objects.filter(
-            self._those(by),
             run__desk=self.run.desk,
             tool=tool,
             state__in=MAYBE_DONE,
             intended_at__gte=self.at - timedelta(days=days),
             **({"escalation": None} if unattended else {}),
         )
-        known = self.desk.tools[tool]
+        calls = calls.filter(self._on_resource(calls) if by == "resource" else self._those(by))
         for name, value in like.items():
             if name == known.amount and isinstance(value, Money):
                 calls = calls.filter(amount_minor=value.minor, currency=value.currency)
@@ -418,14 +419,22 @@ class DeskLedger:
                 calls = calls.filter(reduce(or_, either))
         return calls
 
+    def _on_resource(self, calls: QuerySet[Effect]) -> Q:
+        """Filter the calls on the action's resource, however they have it written.
+
+        A name of the policy's stands for one value in all its spellings.
+        """
+        resource = self.declared.resource_of(self.given) if self.declared else ""
+        ours = Q(run__book=self.run.book_id)
+        if not (self.declared and self.declared.has_spellings) or NAME.fullmatch(resource):
+            return ours & Q(resource=resource) if resource else Q(pk__in=[])
+        known = calls.filter(ours).values_list("resource", flat=True).order_by().distinct()
+        alike = [one for one in known if comparable(one) == comparable(resource)]
+        return ours & Q(resource__in=[resource, *alike] if resource else [])
+
     def _those(self, by: By) -> Q:
         """Filter the calls that count. Books are separate: a demo launch sees only its own."""
         if by == "subject":
             return Q(run__book=self.run.book_id, subject_key=self.run.subject_key)
-        if by == "resource":
-            tool = self.desk.tools.get(self.tool)
-            resource = tool.resource_of(self.given) if tool else ""
-            is_any = Q(run__book=self.run.book_id, resource=resource)
-            return is_any if resource else Q(pk__in=[])
         here = Q(run__workspace=self.run.workspace_id)
         return here & Q(run__launched_by=self.run.launched_by_id) if by == "launcher" else here

@@ -4,7 +4,7 @@ A model that is started again words its reason anew. What a call does is told by
 resource and amount, and at a declared desk by its other terms; free texts never count. Of what a
 person rejected, the tool, subject and resource alone: else a smaller one would ask nobody. That
 counts in the agent's later sessions too, for REMEMBERED: else a new reference would ask nobody. So
-does a resource that is written otherwise there: sums by resource compare its text.
+does a resource that is written otherwise there.
 """
 
 from __future__ import annotations
@@ -124,8 +124,8 @@ def _rejected_by(tool: str) -> CompiledSelect[Escalation]:
 def _written_otherwise(run: Run, action: Action, at: datetime) -> list[Json]:
     """Return the newest call of the agent's other sessions with its resource written otherwise."""
     tool = DESKS[run.desk].tools.get(action["name"])
-    if tool is None or not tool.resource or tool.resource in (tool.subject, *tool.names):
-        return []  # a key of the desk's, of which there is one spelling
+    if tool is None or not tool.has_spellings:
+        return []
     given = tool.resource_of(action["args"])
     rows = _MADE_ELSEWHERE.tuples(
         tool=tool.name,
