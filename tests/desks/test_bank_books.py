@@ -70,13 +70,13 @@ def test_what_a_person_set_names_nothing_elsewhere() -> None:
 @pytest.mark.breaks("I8", "I32")  # calls with an unknown outcome are inserted by hand
 def test_what_is_under_way_counts_as_done() -> None:
     run = go(launch(bank_scene(), PAID_AT_ONCE))
-    asked = ledger_of(run, transfer("P-101", "480.00"))
     for state, settled in (
         ("intended", None),
         ("unknown", timezone.now()),
         ("done", timezone.now()),
     ):
         Effect.objects.filter(run=run).update(state=state, settled_at=settled)
+        asked = ledger_of(run, transfer("P-101", "480.00"))
         same: dict[str, Any] = {"payee": "P-101", "amount": Money(48000, "EUR")}
         assert asked.count("transfer_money", by="resource", days=1, **same) == 1, state
         assert asked.count("transfer_money", days=1, unattended=True) == 1

@@ -76,7 +76,7 @@ BANK = (
     Mutant(
         "currencies are added",
         "agents/engine/desk/ledger.py",
-        ".filter(currency=currency)",
+        " if one.currency == currency",
         "",
         f"{BOOKS} -k currencies",
     ),

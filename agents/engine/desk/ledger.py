@@ -13,7 +13,7 @@ from functools import cached_property, reduce
 from operator import or_
 from typing import Any
 
-from django.db.models import Q, QuerySet, Sum
+from django.db.models import Q
 
 from agents.core import old_names
 from agents.core.facts import Border, Open
@@ -24,6 +24,7 @@ from agents.core.requests import Json
 from agents.core.states import EffectState
 from agents.db.driver import Pending
 from agents.db.locks import send_lock
+from agents.engine.desk.call_totals import CallTotal, calls_of, totals_by, totals_of
 from agents.engine.desk.fresh_lookup import LookedUp, StaleLookup
 from agents.engine.desk.functions import DeskFailed, of_company
 from agents.engine.desk.origins import ReadText, advice_in, before_revision, doubt, patch_of
@@ -188,7 +189,7 @@ class DeskLedger:
         unattended: bool = False,
         **like: Any,
     ) -> int:
-        return self._calls(tool, days, by, unattended, like).count()
+        return sum(one.calls for one in self._totals(tool, days, by, unattended, like))
 
     def sum(
         self,
@@ -200,12 +201,14 @@ class DeskLedger:
         unattended: bool = False,
         **like: Any,
     ) -> Money:
-        calls = self._calls(tool, days, by, unattended, like).filter(currency=currency)
-        return Money(calls.aggregate(total=Sum("amount_minor"))["total"] or 0, currency)
+        found = self._totals(tool, days, by, unattended, like)
+        moved = (one.moved_minor or 0 for one in found if one.currency == currency)
+        return Money(int(sum(moved)), currency)
 
     def last(self, tool: str, *, days: int, by: By = "subject", **like: Any) -> date | None:
-        newest = self._calls(tool, days, by, False, like).order_by("-intended_at", "-pk").first()
-        return newest.intended_at.astimezone(UTC).date() if newest else None
+        found = self._totals(tool, days, by, False, like)
+        newest = max((one.newest_at for one in found), default=None)
+        return newest.astimezone(UTC).date() if newest else None
 
     def called_before(self) -> bool:
         """Tell whether a run that this one repeats has, or may have, called the tool."""
@@ -395,46 +398,60 @@ class DeskLedger:
                 found += [ReadText(step.asked["tool"], text) for text in texts]
         return tuple(found)
 
-    def _calls(
+    def _totals(
         self, tool: str, days: int, by: By, unattended: bool, like: dict[str, Any]
-    ) -> QuerySet[Effect]:
+    ) -> list[CallTotal]:
+        """Return what such calls add up to. Within a review the same is asked for once."""
         if by != "resource":  # which is locked
             self.lock_sums()
-        known = self.desk.tools[tool]
-        calls = Effect.objects.filter(
-            run__desk=self.run.desk,
-            tool=tool,
-            state__in=MAYBE_DONE,
-            intended_at__gte=self.at - timedelta(days=days),
-            **({"escalation": None} if unattended else {}),
-        )
-        calls = calls.filter(self._on_resource(calls) if by == "resource" else self._those(by))
+        key = (tool, days, by, unattended, repr(like))
+        if key not in self._known:
+            self._known[key] = self._fetch_totals(tool, days, by, unattended, like)
+        return self._known[key]
+
+    @cached_property
+    def _known(self) -> dict[tuple[Any, ...], list[CallTotal]]:
+        return {}
+
+    def _fetch_totals(
+        self, tool: str, days: int, by: By, unattended: bool, like: dict[str, Any]
+    ) -> list[CallTotal]:
+        known, run = self.desk.tools[tool], self.run
+        resource = self.declared.resource_of(self.given) if self.declared else ""
+        given = {
+            "workspace": run.workspace_id,
+            "launcher": run.launched_by_id,
+            "book": run.book_id,
+            "subject": run.subject_key,
+            "resource": resource,
+            "desk": run.desk,
+            "tool": tool,
+            "since": self.at - timedelta(days=days),
+        }
+        if by == "resource" and not resource:
+            return []
+        is_spelled = by == "resource" and self._has_spellings(resource)
+        if not (like or is_spelled):
+            return [CallTotal(*row) for row in totals_by(by, unattended).tuples(**given)]
+        calls = calls_of("book" if is_spelled else by, unattended=unattended, given=given)
+        if is_spelled:
+            others = calls.values_list("resource", flat=True).order_by().distinct()
+            alike = [one for one in others if comparable(one) == comparable(resource)]
+            calls = calls.filter(resource__in=[resource, *alike])
         for name, value in like.items():
             if name == known.amount and isinstance(value, Money):
                 calls = calls.filter(amount_minor=value.minor, currency=value.currency)
             else:  # also as it was kept before its kind got names, or while the policy kept it
                 has_texts = isinstance(value, str | list)
-                given = [value, *([self.border.name(value)] if has_texts else [])]
-                either = (Q(**{f"args__{name}": one}) for one in given)
+                values = [value, *([self.border.name(value)] if has_texts else [])]
+                either = (Q(**{f"args__{name}": one}) for one in values)
                 calls = calls.filter(reduce(or_, either))
-        return calls
+        return [CallTotal(*row) for row in totals_of(calls)]
 
-    def _on_resource(self, calls: QuerySet[Effect]) -> Q:
-        """Filter the calls on the action's resource, however they have it written.
+    def _has_spellings(self, resource: str) -> bool:
+        """Tell whether calls may have the action's resource written otherwise.
 
         A name of the policy's stands for one value in all its spellings.
         """
-        resource = self.declared.resource_of(self.given) if self.declared else ""
-        ours = Q(run__book=self.run.book_id)
-        if not (self.declared and self.declared.has_spellings) or NAME.fullmatch(resource):
-            return ours & Q(resource=resource) if resource else Q(pk__in=[])
-        known = calls.filter(ours).values_list("resource", flat=True).order_by().distinct()
-        alike = [one for one in known if comparable(one) == comparable(resource)]
-        return ours & Q(resource__in=[resource, *alike] if resource else [])
-
-    def _those(self, by: By) -> Q:
-        """Filter the calls that count. Books are separate: a demo launch sees only its own."""
-        if by == "subject":
-            return Q(run__book=self.run.book_id, subject_key=self.run.subject_key)
-        here = Q(run__workspace=self.run.workspace_id)
-        return here & Q(run__launched_by=self.run.launched_by_id) if by == "launcher" else here
+        tool = self.declared
+        return tool is not None and tool.has_spellings and not NAME.fullmatch(resource)
