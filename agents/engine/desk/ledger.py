@@ -290,7 +290,7 @@ class DeskLedger:
 
     def _is_outside(self, named: Collection[Any]) -> bool:
         texts = [one.text for one in self._outside]
-        return any(is_named(one, texts) for one in named)
+        return bool(texts) and any(is_named(one, texts) for one in named)
 
     @cached_property
     def _patched(self) -> set[str]:
