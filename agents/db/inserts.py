@@ -12,7 +12,7 @@ from django.db.models import Field, JSONField, Model
 from django.db.models.base import ModelState
 
 from agents.db.adapters import AS_THEY_ARE, to_driver
-from agents.db.compiled import Compiled, CompiledSelect, attach, fill_params
+from agents.db.compiled import CompiledSelect, attach, fill_params
 from agents.db.driver import (
     STATEMENTS,
     Pending,
@@ -67,7 +67,9 @@ def send_columns(
     sql, columns = _insert(model, is_numbered, len(rows), places)
     values: list[Any] = []
     for row in rows:
-        values += _values(row, columns, database.vendor, found)
+        values += _values(row, columns, database.vendor)
+        for name, query in found.items():
+            values += fill_params(query.places, row[name], database.vendor)
     done = send(database, sql, values)
     return Pending(lambda: [key for (key,) in require_answer(done).fetchall()])
 
@@ -162,15 +164,20 @@ def _insert(
     keys: tuple[tuple[str, str], ...] = (),
     unless: str = "",
 ) -> tuple[str, Columns]:
-    """Return an INSERT of `count` rows, and their columns; it returns keys if numbered."""
+    """Return an INSERT of `count` rows, and their columns; it returns keys if numbered.
+
+    Columns in `keys` come after the others, each with its query.
+    """
     fields = [f for f in model._meta.concrete_fields if not (is_numbered and f.primary_key)]
-    names = ", ".join(_quote(field) for field in fields)
-    start = f"INSERT INTO {connection.ops.quote_name(model._meta.db_table)} ({names}) VALUES"
     found = dict(keys)
-    row = ", ".join(found.get(field.attname, "%s") for field in fields)
+    plain = [field for field in fields if field.attname not in found]
+    by_query = [field for name in found for field in fields if field.attname == name]
+    names = ", ".join(_quote(field) for field in (*plain, *by_query))
+    start = f"INSERT INTO {connection.ops.quote_name(model._meta.db_table)} ({names}) VALUES"
+    row = ", ".join((*["%s"] * len(plain), *found.values()))
     places = ", ".join([f"({row})"] * count)
     end = f" RETURNING {_quote(model._meta.pk)}" if is_numbered else ""
-    return f"{start} {places}{unless}{end}", _columns(fields)
+    return f"{start} {places}{unless}{end}", _columns(plain)
 
 
 @cache
@@ -189,20 +196,8 @@ def _quote(field: Field[Any, Any]) -> str:
     return str(connection.ops.quote_name(str(field.column)))
 
 
-def _values(
-    row: Mapping[str, Any], columns: Columns, vendor: str, keys: Mapping[str, Compiled] = NO_KEYS
-) -> list[Any]:
-    """Return a row's values for the driver, and the parameters by which `keys` are found."""
-    if keys:
-        return [
-            value
-            for column in columns
-            for value in (
-                fill_params(keys[column.name].places, row[column.name], vendor)
-                if column.name in keys
-                else _values(row, (column,), vendor)
-            )
-        ]
+def _values(row: Mapping[str, Any], columns: Columns, vendor: str) -> list[Any]:
+    """Return a row's values for the driver."""
     return [
         value
         if type(value := row[name]) in AS_THEY_ARE and not is_json
