@@ -19,7 +19,7 @@ from tests.settings import ON_POSTGRES
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
-KILOBYTES = 800  # of SQLite's log, at most; where keys of runs are random, pages differ
+KILOBYTES = 500  # of SQLite's log, at most; where keys of runs are random, pages differ
 
 
 @pytest.fixture

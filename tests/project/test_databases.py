@@ -66,7 +66,7 @@ def test_another_database_is_refused_without_repeating_the_password(url: str) ->
 
 def test_sqlite_is_opened_as_the_settings_ask(tmp_path: Path) -> None:
     asked = {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1, "recursive_triggers": 1}
-    asked |= {"secure_delete": 1}
+    asked |= {"secure_delete": 1, "page_size": 2048}
 
     with closing(sqlite3.connect(tmp_path / "x.sqlite3")) as opened:
         opened.executescript(str(SQLITE_OPTIONS["init_command"]))
