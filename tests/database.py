@@ -74,6 +74,7 @@ FROM pg_trigger JOIN pg_proc ON pg_proc.oid = tgfoid WHERE NOT tgisinternal
 
 _images: dict[str, tuple[sqlite3.Connection, Any]] = {}  # name -> a filled database, what made it
 _kept: tuple[str, Any] | None = None  # the image that is in the database, and what it was then
+_reader: sqlite3.Connection | None = None  # of the session's file, never used
 _empty: Any = None  # what the database was when it was put back
 
 
@@ -84,9 +85,20 @@ def open_copy(connection: BaseDatabaseWrapper) -> None:
     name = str(given["TEST"]["NAME"] or f"test_{given['NAME']}")
     if connection.vendor == "sqlite":
         copy_file(Path(name))
+        _keep_log(name)
     else:
         copy_database(name)
     given["NAME"] = name
+
+
+def _keep_log(name: str) -> None:
+    """Keep SQLite's log open: the last to close a database copies the log into it, after each test.
+
+    That takes as long as everything else about an empty test.
+    """
+    global _reader
+    _reader = sqlite3.connect(name)
+    _reader.execute("SELECT 1 FROM sqlite_master").fetchall()  # before, it has not opened the log
 
 
 def copy_file(place: Path) -> None:
