@@ -329,9 +329,9 @@ function pick(key) {
   return true;
 }
 
-// In a list the focus moves; from an open card the request beside it is opened.
+// In a list, or in the steps of a run, the focus moves; from an open card the request beside it is opened.
 function step(by) {
-  const links = [...document.querySelectorAll(".qlist a, .rowlink")];
+  const links = [...document.querySelectorAll(".qlist a, .rowlink, .trace > .step > summary")];
   if (!links.length) return false;
   let at = links.indexOf(document.activeElement);
   const isOpen = at < 0 && document.querySelector("#consequence");
@@ -352,15 +352,27 @@ function narrow(field = "input:not([type=hidden])") {
   return true;
 }
 
+let beforeSearch = null; // what had the focus then
+
 function search() {
   const field = [...document.querySelectorAll("#q, #words")].find((one) => one.offsetParent !== null);
+  if (!document.activeElement.closest(".searching")) beforeSearch = document.activeElement;
   field?.select();
   field?.focus();
   return Boolean(field);
 }
 
+function endSearch() {
+  document.activeElement.blur();
+  beforeSearch?.focus();
+  beforeSearch = null;
+}
+
+// As a dialog it takes the focus; the browser gives it back.
 function help() {
-  document.getElementById("keys")?.togglePopover();
+  const keys = document.getElementById("keys");
+  keys?.togglePopover();
+  if (keys?.matches(":popover-open")) keys.querySelector("button").focus();
   return true;
 }
 
@@ -396,7 +408,7 @@ document.addEventListener("keydown", (event) => {
     return;
   }
   if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k" && search()) return event.preventDefault();
-  if (event.key === "Escape" && event.target.closest?.(".searching")) document.activeElement.blur();
+  if (event.key === "Escape" && event.target.closest?.(".searching")) endSearch();
   const unfolded = event.key === "Escape" && event.target.closest?.("details[open]");
   if (unfolded) {
     unfolded.open = false;
@@ -404,6 +416,8 @@ document.addEventListener("keydown", (event) => {
   }
   const types = event.target.matches?.("input:not([type=radio]), textarea, select, [contenteditable]");
   if (types || event.ctrlKey || event.metaKey || event.altKey || document.body.dataset.keys === "off") return;
+  // A key that is tried out of the list acts on the page, and the list would lie above it.
+  if (/^[^ ?]$/.test(event.key)) document.querySelector("#keys:popover-open")?.hidePopover();
   const done = pick(event.key) || KEYS[event.key]?.();
   if (done) event.preventDefault();
 });
