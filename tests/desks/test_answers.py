@@ -102,6 +102,10 @@ def test_what_is_answered_after_a_block_is_shown_and_is_no_result(server: Replay
     Run.objects.filter(pk=run.pk).update(outcome={"after_block": {"note": "I paid."}})
     assert any("outcome_sha256 is" in why for why in reasons())
     Run.objects.filter(pk=run.pk).update(outcome=run.outcome)
+    newer = operations.ask_on(run_id=run.pk, goal="Why?", by=scene.omar, at=timezone.now())
+    [before] = newer.before or []
+    assert (before["record"], before["answer"]) == (NOTHING, wrote)
+    operations.cancel(run_id=newer.pk, reason="enough", by=scene.omar, at=timezone.now())
     asked: Any = {"key": "main", "reason": "a request", "actor": "ada", "at": timezone.now()}
     operations.erase_subject(workspace=scene.workspace, desk="bank", **asked)
     assert (fresh(run).outcome, reasons()) == (None, [])

@@ -13,6 +13,7 @@ from uuid import UUID
 
 from django.contrib.auth.models import User
 
+from agents.core.came_of import AFTER_BLOCK
 from agents.core.requests import Json
 from agents.core.states import ENDED
 from agents.engine.redaction import RunBorder
@@ -63,11 +64,12 @@ def ask_on(*, run_id: UUID, goal: str, by: User, at: datetime) -> Run:
 
 def _copy_of(run: Run) -> Json:
     outcome = run.outcome if isinstance(run.outcome, dict) else {}
+    answer = outcome.get(AFTER_BLOCK, outcome)
     calls = run.steps.filter(kind="use", failed="", ended_at__isnull=False).order_by("position")
     return {
         "goal": run.goal,
-        "record": str(outcome.get("answer", "")),
-        "answer": str(outcome.get("note", "")),
+        "record": str(answer.get("answer", "")),
+        "answer": str(answer.get("note", "")),
         "calls": [
             {"tool": step.asked["tool"], "args": step.asked["args"], "reply": step.reply}
             for step in calls
