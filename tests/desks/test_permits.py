@@ -425,6 +425,32 @@ def test_fifty_processes_take_one_call_and_it_begins_once(scene: Scene, server: 
     assert Effect.objects.filter(run=session.run).count() == 1
 
 
+@pytest.mark.slow
+def test_a_call_is_taken_or_taken_back_as_its_session_ends(scene: Scene) -> None:
+    ends = []
+    with contenders(2) as crowd:
+        for number in range(6):
+            session = Executing(scene, reference=f"case-{number}", name=f"agent-{number}")
+            session.propose("k1", command("make"))
+            call = session.call("k1")
+            race: Any = [["takes", call, KEYS], ["ends", call, KEYS]]
+            if number:  # of the first, the take is first for certain
+                crowd.meet("tests.races.contenders:does", race)
+            else:
+                session.take("k1")
+                session.end("That is all.")
+            session.drive()
+            told = session.outcome("k1")["status"]
+            begun = Effect.objects.filter(run=session.run).count()
+            if told == "taken":
+                session.report("k1")
+            ends.append((told, begun, fresh(session.run).state))
+
+    taken, taken_back = ("taken", 1, RunState.DONE), ("not_executed", 0, RunState.DONE)
+    assert ends[0] == taken
+    assert [end for end in ends if end not in (taken, taken_back)] == []
+
+
 def test_over_http_a_permit_is_its_agents_alone_and_has_the_values(
     scene: Scene, settings: Any
 ) -> None:

@@ -287,6 +287,18 @@ def _call_at_workshop(call: int, keys: list[str]) -> Any:
     return operations.call_of(row.agent, call)
 
 
+def ends(call: int, keys: list[str]) -> str:
+    """End the session of a call."""
+    from django.utils import timezone
+
+    from agents import operations
+
+    known = _call_at_workshop(call, keys)
+    said = {"answer": "That is all.", "at": timezone.now()}
+    operations.end_session(agent=known.row.agent, run_id=known.run.pk, **said)
+    return "ended it"
+
+
 def takes(call: int, keys: list[str]) -> str:
     """Take an allowed call, as an agent does that is started several times."""
     from django.db import OperationalError
