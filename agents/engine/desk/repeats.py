@@ -10,11 +10,11 @@ does a resource that is written otherwise there.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from functools import cache
+from functools import cache, partial
 from itertools import takewhile
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -63,21 +63,26 @@ def repeats_of(
     tool = TOOLS.get(str(action.get("name"))) if action.get("kind") == "tool" else None
     if run.agent_id is None or tool is None or not tool.writes:
         return ()
-    deed, own_steps = _deed(run, action), [step for step in steps if step.run_id == run.pk]
+    deed = cache(partial(_deed, run, action))  # which the first of its kind is not compared by
+    own_steps = [step for step in steps if step.run_id == run.pk]
     found = _rejected_elsewhere(run, tool.name, deed, at)
     found += _written_otherwise(run, action, at)
     for place, own in (*_turns_in_earlier_runs(run, tool.name), *_turns_before(own_steps, turn)):
         actions = [one for step in own if step.kind == "review" for one in _actions_of(step)]
         deeds = [_deed(run, one) for one in actions if one.get("name") == tool.name]
+        if not deeds:
+            continue
         no = _rejection(run, own)
-        is_same = deed in deeds and not _is_repeatable(run, tool.name)
-        is_like = is_same or (no and any(_is_about_same(one, deed) for one in deeds))
+        is_same = deed() in deeds and not _is_repeatable(run, tool.name)
+        is_like = is_same or (no and any(_is_about_same(one, deed()) for one in deeds))
         if is_like and (state := no or _state_of(run, own)):
             found.append({**place, "state": state})
     return tuple(found)
 
 
-def _rejected_elsewhere(run: Run, tool: str, deed: _Deed | None, at: datetime) -> list[Json]:
+def _rejected_elsewhere(
+    run: Run, tool: str, deed: Callable[[], _Deed | None], at: datetime
+) -> list[Json]:
     """Return what people rejected of the same in the agent's other sessions, oldest first."""
     asked = _rejected_by(tool).all(
         workspace=run.workspace_id,
@@ -94,7 +99,7 @@ def _rejected_elsewhere(run: Run, tool: str, deed: _Deed | None, at: datetime) -
             ", in another session",
         }
         for one in asked
-        if one.run.reference != run.reference and _is_about_same(_deed(one.run, one.action), deed)
+        if one.run.reference != run.reference and _is_about_same(_deed(one.run, one.action), deed())
     ]
 
 
