@@ -81,7 +81,7 @@ class Pool:
 
     def run(self, work: Callable[[], T]) -> asyncio.Future[T]:
         """Run `work` in a thread, on a connection that is alive or not yet open."""
-        reply = _Reply[T]()
+        reply: _Reply[T] = _Reply()
         self._give(work, reply)
         return reply.awaited
 
