@@ -129,10 +129,15 @@ def _inbox(
 
 def open_rows(keys: Sequence[int], who: Reviewer) -> list[InboxRow]:
     """Return the lines of some requests; only their rows, which are wide, are read."""
-    found = Escalation.objects.filter(pk__in=keys, state=EscalationState.OPEN)
-    found = found.select_related("run__launched_by", "run__agent", *_HOLDERS)
+    found = _open(len(keys)).all(**spread("keys", keys))
     at = {key: number for number, key in enumerate(keys)}
     return _rows(sorted(found, key=lambda one: at[one.pk]), at=who.at)
+
+
+@cache
+def _open(count: int) -> CompiledSelect[Escalation]:
+    listed = Escalation.objects.filter(pk__in=Params("keys", count), state=EscalationState.OPEN)
+    return CompiledSelect(listed.select_related("run__launched_by", "run__agent", *_HOLDERS).all)
 
 
 _HOLDERS = ("claimed_by", "assigned_to", "assigned_team")

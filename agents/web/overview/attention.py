@@ -14,6 +14,7 @@ from django.db.models import (
     BigIntegerField,
     Case,
     CharField,
+    DateTimeField,
     F,
     OuterRef,
     QuerySet,
@@ -28,7 +29,7 @@ from agents.core.states import EffectState, EscalationState, RunState
 from agents.db.compiled import CompiledSelect, Param, Params, spread
 from agents.engine.people.approvals import ASKED_AGAIN
 from agents.engine.tools.asked_again import unsettled_approvals
-from agents.engine.tools.letters import failed_letter, untold_effects
+from agents.engine.tools.letters import failed_letter, letters_told, untold_effects
 from agents.models import Effect, Escalation, Run
 from agents.policies.ends import why_not
 from agents.web.approvals.inbox import expired_since
@@ -107,16 +108,10 @@ def attention(
     Payments without notice count if they were made after `since`, unanswered requests if they
     expired after `today`.
     """
-    given = {"today": today, **spread("homes", workspaces)}
-    rows = _cases(len(workspaces)).tuples(**given)
-    # A separate query in its index's order: in the union PostgreSQL would read every ended run.
-    untold = untold_effects(since=since).filter(run__workspace__in=workspaces)
-    why = Case(When(failed_letter(), then=Value(EMAIL_FAILED)), default="run__stop_reason")
-    rows += untold.order_by("-settled_at").values_list(
-        Value("untold", CharField()),
-        *("run_id", NO_KEY, "settled_at", "amount_minor", "currency", "run__subject_label"),
-        *(why, NO_NAME, *NO_CHAIN),
-    )[: MOST + 1]
+    homes = spread("homes", workspaces)
+    rows = _cases(len(workspaces)).tuples(today=today, **homes)
+    letters = frozenset((letter.name, letter.tells) for letter in letters_told())
+    rows += _untold(len(workspaces), letters).tuples(since=since, **homes)
     newest = sorted((Attention(*row) for row in rows), key=_age)
     return newest[:MOST], len(newest) > MOST
 
@@ -124,6 +119,26 @@ def attention(
 @cache
 def _cases(homes: int) -> CompiledSelect[Any]:
     return CompiledSelect(lambda: _cases_query(Params("homes", homes)))
+
+
+@cache
+def _untold(homes: int, letters: frozenset[tuple[str, str]]) -> CompiledSelect[Any]:
+    """Return the query of payments without notice, for the letters that are known now.
+
+    A separate one in its index's order: in the union PostgreSQL would read every ended run.
+    """
+    since: Any = Param("since", DateTimeField())
+
+    def build() -> QuerySet[Any]:
+        untold = untold_effects(since=since).filter(run__workspace__in=Params("homes", homes))
+        why = Case(When(failed_letter(), then=Value(EMAIL_FAILED)), default="run__stop_reason")
+        return untold.order_by("-settled_at").values_list(
+            Value("untold", CharField()),
+            *("run_id", NO_KEY, "settled_at", "amount_minor", "currency", "run__subject_label"),
+            *(why, NO_NAME, *NO_CHAIN),
+        )[: MOST + 1]
+
+    return CompiledSelect(build)
 
 
 def _cases_query(workspaces: Params) -> QuerySet[Any]:
