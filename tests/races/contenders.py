@@ -293,9 +293,9 @@ def ends(call: int, keys: list[str]) -> str:
 
     from agents import operations
 
-    known = _call_at_workshop(call, keys)
-    said = {"answer": "That is all.", "at": timezone.now()}
-    operations.end_session(agent=known.row.agent, run_id=known.run.pk, **said)
+    known, at = _call_at_workshop(call, keys), timezone.now()
+    agent, run = known.row.agent, known.run.pk
+    operations.end_session(agent=agent, run_id=run, answer="That is all.", at=at)
     return "ended it"
 
 
