@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
-from functools import cache
+from functools import cache, cached_property
 
 from django.conf import settings
 from django.db import models
@@ -174,11 +174,16 @@ class Run(models.Model):
 
     def earlier_runs(self) -> list[uuid.UUID]:
         """Return the earlier runs that this one repeats, newest first; almost always none."""
+        return [*self._earlier]
+
+    @cached_property
+    def _earlier(self) -> Sequence[uuid.UUID]:
+        # Each review asks several times; a trigger keeps what a run repeats as it is.
         found: list[uuid.UUID] = []
         before = self.again_of_id
         while before:
             found.append(before)
-            before = Run.objects.values_list("again_of", flat=True).get(pk=before)
+            [(_, before)] = _AGAIN_OF.tuples(pk=before)
         return found
 
     def assert_lease(self) -> None:
@@ -256,6 +261,7 @@ def _updating(names: frozenset[str]) -> CompiledUpdate:
     return CompiledUpdate(lambda: Run.objects.filter(as_it_was), **columns, **ends)
 
 
+_AGAIN_OF = CompiledSelect(lambda: Run.objects.filter(pk=Param("pk")).only("again_of"))
 _HELD = CompiledSelect(
     lambda: (
         Run.objects.filter(pk=Param("pk"), fence=Param("fence"), state=RunState.RUNNING)
