@@ -21,6 +21,7 @@ from agents.sdk.desk import DESKS
 from agents.sdk.desk_tools import DeskCall
 from agents.sdk.fact_sources import Origin, amounts_in, is_named, passage
 from agents.sdk.values import Days, Money
+from bench.counting import count_statements
 from tests.desks.bank import (
     FIRST_PAYMENT,
     PAID_AT_ONCE,
@@ -86,6 +87,18 @@ def test_what_is_under_way_counts_as_done() -> None:
     assert asked.count("transfer_money", by="resource", days=1, **other) == 0
     later = replace(asked, at=timezone.now() + timedelta(days=2))
     assert later.count("transfer_money", by="workspace", days=1) == 0
+
+
+def test_a_review_asks_the_ledger_once_for_the_same_calls() -> None:
+    run = go(launch(bank_scene(), PAID_AT_ONCE))
+    asked = ledger_of(run, transfer("P-101", "480.00"))
+    today: dict[str, Any] = {"by": "resource", "days": 1}
+
+    with count_statements() as sent:
+        moved = asked.sum("transfer_money", currency="EUR", **today)
+        count = asked.count("transfer_money", **today)
+
+    assert (moved, count, sent.statements) == (Money(48000, "EUR"), 1, 1)
 
 
 @pytest.mark.breaks("I2", "I4")  # not our bank: it pays in dollars
