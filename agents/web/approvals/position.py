@@ -104,17 +104,20 @@ def line_of(
     as it may have left the queue. `views` are those to count.
     """
     place_of, columns = _ORDERS[queue.order]
-    held = {"": in_queue(queue, who)}
-    held |= {view: in_view(view, who) for view in {queues.ALL: None, **dict.fromkeys(views)}}
+    held = {view: in_view(view, who) for view in dict.fromkeys((queues.ALL, *views))}
+    # Without a filter it is one of the views, which are not compiled twice.
+    asked = "" if queue.given or queue.unreadable else queue.view
+    if asked not in held:
+        held[asked] = in_queue(queue, who)
     flags = {
         f"in_{n}": Case(When(q, then=True), default=False) for n, q in enumerate(held.values())
     }
     read = open_in(who.workspaces).annotate(**flags).values_list(*flags, *_ASKED, *columns)
     rows = [(row[: len(held)], row[len(held) :]) for row in read]
-    found = [row for is_in, row in rows if is_in[0]]
+    at = {view: number for number, view in enumerate(held)}
+    found = [row for is_in, row in rows if is_in[at[asked]]]
     places = sorted(place_of(*row[len(_ASKED) :]) for row in found)
     keys = [place[-1] for place in places]
-    at = {view: number for number, view in enumerate(held)}
     waiting = [row for is_in, row in rows if is_in[at[queues.ALL]]]
     ends = [expires for (*_, frozen, expires, _) in waiting if frozen is None]
     tallies = {view: _tally(row for is_in, row in rows if is_in[at[view]]) for view in views}
