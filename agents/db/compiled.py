@@ -152,7 +152,8 @@ class CompiledSelect(Generic[M]):
         ]
         related = _related(compiler.klass_info or {})
         read = readings(columns, compiler)
-        found = Compiled(sql, tuple(places), queryset.model, names, read, related)
+        sql, given = _with_constants(sql, places)
+        found = Compiled(sql, given, queryset.model, names, read, related)
         self._compiled[connection.vendor] = found
         return found
 
@@ -179,8 +180,27 @@ class CompiledUpdate:
         query: Any = self._build().query.chain(UpdateQuery)
         query.add_update_values(self._columns)
         sql, places = query.get_compiler(connection=connection).as_sql()
-        self._compiled[connection.vendor] = found = sql, tuple(places)
+        self._compiled[connection.vendor] = found = _with_constants(sql, places)
         return found
+
+
+def _with_constants(sql: str, places: Sequence[Any]) -> tuple[str, tuple[Any, ...]]:
+    """Write a query's own texts into it for SQLite. Return it with the places that are left.
+
+    If a partial index asks for a state, SQLite plans a query whose state is a parameter again each
+    time, as the next one may be another.
+    """
+    if connection.vendor != "sqlite":
+        return sql, tuple(places)
+    first, *others = sql.replace("%%", "\0").split("%s")
+    parts, left = [first], []
+    for place, after in zip(places, others, strict=True):
+        if isinstance(place, str):
+            parts += ["'", place.replace("'", "''").replace("%", "\0"), "'", after]
+        else:
+            parts += ["%s", after]
+            left.append(place)
+    return "".join(parts).replace("\0", "%%"), tuple(left)
 
 
 def _related(of: Mapping[str, Any]) -> list[Related]:

@@ -46,6 +46,17 @@ def test_a_row_is_a_model_like_any_other(scene: Scene) -> None:
     assert (fresh(run).goal, Run.objects.count()) == ("changed", 1)
 
 
+def test_a_text_of_the_query_itself_is_compared_to_the_letter(scene: Scene) -> None:
+    goal = "It's 100% of %s, \\ 'all' of 5%%"
+    run, other = scene.launch(), scene.launch()
+    Run.objects.filter(pk=run.pk).update(goal=goal)
+    some = CompiledSelect(lambda: Run.objects.filter(goal=goal, pk=Param("pk")).only("pk"))
+    rename = CompiledUpdate(lambda: Run.objects.filter(pk=Param("pk"), goal=goal), goal=f"{goal}!")
+
+    assert (some.all(pk=run.pk), some.all(pk=other.pk)) == ([run], [])
+    assert (rename(pk=other.pk), rename(pk=run.pk), fresh(run).goal) == (0, 1, f"{goal}!")
+
+
 def test_rows_that_are_read_together_are_models_like_any_other(scene: Scene) -> None:
     run = scene.launch()
     later = ExpressionWrapper(Q(fence__gt=0), BooleanField())
