@@ -71,20 +71,28 @@ def _rule(desk: Desk, rule: DeskRule) -> Rule:
     It is not asked about values that do not fit the tool: the policy itself blocks those.
     """
 
+    judged = {tool.name: tool for tool in desk.tools.values() if rule.concerns(tool)}
+    judges_answers = rule.concerns(None)
+
     def check(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
-        tool = desk.tools.get(str(action.get("name")))
-        if facts.unfit or not rule.concerns(tool):
-            return None
-        # With words it is judged once it is revised: then its record is the console's, whatever
-        # becomes of it. Without the rule that revises it nothing allows it.
-        is_revised = "note" in action or desk.answers != WORDS
-        if tool is None and not (action.get("kind") == "final" and is_revised):
+        tool = judged.get(str(action.get("name")))
+        if facts.unfit or not (tool or (judges_answers and _is_answer(desk, action))):
             return None
         said = _ruling(desk, rule, tool, action, facts, limits)
         return said and _named(said, facts.border)
 
     check.__doc__ = rule.check.__doc__
     return check
+
+
+def _is_answer(desk: Desk, action: Action) -> bool:
+    """Tell whether a desk's own rules judge an action as an answer.
+
+    With words it is judged once it is revised: then its record is the console's, whatever becomes
+    of it. Without the rule that revises it nothing allows it.
+    """
+    is_revised = "note" in action or desk.answers != WORDS
+    return action.get("kind") == "final" and is_revised
 
 
 def _ruling(
