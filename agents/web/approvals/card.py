@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from django.contrib.auth.models import User
-from django.db.models import F, Q
+from django.db.models import F, Q, QuerySet
 from django.utils.safestring import SafeString
 
 from agents.core.actions import MAX_TEXT
@@ -19,6 +19,7 @@ from agents.core.request_kinds import FINAL, INSTRUCTIONS, TEXT, RequestKind
 from agents.core.requests import Json
 from agents.core.states import ENDED, EscalationState
 from agents.core.tiers import Demand
+from agents.db.compiled import CompiledSelect, Param
 from agents.engine.desk.subjects import beside
 from agents.engine.people.approvals import ASKED_AGAIN, turn_of
 from agents.engine.people.deciders import Roster, people_who_may
@@ -417,6 +418,25 @@ def _refusal(escalation: Escalation, user: User, role: str) -> str:
     return OWN if is_own(escalation.run, user.pk) else ""
 
 
+def _same_query() -> QuerySet[Escalation]:
+    one = Q(run__book=Param("book"), resource=Param("resource")) | Q(run__book__is_isolated=True)
+    waits = Q(one, state=EscalationState.OPEN, amount_minor__isnull=False, kind=Param("kind"))
+    # Of the subject's runs, by their index. Others may not act on it, but in the reference profile.
+    same = Escalation.objects.filter(
+        Q(decided_at__isnull=False) | waits,
+        workspace_id=Param("workspace"),
+        run__workspace=Param("workspace"),
+        run__desk=Param("desk"),
+        run__subject_key=Param("subject"),
+        subject_key=Param("subject"),
+    ).exclude(pk=Param("pk"))
+    newest = F("decided_at").desc(nulls_first=True)
+    return same.select_related("decided_by", "run").order_by(newest, "-pk")[: OPEN + EARLIER]
+
+
+_SAME = CompiledSelect(_same_query)
+
+
 def _about_the_same(escalation: Escalation) -> tuple[list[Escalation], list[Same]]:
     """Return earlier decisions about the same subject, newest first, and what waits beside it.
 
@@ -426,21 +446,15 @@ def _about_the_same(escalation: Escalation) -> tuple[list[Escalation], list[Same
     """
     if not escalation.subject_key:
         return [], []
-    run = escalation.run
-    one = Q(run__book=run.book_id, resource=escalation.resource) | Q(run__book__is_isolated=True)
-    waits = Q(one, state=EscalationState.OPEN, amount_minor__isnull=False, kind=escalation.kind)
-    # Of the subject's runs, by their index. Others may not act on it, but in the reference profile.
-    same = Escalation.objects.filter(
-        Q(decided_at__isnull=False) | waits,
-        workspace_id=escalation.workspace_id,
-        run__workspace=escalation.workspace_id,
-        run__desk=run.desk,
-        run__subject_key=escalation.subject_key,
-        subject_key=escalation.subject_key,
-    ).exclude(pk=escalation.pk)
-    newest = same.select_related("decided_by", "run").order_by(
-        F("decided_at").desc(nulls_first=True), "-pk"
-    )[: OPEN + EARLIER]
+    newest = _SAME.all(
+        pk=escalation.pk,
+        kind=escalation.kind,
+        book=escalation.run.book_id,
+        resource=escalation.resource,
+        workspace=escalation.workspace_id,
+        desk=escalation.run.desk,
+        subject=escalation.subject_key,
+    )
     decisions = [other for other in newest if other.decided_at][:EARLIER]
     if escalation.state != EscalationState.OPEN:
         return decisions, []
