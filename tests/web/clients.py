@@ -5,8 +5,10 @@ from __future__ import annotations
 from django.contrib.auth.models import User
 from django.test import Client
 
+from tests.live.watching import cookie_of
+
 
 def client_of(user: User) -> Client:
     client = Client()
-    client.force_login(user)
+    client.cookies.load(cookie_of(user))
     return client

@@ -37,6 +37,7 @@ from tests.engine.scene import (
     set_scene,
 )
 from tests.engine.tiered import put_tiers
+from tests.web import clients
 from tests.web.serving import chromium, open_page, serve, sign_in
 from tests.web.words import words
 
@@ -310,9 +311,7 @@ def desk(settings: Any) -> Desk:
 
 
 def client_of(name: str) -> Client:
-    client = Client()
-    client.force_login(User.objects.get(username=name))
-    return client
+    return clients.client_of(User.objects.get(username=name))
 
 
 def card_in(page: str) -> str:
