@@ -278,6 +278,27 @@ def test_an_end_takes_back_what_is_allowed_and_not_taken_and_nothing_that_is_out
     assert (reasons(), faults()) == ([], set())
 
 
+def test_an_approval_whose_taking_is_refused_says_why_while_its_session_goes_on(
+    scene: Scene,
+) -> None:
+    session, ada = Executing(scene), scene.workspace.memberships.get(user__username="ada").user
+    session.propose("k1", order())
+    request = held(session)
+    decide_request(request, scene.rita, patch=PATCH, comment="part of it")
+    session.drive()
+    scene.kill(ada, "odd")
+
+    told = session.take("k1")
+
+    request.refresh_from_db()
+    assert (told["reason"], request.not_carried_out) == ("killed", "killed")
+    card = Client()
+    card.force_login(scene.rita)
+    said = words(card.get(f"/approvals/{request.pk}/").content.decode())
+    assert "approved, not carried out: a kill switch was on" in said
+    assert (reasons(), faults()) == ([], set())
+
+
 def test_a_session_that_goes_on_keeps_what_is_allowed(scene: Scene) -> None:
     document = scene.workspace.policy.document if scene.workspace.policy else {}
     desk = document["desks"]["workshop"]

@@ -735,6 +735,32 @@ def test_a_kill_switch_stops_the_writes_of_one_agent(scene: Scene) -> None:
     assert "change of the agent triage." in page(ada, "/kill/")
 
 
+def test_an_approval_that_a_kill_switch_stops_says_so_while_its_session_goes_on(
+    scene: Scene,
+) -> None:
+    publish_for_agents(scene)
+    ada, session = scene.add("ada", Role.ADMIN), Session(scene)
+    session.propose("k0", LOOK)
+    session.propose("k1", refund(1200))
+    request = held(session)
+    decide_request(request, scene.rita, patch=patch_of(80000), comment="partly used")
+    scene.kill(ada, "odd")
+
+    session.drive()
+    release(scene, ada, SwitchStage.TRIAL)
+    release(scene, ada, SwitchStage.OFF)
+
+    request.refresh_from_db()
+    told, card = session.outcome("k1"), page(scene.rita, f"/approvals/{request.pk}/")
+    assert (told["reason"], request.not_carried_out) == ("killed", "killed")
+    assert "approved, not carried out: a kill switch was on" in words(card)
+    assert "approved by rita" in words(page(scene.rita, "/"))
+    session.end("It could not be refunded.")
+    request.refresh_from_db()
+    assert request.not_carried_out == "killed"
+    assert faults() == set()
+
+
 def test_an_agent_proposes_as_often_in_a_minute_as_its_policy_says(scene: Scene) -> None:
     Session(scene)
     publish_for_agents(scene, calls_per_minute=2)

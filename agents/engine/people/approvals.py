@@ -1,8 +1,8 @@
 """Record why an approval was not carried out, in the transaction that settles it.
 
 An approval ends in its effect or with a reason: on its row, for pages, and as an event of its run.
-Code that ends a run, asks a person again about the same action, admits another amount or records
-a tool's refusal calls this.
+Code that ends a run, asks a person again about the same action, admits another amount, records a
+tool's refusal or tells an agent elsewhere that its call was not executed calls this.
 """
 
 from __future__ import annotations

@@ -17,13 +17,14 @@ from agents.engine.desk.fresh_lookup import AGAIN, FAILED, StaleLookup, look_up
 from agents.engine.desk.key_names import key_ruling
 from agents.engine.drive import Later, WaitsForPerson
 from agents.engine.journal import Journal
-from agents.engine.people.approvals import turn_of
+from agents.engine.people.approvals import close_approvals, turn_of
 from agents.engine.people.escalating import open_escalation
 from agents.engine.runtime.database import in_database
 from agents.engine.tools import gateway
 from agents.engine.turns import asking
 from agents.engine.withdrawal import WITHDRAWN, is_withdrawn
 from agents.models import Step
+from agents.patterns.external import ANSWERED, NOT_EXECUTED
 from agents.policies import NO_CONSENT, review
 
 
@@ -54,9 +55,18 @@ class RunExecutor:
                 self.journal.begin(key, request)
                 raise WaitsForPerson(key)
             case Say():
-                return self.journal.say(key, request)
+                return self._say(key, request)
             case Together():
                 raise TypeError("the loop itself runs flows side by side")
+
+    def _say(self, key: str, request: Say) -> Reply:
+        """Record a line; one with which an approved call ends unexecuted closes its approval."""
+        turn, asked = turn_of(key), [s for s in self.journal.steps.values() if s.kind == "escalate"]
+        facts = request.facts
+        is_undone = request.kind == ANSWERED and facts["status"] == NOT_EXECUTED
+        if is_undone and any(step.key.startswith(turn) for step in asked):
+            self.journal.under_lock(partial(_close, why=facts["reason"], turn=turn))
+        return self.journal.say(key, request)
 
     async def _review(self, key: str, request: Review) -> Reply:
         """Put an action to the policy, with facts that are fresh and stored with the ruling."""
@@ -114,3 +124,7 @@ class RunExecutor:
         if full:
             self.journal.turn_away(f"too_many_open_requests:{full}", step, commit)
         return None
+
+
+def _close(commit: Commit, *, why: str, turn: str) -> None:
+    commit.tell(close_approvals(commit.run, why=why, turn=turn))
