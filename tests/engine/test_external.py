@@ -15,6 +15,7 @@ from agents import operations
 from agents.core.requests import Json
 from agents.core.states import EscalationState, RunState
 from agents.engine.desk import repeats
+from agents.engine.runtime import crashpoints
 from agents.engine.upkeep.sweep import sweep
 from agents.models import (
     AgentCall,
@@ -35,7 +36,16 @@ from agents.web.sentences import tell_events
 from tests.audit.test_columns import faults
 from tests.desks.bank import bank_scene, day, euros, postings
 from tests.engine.dying import die_everywhere
-from tests.engine.scene import Scene, decide_request, fresh, go, patch_of, payments
+from tests.engine.scene import (
+    Scene,
+    decide_request,
+    fresh,
+    go,
+    go_elsewhere,
+    in_thread,
+    patch_of,
+    payments,
+)
 from tests.engine.test_kill_switch import release
 from tests.engine.tiered import set_tiered
 from tests.processes import SIX, Contenders
@@ -733,6 +743,29 @@ def test_a_kill_switch_stops_the_writes_of_one_agent(scene: Scene) -> None:
     assert not switch.stops(scene.launch(), "issue_refund")
     assert "The agent triage only" not in page(ada, "/kill/")  # it is pressed
     assert "change of the agent triage." in page(ada, "/kill/")
+
+
+@pytest.mark.usefixtures("_nothing_takes_long")
+def test_rule_and_sentence_are_those_of_the_ruling_for_which_a_call_waits(scene: Scene) -> None:
+    publish_for_agents(scene, caps={"USD": {"workspace_daily_minor": 80000}})
+    other, session = Session(scene, "other", name="other"), Session(scene)
+    session.propose("k0", LOOK)
+    other.propose("k0", LOOK)
+    session.put("k1", refund(500))
+    other.put("k1", refund(500))
+
+    def the_other_pays(point: str) -> None:
+        if point == "journal.before_commit":  # of the intent
+            crashpoints.watch(None)
+            in_thread(lambda: go_elsewhere(other.run))
+
+    crashpoints.watch(the_other_pays)
+    session.drive()
+
+    told = session.outcome("k1")
+    deciding = held(session).review["deciding"]
+    assert session.run.steps.get(key__endswith="execute", failed="review_changed")
+    assert (told["rule"], told["sentence"]) == (deciding["rule"], deciding["sentence"])
 
 
 def test_an_approval_that_a_kill_switch_stops_says_so_while_its_session_goes_on(

@@ -207,9 +207,11 @@ def _tell_rulings(told: dict[str, Json], steps: list[Step], run: Run) -> None:
     reviews = [step.reply for step in steps if step.kind == "review" and step.reply]
     if reviews:
         last = reviews[-1]
-        asked = last if last["decision"] == "block" else reviews[0]
-        told |= {"rule": asked["deciding"]["rule"], "sentence": last["deciding"]["sentence"]}
         told["is_ruling"] = last["decision"] == "block"
+        # A yes is followed by a review that allows: what a person was asked for says more.
+        asking = [review for review in reviews if review["decision"] == "escalate"]
+        telling = (last if told["is_ruling"] or not asking else asking[-1])["deciding"]
+        told |= {"rule": telling["rule"], "sentence": telling["sentence"]}
         told["arguments"] = _in_units(run, last["action"].get("args"))
         if any(review["revisions"] for review in reviews):
             told["changed_by"] = "policy"
