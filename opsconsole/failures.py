@@ -9,6 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from django.template.loader import render_to_string
 
 from agents.api.problems import failure
+from agents.db.locks import is_of_a_lock
 from opsconsole import databases
 
 AGAIN = 5  # seconds until the next try, about as long as a database takes to restart
@@ -19,8 +20,14 @@ def answer_failure(request: HttpRequest) -> HttpResponse:
     error, is_program = sys.exc_info()[1], request.path.startswith("/api/")
     is_of_schema = error is not None and databases.is_schema_error(error)
     is_read_only = error is not None and databases.is_read_only(error.__cause__ or error)
+    is_locked = error is not None and is_of_a_lock(error)
     if is_of_schema or is_read_only or isinstance(error, OperationalError | InterfaceError):
-        context = {"request": request, "is_of_schema": is_of_schema, "is_read_only": is_read_only}
+        context = {
+            "request": request,
+            "is_of_schema": is_of_schema,
+            "is_read_only": is_read_only,
+            "is_locked": is_locked,
+        }
         if is_program:
             return failure(again=AGAIN)
         page = render_to_string("503.html", context)

@@ -17,6 +17,7 @@ from typing import Any, Generic, NamedTuple, NoReturn, ParamSpec, TypeAlias, Typ
 import psycopg
 from django.db import DEFAULT_DB_ALIAS, DatabaseError, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
+from psycopg.abc import PQGen
 from psycopg.types.numeric import Int8Dumper
 
 # Kept of each connection, and so much text for SQLite. There are some dozens, but an INSERT is
@@ -153,11 +154,25 @@ class _Together:
         self._database.execute_wrappers.remove(_refuse)
 
 
+class _Pipeline(psycopg.Pipeline):
+    """Psycopg's, without the Flush after its last Sync, which has the server answer by itself.
+
+    PostgreSQL ends a transaction that stands idle, with its locks, by a clock that starts with its
+    answer to a Sync and is stopped by any message: after a Flush it would never end it.
+    """
+
+    def _fetch_gen(self, *, flush: bool) -> PQGen[None]:
+        return super()._fetch_gen(flush=False)
+
+
 @contextmanager
 def _in_one_go(database: BaseDatabaseWrapper) -> Iterator[None]:
     try:
-        with _Together(database), database.wrap_database_errors, database.connection.pipeline():
-            yield
+        with _Together(database), database.wrap_database_errors:
+            connection = database.connection
+            connection._pipeline = _Pipeline(connection)  # which `pipeline` then enters
+            with connection.pipeline():
+                yield
     except DatabaseError:
         _forget_plans(database)
         raise

@@ -14,7 +14,7 @@ from django.db.models import DateTimeField, ExpressionWrapper, F, Q, Value
 from agents.core.states import EscalationState
 from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import Pending, fetch_now
-from agents.db.locks import send_lock
+from agents.db.locks import send_lock, take_lock
 from agents.models import Escalation, KillSwitch, Run, Workspace
 
 # FOR NO KEY UPDATE: inserts that refer to the workspace lock its key and must not wait for us.
@@ -56,7 +56,7 @@ def fetch_switch_for_request(run: Run, tool: str) -> Pending[KillSwitch | None]:
 
 def keep_writes_out(workspace: Workspace) -> None:
     """Wait for the writes that are starting, and let none start until the transaction ends."""
-    send_lock(_writes_of(workspace.pk))
+    take_lock(_writes_of(workspace.pk))
 
 
 def _writes_of(workspace_id: int) -> str:

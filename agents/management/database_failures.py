@@ -9,6 +9,7 @@ from django.db import DatabaseError, connection
 from django.utils import timezone
 
 from agents.core.units import with_unit
+from agents.db.locks import is_of_a_lock
 from agents.engine.runtime.database_state import (
     DatabaseTooOld,
     check_not_too_old,
@@ -50,7 +51,7 @@ def explanation(error: DatabaseError, name: str) -> tuple[str, int]:
     """
     if behind := _behind(name):
         return behind, BEHIND
-    if _is_of_a_lock(error):
+    if is_of_a_lock(error):
         reason = "somebody else holds a lock on it; try again when they are done"
         outcome = "What was not reported done was not done."
     else:
@@ -58,12 +59,6 @@ def explanation(error: DatabaseError, name: str) -> tuple[str, int]:
         # The answer to a COMMIT can be lost on its way.
         outcome = "What was not reported done may have been done: look before you do it again."
     return f"The database cannot be used ({reason}). {outcome}", UNUSABLE
-
-
-def _is_of_a_lock(error: DatabaseError) -> bool:
-    state = getattr(error.__cause__, "sqlstate", "")
-    name = getattr(error.__cause__, "sqlite_errorname", "")
-    return state == "55P03" or name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED"))
 
 
 def _seconds_apart() -> float:

@@ -9,11 +9,12 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from threading import Event
 from typing import Any
 
 import pytest
-from django.db import connection, transaction
+from django.db import DatabaseError, connection, transaction
 from django.utils import timezone
 
 from agents import operations
@@ -26,7 +27,7 @@ from agents.desks.refunds.models import Charge, Customer
 from agents.engine.desk.facts import fetch_facts
 from agents.engine.kill_switch import switch_against
 from agents.engine.tools import admission
-from agents.models import Effect, Escalation, Membership, Role, Run, Workspace
+from agents.models import Effect, Escalation, KillSwitch, Membership, Role, Run, Workspace
 from agents.models.masked_value import pseudonyms_of
 from agents.operations.records import erasing
 from agents.operations.requests import deciding, granting
@@ -236,6 +237,37 @@ def test_a_press_waits_for_the_writes_that_are_starting_and_for_no_later_one(sce
             writer.result()
 
     assert begun["writes"] == under_lock
+
+
+def test_a_press_outlasts_a_writer_that_stands_still(scene: Scene) -> None:
+    """Its host was paused, say: the server ends its transaction, here after one idle second."""
+    run, admin = scene.launch(), scene.add("admin", Role.ADMIN)
+    holds, is_over = Event(), Event()
+
+    def stand_still() -> None:
+        try:
+            with suppress(DatabaseError), transaction.atomic():
+                with connection.cursor() as cursor:
+                    cursor.execute("SET idle_in_transaction_session_timeout = 1000")
+                switch_against(run, "issue_refund")
+                holds.set()
+                is_over.wait(30)
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(1) as threads:
+        writer = threads.submit(stand_still)
+        assert holds.wait(30)
+        with connection.cursor() as cursor:
+            cursor.execute("SET lock_timeout = 100")  # of anybody else
+        try:
+            scene.kill(admin, "it misbehaves")
+        finally:
+            is_over.set()
+            connection.close()
+        writer.result()
+
+    assert KillSwitch.objects.standing().count() == 1
 
 
 def test_what_calls_of_a_workspace_add_up_to_is_counted_by_one_of_them_at_a_time(

@@ -147,6 +147,20 @@ def test_a_page_whose_database_takes_no_writes_says_to_come_again(
     assert "The database takes no changes" in answered.text
 
 
+def test_a_page_that_got_no_lock_says_that_the_database_is_busy(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As PostgreSQL says it, and Django passes it on."""
+    raised = OperationalError("canceling statement due to lock timeout")
+    raised.__cause__ = psycopg.errors.LockNotAvailable()
+    broken(monkeypatch, raised)
+
+    answered = our_fault(scene)
+
+    assert (answered.status_code, answered["Retry-After"]) == (503, "5")
+    assert "The database is busy" in answered.text
+
+
 def test_a_page_that_fails_asks_nothing_of_the_database(scene: Scene) -> None:
     client = client_of(scene.rita)
     client.raise_request_exception = False
