@@ -4,7 +4,7 @@ Slots read facts side by side, so calls are given out one at a time, in the orde
 next once the one before is answered or waits for a person, unless their agent says that they may
 run side by side. A run left with a call to give is
 queued again, so that none is lost that came while it was driven. Nobody takes what is allowed once
-the agent has said its last words: it is taken back.
+the agent has said its last words: it is taken back, and so is what a person is asked about first.
 """
 
 from __future__ import annotations
@@ -28,8 +28,10 @@ from agents.db.inserts import update_row
 from agents.engine.commit import Commit
 from agents.engine.journal import AWAIT
 from agents.engine.people.approvals import close_approvals, turn_of
+from agents.engine.turns.answering import withdraw
 from agents.engine.withdrawal import WITHDRAWN
-from agents.models import AgentCall, LostRun, Run, Step
+from agents.models import AgentCall, Escalation, LostRun, Run, Step
+from agents.tools import TOOLS
 
 SILENT = "agent_silent"  # the end of a run whose agent does not come back
 
@@ -43,24 +45,39 @@ def _is_untaken(step: Step) -> bool:
     return step.kind == AWAIT and step.ended_at is None and label_of(step.key) == TAKE
 
 
-def take_back(commit: Commit, waiting: Sequence[Step]) -> bool:
-    """Take back what of these steps waits to be taken by its agent. Return whether there was any.
+def _asks_for_agent(step: Step) -> bool:
+    """Tell whether a step waits for a person about a call that its agent would execute."""
+    if step.kind != "escalate" or step.ended_at is not None:
+        return False
+    action = step.asked["action"]
+    tool = TOOLS.get(action["name"]) if action["kind"] == "tool" else None
+    return tool is not None and tool.by_agent
 
-    What was taken is out with somebody and stays. Call with the run locked.
+
+def take_back(commit: Commit, waiting: Sequence[Step]) -> bool:
+    """Take back what of these steps its agent was to take. Return whether there was any.
+
+    What a person is asked about goes too: nobody would take it after a yes. What was taken is out
+    with somebody and stays. Call with the run locked.
     """
     untaken = [step for step in waiting if _is_untaken(step)]
-    for step in untaken:
-        turn = turn_of(step.key)
-        mine = AgentCall.objects.filter(run=commit.run.pk, step=f"{turn}call")
+    asking = [step for step in waiting if _asks_for_agent(step)]
+    for step in (*untaken, *asking):
+        mine = AgentCall.objects.filter(run=commit.run.pk, step=f"{turn_of(step.key)}call")
         mine.update(withdrawn_at=commit.at)
-        commit.tell(close_approvals(commit.run, why=WITHDRAWN, turn=turn))
+        commit.tell(close_approvals(commit.run, why=WITHDRAWN, turn=turn_of(step.key)))
+    for step in untaken:
         answer_await(step, {"withdrawn": True}, commit)
-    return bool(untaken)
+    keys = [step.key for step in asking]  # one that is new in this commit has no number yet
+    asked = Escalation.objects.filter(run=commit.run.pk, state=EscalationState.OPEN)
+    for one in asked.filter(step__key__in=keys).select_related("step") if keys else ():
+        withdraw(one, commit)
+    return bool(untaken or asking)
 
 
 def take_back_at_end(commit: Commit, waiting: Sequence[Step]) -> bool:
     """Do so if the agent has said its last words; a session that goes on in a run has not."""
-    if not any(map(_is_untaken, waiting)):
+    if not any(_is_untaken(step) or _asks_for_agent(step) for step in waiting):
         return False
     ends = AgentCall.objects.filter(run=commit.run.pk, is_end=True).values_list("asked", flat=True)
     has_ended = any(isinstance(said, str) for said in ends)

@@ -300,7 +300,7 @@ class _Session(NamedTuple):
     owners: Pending[list[Membership]]
     before: Pending[list[AgentCall]]  # the first of as many calls as a minute allows
     counts: Pending[list[tuple[int, int]]]  # of the run's calls, and of its ends
-    listening: Pending[list[Step]]  # and what is allowed and was not taken
+    listening: Pending[list[Step]]  # and what was not taken, or waits for a person
     waiting: Pending[list[AgentCall]]
 
 
@@ -358,7 +358,9 @@ _KNOWN = CompiledSelect(
 )
 _COUNTS = CompiledSelect(_counts_of_run)
 _LISTENING = CompiledSelect(
-    lambda: Step.objects.filter(run=Param("run"), kind=AWAIT, ended_at__isnull=True)
+    lambda: Step.objects.filter(
+        run=Param("run"), kind__in=(AWAIT, "escalate"), ended_at__isnull=True
+    )
 )
 
 
