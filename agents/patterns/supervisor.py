@@ -67,6 +67,7 @@ REFUSED = {
     "expired": "escalation_expired",
     "cancelled": "cancelled",
     "withdrawn": "withdrawn",
+    "untaken": "untaken",
 }
 SENT_BACK = "human_sent_back"
 

@@ -30,6 +30,7 @@ _ENDS = {
     "agent_silent": "The agent did not call again, so its session was closed.",
     "session_continued": "The session goes on in a further run.",
     "withdrawn": "The agent took it back.",
+    "untaken": "Its agent's session ended before it was taken.",
     "session_ended": "The session ended before anything was done.",
     "erased": "What was recorded of it has been erased.",
     "max_steps": "Step limit reached before the agent finished.",

@@ -197,7 +197,7 @@ def _escalation(rows: Rows, what: str, facts: Row, event: Row) -> None:
             row.pop(name, None), row.pop(f"reply_{name}", None)
     elif what in ("expired", "withdrawn"):
         row["state"] = what if what == "expired" else EscalationState.CANCELLED.value
-        row |= _reply({"decision": what, "revised": False, "by": ""})
+        row |= _reply({"decision": facts.get("why", what), "revised": False, "by": ""})
     elif what == "not_carried_out":
         row |= {"not_carried_out": facts["reason"]}
 

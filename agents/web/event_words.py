@@ -14,6 +14,7 @@ from agents.core.money import format_money
 from agents.core.old_names import currency_of, erased_subject, own_limits
 from agents.core.request_kinds import ACTION, ANSWER, EFFECT_UNKNOWN, INSTRUCTIONS, RequestKind
 from agents.core.units import with_unit
+from agents.engine.withdrawal import UNTAKEN, WITHDRAWN
 from agents.models.event import ErasedText
 from agents.models.kill_switch import stopped_by
 from agents.operations.requests.approving import LAPSES
@@ -428,6 +429,10 @@ def _call_reported(told: EventSentence) -> str:
     return f"The agent reported that {call} {took} effect{late}."
 
 
+_WITHDRAWALS = {
+    WITHDRAWN: "The agent took its request back.",
+    UNTAKEN: "Its agent's session ended, which took the request back.",
+}
 Sentence: TypeAlias = str | Callable[[EventSentence], str]  # with facts in braces, or a function
 
 # What braces hold that is not a fact as it stands.
@@ -501,7 +506,7 @@ EVENTS: Mapping[str, tuple[str, Sentence]] = {
     "call.late": ("Reply came too late", "A reply of {tool} came too late and was not used."),
     "escalation.withdrawn": (
         "Request taken back by its agent",
-        "The agent took its request back.",
+        lambda told: _WITHDRAWALS[told.facts.get("why", WITHDRAWN)],
     ),
     "escalation.claimed": ("Request claimed", "Claimed the request."),
     "escalation.released": ("Claim released", "Released the request."),

@@ -244,7 +244,7 @@ def test_a_call_that_nobody_took_is_not_begun_by_the_next_one_or_by_the_end(
     session.end("That is all.")
 
     assert (asked["status"], asked["reason"]) == ("not_executed", "supervisor_block:root")
-    assert session.outcome("left")["reason"] == "withdrawn"
+    assert session.outcome("left")["reason"] == "untaken"
     assert Effect.objects.count() == 3
     assert fresh(session.run).state == RunState.DONE
 
@@ -265,9 +265,22 @@ def test_an_end_takes_back_what_is_allowed_and_not_taken_and_nothing_that_is_out
 
     assert (held_up["waiting_for"], ending.state) == ("turn", RunState.WAITING)
     taken_back = [session.outcome(key) for key in ("asked", "first", "second", "third", "late")]
-    assert {(one["status"], one["reason"]) for one in taken_back} == {("not_executed", "withdrawn")}
+    assert {(one["status"], one["reason"]) for one in taken_back} == {("not_executed", "untaken")}
+    assert {one["sentence"] for one in taken_back} == {
+        "Its agent's session ended before it was taken."
+    }
     assert session.take("first")["status"] == "not_executed"
-    assert {one.state for one in Escalation.objects.filter(run=session.run)} == {"cancelled"}
+    requests = Escalation.objects.filter(run=session.run)
+    assert [one.state for one in requests] == ["cancelled"] * 2
+    reader = Client()
+    reader.force_login(scene.rita)
+    run, *cards = (
+        words(reader.get(address).content.decode())
+        for address in (f"/runs/{session.run.pk}/", *(f"/approvals/{one.pk}/" for one in requests))
+    )
+    assert all("Its agent's session ended before a decision." in card for card in cards)
+    assert "Cancelled: its agent's session ended before a decision" in run
+    assert "took it back" not in " ".join([run, *cards])
     assert session.outcome("out")["status"] == "taken"
     assert session.report("out", exit_code=0)["status"] == "executed"
     assert fresh(session.run).state == RunState.DONE
@@ -294,6 +307,18 @@ def test_an_approval_whose_taking_is_refused_says_why_while_its_session_goes_on(
     said = words(card.get(f"/approvals/{request.pk}/").content.decode())
     assert "approved, not carried out: a kill switch was on" in said
     assert (reasons(), faults()) == ([], set())
+
+
+def test_what_its_agent_took_back_just_before_the_end_was_not_taken_back_by_it(
+    scene: Scene,
+) -> None:
+    session = Executing(scene)
+    session.propose("k1", command("make"))
+    operations.withdraw_call(agent=session.agent, call_id=session.call("k1"), at=timezone.now())
+
+    session.end("That is all.")
+
+    assert session.outcome("k1")["reason"] == "withdrawn"
 
 
 def test_a_session_that_goes_on_keeps_what_is_allowed(scene: Scene) -> None:

@@ -27,7 +27,7 @@ from agents.engine.people.approvals import AMOUNT_CHANGED, close_approvals, turn
 from agents.engine.people.escalating import fetch_escalation
 from agents.engine.redaction import RunBorder
 from agents.engine.tools.letters import is_told_of, owes_letter
-from agents.engine.withdrawal import WITHDRAWN, is_withdrawn
+from agents.engine.withdrawal import why_withdrawn
 from agents.models import Effect, Escalation, Run, Step
 from agents.models.call_target import target_of
 from agents.models.event import Entry
@@ -78,8 +78,8 @@ def _intend(step: Step, request: Use, journal: Journal, limits: Limits, at: date
     allowing = _allowing(journal, request, action)
     if not tool.writes:
         return ""
-    if is_withdrawn(run, turn_of(step.key)):
-        return WITHDRAWN
+    if gone := why_withdrawn(run, turn_of(step.key), by_agent=tool.by_agent):
+        return gone
     others = [other for other in list(journal.steps.values()) if other is not step]
     others = [*calls_before(run, action), *others]
     with pipeline():

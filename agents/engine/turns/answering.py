@@ -42,11 +42,12 @@ def expire(pk: int, *, at: datetime) -> bool:
         return True
 
 
-def withdraw(escalation: Escalation, commit: Commit) -> None:
-    """Close an open request that its agent took back. Call with the run locked."""
+def withdraw(escalation: Escalation, commit: Commit, *, why: str = WITHDRAWN) -> None:
+    """Close an open request that its agent, or its end, took back. Call with the run locked."""
     Escalation.objects.filter(pk=escalation.pk).update(state=EscalationState.CANCELLED)
-    commit.say("escalation.withdrawn", {"escalation": escalation.pk, "key": escalation.step.key})
-    answer(escalation, {"decision": WITHDRAWN, "comment": ""}, commit)
+    facts = {"escalation": escalation.pk, "key": escalation.step.key, "why": why}
+    commit.say("escalation.withdrawn", facts)
+    answer(escalation, {"decision": why, "comment": ""}, commit)
 
 
 def answer(escalation: Escalation, reply: dict[str, Json], commit: Commit) -> None:

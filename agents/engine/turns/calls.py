@@ -29,7 +29,7 @@ from agents.engine.commit import Commit
 from agents.engine.journal import AWAIT
 from agents.engine.people.approvals import close_approvals, turn_of
 from agents.engine.turns.answering import withdraw
-from agents.engine.withdrawal import WITHDRAWN
+from agents.engine.withdrawal import UNTAKEN, ends_of
 from agents.models import AgentCall, Escalation, LostRun, Run, Step
 from agents.tools import TOOLS
 
@@ -65,13 +65,13 @@ def take_back(commit: Commit, waiting: Sequence[Step]) -> bool:
     for step in (*untaken, *asking):
         mine = AgentCall.objects.filter(run=commit.run.pk, step=f"{turn_of(step.key)}call")
         mine.update(withdrawn_at=commit.at)
-        commit.tell(close_approvals(commit.run, why=WITHDRAWN, turn=turn_of(step.key)))
+        commit.tell(close_approvals(commit.run, why=UNTAKEN, turn=turn_of(step.key)))
     for step in untaken:
         answer_await(step, {"withdrawn": True}, commit)
     keys = [step.key for step in asking]  # one that is new in this commit has no number yet
     asked = Escalation.objects.filter(run=commit.run.pk, state=EscalationState.OPEN)
     for one in asked.filter(step__key__in=keys).select_related("step") if keys else ():
-        withdraw(one, commit)
+        withdraw(one, commit, why=UNTAKEN)
     return bool(untaken or asking)
 
 
@@ -79,9 +79,7 @@ def take_back_at_end(commit: Commit, waiting: Sequence[Step]) -> bool:
     """Do so if the agent has said its last words; a session that goes on in a run has not."""
     if not any(_is_untaken(step) or _asks_for_agent(step) for step in waiting):
         return False
-    ends = AgentCall.objects.filter(run=commit.run.pk, is_end=True).values_list("asked", flat=True)
-    has_ended = any(isinstance(said, str) for said in ends)
-    return has_ended and take_back(commit, waiting)
+    return bool(ends_of(commit.run)) and take_back(commit, waiting)
 
 
 def fetch_waiting(run: Run) -> Pending[list[AgentCall]]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from django.utils.safestring import SafeString
+from django.utils.text import capfirst
 
 from agents.core.states import ENDED, GRANTED, EffectState, EscalationState
 from agents.engine.people.approvals import CARRIED_OUT, OWN_ENDS
 from agents.engine.tools.settling import SETTLED
+from agents.engine.withdrawal import UNTAKEN
 from agents.models import Effect, Escalation
 from agents.policies.ends import why_not
 from agents.web.approvals.wording import fill_sentence, kind_of_request
@@ -47,9 +49,7 @@ def outcome(escalation: Escalation, effect: Effect | None, name: str, *, why: st
     if state == EscalationState.EXPIRED:
         return say(f"{kind.expiry_words}. {undone}")
     if state == EscalationState.CANCELLED:
-        is_back = escalation.step.ended_at is not None  # the end of a run answers nothing
-        who = "The agent took it back" if is_back else "The run ended"
-        return say(f"{who} before a decision. {undone}")
+        return say(f"{capfirst(closed_by(escalation))} before a decision. {undone}")
     is_yes, answer = state in GRANTED, f"{{by}} {kind.what_was_done(state)}."
     if kind.settles_call:
         return say(_settle(answer, effect, is_yes=is_yes))
@@ -73,6 +73,15 @@ def outcome(escalation: Escalation, effect: Effect | None, name: str, *, why: st
     if effect.state == EffectState.REFUSED:
         return say(f"The system of record refused it. {kind.undone}")
     return say(kind.under_way)
+
+
+def closed_by(escalation: Escalation) -> str:
+    """Return what closed a request before a decision."""
+    step = escalation.step
+    if step.ended_at is None:  # the end of a run answers nothing
+        return "the run ended"
+    is_end = isinstance(step.reply, dict) and step.reply.get("decision") == UNTAKEN
+    return "its agent's session ended" if is_end else "the agent took it back"
 
 
 def _settle(answer: str, effect: Effect | None, *, is_yes: bool) -> str:

@@ -18,6 +18,7 @@ from agents.patterns.blocks import REPEATED, TOO_MANY, UNREADABLE
 from agents.patterns.steps import reports_error
 from agents.sdk.desk import tool_title
 from agents.tools import request_of
+from agents.web.approvals.outcomes import closed_by
 from agents.web.changes import (
     ActionStage,
     ChangedArgument,
@@ -83,6 +84,11 @@ class RunTurn:
         """Return what happens if nobody answers the turn's request in time; "" without one."""
         held = self.escalation
         return request_of(held.kind, held.action).expires if held else ""
+
+    @property
+    def closed_by(self) -> str:
+        """Return what closed the turn's request before a decision; "" without one."""
+        return closed_by(self.escalation) if self.escalation else ""
 
     @property
     def executor(self) -> str:
