@@ -25,5 +25,5 @@ def decode(text: str) -> Json:
     """Return the value that JSON in any form stands for. Raises ValueError."""
     try:
         return from_json(text, cache_strings="keys")  # no value is kept in memory
-    except ValueError:  # half a surrogate pair, or nested deeper than 200
+    except (TypeError, ValueError):  # half a surrogate pair, or nested deeper than 200
         return json.loads(text)

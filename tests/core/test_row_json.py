@@ -38,7 +38,8 @@ def test_what_was_written_otherwise_is_read_as_ever(value: Json, ascii_only: boo
 
 
 @pytest.mark.parametrize(
-    "text", ["[" * 900 + "]" * 900, "1" * 1000, "-0", "1e400", '"\\ud800"', '{"a": 1, "a": 2}']
+    "text",
+    ["[" * 900 + "]" * 900, "1" * 1000, "-0", "1e400", '"\\ud800"', '"\ud800"', '{"a": 1, "a": 2}'],
 )
 def test_what_is_odd_is_read_as_ever(text: str) -> None:
     assert spelled(decode(text)) == spelled(json.loads(text))

@@ -25,7 +25,7 @@ from tests.mutants import swap
 from tests.processes import Contenders
 
 ROOT = Path(__file__).parent.parent.parent
-FOLDERS = ("agents", "opsconsole", "templates", "static", "scripts", "tests")
+FOLDERS = ("agents", "opsconsole", "templates", "static", "scripts", "bench", "tests")
 USED = (*FOLDERS, "pyproject.toml", "manage.py", "requirements-dev.lock")
 # Libraries with plugins for pytest were imported before it begins. What nobody collected is the
 # suite's business: looking for it takes a third of a session's end. Nobody reads a traceback.
