@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.web.serving import free_port
+from tests.ports import free_port
 
 USER = "opsconsole"
 LONGEST = 300  # seconds for one command

@@ -25,7 +25,8 @@ from agents.models import ExternalAgent, Run
 from opsconsole.intake import Intake
 from tests.e2e.workers import until
 from tests.engine.scene import Scene, go
-from tests.web.serving import free_port, is_up
+from tests.ports import free_port
+from tests.web.serving import is_up
 
 
 @contextmanager

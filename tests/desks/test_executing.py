@@ -27,8 +27,9 @@ from tests.checker.tool_arguments import TOOL_ARGUMENTS, ToolArguments
 from tests.clients.programs import programs
 from tests.e2e.workers import PATIENCE, until
 from tests.engine.scene import Scene, decide_request, set_scene
+from tests.ports import free_port
 from tests.processes import ROOT, running
-from tests.web.serving import free_port, is_up, serve
+from tests.web.serving import is_up, serve
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 

@@ -21,7 +21,8 @@ from playwright.sync_api import Browser, Page, expect
 from tests.desks import page
 from tests.e2e.workers import until
 from tests.installations import LONGEST, Installation, installation
-from tests.web.serving import chromium, free_port, is_up, open_page, sign_in_by_form
+from tests.ports import free_port
+from tests.web.serving import chromium, is_up, open_page, sign_in_by_form
 
 pytestmark = pytest.mark.slow
 OPEN = """

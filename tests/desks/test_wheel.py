@@ -19,8 +19,9 @@ from tests.database import copy_file
 from tests.desks import page
 from tests.e2e.workers import until
 from tests.installations import LONGEST, Installation
+from tests.ports import free_port
 from tests.processes import ROOT
-from tests.web.serving import free_port, is_up
+from tests.web.serving import is_up
 
 pytestmark = pytest.mark.slow
 FOLDERS = ("agents", "opsconsole", "templates", "static")

@@ -13,8 +13,8 @@ import pytest
 from tests.e2e.workers import until
 from tests.installations import LONGEST, Installation
 from tests.nursery import Program
+from tests.ports import free_port
 from tests.processes import ROOT
-from tests.web.serving import free_port
 
 pytestmark = pytest.mark.slow
 

@@ -23,8 +23,8 @@ from tests.e2e.workers import PATIENCE, until
 from tests.engine.scene import set_scene
 from tests.live.watching import cookie_of, watching
 from tests.nursery import Program
+from tests.ports import free_port
 from tests.processes import ROOT, environment
-from tests.web.serving import free_port
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 

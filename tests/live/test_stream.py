@@ -16,7 +16,8 @@ from agents.models import Escalation, Membership, Role, Run, Session
 from tests.e2e.test_scale_out import adjust_request
 from tests.engine.scene import Scene, go
 from tests.live.watching import Message, cookie_of, watching
-from tests.web.serving import free_port, serve
+from tests.ports import free_port
+from tests.web.serving import serve
 from tests.web.test_pages import stranger
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]

@@ -16,8 +16,8 @@ import pytest
 
 from tests.database import migrated_file
 from tests.installations import LONGEST, Installation
+from tests.ports import free_port
 from tests.processes import ROOT
-from tests.web.serving import free_port
 
 pytestmark = pytest.mark.slow
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from http.client import HTTPConnection, HTTPResponse
 from urllib.parse import urlencode, urlsplit
 
@@ -23,7 +24,8 @@ def ask(site: str, method: str, path: str, *, cookie: str, body: str = "") -> HT
     kind = {"Content-Type": "application/x-www-form-urlencoded"} if body else {}
     try:
         connection.request(method, path, body or None, {"Cookie": cookie, **kind})
-        return connection.getresponse()  # the head only: an accepted stream has no end
+        with closing(connection.getresponse()) as answer:
+            return answer  # the head only: an accepted stream has no end
     finally:
         connection.close()
 

@@ -20,8 +20,9 @@ from agents.management.exit_codes import BAD_USAGE, BEHIND, UNUSABLE
 from tests.e2e.workers import until
 from tests.installations import LONGEST, Installation, installation
 from tests.nursery import Program
+from tests.ports import free_port
 from tests.processes import ROOT
-from tests.web.serving import PASSWORD, free_port, is_up
+from tests.web.serving import PASSWORD, is_up
 
 pytestmark = pytest.mark.slow
 

@@ -6,7 +6,7 @@ import os
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -15,6 +15,7 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests import browsers
 from tests.live.watching import cookie_of
+from tests.ports import free_port
 from tests.processes import running
 
 # Playwright runs an event loop in this thread, where Django would refuse its ORM.
@@ -31,12 +32,6 @@ FLAGS = [
 ]
 expect.set_options(timeout=60_000)  # milliseconds to wait for a state, on a busy machine
 PASSWORD = "a-password-of-the-test"
-
-
-def free_port() -> int:
-    with closing(socket.socket()) as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def is_up(port: int) -> bool:

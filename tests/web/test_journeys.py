@@ -22,8 +22,9 @@ from agents.web.launch.forms import examples
 from tests.e2e.workers import has_state, until
 from tests.engine.scene import Scene, decide_request, fresh, go, has_ended, mails, payments
 from tests.limits import first_limit
+from tests.ports import free_port
 from tests.processes import running
-from tests.web.serving import chromium, free_port, open_page, serve, sign_in
+from tests.web.serving import chromium, open_page, serve, sign_in
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
