@@ -13,6 +13,7 @@ from typing import Any
 
 from agents.core.actions import ArgSpec
 from agents.core.idempotency import Touch
+from agents.core.pseudonyms import NAME
 from agents.core.request_kinds import RequestKind
 from agents.core.requests import Json
 from agents.core.rulings import Ruling
@@ -179,10 +180,13 @@ class DeskTool:
         """Return what a call locks and is counted on, or ""."""
         return str(given.get(self.resource) or "") if self.resource else ""
 
-    @property
-    def has_spellings(self) -> bool:
-        """Tell whether its resource can be written in several ways, as no key of the desk's can."""
-        return bool(self.resource) and self.resource not in (self.subject, *self.names)
+    def has_spellings(self, resource: str) -> bool:
+        """Tell whether a resource can be written in several ways, as no key of the desk's can.
+
+        A name of the policy's stands for one value in all its spellings.
+        """
+        is_key = self.resource in (self.subject, *self.names)
+        return bool(resource) and not (is_key or NAME.fullmatch(resource))
 
     def names_of(self, given: Json, book: int) -> dict[str, dict[str, str]]:
         """Look up the names of the keys in these arguments."""

@@ -58,10 +58,9 @@ def fetch_facts(
     answer raises StaleLookup.
     """
     asked = read_asked(run, action, limits, steps, at)
-    resource = asked.declared.resource_of(action.get("args") or {}) if asked.declared else ""
+    resource = asked.resource
     if lock:
-        has_spellings = bool(asked.declared and asked.declared.has_spellings)
-        lock_resource(run, str(comparable(resource)) if has_spellings else resource)
+        lock_resource(run, str(comparable(resource)) if asked.has_spellings else resource)
     asked.locks, asked.is_attended = lock, is_attended
     asked.found, asked.done = ahead, done or {}
     _send(asked, limits)

@@ -29,7 +29,7 @@ from agents.engine.desk.fresh_lookup import LookedUp, StaleLookup
 from agents.engine.desk.functions import DeskFailed, of_company
 from agents.engine.desk.origins import ReadText, advice_in, before_revision, doubt, patch_of
 from agents.engine.desk.past_calls import MAYBE_DONE, fetch_unattended
-from agents.engine.desk.repeats import comparable
+from agents.engine.desk.repeats import spellings_of
 from agents.engine.desk.step_facts import accepted_outputs
 from agents.models import Effect, Run, Step
 from agents.patterns.steps import reports_error
@@ -87,6 +87,7 @@ class DeskLedger:
     acted: Pending[list[Effect]] | None = None
     sent: Pending[Any] | None = None
     sums: Pending[dict[str, int]] | None = None
+    totals: dict[tuple[Any, ...], list[CallTotal]] = field(default_factory=dict)  # as asked for
 
     @property
     def book(self) -> int:
@@ -107,6 +108,16 @@ class DeskLedger:
     def declared(self) -> DeskTool | None:
         """Return the tool of the action, if its desk has it."""
         return self.desk.tools.get(self.tool)
+
+    @cached_property
+    def resource(self) -> str:
+        """Return the desk's key of what the action uses, or ""."""
+        return self.declared.resource_of(self.given or {}) if self.declared else ""
+
+    @cached_property
+    def has_spellings(self) -> bool:
+        """Tell whether other calls may have the resource written otherwise."""
+        return self.declared is not None and self.declared.has_spellings(self.resource)
 
     @property
     def letter(self) -> str:
@@ -405,39 +416,33 @@ class DeskLedger:
         if by != "resource":  # which is locked
             self.lock_sums()
         key = (tool, days, by, unattended, repr(like))
-        if key not in self._known:
-            self._known[key] = self._fetch_totals(tool, days, by, unattended, like)
-        return self._known[key]
-
-    @cached_property
-    def _known(self) -> dict[tuple[Any, ...], list[CallTotal]]:
-        return {}
+        if key not in self.totals:
+            self.totals[key] = self._fetch_totals(tool, days, by, unattended, like)
+        return self.totals[key]
 
     def _fetch_totals(
         self, tool: str, days: int, by: By, unattended: bool, like: dict[str, Any]
     ) -> list[CallTotal]:
         known, run = self.desk.tools[tool], self.run
-        resource = self.declared.resource_of(self.given) if self.declared else ""
         given = {
             "workspace": run.workspace_id,
             "launcher": run.launched_by_id,
             "book": run.book_id,
             "subject": run.subject_key,
-            "resource": resource,
+            "resource": self.resource,
             "desk": run.desk,
             "tool": tool,
             "since": self.at - timedelta(days=days),
         }
-        if by == "resource" and not resource:
+        if by == "resource" and not self.resource:
             return []
-        is_spelled = by == "resource" and self._has_spellings(resource)
+        is_spelled = by == "resource" and self.has_spellings
         if not (like or is_spelled):
             return [CallTotal(*row) for row in totals_by(by, unattended).tuples(**given)]
         calls = calls_of("book" if is_spelled else by, unattended=unattended, given=given)
         if is_spelled:
             others = calls.values_list("resource", flat=True).order_by().distinct()
-            alike = [one for one in others if comparable(one) == comparable(resource)]
-            calls = calls.filter(resource__in=[resource, *alike])
+            calls = calls.filter(resource__in=spellings_of(self.resource, others))
         for name, value in like.items():
             if name == known.amount and isinstance(value, Money):
                 calls = calls.filter(amount_minor=value.minor, currency=value.currency)
@@ -447,11 +452,3 @@ class DeskLedger:
                 either = (Q(**{f"args__{name}": one}) for one in values)
                 calls = calls.filter(reduce(or_, either))
         return [CallTotal(*row) for row in totals_of(calls)]
-
-    def _has_spellings(self, resource: str) -> bool:
-        """Tell whether calls may have the action's resource written otherwise.
-
-        A name of the policy's stands for one value in all its spellings.
-        """
-        tool = self.declared
-        return tool is not None and tool.has_spellings and not NAME.fullmatch(resource)

@@ -10,7 +10,7 @@ does a resource that is written otherwise there.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -129,9 +129,9 @@ def _rejected_by(tool: str) -> CompiledSelect[Escalation]:
 def _written_otherwise(run: Run, action: Action, at: datetime) -> list[Json]:
     """Return the newest call of the agent's other sessions with its resource written otherwise."""
     tool = DESKS[run.desk].tools.get(action["name"])
-    if tool is None or not tool.has_spellings:
+    given = tool.resource_of(action["args"]) if tool else ""
+    if tool is None or not tool.has_spellings(given):
         return []
-    given = tool.resource_of(action["args"])
     rows = _MADE_ELSEWHERE.tuples(
         tool=tool.name,
         subject=run.subject_key,
@@ -285,6 +285,12 @@ def _other_terms(run: Run, action: Action) -> list[Json]:
         for name, value in sorted(kept.items())
         if name in keys or not (value is None or isinstance(value, str))
     ]
+
+
+def spellings_of(resource: str, written: Iterable[str]) -> list[str]:
+    """Return a resource as it is given, and those of the written ones that mean the same."""
+    alike = comparable(resource)
+    return [resource, *(one for one in written if comparable(one) == alike)]
 
 
 def comparable(value: Any) -> Json:
