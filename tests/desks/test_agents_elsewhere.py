@@ -127,6 +127,35 @@ def test_sums_on_an_account_count_it_however_it_is_written(scene: Scene, is_mask
     assert sums == [(0, 0), (1, 500), (0, 0)]
 
 
+@pytest.mark.parametrize("is_masked", [True, False])
+def test_a_persons_limit_holds_for_an_account_however_it_is_written(
+    scene: Scene, is_masked: bool
+) -> None:
+    post: Post = install(scene)
+    operations.set_limit(
+        workspace=scene.workspace,
+        user=scene.rita,
+        desk="post",
+        currency="EUR",
+        limit_minor=800,
+        actor="cli:root",
+        at=timezone.now(),
+    )
+    ways = (IBAN, SPACED, OTHER_IBAN) if is_masked else ("AC-100 200", "ac100200", "AC-100 201")
+    refused = []
+    for number, written in enumerate(ways):
+        session = Session(scene, f"case-{number}", desk="post", subject="box")
+        session.propose("pay", ("pay", {"box": "box", "iban": written, "amount": EUROS}))
+        try:
+            decide_request(held_by(session.run), scene.rita, comment="as agreed")
+        except operations.Refused as no:
+            refused.append((number, no.code))
+        session.drive()
+
+    assert refused == [(1, "above_own_limit")]
+    assert len(post.calls) == 2
+
+
 @pytest.mark.parametrize(
     ("one", "other", "is_same"),
     [

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -14,7 +14,9 @@ from agents.core.days import utc_midnight
 from agents.core.limits import BY_REVIEWER
 from agents.core.money import format_money
 from agents.core.states import GRANTED, EscalationState
+from agents.engine.desk.repeats import spellings_of
 from agents.models import Approval, Escalation, Membership
+from agents.sdk.desk import DESKS
 
 HIGHER, ANOTHER = "a reviewer with a higher limit", "another reviewer"
 
@@ -34,7 +36,7 @@ class _Sum:
 
     since: datetime
     book: int | None = None
-    resource: str = ""
+    resources: Sequence[str] = ()  # one in all its spellings; none if the tool names none
     subject_key: str = ""
 
     def counts(self, time: str, request: str) -> Q:
@@ -42,9 +44,11 @@ class _Sum:
         found = Q(**{f"{time}__gte": self.since})
         if self.book is None:
             return found
-        found &= Q(run__book=self.book, resource=self.resource)
+        found &= Q(run__book=self.book)
+        if self.resources:
+            return found & Q(resource__in=self.resources)
         # If its tool names no resource, grants to other subjects do not count.
-        return found if self.resource else found & Q(**{f"{request}subject_key": self.subject_key})
+        return found & Q(**{"resource": "", f"{request}subject_key": self.subject_key})
 
 
 def own_bounds(
@@ -62,7 +66,8 @@ def own_bounds(
     asked: dict[str, _Sum] = {}
     if limit is not None:
         since = at - timedelta(days=limits.rolling_days)
-        asked["here"] = _Sum(since, run.book_id, target.resource, target.subject_key)
+        resources = [target.resource] if target.resource else []
+        asked["here"] = _Sum(since, run.book_id, resources, target.subject_key)
     if most is not None:
         asked["today"] = _Sum(utc_midnight(at))
     granted = _granted_sums(escalation, person, currency, asked) if asked else {}
@@ -103,10 +108,29 @@ def _granted_sums(
         escalation__approval=F("pk"),
         escalation__state__in=(EscalationState.OPEN, *GRANTED),
     )
-    alone = _sums(decided.exclude(pk=escalation.pk), asked, "decided_at")
-    of_two = _sums(first.exclude(escalation=escalation.pk), asked, "at", "escalation__")
+    decided, first = decided.exclude(pk=escalation.pk), first.exclude(escalation=escalation.pk)
+    if "here" in asked:
+        here = _in_all_spellings(asked["here"], escalation, (decided, first))
+        asked = {**asked, "here": here}
+    alone = _sums(decided, asked, "decided_at")
+    of_two = _sums(first, asked, "at", "escalation__")
     rows = list(alone.union(of_two, all=True))
     return {name: sum(row[n] or 0 for row in rows) for n, name in enumerate(asked)}
+
+
+def _in_all_spellings(
+    here: _Sum, escalation: Escalation, grants: tuple[QuerySet[Any], QuerySet[Any]]
+) -> _Sum:
+    """Return the sum on a resource with the spellings that the resource has in these grants."""
+    desk, resource = DESKS.get(escalation.run.desk), next(iter(here.resources), "")
+    tool = desk.tools.get(escalation.action["name"]) if desk else None
+    if tool is None or not tool.has_spellings(resource):
+        return here
+    of_one, of_two = (
+        found.filter(run__book=here.book).order_by().values_list("resource", flat=True)
+        for found in grants
+    )
+    return replace(here, resources=spellings_of(resource, of_one.union(of_two)))
 
 
 def _sums(
