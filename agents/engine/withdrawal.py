@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from django.db.models import QuerySet
 
 from agents.db.compiled import CompiledSelect, Param
 from agents.models import AgentCall, Run
 
 WITHDRAWN = "withdrawn"  # why such a call was not carried out
 UNTAKEN = "untaken"  # the same, if the end of its session took it back
+LAST_WORDS = "end"  # the key of the call with which an agent ends a session
 
 
 def why_withdrawn(run: Run, turn: str, *, by_agent: bool) -> str:
@@ -19,15 +20,19 @@ def why_withdrawn(run: Run, turn: str, *, by_agent: bool) -> str:
     if not is_withdrawn(run, turn):
         return ""
     mine = AgentCall.objects.filter(run=run, step=f"{turn}call")
-    ends = ends_of(run) if by_agent else []
-    is_by_end = any(mine.filter(withdrawn_at__gte=at).exists() for at in ends)
+    ended_at = _end_of(run).values("proposed_at")
+    is_by_end = by_agent and mine.filter(withdrawn_at__gte=ended_at).exists()
     return UNTAKEN if is_by_end else WITHDRAWN
 
 
-def ends_of(run: Run) -> list[datetime]:
-    """Return when an agent said its last words; a session that goes on in a run has none."""
-    ends = AgentCall.objects.filter(run=run, is_end=True).values_list("asked", "proposed_at")
-    return [at for said, at in ends if isinstance(said, str)]
+def has_ended(run: Run) -> bool:
+    """Tell whether an agent has said its last words, in any run of the session."""
+    return _end_of(run).exists()
+
+
+def _end_of(run: Run) -> QuerySet[AgentCall]:
+    session = AgentCall.objects.filter(agent=run.agent_id, reference=run.reference or "")
+    return session.filter(key=LAST_WORDS)
 
 
 def is_withdrawn(run: Run, turn: str) -> bool:

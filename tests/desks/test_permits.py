@@ -321,12 +321,17 @@ def test_what_its_agent_took_back_just_before_the_end_was_not_taken_back_by_it(
     assert session.outcome("k1")["reason"] == "withdrawn"
 
 
-def test_a_session_that_goes_on_keeps_what_is_allowed(scene: Scene) -> None:
+def let_one_call_fill_a_run(scene: Scene) -> None:
+    """Publish a policy under which each call of a session goes to a run of its own."""
     document = scene.workspace.policy.document if scene.workspace.policy else {}
     desk = document["desks"]["workshop"]
     patterns = {**desk.get("patterns", {}), "external": {"max_tool_calls": 1}}
     desks = {**document["desks"], "workshop": {**desk, "patterns": patterns}}
     scene.publish({**document, "desks": desks}, scene.add("chief", Role.ADMIN))
+
+
+def test_a_session_that_goes_on_keeps_what_is_allowed(scene: Scene) -> None:
+    let_one_call_fill_a_run(scene)
     session = Executing(scene)
     session.propose("left", command("make"))
     session.propose("next", command("ls"))
@@ -336,6 +341,35 @@ def test_a_session_that_goes_on_keeps_what_is_allowed(scene: Scene) -> None:
     assert session.take("left")["status"] == "taken"
     assert session.report("left", exit_code=0)["status"] == "executed"
     assert fresh(session.run).stop_reason == "session_continued"
+
+
+def test_an_end_takes_back_what_was_not_taken_in_all_runs_of_its_session(scene: Scene) -> None:
+    let_one_call_fill_a_run(scene)
+    session = Executing(scene)
+    session.propose("out", command("ls"))
+    session.take("out")
+    runs = [session.run]
+    calls = {"left": command("make"), "asked": order(), "last": command("pwd")}
+    for key, call in calls.items():
+        session.put(key, call)
+        session.run = runs[-1].launched_again.get()
+        session.drive()
+        runs.append(session.run)
+    before = [session.outcome(key)["status"] for key in calls]
+
+    session.end("That is all.")
+    for session.run in reversed(runs):
+        session.drive()
+
+    told = [session.outcome(key) for key in calls]
+    assert before == ["allowed", "waiting", "allowed"]
+    assert [(one["status"], one["reason"]) for one in told] == [("not_executed", "untaken")] * 3
+    assert Escalation.objects.get().state == "cancelled"
+    states = [(run.state, run.stop_reason) for run in map(fresh, runs)]
+    assert states == [("waiting", ""), *[("stopped", "session_continued")] * 2, ("done", "success")]
+    assert session.outcome("out")["status"] == "taken"
+    assert session.report("out", exit_code=0)["status"] == "executed"
+    assert (reasons(), faults()) == ([], set())
 
 
 def test_what_was_reported_is_erased_with_its_subject_and_not_told_again(scene: Scene) -> None:

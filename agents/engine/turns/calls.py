@@ -29,7 +29,7 @@ from agents.engine.commit import Commit
 from agents.engine.journal import AWAIT
 from agents.engine.people.approvals import close_approvals, turn_of
 from agents.engine.turns.answering import withdraw
-from agents.engine.withdrawal import UNTAKEN, ends_of
+from agents.engine.withdrawal import UNTAKEN, has_ended
 from agents.models import AgentCall, Escalation, LostRun, Run, Step
 from agents.tools import TOOLS
 
@@ -76,10 +76,10 @@ def take_back(commit: Commit, waiting: Sequence[Step]) -> bool:
 
 
 def take_back_at_end(commit: Commit, waiting: Sequence[Step]) -> bool:
-    """Do so if the agent has said its last words; a session that goes on in a run has not."""
+    """Do so if the agent has said its last words, in whichever run of the session."""
     if not any(_is_untaken(step) or _asks_for_agent(step) for step in waiting):
         return False
-    return bool(ends_of(commit.run)) and take_back(commit, waiting)
+    return has_ended(commit.run) and take_back(commit, waiting)
 
 
 def fetch_waiting(run: Run) -> Pending[list[AgentCall]]:

@@ -37,7 +37,7 @@ from agents.engine.turns.calls import (
     is_listening,
     take_back,
 )
-from agents.engine.withdrawal import WITHDRAWN
+from agents.engine.withdrawal import LAST_WORDS, WITHDRAWN
 from agents.models import AgentCall, Effect, Escalation, ExternalAgent, Membership, Role, Run, Step
 from agents.models.agent import LONGEST_KEY
 from agents.operations.people.agents import TOKEN
@@ -52,7 +52,6 @@ MINUTE = timedelta(minutes=1)
 CLAIMS = {"framework": 100, "link": 500, "summary": 2000}
 MAX_SOURCE, MOST_SOURCES = 500, 20
 MAX_QUESTION, MAX_CHOICE, MOST_CHOICES = 2000, 200, 20
-_END = "end"  # the key of the call that ends a session
 
 
 def check_agent(agent: ExternalAgent) -> None:
@@ -194,8 +193,8 @@ def ask_person(
 def _key(key: str) -> str:
     """Return a call's key if it may be one. Raises Refused."""
     check_key(key, "key")
-    if key.partition(":")[0] == _END:
-        raise Refused("bad_key", f"The key {_END!r} is the console's own.")
+    if key.partition(":")[0] == LAST_WORDS:
+        raise Refused("bad_key", f"The key {LAST_WORDS!r} is the console's own.")
     return key
 
 
@@ -205,7 +204,7 @@ def end_session(*, agent: ExternalAgent, run_id: UUID, answer: str, at: datetime
     A second end is the first one, whatever its words: a model that is started again has others.
     Raises Refused, Run.DoesNotExist.
     """
-    return _put(agent, run_id, _END, answer, at, {"is_end": True})
+    return _put(agent, run_id, LAST_WORDS, answer, at, {"is_end": True})
 
 
 class TooFast(Refused):
@@ -263,6 +262,8 @@ def _put(
         waiting = found.waiting.get()
         if not more.get("is_end") and calls >= run.limits.max_tool_calls:
             run, listening, waiting = _go_on(run, agent, listening, at), [], []
+        if more.get("is_end"):
+            _take_back_earlier(run, at)
         with Commit(run, at=at) as commit:
             sources, parent = more.pop("sources", None), checked_parent(more.pop(PARENT, ""))
             sent = {**asked, "sources": sources} if sources else asked
@@ -290,6 +291,16 @@ def _put(
         crashpoint("propose.before_commit")
     crashpoint("propose.after_commit")
     return ProposedCall(row, run, is_new=True)
+
+
+def _take_back_earlier(run: Run, at: datetime) -> None:
+    """Take back what nobody took in the earlier runs of a session. Call with its newest locked."""
+    earlier = Run.objects.filter(pk__in=run.earlier_runs()).exclude(state__in=ENDED).order_by("pk")
+    # All are locked before the first commit, which locks what comes after a run.
+    for one in list(earlier.select_for_update(of=("self",))):
+        with Commit(one, at=at) as commit:
+            if take_back(commit, _LISTENING.fetch(run=one.pk).get()):
+                wake(commit)
 
 
 class _Session(NamedTuple):
@@ -408,7 +419,7 @@ def _go_on(run: Run, agent: ExternalAgent, listening: Sequence[Step], at: dateti
             agent=agent,
             run=run,
             reference=run.reference or "",
-            key=f"{_END}:{run.pk}",
+            key=f"{LAST_WORDS}:{run.pk}",
             is_end=True,
             asked={"continues": str(later.pk)},
             proposed_at=at,
