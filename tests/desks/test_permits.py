@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import time_machine
+from django.http import QueryDict
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
@@ -16,6 +17,7 @@ from agents import operations
 from agents.core.states import EffectState, RunState
 from agents.engine.upkeep.sweep import sweep
 from agents.models import AgentCall, Effect, Escalation, Role, Run
+from agents.web.runs.listing import find_runs
 from tests.api.test_endpoints import Caller
 from tests.audit.test_columns import faults
 from tests.audit.test_rows import reasons
@@ -247,6 +249,24 @@ def test_a_call_that_nobody_took_is_not_begun_by_the_next_one_or_by_the_end(
     assert session.outcome("left")["reason"] == "untaken"
     assert Effect.objects.count() == 3
     assert fresh(session.run).state == RunState.DONE
+
+
+def test_the_list_marks_a_session_that_only_had_calls_blocked(scene: Scene) -> None:
+    sessions = [Executing(scene, reference=f"case-{number}") for number in range(3)]
+    for session, calls in zip(sessions, (["sudo make"], ["sudo make", "ls"], []), strict=True):
+        for call in calls:
+            session.propose(call, command(call))
+        if "ls" in calls:
+            session.take("ls")
+            session.report("ls", exit_code=0)
+        session.end("The shop was made.")
+
+    rows = {row.run.reference: row.chip for row in find_runs(scene.omar, QueryDict()).rows}
+    [found] = find_runs(scene.omar, QueryDict("came_of=blocked")).rows
+    assert rows["case-0"] == ("block", "Done: blocked")
+    assert rows["case-1"] == ("approve", "Done: carried out")
+    assert "blocked" not in rows["case-2"][1]
+    assert found.run == sessions[0].run
 
 
 def test_an_end_takes_back_what_is_allowed_and_not_taken_and_nothing_that_is_out(

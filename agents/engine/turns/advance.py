@@ -237,7 +237,13 @@ def _with_what_came(journal: Journal, outcome: Json) -> Json:
     calls = [step for step in journal.uses if step.asked["tool"] in writes]
     has_written = any((step.reply or {}).get("status") == "ok" for step in calls)
     possible = writes.intersection(limits.proposable)
-    return {**outcome, "came_of": came_of(outcome, has_written=has_written, writes=possible)}
+    # Other runs whose calls were blocked are stopped; an end that was is no end.
+    reviews = [step.reply for step in journal.steps.values() if step.kind == "review"]
+    is_blocked = journal.run.pattern == EXTERNAL and any(
+        review and review["decision"] == "block" for review in reviews
+    )
+    told = came_of(outcome, has_written=has_written, writes=possible, is_blocked=is_blocked)
+    return {**outcome, "came_of": told}
 
 
 async def _leave_run(run: Run, fence: int, end: _End) -> RunState | None:

@@ -170,7 +170,7 @@ def chip_of(run: Run, closed: Mapping[UUID, Closing]) -> tuple[str, str]:
     if run.state != RunState.DONE:
         return role, word
     told = words_of(run.outcome)
-    return ("waiting" if told == WORDS[CameOf.NOTHING] else role), told or word
+    return _CAME_OF_ROLES.get(told, role), told or word
 
 
 def is_listening(run: Run) -> bool:
@@ -284,3 +284,4 @@ def _place(mark: str) -> tuple[datetime, UUID] | None:
 
 STATES = tuple(RunState)
 CAME_OF = tuple(WORDS.items())
+_CAME_OF_ROLES = {WORDS[CameOf.NOTHING]: "waiting", WORDS[CameOf.BLOCKED]: "block"}
