@@ -67,6 +67,8 @@ CALL_ROLES = {
     "not_executed": ("block", "Not executed"),
     "waiting": ("escalate", "Waiting"),
     "unknown": ("failed", "Outcome unknown"),
+    "allowed": ("approve", "Allowed"),  # these two of calls that their agent executes
+    "taken": ("running", "Taken"),
 }
 RULING_ROLES = {
     "approve": ("approve", "Allowed"),

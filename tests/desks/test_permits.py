@@ -445,8 +445,10 @@ def test_every_page_says_who_executed_it_and_what_vouches_for_that(scene: Scene)
     decide_request(request, scene.rita, patch=PATCH, comment="part of it")
     session.drive()
     approved = page(scene.rita, "approval", request.pk)
+    of_agent = [page(ada, "agent", session.agent.pk)]
     session.take("k1")
     under_way = [page(ada, "run", session.run.pk), page(ada, "kill")]
+    of_agent.append(page(ada, "agent", session.agent.pk))
     session.report("k1")
     session.propose("k2", command("make"))
     session.take("k2")
@@ -454,6 +456,8 @@ def test_every_page_says_who_executed_it_and_what_vouches_for_that(scene: Scene)
     session.end("Ordered.")
 
     assert "Approved. Its agent has not taken it yet." in approved
+    assert "Allowed Order parts" in of_agent[0]
+    assert "Taken Order parts" in of_agent[1]
     assert "with the agent" in under_way[0]
     assert "With its agent, which may still execute it, until" in under_way[1]
     by = "executed by the agent, with a permit for parts"
