@@ -185,8 +185,9 @@ class DeskTool:
 
         A name of the policy's stands for one value in all its spellings.
         """
-        is_key = self.resource in (self.subject, *self.names)
-        return bool(resource) and not (is_key or NAME.fullmatch(resource))
+        if not (self.resource and resource) or self.resource in (self.subject, *self.names):
+            return False
+        return NAME.fullmatch(resource) is None
 
     def names_of(self, given: Json, book: int) -> dict[str, dict[str, str]]:
         """Look up the names of the keys in these arguments."""
