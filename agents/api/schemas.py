@@ -106,8 +106,9 @@ class CallAnswer(Schema):
     kind: Literal["tool", "question"]
     tool: str = Field(description='"" of a question')
     status: Literal["executed", "not_executed", "waiting", "unknown", "allowed", "taken"]
-    waiting_for: Literal["", "turn", "ruling", "person", "two_people"] = Field(
-        description="turn: calls before it; ruling: the policy, or its tool while it runs"
+    waiting_for: Literal["", "turn", "ruling", "person", "two_people", "switch"] = Field(
+        description="turn: calls before it; ruling: the policy, or its tool while it runs; "
+        "switch: it is allowed, and a kill switch holds it"
     )
     proposed: dict[str, Any] | None = Field(description="as you proposed it")
     arguments: dict[str, Any] | None = Field(description="as it ran, or as it may run so far")

@@ -70,6 +70,7 @@ CALL_ROLES = {
     "allowed": ("approve", "Allowed"),  # these two of calls that their agent executes
     "taken": ("running", "Taken"),
 }
+HELD = ("waiting", "Held by a kill switch")  # a call that its agent may not take meanwhile
 RULING_ROLES = {
     "approve": ("approve", "Allowed"),
     "revise": ("revise", "Revised"),
@@ -103,6 +104,8 @@ def state_chip(role: str, word: str) -> SafeString:
 def call_chip(told: Mapping[str, str]) -> SafeString:
     """Return what an agent was told of a call; an executed question was answered."""
     role, word = CALL_ROLES[told["status"]]
+    if told["status"] == "allowed" and told["waiting_for"]:
+        return _chip(*HELD)
     is_answer = told["kind"] == "question" and told["status"] == "executed"
     return _chip(role, "Answered" if is_answer else word)
 

@@ -17,6 +17,7 @@ from agents import operations
 from agents.core.states import EffectState, RunState
 from agents.engine.upkeep.sweep import sweep
 from agents.models import AgentCall, Effect, Escalation, Role, Run
+from agents.models.kill_switch import Scope, SwitchStage
 from agents.web.runs.listing import find_runs
 from tests.api.test_endpoints import Caller
 from tests.audit.test_columns import faults
@@ -26,6 +27,7 @@ from tests.desks.workshop import command, order
 from tests.engine.dying import die_everywhere
 from tests.engine.scene import Scene, decide_request, fresh, go, set_scene
 from tests.engine.test_external import Session, held
+from tests.engine.test_kill_switch import release
 from tests.processes import contenders
 from tests.web.words import words
 
@@ -193,6 +195,36 @@ def test_the_kill_switch_stops_what_is_not_taken_and_gives_no_further_permit(
     assert (session.outcome("k1")["status"], session.permit("k1")) == ("taken", "")
     assert (stopped["status"], stopped["reason"]) == ("not_executed", "killed")
     assert session.report("k1")["status"] == "executed"
+
+
+def test_what_is_allowed_is_said_to_be_held_while_a_kill_switch_stands(scene: Scene) -> None:
+    session, ada = Executing(scene), scene.workspace.memberships.get(user__username="ada").user
+    session.propose("k1", command("make"))
+    session.propose("k2", order())
+    request = held(session)
+    decide_request(request, scene.rita, patch=PATCH, comment="part of it")
+    session.drive()
+
+    def shown() -> list[str]:
+        where = [("run", session.run.pk), ("agent", session.agent.pk), ("approval", request.pk)]
+        return [page(ada, *one) for one in where]
+
+    of_tool: dict[str, Any] = {"scope": Scope.TOOL, "target": "order_parts"}
+    scene.kill(ada, "odd", **of_tool)
+    told, pages = [session.outcome(key) for key in ("k1", "k2")], shown()
+    for stage in (SwitchStage.TRIAL, SwitchStage.OFF):
+        release(scene, ada, stage, **of_tool)
+
+    assert [(one["status"], one["waiting_for"]) for one in told] == [
+        ("allowed", ""),
+        ("allowed", "switch"),
+    ]
+    assert told[1]["sentence"].startswith("It is allowed, but a kill switch is on")
+    assert [one.count("Held by a kill switch") for one in pages] == [1, 1, 0]
+    assert "has not taken it yet. It cannot while a kill switch is on." in pages[2]
+    assert session.outcome("k2")["waiting_for"] == ""
+    assert not any("a kill switch" in one.lower() for one in shown())
+    assert session.take("k2")["status"] == "taken"
 
 
 def test_what_no_server_verifies_is_given_to_one_and_never_again(scene: Scene) -> None:

@@ -41,7 +41,8 @@ def is_listening(step: Step) -> bool:
     return step.kind == AWAIT and step.ended_at is None and label_of(step.key) != TAKE
 
 
-def _is_untaken(step: Step) -> bool:
+def is_untaken(step: Step) -> bool:
+    """Tell whether a step is a call that is allowed and that its agent has not taken."""
     return step.kind == AWAIT and step.ended_at is None and label_of(step.key) == TAKE
 
 
@@ -60,7 +61,7 @@ def take_back(commit: Commit, waiting: Sequence[Step]) -> bool:
     What a person is asked about goes too: nobody would take it after a yes. What was taken is out
     with somebody and stays. Call with the run locked.
     """
-    untaken = [step for step in waiting if _is_untaken(step)]
+    untaken = [step for step in waiting if is_untaken(step)]
     asking = [step for step in waiting if _asks_for_agent(step)]
     for step in (*untaken, *asking):
         mine = AgentCall.objects.filter(run=commit.run.pk, step=f"{turn_of(step.key)}call")
@@ -77,7 +78,7 @@ def take_back(commit: Commit, waiting: Sequence[Step]) -> bool:
 
 def take_back_at_end(commit: Commit, waiting: Sequence[Step]) -> bool:
     """Do so if the agent has said its last words, in whichever run of the session."""
-    if not any(_is_untaken(step) or _asks_for_agent(step) for step in waiting):
+    if not any(is_untaken(step) or _asks_for_agent(step) for step in waiting):
         return False
     return has_ended(commit.run) and take_back(commit, waiting)
 

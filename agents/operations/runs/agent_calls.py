@@ -15,7 +15,16 @@ from agents.core.states import ENDED, EffectState, EscalationState
 from agents.engine.journal import AWAIT, USE
 from agents.engine.people.approval_demand import demand_for
 from agents.engine.people.approvals import turn_of
-from agents.models import AgentCall, Effect, Escalation, Event, ExternalAgent, Run, Step
+from agents.models import (
+    AgentCall,
+    Effect,
+    Escalation,
+    Event,
+    ExternalAgent,
+    KillSwitch,
+    Run,
+    Step,
+)
 from agents.models.masked_value import ValuesLocked, naming, pseudonyms_of
 from agents.patterns.external import ANSWERED, CONTINUED, EXECUTED, NOT_EXECUTED, UNKNOWN
 from agents.policies.ends import end_sentence
@@ -27,6 +36,7 @@ ALLOWED, TAKEN = "allowed", "taken"  # of calls that their agent executes itself
 _NOT_OVER = (WAITING, ALLOWED, TAKEN)
 MOST_ROWS = 100  # calls or events in one answer
 _UNKNOWN_YET = "Nobody knows yet whether it took effect. A person is asked."
+_HELD = "It is allowed, but a kill switch is on: taken now, it would be refused."
 _UNSETTLED = (EffectState.INTENDED, EffectState.UNKNOWN)
 # What a session's events are called for its agent, which reads the rest by the call's number.
 EVENTS = {
@@ -47,7 +57,7 @@ class ProposedCall(NamedTuple):
 
 def run_of(agent: ExternalAgent, run_id: UUID) -> Run:
     """Return a run that this very agent opened. Raises Run.DoesNotExist."""
-    return Run.objects.select_related("policy", "workspace").get(
+    return Run.objects.select_related("policy", "workspace", "agent").get(
         pk=run_id, agent=agent, workspace=agent.workspace_id
     )
 
@@ -79,7 +89,8 @@ def calls_of(
 def with_runs(rows: Iterable[AgentCall]) -> list[ProposedCall]:
     """Return calls with their runs, which are read before their steps."""
     calls = list(rows)
-    runs = Run.objects.select_related("policy", "workspace").in_bulk({row.run_id for row in calls})
+    whole = Run.objects.select_related("policy", "workspace", "agent")
+    runs = whole.in_bulk({row.run_id for row in calls})
     return [ProposedCall(row, runs[row.run_id]) for row in calls]
 
 
@@ -118,7 +129,7 @@ def outcomes_of(calls: Sequence[ProposedCall]) -> list[dict[str, Json]]:
 
     The status is executed, not_executed, waiting or unknown, and of a call that its agent executes
     also allowed or taken. Runs are to be read before the
-    ledger, as here: once one has ended nothing more begins. Four queries at most.
+    ledger, as here: once one has ended nothing more begins. Five queries at most.
     """
     kept = {call.run.pk for call in calls if call.row.step and not call.run.is_emptied}
     steps = defaultdict(list)
@@ -157,7 +168,18 @@ def outcomes_of(calls: Sequence[ProposedCall]) -> list[dict[str, Json]]:
             one["result"] = None
         for name in ("proposed", "arguments", "result"):
             one[name] = _as_sent(call, one[name])
+    _tell_held([(call.run, one) for call, one in zip(calls, told, strict=True)])
     return told
+
+
+def _tell_held(calls: Sequence[tuple[Run, dict[str, Json]]]) -> None:
+    """Tell of allowed calls which of them a kill switch holds."""
+    allowed = [(run, one) for run, one in calls if one["status"] == ALLOWED]
+    where = {run.workspace_id for run, _ in allowed}
+    for switch in KillSwitch.objects.standing().filter(workspace__in=where):
+        for run, one in allowed:
+            if run.workspace_id == switch.workspace_id and switch.stops(run, one["tool"]):
+                one |= {"waiting_for": "switch", "sentence": _HELD}
 
 
 def _waiting_for(run: Run, held: Escalation | None) -> dict[str, Json]:

@@ -24,6 +24,7 @@ from agents.engine.desk.subjects import beside
 from agents.engine.people.approvals import ASKED_AGAIN, turn_of
 from agents.engine.people.deciders import Roster, people_who_may
 from agents.engine.redaction import RunBorder
+from agents.engine.turns.calls import is_untaken
 from agents.models import AgentCall, Effect, Escalation, KillSwitch, Membership, Role, Step
 from agents.models.masked_value import ValuesLocked
 from agents.operations import fields_of, obstacle
@@ -184,7 +185,9 @@ def card(escalation: Escalation, user: User, around: Around, *, at: datetime) ->
     fields = _fields(escalation, kind, called, most, at=at) if is_mine_to_grant else []
     if not may_grant_all and not any(field.open.currency for field in fields):
         fields = []  # changing other arguments leaves the amount above their limit
-    claimed_by, switch = claimant(escalation, at=at), _switch(escalation, kind, around)
+    is_left = any(is_untaken(step) for step in steps if step.key.startswith(turn))
+    claimed_by = claimant(escalation, at=at)
+    switch = _switch(escalation, kind, around, is_left=is_left and run.state not in ENDED)
     is_mine = bool(claimed_by) and escalation.claimed_by_id == user.pk
     hindered = obstacle(escalation) if is_open else None
     withheld = _withheld(
@@ -205,7 +208,9 @@ def card(escalation: Escalation, user: User, around: Around, *, at: datetime) ->
         kind=kind,
         act=act(escalation, name),
         asks=what_awaits(escalation, called, entitled.first),
-        outcome=SafeString("") if is_open else outcome(escalation, effect, called, why=why),
+        outcome=SafeString("")
+        if is_open
+        else outcome(escalation, effect, called, why=why, is_held=switch is not None),
         stopped=stopped_by_hand(run) if escalation.state == EscalationState.CANCELLED else "",
         choices=()
         if withheld in ("ended", "claim", "role")
@@ -308,9 +313,12 @@ def _others(escalation: Escalation, roster: Roster) -> list[str]:
     return [one.user.get_username() for _, one in people_who_may(escalation, roster)][:OTHERS]
 
 
-def _switch(escalation: Escalation, kind: RequestKind, around: Around) -> KillSwitch | None:
-    """Return the kill switch that prevents its approval while it waits."""
-    if escalation.state != EscalationState.OPEN or kind.starts_nothing:
+def _switch(
+    escalation: Escalation, kind: RequestKind, around: Around, *, is_left: bool
+) -> KillSwitch | None:
+    """Return the kill switch that prevents its approval or, if it is left to its agent, its use."""
+    is_open = escalation.state == EscalationState.OPEN
+    if not (is_left or is_open) or kind.starts_nothing:
         return None
     run, tool = escalation.run, escalation.action.get("name", "")
     standing = (one.switch for one in around.stops())

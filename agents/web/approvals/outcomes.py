@@ -31,10 +31,13 @@ def came_to_nothing(escalation: Escalation, effect: Effect | None) -> str:
     return ""
 
 
-def outcome(escalation: Escalation, effect: Effect | None, name: str, *, why: str) -> SafeString:
+def outcome(
+    escalation: Escalation, effect: Effect | None, name: str, *, why: str, is_held: bool = False
+) -> SafeString:
     """Return the outcome of a request that no longer waits, by the ledger.
 
-    `why` says why an approved action was not carried out, or is "".
+    `why` says why an approved action was not carried out, or is "". `is_held`: a kill switch keeps
+    its agent from taking it.
     """
     kind, state = kind_of_request(escalation), escalation.state
     granted = escalation.granted_minor
@@ -67,7 +70,9 @@ def outcome(escalation: Escalation, effect: Effect | None, name: str, *, why: st
     if not kind.runs_tool:
         return say(done or answer)
     if effect is None:
-        return say(kind.pending)
+        return say(
+            f"{kind.pending} It cannot while a kill switch is on." if is_held else kind.pending
+        )
     if effect.state == EffectState.DONE:
         return say(done)
     if effect.state == EffectState.REFUSED:

@@ -24,8 +24,10 @@ from agents.core.requests import Json
 from agents.core.retry import ATTEMPTS
 from agents.core.states import ENDED, EffectState, EscalationState, RunState
 from agents.core.units import with_unit
+from agents.engine.people.approvals import turn_of
 from agents.engine.tools.letters import is_told_of, untold_effects
-from agents.models import Effect, Escalation, Run, Step
+from agents.engine.turns.calls import is_untaken
+from agents.models import Effect, Escalation, KillSwitch, Run, Step
 from agents.policies.ends import end_sentence
 from agents.sdk.desk import tool_title
 from agents.tools import TOOLS, ask_in_words
@@ -98,7 +100,7 @@ class Trace:
 
 
 def trace(run: Run, *, at: datetime | None = None, before: int | None = None) -> Trace:
-    """Return a run with its steps, escalations and effects, in at most four queries.
+    """Return a run with its steps, escalations and effects, in at most five queries.
 
     Shows its newest turns, or those before the turn number `before`.
     """
@@ -121,6 +123,7 @@ def trace(run: Run, *, at: datetime | None = None, before: int | None = None) ->
             effects,
             now,
             blocks=found.get("blocks", []),
+            stopped=_stopped_turns(run, steps),
             is_over=run.state in ENDED,
             errors_fail=limits.reference.errors_fail,
         )
@@ -159,6 +162,20 @@ def trace(run: Run, *, at: datetime | None = None, before: int | None = None) ->
         pending=_pending(steps) if is_busy else None,
         chip=chip_of(run, closed),
     )
+
+
+def _stopped_turns(run: Run, steps: Sequence[Step]) -> set[str]:
+    """Return the prefixes of turns whose call its agent may not take: a kill switch holds it."""
+    untaken = {turn_of(step.key) for step in steps if is_untaken(step)}
+    if not untaken or run.state in ENDED:
+        return set()
+    switches = list(KillSwitch.objects.standing().filter(workspace=run.workspace_id))
+    calls = (step for step in steps if step.kind == "review" and turn_of(step.key) in untaken)
+    return {
+        turn_of(step.key)
+        for step in calls
+        if any(switch.stops(run, step.asked["action"]["name"]) for switch in switches)
+    }
 
 
 def _pending(steps: Sequence[Step]) -> PendingCall | None:

@@ -5,7 +5,7 @@ One file: each function adds one part of a turn, in the order of the page.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -31,7 +31,7 @@ from agents.web.changes import (
     reply_of,
     stages,
 )
-from agents.web.formats import RULING_ROLES, standing_of
+from agents.web.formats import HELD, RULING_ROLES, standing_of
 from agents.web.runs.texts import ignored_calls, is_output_of_step, note_of, summary_of, title_of
 from agents.web.runs.timeline import Bar, axis
 
@@ -157,10 +157,14 @@ def turns_of(
     now: datetime,
     *,
     blocks: Sequence[Json],
+    stopped: Collection[str],
     is_over: bool,
     errors_fail: bool,
 ) -> list[RunTurn]:
-    """Return the turns of a run; `blocks` are the blocked proposals it ended with."""
+    """Return the turns of a run; `blocks` are the blocked proposals it ended with.
+
+    `stopped` are the prefixes of turns whose call a kill switch keeps from its agent.
+    """
     spans = {step.pk: _span(step, now) for step in steps if step.kind in ("ask", "use")}
     waits = {pk: (_clock(e.created_at), _clock(e.decided_at or now)) for pk, e in held.items()}
     scale = axis(list(spans.values()))
@@ -176,6 +180,7 @@ def turns_of(
             effect=next((effects[s.pk] for s in own if s.pk in effects), None),
             bars=[(scale.bar(*spans[s.pk]), _role_of_call(s)) for s in own if s.pk in spans],
             wait=next((scale.bar(*waits[s.pk]) for s in own if s.pk in waits), None),
+            is_held=f"{name}/" in stopped,
             is_over=is_over,
             errors_fail=errors_fail,
         )
@@ -224,6 +229,7 @@ def _turn(
     effect: Effect | None,
     bars: Sequence[tuple[Bar, str]],
     wait: Bar | None,
+    is_held: bool,
     is_over: bool,
     errors_fail: bool,
 ) -> RunTurn:
@@ -233,7 +239,9 @@ def _turn(
     action = reviews[0].asked["action"] if reviews else None
     ran = uses[-1].asked["args"] if uses else None
     decision = _decision(reviews[0]) if reviews else ""
-    role, word = _standing(steps, decision, escalation, errors_fail=errors_fail)
+    role, word = (
+        HELD if is_held else _standing(steps, decision, escalation, errors_fail=errors_fail)
+    )
     called = block.get("action") if block and not action else None
     if block and role == "done":
         role, word = "block", "Blocked" if called else "Not usable"

@@ -48,7 +48,7 @@ class Outcome:
     key_from: KeyFrom
     status: Status
     id: int = 0  # 0: the console recorded no call
-    waiting_for: str = ""  # "turn", "ruling", "person", "two_people"
+    waiting_for: str = ""  # "turn", "ruling", "person", "two_people"; "switch": allowed, and held
     proposed: Json = None  # as it was proposed first, masked by the policy
     arguments: Json = None  # as it ran, or as it may run so far
     result: Json = None
