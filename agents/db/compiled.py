@@ -161,8 +161,14 @@ class CompiledSelect(Generic[M]):
 class CompiledUpdate:
     """An UPDATE of the rows that a query finds."""
 
-    def __init__(self, build: Callable[[], QuerySet[Any]], **columns: object) -> None:
-        self._build, self._columns = build, columns
+    def __init__(
+        self,
+        build: Callable[[], QuerySet[Any]],
+        returning: Sequence[str] = (),
+        /,
+        **columns: object,
+    ) -> None:
+        self._build, self._returning, self._columns = build, returning, columns
         self._compiled: dict[str, tuple[str, Sequence[Any]]] = {}
 
     def __call__(self, **given: object) -> int:
@@ -171,15 +177,26 @@ class CompiledUpdate:
 
     def send(self, **given: object) -> Pending[int]:
         """Send the update, in an open pipeline if any; the answer is the number of rows."""
+        done = self._send(given)
+        return Pending(lambda: int(require_answer(done).rowcount))
+
+    def tuples(self, **given: object) -> list[tuple[Any, ...]]:
+        """Update the rows. Return their columns in `returning`: numbers and texts."""
+        found: list[tuple[Any, ...]] = require_answer(self._send(given)).fetchall()
+        return found
+
+    def _send(self, given: dict[str, object]) -> Any:
         database = this_connection()
         sql, places = self._compiled.get(database.vendor) or self._compile()
-        done = send(database, sql, fill_params(places, given, database.vendor))
-        return Pending(lambda: int(require_answer(done).rowcount))
+        return send(database, sql, fill_params(places, given, database.vendor))
 
     def _compile(self) -> tuple[str, Sequence[Any]]:
         query: Any = self._build().query.chain(UpdateQuery)
         query.add_update_values(self._columns)
         sql, places = query.get_compiler(connection=connection).as_sql()
+        if self._returning:
+            names = ", ".join(map(connection.ops.quote_name, self._returning))
+            sql = f"{sql} RETURNING {names}"
         self._compiled[connection.vendor] = found = _with_constants(sql, places)
         return found
 

@@ -6,13 +6,13 @@ a charge. One file with every statement that moves money of a charge.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
 from itertools import starmap
 
 from django.db import transaction
-from django.db.models import BigIntegerField, F, FilteredRelation, Q
+from django.db.models import BigIntegerField, F, FilteredRelation, Q, QuerySet
 
 from agents.db.compiled import CompiledSelect, CompiledUpdate, Param
 from agents.db.driver import Pending, fetch_now
@@ -21,7 +21,7 @@ from agents.desks.refunds import billing
 from agents.desks.refunds.models import Charge, Refund
 from agents.desks.refunds.models.refund import RefundState
 
-AMOUNT = Param("amount", BigIntegerField())
+AMOUNT = Param("amount_minor", BigIntegerField())
 
 
 class RefundRefused(Exception):
@@ -105,12 +105,11 @@ def pay(
     """
     order = _Order(book_id, customer_number, amount_minor, currency, reason.strip(), key)
     with transaction.atomic():
+        if paid := _pay_held(order, at):  # without a look, as it mostly is held
+            return paid
         refund = _checked(order, find(key=key) or _reserve(order, at))
-        if _PAY(pk=refund.pk, at=at):
-            _TAKE_OUT(pk=refund.charge_id, amount=amount_minor)
-            return replace(refund, state=RefundState.PAID, paid_at=at)
-        # It was settled before, or since we looked: then return its state.
-        refund = find(key=key) or refund
+        if refund.state == RefundState.HELD:  # just now by us, or by another since we tried
+            refund = _pay_held(order, at) or find(key=key) or refund
         if refund.state == RefundState.RELEASED:
             raise RefundRefused("refund_released")
         return refund
@@ -122,7 +121,7 @@ def release(*, key: str, at: datetime) -> bool:
         refund = find(key=key)
         if refund is None or not _RELEASE(pk=refund.pk, at=at):
             return False
-        _GIVE_BACK(pk=refund.charge_id, amount=refund.amount_minor)
+        _GIVE_BACK(pk=refund.charge_id, amount_minor=refund.amount_minor)
         return True
 
 
@@ -164,38 +163,54 @@ def _checked(order: _Order, refund: Receipt) -> Receipt:
     return refund
 
 
+def _pay_held(order: _Order, at: datetime) -> Receipt | None:
+    """Pay the refund that is held for an order. Return None if none is."""
+    if not _fits(order):
+        return None
+    for pk, charge_id, reference in _PAY.tuples(**vars(order), at=at):
+        _TAKE_OUT(pk=charge_id, amount_minor=order.amount_minor)
+        return Receipt(
+            **vars(order),
+            pk=pk,
+            charge_id=charge_id,
+            reference=reference,
+            state=RefundState.PAID,
+            paid_at=at,
+        )
+    return None
+
+
 def _reserve(order: _Order, at: datetime) -> Receipt:
     """Hold an amount under a key that is new, or return the key's refund. Raises RefundRefused.
 
-    It does not look for the key first: what is to be held is mostly new.
+    It looks neither for the key nor at the charge first: what is to be held is mostly new, and
+    mostly possible.
     """
-    found = billing.account(book_id=order.book_id, customer_number=order.customer_number, at=at)
-    try:
-        return _hold_amount(order, found, at)
-    except RefundRefused:
-        if known := find(key=order.key):  # it may have held the last cents itself
-            return known
-        raise
-
-
-def _hold_amount(order: _Order, account: billing.CustomerAccount | None, at: datetime) -> Receipt:
-    """Hold an amount under a key, which is mostly new. Raises RefundRefused."""
-    charge = account.charge if account else None
-    if charge is None:
-        raise RefundRefused(f"refund_user_not_found:{order.customer_number}")
-    if order.amount_minor < 1:
-        raise RefundRefused("refund_amount_must_be_positive")
-    if order.currency != charge.currency:
-        raise RefundRefused("currency_mismatch")
-    # An amount above the charge is refused before adding, as the sum might overflow the column.
-    is_possible = order.amount_minor <= charge.amount_minor
     # No savepoint: no expected error is raised in here, so nothing is rolled back.
     with transaction.atomic(savepoint=False):
-        if is_possible and _HOLD(pk=charge.charge_id, amount=order.amount_minor):
-            return _enter_refund(order, charge.charge_id, at)
-    left = Charge.objects.get(pk=charge.charge_id)
-    most = left.amount_minor - left.refunded_minor - left.held_minor
-    raise RefundRefused("refund_exceeds_last_charge", most)
+        for (charge_id,) in _HOLD.tuples(**vars(order)) if _fits(order) else ():
+            return _enter_refund(order, charge_id, at)
+    if known := find(key=order.key):  # it may have held the last cents itself
+        return known
+    raise _refusal(order, at)
+
+
+def _fits(order: _Order) -> bool:
+    """Tell whether a refund could be made of these numbers, which also fit their columns."""
+    return 0 < order.amount_minor < billing.BIGINT and billing.could_be(order.customer_number)
+
+
+def _refusal(order: _Order, at: datetime) -> RefundRefused:
+    """Return why an amount could not be held."""
+    account = billing.account(book_id=order.book_id, customer_number=order.customer_number, at=at)
+    charge = account.charge if account else None
+    if charge is None:
+        return RefundRefused(f"refund_user_not_found:{order.customer_number}")
+    if order.amount_minor < 1:
+        return RefundRefused("refund_amount_must_be_positive")
+    if order.currency != charge.currency:
+        return RefundRefused("currency_mismatch")
+    return RefundRefused("refund_exceeds_last_charge", charge.refundable_minor)
 
 
 def _enter_refund(order: _Order, charge_id: int, at: datetime) -> Receipt:
@@ -218,22 +233,40 @@ def _enter_refund(order: _Order, charge_id: int, at: datetime) -> Receipt:
             state=refund.state,
             paid_at=None,
         )
-    _GIVE_BACK(pk=charge_id, amount=order.amount_minor)
+    _GIVE_BACK(pk=charge_id, amount_minor=order.amount_minor)
     [first] = _BY_KEY.tuples(key=order.key)
     return Receipt(*first)
 
 
 _BY_KEY = CompiledSelect(lambda: Refund.objects.filter(key=Param("key")).values_list(*COLUMNS))
 
+
+def _charges() -> QuerySet[Charge]:
+    """Return the query for the charges of an order's customer."""
+    return billing.charges(book=Param("book_id"), number=Param("customer_number"))
+
+
 # The conditional updates: of two calls for the same cents or the same refund, one changes nothing.
 _HOLD = CompiledUpdate(
     lambda: Charge.objects.filter(
-        pk=Param("pk"), amount_minor__gte=F("refunded_minor") + F("held_minor") + AMOUNT
+        pk__in=_charges().order_by("-paid_at", "-pk").values("pk")[:1],
+        currency=Param("currency"),
+        # Subtracted, because with a huge amount the sum might overflow the column.
+        refunded_minor__lte=F("amount_minor") - F("held_minor") - AMOUNT,
     ),
+    ("id",),
     held_minor=F("held_minor") + AMOUNT,
 )
 _PAY = CompiledUpdate(
-    lambda: Refund.objects.filter(pk=Param("pk"), state=RefundState.HELD),
+    lambda: Refund.objects.filter(
+        key=Param("key"),
+        state=RefundState.HELD,
+        amount_minor=AMOUNT,
+        currency=Param("currency"),
+        reason=Param("reason"),
+        charge__in=_charges(),
+    ),
+    ("id", "charge_id", "reference"),
     state=RefundState.PAID,
     paid_at=Param("at"),
 )
