@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -175,6 +176,29 @@ def test_what_is_sent_together_is_answered_afterwards(scene: Scene) -> None:
 
     assert ([run.goal for run in before.get()], count.get()) == ([first.goal], 1)
     assert ([run.goal for run in after.get()], len(other.get())) == (["Another"], 1)
+
+
+def test_what_is_sent_together_goes_with_its_begin_before_any_answer(
+    scene: Scene, tmp_path: Path
+) -> None:
+    if connection.vendor != "postgresql":
+        pytest.skip("SQLite sends one statement at a time")
+    run, seen = scene.launch(), tmp_path / "messages"
+    by_key = CompiledSelect(lambda: Run.objects.filter(pk=Param("pk")).only("pk"))
+
+    with transaction.atomic(), seen.open("wb") as file:
+        driver_s = connection.connection.pgconn
+        driver_s.trace(file.fileno())
+        with pipeline():
+            found = [by_key.fetch(pk=run.pk) for _ in range(3)]
+        driver_s.untrace()
+
+    assert [one.get() for one in found] == [[run]] * 3
+    sent = [line.split("\t")[1:4:2] for line in seen.read_text().splitlines()]
+    senders = "".join(sender for sender, _ in sent)
+    assert senders == "F" * senders.count("F") + "B" * senders.count("B")
+    assert [name for _, name in sent].count("Execute") == 4  # one is the BEGIN
+    assert [name for _, name in sent].count("Sync") == 1
 
 
 def test_an_error_of_what_is_sent_together_undoes_all_of_it(scene: Scene) -> None:
