@@ -37,7 +37,7 @@ def test_a_run_asks_the_database_for_no_more_than_this(contestant: Contestant) -
     with count_statements() as asked:
         contestant.run(range(2, 3), at_once=1)
 
-    assert (asked.statements, asked.commits) == (92 if ON_POSTGRES else 88, 11)
+    assert (asked.statements, asked.commits) == (91 if ON_POSTGRES else 87, 11)
     if ON_POSTGRES:
         assert asked.trips == 42
 

@@ -12,7 +12,7 @@ from django.db.models import BooleanField, ExpressionWrapper, QuerySet
 
 from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import pipeline
-from agents.models import Escalation, KillSwitch, Membership, Run, Step, Workspace
+from agents.models import Escalation, KillSwitch, Membership, Run, Step
 from agents.models.belonging import request_belongs
 from agents.operations.refusal import Refused, members
 
@@ -40,13 +40,13 @@ def lock_escalation(pk: int, by: User) -> LockedEscalation:
     with pipeline():
         run = _RUN.fetch(pk=pk)
         escalations, steps = _ESCALATION.fetch(pk=pk), _STEPS.fetch(pk=pk)
-        # After the lock that role changes and kill switches take too: a later decision sees them.
-        workspace, memberships = _WORKSPACE.fetch(pk=pk), _MEMBER.fetch(pk=pk, user=by.pk)
-        standing = _STANDING.fetch(pk=pk)
+        # After the workspace's lock, which role changes and kill switches take too: a later
+        # decision sees them.
+        memberships, standing = _MEMBER.fetch(pk=pk, user=by.pk), _STANDING.fetch(pk=pk)
     escalation = next(iter(escalations.get()), None)
     if escalation is None:
         raise Escalation.DoesNotExist
-    [escalation.run], [escalation.workspace] = run.get(), workspace.get()
+    [escalation.run] = run.get()
     if not vars(escalation).pop("is_placed"):
         raise Refused("misplaced", MISPLACED)
     by_key = {step.pk: step for step in steps.get()}
@@ -61,8 +61,11 @@ def _own(column: str) -> QuerySet[Escalation, Any]:
 
 
 _ESCALATION = CompiledSelect(
-    lambda: Escalation.objects.filter(pk=Param("pk")).annotate(
-        is_placed=ExpressionWrapper(request_belongs(), BooleanField())
+    lambda: (
+        Escalation.objects.filter(pk=Param("pk"))
+        .select_related("workspace")
+        .annotate(is_placed=ExpressionWrapper(request_belongs(), BooleanField()))
+        .select_for_update(of=("workspace",), no_key=True)
     )
 )
 _RUN = CompiledSelect(
@@ -73,9 +76,6 @@ _RUN = CompiledSelect(
     )
 )
 _STEPS = CompiledSelect(lambda: Step.objects.filter(run__in=_own("run")).order_by("position"))
-_WORKSPACE = CompiledSelect(
-    lambda: Workspace.objects.filter(pk__in=_own("workspace")).select_for_update(no_key=True)
-)
 _MEMBER = CompiledSelect(lambda: members(Param("user")).filter(workspace__in=_own("workspace")))
 _STANDING = CompiledSelect(
     lambda: KillSwitch.objects.standing().filter(workspace__in=_own("workspace"))
