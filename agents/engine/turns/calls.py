@@ -24,7 +24,7 @@ from agents.core.requests import TAKE, Json
 from agents.core.states import EscalationState, RunState
 from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import Pending
-from agents.db.inserts import update_row
+from agents.db.inserts import insert_rows, update_row
 from agents.engine.commit import Commit
 from agents.engine.journal import AWAIT
 from agents.engine.people.approvals import close_approvals, turn_of
@@ -101,8 +101,8 @@ def assign_call(commit: Commit, listening: Sequence[Step], waiting: Sequence[Age
     """Give the oldest waiting call to a slot that listens, if there are both. Return if so.
 
     With it go those that follow, as long as their agent says of all that they run side by side.
-    The end goes to all that listen; a slot whose call waits for a person gets it afterwards. Call
-    with the run locked.
+    The end goes to all that listen; a slot whose call waits for a person gets it afterwards. A
+    call that is given is stored as that, a new one in its first row. Call with the run locked.
     """
     if not (listening and waiting):
         return False
@@ -114,10 +114,13 @@ def assign_call(commit: Commit, listening: Sequence[Step], waiting: Sequence[Age
         return True
     more = takewhile(attrgetter("side_by_side"), others) if first.side_by_side else ()
     for step, call in zip(slots, (first, *more), strict=False):
-        gone = {"withdrawn": True} if call.withdrawn_at else {}
-        answer_await(step, {"call": call.pk, **gone, **(call.asked or {})}, commit)
+        gone, asked = {"withdrawn": True} if call.withdrawn_at else {}, call.asked or {}
         call.step, call.asked = step.key, None
-        update_row(call, "step", "asked")
+        if call.pk is None:
+            insert_rows(call)
+        else:
+            update_row(call, "step", "asked")
+        answer_await(step, {"call": call.pk, **gone, **asked}, commit)
     return True
 
 

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Count, Q, QuerySet
+from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 
 from agents.core.digest import canonical, sha256
 from agents.core.limits import EXTERNAL
@@ -20,7 +20,7 @@ from agents.core.pseudonyms import NAME
 from agents.core.requests import TAKE, Json
 from agents.core.states import ENDED, EscalationState, RunState
 from agents.db.compiled import CompiledSelect, Param
-from agents.db.driver import Pending, pipeline
+from agents.db.driver import pipeline
 from agents.db.inserts import insert_rows, new_row
 from agents.engine.commit import Commit
 from agents.engine.desk.subjects import UnknownSubject, find_subject
@@ -245,22 +245,20 @@ def _put(
     digest = _digest(agent, key, asked)
     with transaction.atomic():
         run, found = _lock_session(agent, run_id, key)
-        if known := next(iter(found.known.get()), None):
+        if known := next(iter(found.known), None):
             if not (known.is_end or hmac.compare_digest(known.digest, digest)):
                 raise CallKeyReused(known.pk)
             return ProposedCall(known, run_of(agent, known.run_id))
-        _check_agent(agent, found.owners.get())
+        _check_agent(agent, found.owners)
         most = run.limits.calls_per_minute
-        _check_rate([call.proposed_at for call in found.before.get()] if most else [at], most, at)
+        _check_rate([call.proposed_at for call in found.before] if most else [at], most, at)
         if run.state in ENDED:
             raise Refused("session_ended", _ended_words(run))
-        [(calls, ends)] = found.counts.get() or [(0, 0)]
-        if ends:
+        if found.ends:
             raise Refused("session_ended", "The session is ending: it takes no further calls.")
-        open_steps = found.listening.get()
-        listening = [step for step in open_steps if is_listening(step)]
-        waiting = found.waiting.get()
-        if not more.get("is_end") and calls >= run.limits.max_tool_calls:
+        listening = [step for step in found.open_steps if is_listening(step)]
+        waiting = found.waiting
+        if not more.get("is_end") and found.calls >= run.limits.max_tool_calls:
             run, listening, waiting = _go_on(run, agent, listening, at), [], []
         if more.get("is_end"):
             _take_back_earlier(run, at)
@@ -284,10 +282,11 @@ def _put(
                 key_prefix=agent.key_prefix,
                 **more,
             )
-            insert_rows(row)
-            if row.is_end and take_back(commit, open_steps):
+            if row.is_end and take_back(commit, found.open_steps):
                 wake(commit)
             _give_out(run, commit, listening, [*waiting, row])
+            if row.pk is None:  # no slot took it at once
+                insert_rows(row)
         crashpoint("propose.before_commit")
     crashpoint("propose.after_commit")
     return ProposedCall(row, run, is_new=True)
@@ -306,13 +305,14 @@ def _take_back_earlier(run: Run, at: datetime) -> None:
 class _Session(NamedTuple):
     """What a call of a session is put to, read with the session's run locked."""
 
-    later: Pending[list[Run]]  # that in which it went on while we waited for the lock
-    known: Pending[list[AgentCall]]  # what the key was used for
-    owners: Pending[list[Membership]]
-    before: Pending[list[AgentCall]]  # the first of as many calls as a minute allows
-    counts: Pending[list[tuple[int, int]]]  # of the run's calls, and of its ends
-    listening: Pending[list[Step]]  # and what was not taken, or waits for a person
-    waiting: Pending[list[AgentCall]]
+    calls: int  # of the run
+    ends: int
+    has_gone_on: bool  # in another run, while we waited for the lock
+    known: list[AgentCall]  # what the key was used for
+    owners: list[Membership]
+    before: list[AgentCall]  # the first of as many calls as a minute allows
+    open_steps: list[Step]  # that listen, were not taken, or wait for a person
+    waiting: list[AgentCall]
 
 
 def _lock_session(agent: ExternalAgent, run_id: UUID, key: str) -> tuple[Run, _Session]:
@@ -328,22 +328,29 @@ def _lock_session(agent: ExternalAgent, run_id: UUID, key: str) -> tuple[Run, _S
         if run is None:
             raise Run.DoesNotExist
         found = _fetch_session(agent, run, key)
-        if not found.later.get():
+        if not found.has_gone_on:
             return run, found
 
 
 def _fetch_session(agent: ExternalAgent, run: Run, key: str) -> _Session:
     most = run.limits.calls_per_minute
     with pipeline():
-        return _Session(
-            _LATER.fetch(run=run.pk),
-            _KNOWN.fetch(agent=agent.pk, reference=run.reference, key=key),
-            MEMBER.fetch(workspace=agent.workspace_id, user=agent.owner_id),
-            _call_before(most).fetch(agent=agent.pk) if most else Pending(list),
-            _COUNTS.fetch_tuples(run=run.pk),
-            _LISTENING.fetch(run=run.pk),
-            fetch_waiting(run),
-        )
+        counts = _COUNTS.fetch_tuples(run=run.pk)
+        known = _KNOWN.fetch(agent=agent.pk, reference=run.reference, key=key)
+        owners = MEMBER.fetch(workspace=agent.workspace_id, user=agent.owner_id)
+        before = _call_before(most).fetch(agent=agent.pk) if most else None
+        open_steps, waiting = _OPEN_STEPS.fetch(run=run.pk), fetch_waiting(run)
+    [(calls, ends, has_gone_on)] = counts.get()
+    return _Session(
+        calls,
+        ends,
+        has_gone_on,
+        known.get(),
+        owners.get(),
+        before.get() if before else [],
+        open_steps.get(),
+        waiting.get(),
+    )
 
 
 def _newest_of_session() -> QuerySet[Run]:
@@ -355,20 +362,26 @@ def _newest_of_session() -> QuerySet[Run]:
 
 
 def _counts_of_run() -> QuerySet[Any]:
-    counted = AgentCall.objects.filter(run=Param("run")).order_by().values("run")
-    counted = counted.annotate(calls=Count("pk"), ends=Count("pk", filter=Q(is_end=True)))
-    return counted.values_list("calls", "ends")
+    counted = (
+        Run.objects.filter(pk=Param("run"))
+        .values("pk")
+        .annotate(
+            proposed=Count("calls"),
+            ends=Count("calls", filter=Q(calls__is_end=True)),
+            has_gone_on=Exists(Run.objects.filter(again_of=OuterRef("pk"))),
+        )
+    )
+    return counted.values_list("proposed", "ends", "has_gone_on")
 
 
 _NEWEST = CompiledSelect(_newest_of_session)
-_LATER = CompiledSelect(lambda: Run.objects.filter(again_of=Param("run")).only("pk"))
 _KNOWN = CompiledSelect(
     lambda: AgentCall.objects.filter(
         agent=Param("agent"), reference=Param("reference"), key=Param("key")
     )
 )
 _COUNTS = CompiledSelect(_counts_of_run)
-_LISTENING = CompiledSelect(
+_OPEN_STEPS = CompiledSelect(
     lambda: Step.objects.filter(
         run=Param("run"), kind__in=(AWAIT, "escalate"), ended_at__isnull=True
     )
