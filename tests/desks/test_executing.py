@@ -22,6 +22,7 @@ from agents import operations
 from agents.core.states import EffectState, EscalationState
 from agents.engine.desk import registry
 from agents.models import AgentCall, Effect, Escalation, Role
+from tests import nursery
 from tests.api.test_journey import open_request
 from tests.checker.tool_arguments import TOOL_ARGUMENTS, ToolArguments
 from tests.clients.programs import programs
@@ -46,13 +47,11 @@ class Place(NamedTuple):
 
     def run(self, *arguments: str, said: Any, **env: str) -> tuple[int, str]:
         """Run a Python program with `said` on its input. Return how it ended, and its output."""
-        ended = subprocess.run(
-            [sys.executable, *arguments],
+        ended = nursery.run(
+            arguments,
             cwd=self.home,
             env={**self.env, **env},
-            input=json.dumps(said),
-            capture_output=True,
-            text=True,
+            given=json.dumps(said),
             timeout=PATIENCE,
         )
         return ended.returncode, ended.stdout
@@ -81,14 +80,21 @@ class Place(NamedTuple):
         return [told.get(name) for name in names] if told else code
 
 
-@pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_desk_left: None) -> Iterator[Place]:
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write the page's programs into one folder: consoles with one environment begin sooner."""
+    folder = tmp_path_factory.mktemp("shop")
     for name, text in programs().items():
         if name in ("acme_coding/desk.py", "deployer.py", "deploying.py"):
-            (tmp_path / name).parent.mkdir(exist_ok=True)
-            (tmp_path / name).write_text(text, encoding="utf-8")
-    (tmp_path / "acme_coding" / "__init__.py").touch()
-    monkeypatch.syspath_prepend(str(tmp_path))
+            (folder / name).parent.mkdir(exist_ok=True)
+            (folder / name).write_text(text, encoding="utf-8")
+    (folder / "acme_coding" / "__init__.py").touch()
+    return folder
+
+
+@pytest.fixture
+def place(shop: Path, monkeypatch: pytest.MonkeyPatch, no_desk_left: None) -> Iterator[Place]:
+    monkeypatch.syspath_prepend(str(shop))
     from acme_coding.desk import desk  # type: ignore[import-not-found]
 
     registry.enter_desk(desk)
@@ -104,11 +110,11 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_desk_left: None) -
     )
     key = operations.make_key(home=agent, lasts=timedelta(days=1), at=at)[1]
     own: Any = {
-        "OPSCONSOLE_APPS": str(tmp_path / "acme_coding"),
+        "OPSCONSOLE_APPS": str(shop / "acme_coding"),
         "OPSCONSOLE_PERMIT_KEYS": "a-key-of-more-than-thirty-two-letters",
     }
     with serve(**own) as site, running("manage.py", "work", **own):
-        yield Place(scene, tmp_path, {**CLIENT, "OPSCONSOLE_URL": site, "OPSCONSOLE_KEY": key})
+        yield Place(scene, shop, {**CLIENT, "OPSCONSOLE_URL": site, "OPSCONSOLE_KEY": key})
 
 
 async def asks_takes_and_reports(desk: Desk) -> list[Any]:
