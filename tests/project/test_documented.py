@@ -1,4 +1,4 @@
-"""Runs the commands that the docs give operators, in order, on fresh data."""
+"""Runs the commands that the docs give operators, in order, on data that nobody has used."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from shutil import which
 
 import pytest
 
+from tests import database
 from tests.installations import LONGEST, Installation
 from tests.processes import ROOT
 
@@ -48,6 +49,8 @@ def fresh(tmp_path: Path) -> Installation:
         "PATH": os.pathsep.join(paths),
         "PYTHONPATH": str(ROOT),
     }
+    home.mkdir(mode=0o700)
+    database.copy_file(home / "opsconsole.sqlite3")  # test_private.py begins with nothing
     return Installation(home, f"sqlite:///{home}/opsconsole.sqlite3", settings)
 
 
