@@ -611,6 +611,7 @@ def check_widths(page: Page, address: str) -> int:
 def check_keys(page: Page, address: str) -> None:
     """Tab through the page until each control of the form has had the focus, in view."""
     missing = set(page.evaluate(REACHABLE))
+    page.keyboard.press("Shift+Tab")  # out of the choice that was clicked; a Tab leads back to it
     for _ in range(60):
         page.keyboard.press("Tab")
         name, is_seen = page.evaluate(FOCUSED)
