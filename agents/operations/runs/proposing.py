@@ -298,7 +298,7 @@ def _take_back_earlier(run: Run, at: datetime) -> None:
     # All are locked before the first commit, which locks what comes after a run.
     for one in list(earlier.select_for_update(of=("self",))):
         with Commit(one, at=at) as commit:
-            if take_back(commit, _LISTENING.fetch(run=one.pk).get()):
+            if take_back(commit, _OPEN_STEPS.fetch(run=one.pk).get()):
                 wake(commit)
 
 
