@@ -95,7 +95,8 @@ def tests_on(database: str, arguments: Sequence[str]) -> list[str]:
     """Return pytest's command for a database, shared out where no part was asked for."""
     chosen = PART if database == "postgres" else ()
     shares = () if arguments else ("-n", str(PROCESSES[database]), *SHARED_OUT)
-    return [sys.executable, "-m", "pytest", *chosen, *shares, *arguments]
+    # -u: else the first lines are kept back for minutes, and it seems to stand still.
+    return [sys.executable, "-u", "-m", "pytest", *chosen, *shares, *arguments]
 
 
 def start(
