@@ -16,7 +16,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from tests.nursery import READ_LATER, Program
 
@@ -124,8 +124,17 @@ def _next_line(child: subprocess.Popen[str]) -> str:
 @contextmanager
 def running(*arguments: str, **more: str) -> Iterator[subprocess.Popen[bytes]]:
     """Run a Python program within the block, then end it."""
+    with logging_to(None, *arguments, **more) as child:
+        yield child
+
+
+@contextmanager
+def logging_to(
+    stderr: IO[bytes] | None, /, *arguments: str, **more: str
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a Python program within the block, then end it; its log goes to a file, if any."""
     command, env = [sys.executable, *arguments], environment(**more)
-    child = Program(command, cwd=ROOT, env=env, is_set_up=_is_usual(env, more))
+    child = Program(command, cwd=ROOT, env=env, stderr=stderr, is_set_up=_is_usual(env, more))
     try:
         yield child
     finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -120,7 +121,16 @@ async def keep_leases(*, is_worker: bool = False) -> AsyncIterator[None]:
 
 
 async def _renew_for_ever(*, is_worker: bool) -> None:
+    begun = time.monotonic()
     while True:
+        idle, begun = time.monotonic() - begun, time.monotonic()
+        if idle > length().total_seconds():
+            log.warning(
+                "Leases were not renewed for %.0f s, and last %.0f s: this process or its database "
+                "stood still, and other workers may have taken over its runs",
+                idle,
+                length().total_seconds(),
+            )
         try:
             await in_time(Run.renew, OWNER, length(), driven_runs())
             if is_worker:

@@ -6,10 +6,12 @@ import json
 import os
 import signal
 import subprocess
-import time
+from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
+from django.db.models.functions import Now
 
 from agents import results
 from agents.core.states import RunState
@@ -18,7 +20,7 @@ from tests import nursery
 from tests.conformance.replay_server import ReplayServer
 from tests.e2e.workers import PATIENCE, SCRIPT, has_state, settings_of, until
 from tests.engine.scene import Scene, fresh, mails, payments, recover, set_scene
-from tests.processes import ROOT, environment, running
+from tests.processes import ROOT, environment, logging_to, running
 
 # Polling on SQLite, procrastinate on PostgreSQL; the races cover polling there.
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
@@ -105,21 +107,28 @@ def test_a_worker_told_to_stop_ends_with_code_0_and_leaves_the_run_to_others(
     assert fresh(run).state == RunState.WAITING
 
 
-def test_a_worker_that_was_frozen_past_its_lease_writes_nothing_more(
-    scene: Scene, model: ReplayServer
+def test_a_worker_that_was_frozen_past_its_lease_writes_nothing_more_and_says_so(
+    scene: Scene, model: ReplayServer, tmp_path: Path
 ) -> None:
-    model.load("refund", [{"text": SCRIPT[0], "delay_s": 1.5}, *SCRIPT[:2]])
-    run = scene.launch()
-    with running("manage.py", "work", **settings_of(model)) as frozen:
+    model.load("refund", [{"text": SCRIPT[0], "delay_s": 1.5}, *SCRIPT[:2], *SCRIPT[:2]])
+    run, log = scene.launch(), tmp_path / "log"
+    own = settings_of(model, OPSCONSOLE_LEASE_SECONDS="4")
+    with log.open("wb") as stderr, logging_to(stderr, "manage.py", "work", **own) as frozen:
         until(lambda: model.sessions["refund"].requests == 1)
         os.kill(frozen.pid, signal.SIGSTOP)
-        recover(run.pk)
-        with running("manage.py", "work", **settings_of(model)):
+        ended = Run.objects.filter(pk=run.pk, lease_ends_at__lt=Now() - timedelta(seconds=2))
+        until(ended.exists)  # its sign of life in the queue, too, is older than a lease
+        with running("manage.py", "work", **own):
             until(has_state(run, RunState.WAITING))
         events = run.events.count()
         os.kill(frozen.pid, signal.SIGCONT)
-        time.sleep(0.2)  # long enough for it to write
+        until(lambda: b"not renewed" in log.read_bytes())
+        another = scene.launch()
+        until(has_state(another, RunState.WAITING))
 
+    [line] = log.read_text().splitlines()
+    assert " WARNING " in line
+    assert "Leases were not renewed for " in line
     assert run.events.count() == events
     assert fresh(run).state == RunState.WAITING
 

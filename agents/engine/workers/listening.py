@@ -10,7 +10,11 @@ from uuid import UUID
 from django.db import OperationalError
 from procrastinate import App
 from procrastinate.contrib.django import connector_params
+from procrastinate.exceptions import ConnectorException
+from procrastinate.jobs import Job, Status
+from procrastinate.manager import JobManager
 from procrastinate.psycopg_connector import PsycopgConnector
+from psycopg.errors import ForeignKeyViolation, RaiseException
 
 from agents.engine import lease
 from agents.engine.runtime.database import in_database
@@ -25,6 +29,18 @@ LATER = 1.0  # seconds between looks for jobs that fall due unannounced
 CONNECTIONS = 4  # to the queue; one more listens
 OPENING = 3.0  # seconds for the first connection; the pool's default is thirty
 PAUSE = 1.0  # seconds before the queue is tried again
+
+
+class _Jobs(JobManager):
+    """The queue's jobs, of which those of a worker that stood still are taken over."""
+
+    async def finish_job(self, job: Job, status: Status, delete_job: bool) -> None:
+        """End a job, unless another worker has ended it."""
+        try:
+            await super().finish_job(job, status, delete_job)
+        except ConnectorException as error:
+            if not isinstance(error.__cause__, RaiseException):
+                raise
 
 
 class Listener:
@@ -42,14 +58,17 @@ class Listener:
         while not self.stop.is_set():
             try:
                 await self._listen()
-            except Exception:
-                log.exception("The queue cannot be reached; trying again")
+            except Exception as error:
+                # Others took it for dead, and it begins anew: that it stood still was logged.
+                if not isinstance(error.__cause__, ForeignKeyViolation):
+                    log.exception("The queue cannot be reached; trying again")
             await self._wait_for_stop(PAUSE)
         await sweeping
 
     async def _listen(self) -> None:
         """Take jobs until told to stop or until the listening connection is lost."""
         app = App(connector=_connector())
+        app.job_manager = _Jobs(app.connector)
         app.task(name=TASK, queue=QUEUE)(self._advance)
         try:
             try:
