@@ -70,7 +70,7 @@ CALL_ROLES = {
     "allowed": ("approve", "Allowed"),  # these two of calls that their agent executes
     "taken": ("running", "Taken"),
 }
-HELD = ("waiting", "Held by a kill switch")  # a call that its agent may not take meanwhile
+HELD = ("waiting", "Held by a switch")  # a call that its agent may not take meanwhile
 RULING_ROLES = {
     "approve": ("approve", "Allowed"),
     "revise": ("revise", "Revised"),
