@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from threading import Lock
+from threading import Lock, local
 from typing import Any
 from unittest import mock
 
@@ -21,13 +21,20 @@ class Asked:
 
     statements: int = 0
     commits: int = 0  # a statement that writes outside a transaction is one, too
-    trips: int = 0  # what is sent together makes one, with the begin before it; a commit is none
+    # What is sent together makes one, with the begin before it; a commit is none.
+    trips: int = 0
+
+
+class _Here(local):
+    """Whether this thread has yet to send the first of what it sends together."""
+
+    is_first = False
 
 
 @contextmanager
 def count_statements() -> Iterator[Asked]:
     """Count the statements of a block, by whichever way they reach the driver."""
-    asked, lock = Asked(), Lock()
+    asked, lock, here = Asked(), Lock(), _Here()
     commit, execute = BaseDatabaseWrapper._commit, CursorWrapper._execute  # type: ignore[attr-defined]
     send_together = driver._pipeline
 
@@ -37,7 +44,8 @@ def count_statements() -> Iterator[Asked]:
             return
         with lock:
             asked.statements += 1
-            asked.trips += not driver._here.is_open
+            asked.trips += here.is_first or not driver._here.is_open
+            here.is_first = False
             asked.commits += not (database.in_atomic_block or word == "SELECT")
 
     def by_driver(send: driver.Execute) -> driver.Execute:
@@ -52,8 +60,7 @@ def count_statements() -> Iterator[Asked]:
         return execute(cursor, sql, params, *rest)
 
     def counted_pipeline(database: BaseDatabaseWrapper) -> AbstractContextManager[None]:
-        with lock:
-            asked.trips += 1
+        here.is_first = True
         return send_together(database)
 
     def counted_commit(database: BaseDatabaseWrapper) -> Any:

@@ -173,10 +173,13 @@ class _Pipeline(psycopg.Pipeline):
         self._queue()  # a BEGIN: the connection has to know that a transaction is under way
         yield from ()
 
-    def _fetch_gen(self, *, flush: bool) -> PQGen[None]:
+    def _exit_gen(self) -> PQGen[None]:
+        if not self.result_queue:  # nothing was asked for
+            return
+        self._enqueue_sync()
         self._queue()
         yield from send_queued(self.pgconn)
-        yield from super()._fetch_gen(flush=False)
+        yield from self._fetch_gen(flush=False)
 
     def _queue(self) -> None:
         """Hand what was asked for to libpq, which keeps it until it is sent."""
