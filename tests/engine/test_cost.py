@@ -37,9 +37,9 @@ def test_a_run_asks_the_database_for_no_more_than_this(contestant: Contestant) -
     with count_statements() as asked:
         contestant.run(range(2, 3), at_once=1)
 
-    assert (asked.statements, asked.commits) == (91 if ON_POSTGRES else 87, 11)
+    assert (asked.statements, asked.commits) == (89 if ON_POSTGRES else 85, 11)
     if ON_POSTGRES:
-        assert asked.trips == 42
+        assert asked.trips == 41
 
 
 def test_an_action_asks_the_database_for_no_more_than_this(contestant: Contestant) -> None:

@@ -21,7 +21,7 @@ from agents.desks.refunds.declared import CUSTOMER, desk
 from agents.engine.desk.past_calls import MAYBE_DONE
 from agents.models import Effect
 from agents.sdk.fact_sources import MadeCall
-from opsconsole.desks import Asked
+from opsconsole.desks import Asked, Touch
 
 UNTOLD = "The customer has not been told."
 
@@ -74,7 +74,8 @@ class RefundFacts(Facts):
     subject: int | None = None  # the customer the run may act on; None: not bound
     context_of: tuple[int, ...] = ()  # customers whose context this run has read
     refunds: tuple[RefundFact, ...] = ()
-    country: str = ""  # of the customer in the action, such as US; "": unknown
+    # Of the customer whom a call that writes names:
+    country: str = ""  # such as US; "": unknown
     charge: ChargeFact | None = None
     unattended_minor: int = 0  # refunded on this charge without a person, over the rolling window
     unattended_today_minor: int = 0  # refunded without a person today, in the whole workspace
@@ -151,6 +152,9 @@ def fetch(subject: str, asked: Asked) -> Pending[AskedBooks]:
     """Send for the account of the customer named, and for what was refunded to them unattended."""
     book, own = asked.book, int(subject) if subject else None
     customer: int | None = asked.given.get(CUSTOMER, own)
+    tool = desk.tools.get(asked.tool)
+    if tool is None or tool.touch is Touch.READ:  # no rule on a look-up or an answer needs it
+        return Pending(lambda: AskedBooks(customer, None, None, ()))
     named = billing.fetch_account(
         book_id=book, customer_number=customer, at=asked.at, lock=asked.locks
     )
@@ -162,7 +166,7 @@ def fetch(subject: str, asked: Asked) -> Pending[AskedBooks]:
 
     def answer() -> AskedBooks:
         account = named.get()
-        charge = account.charge if account and asked.tool != "get_refund_context" else None
+        charge = account.charge if account else None
         return AskedBooks(customer, account, charge, refunded.get())
 
     return Pending(answer)
