@@ -182,8 +182,12 @@ class CompiledUpdate:
 
     def tuples(self, **given: object) -> list[tuple[Any, ...]]:
         """Update the rows. Return their columns in `returning`: numbers and texts."""
-        found: list[tuple[Any, ...]] = require_answer(self._send(given)).fetchall()
-        return found
+        return self.fetch_tuples(**given).get()
+
+    def fetch_tuples(self, **given: object) -> Pending[list[tuple[Any, ...]]]:
+        """Update the rows as in `tuples`, in an open pipeline if any."""
+        done = self._send(given)
+        return Pending(lambda: list(require_answer(done).fetchall()))
 
     def _send(self, given: dict[str, object]) -> Any:
         database = this_connection()

@@ -51,7 +51,7 @@ def test_an_action_asks_the_database_for_no_more_than_this(contestant: Contestan
 
     assert (asked.statements, asked.commits) == (44 if ON_POSTGRES else 42, 5)
     if ON_POSTGRES:
-        assert asked.trips == 22
+        assert asked.trips == 21
 
 
 @pytest.mark.skipif(ON_POSTGRES, reason="other tests write to the same server's log")

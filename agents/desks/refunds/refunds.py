@@ -167,7 +167,7 @@ def _pay_held(order: _Order, at: datetime) -> Receipt | None:
     """Pay the refund that is held for an order. Return None if none is."""
     if not _fits(order):
         return None
-    for pk, charge_id, reference in _PAY.tuples(**vars(order), at=at):
+    for pk, charge_id, reference in fetch_now(_PAY.fetch_tuples, **vars(order), at=at):
         _TAKE_OUT(pk=charge_id, amount_minor=order.amount_minor)
         return Receipt(
             **vars(order),

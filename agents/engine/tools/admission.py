@@ -27,7 +27,7 @@ from agents.engine.people.approvals import AMOUNT_CHANGED, close_approvals, turn
 from agents.engine.people.escalating import fetch_escalation
 from agents.engine.redaction import RunBorder
 from agents.engine.tools.letters import is_told_of, owes_letter
-from agents.engine.withdrawal import why_withdrawn
+from agents.engine.withdrawal import fetch_withdrawn, why_withdrawn
 from agents.models import Effect, Escalation, Run, Step
 from agents.models.call_target import target_of
 from agents.models.event import Entry
@@ -78,12 +78,12 @@ def _intend(step: Step, request: Use, journal: Journal, limits: Limits, at: date
     allowing = _allowing(journal, request, action)
     if not tool.writes:
         return ""
-    if gone := why_withdrawn(run, turn_of(step.key), by_agent=tool.by_agent):
-        return gone
+    turn = turn_of(step.key)
     others = [other for other in list(journal.steps.values()) if other is not step]
     others = [*calls_before(run, action), *others]
     with pipeline():
-        switch, granted = fetch_switch(run, request.tool), _fetch_granted(allowing)
+        gone, switch = fetch_withdrawn(run, turn), fetch_switch(run, request.tool)
+        granted = _fetch_granted(allowing)
         gathered = fetch_facts(
             run,
             action,
@@ -93,8 +93,10 @@ def _intend(step: Step, request: Use, journal: Journal, limits: Limits, at: date
             lock=True,
             is_attended=bool(allowing.asked["granted"]),
             ahead=journal.ahead,
-            turn=turn_of(step.key),
+            turn=turn,
         )
+    if gone.get():
+        return why_withdrawn(run, turn, by_agent=tool.by_agent)
     if switch.get():
         return "killed"
     try:
