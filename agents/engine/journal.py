@@ -10,6 +10,7 @@ One class, since reading, batching and budgets share the recorded steps.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -59,6 +60,7 @@ class Journal:
 
     def __init__(self, run: Run) -> None:
         self.run = run
+        self.kept_at = time.monotonic()  # when the run was ours, at least
         # Before its first claim a run has no steps.
         self.steps = {step.key: step for step in (_STEPS.all(run=run.pk) if run.fence > 1 else ())}
         for step in self.steps.values():
@@ -267,7 +269,7 @@ class Journal:
 
     def _commit(self, draft: Draft, work: UnderLock | None) -> None:
         crashpoint("journal.before_commit")
-        at, done = timezone.now(), list(draft.lines)
+        at, done, kept_at = timezone.now(), list(draft.lines), time.monotonic()
         with transaction.atomic():
             self.run.assert_lease()
             with Commit(self.run, at=at, lease=lease.length()) as commit:
@@ -277,6 +279,7 @@ class Journal:
                     late = self._take_draft()  # what `work` itself recorded
                     commit.take(late)
                     done += late.lines
+        self.kept_at = kept_at
         self._forget(done)
         crashpoint("journal.after_commit")
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import time
+from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
@@ -15,10 +18,11 @@ from agents.engine.turns.answering import expire
 from agents.engine.upkeep import sweep as sweeping
 from agents.engine.upkeep.sweep import sweep
 from agents.models import Effect, Escalation, Event, KillSwitch, Role, Run, Scope, SwitchStage
+from agents.tools import TOOLS
 from tests.engine.dying import die_at
 from tests.engine.far_side import wait_no_time
 from tests.engine.memory import Crash
-from tests.engine.scene import REFUND_500, Scene, fresh, go, payments, recover
+from tests.engine.scene import REFUND_500, Scene, fresh, go, in_thread, payments, recover
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
@@ -81,10 +85,14 @@ def test_a_switch_stops_the_writes_of_its_scope(
     assert payments(run) == ([] if stopped else [50000])
 
 
+@pytest.mark.parametrize("is_bound", [True, False])
 def test_a_call_that_its_worker_did_not_live_to_make_is_not_made_after_the_press(
-    scene: Scene, admin: User, monkeypatch: pytest.MonkeyPatch
+    scene: Scene, admin: User, monkeypatch: pytest.MonkeyPatch, is_bound: bool
 ) -> None:
     wait_no_time(monkeypatch)
+    if not is_bound:  # by what is released: its first worker may still stand within the call
+        pay = replace(TOOLS["issue_refund"], release=None)
+        monkeypatch.setitem(TOOLS, "issue_refund", pay)
     run = scene.launch(REFUND_500)
     die_at(2, only="gateway.before_call")  # it looks the customer up before paying
     try:
@@ -96,8 +104,34 @@ def test_a_call_that_its_worker_did_not_live_to_make_is_not_made_after_the_press
     press(scene, admin)
     recover(run.pk)
 
-    assert go(run).stop_reason == "killed"
-    assert (Effect.objects.get().state, payments(run)) == (EffectState.REFUSED, [])
+    settled = (
+        ("killed", EffectState.REFUSED, []) if is_bound else ("", EffectState.UNKNOWN, [run.pk])
+    )
+    asked = Escalation.objects.filter(kind="effect_unknown").values_list("run", flat=True)
+    assert (go(run).stop_reason, Effect.objects.get().state, list(asked)) == settled
+    assert payments(run) == []
+
+
+def test_a_call_whose_worker_stood_still_past_its_lease_is_not_made(
+    scene: Scene, settings: Any
+) -> None:
+    settings.OPSCONSOLE_LEASE_SECONDS = 1
+    run, reached = scene.launch(REFUND_500), list[str]()
+
+    def stand_still(point: str) -> None:
+        reached.append(point)
+        if reached.count("gateway.before_call") == 2 and point == "gateway.before_call":
+            time.sleep(1.1)
+            in_thread(lambda: recover(run.pk))  # from now on another worker may take it
+
+    crashpoints.watch(stand_still)
+    try:
+        left = go(run).state
+    finally:
+        crashpoints.watch(None)
+
+    assert (left, payments(run)) == (RunState.QUEUED, [])
+    assert (go(run).state, payments(run)) == (RunState.DONE, [50000])
 
 
 def test_a_frozen_request_does_not_expire_and_gets_its_time_back(scene: Scene, admin: User) -> None:

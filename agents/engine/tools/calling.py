@@ -22,6 +22,7 @@ from agents.engine.runtime.threads import TOOL_THREADS
 from agents.engine.tools.admission import is_made_late
 from agents.engine.tools.outcome_by_key import LookupBroken, outcome_of
 from agents.engine.tools.tool_call import ToolCall
+from agents.models import LostRun
 from agents.tools import Context, OutcomeUnknown, Tool, Touch
 
 log = logging.getLogger(__name__)
@@ -56,7 +57,9 @@ async def call_tool(tool: Tool, args: Json, context: Context, journal: Journal) 
 async def settle_cut(tool: Tool, context: Context, journal: Journal) -> CallOutcome | None:
     """Settle a call that was cut off; None: it is called again, with its key. Raises LostRun.
 
-    Only what is SAFE is. Nothing begins anew in a run that was stopped meanwhile.
+    Only what is SAFE is. Nothing begins anew in a run that was stopped meanwhile, but its first
+    worker may only stand still: its late call does nothing if what it holds was released, and
+    about any other a person is asked.
     """
     if tool.touch is Touch.ONCE:
         return await _settle_failure(tool, context, f"tool_error:{tool.name}")
@@ -64,7 +67,10 @@ async def settle_cut(tool: Tool, context: Context, journal: Journal) -> CallOutc
     if found:
         return found
     switch = await journal.transact(lambda commit: switch_against(commit.run, tool.name))
-    return await _settle_failure(tool, context, "killed") if switch else None
+    if not switch:
+        return None
+    settled = await _settle_failure(tool, context, "killed")
+    return UNKNOWN if settled.state is EffectState.REFUSED and not tool.release else settled
 
 
 async def settle_unreported(tool: Tool, context: Context) -> CallOutcome:
@@ -77,7 +83,7 @@ async def _call_once(
 ) -> CallOutcome | None:
     """Call the tool within its deadline, and judge its result; None: a SAFE call was cut off."""
     fault = simulation.fault_for(journal.run, tool.name, nth=context.nth)
-    call = ToolCall(tool, context, args, journal.run)
+    call = ToolCall(tool, context, args, journal.run, journal.kept_at)
     seconds, has_ended = _seconds_for(tool, context.limits, journal), False
     crashpoint("gateway.before_call")
     try:
@@ -99,6 +105,8 @@ async def _call_once(
         if tool.writes and not fault:
             return UNKNOWN
         return await _settle_failure(tool, context, f"tool_timeout:{tool.name}", is_over=True)
+    except LostRun:
+        raise
     except Exception as error:  # whatever a tool raises becomes an outcome of the call
         return await _settle_error(tool, context, error, is_over=bool(fault))
     crashpoint("gateway.after_call")

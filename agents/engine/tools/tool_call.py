@@ -16,9 +16,11 @@ from django.utils import timezone
 
 from agents.core.requests import Json
 from agents.core.strict_json import is_storable
+from agents.engine import lease
 from agents.engine.redaction import redact
+from agents.engine.runtime.database import in_database
 from agents.engine.runtime.threads import TOOL_THREADS
-from agents.models import Run
+from agents.models import LostRun, Run
 from agents.tools import Context, Tool
 
 LATE = "call.late"
@@ -34,6 +36,7 @@ class ToolCall:
     context: Context
     args: Json
     run: Run
+    kept_at: float  # when the run was ours, by the monotonic clock
     never_began: bool = False  # no thread had been free for it, and none will take it now
     _lock: Lock = field(default_factory=Lock)
     _given_up: bool = False
@@ -41,6 +44,8 @@ class ToolCall:
     async def result(self, limit: asyncio.Timeout, seconds: float) -> Json:
         """Return what the tool returns, within `seconds` from when a thread takes the call."""
         if inspect.iscoroutinefunction(self.tool.call):
+            if self._may_be_lost():
+                await in_database(self._keep_run)
             return await self.tool.call(self.context, **self.args)
         loop = asyncio.get_running_loop()
 
@@ -67,7 +72,19 @@ class ToolCall:
         with self._lock:
             self._given_up = True
 
+    def _may_be_lost(self) -> bool:
+        """Tell whether others may soon take the run over, as where this process stood still."""
+        kept_for = lease.length().total_seconds() / 2
+        return self.tool.writes and time.monotonic() - self.kept_at > kept_for
+
+    def _keep_run(self) -> None:
+        """Renew the run's lease. Raises LostRun: who took it over settles this call."""
+        if not Run.renew(self.run.lease_owner, lease.length(), [self.run.pk]):
+            raise LostRun(self.run.pk)
+
     def _in_thread(self) -> Json:
+        if self._may_be_lost():
+            self._keep_run()
         started = time.monotonic()
         try:
             reply = self.tool.call(self.context, **self.args)
