@@ -400,6 +400,7 @@ for (const digit of "123456") KEYS[digit] = () => press(`[data-key="${digit}"]`)
 
 document.addEventListener("keydown", (event) => {
   if ((event.ctrlKey || event.metaKey) && event.key === "Enter") {
+    if (event.repeat) return; // held down, it would send the next card unread
     const other = event.target.closest?.(".share form, #narrow form, [data-unsent]");
     if (other) return other.requestSubmit();
     const form = event.target.closest?.(".dform") ?? document.querySelector(".dform");

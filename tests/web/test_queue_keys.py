@@ -9,8 +9,9 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from agents.core.states import EscalationState
-from agents.models import Escalation
+from agents.models import Escalation, Role
 from tests.engine.scene import Scene, set_scene
+from tests.limits import first_limit
 from tests.web.serving import chromium, serve
 from tests.web.test_journeys import advance_run, desk
 from tests.web.test_journeys import complaints as complaints
@@ -154,3 +155,39 @@ def test_a_mixed_queue_is_worked_through_by_keyboard_alone(
 
     ends = Escalation.objects.values_list("state", flat=True)
     assert sorted(ends) == ["adjusted", *["rejected"] * len(CASES)]
+
+
+@pytest.fixture
+def series() -> list[str]:
+    """Three refunds that Mara may pay as they were asked for; return their addresses."""
+    scene = set_scene()
+    scene.add("mara", Role.REVIEWER, desk_limits=first_limit(200000))
+    for _ in range(3):
+        advance_run(scene.launch_scenario("above-limit"))
+    waiting = Escalation.objects.order_by("expires_at", "pk")
+    return [f"/approvals/{pk}/" for pk in waiting.values_list("pk", flat=True)]
+
+
+def decided() -> int:
+    return Escalation.objects.exclude(state=EscalationState.OPEN).count()
+
+
+def test_a_key_that_is_held_down_decides_one_request(
+    series: list[str], browser: Browser, complaints: list[str]
+) -> None:
+    with serve() as site:
+        mara = desk(browser, site, "mara", complaints)
+        mara.goto(site + series[0])
+        expect(mara.locator("#consequence h2")).to_be_focused()
+        mara.keyboard.down("Control")
+        mara.keyboard.down("Enter")
+        mara.wait_for_url(f"{site}{series[1]}?done=*")
+        expect(mara.locator("#consequence h2")).to_be_focused()
+        expect(mara.locator("#dform .acts button:visible")).to_be_enabled()
+        mara.keyboard.down("Enter")  # repeats, as it was never up
+        assert mara.evaluate("document.querySelector('#dform').sending") is None
+        mara.keyboard.up("Enter")
+        mara.keyboard.press("Enter")
+        mara.wait_for_url(f"{site}{series[2]}?done=*")
+
+    assert decided() == 2
