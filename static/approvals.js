@@ -216,6 +216,14 @@ document.addEventListener("submit", async (event) => {
 // A page that the browser kept aside comes back as it was left.
 addEventListener("pageshow", (event) => event.persisted && [...document.forms].filter((form) => form.sending).forEach(endSending));
 
+// A press meant for the card before must not decide the next one, which nobody has read yet.
+const UNREAD = 1000; // milliseconds
+let isUnread = false;
+
+function holdButtons() {
+  document.querySelectorAll("#dform .acts").forEach((acts) => (acts.disabled = isUnread));
+}
+
 function sayUnsent() {
   const banner = Object.assign(document.createElement("div"), { className: "banner", role: "alert" });
   banner.dataset.role = "block";
@@ -356,6 +364,7 @@ document.addEventListener("htmx-after-swap", () => {
   showMarks();
   clearJudged();
   mayChange(document.querySelector("#judged")?.dataset.allowed !== "no");
+  holdButtons();
 });
 document.addEventListener("DOMContentLoaded", () => {
   settleDraft(true);
@@ -366,6 +375,12 @@ document.addEventListener("DOMContentLoaded", () => {
   showPlace();
   const sent = document.querySelector("#strip [data-draft]")?.dataset.draft;
   if (sent) sessionStorage.removeItem(`draft/${sent}`);
+  isUnread = Boolean(sent);
+  holdButtons();
+  setTimeout(() => {
+    isUnread = false;
+    holdButtons();
+  }, UNREAD);
   // The headline says what this one is about; what was refused is read first.
   const headline = document.querySelector("#consequence h2");
   if (!document.querySelector("[autofocus], #notice > *")) headline?.focus({ preventScroll: true });

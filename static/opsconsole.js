@@ -404,7 +404,7 @@ document.addEventListener("keydown", (event) => {
     const other = event.target.closest?.(".share form, #narrow form, [data-unsent]");
     if (other) return other.requestSubmit();
     const form = event.target.closest?.(".dform") ?? document.querySelector(".dform");
-    const button = [...(form?.querySelectorAll(".acts [type=submit]") ?? [])].find((b) => b.offsetParent !== null && !b.disabled);
+    const button = [...(form?.querySelectorAll(".acts [type=submit]") ?? [])].find((b) => b.offsetParent !== null && b.matches(":enabled"));
     if (button) form.requestSubmit(button);
     return;
   }

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from datetime import timedelta
 
 import pytest
+from django.utils import timezone
 from playwright.sync_api import Browser, Page, expect
 
 from agents.core.states import EscalationState
@@ -45,6 +47,7 @@ def decide_by_keys(rita: Page, key: str, *typed: str) -> None:
         for _ in range(2 * bool(number)):  # past the ready-made reasons
             rita.keyboard.press("Tab")
         rita.keyboard.type(text)
+    expect(rita.locator("#dform .acts button:visible")).to_be_enabled()
     rita.keyboard.press("Control+Enter")
     expect(rita.locator(f'#card[data-draft="{before}"]')).to_have_count(0)
 
@@ -191,3 +194,36 @@ def test_a_key_that_is_held_down_decides_one_request(
         mara.wait_for_url(f"{site}{series[2]}?done=*")
 
     assert decided() == 2
+
+
+def test_a_second_press_at_once_does_not_decide_the_card_that_just_came(
+    series: list[str], browser: Browser, complaints: list[str]
+) -> None:
+    with serve() as site:
+        mara = desk(browser, site, "mara", complaints)
+        pay = mara.locator("#dform .acts button:visible")
+        mara.clock.install()
+        mara.goto(site + series[0])
+        expect(mara.locator("#live")).to_have_text("Live")
+        mara.clock.pause_at(timezone.now() + timedelta(minutes=5))
+        pay.click()
+        mara.wait_for_url(f"{site}{series[1]}?done=*")
+
+        # Nothing presses it: the pointer, a key, what comes live.
+        expect(pay).to_be_disabled()
+        pay.click(force=True)
+        mara.locator("#consequence h2").press("Control+Enter")
+        mara.get_by_label("Reason").press("Enter")
+        mara.evaluate("refresh(['#card'])")
+        expect(pay).to_be_disabled()
+        assert mara.evaluate("document.querySelector('#dform').sending") is None
+        mara.clock.run_for(1000)
+        expect(pay).to_be_enabled()
+        mara.evaluate("refresh(['#card'])")
+        expect(pay).to_be_enabled()
+
+        # One that somebody opens is there to be pressed.
+        mara.locator("#queue a[href*='/approvals/']").last.click()
+        mara.wait_for_url(f"{site}{series[2]}")
+        expect(pay).to_be_enabled()
+        assert decided() == 1
