@@ -403,7 +403,9 @@ document.addEventListener("keydown", (event) => {
     if (event.repeat) return; // held down, it would send the next card unread
     const other = event.target.closest?.(".share form, #narrow form, [data-unsent]");
     if (other) return other.requestSubmit();
-    const form = event.target.closest?.(".dform") ?? document.querySelector(".dform");
+    // From the search, a list, the dialog of keys or a link, the key is not meant for the card.
+    const isOnCard = event.target.matches?.("#card :not(a, button, summary)");
+    const form = event.target.closest?.(".dform") ?? (isOnCard ? document.querySelector(".dform") : null);
     const button = [...(form?.querySelectorAll(".acts [type=submit]") ?? [])].find((b) => b.offsetParent !== null && b.matches(":enabled"));
     if (button) form.requestSubmit(button);
     return;

@@ -227,3 +227,30 @@ def test_a_second_press_at_once_does_not_decide_the_card_that_just_came(
         mara.wait_for_url(f"{site}{series[2]}")
         expect(pay).to_be_enabled()
         assert decided() == 1
+
+
+def test_a_decision_is_sent_from_its_card_alone(
+    series: list[str], browser: Browser, complaints: list[str]
+) -> None:
+    with serve() as site:
+        mara = desk(browser, site, "mara", complaints)
+
+        def sends_nothing() -> None:
+            mara.keyboard.press("Control+Enter")
+            assert mara.evaluate("document.querySelector('#dform')?.sending") is None
+
+        mara.goto(site + series[0])
+        expect(mara.locator("#live")).to_have_text("Live")
+        mara.keyboard.press("?")
+        expect(mara.locator("#keys").get_by_role("button", name="Close")).to_be_focused()
+        sends_nothing()
+        for link in ("#queue li a", "#card a"):
+            mara.locator(link).last.focus()
+            sends_nothing()
+        mara.keyboard.press("/")
+        mara.keyboard.type("anna")
+        sends_nothing()
+        mara.goto(site + series[0])
+        expect(mara.locator("#consequence h2")).to_be_focused()
+        mara.keyboard.press("Control+Enter")
+        mara.wait_for_url(f"{site}{series[1]}?done=*")
