@@ -411,13 +411,15 @@ document.addEventListener("keydown", (event) => {
     return;
   }
   if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k" && search()) return event.preventDefault();
-  if (event.key === "Escape" && event.target.closest?.(".searching")) endSearch();
+  if (event.key === "Escape" && event.target.closest?.(".searching")) return endSearch();
   const unfolded = event.key === "Escape" && event.target.closest?.("details[open]");
   if (unfolded) {
     unfolded.open = false;
     return unfolded.querySelector("summary").focus();
   }
   const types = event.target.matches?.("input:not([type=radio]), textarea, select, [contenteditable]");
+  // Letters are keys again, and what was typed stays.
+  if (types && event.key === "Escape") document.querySelector("#consequence h2")?.focus();
   if (types || event.ctrlKey || event.metaKey || event.altKey || document.body.dataset.keys === "off") return;
   // A key that is tried out of the list acts on the page, and the list would lie above it.
   if (/^[^ ?]$/.test(event.key)) document.querySelector("#keys:popover-open")?.hidePopover();

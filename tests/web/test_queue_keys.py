@@ -254,3 +254,22 @@ def test_a_decision_is_sent_from_its_card_alone(
         expect(mara.locator("#consequence h2")).to_be_focused()
         mara.keyboard.press("Control+Enter")
         mara.wait_for_url(f"{site}{series[1]}?done=*")
+
+
+def test_escape_leaves_a_field_and_what_was_typed_in_it(
+    series: list[str], browser: Browser, complaints: list[str]
+) -> None:
+    with serve() as site:
+        mara = desk(browser, site, "mara", complaints)
+        mara.goto(site + series[0])
+        headline = mara.locator("#consequence h2")
+        expect(headline).to_be_focused()
+        for key, label in (("m", "Add a comment"), ("r", "Why not")):
+            mara.keyboard.press(key)
+            expect(mara.get_by_label(label)).to_be_focused()
+            mara.keyboard.type("not yet")
+            mara.keyboard.press("Escape")
+            expect(headline).to_be_focused()
+            expect(mara.get_by_label(label)).to_have_value("not yet")
+        mara.keyboard.press("a")
+        expect(mara.get_by_label("Reason")).to_be_focused()
