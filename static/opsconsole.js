@@ -313,7 +313,7 @@ function sift(field) {
 document.addEventListener("input", ({ target }) => target.matches("[data-sift]") && sift(target));
 
 // --- Keys -------------------------------------------------------------------------------------
-// A letter selects and moves the focus. It never decides, and it is nothing while one types.
+// A letter never decides, and it is nothing while one types.
 
 function pick(key) {
   const labels = [...document.querySelectorAll(".dform .choices label")];
