@@ -6,9 +6,10 @@ from typing import Any, cast
 
 from django.conf import settings
 from django.contrib.auth import SESSION_KEY
+from django.contrib.sessions.backends.base import UpdateError
 from django.contrib.sessions.backends.db import SessionStore as DatabaseStore
 from django.contrib.sessions.base_session import AbstractBaseSession
-from django.db import models
+from django.db import OperationalError, models
 
 
 class Session(AbstractBaseSession):
@@ -34,3 +35,12 @@ class SessionStore(DatabaseStore):
         row = cast(Session, super().create_model_instance(data))
         row.user_id = int(data[SESSION_KEY]) if SESSION_KEY in data else None
         return row
+
+    def save(self, must_create: bool = False) -> None:
+        """Save like Django, but do not call a session ended because its database is busy."""
+        try:
+            super().save(must_create)
+        except UpdateError as ended:
+            if isinstance(ended.__context__, OperationalError):
+                raise ended.__context__ from ended.__context__.__cause__
+            raise

@@ -6,18 +6,26 @@ import asyncio
 import io
 import logging
 import re
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
+from datetime import timedelta
 from typing import Any
 
 import psycopg
 import pytest
+import time_machine
 from django.db import InterfaceError, InternalError, OperationalError, ProgrammingError, connection
+from django.db.backends.signals import connection_created
 from django.test import AsyncClient, Client
 from django.urls import reverse
+from django.utils import timezone
 
 from opsconsole.logs import OneLine
 from opsconsole.request_ids import HEADER
 from tests.engine.scene import Scene
+from tests.engine.test_faults import saying
+from tests.settings import ON_POSTGRES
 from tests.web.test_pages import client_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -158,6 +166,26 @@ def test_a_page_that_got_no_lock_says_that_the_database_is_busy(
     answered = our_fault(scene)
 
     assert (answered.status_code, answered["Retry-After"]) == (503, "5")
+    assert "The database is busy" in answered.text
+
+
+@pytest.mark.skipif(ON_POSTGRES, reason="about a file of SQLite's")
+def test_a_session_that_cannot_be_renewed_now_has_not_ended(scene: Scene) -> None:
+    client = client_of(scene.rita)
+    client.raise_request_exception = False
+    client.get(reverse("runs"))
+    impatient = saying("busy_timeout=20")
+    connection_created.connect(impatient)
+    try:
+        with closing(sqlite3.connect(connection.settings_dict["NAME"])) as other:
+            other.execute("BEGIN IMMEDIATE")
+            with time_machine.travel(timezone.now() + timedelta(minutes=2)):
+                answered = client.get(reverse("runs"))
+            other.rollback()
+    finally:
+        connection_created.disconnect(impatient)
+
+    assert answered.status_code == 503
     assert "The database is busy" in answered.text
 
 
