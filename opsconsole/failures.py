@@ -10,6 +10,7 @@ from django.template.loader import render_to_string
 
 from agents.api.problems import failure
 from agents.db.locks import is_of_a_lock
+from agents.web.pages import page_of
 from opsconsole import databases
 
 AGAIN = 5  # seconds until the next try, about as long as a database takes to restart
@@ -24,6 +25,7 @@ def answer_failure(request: HttpRequest) -> HttpResponse:
     if is_of_schema or is_read_only or isinstance(error, OperationalError | InterfaceError):
         context = {
             "request": request,
+            "shown_at": page_of(request.get_full_path()),
             "is_of_schema": is_of_schema,
             "is_read_only": is_read_only,
             "is_locked": is_locked,

@@ -21,6 +21,7 @@ from django.test import AsyncClient, Client
 from django.urls import reverse
 from django.utils import timezone
 
+from agents.models import Role
 from opsconsole.logs import OneLine
 from opsconsole.request_ids import HEADER
 from tests.engine.scene import Scene
@@ -187,6 +188,23 @@ def test_a_session_that_cannot_be_renewed_now_has_not_ended(scene: Scene) -> Non
 
     assert answered.status_code == 503
     assert "The database is busy" in answered.text
+
+
+def test_the_page_of_a_database_that_cannot_save_leads_back_to_the_form(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def busy(**_: object) -> None:
+        raise OperationalError
+
+    monkeypatch.setattr("agents.operations.kill", busy)
+    client = client_of(scene.add("ada", Role.ADMIN))
+    client.raise_request_exception = False
+    asked = {"workspace": scene.workspace.pk, "scope": "workspace:", "reason": "why"}
+
+    answered = client.post(reverse("kill-press"), asked)
+
+    assert answered.status_code == 503
+    assert f'href="{reverse("kill")}"' in answered.text
 
 
 def test_a_page_that_fails_asks_nothing_of_the_database(scene: Scene) -> None:
