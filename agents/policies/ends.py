@@ -128,7 +128,7 @@ _CALLED = {"tool": "a tool", "route": "a specialist", "worker": "a worker"}
 # For an approval that was not carried out, if this differs from the end of its run. Each is the
 # part of a sentence after a colon.
 _NOT_CARRIED_OUT = {
-    "asked_again": "the policy needed approval for a new reason and asked again",
+    "asked_again": "facts had changed, so it was asked again",
     "amount_changed": "the amount that was possible had changed, and the policy allowed that one",
     "refused": "the system of record refused it",
     "human_rejected": "a later request of the run was rejected",

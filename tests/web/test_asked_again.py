@@ -157,7 +157,7 @@ def test_whoever_approved_is_told_at_once_that_it_is_asked_again(scene: Scene, a
     note = note_of(Notification.objects.get(kind=Kind.ASKED_AGAIN))
     assert note.headline.startswith("Approved, and asked again: ")
     assert note.lines[0] == f"Approved by {ada.username}: USD 1,200.00"
-    again = f"The policy needed approval for a new reason and asked again, as request {last.pk}."
+    again = f"Facts had changed, so it was asked again, as request {last.pk}."
     assert note.lines[1:3] == [again, last.review["deciding"]["sentence"]]
     assert note.url.endswith(f"/approvals/{last.pk}/")
 

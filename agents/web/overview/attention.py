@@ -88,7 +88,7 @@ class Attention:
             after = f", in place of request {self.earlier}" if self.earlier else ""
             return f"{after}, not carried out: {why_not(self.code)}"
         if self.later_state == EscalationState.OPEN:
-            return f"; facts had changed, so it was asked again: see request {self.later}"
+            return f"; {why_not(self.code)}: see request {self.later}"
         end = _UNANSWERED.get(self.later_state or "", "which was not decided")
         return f", not carried out: it was asked again as request {self.later}, {end}"
 
