@@ -164,10 +164,7 @@ def _executed_stage(
     escalation: Escalation | None, effect: Effect | None, text: str, *, is_over: bool
 ) -> ActionStage:
     if effect is None:
-        is_decided = escalation is not None and escalation.state != EscalationState.OPEN
-        is_refused = is_decided and escalation is not None and escalation.state not in GRANTED
-        is_closed = escalation is not None and escalation.not_carried_out != ""
-        when = "never" if is_refused or is_closed or is_over else "not yet"
+        when = _missing(escalation, is_over=is_over)
         return ActionStage("Executed", "", "dot", when, "nothing was done", None, is_ahead=True)
     if effect.state == EffectState.DONE:
         by = executor_of(effect).removeprefix("executed ") or "once"
@@ -178,6 +175,13 @@ def _executed_stage(
     return ActionStage(
         "Executed", "waiting", "waiting", said, tool_title(effect.tool), effect.settled_at
     )
+
+
+def _missing(escalation: Escalation | None, *, is_over: bool) -> str:
+    """Return whether what has not been executed still may be."""
+    if escalation is not None and escalation.state != EscalationState.OPEN:
+        is_over |= escalation.state not in GRANTED or escalation.not_carried_out != ""
+    return "never" if is_over else "not yet"
 
 
 def executor_of(effect: Effect) -> str:
@@ -191,6 +195,7 @@ def changes(
     reviews: Sequence[Step],
     escalation: Escalation | None,
     uses: Sequence[Step],
+    effect: Effect | None = None,
     *,
     is_over: bool = False,
 ) -> list[ChangedArgument]:
@@ -208,18 +213,23 @@ def changes(
         rows.append({**rows[1], **patch_of(escalation)} if is_yes else {})
     else:
         rows.append(rows[1] if reply_of(reviews[0])["allows"] else {})
-    rows.append(uses[-1].asked["args"] if uses else {})
+    rows.append(uses[-1].asked["args"] if uses and _is_executed(uses[-1], effect) else {})
     if rows[0] == rows[1] and escalation is None:
         return []
     who = _who(reviews[0], escalation)
     names = list(dict.fromkeys(name for row in rows for name in row))
-    missing = "never" if is_over else "not yet"
+    missing = _missing(escalation, is_over=is_over)
     tool = str(reviews[0].asked["action"].get("name", ""))
     called = names_in(reply_of(reviews[0]))
     return [
         ChangedArgument(label_of(name), _cells(tool, name, rows, who, missing, called))
         for name in names
     ]
+
+
+def _is_executed(use: Step, effect: Effect | None) -> bool:
+    """Tell whether a call was executed or may have been: a kill switch can still stop its use."""
+    return effect.state != EffectState.REFUSED if effect else not use.failed
 
 
 def _who(review: Step, escalation: Escalation | None) -> list[tuple[str, str]]:

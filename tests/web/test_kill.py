@@ -16,7 +16,9 @@ from agents import operations
 from agents.core.states import EffectState
 from agents.models import Effect, KillSwitch, Role, SwitchStage, Workspace
 from agents.web.kill.switches import in_flight
+from agents.web.runs.trace import trace
 from tests.engine.scene import REFUND_500, Scene, go
+from tests.engine.test_approvals import approve
 from tests.web.serving import chromium, open_page, serve, sign_in
 from tests.web.test_pages import client_of
 from tests.web.words import words
@@ -222,3 +224,17 @@ def test_a_switch_that_somebody_turns_on_comes_live(scene: Scene) -> None:
         expect(banner.get_by_role("link", name="Kill switches")).to_be_hidden()
         page.goto(f"{site}/runs/")
         expect(banner.get_by_role("link", name="Kill switches")).to_be_visible()
+
+
+def test_a_call_that_a_switch_held_back_after_the_yes_was_never_executed(
+    scene: Scene, admin: Client
+) -> None:
+    run = go(scene.launch())
+    approve(run, scene.add("ada", Role.ADMIN))
+    admin.post(reverse("kill-press"), form(scene.workspace))
+
+    run = go(run)
+
+    table = [change.cells for turn in trace(run).turns for change in turn.changes]
+    assert {executed.text for *_, executed in table} == {"never"}
+    assert all(approved.is_same for _, _, approved, _ in table)

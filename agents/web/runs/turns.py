@@ -272,7 +272,7 @@ def _turn(
         escalation=escalation,
         effect=effect,
         stages=stages(reviews, escalation, effect, is_over=is_over),
-        changes=changes(reviews, escalation, uses, is_over=is_over),
+        changes=changes(reviews, escalation, uses, effect, is_over=is_over),
         bars=bars,
         wait=wait,
         seconds=active(step.span for step in steps),
