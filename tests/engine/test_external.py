@@ -742,7 +742,7 @@ def test_a_kill_switch_stops_the_writes_of_one_agent(scene: Scene) -> None:
     assert "A session goes on in a further run" in page(ada, f"/runs/{session.run.pk}/")
     assert not switch.stops(scene.launch(), "issue_refund")
     assert "The agent triage only" not in page(ada, "/kill/")  # it is pressed
-    assert "change of the agent triage." in page(ada, "/kill/")
+    assert "change, in runs of the agent triage." in page(ada, "/kill/")
 
 
 @pytest.mark.usefixtures("_nothing_takes_long")

@@ -113,7 +113,7 @@ def test_while_a_switch_stands_nothing_is_approved(
     card = card_of("ada", escalation)
     refused = pay("ada", escalation, comment="Four seats unused")
 
-    assert f"while the kill switch “{name}” is on" in words(card)
+    assert f"cannot be approved: the kill switch “{name}” is on" in words(card)
     assert "Pay " not in card
     assert 'value="approve"' not in card
     assert refused.status_code == 409

@@ -48,10 +48,11 @@ def test_one_press_stops_agents_and_everybody_sees_why(scene: Scene, admin: Clie
     assert "Stopped: all payments, emails and changes" in page
     assert "turned on by <bdi>admin</bdi>" in page
     assert "Every payment, email and other change, in all runs." in page
-    assert "Blocked: every payment, email and other change, in all runs. A run ends when" in page
+    blocked = "Blocked: every payment, email and other change, in all runs. A run ends when"
+    assert blocked in words(page)
     assert "Runs may still read and draft. Requests can be rejected, and actions sent back." in page
     assert "odd &lt;img src=x" in page
-    assert "”. Blocked:" in words(page)
+    assert "”). Blocked:" in words(page)
     assert "1 request has its deadline paused" in page
     assert "danger-solid" not in page
     assert "Agents stopped" in client_of(scene.eve).get(reverse("home")).text
@@ -71,6 +72,14 @@ def test_the_card_of_a_frozen_request_names_no_time_that_has_passed(
     page = client_of(scene.rita).get(address).text
     assert "deadline paused" in page
     assert end[:16] not in page
+    no = "This request cannot be approved: the kill switch “all payments, emails and changes”"
+    assert f"{no} is on." in words(page)
+    run_page = words(client_of(scene.rita).get(reverse("run", args=[run.pk])).text)
+    assert "A kill switch stops it: it cannot be approved now" in run_page
+    admin.post(reverse("kill-release"), form(scene.workspace, to="trial"))
+    on_trial = words(client_of(scene.rita).get(address).text)
+    assert f"{no} still stops runs launched before" in on_trial
+    assert "in runs launched before" in on_trial
 
 
 def test_a_switch_on_trial_or_of_one_tool_stops_agents_partly(scene: Scene, admin: Client) -> None:
@@ -89,6 +98,7 @@ def test_a_switch_on_trial_or_of_one_tool_stops_agents_partly(scene: Scene, admi
     assert switch.trial_at is not None
     since = switch.trial_at.isoformat(timespec="milliseconds")
     assert f'launched before <time datetime="{since}"' in chip()
+    assert "Blocked: every payment, email and other change, in runs launched" in words(chip())
 
 
 def test_a_step_that_a_switch_held_back_has_not_failed(scene: Scene, admin: Client) -> None:
@@ -99,6 +109,10 @@ def test_a_step_that_a_switch_held_back_has_not_failed(scene: Scene, admin: Clie
     page = admin.get(reverse("run", args=[run.pk])).text
     assert "1 stopped</span>" in page
     assert "1 failed" not in page
+    still_on = "The kill switch “all payments, emails and changes” is still on"
+    assert still_on in words(page)
+    admin.post(reverse("kill-release"), form(scene.workspace, to="trial"))
+    assert still_on not in words(admin.get(reverse("run", args=[run.pk])).text)
 
 
 def test_release_goes_by_stages_and_a_stale_tab_is_told(scene: Scene, admin: Client) -> None:

@@ -43,6 +43,7 @@ class SwitchInForce:
     address: str  # form value: the scope and its target
     next: SwitchStage
     stops: str
+    where: str  # the runs in which it stops that; on trial, those launched before
     leaves: str
 
 
@@ -121,20 +122,18 @@ def _standing(switch: KillSwitch) -> SwitchInForce:
     return SwitchInForce(switch, switch.name, address, NEXT[switch.stage], *_reach(switch))
 
 
-def _reach(switch: KillSwitch) -> tuple[str, str]:
-    """Return what a switch stops, and what it does not."""
+def _reach(switch: KillSwitch) -> tuple[str, str, str]:
+    """Return what a switch stops, in which runs, and what it does not."""
     rest = "Runs may still read and draft. Requests can be rejected, and actions sent back."
+    runs, every = "runs" if switch.trial_at else "all runs", "Every payment, email and other change"
     if switch.scope == Scope.PATTERN:
         name = spell_out(switch.target)
-        return (
-            f"Every payment, email and other change of {name} runs.",
-            f"Runs of other patterns go on. {rest}",
-        )
+        return every, f"{name} runs", f"Runs of other patterns go on. {rest}"
     if switch.scope == Scope.AGENT:
-        return f"Every payment, email and other change of {switch.name}.", f"Others go on. {rest}"
+        return every, f"runs of {switch.name}", f"Others go on. {rest}"
     if switch.scope == Scope.TOOL:
-        return f"Every use of “{switch.name}”, in all runs.", f"Other tools go on. {rest}"
-    return "Every payment, email and other change, in all runs.", rest
+        return f"Every use of “{switch.name}”", runs, f"Other tools go on. {rest}"
+    return every, runs, rest
 
 
 def _choices(agents: Sequence[str]) -> list[tuple[str, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from uuid import UUID
 
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
@@ -11,7 +12,7 @@ from django.utils import timezone
 from agents import operations, results
 from agents.core.request_kinds import APPROVE, EFFECT_UNKNOWN, REJECT
 from agents.core.states import ENDED, RunState
-from agents.models import Event, Run
+from agents.models import Event, KillSwitch, Run, Step
 from agents.operations.requests.claiming import is_own
 from agents.patterns import PATTERNS
 from agents.web import access
@@ -143,6 +144,7 @@ def _page(
     newest = read_events(events.prefetch_related("texts"), LINES)
     live = trace.run_page(found, before=whole_number(request.GET.get("before", "")))
     may_settle = bool(live["page"].lost) and part.role in access.DECIDES
+    may_run_again = part.role in access.LAUNCHES and _can_run_again(found)
     shown = {
         **live,
         "may_audit_here": may_audit,
@@ -153,7 +155,8 @@ def _page(
         "may_cancel": part.role in access.CANCELS and found.state not in ENDED,
         # The page grows while one reads: nothing below its steps may be pushed down.
         "is_watched": found.state in (RunState.QUEUED, RunState.RUNNING),
-        "may_run_again": part.role in access.LAUNCHES and _can_run_again(found),
+        "may_run_again": may_run_again,
+        "switch": _switch_still_on(found, live["page"].steps) if may_run_again else None,
         "may_ask_on": part.role in access.LAUNCHES and _can_be_asked_on(found),
         "sentence": sentence,
         "nav": "runs",
@@ -165,6 +168,15 @@ def _can_run_again(found: Run) -> bool:
     """Tell whether a run left something to do and has not been launched again."""
     is_real = not (found.erased_at or found.simulation)
     return is_real and operations.leaves_work(found) and not found.launched_again.exists()
+
+
+def _switch_still_on(found: Run, steps: Sequence[Step]) -> KillSwitch | None:
+    """Return the switch that would stop a new run at the action that ended this one, or None."""
+    held = [step.asked["tool"] for step in steps if step.failed == "killed"]
+    if not held:
+        return None
+    standing = KillSwitch.objects.standing().filter(workspace=found.workspace_id, trial_at=None)
+    return next((switch for switch in standing if switch.stops(found, held[-1])), None)
 
 
 def _can_be_asked_on(found: Run) -> bool:
