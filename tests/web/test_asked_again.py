@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.urls import reverse
 from django.utils import timezone
 
 from agents import operations
@@ -16,11 +17,13 @@ from agents.engine.turns.answering import expire
 from agents.models import Delivery, Escalation, Notification, Role, Run
 from agents.notifications.messages import note_of
 from agents.web.overview.attention import Attention, attention
-from tests.engine.scene import Scene, decide_request, go
+from tests.engine.scene import REFUND_500, Scene, decide_request, go, on_the_charge_of
 from tests.engine.test_approvals import approve, refund_by_phone
 from tests.engine.tiered import Tiered, say_yes
 from tests.notifications.sinks import receiver
 from tests.notifications.telling import hook, tell
+from tests.web.test_pages import client_of
+from tests.web.words import words
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
@@ -160,6 +163,33 @@ def test_whoever_approved_is_told_at_once_that_it_is_asked_again(scene: Scene, a
     again = f"Facts had changed, so it was asked again, as request {last.pk}."
     assert note.lines[1:3] == [again, last.review["deciding"]["sentence"]]
     assert note.url.endswith(f"/approvals/{last.pk}/")
+
+
+def test_the_card_says_who_approved_it_before_and_what_has_changed(scene: Scene, ada: User) -> None:
+    _, (approved, last) = asked_again(scene, ada)
+
+    page = words(client_of(ada).get(reverse("approval", args=[last.pk])).text)
+
+    assert f"Asked again: {ada.username} approved USD 1,200.00 at " in page
+    assert f"(request {approved.pk}). Then facts changed: " in page
+    assert "USD 1,190.00" in page.partition("Then facts changed: ")[2][:120]
+    assert "Not as the agent proposed: changed by the policy." in page
+    assert "As the agent proposed." not in page
+
+
+def test_the_card_says_that_a_person_changed_it_and_which_rule_asks_now(
+    scene: Scene, ada: User
+) -> None:
+    run = go(scene.launch())
+    go(on_the_charge_of(run, scene.launch(REFUND_500)))
+    approve(run, ada, 70000)
+    go(run)
+    last = Escalation.objects.get(run=run, state=EscalationState.OPEN)
+
+    page = words(client_of(ada).get(reverse("approval", args=[last.pk])).text)
+
+    assert f"Then facts changed: {last.review['deciding']['sentence']}" in page
+    assert f"Not as the agent proposed: changed by {ada.username}." in page
 
 
 def test_nobody_is_told_of_what_was_answered_before_the_message_went_out(

@@ -39,8 +39,10 @@ from agents.web.approvals.fields import FormField, form_field
 from agents.web.approvals.inbox import claimant
 from agents.web.approvals.outcomes import came_to_nothing, outcome
 from agents.web.approvals.proposals import (
+    ApprovedBefore,
     ProposedBefore,
     SentBack,
+    approved_before,
     corrected_before,
     correction_of,
     following,
@@ -58,7 +60,7 @@ from agents.web.approvals.wording import (
     told_apart_by,
     what_awaits,
 )
-from agents.web.changes import ActionStage, stages
+from agents.web.changes import ActionStage, reply_of, stages
 from agents.web.kill import switches
 from agents.web.markdown import as_html
 from agents.web.outputs import Output, split_output
@@ -119,6 +121,8 @@ class Card:
     switch: KillSwitch | None  # prevents an approval
     obstacle: str  # also prevents it, as a sentence; "" if nothing does
     asked_again: int | None  # the request that replaced it
+    approved_before: ApprovedBefore | None  # the approval that it replaced
+    changed_by: str  # who changed the arguments that the agent proposed; "": nobody
     sent_back: Sequence[SentBack]  # earlier proposals of the run, newest first
     kept: str  # why it cannot be sent back again, if it was before
     proposed_before: Sequence[ProposedBefore]  # what an agent elsewhere repeats with it
@@ -203,6 +207,7 @@ def card(escalation: Escalation, user: User, around: Around, *, at: datetime) ->
         rulings = [{**one, "sentence": ""} for one in rulings]
     earlier = sent_back_before(escalation) if getattr(escalation, "has_sent_back", True) else []
     kept = _why_kept(escalation, len(earlier)) if is_open else None
+    before = approved_before(escalation, reviews)
     return Card(
         escalation=escalation,
         kind=kind,
@@ -261,6 +266,8 @@ def card(escalation: Escalation, user: User, around: Around, *, at: datetime) ->
         switch=switch,
         obstacle=str(hindered or ""),
         asked_again=_asked_again(escalation),
+        approved_before=before,
+        changed_by=_changed_by(reviews, before),
         sent_back=earlier or corrected_before(escalation),
         kept=str(kept or "") if earlier else "",
         proposed_before=proposed_before(escalation),
@@ -342,6 +349,14 @@ def _asked_again(escalation: Escalation) -> int | None:
     later = Escalation.objects.filter(run=escalation.run_id, pk__gt=escalation.pk)
     same = later.filter(step__key__startswith=turn_of(escalation.step.key)).order_by("pk")
     return same.values_list("pk", flat=True).first()
+
+
+def _changed_by(reviews: Sequence[Step], before: ApprovedBefore | None) -> str:
+    """Return who changed the arguments that an agent proposed, before this request was made."""
+    who = ["the policy"] if any(reply_of(one)["revisions"] for one in reviews) else []
+    if before and before.escalation.state == EscalationState.ADJUSTED:
+        who.append(str(before.escalation.decided_by))
+    return " and ".join(who)
 
 
 def _published_version(escalation: Escalation) -> int | None:

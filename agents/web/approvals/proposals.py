@@ -1,4 +1,4 @@
-"""Earlier proposals that bear on a request: what a person sent back, what an agent repeats."""
+"""Earlier requests that bear on one: sent back, repeated by an agent, approved and asked again."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agents.core.states import EscalationState
-from agents.engine.people.approvals import turn_of
-from agents.models import Escalation
+from agents.engine.people.approvals import ASKED_AGAIN, turn_of
+from agents.models import Escalation, Step
 from agents.operations.requests.sending_back import sent_back_in
 from agents.sdk.adjustments import label_of
 from agents.tools import argument_in_words
@@ -41,6 +41,36 @@ class ProposedBefore:
     run: str
     is_here: bool  # in the request's own run
     request: int | None  # in which a person was asked about it
+
+
+@dataclass(frozen=True)
+class ApprovedBefore:
+    """The approval in whose place a request stands."""
+
+    escalation: Escalation
+    changes: Sequence[str]  # what the policy says since, as sentences
+
+
+def approved_before(escalation: Escalation, reviews: Sequence[Step]) -> ApprovedBefore | None:
+    """Return the approval in whose place a request stands, or None. `reviews` are its turn's.
+
+    What the policy changed says more than the rules that ask for a person because of it.
+    """
+    if "#" not in escalation.step.key:  # the first request of its turn
+        return None
+    asked = Escalation.objects.filter(
+        run=escalation.run_id, pk__lt=escalation.pk, not_carried_out=ASKED_AGAIN
+    )
+    same = asked.filter(step__key__startswith=turn_of(escalation.step.key)).order_by("-pk")
+    before = same.select_related("decided_by", "step").first()
+    if before is None:
+        return None
+    later = [one for one in reviews if one.position > before.step.position]
+    revised = [ruling["sentence"] for one in later for ruling in one.reply["revisions"]]
+    known = {ruling["sentence"] for ruling in before.review["rulings"]}
+    ruled = [r["sentence"] for r in escalation.review["rulings"] if r["verdict"] == "escalate"]
+    changes = dict.fromkeys(revised or (one for one in ruled if one not in known))
+    return ApprovedBefore(before, list(changes))
 
 
 def proposed_before(escalation: Escalation) -> list[ProposedBefore]:
