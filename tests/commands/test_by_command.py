@@ -119,7 +119,7 @@ def test_people_work_on_a_request_together_by_command(scene: Scene) -> None:
         ended = command("request", verb, str(held.pk), *more, "--as", who)
         assert (ended.code, says in ended.out + ended.err) == (code, True), (verb, ended)
     for number in ("999", "9" * 30):
-        assert f"no escalation {number}" in command("request", "claim", number, "--as", "rita").err
+        assert f"no request {number}" in command("request", "claim", number, "--as", "rita").err
 
     Escalation.objects.update(claimed_by=finn, claimed_until=at)  # an expired claim does not count
     assert "claimed" not in command("request", "wake", str(held.pk), "--as", "rita").out

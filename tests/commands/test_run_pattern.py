@@ -184,7 +184,7 @@ def test_decide_of_nothing_says_so() -> None:
     ended = command("decide", str(escalation.pk + 1), "--approve", "--as", rita)
 
     assert ended.code == 2
-    assert "no escalation" in ended.err
+    assert "no request" in ended.err
 
 
 def test_a_decision_by_command_meets_the_kill_switch() -> None:

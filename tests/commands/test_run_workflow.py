@@ -57,7 +57,7 @@ def test_a_person_corrects_from_the_command_line() -> None:
 
     assert (decided.code, decided.out) == (
         0,
-        f"escalation {held} adjusted\nApprove the result of the step memo: Send back\n",
+        f"request {held} adjusted\nApprove the result of the step memo: Send back\n",
     )
     run = go(Run.objects.get())
     assert (run.state, run.escalations.count()) == ("waiting", 2)

@@ -281,7 +281,7 @@ def test_by_command_the_second_is_told_of_the_first_and_approves_the_same(tiered
     assert "open: 1 of 2: finn approved USD 1,000.00, changed. It waits" in first.out
     assert "You have approved this already." in again.err
     assert "1 of 2: finn approved USD 1,000.00, changed at " in second.out
-    assert f"escalation {pk} adjusted: USD 1,000.00" in second.out
+    assert f"request {pk} adjusted: USD 1,000.00" in second.out
     assert payments(go(request.run)) == [100_000]
 
 
@@ -296,7 +296,7 @@ def test_a_simulated_person_is_the_first_of_two_and_leaves_the_second_to_others(
 
     request = Escalation.objects.get()
     assert ended.code == 4  # it waits for a person
-    assert f"escalation {request.pk} takes two: the simulated person was the first" in ended.err
+    assert f"request {request.pk} takes two: the simulated person was the first" in ended.err
     assert still_waits(request)
     assert say_yes(request, tiered.finn) == "approved"
 

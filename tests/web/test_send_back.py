@@ -59,7 +59,7 @@ def test_what_rita_sends_back_comes_again_with_what_changed_as_often_as_the_poli
     with mock.patch("agents.management.command_arguments.account", return_value="ops"):
         back = ["--send-back", "--reason=USD 200, please.", "--as=rita"]
         call_command("decide", second.pk, *back, stdout=out)
-    assert f"escalation {second.pk} sent back" in out.getvalue()
+    assert f"request {second.pk} sent back" in out.getvalue()
     third = waits(go(run))
     card = card_of("rita", third)
     assert verdicts_of(card) == ["adjust", "approve", "reject"]

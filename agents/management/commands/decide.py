@@ -70,18 +70,18 @@ class Command(BaseCommand):
                 )
         except Escalation.DoesNotExist:
             raise CommandError(
-                f"There is no escalation {options['escalation']}.", returncode=BAD_USAGE
+                f"There is no request {options['escalation']}.", returncode=BAD_USAGE
             ) from None
         except BadPatch as error:
             raise CommandError(str(error), returncode=BAD_USAGE) from None
         except operations.AlreadyDecided as first:
             raise CommandError(_who(first.escalation), returncode=REFUSED) from None
         if decided.state == EscalationState.OPEN and (yes := decided.approval):
-            said = f"escalation {decided.pk} open: 1 of 2: {_approval_line(yes)}. "
+            said = f"request {decided.pk} open: 1 of 2: {_approval_line(yes)}. "
             self.stdout.write(f"{said}It waits for a second person.")
             return
         granted = f": {decided.granted}" if decided.granted else ""
-        self.stdout.write(f"escalation {decided.pk} {_state(decided)}{granted}")
+        self.stdout.write(f"request {decided.pk} {_state(decided)}{granted}")
         self.stdout.write(_what(decided))
 
 

@@ -50,7 +50,7 @@ class Command(OperationCommand):
     def act(self, options: dict[str, Any], **given: Any) -> str:
         verb, key, at = options["verb"], options["escalation"], given["at"]
         if (found := Escalation.objects.filter(pk=key).first()) is None:
-            raise CommandError(f"There is no escalation {key}.", returncode=BAD_USAGE)
+            raise CommandError(f"There is no request {key}.", returncode=BAD_USAGE)
         about: Json = {"escalation_id": key, **given}
         match verb:
             case "claim":

@@ -126,7 +126,7 @@ class Command(BaseCommand):
             self.stdout.write(f"The agent wrote after the block: {after.get('note', '')}")
         if result.get("escalation"):
             waiting = result["escalation"]
-            self.stdout.write(f"escalation {waiting['id']}: {waiting['sentence']}")
+            self.stdout.write(f"request {waiting['id']}: {waiting['sentence']}")
         if result["demo_model"]:
             self.stdout.write("(answered by the demo model)")
 
@@ -248,12 +248,12 @@ def _is_settled(run: Run, human: Human | None, say: Any) -> bool:
         return False
     open_ones = run.escalations.filter(state=EscalationState.OPEN).select_related("workspace")
     for escalation in open_ones.order_by("pk"):
-        say(f"escalation {escalation.pk}: {escalation.review['deciding']['sentence']}")
+        say(f"request {escalation.pk}: {escalation.review['deciding']['sentence']}")
         if human is None or not kind_of(escalation.kind, escalation.action).may_be_simulated:
             return True
         decided = decide_simulated(escalation, human, at=timezone.now())
         if decided.state == EscalationState.OPEN:
-            say(f"escalation {decided.pk} takes two: the simulated person was the first")
+            say(f"request {decided.pk} takes two: the simulated person was the first")
             return True
-        say(f"escalation {decided.pk} {decided.state} by the simulated person")
+        say(f"request {decided.pk} {decided.state} by the simulated person")
     return False
