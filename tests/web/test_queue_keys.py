@@ -93,7 +93,7 @@ def test_a_mixed_queue_is_worked_through_by_keyboard_alone(
 
         headline = rita.locator("#consequence h2")
         expect(headline).to_be_focused()
-        expect(headline).to_have_css("outline-style", "none")  # there is nothing to press
+        expect(headline).to_have_css("outline-style", "solid")
         rita.evaluate("refresh(['#card'])")  # as when something about it comes live
         expect(headline).to_be_focused()
         rita.keyboard.press("j")
