@@ -331,7 +331,7 @@ function pick(key) {
 
 // In a list, or in the steps of a run, the focus moves; from an open card the request beside it is opened.
 function step(by) {
-  const links = [...document.querySelectorAll(".qlist a, .rowlink, .trace > .step > summary")];
+  const links = [...document.querySelectorAll(".qlist a, .rowlink, .trace > .step > summary, [data-item]:not([hidden]) button")];
   if (!links.length) return false;
   let at = links.indexOf(document.activeElement);
   const isOpen = at < 0 && document.querySelector("#consequence");

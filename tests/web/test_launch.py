@@ -165,3 +165,6 @@ def test_typing_finds_scenarios_at_once(scene: Scene) -> None:
         expect(page.locator("[data-item]:visible h4")).to_have_text("Case on legal hold is halted")
         expect(page.get_by_text("1 of 42 scenarios")).to_be_visible()
         expect(page.get_by_role("heading", name="Bank transfers")).to_be_hidden()
+        page.get_by_role("heading", name="Launch", exact=True).click()
+        page.keyboard.press("j")
+        expect(page.get_by_role("button", name="Launch: Case on legal hold")).to_be_focused()
