@@ -40,6 +40,9 @@ def test_a_key_that_is_shown_once_works_until_it_is_revoked(scene: Scene, ada: U
     listed = client_of(ada).get(reverse("agents")).content.decode()
     assert token not in listed
     assert f"{token[:13]}… used" in words(listed)
+    [asked] = re.findall(r"<details><summary[^>]*>Revoke.*?</details>", listed, re.DOTALL)
+    assert "A program that uses this key is refused once it is revoked." in words(asked)
+    assert 'value="revoke"' in asked
 
     change(ada, change="pause", days=90)
     assert Caller(token).post("/runs", {**OPEN, "reference": "b"}).json()["code"] == "agent_paused"
