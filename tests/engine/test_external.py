@@ -676,6 +676,23 @@ def test_a_question_is_answered_on_its_card_and_executes_nothing(scene: Scene) -
     assert faults() == set()
 
 
+def test_the_page_of_a_session_whose_words_were_blocked_believes_none_of_them(
+    scene: Scene,
+) -> None:
+    session = Session(scene)
+    session.propose("k1", refund(49))
+    session.propose("k2", refund(49, "delivered late"))
+    assert session.end("USD 49.00 was refunded to Max.").state == RunState.STOPPED
+
+    shown = words(page(scene.rita, f"/runs/{session.run.pk}/"))
+
+    ended = "Blocked by policy: the agent answered without reading the customer's record."
+    assert f"{ended} 2 calls of its agent had been blocked before." in shown
+    assert "Not accepted: “USD 49.00 was refunded to Max.”" in shown
+    assert shown.count("USD 49.00 was refunded") == shown.count("“USD 49.00 was refunded")
+    assert "in a further run" not in shown
+
+
 @pytest.mark.parametrize("end", ["reject", "expire", "withdraw", "stop"])
 def test_a_question_without_an_answer_says_so_everywhere(scene: Scene, end: str) -> None:
     session = Session(scene)
@@ -739,7 +756,8 @@ def test_a_kill_switch_stops_the_writes_of_one_agent(scene: Scene) -> None:
     assert request.frozen_at is not None
     stopped = page(ada, "/kill/")
     assert "an agent elsewhere is told, and its session goes on" in stopped
-    assert "A session goes on in a further run" in page(ada, f"/runs/{session.run.pk}/")
+    further = "With more calls than this, the session goes on in a further run"
+    assert further in words(page(ada, f"/runs/{session.run.pk}/"))
     assert not switch.stops(scene.launch(), "issue_refund")
     assert "The agent triage only" not in page(ada, "/kill/")  # it is pressed
     assert "change, in runs of the agent triage." in page(ada, "/kill/")

@@ -262,7 +262,11 @@ def _end(run: Run, turns: Sequence[RunTurn], closed: Mapping[UUID, Closing]) -> 
     rulings = [ruling for turn in turns for ruling in (turn.ruling, turn.again) if ruling]
     said = [str(ruling["sentence"]) for ruling in rulings if ruling["reason"] == code]
     closing = closed[run.pk].sentence if run.pk in closed else ""
-    return f"{end_sentence(run.stop_reason, said[-1] if said else '')}{closing}"
+    # Of an agent elsewhere a blocked call ends nothing, so the reason of the end names none.
+    blocked = [turn for turn in turns if turn.ruling and turn.ruling["verdict"] == "block"]
+    calls = sum(turn.writes for turn in blocked) if run.agent_id else 0
+    before = f" {with_unit(calls, 'calls')} of its agent had been blocked before." if calls else ""
+    return f"{end_sentence(run.stop_reason, said[-1] if said else '')}{before}{closing}"
 
 
 def _spending(steps: Sequence[Step]) -> Spent:
