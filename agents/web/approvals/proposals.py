@@ -12,6 +12,7 @@ from agents.operations.requests.sending_back import sent_back_in
 from agents.sdk.adjustments import label_of
 from agents.tools import argument_in_words
 from agents.web.approvals.wording import act
+from agents.web.changes import reply_of
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ def approved_before(escalation: Escalation, reviews: Sequence[Step]) -> Approved
     if before is None:
         return None
     later = [one for one in reviews if one.position > before.step.position]
-    revised = [ruling["sentence"] for one in later for ruling in one.reply["revisions"]]
+    revised = [ruling["sentence"] for one in later for ruling in reply_of(one)["revisions"]]
     known = {ruling["sentence"] for ruling in before.review["rulings"]}
     ruled = [r["sentence"] for r in escalation.review["rulings"] if r["verdict"] == "escalate"]
     changes = dict.fromkeys(revised or (one for one in ruled if one not in known))
