@@ -687,7 +687,7 @@ def test_the_page_of_a_session_whose_words_were_blocked_believes_none_of_them(
     shown = words(page(scene.rita, f"/runs/{session.run.pk}/"))
 
     ended = "Blocked by policy: the agent answered without reading the customer's record."
-    assert f"{ended} 2 calls of its agent had been blocked before." in shown
+    assert f"{ended} Before that, the policy blocked 2 calls." in shown
     assert "Not accepted: “USD 49.00 was refunded to Max.”" in shown
     assert shown.count("USD 49.00 was refunded") == shown.count("“USD 49.00 was refunded")
     assert "in a further run" not in shown

@@ -265,7 +265,7 @@ def _end(run: Run, turns: Sequence[RunTurn], closed: Mapping[UUID, Closing]) -> 
     # Of an agent elsewhere a blocked call ends nothing, so the reason of the end names none.
     blocked = [turn for turn in turns if turn.ruling and turn.ruling["verdict"] == "block"]
     calls = sum(turn.writes for turn in blocked) if run.agent_id else 0
-    before = f" {with_unit(calls, 'calls')} of its agent had been blocked before." if calls else ""
+    before = f" Before that, the policy blocked {with_unit(calls, 'calls')}." if calls else ""
     return f"{end_sentence(run.stop_reason, said[-1] if said else '')}{before}{closing}"
 
 

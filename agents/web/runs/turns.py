@@ -247,7 +247,7 @@ def _turn(
         role, word = "block", "Blocked" if called else "Not usable"
     is_output = bool(action) and is_output_of_step(name, action)
     said = summary_of(steps, action, is_output=is_output)
-    if said and decision == "block" and action["kind"] == "final":
+    if said and decision == "block" and action and action["kind"] == "final":
         said = f"Not accepted: “{said}”"
     if called:
         said = f"{block['sentence']} {said}"
