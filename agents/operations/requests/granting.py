@@ -15,7 +15,7 @@ from agents.core.request_kinds import kind_of
 from agents.core.requests import Json
 from agents.core.rulings import RulingKind, consent_of
 from agents.db.driver import fetch_now
-from agents.engine.desk.facts import fetch_facts
+from agents.engine.desk.facts import calls_before, fetch_facts
 from agents.engine.desk.fresh_lookup import LookedUp, LookupFailed, look_up_now
 from agents.engine.desk.gathering import case_of
 from agents.engine.desk.key_names import key_ruling
@@ -122,7 +122,7 @@ def grant(
         real, too_high = _changed_arguments(tool, asked_for, typed, case_of(run, at))
         args = {**args, **border.name({name: real[name] for name in patch})}
     action = {**escalation.action, "args": args}
-    asked = (run, action, run.limits, steps)
+    asked = (run, action, run.limits, [*calls_before(run, action), *steps])
     facts, resource = fetch_now(
         fetch_facts, *asked, at=at, lock=lock, is_attended=True, ahead=ahead
     )
