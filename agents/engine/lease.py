@@ -23,7 +23,7 @@ from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import pipeline
 from agents.engine.commit import Commit
 from agents.engine.desk.registry import known_desks
-from agents.engine.people.approvals import close_approvals
+from agents.engine.ending import end_run
 from agents.engine.runtime.database import in_time
 from agents.engine.runtime.dispatch import ring
 from agents.models import Run, Worker
@@ -87,8 +87,7 @@ _CLAIMABLE = CompiledSelect(
 def _stop_misplaced(run: Run, at: datetime) -> None:
     log.error("Run %s refers to another workspace and is stopped: run verify_audit", run.pk)
     with Commit(run, at=at) as commit:
-        commit.tell(close_approvals(run, why=MISPLACED))
-        commit.move(RunState.STOPPED, facts={"stop_reason": MISPLACED}, stop_reason=MISPLACED)
+        end_run(commit, RunState.STOPPED, stop_reason=MISPLACED, facts={"stop_reason": MISPLACED})
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from agents.core.requests import Json
 from agents.core.states import EscalationState, RunState
 from agents.engine.desk import repeats
 from agents.engine.runtime import crashpoints
+from agents.engine.turns.asking import MAX_CLAIMS
 from agents.engine.upkeep.sweep import sweep
 from agents.models import (
     AgentCall,
@@ -34,6 +35,7 @@ from agents.models.belonging import launchers_of
 from agents.tools import TOOLS, OutcomeUnknown
 from agents.web.sentences import tell_events
 from tests.audit.test_columns import faults
+from tests.audit.test_rows import reasons
 from tests.desks.bank import bank_scene, day, euros, postings
 from tests.engine.dying import die_everywhere
 from tests.engine.scene import (
@@ -876,6 +878,7 @@ def test_what_was_looked_up_before_a_border_counts_after_it(scene: Scene) -> Non
     session.propose("k1", refund(500))
 
     session.put("k2", refund(200))
+    session.drive()
     session.run = session.run.launched_again.get()
     session.drive()
 
@@ -883,6 +886,45 @@ def test_what_was_looked_up_before_a_border_counts_after_it(scene: Scene) -> Non
     ended = session.end("USD 700.00 was refunded.")
     assert (payments(session.run), ended.stop_reason) == ([50000, 20000], "success")
     assert "Goes on from an earlier run" in page(scene.rita, f"/runs/{session.run.pk}/")
+
+
+@pytest.mark.parametrize("how", ["decided", "stopped", "failed"])
+def test_an_end_waits_for_what_is_open_in_the_earlier_runs_of_its_session(
+    scene: Scene, how: str
+) -> None:
+    publish_for_agents(scene, max_tool_calls=1)
+    session = Session(scene)
+    session.propose("k0", LOOK)
+    runs = [session.run]
+    for key, call in {"k1": refund(1200), "k2": refund(1100)}.items():
+        session.put(key, call)
+        session.run = runs[-1].launched_again.get()
+        runs.append(session.run)
+        for session.run in runs:
+            session.drive()
+    first, second = Escalation.objects.order_by("pk")
+
+    ending = session.end("USD 800.00 was refunded.")
+    decide_request(second, scene.rita, approve=False, comment="no")
+    still = session.drive()
+    if how == "stopped":
+        at, ada = timezone.now(), scene.add("ada", Role.ADMIN)
+        operations.cancel(run_id=first.run_id, by=ada, at=at, reason="enough")
+    else:
+        decide_request(first, scene.rita, patch=patch_of(80000), comment="partly used")
+        if how == "failed":
+            Run.objects.filter(pk=first.run_id).update(attempts=MAX_CLAIMS)
+    for session.run in runs:
+        ended = session.drive()
+
+    assert [(run.state, run.idle_until) for run in (ending, still)] == [("waiting", None)] * 2
+    ends = {"decided": "session_continued", "stopped": "cancelled", "failed": "internal_error"}
+    assert [fresh(run).stop_reason for run in runs] == [
+        *("session_continued", ends[how], "success")
+    ]
+    told: Json = ended.outcome
+    assert ("USD 800.00" in told["answer"]) == (how == "decided")
+    assert (reasons(), faults()) == ([], set())
 
 
 def test_a_kill_switch_at_the_border_stops_what_either_run_would_pay(scene: Scene) -> None:

@@ -25,8 +25,8 @@ from agents.engine.desk import simulation
 from agents.engine.desk.reports import figures_of
 from agents.engine.desk.subjects import bound_arguments
 from agents.engine.drive import Later, drive
+from agents.engine.ending import end_run
 from agents.engine.journal import AWAIT, Journal
-from agents.engine.people.approvals import close_approvals
 from agents.engine.runtime import breaker
 from agents.engine.runtime.database import in_database, retry_transient
 from agents.engine.runtime.database_state import database_time
@@ -60,16 +60,14 @@ class _End:
     pause: timedelta | None = None  # before it may be claimed again
 
     def move(self, commit: Commit) -> None:
-        """Move the run there. Raises LostRun.
-
-        If the run ends, approvals that were not carried out are closed with it.
-        """
+        """Move the run there. Raises LostRun."""
         columns, facts = self.columns, self.facts
+        if self.to in ENDED:
+            end_run(commit, self.to, facts=facts, asked_people=self.asked_people, **columns)
+            return
         if self.pause is not None:
             at = database_time() + self.pause
             columns, facts = {**columns, "wake_at": at}, {"until": at.isoformat(), **facts}
-        if self.to in ENDED and self.asked_people:
-            commit.tell(close_approvals(commit.run, why=self.columns["stop_reason"]))
         commit.move(self.to, facts=facts, **columns)
         if self.to == RunState.QUEUED:
             ring(commit.run.pk, at=columns.get("wake_at"))
@@ -220,9 +218,11 @@ def _end_of(journal: Journal, strand: Strand, commit: Commit) -> _End:
     if take_back_at_end(commit, waiting):
         return _End(RunState.QUEUED, {"attempts": 0}, {})
     listening = [step for step in waiting if is_listening(step)]
-    if listening and assign_call(commit, listening, fetch_waiting(journal.run).get()):
+    calls = fetch_waiting(journal.run).get() if listening else []
+    if assign_call(commit, listening, calls):
         return _End(RunState.QUEUED, {"attempts": 0}, {})
-    is_idle = all(step.kind == AWAIT for step in waiting)
+    # A call that is left is an end, which waits for the session's earlier runs.
+    is_idle = not calls and all(step.kind == AWAIT for step in waiting)
     idle_until = commit.at + timedelta(seconds=journal.run.limits.idle_seconds) if is_idle else None
     told = {"listens": True} if is_idle else {}
     return _End(RunState.WAITING, {"attempts": 0, "idle_until": idle_until}, told)

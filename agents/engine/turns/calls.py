@@ -26,11 +26,12 @@ from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import Pending
 from agents.db.inserts import insert_rows, update_row
 from agents.engine.commit import Commit
+from agents.engine.ending import end_run, is_open_earlier
 from agents.engine.journal import AWAIT
 from agents.engine.people.approvals import close_approvals, turn_of
 from agents.engine.turns.answering import withdraw
-from agents.engine.withdrawal import UNTAKEN, has_ended
-from agents.models import AgentCall, Escalation, LostRun, Run, Step
+from agents.engine.withdrawal import LAST_WORDS, UNTAKEN, has_ended
+from agents.models import AgentCall, Escalation, Run, Step
 from agents.tools import TOOLS
 
 SILENT = "agent_silent"  # the end of a run whose agent does not come back
@@ -101,13 +102,16 @@ def assign_call(commit: Commit, listening: Sequence[Step], waiting: Sequence[Age
     """Give the oldest waiting call to a slot that listens, if there are both. Return if so.
 
     With it go those that follow, as long as their agent says of all that they run side by side.
-    The end goes to all that listen; a slot whose call waits for a person gets it afterwards. A
-    call that is given is stored as that, a new one in its first row. Call with the run locked.
+    The end goes to all that listen; a slot whose call waits for a person gets it afterwards, and
+    all of them once the session's earlier runs have ended. A call that is given is stored as that,
+    a new one in its first row. Call with the run locked.
     """
     if not (listening and waiting):
         return False
     slots = sorted(listening, key=attrgetter("position"))
     first, *others = waiting
+    if first.key == LAST_WORDS and is_open_earlier(commit.run):
+        return False
     if first.is_end:
         for step in slots:
             answer_await(step, {"end": first.asked}, commit)
@@ -141,11 +145,7 @@ def end_silent(*, most: int, at: datetime) -> int:
             run = Run.objects.select_for_update(of=("self",)).get(pk=pk)
             if run.state != RunState.WAITING or run.idle_until is None or run.idle_until > at:
                 continue
-            run.tell(close_approvals(run, why=SILENT), at=at)
-            try:
-                facts = {"stop_reason": SILENT}
-                run.move(RunState.STOPPED, at=at, facts=facts, stop_reason=SILENT)
-            except LostRun:
-                continue
+            with Commit(run, at=at) as commit:
+                end_run(commit, RunState.STOPPED, stop_reason=SILENT, facts={"stop_reason": SILENT})
             count += 1
     return count

@@ -244,7 +244,7 @@ def _put(
     """Record a call, or the end, once by its key; `more` are further columns of its row."""
     digest = _digest(agent, key, asked)
     with transaction.atomic():
-        run, found = _lock_session(agent, run_id, key)
+        run, earlier, found = _lock_session(agent, run_id, key)
         if known := next(iter(found.known), None):
             if not (known.is_end or hmac.compare_digest(known.digest, digest)):
                 raise CallKeyReused(known.pk)
@@ -260,8 +260,10 @@ def _put(
         waiting = found.waiting
         if not more.get("is_end") and found.calls >= run.limits.max_tool_calls:
             run, listening, waiting = _go_on(run, agent, listening, at), [], []
-        if more.get("is_end"):
-            _take_back_earlier(run, at)
+        for one in earlier:
+            with Commit(one, at=at) as commit:
+                if take_back(commit, _OPEN_STEPS.fetch(run=one.pk).get()):
+                    wake(commit)
         with Commit(run, at=at) as commit:
             sources, parent = more.pop("sources", None), checked_parent(more.pop(PARENT, ""))
             sent = {**asked, "sources": sources} if sources else asked
@@ -292,16 +294,6 @@ def _put(
     return ProposedCall(row, run, is_new=True)
 
 
-def _take_back_earlier(run: Run, at: datetime) -> None:
-    """Take back what nobody took in the earlier runs of a session. Call with its newest locked."""
-    earlier = Run.objects.filter(pk__in=run.earlier_runs()).exclude(state__in=ENDED).order_by("pk")
-    # All are locked before the first commit, which locks what comes after a run.
-    for one in list(earlier.select_for_update(of=("self",))):
-        with Commit(one, at=at) as commit:
-            if take_back(commit, _OPEN_STEPS.fetch(run=one.pk).get()):
-                wake(commit)
-
-
 class _Session(NamedTuple):
     """What a call of a session is put to, read with the session's run locked."""
 
@@ -315,21 +307,27 @@ class _Session(NamedTuple):
     waiting: list[AgentCall]
 
 
-def _lock_session(agent: ExternalAgent, run_id: UUID, key: str) -> tuple[Run, _Session]:
-    """Lock the run in which a session goes on; return what a call is put to.
+def _lock_session(
+    agent: ExternalAgent, run_id: UUID, key: str
+) -> tuple[Run, Sequence[Run], _Session]:
+    """Lock the run in which a session goes on; return it and what a call is put to.
 
-    `run_id` is any run of it. Raises Run.DoesNotExist.
+    For its end, earlier runs that have not ended are locked and returned too: before the newest,
+    as a run that ends locks the newest after itself. `run_id` is any run of it. Raises
+    Run.DoesNotExist.
     """
     ours = {"agent": agent.pk, "workspace": agent.workspace_id}
+    runs = _OPEN_AND_NEWEST if key == LAST_WORDS else _NEWEST
     while True:
         with pipeline():  # together with the BEGIN
-            newest = _NEWEST.fetch(pk=run_id, **ours)
-        run = next(iter(newest.get()), None)
-        if run is None:
+            locked = runs.fetch(pk=run_id, **ours)
+        open_runs = locked.get()
+        if not open_runs:
             raise Run.DoesNotExist
+        *earlier, run = open_runs
         found = _fetch_session(agent, run, key)
         if not found.has_gone_on:
-            return run, found
+            return run, earlier, found
 
 
 def _fetch_session(agent: ExternalAgent, run: Run, key: str) -> _Session:
@@ -353,11 +351,15 @@ def _fetch_session(agent: ExternalAgent, run: Run, key: str) -> _Session:
     )
 
 
-def _newest_of_session() -> QuerySet[Run]:
+def _newest_of_session(*, with_open: bool = False) -> QuerySet[Run]:
     ours = Run.objects.filter(agent=Param("agent"), workspace=Param("workspace"))
     session = ours.filter(reference__in=ours.filter(pk=Param("pk")).values("reference"))
     newest = session.order_by("-created_at", "-pk").values("pk")[:1]
-    whole = Run.objects.filter(pk__in=newest).select_related("policy", "workspace")
+    is_wanted = Q(pk__in=newest)
+    if with_open:
+        is_wanted |= Q(pk__in=session.exclude(state__in=ENDED).values("pk"))
+    whole = Run.objects.filter(is_wanted).select_related("policy", "workspace")
+    whole = whole.order_by("created_at", "pk")
     return whole.select_for_update(of=("self",))
 
 
@@ -375,6 +377,7 @@ def _counts_of_run() -> QuerySet[Any]:
 
 
 _NEWEST = CompiledSelect(_newest_of_session)
+_OPEN_AND_NEWEST = CompiledSelect(lambda: _newest_of_session(with_open=True))
 _KNOWN = CompiledSelect(
     lambda: AgentCall.objects.filter(
         agent=Param("agent"), reference=Param("reference"), key=Param("key")

@@ -9,9 +9,10 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from agents.core.states import ENDED, EscalationState, RunState
-from agents.engine.people.approvals import close_approvals
+from agents.engine.commit import Commit
+from agents.engine.ending import end_run
 from agents.engine.redaction import redact_words
-from agents.models import Escalation, LostRun, Role, Run
+from agents.models import Escalation, Role, Run
 from agents.operations.refusal import Refused, check_text, require_member
 
 MAX_REASON = 500  # characters
@@ -30,16 +31,8 @@ def cancel(*, run_id: UUID, by: User, reason: str, at: datetime) -> Run:
             raise Refused("ended", f"The run has ended already: it is {run.state}.")
         open_ones = Escalation.objects.filter(run=run, state=EscalationState.OPEN)
         open_ones.update(state=EscalationState.CANCELLED)
-        run.tell(close_approvals(run, why="cancelled"), at=at)
         facts = {"stop_reason": "cancelled", "why": redact_words(run, reason)}
-        try:
-            run.move(
-                RunState.STOPPED,
-                at=at,
-                facts=facts,
-                actor=by.get_username(),
-                stop_reason="cancelled",
-            )
-        except LostRun:
-            raise Refused("moved", "The run has just changed. Check it again.") from None
+        who = by.get_username()
+        with Commit(run, at=at) as commit:
+            end_run(commit, RunState.STOPPED, stop_reason="cancelled", facts=facts, actor=who)
         return run
