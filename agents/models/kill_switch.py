@@ -32,7 +32,10 @@ class KillSwitches(models.QuerySet["KillSwitch"]):
 
 
 class KillSwitch(models.Model):
-    """Pressed once, put on trial, then released for good; the next press is another row."""
+    """Pressed once, put on trial, then released for good; the next press is another row.
+
+    A press of one on trial releases it too, so that a row tells who pressed last, and why.
+    """
 
     workspace = models.ForeignKey("agents.Workspace", models.PROTECT, related_name="kill_switches")
     scope = models.CharField(max_length=10)

@@ -252,7 +252,7 @@ def test_a_switch_on_trial_can_be_thrown_again(scene: Scene, admin: User) -> Non
     press(scene, admin)
 
     assert go(scene.launch(REFUND_500)).stop_reason == "killed"
-    assert KillSwitch.objects.get().stage is SwitchStage.ON
+    assert KillSwitch.objects.standing().get().stage is SwitchStage.ON
 
 
 def test_every_stage_is_on_record_with_who_and_why(scene: Scene, admin: User) -> None:

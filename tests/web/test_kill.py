@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from playwright.sync_api import expect
 from agents import operations
 from agents.core.states import EffectState
 from agents.models import Effect, KillSwitch, Role, SwitchStage, Workspace
+from agents.operations.refusal import time_here
 from agents.web.kill.switches import in_flight
 from agents.web.runs.trace import trace
 from tests.engine.scene import REFUND_500, Scene, go
@@ -34,8 +36,10 @@ def admin(scene: Scene) -> Client:
 
 
 def form(workspace: Workspace, **fields: str) -> dict[str, str]:
+    """Return the fields of a page that was loaded just now."""
+    seen = KillSwitch.objects.standing().filter(workspace=workspace).values_list("pk", flat=True)
     given = {"workspace": str(workspace.pk), "scope": "workspace:", "reason": "it misbehaves"}
-    return {**given, **fields}
+    return {**given, "seen": " ".join(map(str, seen)), **fields}
 
 
 def test_one_press_stops_agents_and_everybody_sees_why(scene: Scene, admin: Client) -> None:
@@ -130,6 +134,79 @@ def test_release_goes_by_stages_and_a_stale_tab_is_told(scene: Scene, admin: Cli
     assert "nothing is stopped" in admin.get(reverse("kill")).text
 
 
+def fields_of(page: str, address: str) -> dict[str, str]:
+    """Return the hidden fields of the form that is sent to an address."""
+    inside = page.partition(f'action="{reverse(address)}"')[2].partition("</form>")[0]
+    return dict(re.findall(r'name="(\w+)"\s+value="([^"]*)"', inside))
+
+
+@pytest.mark.parametrize("meanwhile", ["another", "pressed again"])
+@pytest.mark.parametrize("stage", [SwitchStage.ON, SwitchStage.TRIAL])
+def test_a_form_does_not_release_a_switch_that_its_sender_did_not_see(
+    scene: Scene, admin: Client, meanwhile: str, stage: SwitchStage
+) -> None:
+    adb = scene.add("adb", Role.ADMIN)
+    about: dict[str, Any] = {"workspace": scene.workspace, "by": adb, "at": timezone.now()}
+    admin.post(reverse("kill-press"), form(scene.workspace, reason="one"))
+    if stage is SwitchStage.TRIAL:
+        operations.release(**about, reason="try", to=SwitchStage.TRIAL)
+    old = fields_of(admin.get(reverse("kill")).text, "kill-release")
+    if stage is SwitchStage.ON:
+        operations.release(**about, reason="try", to=SwitchStage.TRIAL)
+    if meanwhile == "another":
+        operations.release(**about, reason="over", to=SwitchStage.OFF)
+    operations.kill(**about, reason="NEW DANGER")
+    if stage is SwitchStage.TRIAL:
+        operations.release(**about, reason="try", to=SwitchStage.TRIAL)
+
+    answered = admin.post(reverse("kill-release"), {**old, "reason": "all is well"})
+
+    assert answered.status_code == 409
+    assert f"adb turned this switch on, at {time_here(about['at'])}: “NEW DANGER”." in words(
+        answered.text
+    )
+    assert KillSwitch.objects.standing().get().stage is stage
+    again = {**fields_of(answered.text, "kill-release"), "reason": "all is well"}
+    assert admin.post(reverse("kill-release"), again).status_code == 302
+
+
+def test_a_form_does_not_press_a_switch_again_that_its_sender_did_not_see(
+    scene: Scene, admin: Client
+) -> None:
+    adb = scene.add("adb", Role.ADMIN)
+    about: dict[str, Any] = {"workspace": scene.workspace, "by": adb, "at": timezone.now()}
+    old = fields_of(admin.get(reverse("kill")).text, "kill-press")
+    operations.kill(**about, reason="a trial")
+    operations.release(**about, reason="try", to=SwitchStage.TRIAL)
+
+    sent = {**old, "scope": "workspace:", "reason": "look"}
+    answered = admin.post(reverse("kill-press"), sent)
+
+    assert answered.status_code == 409
+    assert "adb turned this switch on" in words(answered.text)
+    assert 'value="look"' in answered.text
+    assert KillSwitch.objects.get().stage is SwitchStage.TRIAL
+    sent |= fields_of(answered.text, "kill-press")
+    assert admin.post(reverse("kill-press"), sent).status_code == 302
+
+
+def test_pages_say_who_pressed_a_switch_again_and_why(scene: Scene, admin: Client) -> None:
+    adb = scene.add("adb", Role.ADMIN)
+    about: dict[str, Any] = {"workspace": scene.workspace, "by": adb, "at": timezone.now()}
+    admin.post(reverse("kill-press"), form(scene.workspace, reason="one"))
+    operations.release(**about, reason="try", to=SwitchStage.TRIAL)
+
+    operations.kill(**about, reason="NEW DANGER")
+
+    home = words(client_of(scene.eve).get(reverse("home")).text)
+    assert "adb turned it on at" in home
+    assert "“NEW DANGER”" in home
+    assert "“one”" not in home
+    page = admin.get(reverse("kill")).text
+    assert "turned on by <bdi>adb</bdi>" in page
+    assert "<dd>NEW DANGER</dd>" in page
+
+
 def test_what_is_under_way_is_listed_until_it_is_resolved(scene: Scene, admin: Client) -> None:
     run = go(scene.launch(REFUND_500))
     refund = Effect.objects.filter(run=run, tool="issue_refund")
@@ -154,6 +231,7 @@ def test_what_is_under_way_is_listed_until_it_is_resolved(scene: Scene, admin: C
         ("kill-press", {"pressed_by": "rita"}, 422, "fields that it should not"),
         ("kill-press", {"to": "off"}, 422, "fields that it should not"),
         ("kill-release", {"to": "on"}, 422, "no such stage"),
+        ("kill-release", {"to": "off", "seen": "all"}, 422, "Load the page again"),
         ("kill-release", {"to": "off"}, 409, "off already"),
     ],
 )

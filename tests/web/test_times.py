@@ -83,7 +83,7 @@ def test_the_record_is_in_utc_for_everybody(scene: Scene) -> None:
         ("claimed", "rita has claimed it until {}."),
         ("decided", "rita rejected USD 1,200.00, at {}."),
         ("switch", "ada pressed it at {}. Nothing it stops"),
-        ("switch again", "ada turned this switch on already, at {}. Nothing was changed."),
+        ("switch again", "ada turned this switch on, at {}: “A test of times”."),
         ("snooze", "before the deadline, {}."),
     ],
 )

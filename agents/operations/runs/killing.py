@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from datetime import datetime
 
 from django.contrib.auth.models import User
@@ -32,35 +32,32 @@ def kill(
     at: datetime,
     scope: Scope = Scope.WORKSPACE,
     target: str = "",
+    seen: Set[int] | None = None,
 ) -> KillSwitch:
     """Press a switch: no write of its scope starts after this commits. Raises Refused.
 
-    A switch on trial is pressed again, for new runs too.
+    One on trial gives way to it. `seen`, if given, are the switches in force that the person saw:
+    another one is left as it is.
     """
     _check_scope(workspace, scope, target)
     with transaction.atomic():
         reason = _lock_workspace(workspace, by, reason)
         standing = _standing_switch(workspace, scope, target)
-        if standing is None:
-            standing = KillSwitch.objects.create(
-                workspace=workspace,
-                scope=scope,
-                target=target,
-                reason=reason,
-                pressed_by=by.get_username(),
-                pressed_at=at,
-            )
-        elif standing.stage is SwitchStage.ON:
-            raise Refused(
-                "on",
-                f"{standing.pressed_by} turned this switch on already, at "
-                f"{time_here(standing.pressed_at)}. Nothing was changed.",
-            )
-        else:
-            standing.trial_at = None
-            standing.save(update_fields=["trial_at"])
-        _say(standing, SwitchStage.ON, by=by, reason=reason, at=at)
-        return standing
+        if standing:
+            if standing.stage is SwitchStage.ON or not _is_seen(standing, seen):
+                raise Refused("on", _who_pressed(standing))
+            standing.released_at = at
+            standing.save(update_fields=["released_at"])
+        pressed = KillSwitch.objects.create(
+            workspace=workspace,
+            scope=scope,
+            target=target,
+            reason=reason,
+            pressed_by=by.get_username(),
+            pressed_at=at,
+        )
+        _say(pressed, SwitchStage.ON, by=by, reason=reason, at=at)
+        return pressed
 
 
 def release(
@@ -72,14 +69,17 @@ def release(
     to: SwitchStage,
     scope: Scope = Scope.WORKSPACE,
     target: str = "",
+    seen: Set[int] | None = None,
 ) -> KillSwitch:
     """Let new runs write again (TRIAL), then all runs (OFF). Raises Refused.
 
-    This starts nothing by itself: stopped runs stay stopped.
+    This starts nothing by itself: stopped runs stay stopped. `seen` is as in `kill`.
     """
     with transaction.atomic():
         reason = _lock_workspace(workspace, by, reason)
         standing = _standing_switch(workspace, scope, target)
+        if standing and not _is_seen(standing, seen):
+            raise Refused("on", _who_pressed(standing))
         now = standing.stage if standing else SwitchStage.OFF
         if standing is None or now is not _BEFORE[to]:
             raise Refused("stage", _not_from(now, to))
@@ -124,6 +124,15 @@ def _lock_workspace(workspace: Workspace, by: User, reason: str) -> str:
 def _standing_switch(workspace: Workspace, scope: Scope, target: str) -> KillSwitch | None:
     found = KillSwitch.objects.standing().filter(workspace=workspace)
     return found.filter(scope=scope, target=target).first()
+
+
+def _is_seen(standing: KillSwitch, seen: Set[int] | None) -> bool:
+    return seen is None or standing.pk in seen
+
+
+def _who_pressed(switch: KillSwitch) -> str:
+    by, at = switch.pressed_by, time_here(switch.pressed_at)
+    return f"{by} turned this switch on, at {at}: “{switch.reason}”. Nothing was changed."
 
 
 def _say(switch: KillSwitch, stage: SwitchStage, *, by: User, reason: str, at: datetime) -> None:

@@ -27,11 +27,11 @@ from agents.models import (
 from agents.patterns import PATTERNS
 from agents.sdk.desk import tool_title
 from agents.web.formats import spell_out
-from agents.web.forms import BadForm, only
+from agents.web.forms import BadForm, only, whole_number
 
 IN_FLIGHT = 100  # effects shown on the page
 NEXT = {SwitchStage.ON: SwitchStage.TRIAL, SwitchStage.TRIAL: SwitchStage.OFF}
-PRESS_FIELDS = frozenset({"csrfmiddlewaretoken", "workspace", "scope", "reason"})
+PRESS_FIELDS = frozenset({"csrfmiddlewaretoken", "workspace", "scope", "reason", "seen"})
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,11 @@ class SwitchBoard:
     in_flight: Sequence[Effect]  # begun, with an outcome that is still unknown
     frozen: int  # requests whose deadline is paused
     choices: Sequence[tuple[str, str]]  # further switches that can be pressed
+
+    @property
+    def seen(self) -> str:
+        """Return the numbers of the switches in force, for a form to say what its sender saw."""
+        return " ".join(str(row.switch.pk) for row in self.standing)
 
 
 def boards(user: User) -> list[SwitchBoard]:
@@ -160,4 +165,8 @@ def read_press(posted: QueryDict, *, fields: Set[str] = PRESS_FIELDS) -> dict[st
     scope, _, target = posted.get("scope", "").partition(":")
     if scope not in list(Scope):
         raise BadForm("scope", "Choose what to stop: everything, a pattern, an agent or a tool.")
-    return {"scope": Scope(scope), "target": target, "reason": posted.get("reason", "").strip()}
+    seen = [whole_number(number) for number in posted.get("seen", "").split()]
+    if None in seen:
+        raise BadForm("", "The form names no kill switch. Load the page again.")
+    reason = posted.get("reason", "").strip()
+    return {"scope": Scope(scope), "target": target, "reason": reason, "seen": frozenset(seen)}
