@@ -57,6 +57,7 @@ from agents.operations.requests.claiming import Claimed, claim, release_claim
 from agents.operations.requests.commenting import comment
 from agents.operations.requests.deciding import (
     AlreadyDecided,
+    CallReported,
     KillSwitchStands,
     check_reason,
     decide,
@@ -123,6 +124,7 @@ __all__ = [
     "ApprovalLapsed",
     "Archived",
     "CallKeyReused",
+    "CallReported",
     "Claimed",
     "Erasure",
     "ErasureLeftovers",

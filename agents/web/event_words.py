@@ -297,6 +297,7 @@ REFUSALS = {
     "four_eyes": "they launched the run themselves",
     "not_our_form": "the form was not one of this console's",
     "stale": "the request had changed meanwhile",
+    "reported": "its agent had reported meanwhile what came of the call",
     "taken": "somebody else had claimed it",
     "policy": "the policy does not allow it",
     "not_permitted": "their role does not allow it",

@@ -139,6 +139,36 @@ def test_what_nobody_reports_is_put_to_a_person(scene: Scene) -> None:
     assert faults() == set()
 
 
+@pytest.mark.parametrize(("executed", "took"), [(True, "took"), (False, "did not take")])
+def test_a_report_that_comes_while_its_card_is_open_is_read_before_an_answer_counts(
+    scene: Scene, executed: bool, took: str
+) -> None:
+    session = Executing(scene)
+    session.propose("k1", command("make"))
+    session.take("k1")
+    let_due_pass(session)
+    request, client = held(session), Client()
+    client.force_login(scene.rita)
+    answer = {"verdict": "reject", "refusal": "no effect", "action_sha256": request.action_sha256}
+    session.report("k1", executed=executed, exit_code=0)
+
+    early = client.post(f"/approvals/{request.pk}/decide/", answer)
+    request.refresh_from_db()
+    state = request.state
+    later = client.post(f"/approvals/{request.pk}/decide/", {**answer, "reported": "1"})
+
+    assert (early.status_code, state) == (409, "open")
+    text = early.content.decode()
+    assert f"Its agent has reported meanwhile that it {took} effect." in words(text)
+    assert f"Reported It {took} effect." in words(text)
+    assert 'name="reported" value="1"' in text
+    assert "no effect</textarea>" in text
+    assert later.status_code == 302
+    request.refresh_from_db()
+    assert request.state == "rejected"
+    assert (reasons(), faults()) == ([], set())
+
+
 def test_nobody_can_say_that_it_did_not_happen_while_its_permit_is_good(scene: Scene) -> None:
     session = Executing(scene)
     session.propose("k1", order("500.00"))

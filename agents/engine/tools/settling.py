@@ -48,14 +48,19 @@ def settle(
     return True
 
 
+def report_on(step: Step) -> dict[str, Json] | None:
+    """Return what an agent reported of a call that it took, as `executed` and `result`, or None."""
+    mine = AgentCall.objects.filter(run=step.run_id, step=f"{turn_of(step.key)}call")
+    return mine.values_list("reported", flat=True).first()
+
+
 def reported_failure(step: Step) -> CallOutcome | None:
     """Return what came of a call of which its agent says that it did not execute it, or None.
 
     Believed only once nothing can come of it any more: a hold that was given back before could be
     used twice.
     """
-    mine = AgentCall.objects.filter(run=step.run_id, step=f"{turn_of(step.key)}call")
-    said = mine.values_list("reported", flat=True).first()
+    said = report_on(step)
     if said is None or said["executed"]:
         return None
     value = {"error": "agent_reports", **said["result"], "status": "error"}

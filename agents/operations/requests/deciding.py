@@ -23,6 +23,7 @@ from agents.engine.desk.origins import doubts_of
 from agents.engine.people.approval_demand import held_tool
 from agents.engine.redaction import RunBorder, redact_for, redact_to_tell
 from agents.engine.runtime.crashpoints import crashpoint
+from agents.engine.tools.settling import report_on
 from agents.engine.turns.answering import answer, expire
 from agents.models import Escalation, KillSwitch, Membership, Role, Run, Step, Workspace
 from agents.models.event import Entry, append_events, commanding_account
@@ -67,6 +68,18 @@ class KillSwitchStands(Refused):
         )
 
 
+class CallReported(Refused):
+    """The agent said what came of a call after the person had opened the request about it."""
+
+    def __init__(self, report: dict[str, Json]) -> None:
+        did = "took" if report["executed"] else "did not take"
+        super().__init__(
+            "reported",
+            f"Its agent has reported meanwhile that it {did} effect. Nothing was decided: read the "
+            "report, and answer again.",
+        )
+
+
 class AlreadyDecided(Exception):
     """Someone answered this escalation first, or it has expired."""
 
@@ -96,6 +109,15 @@ class _Answer:
     bulk: str
 
 
+@dataclass(frozen=True)
+class _Seen:
+    """What the person saw, as far as their form says."""
+
+    action_sha256: str | None
+    approval: int | None
+    is_reported: bool | None
+
+
 def decide(
     *,
     escalation_id: int,
@@ -108,12 +130,14 @@ def decide(
     patch: Patch | None = None,
     action_sha256: str | None = None,
     approval: int | None = None,
+    is_reported: bool | None = None,
     bulk: str = "",
 ) -> Escalation:
     """Answer an escalation and queue its run. Raises Refused, AlreadyDecided, Claimed.
 
-    KillSwitchStands, for an approval that a kill switch prevents, and ApprovalLapsed are kinds of
-    Refused. If two people must approve, the first approval is kept and the request stays open.
+    KillSwitchStands, for an approval that a kill switch prevents, ApprovalLapsed and CallReported
+    are kinds of Refused. If two people must approve, the first approval is kept and the request
+    stays open.
 
     `send_back` instead of an approval lets the agent propose something else, with the comment as
     the reason, as often in a run as its policy allows.
@@ -121,8 +145,9 @@ def decide(
     `patch` holds the changed arguments as JSON, of those that the tool lets people change:
     {"amount_minor": 80000}. `correction` is the instruction for running a workflow's step again, or
     the text to send instead of a letter. `action_sha256`, if given, is the hash of the action that
-    the person saw, and `approval` the first approval that they saw (0: none): a decision about
-    anything else is refused. `bulk` names the bulk rejection it is part of, for the record.
+    the person saw, `approval` the first approval that they saw (0: none), and `is_reported` whether
+    they saw what an agent reported of its call: a decision about anything else is refused. `bulk`
+    names the bulk rejection it is part of, for the record.
 
     The same form sent again by the same person, as by a double click, returns the decided request
     and is no event.
@@ -133,7 +158,8 @@ def decide(
     try:
         ahead = _look_ahead(escalation_id) if approve else None
         with transaction.atomic():
-            decided = _decide(escalation_id, by, wanted, (action_sha256, approval), at, ahead)
+            seen = _Seen(action_sha256, approval, is_reported)
+            decided = _decide(escalation_id, by, wanted, seen, at, ahead)
         if isinstance(decided, ApprovalLapsed):  # committed, unlike other refusals
             raise decided
     except ValuesLocked:
@@ -162,7 +188,7 @@ def _decide(
     pk: int,
     by: User,
     wanted: _Answer,
-    seen: tuple[str | None, int | None],
+    seen: _Seen,
     at: datetime,
     ahead: LookedUp | None,
 ) -> Escalation | ApprovalLapsed:
@@ -183,12 +209,15 @@ def _decide(
         tool = escalation.action.get("name", "")
         if switch := next((one for one in standing if one.stops(escalation.run, tool)), None):
             raise KillSwitchStands(switch)
-    if seen[0] is not None and seen[0] != escalation.action_sha256:
+    if seen.action_sha256 not in (None, escalation.action_sha256):
         raise Refused("stale", "The action has changed since you opened it. Load the page again.")
+    is_about_call = kind_of(escalation.kind, escalation.action).settles_call
+    if is_about_call and seen.is_reported is False and (report := report_on(escalation.step)):
+        raise CallReported(report)
     granted, first = None, None
     if wanted.approve:
         known = (escalation, steps)
-        found = standing_approval(*known, shown=seen[1], at=at, ahead=ahead)
+        found = standing_approval(*known, shown=seen.approval, at=at, ahead=ahead)
         if isinstance(found, ApprovalLapsed):
             return found
         first = found
@@ -207,9 +236,7 @@ def _decide(
     return escalation
 
 
-def _is_repeated(
-    escalation: Escalation, by: User, wanted: _Answer, seen: tuple[str | None, int | None]
-) -> bool:
+def _is_repeated(escalation: Escalation, by: User, wanted: _Answer, seen: _Seen) -> bool:
     """Tell whether a form is one that this person has sent already, and that counted.
 
     Compares the choice, values and comment, and what they saw, with the decision or, while a second
@@ -217,13 +244,13 @@ def _is_repeated(
     """
     is_open, first = escalation.state == EscalationState.OPEN, escalation.approval
     stands = first if is_open else escalation
-    if stands is None or seen[0] != escalation.action_sha256:
+    if stands is None or seen.action_sha256 != escalation.action_sha256:
         return False
     if isinstance(stands, Escalation):
         given_by, is_yes = stands.decided_by_id, stands.state in GRANTED
         is_back = stands.state == EscalationState.SENT_BACK
     else:
-        given_by, is_yes, is_back = stands.by_id, seen[1] not in (None, stands.pk), False
+        given_by, is_yes, is_back = stands.by_id, seen.approval not in (None, stands.pk), False
     if given_by != by.pk or (wanted.approve, wanted.send_back) != (is_yes, is_back):
         return False
     patch = wanted.patch

@@ -42,6 +42,7 @@ def reject_many(
                 approve=False,
                 comment=comment,
                 action_sha256=seen,
+                is_reported=False,  # the list shows no reports
                 bulk=bulk,
                 at=now(),
             )

@@ -30,6 +30,7 @@ FIELDS = {
     "verdict",
     "action_sha256",
     "approval",
+    "reported",
     # Rejecting and sending back have their own fields: a reason begun for an adjustment must not
     # explain a rejection.
     *("comment", "ready", "refusal", "ready_refusal", "advice"),
@@ -46,6 +47,7 @@ class Wanted:
     comment: str
     action_sha256: str
     approval: int = 0  # the first of two approvals, if one was shown; 0: none
+    is_reported: bool = False  # whether the page showed what an agent reported of its call
     patch: Mapping[str, Json] | None = None  # changed arguments; None: no change
     correction: str = (
         ""  # instruction for running a step again, or text to send instead of a letter
@@ -74,7 +76,12 @@ def read_decision(
     if shown is None:
         raise BadForm("verdict", "The form names no approval. Load the page again.")
     wanted = Wanted(
-        verdict in (ADJUST, APPROVE), is_back, comment, posted.get("action_sha256", ""), shown
+        verdict in (ADJUST, APPROVE),
+        is_back,
+        comment,
+        posted.get("action_sha256", ""),
+        shown,
+        is_reported="reported" in posted,
     )
     if verdict == ADJUST and "correction" in posted and kind.change != ARGUMENTS:
         return replace(wanted, correction=_correction(posted, kind))

@@ -141,11 +141,12 @@ def decide(request: HttpRequest, pk: int) -> HttpResponse:
             correction=wanted.correction,
             action_sha256=wanted.action_sha256,
             approval=wanted.approval,
+            is_reported=wanted.is_reported,
             at=timezone.now(),
         )
     except BadForm as bad:
         return show_card(request, escalation, field=bad.field, sentence=str(bad), status=422)
-    except (operations.KillSwitchStands, operations.ApprovalLapsed) as no:
+    except (operations.KillSwitchStands, operations.ApprovalLapsed, operations.CallReported) as no:
         return show_card(request, access.escalation_for(user, pk), notice=str(no), status=409)
     except operations.Refused as no:
         changed = next(iter(wanted.patch or ()), "")
