@@ -21,6 +21,7 @@ _ENDS = {
     "nobody_to_ask": "A person had to decide, and the policy has human approval turned off.",
     "halted_by_supervision": "The supervising model stopped the workflow.",
     "reorient_budget_exhausted": "The draft still deviated after every allowed correction.",
+    "effect_denied": "A person answered that {0} took no effect.",
     "effect_unknown": "Nobody said in time whether a call took effect.",
     "too_many_open_requests": "As many requests are open as the policy allows.",
     "too_many_open_requests:launcher": "The person who launched the run has as many open requests "
@@ -124,7 +125,7 @@ _BLOCKS = ChainMap(
     },
     desk_words.STOPS,  # which desks fill in later
 )
-_CALLED = {"tool": "a tool", "route": "a specialist", "worker": "a worker"}
+_CALLED = {"tool": "a tool", "route": "a specialist", "worker": "a worker", "effect": "a call"}
 # For an approval that was not carried out, if this differs from the end of its run. Each is the
 # part of a sentence after a colon.
 _NOT_CARRIED_OUT = {

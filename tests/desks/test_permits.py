@@ -166,6 +166,28 @@ def test_a_report_that_comes_while_its_card_is_open_is_read_before_an_answer_cou
     assert later.status_code == 302
     request.refresh_from_db()
     assert request.state == "rejected"
+    session.drive()
+    told = session.outcome("k1")
+    assert (told["status"], told["reason"]) == ("not_executed", "effect_denied:bash")
+    assert told["sentence"] == "A person answered that bash took no effect."
+    assert told["sentence"] in page(scene.rita, "run", session.run.pk)
+    assert (reasons(), faults()) == ([], set())
+
+
+def test_an_approval_whose_call_took_no_effect_by_a_persons_word_says_so(scene: Scene) -> None:
+    session = Executing(scene)
+    session.propose("k1", order())
+    approved = held(session)
+    decide_request(approved, scene.rita, patch=PATCH, comment="part of it")
+    session.drive()
+    session.take("k1")
+    let_due_pass(session)
+
+    decide_request(held(session), scene.rita, approve=False, comment="no such order")
+    session.drive()
+
+    card = page(scene.rita, "approval", approved.pk)
+    assert "not carried out: a person answered that order parts took no effect." in card
     assert (reasons(), faults()) == ([], set())
 
 

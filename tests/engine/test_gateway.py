@@ -161,7 +161,7 @@ def test_a_refund_whose_call_hangs_is_put_to_a_person(
 
 @pytest.mark.parametrize(
     ("happened", "state", "stop_reason"),
-    [(True, EffectState.DONE, ""), (False, EffectState.REFUSED, "tool_error:issue_refund")],
+    [(True, EffectState.DONE, ""), (False, EffectState.REFUSED, "effect_denied:issue_refund")],
 )
 def test_a_person_settles_what_nobody_could_tell(
     scene: Scene,
@@ -591,7 +591,7 @@ def test_a_lookup_that_breaks_tells_nothing_so_a_person_is_asked(
 
     assert Escalation.objects.get(run=run).kind == "effect_unknown"
     scene.decide(run, approve=False)  # the key still tells nothing
-    assert go(run).stop_reason == "tool_error:issue_refund"
+    assert go(run).stop_reason == "effect_denied:issue_refund"
     assert Effect.objects.get(run=run).state == EffectState.REFUSED
 
 

@@ -101,6 +101,7 @@ def test_no_two_ends_to_choose_from_read_the_same() -> None:
         ("supervisor_block:duplicate_refund", "the same amount was already refunded"),
         ("invalid_plan:worker_required:payments_worker", "The plan leaves out payments worker"),
         ("tool_error:issue_refund", "Issue refund reported an error."),
+        ("effect_denied:bash", "A person answered that bash took no effect."),
         ("max_seconds", "Time limit reached"),
         ("of_a_later_release:x", "“of_a_later_release:x”"),
         ("supervisor_block", "The policy blocked the action"),

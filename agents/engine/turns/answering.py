@@ -110,10 +110,11 @@ def settle_as_told(
     value = redact_for(commit.run, told)
     if value is None and happened:
         value = {"status": "ok", "confirmed_by": by}
-    reply = Reply(value, f"tool_error:{effect.tool}" if value is None else "")
+    why = "tool_error" if took_effect else "effect_denied"
+    reply = Reply(value, f"{why}:{effect.tool}" if value is None else "")
     state = EffectState.REFUSED if reply.failed else EffectState.DONE
     # No `tool`: its hold was already released above.
-    outcome = CallOutcome(state, Reply(value))
+    outcome = CallOutcome(state, reply)
     settle(commit, step, outcome, tool=None, overrules=True, said=said, by=by if said else "")
     return reply
 
