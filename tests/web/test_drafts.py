@@ -120,7 +120,7 @@ def test_a_kill_switch_takes_the_yes_and_leaves_what_was_typed(
 
     operations.kill(workspace=scene.workspace, by=ada, reason="look", at=timezone.now())
 
-    expect(page.locator("#consequence")).to_contain_text("while the kill switch")
+    expect(page.locator("#consequence")).to_contain_text("cannot be approved: the kill switch")
     expect(page.locator("#judged")).to_be_empty()
     expect(page.get_by_role("button", name="Pay USD 800.00 to Anna")).to_be_hidden()
     expect(page.get_by_label("Reason")).to_have_value("Four seats")

@@ -321,7 +321,7 @@ def test_a_form_opened_during_a_stop_returns_to_its_first_choice(
     page.get_by_label("Reason").fill(typed)
     page.get_by_label("Pay Anna").fill("800.00" if typed else "")
     end = kill(held, scene.add("mara", Role.ADMIN))
-    expect(page.locator("#consequence")).to_contain_text("while the kill switch")
+    expect(page.locator("#consequence")).to_contain_text("cannot be approved: the kill switch")
     page.reload()
     expect(page.locator("[name=verdict]:checked")).to_have_value("send_back")
     expect(page.locator("#draft pre")).to_have_count(1 if typed else 0)
