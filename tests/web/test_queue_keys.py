@@ -11,10 +11,10 @@ from django.utils import timezone
 from playwright.sync_api import Browser, Page, expect
 
 from agents.core.states import EscalationState
-from agents.models import Escalation, Role
+from agents.models import Escalation, Membership, Role
 from tests.engine.scene import Scene, set_scene
 from tests.limits import first_limit
-from tests.web.serving import chromium, serve
+from tests.web.serving import chromium, open_page, serve, sign_in
 from tests.web.test_journeys import advance_run, desk
 from tests.web.test_journeys import complaints as complaints
 
@@ -273,3 +273,31 @@ def test_escape_leaves_a_field_and_what_was_typed_in_it(
             expect(mara.get_by_label(label)).to_have_value("not yet")
         mara.keyboard.press("a")
         expect(mara.get_by_label("Reason")).to_be_focused()
+
+
+def test_only_an_approval_is_chosen_beforehand(
+    series: list[str], browser: Browser, complaints: list[str]
+) -> None:
+    with serve() as site:
+        plain = open_page(browser, java_script_enabled=False)
+        sign_in(plain, site, "mara")
+        mara = desk(browser, site, "mara", complaints)
+        plain.goto(site + series[0])
+        Membership.objects.filter(user__username="mara").update(desk_limits=first_limit(0))
+        plain.get_by_role("button", name="Pay USD 1,200.00 to Anna").click()
+        expect(plain.get_by_text("Nothing was decided.")).to_be_visible()
+        mara.goto(site + series[0])
+        for page in (plain, mara):
+            headline = page.locator("#consequence h2")
+            expect(headline).to_have_text("Refund USD 1,200.00 to Anna", use_inner_text=True)
+            expect(page.locator("[name=verdict]:checked")).to_have_count(0)
+            expect(page.get_by_text("Choose an answer above.")).to_be_visible()
+            expect(page.locator("#dform button:visible")).to_have_count(0)
+        expect(mara.locator("#consequence h2")).to_be_focused()
+        mara.keyboard.press("a")
+        mara.keyboard.press("Control+Enter")
+        assert mara.evaluate("document.querySelector('#dform').sending") is None
+        mara.keyboard.press("r")
+        mara.keyboard.type("not now")
+        mara.keyboard.press("Control+Enter")
+        mara.wait_for_url(f"{site}{series[1]}?done=*")

@@ -10,7 +10,7 @@ from django.shortcuts import redirect, render
 from django.utils import timezone
 
 from agents import operations
-from agents.core.request_kinds import ADJUST, ANSWER, APPROVE, INSTRUCTIONS, REJECT, SEND_BACK, TEXT
+from agents.core.request_kinds import ADJUST, ANSWER, APPROVE, INSTRUCTIONS, TEXT
 from agents.core.requests import Json
 from agents.engine.desk.origins import doubts_of
 from agents.engine.people.deciders import roster_of
@@ -254,10 +254,10 @@ def _typed_in(posted: QueryDict) -> str:
 def _opening_answer(wanted: str, card: cards.Card) -> str:
     """Return the answer to preselect: the one sent, or else the plainest approval.
 
-    None where a person has to compare something first.
+    None where a person has to compare something first, or can only refuse.
     """
     offered = [choice.verdict for choice in card.choices]
-    plainest = () if card.compares_first else (APPROVE, ADJUST, SEND_BACK, REJECT)
+    plainest = () if card.compares_first else (APPROVE, ADJUST)
     return next((verdict for verdict in (wanted, *plainest) if verdict in offered), "")
 
 
