@@ -475,7 +475,10 @@ def test_an_end_takes_back_what_was_not_taken_in_all_runs_of_its_session(scene: 
     assert session.outcome("out")["status"] == "taken"
     assert session.report("out", exit_code=0)["status"] == "executed"
     session.run = runs[-1]
-    assert session.drive().stop_reason == "success"
+    ended = session.drive()
+    outcome: Any = ended.outcome
+    assert (ended.stop_reason, outcome["came_of"]) == ("success", "carried_out")
+    assert "“ls” ran in Shop" in outcome["answer"]
     assert (reasons(), faults()) == ([], set())
 
 

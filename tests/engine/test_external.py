@@ -923,7 +923,8 @@ def test_an_end_waits_for_what_is_open_in_the_earlier_runs_of_its_session(
         *("session_continued", ends[how], "success")
     ]
     told: Json = ended.outcome
-    assert ("USD 800.00" in told["answer"]) == (how == "decided")
+    is_paid = how == "decided"
+    assert ("USD 800.00" in told["answer"], told["came_of"] == "carried_out") == (is_paid, is_paid)
     assert (reasons(), faults()) == ([], set())
 
 

@@ -27,11 +27,18 @@ def calls_before(run: Run, action: Action) -> list[Step]:
 
     None for what merely reads. Call outside a pipeline.
     """
-    earlier = run.earlier_runs() if run.agent_id and run.again_of_id else []
     tool = TOOLS.get(str(action.get("name")))
-    if not earlier or (tool is not None and not tool.writes):
+    if tool is not None and not tool.writes:
         return []
-    made = Step.objects.filter(run__in=earlier, kind="use", failed="", ended_at__isnull=False)
+    return steps_before(run, "use")
+
+
+def steps_before(run: Run, *kinds: str) -> list[Step]:
+    """Return the finished steps of these kinds of an agent's session's earlier runs."""
+    earlier = run.earlier_runs() if run.agent_id and run.again_of_id else []
+    if not earlier:
+        return []
+    made = Step.objects.filter(run__in=earlier, kind__in=kinds, failed="", ended_at__isnull=False)
     return list(made.order_by("begun_at", "pk"))
 
 

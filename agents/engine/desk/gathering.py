@@ -187,7 +187,9 @@ def _add_declared(
 ) -> Facts:
     """Return what the console knows, with a desk's facts as they are stored."""
     desk, run, border, found = asked.desk, asked.run, asked.border, asked.found
-    done = (effect for effect in asked.effects if effect.state == EffectState.DONE)
+    # The runs of an agent's session are told of together; one that repeats another tells its own.
+    made = asked.all_effects if run.agent_id else asked.effects
+    done = (effect for effect in made if effect.state == EffectState.DONE)
     told = tuple(done_sentence(desk, effect, case, run) for effect in done)
     called_before = asked.writes and asked.called_before()
     facts = Facts(called_before=called_before, **known)

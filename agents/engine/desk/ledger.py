@@ -155,7 +155,8 @@ class DeskLedger:
         """Return these calls after those of the runs that this one repeats, oldest first."""
         runs = self.run.earlier_runs()
         found = Effect.objects.filter(run__in=runs, state__in=MAYBE_DONE) if runs else []
-        return [*sorted(found, key=lambda effect: effect.pk), *self.effects]
+        ours = (effect for effect in found if effect.tool in self.desk.tools)
+        return [*sorted(ours, key=lambda effect: effect.pk), *self.effects]
 
     def made(self, tool: str) -> list[MadeCall]:
         return [

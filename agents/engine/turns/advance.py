@@ -22,11 +22,12 @@ from agents.db.compiled import CompiledSelect, Param
 from agents.engine import lease
 from agents.engine.commit import Commit
 from agents.engine.desk import simulation
+from agents.engine.desk.facts import steps_before
 from agents.engine.desk.reports import figures_of
 from agents.engine.desk.subjects import bound_arguments
 from agents.engine.drive import Later, drive
 from agents.engine.ending import end_run
-from agents.engine.journal import AWAIT, Journal
+from agents.engine.journal import AWAIT, USE, Journal
 from agents.engine.runtime import breaker
 from agents.engine.runtime.database import in_database, retry_transient
 from agents.engine.runtime.database_state import database_time
@@ -234,11 +235,14 @@ def _with_what_came(journal: Journal, outcome: Json) -> Json:
     if limits.profile == "reference" or not isinstance(outcome, dict):
         return outcome
     writes = {name for name, tool in tools.TOOLS.items() if tool.writes}
-    calls = [step for step in journal.uses if step.asked["tool"] in writes]
+    before = steps_before(journal.run, USE, "review")
+    used = [*journal.uses, *(step for step in before if step.kind == USE)]
+    calls = [step for step in used if step.asked["tool"] in writes]
     has_written = any((step.reply or {}).get("status") == "ok" for step in calls)
     possible = writes.intersection(limits.proposable)
     # Other runs whose calls were blocked are stopped; an end that was is no end.
-    reviews = [step.reply for step in journal.steps.values() if step.kind == "review"]
+    steps = (*before, *journal.steps.values())
+    reviews = [step.reply for step in steps if step.kind == "review"]
     is_blocked = journal.run.pattern == EXTERNAL and any(
         review and review["decision"] == "block" for review in reviews
     )
