@@ -9,6 +9,7 @@ from threading import Lock
 from typing import Any
 
 import psycopg
+from django.core.exceptions import PermissionDenied
 from django.db import InterfaceError, OperationalError
 from django.db.backends.signals import connection_created
 
@@ -101,15 +102,17 @@ class Outages(logging.Filter):
 
 
 class Refusals(logging.Filter):
-    """Log a request that was refused on arrival in one line, without a traceback.
+    """Log a refused request in one line, without a traceback.
 
-    Anyone can send any number of them, and a wrong Host is not our fault.
+    Anyone can send any number of them, and a wrong Host is not our fault. Of a denied page the
+    line is that of `denials`, which says who wanted what.
     """
 
     def filter(self, record: logging.LogRecord) -> bool:
         if record.name.startswith("django.security."):
             record.exc_info = record.exc_text = None
-        return True
+        error = record.exc_info[1] if record.exc_info else None
+        return not (record.name == "django.request" and isinstance(error, PermissionDenied))
 
 
 def _outage_in(record: logging.LogRecord) -> BaseException | None:
