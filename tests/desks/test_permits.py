@@ -18,7 +18,7 @@ from agents.core.states import EffectState, RunState
 from agents.engine.upkeep.sweep import sweep
 from agents.models import AgentCall, Effect, Escalation, Role, Run
 from agents.models.kill_switch import Scope, SwitchStage
-from agents.web.runs.listing import find_runs
+from agents.web.runs.listing import ENDING, LISTENING, OUT, find_runs
 from tests.api.test_endpoints import Caller
 from tests.audit.test_columns import faults
 from tests.audit.test_rows import reasons
@@ -76,11 +76,14 @@ def test_an_order_is_lowered_taken_executed_elsewhere_and_reported(scene: Scene)
     session = Executing(scene)
 
     waits = session.propose("k1", order())
+    listed = [in_list(scene)]
     decide_request(held(session), scene.rita, patch=PATCH, comment="part of it")
     session.drive()
     allowed = session.outcome("k1")
+    listed.append(in_list(scene))
     before = Effect.objects.count()
     taken = session.take("k1")
+    listed.append(in_list(scene))
     permit = session.permit("k1")
     again = session.take("k1")
     done = session.report("k1", number="A-17")
@@ -89,6 +92,7 @@ def test_an_order_is_lowered_taken_executed_elsewhere_and_reported(scene: Scene)
     assert [one["status"] for one in (waits, allowed, taken, again, done)] == [
         *("waiting", "allowed", "taken", "taken", "executed")
     ]
+    assert listed == ["Waiting for a person", LISTENING, OUT]
     assert before == 0
     assert taken["arguments"]["price"]["amount"] == "800.00"
     assert done["result"] == {"number": "A-17", "status": "ok"}
@@ -99,6 +103,12 @@ def test_an_order_is_lowered_taken_executed_elsewhere_and_reported(scene: Scene)
     assert (ended.state, ended.stop_reason) == (RunState.DONE, "success")
     assert "executed by the agent, with a permit for parts" in str(ended.outcome)
     assert faults() == set()
+
+
+def in_list(scene: Scene) -> str:
+    """Return what the list of runs says of the only one."""
+    [row] = find_runs(scene.omar, QueryDict()).rows
+    return row.outcome
 
 
 def let_due_pass(session: Session) -> None:
@@ -386,6 +396,8 @@ def test_an_end_takes_back_what_is_allowed_and_not_taken_and_nothing_that_is_out
     assert all("Its agent's session ended before a decision." in card for card in cards)
     assert "Cancelled: its agent's session ended before a decision" in run
     assert "took it back" not in " ".join([run, *cards])
+    assert f"{ENDING}. No person is asked." in run
+    assert in_list(scene) == ENDING
     assert session.outcome("out")["status"] == "taken"
     assert session.report("out", exit_code=0)["status"] == "executed"
     assert fresh(session.run).state == RunState.DONE

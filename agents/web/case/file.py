@@ -28,7 +28,7 @@ from agents.web.policy.desk_sections import DeskPart, desk_parts
 from agents.web.policy.differences import LimitLine
 from agents.web.policy.differences import lines as limit_lines
 from agents.web.policy.versions import readable_limits, team_names
-from agents.web.runs.listing import closings, outcome_of
+from agents.web.runs.listing import closings, outcome_of, waits_of
 from agents.web.runs.texts import is_output_of_step, title_of
 from agents.web.runs.trace import moved_sums
 from agents.web.sentences import EventLine, name_of, read_events, tell_events
@@ -104,7 +104,7 @@ class CaseFile:
 
 
 def case_file(run: Run, *, after: int = 0) -> CaseFile:
-    """Return a page of a run's case file, in at most ten queries."""
+    """Return a page of a run's case file, in at most eleven queries."""
     found = run.events.filter(seq__lte=run.event_count, seq__gt=after).exclude(_machinery())
     rows = read_events(found.order_by("seq").prefetch_related("texts"), PAGE + 1)
     lines = tell_events(rows[:PAGE], whom_of=name_of)
@@ -114,7 +114,7 @@ def case_file(run: Run, *, after: int = 0) -> CaseFile:
     return CaseFile(
         run=run,
         is_closed=run.state in ENDED,
-        outcome=outcome_of(run, closings([run])),
+        outcome=outcome_of(run, closings([run]), waits_of([run])),
         words=as_html(agent_words(run)),
         words_after_block=as_html(words_after_block(run)),
         moved=moved_sums(effects),

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from django.contrib.auth.models import User
 from django.db import connection
-from django.db.models import F, QuerySet
+from django.db.models import Exists, F, OuterRef, QuerySet
 from django.http import QueryDict
 from django.utils import timezone
 
@@ -19,7 +19,8 @@ from agents.core.money import format_largest, format_sums
 from agents.core.request_kinds import KINDS
 from agents.core.states import DECIDED, EffectState, EscalationState, RunState
 from agents.db.run_words import HasWords, WordBeginnings, newest_on_sqlite
-from agents.models import Effect, Escalation, Run
+from agents.engine.withdrawal import LAST_WORDS
+from agents.models import AgentCall, Effect, Escalation, Run
 from agents.policies.ends import end_sentence, known_ends
 from agents.results import agent_words, words_after_block
 from agents.tools import letter_tools
@@ -37,6 +38,9 @@ PAGE = 50
 SHOWN = 120  # characters of what an agent wrote, in the list
 UNSEEN = ("workflow", "simulation", "scope", "before")  # what no row shows
 FEW = 5000  # runs with some words or in a state whose keys can simply be sorted
+LISTENING = "Listening for its agent"
+ENDING = "Ending: waiting for what is open in its session"
+OUT = "Waiting for its agent to report a call"
 FILTERS = (
     "state",
     "came_of",
@@ -108,10 +112,10 @@ def runs_with_words(text: str, workspaces: Sequence[int]) -> list[Run]:
 
 
 def _rows(runs: Sequence[Run], now: datetime) -> list[RunRow]:
-    """Return runs with requested and paid amounts, in at most three queries for a page."""
+    """Return runs with requested and paid amounts, in at most four queries for a page."""
     paid: dict[UUID, list[tuple[str, int]]] = {run.pk: [] for run in runs}
     asked: dict[UUID, list[tuple[str, int]]] = {run.pk: [] for run in runs}
-    letters, closed = letter_tools(), closings(runs)
+    letters, closed, waits = letter_tools(), closings(runs), waits_of(runs)
     effects = Effect.objects.filter(run__in=runs, state=EffectState.DONE).exclude(tool__in=letters)
     effects = effects.filter(amount_minor__isnull=False)
     for run, currency, minor in effects.values_list("run_id", "currency", "amount_minor"):
@@ -124,7 +128,7 @@ def _rows(runs: Sequence[Run], now: datetime) -> list[RunRow]:
             run=run,
             asked=format_largest(asked[run.pk]),
             paid=format_sums(paid[run.pk]),
-            outcome=outcome_of(run, closed),
+            outcome=outcome_of(run, closed, waits),
             wrote=as_line(agent_words(run), SHOWN),
             wrote_after_block=as_line(words_after_block(run), SHOWN),
             chip=chip_of(run, closed),
@@ -178,18 +182,30 @@ def is_listening(run: Run) -> bool:
     return run.state == RunState.WAITING and run.idle_until is not None
 
 
-def outcome_of(run: Run, closed: Mapping[UUID, Closing]) -> str:
+def waits_of(runs: Iterable[Run]) -> dict[UUID, str]:
+    """Return what runs that wait for no person wait for; of all others nothing is said."""
+    waiting = [run for run in runs if run.state == RunState.WAITING and run.agent_id]
+    told = {run.pk: LISTENING for run in waiting if is_listening(run)}
+    others = [run.pk for run in waiting if run.pk not in told]
+    if others:
+        asked = Escalation.objects.filter(run=OuterRef("pk"), state=EscalationState.OPEN)
+        ends = AgentCall.objects.filter(run=OuterRef("pk"), key=LAST_WORDS)
+        found = Run.objects.filter(~Exists(asked), pk__in=others).annotate(is_ending=Exists(ends))
+        rows = found.values_list("pk", "is_ending")
+        told.update((pk, ENDING if is_ending else OUT) for pk, is_ending in rows)
+    return told
+
+
+def outcome_of(run: Run, closed: Mapping[UUID, Closing], waits: Mapping[UUID, str]) -> str:
     """Return a run's outcome in a line: the sentence of its end, or what it waits for.
 
-    `closed` is what `closings` returned.
+    `closed` is what `closings` returned, and `waits` what `waits_of` did.
     """
     if run.state == RunState.DONE:
         answer = run.outcome.get("answer", "") if isinstance(run.outcome, dict) else ""
         return with_name(str(answer), run) or end_sentence(run.stop_reason)
-    if is_listening(run):
-        return "Listening for its agent"
     if run.state == RunState.WAITING:
-        return "Waiting for a person"
+        return waits.get(run.pk, "Waiting for a person")
     said = closed[run.pk].sentence if run.pk in closed else ""
     return f"{end_sentence(run.stop_reason)}{said}" or "In progress"
 

@@ -34,7 +34,7 @@ from agents.tools import TOOLS, ask_in_words
 from agents.web.formats import duration, thousands
 from agents.web.outage import outage_of_run
 from agents.web.runs.ending import RunEnding, ending_of
-from agents.web.runs.listing import Closing, chip_of, closings
+from agents.web.runs.listing import Closing, chip_of, closings, waits_of
 from agents.web.runs.patterns import ABOVE
 from agents.web.runs.turns import RunTurn, busy_since, cost_of, turns_of
 from agents.web.sentences import stopped_by_hand
@@ -85,6 +85,7 @@ class Trace:
     result: Json
     ending: RunEnding
     waiting: Escalation | None
+    waits: str  # for what, if for no person; "": for nothing else
     moved: str  # "" for nothing
     lost: Sequence[tuple[Effect, str]]  # calls that no request asks about, and what to find out
     is_untold: bool  # the run is over and has paid, and nobody was written to since
@@ -149,6 +150,7 @@ def trace(run: Run, *, at: datetime | None = None, before: int | None = None) ->
         result=found,
         ending=ending_of(run, turns),
         waiting=open_ones[0] if open_ones else None,
+        waits="" if open_ones else waits_of([run]).get(run.pk, ""),
         moved=moved_sums(effects.values()) or _letters(effects.values()),
         lost=_lost(effects.values(), run),
         is_untold=may_be_untold and run.state in ENDED and _is_untold(run),
