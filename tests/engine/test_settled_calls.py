@@ -132,7 +132,10 @@ def test_a_payment_that_did_not_happen_gives_back_what_it_held(
     settle(lost, scene.rita, took_effect=False)
 
     assert not Charge.objects.filter(held_minor__gt=0).exists()
-    assert Escalation.objects.get(run=run, state="adjusted").not_carried_out == "refused"
+    assert (
+        Escalation.objects.get(run=run, state="adjusted").not_carried_out
+        == "effect_denied:issue_refund"
+    )
     assert command("verify_audit").code == 0
 
 
