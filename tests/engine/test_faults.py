@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from datetime import timedelta
 from itertools import count
 from typing import Any
@@ -61,21 +61,28 @@ def saying(pragma: str) -> Callable[..., None]:
     return say
 
 
-@sqlite_only
-def test_a_database_that_is_locked_for_long_loses_nothing(scene: Scene) -> None:
-    run, client = scene.launch(REFUND_500), client_of(scene.eve)
-    client.get(reverse("runs"))
+@contextmanager
+def locked_by_another() -> Iterator[None]:
+    """Let another hold SQLite's file for longer than new connections wait for it."""
     impatient = saying("busy_timeout=20")
     connection_created.connect(impatient)
     try:
         with closing(sqlite3.connect(connection.settings_dict["NAME"])) as other:
             other.execute("BEGIN IMMEDIATE")
-            with pytest.raises(OperationalError, match="locked"):
-                go(run)
-            assert client.get(reverse("runs")).status_code == 200
+            yield
             other.rollback()
     finally:
         connection_created.disconnect(impatient)
+
+
+@sqlite_only
+def test_a_database_that_is_locked_for_long_loses_nothing(scene: Scene) -> None:
+    run, client = scene.launch(REFUND_500), client_of(scene.eve)
+    client.get(reverse("runs"))
+    with locked_by_another():
+        with pytest.raises(OperationalError, match="locked"):
+            go(run)
+        assert client.get(reverse("runs")).status_code == 200
     assert fresh(run).state == RunState.QUEUED
 
     to_the_end(run)

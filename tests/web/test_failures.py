@@ -6,9 +6,7 @@ import asyncio
 import io
 import logging
 import re
-import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
 from datetime import timedelta
 from typing import Any
 
@@ -16,7 +14,6 @@ import psycopg
 import pytest
 import time_machine
 from django.db import InterfaceError, InternalError, OperationalError, ProgrammingError, connection
-from django.db.backends.signals import connection_created
 from django.test import AsyncClient, Client
 from django.urls import reverse
 from django.utils import timezone
@@ -25,7 +22,7 @@ from agents.models import Role
 from opsconsole.logs import OneLine
 from opsconsole.request_ids import HEADER
 from tests.engine.scene import Scene
-from tests.engine.test_faults import saying
+from tests.engine.test_faults import locked_by_another
 from tests.settings import ON_POSTGRES
 from tests.web.test_pages import client_of
 
@@ -175,16 +172,8 @@ def test_a_session_that_cannot_be_renewed_now_has_not_ended(scene: Scene) -> Non
     client = client_of(scene.rita)
     client.raise_request_exception = False
     client.get(reverse("runs"))
-    impatient = saying("busy_timeout=20")
-    connection_created.connect(impatient)
-    try:
-        with closing(sqlite3.connect(connection.settings_dict["NAME"])) as other:
-            other.execute("BEGIN IMMEDIATE")
-            with time_machine.travel(timezone.now() + timedelta(minutes=2)):
-                answered = client.get(reverse("runs"))
-            other.rollback()
-    finally:
-        connection_created.disconnect(impatient)
+    with locked_by_another(), time_machine.travel(timezone.now() + timedelta(minutes=2)):
+        answered = client.get(reverse("runs"))
 
     assert answered.status_code == 503
     assert "The database is busy" in answered.text
