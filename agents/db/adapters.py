@@ -64,7 +64,7 @@ def readings(columns: Sequence[Any], compiler: Any) -> list[tuple[int, Reading]]
         target = column.target if isinstance(column, Col) else None
         if isinstance(target, ForeignKey):
             target = target.target_field
-        if isinstance(target, JSONField) and target.decoder is None:
+        if type(target) is JSONField and target.decoder is None:
             found.append((place, _from_json))
         elif isinstance(target, DateTimeField) and connection.vendor == "sqlite":
             found.append((place, _in_utc))

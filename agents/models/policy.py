@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
 
 from django.db import models
 
 from agents.core.limits import Limits, read_limits
 from agents.core.requests import Json
+from agents.core.row_json import decode
 
 
 @dataclass(frozen=True)
@@ -21,7 +23,18 @@ class _Read:
 
 
 _READ: dict[str, _Read] = {}  # by the document's digest: a few a workspace
-_KEPT_AS = "_read_document"  # on a version's object: its document, and that read
+_decode = lru_cache(256)(decode)
+
+
+class _DocumentField(models.JSONField):
+    """JSON that is never changed: a process decodes equal texts once and shares the value."""
+
+    def from_db_value(self, value: str | None, *_: Any) -> Json:
+        return None if value is None else _decode(value)
+
+    def deconstruct(self) -> Any:
+        name, _, args, options = super().deconstruct()
+        return name, "django.db.models.JSONField", args, options
 
 
 class PolicyVersion(models.Model):
@@ -29,7 +42,7 @@ class PolicyVersion(models.Model):
 
     workspace = models.ForeignKey("agents.Workspace", models.CASCADE, related_name="policies")
     number = models.PositiveIntegerField()
-    document = models.JSONField()
+    document = _DocumentField()
     sha256 = models.CharField(max_length=64)  # of the canonical document
     is_replay = models.BooleanField(default=False)  # for recorded cases and demos, never published
     created_at = models.DateTimeField()
@@ -56,14 +69,12 @@ class PolicyVersion(models.Model):
         return known
 
     def _read(self) -> _Read:
-        # Asked for dozens of times in a run, which compares the document once: nobody changes it.
-        own = vars(self).get(_KEPT_AS)
-        if own and own[0] is self.document:
-            kept: _Read = own[1]
-            return kept
         known = _READ.get(self.sha256)
-        if known is None or known.document != self.document:
-            limits = read_limits(self.document)
-            known = _READ[self.sha256] = _Read(deepcopy(self.document), limits, {})
-        setattr(self, _KEPT_AS, (self.document, known))
+        # A run asks dozens of times; what a process has loaded is one and the same object.
+        if known is None or (
+            known.document is not self.document and known.document != self.document
+        ):
+            known = _READ[self.sha256] = _Read(self.document, read_limits(self.document), {})
+        elif known.document is not self.document:
+            known = _READ[self.sha256] = replace(known, document=self.document)
         return known

@@ -10,6 +10,7 @@ import logging
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 from agents.core.actions import Action
@@ -72,7 +73,7 @@ def judge(
     """Return the rulings of one round; never empty, because silence blocks."""
     rulings = [
         _heed_consent(said, consent)
-        for name in limits.rules
+        for name in _concerned(tuple(limits.rules), action)
         if (said := _ask(name, action, facts, limits))
     ]
     found = rulings or ([] if facts.unfit else [_silence(action)])
@@ -87,6 +88,21 @@ def judge(
     if facts.repeats:
         found.append(_heed_consent(_repeat(facts.repeats), consent))
     return found
+
+
+def _concerned(names: tuple[str, ...], action: Action) -> tuple[str, ...]:
+    """Return the rules that may say something of an action: a desk's own name their tools."""
+    checks = tuple(map(RULES.get, names))
+    return _of_tool(names, checks, action.get("kind"), str(action.get("name")))
+
+
+@lru_cache(1024)
+def _of_tool(
+    names: tuple[str, ...], checks: tuple[Rule | None, ...], kind: Any, tool: str
+) -> tuple[str, ...]:
+    concerns = (getattr(check, "concerns", None) for check in checks)
+    pairs = zip(names, concerns, strict=True)
+    return tuple(name for name, concerned in pairs if concerned is None or concerned(kind, tool))
 
 
 _UNFIT = "policy.unfit_value"  # of a name: what it stands for, which a stored reply does not show

@@ -180,6 +180,17 @@ def test_a_rule_that_raises_or_is_missing_blocks(monkeypatch: pytest.MonkeyPatch
         assert ruled.deciding.rule == name
 
 
+@given(facts=situations(), amount=amounts, kind=st.sampled_from(["tool", "final", "plan"]))
+def test_unasked_rules_would_have_said_nothing(facts: RefundFacts, amount: int, kind: str) -> None:
+    for tool in ("issue_refund", "get_refund_context", "send_refund_email", "drop_table"):
+        action = {**refund(amount), "kind": kind, "name": tool, "answer": "It is done."}
+        everything = {name for name in STRICT.rules if RULES[name](action, facts, STRICT)}
+
+        judged = policies.judge(action, facts, STRICT)
+
+        assert {ruling.rule for ruling in judged if ruling.rule} == everything
+
+
 def test_a_policy_that_never_settles_asks_a_person(monkeypatch: pytest.MonkeyPatch) -> None:
     def one_cent_less(action: Any, facts: RefundFacts, limits: Limits) -> Ruling | None:
         args = {**action["args"], "amount_minor": action["args"]["amount_minor"] - 1}

@@ -81,7 +81,11 @@ def _rule(desk: Desk, rule: DeskRule) -> Rule:
         said = _ruling(desk, rule, tool, action, facts, limits)
         return said and _named(said, facts.border)
 
+    def concerns(kind: str, tool: str) -> bool:
+        return tool in judged or (judges_answers and kind == "final")
+
     check.__doc__ = rule.check.__doc__
+    vars(check)["concerns"] = concerns
     return check
 
 
