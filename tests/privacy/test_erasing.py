@@ -37,8 +37,9 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both, pytest.
 VERIFIER = Path(__file__).parents[2] / "scripts" / "verify_bundle.py"
 NAME, MAIL, COUNTRY = "Canaria Gelb", "canaria@canary.example", "QX"
 SAID, COMMENT, LETTER = "canary-in-the-goal", "canary-in-a-comment", "canary-in-a-letter"
+REFERENCE = "canary-in-a-reference"
 CARD = "4111 1111 1111 1111"
-CANARIES = (NAME, MAIL, SAID, COMMENT, LETTER, CARD)
+CANARIES = (NAME, MAIL, SAID, COMMENT, LETTER, REFERENCE, CARD)
 NOWHERE: dict[str, list[str]] = {canary: [] for canary in CANARIES}
 
 
@@ -54,6 +55,7 @@ def run(scene: Scene) -> Run:
     launched = scene.launch(f"{REFUND_1200} {SAID} {CARD}")
     anna = Customer.objects.filter(book=launched.book, number=42)
     anna.update(name=NAME, email=MAIL, country=COUNTRY)
+    Charge.objects.filter(customer__in=anna).update(reference=REFERENCE)
     held = Escalation.objects.get(run=go(launched))
     decide_request(held, scene.rita, patch={"amount_minor": 800_00}, comment=COMMENT)
     ended = go(launched)
@@ -129,11 +131,12 @@ def _words_on_sqlite() -> set[str]:
 
 
 def test_money_stays(run: Run) -> None:
-    kept = [list(model.objects.values_list("amount_minor")) for model in (Charge, Refund, Effect)]
+    books = [model.objects.order_by("pk") for model in (Charge, Refund, Effect)]
+    kept = [list(rows.values_list("amount_minor")) for rows in books]
 
     erase()
 
-    after = [list(model.objects.values_list("amount_minor")) for model in (Charge, Refund, Effect)]
+    after = [list(rows.values_list("amount_minor")) for rows in books]
     held = Escalation.objects.get(run=run)
     assert (after, payments(run)) == (kept, [800_00])
     assert (held.amount_minor, held.granted_minor, held.decided_by_id) == (

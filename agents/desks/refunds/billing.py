@@ -110,6 +110,7 @@ def forget(key: str, book: int) -> bool:
         return False
     SentMail.objects.filter(customer=known).update(to="", body="", fault="")
     Refund.objects.filter(charge__customer=known).update(reason="")
+    Charge.objects.filter(customer=known).update(reference="")
     Customer.objects.filter(pk=known.pk).update(name="", email="", country="")
     return True
 

@@ -16,6 +16,8 @@ class Charge(models.Model):
     paid_at = models.DateTimeField()
     refunded_minor = models.BigIntegerField(default=0)
     held_minor = models.BigIntegerField(default=0)  # for refunds under way
+    # The billing system's name for it, such as an invoice number; "" if none was imported.
+    reference = models.CharField(max_length=60, blank=True, default="", db_default="")
 
     class Meta:
         constraints = [
