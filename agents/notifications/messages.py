@@ -48,7 +48,7 @@ _OF_QUESTION = {Kind.OPENED: "Decision needed"}  # of a draft, an email, a quest
 _OF_LOST = {Kind.OPENED: "Answer needed", Kind.EXPIRED: "Expired without an answer"}
 _ATTENTION = {
     UNKNOWN: "Nobody can tell whether a call took effect: look it up and say so on its run's page.",
-    UNTOLD: "Something was carried out, but the run ended before the person concerned was told.",
+    UNTOLD: "Something was carried out, and no email states its amount.",
 }
 _MEANS = {
     "on": ["A run ends when it reaches what is stopped."],

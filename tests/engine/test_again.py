@@ -32,6 +32,7 @@ from tests.engine.scene import (
 )
 from tests.engine.test_kill_switch import press, release
 from tests.web.test_pages import client_of
+from tests.web.words import words
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
@@ -105,8 +106,7 @@ def test_a_mail_that_failed_is_sent_by_running_the_run_again(scene: Scene, setti
     first, omar = go(scene.launch(REFUND_500)), client_of(scene.omar)
     assert (first.state, payments(first), mails(first)) == ("done", [50000], [])
     home, page = reverse("home"), reverse("run", args=[first.pk])
-    assert "its email failed; run it again or write to them" in omar.get(home).text
-    assert "Write to them, or run it again" in omar.get(page).text
+    assert "its email failed; write to them" in omar.get(home).text
     assert 'id="again"' in omar.get(page).text
 
     second = go(again(scene, first))
@@ -152,6 +152,40 @@ def test_a_customer_is_told_by_whichever_run_of_the_chain_writes(
 
     assert mails(third) == [50000]
     assert not overview(scene.omar, at=timezone.now()).attention
+
+
+NO_EMAIL = "nobody was told, because the agent sent no email"
+NO_AMOUNT = "no email states this amount"
+
+
+@pytest.mark.breaks("I2", "I9", "I11", "I32")
+@pytest.mark.parametrize(
+    ("letter", "why"),
+    [
+        ({}, ""),
+        ({"state": "unknown"}, ""),  # somebody is asked about that
+        ({"amount_minor": 120000}, f"{NO_AMOUNT} (told of USD 1,200.00)"),
+        ({"currency": "EUR"}, f"{NO_AMOUNT} (told of EUR 500.00)"),
+        ({"amount_minor": 1, "state": "unknown"}, NO_AMOUNT),
+        ({"amount_minor": None, "currency": "", "tool": "send_reply"}, NO_AMOUNT),
+        ({"state": "refused"}, "nobody was told, because its email failed"),
+        ({"amount_minor": 1, "state": "refused"}, NO_EMAIL),
+    ],
+)
+def test_a_payment_is_told_by_a_letter_of_its_amount(
+    scene: Scene, letter: dict[str, Any], why: str
+) -> None:
+    run = scene.done_refund()
+    run.effects.filter(tool="send_refund_email").update(**letter)
+
+    cases = overview(scene.omar, at=timezone.now()).attention
+    page = words(client_of(scene.omar).get(reverse("run", args=[run.pk])).text)
+
+    told = [case.matter for case in cases if case.kind == "untold"]
+    assert told == ([f"carried out, and {why}; write to them"] if why else [])
+    banner = f"was not told of USD 500.00 It was carried out in this run, and {why}. Write to them."
+    assert (banner in page) == bool(why)
+    assert ("not told" in page) == bool(why)
 
 
 @pytest.mark.skipif(connection.vendor != "postgresql", reason="a plan of PostgreSQL's")

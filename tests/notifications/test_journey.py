@@ -334,7 +334,7 @@ def test_what_needs_somebody_comes_with_its_reason_and_only_while_it_does(
     fan_out._looked_at = -fan_out.MINUTE
     tell()
     assert to(mail) == ["ada", "omar"]
-    assert "the run ended before the person concerned was told" in of(mail, ada)
+    assert "no email states its amount" in of(mail, ada)
     assert str(settled.pk) in of(mail, ada)
     Escalation.objects.filter(run=lost).update(expires_at=at)
     sweep()

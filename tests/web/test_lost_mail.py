@@ -48,7 +48,7 @@ def test_where_no_mail_server_listens_nobody_is_asked_and_the_answer_says_so(
     assert (run.outcome or {})["answer"].endswith("The customer has not been told.")
     assert not Escalation.objects.filter(run=run).exists()
     page = client_of(scene.omar).get(reverse("run", args=[run.pk])).text
-    assert "was carried out in this run, and no email was sent" in page
+    assert "because its email failed. Write to them." in page
 
 
 def test_a_worker_that_died_meanwhile_noted_no_answer(scene: Scene, settings: Any) -> None:

@@ -1,13 +1,15 @@
-"""Letters about what a run did: whether it owes one, and effects that nobody was told of.
+"""Letters about what a run did: whether it owes one, and effects that no letter states.
 
 A tool that writes to somebody outside may say of which tool's calls it tells.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime, timedelta
 from functools import reduce
 from operator import and_, or_
+from uuid import UUID
 
 from django.db.models import Exists, OuterRef, Q
 
@@ -17,12 +19,14 @@ from agents.engine.desk import simulation
 from agents.engine.journal import Journal
 from agents.models import Effect, Step
 from agents.models.effect import EffectQuerySet
-from agents.tools import TOOLS, Tool
+from agents.sdk.desk import DESKS
+from agents.tools import TOOLS, Tool, letter_tools
 
 EARLIER = timedelta(days=30)  # that a letter may have settled before what it tells of
 # Of a row, the runs that its run repeats: so many runs after one that left work are looked at.
 REPEATED = tuple("run" + "__again_of" * times for times in (1, 2, 3))
 MAYBE_SENT = (EffectState.DONE, EffectState.INTENDED, EffectState.UNKNOWN)
+_SAME_AMOUNT = {name: OuterRef(name) for name in ("amount_minor", "currency")}
 
 
 def letters_told() -> list[Tool]:
@@ -56,34 +60,58 @@ def _is_done(step: Step) -> bool:
     return isinstance(reply, dict) and reply.get("status") == "ok"
 
 
-def untold_effects(*, since: datetime, of: Tool | None = None) -> EffectQuerySet:
-    """Return the effects since then that no letter tells of.
+def untold_effects(*, since: datetime, of: str = "") -> EffectQuerySet:
+    """Return the effects since then whose amount no letter states; `of` one tool, "" for all.
 
     A letter of a run that repeats theirs counts; one that may have left is asked about anyway.
     """
-    letters = [of] if of else letters_told()
-    wanted = [_without_letter(letter, since - EARLIER) for letter in letters]
+    letters = [one for one in letters_told() if of in ("", one.tells)]
+    wanted = [
+        reduce(and_, _unwritten(tool, letters, since - EARLIER), Q(tool=tool))
+        for tool in dict.fromkeys(one.tells for one in letters)
+    ]
     done = Effect.objects.filter(state=EffectState.DONE, settled_at__gte=since)
     return done.filter(reduce(or_, wanted, Q(pk__in=[])), run__state__in=ENDED)
 
 
-def _without_letter(letter: Tool, since: datetime) -> Q:
+def _unwritten(tool: str, letters: Sequence[Tool], since: datetime) -> Iterator[Q]:
+    """Yield what holds of a call of which no letter tells."""
     # Without `since` PostgreSQL reads every letter there ever was.
     is_recent = Q(settled_at__gte=since) | Q(settled_at=None)
-    letters = Effect.objects.filter(
-        is_recent, tool=letter.name, state__in=MAYBE_SENT, amount_minor=OuterRef("amount_minor")
-    )
-    # A query for each run that may have written: with one, a database reads every letter of that
-    # amount. Joined by "and", as PostgreSQL plans each as a join only then; those of runs that
-    # repeat another begin with these few.
-    repeats = letters.filter(run__again_of__isnull=False)
-    told = [letters.filter(run=OuterRef("run"))]
-    told += [repeats.filter(**{run: OuterRef("run")}) for run in REPEATED]
-    return reduce(and_, (~Exists(one) for one in told), Q(tool=letter.tells))
+    about = _SAME_AMOUNT if _moves_money(tool) else {}
+    for name in (one.name for one in letters if one.tells == tool):
+        written = Effect.objects.filter(is_recent, tool=name, state__in=MAYBE_SENT, **about)
+        # A query for each run that may have written: with one, a database reads every letter of
+        # that amount. Joined by "and", as PostgreSQL plans each as a join only then; those of runs
+        # that repeat another begin with these few.
+        repeats = written.filter(run__again_of__isnull=False)
+        yield ~Q(Exists(written.filter(run=OuterRef("run"))))
+        yield from (~Q(Exists(repeats.filter(**{run: OuterRef("run")}))) for run in REPEATED)
+
+
+def _moves_money(tool: str) -> bool:
+    return any(desk.tools[tool].amount for desk in DESKS.values() if tool in desk.tools)
+
+
+def letters_sent(runs: Collection[UUID]) -> dict[UUID, list[tuple[str, int | None]]]:
+    """Return currency and minor units of the letters of runs and of those that repeat them.
+
+    None for a letter without an amount, and for one that only may have left. One query.
+    """
+    sent = Effect.objects.filter(tool__in=letter_tools(), state__in=MAYBE_SENT)
+    parts = [
+        sent.filter(**{f"{run}__in": runs}).values_list(run, "currency", "amount_minor", "state")
+        for run in ("run", *REPEATED)
+    ]
+    found: dict[UUID, list[tuple[str, int | None]]] = {}
+    for run, currency, minor, state in parts[0].union(*parts[1:]) if runs else ():
+        is_sent = state == EffectState.DONE
+        found.setdefault(run, []).append((currency, minor if is_sent else None))
+    return found
 
 
 def failed_letter() -> Exists:
-    """Return whether an effect's run tried to write and could not."""
+    """Return whether an effect's run tried to write about its amount and could not."""
     letters = [letter.name for letter in letters_told()]
-    tried = Effect.objects.filter(tool__in=letters, state=EffectState.REFUSED)
+    tried = Effect.objects.filter(tool__in=letters, state=EffectState.REFUSED, **_SAME_AMOUNT)
     return Exists(tried.filter(run=OuterRef("run")))

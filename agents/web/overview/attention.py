@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache
 from math import inf
@@ -29,14 +29,14 @@ from agents.core.states import EffectState, EscalationState, RunState
 from agents.db.compiled import CompiledSelect, Param, Params, spread
 from agents.engine.people.approvals import ASKED_AGAIN
 from agents.engine.tools.asked_again import unsettled_approvals
-from agents.engine.tools.letters import failed_letter, letters_told, untold_effects
+from agents.engine.tools.letters import failed_letter, letters_sent, letters_told, untold_effects
 from agents.models import Effect, Escalation, Run
 from agents.policies.ends import why_not
 from agents.web.approvals.inbox import expired_since
+from agents.web.untold import EMAIL_FAILED, why_untold
 
 MOST = 10  # shown, newest first
 UNANSWERED = "unanswered"
-EMAIL_FAILED = "email_failed"
 NO_KEY, NO_NAME = Cast(Value(None), BigIntegerField()), Value("", CharField())
 NO_CHAIN = (NO_KEY, NO_NAME, NO_KEY)
 
@@ -57,6 +57,7 @@ class Attention:
     later: int | None  # the request in its place, and its state; of an unknown outcome, an open one
     later_state: str
     earlier: int | None  # the approval whose place it took
+    letters: Sequence[tuple[str, int | None]] = ()  # of an untold amount: what was written about
 
     @property
     def subject(self) -> str:
@@ -76,10 +77,7 @@ class Attention:
             return f"nobody can tell whether it took effect; look it up{where}"
         if self.kind == "failed":
             return "failed because of a system error"
-        untold = "carried out, and nobody was told"
-        of = {EMAIL_FAILED: "its email failed", "success": "the agent sent no email"}
-        why = of.get(self.code, "the run ended first")
-        return f"{untold}, because {why}; run it again or write to them"
+        return f"carried out, and {why_untold(self.code, self.letters)}; write to them"
 
     @property
     def _chain(self) -> str:
@@ -103,17 +101,19 @@ _UNANSWERED: dict[str, str] = {
 def attention(
     workspaces: Sequence[int], *, since: datetime, today: datetime
 ) -> tuple[list[Attention], bool]:
-    """Return the newest cases of some workspaces, and whether there are more, in two queries.
+    """Return the newest cases of some workspaces, and whether there are more.
 
-    Payments without notice count if they were made after `since`, unanswered requests if they
-    expired after `today`.
+    In two queries, or three with payments without notice. These count if they were made after
+    `since`, unanswered requests if they expired after `today`.
     """
     homes = spread("homes", workspaces)
     rows = _cases(len(workspaces)).tuples(today=today, **homes)
     letters = frozenset((letter.name, letter.tells) for letter in letters_told())
     rows += _untold(len(workspaces), letters).tuples(since=since, **homes)
     newest = sorted((Attention(*row) for row in rows), key=_age)
-    return newest[:MOST], len(newest) > MOST
+    sent = letters_sent({one.run for one in newest[:MOST] if one.kind == "untold"})
+    shown = [replace(one, letters=sent.get(one.run, ())) for one in newest[:MOST]]
+    return shown, len(newest) > MOST
 
 
 @cache

@@ -25,7 +25,7 @@ from agents.core.retry import ATTEMPTS
 from agents.core.states import ENDED, EffectState, EscalationState, RunState
 from agents.core.units import with_unit
 from agents.engine.people.approvals import turn_of
-from agents.engine.tools.letters import is_told_of, untold_effects
+from agents.engine.tools.letters import failed_letter, is_told_of, letters_sent, untold_effects
 from agents.engine.turns.calls import is_untaken
 from agents.models import Effect, Escalation, KillSwitch, Run, Step
 from agents.policies.ends import end_sentence
@@ -38,6 +38,7 @@ from agents.web.runs.listing import Closing, chip_of, closings, waits_of
 from agents.web.runs.patterns import ABOVE
 from agents.web.runs.turns import RunTurn, busy_since, cost_of, turns_of
 from agents.web.sentences import stopped_by_hand
+from agents.web.untold import EMAIL_FAILED, why_untold
 
 TURNS = 25  # on one page, and in one live update
 _BAD_ENDS = frozenset({RunState.STOPPED, RunState.FAILED})
@@ -88,7 +89,7 @@ class Trace:
     waits: str  # for what, if for no person; "": for nothing else
     moved: str  # "" for nothing
     lost: Sequence[tuple[Effect, str]]  # calls that no request asks about, and what to find out
-    is_untold: bool  # the run is over and has paid, and nobody was written to since
+    untold: tuple[str, str]  # sums that no letter states, once the run is over, and why
     asked: str  # the proposed payment; "" for none
     tokens: int
     cost: str
@@ -131,14 +132,11 @@ def trace(run: Run, *, at: datetime | None = None, before: int | None = None) ->
     )
     spent = _spending(steps)
     open_ones = [e for e in held.values() if e.state == EscalationState.OPEN]
-    done = _done_effects(effects.values())
     asked = [turn.money for turn in turns if turn.money]
     acts = [turn for turn in turns if turn.writes]
     closed, is_busy = closings([run]), run.state == RunState.RUNNING
     waited = sum(_wait_seconds(one, now) for one in held.values())
     on_page = turns[: before - 1 if before and 1 < before <= len(turns) else None][-TURNS:]
-    has_paid = any(is_told_of(e.tool) for e in done)
-    may_be_untold = has_paid and not any(map(_is_letter, effects.values()))
     return Trace(
         run=run,
         steps=steps,
@@ -153,7 +151,7 @@ def trace(run: Run, *, at: datetime | None = None, before: int | None = None) ->
         waits="" if open_ones else waits_of([run]).get(run.pk, ""),
         moved=moved_sums(effects.values()) or _letters(effects.values()),
         lost=_lost(effects.values(), run),
-        is_untold=may_be_untold and run.state in ENDED and _is_untold(run),
+        untold=_untold(run, effects.values()) if run.state in ENDED else ("", ""),
         asked="" if run.is_emptied else _asked_text(asked, acts),  # its steps told that
         tokens=spent.tokens,
         cost=cost_of(steps),
@@ -221,9 +219,19 @@ def moved_sums(effects: Iterable[Effect]) -> str:
     return sums or _calls(len(done))
 
 
-def _is_untold(run: Run) -> bool:
-    """Tell whether a run that wrote to nobody was not repeated by one that did."""
-    return untold_effects(since=run.created_at).filter(run=run).exists()
+def _untold(run: Run, effects: Iterable[Effect]) -> tuple[str, str]:
+    """Return the sums that no letter states, of this run or one that repeats it, and why."""
+    written = {(e.amount_minor, e.currency) for e in effects if _is_letter(e)}
+    paid = [e for e in _done_effects(effects) if is_told_of(e.tool)]
+    if all((e.amount_minor, e.currency) in written for e in paid):
+        return "", ""
+    found = untold_effects(since=run.created_at).filter(run=run)
+    left = list(found.values_list("currency", "amount_minor", failed_letter()))
+    if not left:
+        return "", ""
+    code = EMAIL_FAILED if any(has_failed for *_, has_failed in left) else run.stop_reason
+    sums = format_sums((currency, minor) for currency, minor, _ in left if minor is not None)
+    return sums or _calls(len(left)), why_untold(code, letters_sent({run.pk}).get(run.pk, ()))
 
 
 def _done_effects(effects: Iterable[Effect]) -> list[Effect]:
