@@ -6,15 +6,14 @@ One pattern, one file: its turn is read beside the loop that takes it.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 
-from agents.core.actions import Action, ArgSpec, action_schema, read_action
+from agents.core.actions import Action, action_schema, read_action
 from agents.core.budget import REVIEW_CHANGED
 from agents.core.claims import claims_deed
 from agents.core.digest import args_hash
 from agents.core.money import to_model_units
-from agents.core.old_names import AMOUNT
 from agents.core.request_kinds import ACTION, LETTER
 from agents.core.requests import (
     TAKE,
@@ -104,7 +103,10 @@ def supervisor(brief: Brief, notes: Notes) -> Flow:
             if undone:
                 raise undone.with_all(notes.blocks).with_answer(final_answer(turn.action))
             return final_answer(turn.action)
-        row = undone = None
+        row = None
+        # A look does not make up for a reply that nobody could read.
+        if turn.action["name"] not in brief.reads or (undone and "action" in undone.details):
+            undone = None
         turn.close(seen, failed=limits.reference.errors_fail and reports_error(seen))
 
     if not limits.reference.finalize:
@@ -188,7 +190,7 @@ def is_undone(block: Blocked, brief: Brief, notes: Notes) -> bool:
 
     A look can be replaced, and so can a call that was made before. What a person sent back is not
     undone: they said no to it, and to nothing else; nor is a call with terms that nobody named. For
-    an unreadable reply: whether it names a tool that takes an amount of money.
+    an unreadable reply: whether it names a tool that writes.
     """
     if block.reason == SENT_BACK:
         return False
@@ -202,12 +204,7 @@ def is_undone(block: Blocked, brief: Brief, notes: Notes) -> bool:
             for past in notes.history
         )
     said = str(block.details.get("raw_action"))
-    of_money = [tool for tool in brief.limits.proposable if _pays(brief.specs.get(tool, {}))]
-    return any(tool in said for tool in of_money)
-
-
-def _pays(spec: ArgSpec) -> bool:
-    return isinstance(spec, Mapping) and AMOUNT in spec.values()
+    return any(tool in said for tool in brief.limits.proposable if tool not in brief.reads)
 
 
 def closing_answer(brief: Brief, notes: Notes) -> Steps[Json]:

@@ -17,7 +17,7 @@ from agents.desks.bank.models import Invoice
 from agents.models import Role, Run
 from agents.models.belonging import launchers_of
 from agents.sdk.desk import DESKS
-from tests.attacks.test_lost_transfer import READ, final, pay, tool
+from tests.attacks.test_lost_transfer import GOAL, READ, final, pay, tool
 from tests.audit.test_rows import reasons
 from tests.conformance.replay_server import ReplayServer
 from tests.desks.bank import answer_of, bank_scene, decide
@@ -76,6 +76,33 @@ def test_a_question_has_its_answer_beside_the_record(server: ReplayServer) -> No
     audrey = client_of(scene.add("audrey", Role.AUDITOR))
     filed = words(audrey.get(reverse("case", args=[run.pk])).text)
     assert f"The record {NOTHING} The agent wrote Yes We owe EUR 480.00" in filed
+
+
+TORN = pay()[:-20]
+ODD = pay({"amount": "480,00", "currency": "EUR"})
+ENTRY = tool("add_payee", payee="P-900", name="Atelier\u202eSommer")  # a write without money
+
+
+@pytest.mark.parametrize(
+    ("script", "end"),
+    [
+        ([TORN], "stopped"),
+        ([ODD], "stopped"),
+        ([f"Sure: {pay()}"], "stopped"),
+        ([ENTRY], "stopped"),
+        ([ODD, READ], "stopped"),  # a look carries nothing out
+        ([ODD, pay()], "done"),
+        ([tool("read_account", of=1)], "done"),
+        (["I look into it."], "done"),
+    ],
+)
+def test_an_unreadable_write_is_not_answered_as_done(
+    server: ReplayServer, script: list[str], end: str
+) -> None:
+    run = play(bank_scene(), server, READ, *script, final("It is done."), goal=GOAL)
+
+    assert run.state == end
+    assert run.stop_reason.startswith("invalid_action" if end == "stopped" else "success")
 
 
 def test_what_is_answered_after_a_block_is_shown_and_is_no_result(server: ReplayServer) -> None:
