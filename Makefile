@@ -24,7 +24,7 @@ PYTEST_ARGS ?=
 BENCH_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev demo demo-agent test test-quick check lint types format tests bench bench-load bench-size quality-model screenshots lock clean
+.PHONY: help install install-dev demo demo-agent test test-quick check lint types format tests bench bench-count bench-load bench-size quality-model screenshots lock clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -66,6 +66,9 @@ tests: install-dev $(SDKS)/.installed ## Only the tests: on SQLite, then on Post
 
 bench: .bench-venv/.installed ## Measure the engine beside LangGraph and the bare driver
 	.bench-venv/bin/python -m bench $(BENCH_ARGS)
+
+bench-count: .bench-venv/.installed ## Count the instructions of a run beside them; needs valgrind
+	.bench-venv/bin/python -m bench.instructions $(BENCH_ARGS)
 
 bench-load: install ## Measure worker, web and live updates under load
 	$(BIN)/python -m bench.load $(BENCH_ARGS)

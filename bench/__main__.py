@@ -15,6 +15,7 @@ from bench.contestant import CONTESTANTS
 
 TITLES = {
     "ours": "opsconsole",
+    "loop": "plain loop",
     "supervised": "LangGraph, supervised",
     "graph": "LangGraph",
     "floor": "bare driver",

@@ -11,7 +11,7 @@ from statistics import median
 
 from bench import databases, desk
 
-CONTESTANTS = ("ours", "supervised", "graph", "floor")
+CONTESTANTS = ("ours", "loop", "supervised", "graph", "floor")
 WARM_UP, COUNTED = 3, 10  # runs that are not timed: to warm up, and to count what they write
 
 

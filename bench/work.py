@@ -14,6 +14,11 @@ from typing import Any
 
 ASKED_MINOR, GRANTED_MINOR, ATTENDED_MINOR = 120_000, 80_000, 100_000
 
+# What the console does for a run beside its promises about money and record; see bench/loop.py.
+CLAIMS, SWITCHES, CAP = "claims with a fence", "kill switches", "the cap on open requests"
+MASKING, STEPS, NOTICE = "masking", "questions and reviews kept whole", "the notification"
+ADDED = (CLAIMS, SWITCHES, CAP, MASKING, STEPS, NOTICE)
+
 
 def goal(customer: int) -> str:
     return f"Customer {customer} requests a refund of 1200 USD for the annual plan."

@@ -22,9 +22,10 @@ from langgraph.types import interrupt
 from agents.core.actions import Action, check_action
 from agents.core.old_names import CURRENCY, FIRST_DESK
 from agents.core.requests import Json, Stop
-from agents.core.rulings import consent_of
+from agents.core.rulings import Consent, ReviewResult, consent_of
 from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import pipeline
+from agents.desks.refunds.facts import RefundFacts
 from agents.models import Membership, Role, Workspace
 from agents.models.event import Entry
 from agents.policies import NO_CONSENT, review
@@ -99,7 +100,7 @@ class Contestant(graph.Contestant):
             action = held.granting(GRANTED_MINOR)
             read = held.review["facts"]["context_of"]
             facts = case.facts(action, read, granted_minor=GRANTED_MINOR)
-            judged = review(action, facts, LIMITS, consent=consent_of(held.review))
+            judged = self._review(thread, action, facts, consent_of(held.review))
             if not judged.allows or judged.action != action:
                 raise Refused(judged.deciding.sentence)
             told = {"step": step, "granted_minor": GRANTED_MINOR, "comment": COMMENT}
@@ -133,7 +134,7 @@ class Contestant(graph.Contestant):
         action, history, book = state["action"], state["history"], self.book.pk
         at, acted = timezone.now(), steps.has_acted(history)
         known = read_ledger(thread, state["customer"], book=book, at=at, has_acted=acted)
-        judged = review(action, known.facts(action, steps.context_of(history)), LIMITS)
+        judged = self._review(thread, action, known.facts(action, steps.context_of(history)))
         if not judged.allows or judged.action != action:
             return {}
         return {"ruling": review_event(len(history), action, judged).facts}
@@ -144,7 +145,7 @@ class Contestant(graph.Contestant):
         What the graph is resumed with is not looked at, only what the record says. Raises Stop.
         """
         while (action := self._commit_intent(thread, state)) is None:
-            interrupt({"step": len(state["history"]), "customer": state["customer"]})
+            self._pause({"step": len(state["history"]), "customer": state["customer"]})
         return action
 
     def _commit_intent(self, thread: str, state: graph.State) -> Action | None:
@@ -163,7 +164,7 @@ class Contestant(graph.Contestant):
                 told, consent = [], consent_of(held.review)
                 action = held.granting(held.granted_minor)
             facts = case.facts(action, steps.context_of(history))
-            judged = review(action, facts, LIMITS, consent=consent)
+            judged = self._review(thread, action, facts, consent)
             told.append(review_event(step, action, judged))
             if judged.decision == "escalate" and not held:
                 case.hold(step, judged, facts, told, at)
@@ -181,11 +182,19 @@ class Contestant(graph.Contestant):
             case = self._case(thread, state, "", at)
             if case.thread.state == "done":
                 return  # a crash came between this and the checkpoint
-            judged = review(action, case.facts(action, steps.context_of(history)), LIMITS)
+            judged = self._review(thread, action, case.facts(action, steps.context_of(history)))
             told = [*steps.late_events(thread, history), review_event(len(history), action, judged)]
             case.end("done" if judged.allows else "stopped", told, at)
         if not judged.allows:
             raise Stop(judged.deciding.reason)
+
+    def _pause(self, asked: Json) -> None:
+        interrupt(asked)
+
+    def _review(
+        self, thread: str, action: Action, facts: RefundFacts, consent: Consent = NO_CONSENT
+    ) -> ReviewResult:
+        return review(action, facts, LIMITS, consent=consent)
 
     def _case(self, thread: str, state: graph.State, tool: str, at: datetime) -> Case:
         """Take up a thread, and say in its ledger what became of its newest write."""
