@@ -19,7 +19,7 @@ from agents.core.states import RunState
 from agents.engine.lease import claim
 from agents.engine.upkeep.case_days import count_next_day
 from agents.engine.upkeep.sweep import sweep
-from agents.models import CaseDay, Effect, Endpoint, Escalation, Event, Run
+from agents.models import CaseDay, Effect, Endpoint, Escalation, Event, Role, Run, Scope
 from agents.web.overview.figures import DAYS, Exposure, overview
 from tests.desks import bank
 from tests.desks.bank import bank_scene
@@ -61,7 +61,7 @@ def test_the_figures_are_those_of_the_ledger_in_each_currency() -> None:
     assert found.expired == 0
     assert found.moved_sums == "EUR 1,080.00, USD 1,200.00"
     assert found.withheld_sums == "EUR 300.00, USD 1,700.00"
-    assert dict(found.came_of) == {"carried out": 4}
+    assert (found.moved_calls, found.came_of) == (4, [])
     assert found.exposures == [
         Exposure("Demo", "Bank transfers", "EUR", 48000, 5_000_000),
         Exposure("Demo", "Refunds", "USD", 50000, 500_000_000),
@@ -103,6 +103,15 @@ def test_the_figures_are_those_of_the_ledger_in_each_currency() -> None:
     assert CaseDay.objects.filter(workspace=scene.workspace, outcome="call.automatic").exists()
     for name in ("by_outcome", "by_amount", "automatic", "decided", "expired", "waiting_sums"):
         assert getattr(after, name) == getattr(before, name)
+
+
+def test_the_sum_and_the_count_of_today_are_of_the_same_calls(scene: Scene) -> None:
+    scene.kill(scene.add("ada", Role.ADMIN), "look", scope=Scope.TOOL, target="send_refund_email")
+    assert go(scene.launch(REFUND_500)).state == RunState.STOPPED  # after it has paid
+
+    page = words(client_of(scene.rita).get(reverse("home")).text)
+
+    assert "Carried out today USD 500.00 in 1 call; nothing reduced" in page.replace("\xa0", " ")
 
 
 def test_a_request_that_expired_is_counted_for_a_fortnight(scene: Scene) -> None:

@@ -13,7 +13,7 @@ from statistics import median
 from django.contrib.auth.models import User
 from django.db.models import F
 
-from agents.core.came_of import IN_WORDS
+from agents.core.came_of import IN_WORDS, CameOf
 from agents.core.money import format_money, format_sums
 from agents.core.states import EscalationState
 from agents.models import Escalation, Run, Workspace
@@ -99,8 +99,9 @@ class Overview:
     expired: int
     expired_today: int
     moved_sums: str  # today
+    moved_calls: int  # today: those of the sums, and calls without money
     withheld_sums: str  # today
-    came_of: Sequence[tuple[str, int]]  # what came of the runs that were done today, in words
+    came_of: Sequence[tuple[str, int]]  # of runs done today without a call, in words
     by_outcome: Chart
     by_amount: Sequence[Chart]  # one for each currency
     attention: Sequence[Attention]
@@ -158,6 +159,7 @@ def overview(user: User, *, at: datetime) -> Overview:
         expired=sum(day.counts[3] for day in outcomes.days),
         expired_today=outcomes.days[-1].counts[3],
         moved_sums=_sums((s.currency, s.moved_minor) for s in calls if s.day == today),
+        moved_calls=sum(s.count for s in calls if s.day == today),
         withheld_sums=_sums((s.currency, s.withheld_minor) for s in decided if s.day == today),
         came_of=_came_of(requests),
         by_outcome=outcomes,
@@ -175,9 +177,10 @@ def _sums(amounts: Iterable[tuple[str, int]]) -> str:
 
 
 def _came_of(counted: Sequence[Requests]) -> list[tuple[str, int]]:
-    """Return what came of the goals of runs that were done today, in words."""
+    """Return what came of the goals of runs that were done today without a call, in words."""
     ended = {one.state.removeprefix(ENDED): one.count for one in counted}
-    return [(words, ended[one]) for one, words in IN_WORDS.items() if ended.get(one)]
+    without = (one for one in IN_WORDS if one != CameOf.CARRIED_OUT)
+    return [(IN_WORDS[one], ended[one]) for one in without if ended.get(one)]
 
 
 def _seconds_to_decide(workspaces: Sequence[int]) -> list[float]:
