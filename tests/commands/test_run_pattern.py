@@ -10,9 +10,11 @@ from django.utils import timezone
 
 from agents import operations
 from agents.core.states import EscalationState
+from agents.engine.runtime import crashpoints
 from agents.models import Escalation, Membership, Role, Run
 from tests.commands.calling import Ended, command
-from tests.engine.scene import payments
+from tests.engine.machine import overtake
+from tests.engine.scene import in_thread, payments
 from tests.limits import first_limit
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -51,6 +53,18 @@ def test_progress_goes_to_stderr_and_the_plain_result_names_the_demo_model() -> 
     assert "launched" in ended.err
     assert "launched" not in ended.out
     assert "demo model" in ended.out
+
+
+def test_a_run_that_a_worker_drives_meanwhile_is_not_called_ones_own() -> None:
+    def take_over() -> None:
+        crashpoints.watch(None)
+        overtake(Run.objects.get())
+
+    crashpoints.watch(lambda name: in_thread(take_over))
+    ended = supervisor(GOAL_500, "--subject", "42")
+
+    assert "A running worker drove this run" in ended.err
+    assert "(answered by the demo model of that worker)" in ended.out
 
 
 @pytest.mark.parametrize(

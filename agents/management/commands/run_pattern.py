@@ -11,6 +11,7 @@ from typing import Any
 
 from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError
+from django.db import transaction
 from django.utils import timezone
 
 from agents import llm, operations, results
@@ -69,15 +70,21 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            with by_command(account()):
+            # A refusal takes back the workspace, person and policy version made for the run.
+            with by_command(account()), transaction.atomic():
                 run, human = self._launch(options)
         except Refused as no:
             code = REFUSED if no.code == "not_permitted" else BAD_USAGE
             raise CommandError(str(no), returncode=code) from None
-        asyncio.run(_driven(run, human, self._say))
+        self._say(f"run {run.pk} launched")
+        claims = asyncio.run(_drive(run, human, self._say))
         run.refresh_from_db()
         result = results.result(run)
-        self._print(result, as_json=options["json"])
+        of_whom = ""
+        if run.events.filter(kind="run.claimed").count() > claims:
+            self._say("A running worker drove this run or a part of it, with its own model server.")
+            of_whom = " of that worker"
+        self._print(result, as_json=options["json"], of_whom=of_whom)
         code = EXIT.get(result["status"], REFUSED)
         if code:
             sys.exit(code)
@@ -102,13 +109,12 @@ class Command(BaseCommand):
                 policy=policy, simulation=simulation, **_workflow_of(config, options)
             ),
         )
-        self._say(f"run {run.pk} launched")
         return run, human
 
     def _say(self, line: str) -> None:
         self.stderr.write(line)
 
-    def _print(self, result: dict[str, Json], *, as_json: bool) -> None:
+    def _print(self, result: dict[str, Json], *, as_json: bool, of_whom: str) -> None:
         if as_json:
             self.stdout.write(json.dumps(result, ensure_ascii=False, indent=2))
             return
@@ -128,7 +134,7 @@ class Command(BaseCommand):
             waiting = result["escalation"]
             self.stdout.write(f"request {waiting['id']}: {waiting['sentence']}")
         if result["demo_model"]:
-            self.stdout.write("(answered by the demo model)")
+            self.stdout.write(f"(answered by the demo model{of_whom})")
 
 
 def _trace_line(line: dict[str, Json]) -> str:
@@ -227,16 +233,23 @@ def _actor(workspace: Workspace, name: str) -> User:
     return user
 
 
-async def _driven(run: Run, human: Human | None, say: Any) -> None:
-    """Drive the run here, as a worker would, until it ends or waits for a real person."""
+async def _drive(run: Run, human: Human | None, say: Any) -> int:
+    """Drive the run here, as a worker would, until it ends or waits for a real person.
+
+    Return how often it was claimed here: a running worker may claim it as well.
+    """
+    claims = 0
     try:
         async with lease.keep_leases():
             while not await in_database(_is_settled, run, human, say):
                 if await advance(run.pk, outlasts_outages=False) is None:
                     await asyncio.sleep(LOOK)
+                else:
+                    claims += 1
     finally:
         await llm.close()
         close_connections()
+    return claims
 
 
 def _is_settled(run: Run, human: Human | None, say: Any) -> bool:
