@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+from django.db import transaction
+
 from agents import operations
 from agents.management.command_arguments import user_named
 from agents.management.operation_command import WORKSPACE, OperationCommand, argument, one_of
@@ -33,7 +35,8 @@ class Command(OperationCommand):
         argument("--revoke", metavar="KEY", help="revoke the key that begins like this"),
     )
 
-    def act(self, options: dict[str, Any], **given: Any) -> str | None:
+    @transaction.atomic  # a refused key leaves no agent behind
+    def act(self, options: dict[str, Any], **given: Any) -> str:
         who = {name: given[name] for name in ("at", "actor")}
         agent = operations.set_agent(
             **given,
@@ -45,9 +48,9 @@ class Command(OperationCommand):
         if options["revoke"]:
             operations.revoke_key(home=agent, prefix=options["revoke"], **who)
         paused = ", paused" if agent.paused_at else ""
-        self.stdout.write(f"{agent.name}: {agent.desk}, of {agent.owner.get_username()}{paused}")
+        said = f"{agent.name}: {agent.desk}, of {agent.owner.get_username()}{paused}"
         if options["new_key"] is None:
-            return None
+            return said
         lasts = timedelta(days=options["new_key"])
         _, token = operations.make_key(home=agent, lasts=lasts, **who)
-        return f"Its key, which is not shown again:\n{token}"
+        return f"{said}\nIts key, which is not shown again:\n{token}"
