@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -151,6 +151,24 @@ def test_a_double_click_pays_once_and_leads_on(desk: tuple[Page, int], held: Esc
     expect(page.locator("#strip")).to_contain_text("USD 800.00 was approved")
     expect(page.locator("#notice > *")).to_have_count(0)
     assert kinds(held) == ["escalation.decided"]
+
+
+@BROWSER
+def test_the_next_card_takes_no_press_for_a_second(desk: tuple[Page, int], scene: Scene) -> None:
+    page, _ = desk
+    following = Escalation.objects.get(run=advance_run(scene.launch()))
+    page.clock.install()
+    page.clock.pause_at(timezone.now() + timedelta(minutes=1))
+
+    page.get_by_role("button", name=PAY).click()
+
+    page.wait_for_url(f"**/approvals/{following.pk}/**")
+    acts = page.locator("#dform .acts")
+    expect(acts).to_have_js_property("disabled", True)
+    page.clock.run_for(900)
+    expect(acts).to_have_js_property("disabled", True)
+    page.clock.run_for(200)
+    expect(acts).to_have_js_property("disabled", False)
 
 
 @BROWSER
