@@ -154,6 +154,8 @@ def make_once(name: str, make: Callable[[], T]) -> T:
     millisecond; rows keep the times of the first. What else is there is not written over.
     """
     global _kept, _empty
+    # SQLite's backup would wait for the test's own transaction for ever; no worker sees its rows.
+    assert not connection.in_atomic_block, "Mark this test django_db(transaction=True)."
     if connection.vendor != "sqlite" or (before := _base()) is None:
         return make()
     name = f"{before}/{name}"

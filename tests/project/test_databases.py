@@ -12,6 +12,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import connection
 
 from opsconsole.databases import SQLITE_OPTIONS, database_settings
+from tests.engine.scene import set_scene
 
 BASE, DEFAULT = Path("/srv/ops"), Path("/srv/ops/var/ops.sqlite3")
 
@@ -73,6 +74,12 @@ def test_sqlite_is_opened_as_the_settings_ask(tmp_path: Path) -> None:
         found = {name: opened.execute(f"PRAGMA {name}").fetchone()[0] for name in asked}
 
     assert found == asked
+
+
+@pytest.mark.django_db
+def test_a_scene_in_a_transaction_fails_at_once() -> None:
+    with pytest.raises(AssertionError, match=r"Mark this test django_db\(transaction=True\)"):
+        set_scene()
 
 
 @pytest.mark.postgres
