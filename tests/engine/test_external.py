@@ -374,6 +374,14 @@ def test_pages_name_the_agent_and_show_its_goal_as_a_claim(scene: Scene) -> None
     assert "What the agent says it is to do" in card
     assert "tell the agent" in card
     assert "end the run" not in card
+    assert "The agent reads it, and it is kept in the audit log. Nobody" not in card
+    rule = held(session).review["deciding"]["rule"]
+    bulk = page(scene.rita, f"/approvals/bulk/?rule={rule}")
+    assert "The agent reads it, and it is kept in the audit log." in bulk
+    assert "Nobody outside sees it" not in bulk
+    assert "end their runs" not in bulk
+    with pytest.raises(operations.Refused, match=r"Reject it instead: the agent reads your reason"):
+        decide_request(held(session), scene.rita, approve=False, send_back=True, comment="less")
     assert "agent triage of omar" in page(scene.rita, "/runs/?agent=triage")
     assert "agent triage of omar" not in page(scene.rita, "/runs/?agent=another")
     assert "agent triage of omar" in page(scene.rita, "/approvals/")

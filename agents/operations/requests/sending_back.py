@@ -12,6 +12,10 @@ from agents.patterns import PROPOSE_AGAIN
 from agents.tools import request_of
 
 UNHEARD = "This request cannot be sent back: its agent would propose nothing else."
+ELSEWHERE = (
+    "This request cannot be sent back: its agent runs elsewhere. Reject it instead: the agent "
+    "reads your reason and may propose something else."
+)
 
 
 def sent_back_in(run: Run) -> QuerySet[Escalation]:
@@ -27,7 +31,7 @@ def check_send_back(escalation: Escalation, before: int | None = None) -> None:
     """
     run, kind = escalation.run, request_of(escalation.kind, escalation.action)
     if kind.answer(SEND_BACK) is None or run.pattern not in PROPOSE_AGAIN:
-        raise Refused("no_send_back", UNHEARD)
+        raise Refused("no_send_back", ELSEWHERE if run.agent_id else UNHEARD)
     most = run.limits.max_send_backs
     if (sent_back_in(run).count() if before is None else before) >= most:
         raise Refused("max_send_backs", _limit_in_words(most))

@@ -85,6 +85,11 @@ class BulkPage:
         """Return the units of the typed total: each currency, or COUNT."""
         return sorted(totals(one.row.escalation for one in self.candidates))
 
+    @property
+    def has_agents(self) -> bool:
+        """Tell whether an agent elsewhere reads the reason, and goes on."""
+        return any(one.row.escalation.run.agent_id for one in self.candidates)
+
 
 def who_rejects(user: User) -> Reviewer:
     """Return a person as reviewer. Raises PermissionDenied if they may decide nothing."""
