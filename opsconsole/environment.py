@@ -155,7 +155,7 @@ class Environment:
 def from_file(path: Path) -> dict[str, str]:
     """Return the values of the file's NAME=value lines; {} if there is no such file."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
         return {}
     except (OSError, UnicodeDecodeError) as error:

@@ -16,7 +16,18 @@ MOST_WORDS = 4
 MOST_DIGITS = 4
 _JOINTS = re.compile(r"(?<=\w)[-'’](?=\w)|(?<=\b\w)\.(?= |$)")  # Jean-Luc, O'Brien, J. Smith
 _PLAN = re.compile(r"[A-Za-z][\w+-]*(?: [\w+-]+){0,2}", re.ASCII)
-_ADDRESS = re.compile(r"[@/\\:]|\w[.。]\w{2}|\bwww\b", re.I)
+# What a name's dot may follow without a blank, besides an initial or a number: "Dr.Anna", "1.FC".
+_SHORT = (
+    *("dr", "med", "prof", "mag", "ing", "dipl", "lic", "rev", "mr", "mrs", "ms", "mme", "mlle"),
+    *("hr", "fr", "frl", "sr", "sra", "jr", "st", "ste", "sta", "sto", "fam", "fa", "gebr", "bros"),
+    "inh",
+)
+_NO_NAMES_DOT = "".join(rf"(?<!\b{word})" for word in (r"\w", *_SHORT))
+_SUFFIX = "com|net|org|info|biz|io|app|xyz|shop|site|online|example"  # a link, whatever is before
+_ADDRESS = re.compile(
+    rf"[@\\]|//|:(?=\S)|\w{_NO_NAMES_DOT}[.。](?!\d)\w\w|\w[.。](?:(?:{_SUFFIX})\b|\w{{2,3}}/)|\bwww\b",
+    re.I,
+)
 
 
 def greeting(name: str) -> str:
@@ -47,12 +58,15 @@ def plan_in_words(plan: str) -> str:
     return plan.replace("_", " ") if is_plain_plan(plan) else ""
 
 
+def holds_link(text: str) -> bool:
+    """Tell whether a text contains parts of a link or an address."""
+    found = _ADDRESS.search(unicodedata.normalize("NFKC", text))
+    return bool(found or invisible_characters(text))
+
+
 def holds_address(text: str) -> bool:
     """Tell whether a text contains parts of a link, an address or a telephone number."""
-    folded = unicodedata.normalize("NFKC", text)
-    return (
-        bool(_ADDRESS.search(folded) or invisible_characters(text)) or _digits(folded) > MOST_DIGITS
-    )
+    return holds_link(text) or _digits(unicodedata.normalize("NFKC", text)) > MOST_DIGITS
 
 
 def _digits(text: str) -> int:

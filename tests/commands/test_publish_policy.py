@@ -67,7 +67,7 @@ def test_a_run_under_way_keeps_the_policy_it_was_launched_under(scene: Scene) ->
 def test_what_is_published_can_be_shown_and_published_again(scene: Scene, tmp_path: Path) -> None:
     number, document = policy_of_demo()
     file = tmp_path / "policy.json"
-    file.write_text(command("publish_policy", "demo", "--show").out)
+    file.write_text(command("publish_policy", "demo", "--show").out, encoding="utf-8-sig")
 
     ended = command("publish_policy", "demo", "--file", str(file), "--as", "ada")
 

@@ -42,6 +42,32 @@ def test_another_plan_is_not(plan: str) -> None:
     assert not is_plain_plan(plan)
 
 
-@pytest.mark.parametrize("company", ["3M", "Acme Ltd.", "St. Gallen AG", "Müller & Söhne"])
+STORED = (
+    *("3M", "Acme Ltd.", "St. Gallen AG", "Müller & Söhne", "E.ON SE", "e.on SE", "s.Oliver"),
+    *("Novo Nordisk A/S", "D/S Norden", "24/7 Fitness", "c/o Weber", "Weber / Kunz GbR", "AC/DC"),
+    *(
+        "Dr.Anna Weber",
+        "Prof.Dr.Anna Weber",
+        "Dr.med.Weber",
+        "A.Weber",
+        "J.R.R.Tolkien",
+        "J.de Vries",
+    ),
+    *("St.Gallen Tourismus", "Gebr.Weiss", "A.Weber/B.Kunz GbR", "1.FC Köln", "No.12 Bar", "e.V."),
+    *("Groß: Filiale 3", "Nuñez y Cía. S.A.", "Fiat S.p.A.", "Ph.D.Weber", "Dr.Özgür", "С.Иванов"),
+)
+ADDRESSES = (
+    *("x.com", "X.Com", "Dr.com", "t.me/pay", "T.ME/pay", "http://x", "//x", "A:B", "mailto:a"),
+    *("b.example", "evil.example", "Dr.evil.example", "Evil.De AG", "st.gallen.ch", "a\\b", "a@b"),
+    *("www x", "A evil。example", "x．com", "1.2.3.4.5", "+1 900 555", "Weber 0190/5550"),
+)
+
+
+@pytest.mark.parametrize("company", STORED)
 def test_a_company_is_taken_in_though_it_is_not_greeted(company: str) -> None:
     assert not holds_address(company)
+
+
+@pytest.mark.parametrize("text", ADDRESSES)
+def test_an_address_is_not_taken_in_as_a_name(text: str) -> None:
+    assert holds_address(text)

@@ -78,7 +78,7 @@ def _document(workspace: Workspace, file: Path | None) -> Json:
     if file is None:
         return policy_document(workspace.policy.document) if workspace.policy else {}
     try:
-        read = parse(file.read_text(encoding="utf-8"))
+        read = parse(file.read_text(encoding="utf-8-sig"))
     except (OSError, UnicodeDecodeError, BadJson) as error:
         raise CommandError(f"--file {file}: {error}", returncode=BAD_USAGE) from None
     if not isinstance(read, dict):

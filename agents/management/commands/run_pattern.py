@@ -183,7 +183,7 @@ def _config(path: Path | None, profile: str) -> Json:
     if profile != "reference":
         raise Refused("config_elsewhere", "--config goes with --profile reference only.")
     try:
-        return parse(path.read_text(encoding="utf-8"))
+        return parse(path.read_text(encoding="utf-8-sig"))
     except (OSError, UnicodeDecodeError, BadJson) as error:
         raise Refused("bad_config", f"--config {path} cannot be read: {error}") from None
 
