@@ -2,149 +2,134 @@
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime, time
-from typing import Any
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeAlias
 
-from django.core.exceptions import ValidationError
-from django.core.validators import validate_email
-from django.db import transaction
-from django.utils.dateparse import parse_date
+from django.db import connection, transaction
+from django.db.models import Count, F, Sum
 
-from agents.core.actions import has_hidden
-from agents.core.money import MAX_MINOR, BadAmount, minor_of_text, plain_amount
-from agents.core.names import holds_address, is_plain_plan
-from agents.core.old_names import CURRENCY, FIRST_DESK, erased_subject
-from agents.desks.refunds import billing
+from agents.core.old_names import FIRST_DESK, erased_subject
+from agents.desks.refunds.customer_table import ABOUT, ChargeLine, CustomerTable, read_table
 from agents.desks.refunds.models import Charge, Customer
 from agents.models import Event, Workspace
 from agents.models.event import Entry, append_events
 from agents.operations.refusal import Refused
 from agents.record.erasable_texts import ERASURE
 
-COLUMNS = ("number", "name", "email", "country", "tier", "plan", "amount", "currency", "paid_on")
-LONGEST = {"name": 80, "email": 254, "country": 2, "tier": 20, "plan": 40}  # characters
-MOST = 100_000  # lines of one file
-SHOWN = 10  # faults named in a refusal
+BATCH = 500  # lines of one transaction
+# Seconds between transactions on SQLite, where a waiting process looks every 0.1 s for its turn.
+PAUSE = 0.12
+_OF_LINE = ("plan", "amount_minor", "currency", "paid_at")
+
+# Equal charges: the references of all in the table up to here, and how many of them are new here.
+_Batch: TypeAlias = dict[ChargeLine, tuple[list[str], int]]
 
 
 @dataclass(frozen=True)
 class Imported:
     """The result of an import: new rows, existing ones, and lines left out."""
 
-    customers: int
-    charges: int
-    known: int
+    customers: int = 0
+    charges: int = 0
+    known: int = 0
     left_out: int = 0  # lines of customers who were erased
     erased: tuple[int, ...] = ()  # their numbers
+    equal: tuple[str, ...] = ()  # lines that are equal, each a charge: "line 2, line 5"
+
+    def __add__(self, more: Imported) -> Imported:
+        return Imported(
+            self.customers + more.customers,
+            self.charges + more.charges,
+            self.known + more.known,
+            self.left_out + more.left_out,
+            tuple(sorted({*self.erased, *more.erased})),
+            self.equal,
+        )
 
 
 def import_customers(
-    *, workspace: Workspace, lines: Iterable[str], at: datetime, actor: str
+    *,
+    workspace: Workspace,
+    lines: Iterable[str],
+    at: datetime,
+    actor: str,
+    tell: Callable[[int, int], object] = lambda done, total: None,
 ) -> Imported:
-    """Import customers and charges, the whole table or nothing. Raises Refused.
+    """Import customers and charges, if no line of the table has a fault. Raises Refused.
 
-    `lines` are CSV with the header COLUMNS, one line per charge; without plan, amount, currency and
-    day it is only a customer. Existing charges are left as they are, so a table can be imported
-    again; a customer's name, address, country and tier are updated. Lines of erased numbers are
-    left out and named in `erased`: a table from before the erasure would bring the person back.
+    `lines` are those of a file with the header COLUMNS and maybe REFERENCE, one per charge; without
+    plan, amount, currency and day it is only a customer. Equal lines are as many charges. The book
+    is brought up to the table and never beyond, in transactions of BATCH lines, between which
+    others write: a table can be imported again, also after an interruption. A customer's name,
+    address, country and tier are updated. Lines of erased numbers are left out and named in
+    `erased`: a table from before the erasure would bring the person back. `tell` gets the number
+    of lines that are done, and of all.
     """
     if workspace.is_demo or workspace.book_id is None:
         raise Refused("demo_book", "A demo run has customers of its own; import into another one.")
-    rows, faults = _read_rows(lines, at)
-    if faults:
-        more = f" and {len(faults) - SHOWN} more" if len(faults) > SHOWN else ""
-        raise Refused("bad_table", f"Nothing was imported: {'; '.join(faults[:SHOWN])}{more}.")
-    with transaction.atomic():
-        # An erasure locks the workspace before its customers too: we see it, or it sees our rows.
-        Workspace.objects.select_for_update().get(pk=workspace.pk)
-        erased = _erased_numbers(workspace.book_id)
-        kept = [row for row in rows if row["number"] not in erased]
-        found = replace(
-            _enter(workspace.book_id, kept),
-            left_out=len(rows) - len(kept),
-            erased=tuple(sorted(erased & {row["number"] for row in rows})),
-        )
-        facts = {"customers": found.customers, "charges": found.charges, "known": found.known}
-        if found.erased:
-            facts["left_out"] = found.left_out
-        append_events([Entry("book.imported", facts, actor)], workspace_id=workspace.pk, at=at)
+    table = read_table(lines, at)
+    if table.faults:
+        raise Refused("bad_table", f"Nothing was imported: {table.faults_in_words()}.")
+    found = Imported(equal=tuple(table.equal_lines()))
+    done, total = 0, sum(map(len, table.lines.values()))
+    tell(done, total)
+    for batch in _batches(table):
+        if done and connection.vendor == "sqlite":
+            time.sleep(PAUSE)
+        found += _import_batch(workspace, batch, table, at=at, actor=actor)
+        done += sum(own for _, own in batch.values())
+        tell(done, total)
     return found
 
 
-def _read_rows(lines: Iterable[str], at: datetime) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the rows of a table, and its faults by line."""
-    table = csv.DictReader(lines, strict=True)
-    rows: list[dict[str, Any]] = []
-    faults: list[str] = []
-    try:
-        if tuple(table.fieldnames or ()) != COLUMNS:
-            return [], [f"the first line must be {','.join(COLUMNS)}"]
-        for row in table:
-            if len(rows) == MOST:
-                return [], [f"a table has at most {MOST} lines"]
-            try:
-                rows.append(_row(row, at))
-            except ValueError as error:
-                faults.append(f"line {table.line_num}: {error}")
-    except csv.Error as error:
-        faults.append(f"line {table.line_num}: {error}")
-    return rows, faults
+def _batches(table: CustomerTable) -> Iterator[_Batch]:
+    """Yield a table's lines in batches. Many equal charges are in several."""
+    batch: _Batch = {}
+    size = 0
+    for charge, told in table.lines.items():
+        for start in range(0, len(told), BATCH):
+            references = [reference for _, reference in told[: start + BATCH]]
+            own = len(references) - start
+            batch[charge] = references, own
+            size += own
+            if size >= BATCH:
+                yield batch
+                batch, size = {}, 0
+    if batch:
+        yield batch
 
 
-def _row(given: dict[str, str], at: datetime) -> dict[str, Any]:
-    """Return one line as values. Raises ValueError with its faults."""
-    if None in given or None in given.values():
-        raise ValueError(f"it does not have {len(COLUMNS)} columns")
-    read = {name: value.strip() for name, value in given.items()}
-    if not (read["number"].isascii() and read["number"].isdigit()) or not billing.could_be(
-        int(read["number"])
-    ):
-        raise ValueError("number must be a whole number")
-    for name, most in LONGEST.items():
-        if len(read[name]) > most or has_hidden(read[name]):
-            raise ValueError(f"{name} is a line of at most {most} characters")
-    if not read["name"]:
-        raise ValueError("name is missing")
-    for name in ("name", "tier"):
-        if holds_address(read[name]):
-            raise ValueError(f"{name} looks like an address or a telephone number")
-    try:
-        validate_email(read["email"])
-    except ValidationError:
-        raise ValueError("email is not an address") from None
-    if len(read["country"]) != 2 or not read["country"].isupper():
-        raise ValueError("country must be two capital letters, such as US")
-    about = {name: read[name] for name in ("name", "email", "country", "tier")}
-    return {"number": int(read["number"]), "about": about, "charge": _charge(read, at)}
-
-
-def _charge(read: dict[str, str], at: datetime) -> dict[str, Any] | None:
-    told = [read[name] for name in ("plan", "amount", "currency", "paid_on")]
-    if not any(told):
-        return None
-    if not all(told):
-        raise ValueError("plan, amount, currency and paid_on come together")
-    if not is_plain_plan(read["plan"]):
-        raise ValueError("plan is up to three words of letters, with at most four digits")
-    if read["currency"] != CURRENCY:
-        raise ValueError(f"currency must be {CURRENCY}")
-    try:
-        amount = minor_of_text(read["amount"], CURRENCY)
-        day = parse_date(read["paid_on"])
-    except BadAmount as error:
-        raise ValueError(f"amount: {error}") from None
-    except ValueError:
-        day = None
-    if not 0 < amount <= MAX_MINOR:
-        raise ValueError(f"amount is above 0 and at most {plain_amount(MAX_MINOR, CURRENCY)}")
-    if day is None or day > at.date():
-        raise ValueError("paid_on must be a day in the past, such as 2026-11-02")
-    paid_at = datetime.combine(day, time(), UTC)
-    charge = {"plan": read["plan"], "amount_minor": amount}
-    return {**charge, "currency": read["currency"], "paid_at": paid_at}
+@transaction.atomic
+def _import_batch(
+    workspace: Workspace, batch: _Batch, table: CustomerTable, *, at: datetime, actor: str
+) -> Imported:
+    # An erasure locks the workspace before its customers too: we see it, or it sees our rows.
+    Workspace.objects.select_for_update().get(pk=workspace.pk)
+    numbers = {charge.number for charge in batch}
+    erased = _erased_numbers(workspace.book_id) & numbers
+    kept = {charge: told for charge, told in batch.items() if charge.number not in erased}
+    keys, new = _enter_customers(
+        workspace.book_id, {number: table.about[number][1] for number in numbers - erased}
+    )
+    charges = _enter_charges(keys, kept)
+    paying = {charge.number for charge in kept if charge.plan}
+    lines = sum(own for _, own in kept.values())
+    found = Imported(
+        customers=len(new),
+        charges=charges,
+        known=lines - charges - len(new - paying),
+        left_out=sum(own for _, own in batch.values()) - lines,
+        erased=tuple(erased),
+    )
+    facts = {"customers": found.customers, "charges": found.charges, "known": found.known}
+    if erased:
+        facts["left_out"] = found.left_out
+    append_events([Entry("book.imported", facts, actor)], workspace_id=workspace.pk, at=at)
+    return found
 
 
 def _erased_numbers(book_id: int) -> set[int]:
@@ -154,17 +139,62 @@ def _erased_numbers(book_id: int) -> set[int]:
     return {int(key) for desk, key in erased if desk == FIRST_DESK}
 
 
-def _enter(book_id: int, rows: list[dict[str, Any]]) -> Imported:
-    customers = charges = known = 0
-    for row in rows:
-        customer, is_new = Customer.objects.update_or_create(
-            book_id=book_id, number=row["number"], defaults=row["about"]
-        )
-        customers += is_new
-        if row["charge"] is None:
-            known += not is_new
+def _enter_customers(
+    book_id: int, about: Mapping[int, Mapping[str, str]]
+) -> tuple[dict[int, int], set[int]]:
+    """Add or update customers. Return their keys by number, and the numbers of the new ones."""
+    ours = Customer.objects.filter(book=book_id, number__in=about)
+    known = {one.number: {name: getattr(one, name) for name in ABOUT} for one in ours}
+    changed = [number for number, told in about.items() if known.get(number) != told]
+    Customer.objects.bulk_create(
+        [Customer(book_id=book_id, number=number, **about[number]) for number in changed],
+        update_conflicts=True,
+        unique_fields=["book", "number"],
+        update_fields=list(ABOUT),
+    )
+    return dict(ours.values_list("number", "pk")), about.keys() - known.keys()
+
+
+def _enter_charges(keys: Mapping[int, int], wanted: _Batch) -> int:
+    """Add the charges that the book lacks. Return how many."""
+    numbers = {key: number for number, key in keys.items()}
+    ours = Charge.objects.filter(
+        customer__in=numbers, paid_at__in={line.paid_at for line in wanted if line.paid_at}
+    )
+    groups = ours.order_by().values_list("customer_id", *_OF_LINE, "reference")
+    groups = groups.annotate(count=Count("pk"), used=Sum(F("refunded_minor") + F("held_minor")))
+    stored: defaultdict[ChargeLine, Counter[str]] = defaultdict(Counter)
+    unsure: set[ChargeLine] = set()
+    for customer, *of_line, reference, count, used in groups:
+        line = ChargeLine(numbers[customer], *of_line)
+        stored[line][reference] = count
+        if used and not reference:  # which of equal charges was refunded is not known
+            unsure.add(line)
+    added: list[Charge] = []
+    named: list[Charge] = []
+    for line, (references, _) in wanted.items():
+        if not line.plan:
             continue
-        _, is_new = Charge.objects.get_or_create(customer=customer, **row["charge"])
-        charges += is_new
-        known += not is_new
-    return Imported(customers, charges, known)
+        about = {name: getattr(line, name) for name in _OF_LINE}
+        new, given = compare(references, stored[line])
+        added += [Charge(customer_id=keys[line.number], reference=one, **about) for one in new]
+        if given and line not in unsure:
+            blank = ours.filter(customer=keys[line.number], reference="", **about).order_by("pk")
+            for one, reference in zip(blank[: len(given)], given, strict=True):
+                one.reference = reference
+                named.append(one)
+    Charge.objects.bulk_create(added)
+    Charge.objects.bulk_update(named, ["reference"])
+    return len(added)
+
+
+def compare(wanted: Sequence[str], stored: Counter[str]) -> tuple[list[str], list[str]]:
+    """Return references of equal charges to add, and those for stored charges without one.
+
+    A charge without a reference may be any: on either side one counts for any on the other.
+    """
+    lacking, spare = Counter(wanted) - stored, stored - Counter(wanted)
+    named = sorted(one for one in lacking.elements() if one)
+    covered = spare[""]
+    blank = max(0, lacking[""] - (spare.total() - covered))
+    return [*named[covered:], *[""] * blank], named[:covered]

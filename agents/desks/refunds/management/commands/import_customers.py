@@ -2,37 +2,62 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import Any
 
 from django.core.management.base import CommandError
 
-from agents.desks.refunds.importing import COLUMNS, import_customers
+from agents.desks.refunds.customer_table import COLUMNS, ENCODINGS, REFERENCE, decode_table
+from agents.desks.refunds.importing import BATCH, import_customers
 from agents.management.exit_codes import BAD_USAGE
 from agents.management.operation_command import WORKSPACE, OperationCommand, argument
+from agents.operations.refusal import Refused
+
+SHOWN = 10  # groups of equal lines
+STRETCH = 2_000  # lines between two reports of progress
 
 
 class Command(OperationCommand):
     help = (
-        f"Import a CSV file with the columns {','.join(COLUMNS)}: one line a charge, all or "
-        "nothing. Exit code: 0 imported, 3 refused, 2 bad usage."
+        f"Import a CSV file with the columns {','.join(COLUMNS)} and, where wanted, {REFERENCE}: "
+        "one line a charge. Nothing is imported if a line has a fault. Exit code: 0 imported, "
+        "3 refused, 2 bad usage."
     )
-    arguments = (WORKSPACE, argument("file", type=Path))
+    arguments = (
+        WORKSPACE,
+        argument("file", type=Path),
+        argument(
+            "--encoding", choices=ENCODINGS, help="of the file (default: UTF-8 or marked UTF-16)"
+        ),
+    )
 
     def act(self, options: dict[str, Any], **given: Any) -> str:
         try:
-            text = options["file"].read_text(encoding="utf-8-sig")
-        except (OSError, UnicodeDecodeError) as error:
+            text = decode_table(options["file"].read_bytes(), options["encoding"])
+        except OSError as error:
             raise CommandError(
-                f"{options['file']} cannot be read as UTF-8 text ({type(error).__name__}).",
-                returncode=BAD_USAGE,
+                f"{options['file']} cannot be read ({type(error).__name__}).", returncode=BAD_USAGE
             ) from None
-        done = import_customers(**given, lines=text.splitlines(keepends=True))
-        new = (
+        except ValueError as error:
+            raise Refused("bad_table", f"Nothing was imported: {error}.") from None
+        done = import_customers(**given, lines=io.StringIO(text, newline=""), tell=self._tell)
+        said = [
             f"{given['workspace'].slug}: {done.customers} customers and {done.charges} charges are "
             f"new; {done.known} lines were there before."
-        )
-        if not done.erased:
-            return new
-        numbers = ", ".join(map(str, done.erased))
-        return f"{new}\nErased, and stay so: {numbers} (lines left out: {done.left_out})."
+        ]
+        if done.equal:
+            more = f"; and {len(done.equal) - SHOWN} more" if len(done.equal) > SHOWN else ""
+            said.append(
+                f"Equal, and each a charge: {'; '.join(done.equal[:SHOWN])}{more}. A column "
+                f"{REFERENCE} tells them apart."
+            )
+        if done.erased:
+            numbers = ", ".join(map(str, done.erased))
+            said.append(f"Erased, and stay so: {numbers} (lines left out: {done.left_out}).")
+        return "\n".join(said)
+
+    def _tell(self, done: int, total: int) -> None:
+        """Show the progress of a large table."""
+        if total > STRETCH and done % STRETCH < BATCH:
+            self.stderr.write(f"{done:,} of {total:,} lines")
