@@ -25,6 +25,7 @@ from tests.web.serving import is_up
 
 pytestmark = pytest.mark.slow
 FOLDERS = ("agents", "opsconsole", "templates", "static")
+OF_PACKAGE = ("pyproject.toml", "setup.py", "requirements.in", "README.md", "LICENSE")
 BUILDS = 80  # the setuptools that makes a wheel by itself
 SCRIPT = """
 from datetime import date, timedelta
@@ -65,7 +66,7 @@ def files_shipped() -> list[str]:
 def test_wheels_of_console_and_desk_run_where_no_checkout_is(tmp_path: Path) -> None:
     console, desk, out = tmp_path / "console", tmp_path / "desk", tmp_path / "out"
     paths = files_shipped()
-    for path in (*paths, "pyproject.toml", "setup.py", "requirements.in"):
+    for path in (*paths, *OF_PACKAGE):
         (console / path).parent.mkdir(parents=True, exist_ok=True)
         (console / path).write_bytes((ROOT / path).read_bytes())
     desk.mkdir()
@@ -76,6 +77,7 @@ def test_wheels_of_console_and_desk_run_where_no_checkout_is(tmp_path: Path) -> 
     [wheel] = out.glob("opsconsole-*.whl")
     inside = {name.removeprefix("opsconsole/") for name in ZipFile(wheel).namelist()}
     assert {path.removeprefix("opsconsole/") for path in paths} <= inside
+    assert any(name.endswith(".dist-info/licenses/LICENSE") for name in inside)
 
     venv.create(tmp_path / "venv", symlinks=True)
     python = tmp_path / "venv" / "bin" / "python"
