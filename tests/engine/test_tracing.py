@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
 
 import pytest
-from opsconsole_client.http import Sent, _request
 
 from agents.engine import tracing
 from agents.models import Step
@@ -17,9 +18,10 @@ from tests.api.test_endpoints import Caller
 from tests.api.test_journey import make_agent
 from tests.engine.scene import Scene, decide_request, patch_of
 from tests.engine.test_external import LOOK, Session, held, refund
+from tests.processes import ROOT
 
 pytestmark = [pytest.mark.django_db(transaction=True)]
-trace, propagate = map(pytest.importorskip, ("opentelemetry.trace", "opentelemetry.propagate"))
+trace = pytest.importorskip("opentelemetry.trace")
 sdk = pytest.importorskip("opentelemetry.sdk.trace", reason="an SDK is not installed")
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 PARENT = f"00-{TRACE}-{SPAN}-01"
@@ -83,15 +85,28 @@ def test_the_trace_of_the_agent_goes_on(scene: Scene, spans: Any) -> None:
     assert other.parent is None
 
 
-def test_the_client_sends_the_span_that_its_program_is_in(spans: Any) -> None:
-    proposal = Sent("POST", "/runs/1/calls", {}, "k0")
-    with trace.get_tracer("agent").start_as_current_span("answer the mail") as span:
-        within = _request(proposal)["headers"]["traceparent"]
+SENDS = """
+import sys
+from opsconsole_client.http import Sent, _request
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+trace.set_tracer_provider(TracerProvider())
+proposal = Sent("POST", "/runs/1/calls", {}, "k0")
+print("traceparent" in _request(proposal)["headers"])
+with trace.get_tracer("agent").start_as_current_span("answer") as span:
+    sent = _request(proposal)["headers"]["traceparent"]
+print(sent.split("-")[1:3] == [f"{span.context.trace_id:032x}", f"{span.context.span_id:016x}"])
+"""
 
-    context = propagate.extract({"traceparent": within})
-    sent = trace.get_current_span(context).get_span_context()
-    assert sent.span_id == span.get_span_context().span_id
-    assert set(_request(proposal)["headers"]) == {"Idempotency-Key"}
+
+@pytest.mark.parametrize("propagators", ["tracecontext,baggage", "none", "b3"])
+def test_the_client_sends_the_span_of_a_program(propagators: str) -> None:
+    env = {"PYTHONPATH": str(ROOT / "clients/python/src"), "OTEL_PROPAGATORS": propagators}
+    said = subprocess.run(
+        [sys.executable, "-c", SENDS], env=env, capture_output=True, text=True, check=True
+    )
+
+    assert said.stdout.split() == ["False", "True"]
 
 
 def test_where_nobody_makes_spans_the_agents_own_is_kept_for_who_does(scene: Scene) -> None:

@@ -213,7 +213,7 @@ def _agents(
         "owners": [part.user.get_username() for part in _may_own(workspace)],
         "keys": list(valid.filter(workspace=workspace)),
         "fresh": fresh,
-        "site": request.build_absolute_uri("/api/v1"),
+        "site": request.build_absolute_uri("/").rstrip("/"),
         "lasts": LASTS,
         "most": operations.KEYS,
         "given": request.POST,

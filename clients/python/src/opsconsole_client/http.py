@@ -142,10 +142,15 @@ def _request(sent: Sent) -> dict[str, Any]:
 
 
 def _trace() -> dict[str, str]:
-    """Return the program's current span, if it uses OpenTelemetry, so that its trace goes on."""
+    """Return the program's current span, if it uses OpenTelemetry, so that its trace goes on.
+
+    In its own form, whatever propagators the program sets: the console reads no other.
+    """
     found: dict[str, str] = {}
-    if wire := sys.modules.get("opentelemetry.propagate"):
-        wire.inject(found)
+    if "opentelemetry.trace" in sys.modules:
+        from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+        TraceContextTextMapPropagator().inject(found)
     return {name: value for name, value in found.items() if name == "traceparent"}
 
 
