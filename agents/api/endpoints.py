@@ -31,7 +31,6 @@ from agents.api.schemas import (
     ToolAnswer,
 )
 from agents.api.workspace import router
-from agents.core.actions import args_schema
 from agents.core.limits import EXTERNAL
 from agents.core.states import ENDED
 from agents.core.strict_json import BadJson, parse
@@ -101,7 +100,7 @@ def tools_of(agent: ExternalAgent) -> list[dict[str, Any]]:
             "identifying": identifying(agent.desk, TOOLS[name]),
             "executed_by": AGENT if TOOLS[name].by_agent else CONSOLE,
             "server": TOOLS[name].server,
-            "input_schema": args_schema(TOOLS[name].spec),
+            "input_schema": operations.input_schema(TOOLS[name]),
         }
         for name in names
         if name in TOOLS

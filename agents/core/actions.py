@@ -26,6 +26,9 @@ class TypedArguments(Protocol):
     @property
     def schema(self) -> Json: ...
 
+    @property
+    def required(self) -> tuple[str, ...]: ...
+
     def read(self, given: Json) -> Any:
         """Return them typed. Raises ValueError if they are not the tool's."""
         ...
@@ -47,6 +50,7 @@ Action: TypeAlias = dict[str, Json]
 
 ENDS = ("answer", "done", "cannot")  # what a final answer may say that it is
 MAX_TEXT = 4000  # characters of one text argument or answer
+MAX_CALL = 32_000  # characters of a call that an agent elsewhere proposes, as JSON
 _BIDI = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f\u061c")
 
 

@@ -83,6 +83,7 @@ from agents.operations.runs.agent_calls import (
     with_runs,
 )
 from agents.operations.runs.asking_on import ask_on, can_be_asked_on
+from agents.operations.runs.call_forms import input_schema
 from agents.operations.runs.content_calls import (
     Standing,
     ask_content,
@@ -170,6 +171,7 @@ __all__ = [
     "factor_of",
     "fields_of",
     "forget_archived",
+    "input_schema",
     "invitation_of",
     "invite",
     "join",

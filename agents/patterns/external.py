@@ -50,6 +50,8 @@ def _answer(number: int, said: Json, brief: Brief, notes: Notes) -> Steps[tuple[
     """Have one call ruled on and, if it may, carried out. Return its status and the reason."""
     if "withdrawn" in said:
         return NOT_EXECUTED, "withdrawn"
+    if "too_large" in said:
+        return NOT_EXECUTED, "invalid_action:too_large"
     if "question" in said:
         return (yield from _ask_person(number, said))
     try:

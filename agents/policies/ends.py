@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import ChainMap
 from operator import itemgetter
 
-from agents.core.actions import MAX_TEXT
+from agents.core.actions import MAX_CALL, MAX_TEXT
 from agents.core.old_names import STOP_REASONS
 from agents.policies import desk_words
 
@@ -58,6 +58,8 @@ _ENDS = {
     "no possible amount, or held characters that are not shown ({1}).",
     "invalid_action:bad_tool_args": "An argument of the agent's call is missing, not the tool's, "
     "or not written as its schema says ({1}).",
+    "invalid_action:too_large": f"The agent's call was longer than {MAX_CALL:,} characters, or a "
+    f"text in it longer than {MAX_TEXT:,}. Only its length and digest are kept.",
     "invalid_action:text_too_long": f"The agent's text was longer than the {MAX_TEXT:,} characters "
     "that can be read and sent ({1}).",
     "invalid_plan": "The agent's plan was not valid ({0}).",

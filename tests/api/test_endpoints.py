@@ -7,18 +7,22 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
 from django.db import InterfaceError, OperationalError
+from django.db.models.signals import post_init
 from django.test import Client
 from django.utils import timezone
+from jsonschema import Draft202012Validator
 
 from agents import operations
 from agents.api.description import description
 from agents.api.endpoints import api
-from agents.models import AgentCall, AgentKey, Event, MaskedValue, Role, Run
+from agents.core.states import RunState
+from agents.models import AgentCall, AgentKey, Escalation, Event, MaskedValue, Role, Run, Step
 from tests.api.described import TEXT, check_answer
 from tests.api.test_journey import make_agent
 from tests.audit.test_columns import faults
-from tests.engine.scene import Scene, go
+from tests.engine.scene import Scene, decide_request, go
 
 pytestmark = [pytest.mark.django_db(transaction=True)]
 
@@ -294,6 +298,120 @@ def test_what_an_agent_was_told_is_listed_in_pages(scene: Scene, caller: Caller)
     assert other.get(f"/calls?run={second}").status_code == 404
     odd = [caller.get(f"/calls?{odd}").status_code for odd in ("limit=0", "key=%00")]
     assert odd == [422, 422]
+
+
+def drive(run: str) -> None:
+    while Run.objects.get(pk=run).state == RunState.QUEUED:
+        go(Run.objects.get(pk=run))
+
+
+def test_a_list_reads_the_steps_of_its_own_calls_alone(caller: Caller) -> None:
+    run = caller.open()
+    for number in range(12):
+        caller.propose(run, f"k{number}")
+        drive(run)
+    read: list[str] = []
+
+    def note(instance: Step, **_: object) -> None:
+        read.append(instance.key)
+
+    post_init.connect(note, sender=Step)
+    try:
+        [told] = caller.get("/calls?key=k11").json()["calls"]
+    finally:
+        post_init.disconnect(note, sender=Step)
+
+    turn = AgentCall.objects.get(key="k11").step.removesuffix("call")
+    assert told["status"] == "executed"
+    assert read
+    assert all(key.startswith(turn) for key in read)
+
+
+REFUND = {"user_id": 42, "amount_usd": 20, "reason": "charged twice"}
+FORM = '"amount_usd": "a number", "reason (may be left out)": "a text or null"}'
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "said"),
+    [
+        ("pay", {}, "The tools are: get_refund_context, issue_refund, send_refund_email."),
+        ("send_reply", {}, "The tools are: get_refund_context, issue_refund"),
+        ("issue_refund", {**REFUND, "amount_usd": "20"}, FORM),
+        ("issue_refund", {**REFUND, "amount_usd": None}, FORM),
+        ("issue_refund", {**REFUND, "user_id": 42.0}, '{"user_id": "a whole number"'),
+        ("issue_refund", {**REFUND, "reason": " "}, FORM),
+        ("issue_refund", {"user_id": 42}, "It lacks amount_usd. The arguments of issue_refund"),
+        ("issue_refund", {**REFUND, "by": 1, "to": 2}, "issue_refund has no by, to. The arg"),
+        ("issue_refund", {**REFUND, "x" * 99: 1}, f"issue_refund has no {'x' * 60}. The arg"),
+    ],
+)
+def test_a_malformed_call_is_answered_with_its_form(
+    caller: Caller, tool: str, arguments: dict[str, Any], said: str
+) -> None:
+    run = caller.open()
+    call = caller.propose(run, "k0", {"tool": tool, "arguments": arguments}).json()["id"]
+    drive(run)
+
+    told = caller.get(f"/calls/{call}").json()
+    assert told["status"] == "not_executed"
+    assert said in told["sentence"]
+
+
+@pytest.mark.parametrize(
+    "arguments", [{**REFUND, "reason": None}, {"user_id": 42, "amount_usd": 20}]
+)
+def test_a_refund_without_a_reason_is_paid_without_one(
+    caller: Caller, arguments: dict[str, Any]
+) -> None:
+    run = caller.open(goal="Refund Anna USD 20.00")
+    caller.propose(run, "k0")
+    call = caller.propose(run, "k1", {"tool": "issue_refund", "arguments": arguments}).json()["id"]
+    drive(run)
+    waiting = Escalation.objects.get()  # the goal of an agent names no amount
+    decide_request(waiting, User.objects.get(username="rita"), comment="as agreed")
+    drive(run)
+
+    told = caller.get(f"/calls/{call}").json()
+    assert told["status"] == "executed"
+    assert told["arguments"] == {"user_id": 42, "amount_usd": 20.0}
+    assert told["result"]["refund"]["reason"] == ""
+    schema = {one["name"]: one["input_schema"] for one in caller.get("/tools").json()}
+    assert schema["issue_refund"]["required"] == ["user_id", "amount_usd"]
+    Draft202012Validator(schema["issue_refund"]).validate(arguments)
+
+
+LONG = "anna@example.com " * 14_000
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("issue_refund", {**REFUND, "reason": LONG}),
+        ("issue_refund", {**REFUND, LONG: 1}),
+        ("issue_refund", {**REFUND, "notes": ["anna@example.com"] * 10_000}),
+        ("issue_refund", {**REFUND, "notes": {str(n): "a@example.com" for n in range(9_000)}}),
+        ("issue_refund", {**REFUND, "more": {"of": [{"it": LONG}]}}),
+        (LONG, {}),
+    ],
+)
+def test_a_call_that_no_tool_takes_is_kept_as_a_digest(
+    caller: Caller, tool: str, arguments: dict[str, Any]
+) -> None:
+    run = caller.open()
+    body = {"tool": tool, "arguments": arguments}
+    call = caller.propose(run, "k0", body).json()["id"]
+    kept = json.dumps(AgentCall.objects.get().asked)
+    again = caller.propose(run, "k0", body).json()
+    drive(run)
+
+    told = caller.get(f"/calls/{call}").json()
+    assert len(kept) < 250
+    assert "example.com" not in kept
+    assert again["id"] == call
+    assert (told["status"], told["reason"]) == ("not_executed", "invalid_action:too_large")
+    assert told["proposed"]["characters"] > 100_000
+    assert caller.propose(run, "k0", LOOK).json()["code"] == "key_reused"
+    assert faults() == set()
 
 
 def test_an_agent_reads_masked_values_as_it_sent_them_and_no_others(scene: Scene) -> None:

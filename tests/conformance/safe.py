@@ -93,10 +93,10 @@ def no_sub_cents(case: dict[str, Any], result: Result) -> None:
 
 
 def both_rules_count(case: dict[str, Any], result: Result) -> None:
-    """SUP-Q3: capped and given a reason, then put to a person; and it reached the tool."""
+    """SUP-Q3: capped, then put to a person; no reason is made up, and it reached the tool."""
     line = next(line for line in result["trace"] if line["tool"] == "issue_refund")
     assert line["supervisor_decision"] == "escalate"
-    assert refunds(result)[0]["executed_action"]["args"]["reason"]
+    assert "reason" not in refunds(result)[0]["executed_action"]["args"]
 
 
 def context_first(case: dict[str, Any], result: Result) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from agents.desks.refunds.facts import ChargeFact, RefundFacts
+from agents.desks.refunds.profiles import REFERENCE
 from agents.desks.refunds.rules import DEFAULT_REASON
 from agents.policies import review
 from tests.limits import SUPERVISED
@@ -18,9 +19,11 @@ def test_a_revised_action_is_reviewed_from_the_start() -> None:
         "args": {"user_id": 42, "amount_minor": 120000},
     }
 
-    ruled = review(action, FACTS, SUPERVISED)
+    ruled = review(action, FACTS, REFERENCE.of("supervisor", "refunds"))
+    strict = review(action, FACTS, SUPERVISED)
 
     assert ruled.decision == "escalate"
     assert not ruled.allows
     assert ruled.action["args"]["reason"] == DEFAULT_REASON
     assert [revision.reason for revision in ruled.revisions] == ["refund_reason_required"]
+    assert (strict.decision, strict.action) == ("escalate", action)

@@ -43,3 +43,4 @@ class RefundLimits:
     told_limit_minor: int | None = limit(None, "What a model is told of the limit", hidden=True)
     loose_topics: bool = limit(False, "Keywords within words", hidden=True)
     null_is_none: bool = limit(False, "What is left empty is none", hidden=True)
+    fills_reason: bool = limit(False, "A missing reason is made up", hidden=True)

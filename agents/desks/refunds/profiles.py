@@ -68,7 +68,8 @@ _REFERENCE_RULES = (
     "answers.after_context",
 )
 
-_TOLD = {"told_limit_minor": 100_000}  # the reference's hint does not follow its limit (sup-030)
+# The reference's hint does not follow its limit (sup-030), and it makes up a missing reason.
+_TOLD = {"told_limit_minor": 100_000, "fills_reason": True}
 REFERENCE = Limits(
     profile="reference",
     reference=ReferenceQuirks(
@@ -111,7 +112,7 @@ STRICT = strict(
             "rules": [
                 "subject.bound",
                 "subject.context_before_money",
-                *_REFERENCE_RULES,
+                *(rule for rule in _REFERENCE_RULES if rule != "refunds.reason_given"),
                 "refunds.amount_named",
                 "refunds.charge_left",
                 "refunds.window",

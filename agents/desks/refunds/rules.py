@@ -124,10 +124,10 @@ def run_limit(args: Args, facts: RefundFacts, limits: RefundLimits) -> Ruling | 
     return _cut("cap_to_remaining_run_budget", told, amount, left)
 
 
-@desk.rule(issue_refund, title="Reason required")
-def reason_given(args: Args) -> Ruling | None:
-    """A refund without a reason gets the standard reason."""
-    if str(args.reason or "").strip():
+@desk.rule(issue_refund, title="Missing reason, in recorded cases")
+def reason_given(args: Args, limits: RefundLimits) -> Ruling | None:
+    """A refund without a reason gets the standard reason, in recorded cases alone."""
+    if not limits.fills_reason or str(args.reason or "").strip():
         return None
     told = "The refund has no reason, so the standard one was filled in."
     flip = "With a reason the refund would not have been changed."

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from functools import reduce
+from operator import or_
 from typing import NamedTuple
 from uuid import UUID
+
+from django.db.models import Q, QuerySet
 
 from agents.core.money import to_model_units
 from agents.core.pseudonyms import Pseudonyms
@@ -26,6 +30,7 @@ from agents.models import (
     Step,
 )
 from agents.models.masked_value import ValuesLocked, naming, pseudonyms_of
+from agents.operations.runs.call_forms import form_words
 from agents.patterns.external import ANSWERED, CONTINUED, EXECUTED, NOT_EXECUTED, UNKNOWN
 from agents.policies.ends import end_sentence
 from agents.sdk.desk import tells_plain_numbers
@@ -133,7 +138,7 @@ def outcomes_of(calls: Sequence[ProposedCall]) -> list[dict[str, Json]]:
     """
     kept = {call.run.pk for call in calls if call.row.step and not call.run.is_emptied}
     steps = defaultdict(list)
-    for step in Step.objects.filter(run__in=kept).order_by("position"):
+    for step in _steps_of(calls).filter(run__in=kept).order_by("position"):
         steps[step.run_id, turn_of(step.key)].append(step)
     told = [_told(call, steps[call.run.pk, turn_of(call.row.step)]) for call in calls]
     left = [
@@ -168,8 +173,18 @@ def outcomes_of(calls: Sequence[ProposedCall]) -> list[dict[str, Json]]:
             one["result"] = None
         for name in ("proposed", "arguments", "result"):
             one[name] = _as_sent(call, one[name])
+        offered, reason = call.run.limits.proposable, str(one["reason"])
+        form = form_words(reason, str(one["tool"]), one["proposed"], offered)
+        one["sentence"] = " ".join(filter(None, (one["sentence"], form)))
     _tell_held([(call.run, one) for call, one in zip(calls, told, strict=True)])
     return told
+
+
+def _steps_of(calls: Sequence[ProposedCall]) -> QuerySet[Step]:
+    """Return the steps of these calls, and of no other call of their runs."""
+    turns = [(call.run.pk, turn_of(call.row.step)) for call in calls if call.row.step]
+    own = [Q(run=run, key__startswith=turn) for run, turn in turns]
+    return Step.objects.filter(reduce(or_, own)) if own else Step.objects.none()
 
 
 def _tell_held(calls: Sequence[tuple[Run, dict[str, Json]]]) -> None:

@@ -14,9 +14,11 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 
+from agents.core.actions import MAX_CALL, MAX_TEXT
 from agents.core.digest import canonical, sha256
 from agents.core.limits import EXTERNAL
 from agents.core.pseudonyms import NAME
+from agents.core.redact import texts_in
 from agents.core.requests import TAKE, Json
 from agents.core.states import ENDED, EscalationState, RunState
 from agents.db.compiled import CompiledSelect, Param
@@ -43,9 +45,11 @@ from agents.models.agent import LONGEST_KEY
 from agents.operations.people.agents import TOKEN
 from agents.operations.refusal import MEMBER, Refused, check_text
 from agents.operations.runs.agent_calls import ProposedCall, run_of
+from agents.operations.runs.call_forms import without_nulls
 from agents.operations.runs.launching import LaunchOptions, launch
 from agents.policies.ends import end_sentence
 from agents.sdk.desk import DESKS
+from agents.tools import TOOLS
 
 MINUTE = timedelta(minutes=1)
 # Characters of what an agent says of itself, and of where it says that an argument is from.
@@ -266,10 +270,11 @@ def _put(
                     wake(commit)
         with Commit(run, at=at) as commit:
             sources, parent = more.pop("sources", None), checked_parent(more.pop(PARENT, ""))
-            sent = {**asked, "sources": sources} if sources else asked
+            sent = _outline(asked, digest) if not more.get("is_end") else asked
+            sent = {**sent, "sources": sources} if sources else sent
             kept = redact_for(run, sent)
             if not more.get("is_end"):
-                parent = tell_proposed(run, asked.get("name", QUESTION), parent, at)
+                parent = tell_proposed(run, sent.get("name", QUESTION), parent, at)
                 kept = {**kept, PARENT: parent} if parent else kept
             row = new_row(
                 AgentCall,
@@ -292,6 +297,19 @@ def _put(
         crashpoint("propose.before_commit")
     crashpoint("propose.after_commit")
     return ProposedCall(row, run, is_new=True)
+
+
+def _outline(asked: Json, digest: str) -> Json:
+    """Return a call as it is kept: of one that no tool takes, its length and digest.
+
+    Masking takes seconds for 256 kB, and what is refused is not worth the space.
+    """
+    length, args = len(canonical(asked)), asked.get("args")
+    if length <= MAX_CALL and all(len(text) <= MAX_TEXT for _, text in texts_in(asked)):
+        kept = {"args": without_nulls(asked["name"], args)} if "name" in asked else {}
+        return {**asked, **kept}
+    name = asked["name"] if asked["name"] in TOOLS else ""
+    return {"name": name, "args": {"characters": length, "digest": digest}, "too_large": True}
 
 
 class _Session(NamedTuple):
