@@ -8,12 +8,13 @@ from datetime import datetime
 from agents.core.requests import Json
 from agents.operations import Standing
 
-UNKNOWN = (
-    "It is being carried out, and the outcome is not known yet. Call again with the same "
-    "arguments to ask. Do not do it in any other way."
+_LATER = (
+    "Say so to whoever asked you, and do not wait: the same call with the same arguments, made "
+    "later, tells what became of it."
 )
-HELD = "Nothing was executed. {why} Call again with the same arguments to ask what became of it."
-AGAIN = " To {do} it once more call `again` with its number, {number}."
+UNKNOWN = "OUTCOME NOT KNOWN YET. It is being carried out. Do not do it in any other way. " + _LATER
+HELD = "NOT DONE. {why} Nothing was executed. " + _LATER
+AGAIN = " To propose it once more call `again` with its number, {number}."
 OTHER_WORDS = " To put the question once more ask in other words."
 # What nothing of has begun yet, by whom it waits for; `ruling` also once a person has decided.
 _WAITS = {
@@ -35,22 +36,28 @@ def words_of(standing: Standing) -> str:
     if told["status"] == "waiting":
         is_decided = told["waiting_for"] == "ruling" and told["decided_by"]
         return HELD.format(why=_DECIDED if is_decided else _WAITS[told["waiting_for"]])
+    # Nobody knows whether an earlier answer was read: the same words fit a first one and a later.
     at, number = _time_of(told["answered_at"]), call.row.pk
     if told["status"] != "executed":
-        why = f"{told['sentence']} ({told['reason']})"
-        if call.is_new:
-            said = f"Not executed: {why}"
-        else:
-            said = f"This very call was not executed{at}: {why} Nothing was done now."
-            said += _next_after_no(told, number)
+        when = "" if call.is_new else f"{at}, as call {number}"
+        said = f"Not executed{when}: {told['sentence']} ({told['reason']})"
+        said += "" if call.is_new else _next_after_no(told, number)
     elif told["kind"] == "question":
         said = f"{told['decided_by']} answered{at}."
     elif call.is_new:
         said = f"Carried out{at}, as call {number}."
     else:
-        said = f"This was carried out{at} by this very call; nothing was done now."
-        said += AGAIN.format(do="do", number=number)
+        made = _time_of(call.row.proposed_at.isoformat())
+        said = f"Carried out once{at}, as call {number}, which was made{made}: "
+        said += "the same call is that one, however often it is made."
     return " ".join([said, *_changes(told)])
+
+
+def as_data(standing: Standing) -> dict[str, Json]:
+    """Return all that the words say, for programs that give their model nothing else."""
+    call = standing.call
+    made = {"proposed_at": call.row.proposed_at.isoformat(), "was_made_before": not call.is_new}
+    return {**standing.told, **made, "message": words_of(standing)}
 
 
 def _next_after_no(told: dict[str, Json], number: int) -> str:
@@ -58,7 +65,7 @@ def _next_after_no(told: dict[str, Json], number: int) -> str:
     if told["kind"] == "question":
         return OTHER_WORDS
     is_same_again = told["reason"].startswith(_OF_WHAT_WAS_SENT)
-    return _SAME_AGAIN if is_same_again else AGAIN.format(do="propose", number=number)
+    return _SAME_AGAIN if is_same_again else AGAIN.format(number=number)
 
 
 def _changes(told: dict[str, Json]) -> list[str]:

@@ -23,9 +23,9 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp_types import CallToolResult, ListToolsResult, TextContent, Tool, ToolAnnotations
 from pydantic import ValidationError
 
-from agents.api.call_words import words_of
+from agents.api.call_words import as_data
 from agents.api.endpoints import place_of, tools_of
-from agents.api.problems import NO_KEY, busy_problem, problem, words_of_refusal
+from agents.api.problems import NO_KEY, busy_problem, problem
 from agents.api.schemas import AskPerson, CallAgain, OpenRun, ProposeCall
 from agents.api.waiting import LONGEST, Awaited, Waiting, ending_problem, send_answer
 from agents.core.requests import Json
@@ -42,15 +42,17 @@ from agents.operations import (
     open_session,
     propose_again,
     propose_content,
+    reference_of,
     standing_of,
 )
+from agents.patterns.external import NOT_EXECUTED, UNKNOWN
 from agents.sdk.desk_tools import CONSOLE
 from agents.web.live.app import Message, Receive, Send
 from agents.web.live.shutdown import Ending
 
 PATH = "/mcp"
-HOLD = 3.0  # seconds, where a client states no limit of its own
-GOAL, SESSION = "Calls of an MCP client.", "mcp"
+HOLD = 4.0  # seconds, where a client states no limit of its own
+GOAL = "Calls of an MCP client."
 _HEADERS = ("reference", "subject", "goal", "wait")  # each as Opsconsole-…
 _CALLER = "opsconsole.caller"  # in the scope of a request
 _OWN: dict[str, tuple[str, type[AskPerson] | type[CallAgain]]] = {
@@ -62,10 +64,19 @@ _OWN: dict[str, tuple[str, type[AskPerson] | type[CallAgain]]] = {
     "ask_a_person": ("Ask a person. Nothing is executed; call again for the answer.", AskPerson),
 }
 INSTRUCTIONS = (
-    "Each call is ruled on by a policy and may wait for a person, who may change it. Where an "
-    "answer says that nothing was executed or that the outcome is not known, call again with the "
-    "same arguments: it is the same call, and is carried out once."
+    "Each call is ruled on by a policy and may wait for a person, who may change it. An answer "
+    "that begins with NOT DONE or OUTCOME NOT KNOWN YET is no result. The same call with the same "
+    "arguments, made later, is that call: it tells what became of it, and is carried out once."
 )
+# What only the person who set up a client can change, in which of its headers.
+_HEADER_OF = {
+    **dict.fromkeys(("no_subject", "unknown_subject"), "Opsconsole-Subject"),
+    **dict.fromkeys(("bad_reference", "reference_reused"), "Opsconsole-Reference"),
+    **dict.fromkeys(("session_ended",), "Opsconsole-Reference"),
+    **dict.fromkeys(("bad_goal", "no_goal"), "Opsconsole-Goal"),
+    "unauthorized": "Authorization",
+}
+_BY_SETTINGS = "No call changes that. Whoever set up this client can, in its header {header}."
 
 
 class Caller(NamedTuple):
@@ -76,6 +87,14 @@ class Caller(NamedTuple):
     wait: float
     traceparent: str
     receive: Receive
+
+
+class _Told(NamedTuple):
+    """Why nothing was proposed, or is known, as a code and a sentence."""
+
+    reason: str
+    sentence: str
+    status: str = NOT_EXECUTED
 
 
 class Mcp:
@@ -181,29 +200,38 @@ class Mcp:
             if self._ending is None or not self._ending.is_near:
                 await self.waiting.hold(row.agent_id, awaited, caller.wait, caller.receive)
             standing = await self._tried(partial(_look_again, caller, standing.call))
-        if isinstance(standing, str):
-            return CallToolResult(content=[TextContent(text=standing)], is_error=True)
-        return CallToolResult(
-            content=[TextContent(text=words_of(standing))],
-            structured_content=standing.told | place_of(standing.call),
-            is_error=standing.told["status"] != "executed",
-        )
+        if isinstance(standing, _Told):
+            text = f"{standing.sentence} ({standing.reason})"
+            return _result(text, {**standing._asdict(), "message": text}, is_error=True)
+        told = as_data(standing)
+        # An error makes clients raise, or a model try otherwise: what waits is none.
+        is_error = told["status"] == NOT_EXECUTED
+        return _result(told["message"], told | place_of(standing.call), is_error=is_error)
 
-    async def _tried(self, work: Callable[[], Standing]) -> Standing | str:
+    async def _tried(self, work: Callable[[], Standing]) -> Standing | _Told:
         """Return what a call came to, or why nothing was proposed."""
         try:
             return await self._pool.run(work)
         except Refused as no:
-            told = words_of_refusal(no, subject="in the header Opsconsole-Subject")
-            return f"{told} ({no.code})"
+            header = _HEADER_OF.get(no.code)
+            advice = _BY_SETTINGS.format(header=header) if header else ""
+            return _Told(no.code, f"{no} {advice}".strip())
         except (AgentCall.DoesNotExist, Run.DoesNotExist):
-            return "This session has no such call. Nothing was proposed."
+            return _Told("not_found", "This session has no such call. Nothing was proposed.")
         except ValidationError as no:
             first = no.errors()[0]  # its input is not quoted: it may hold personal data
             where = ".".join(map(str, first["loc"])) or "the call"
-            return f"{where}: {first['msg']}. Nothing was proposed."
+            return _Told("invalid", f"{where}: {first['msg']}. Nothing was proposed.")
         except OperationalError:
-            return "The database is busy. Call again with the same arguments."
+            return _Told(
+                "busy", "The database is busy. Call again with the same arguments.", UNKNOWN
+            )
+
+
+def _result(text: str, told: dict[str, Json], *, is_error: bool) -> CallToolResult:
+    return CallToolResult(
+        content=[TextContent(text=text)], structured_content=told, is_error=is_error
+    )
 
 
 def _refusal(request: ASGIRequest) -> str:
@@ -243,7 +271,7 @@ def _known_agent(token: str) -> ExternalAgent:
     """Return whose key this is. Raises Refused for one that was revoked meanwhile."""
     if agent := _agent(token):
         return agent
-    raise Refused("unauthorized", NO_KEY)
+    raise Refused("unauthorized", "The key of this client is not valid any more.")
 
 
 def _tools(token: str) -> list[Tool]:
@@ -259,17 +287,22 @@ def _tools(token: str) -> list[Tool]:
         if one["executed_by"] == CONSOLE
     ]
     own = [
-        Tool(name=name, description=told, input_schema=form.json_schema())
+        Tool(name=name, description=told, input_schema=_schema_of(form))
         for name, (told, form) in _OWN.items()
     ]
     return of_desk + own
+
+
+def _schema_of(form: type[AskPerson] | type[CallAgain]) -> dict[str, Json]:
+    """Return a form's schema without its description, which is the HTTP API's."""
+    return {name: part for name, part in form.json_schema().items() if name != "description"}
 
 
 def _propose(caller: Caller, name: str, args: dict[str, Json]) -> Standing:
     """Propose a call in its caller's session, which is opened by its first one."""
     agent, at = _known_agent(caller.token), timezone.now()
     said = caller.said
-    reference = said["reference"] or SESSION
+    reference = said["reference"] or reference_of(agent, said["subject"])
     opened = {**said, "reference": reference, "goal": said["goal"] or GOAL}
     session = OpenRun.model_validate(opened)
     asked: AskPerson | CallAgain | ProposeCall

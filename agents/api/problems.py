@@ -53,9 +53,12 @@ def problem(status: int, code: str, detail: str, *, again: int = 0, **more: Any)
     return answer
 
 
-def words_of_refusal(no: Refused, *, subject: str) -> str:
-    """Return why a request was refused; `subject` is how a missing one is given."""
-    return f"{no} Send it {subject}." if no.code == "no_subject" else str(no)
+# What a program can do about a refusal; a model that calls tools cannot.
+_ADVICE = {
+    "no_subject": " Send it as `subject`.",
+    "reference_reused": " Open a new session under a new one.",
+    "session_ended": " Open a new session under a new reference.",
+}
 
 
 def busy_problem(no: OperationalError) -> HttpResponse:
@@ -86,7 +89,7 @@ def add_problems(api: NinjaAPI) -> None:
     def refused(request: HttpRequest, no: Refused) -> HttpResponse:
         more = {"call": no.call} if isinstance(no, CallKeyReused) else {}
         again = no.seconds if isinstance(no, TooFast) else 0
-        detail = words_of_refusal(no, subject="as `subject`")
+        detail = f"{no}{_ADVICE.get(no.code, '')}"
         return problem(_STATUS.get(no.code, 422), no.code, detail, again=again, **more)
 
     @api.exception_handler(AgentCall.DoesNotExist)

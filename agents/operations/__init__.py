@@ -89,6 +89,7 @@ from agents.operations.runs.content_calls import (
     ask_content,
     propose_again,
     propose_content,
+    reference_of,
     standing_of,
 )
 from agents.operations.runs.killing import kill, release, stoppable_tools
@@ -199,6 +200,7 @@ __all__ = [
     "record_command_export",
     "record_export",
     "record_refusal",
+    "reference_of",
     "reject_many",
     "release",
     "release_claim",

@@ -80,7 +80,7 @@ def _form(schema: Json) -> Json:
     if schema.get("format") == "date":
         return "a date: 2026-01-31"
     kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
-    said = " or ".join(_KINDS.get(kind, kind) for kind in kinds)
+    said = " or ".join(str(_KINDS.get(kind, kind)) for kind in kinds)
     if "maxLength" in schema:
         said += f" of up to {schema['maxLength']} characters"
     return f"{said}. {schema['description']}" if "description" in schema else said

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from django.db import transaction
 
 from agents.core.requests import Json
+from agents.engine.turns.calls import SILENT
 from agents.models import AgentCall, ExternalAgent, Run
 from agents.operations.refusal import Refused
 from agents.operations.runs.agent_calls import WAITING, ProposedCall, call_of, outcome_of_call
@@ -21,6 +22,7 @@ from agents.operations.runs.proposing import (
     ask_person,
     content_key,
     has_intent,
+    keyed_digest,
     lock_run,
     propose,
 )
@@ -39,6 +41,19 @@ class Standing(NamedTuple):
     @property
     def is_answered(self) -> bool:
         return self.told["status"] in _ANSWERED
+
+
+def reference_of(agent: ExternalAgent, subject: str) -> str:
+    """Return the reference of calls that name none: a session of the agent's for each subject.
+
+    One that was closed as its agent was silent is followed by the next: no call could open that.
+    """
+    own = f"mcp-{keyed_digest(['subject', agent.pk, subject])[:16]}-"
+    mine = Run.objects.filter(agent=agent, reference__startswith=own)
+    last = mine.order_by("-created_at", "-pk").first()
+    if last is None or last.stop_reason != SILENT:
+        return (last and last.reference) or f"{own}1"
+    return f"{own}{mine.values('reference').distinct().count() + 1}"
 
 
 def propose_content(

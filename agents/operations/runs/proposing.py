@@ -125,7 +125,7 @@ def _same(run: Run, subject: str) -> Run:
     if key != run.subject_key:
         raise Refused(
             "reference_reused",
-            "This reference was used for another subject. Open a new session under a new one.",
+            "This reference was used for another subject.",
         )
     return run
 
@@ -257,7 +257,7 @@ def _put(
         most = run.limits.calls_per_minute
         _check_rate([call.proposed_at for call in found.before] if most else [at], most, at)
         if run.state in ENDED:
-            raise Refused("session_ended", _ended_words(run))
+            raise Refused("session_ended", end_sentence(run.stop_reason))
         if found.ends:
             raise Refused("session_ended", "The session is ending: it takes no further calls.")
         listening = [step for step in found.open_steps if is_listening(step)]
@@ -522,7 +522,7 @@ def _names_in(value: Json) -> set[str]:
 
 def _digest(agent: ExternalAgent, key: str, asked: Json) -> str:
     """Return a keyed digest of what was sent, which alone tells nobody what it was."""
-    return _keyed_digest([agent.pk, key, asked])
+    return keyed_digest([agent.pk, key, asked])
 
 
 def key_salt(run: Run) -> str:
@@ -530,19 +530,14 @@ def key_salt(run: Run) -> str:
 
     Keys are kept when a subject is erased; hashed with this, they tell nobody what was in them.
     """
-    return _keyed_digest(["key", run.agent_id, run.reference])
+    return keyed_digest(["key", run.agent_id, run.reference])
 
 
 def content_key(run: Run, said: Json) -> str:
     """Return the key of a call in a session by what was sent, for clients that have no key."""
-    return f"content:{_keyed_digest(['content', run.agent_id, run.reference, said])}"
+    return f"content:{keyed_digest(['content', run.agent_id, run.reference, said])}"
 
 
-def _keyed_digest(value: Json) -> str:
+def keyed_digest(value: Json) -> str:
     told = canonical(value).encode("utf-8", "surrogatepass")
     return hmac.digest(settings.OPSCONSOLE_NAMING_KEY.encode(), told, "sha256").hex()
-
-
-def _ended_words(run: Run) -> str:
-    sentence = end_sentence(run.stop_reason)
-    return f"{sentence} Open a new session under a new reference."
