@@ -25,6 +25,7 @@ def test_the_customer_is_the_subject_whatever_the_goal_says(subject: str, name: 
 
     found = ended.document["history"][0]["observation"]["result"]
     assert (ended.code, found["user_name"]) == (0, name)
+    assert ended.document["note"] == ended.document["answer"]  # the demo model repeats the finding
 
 
 def test_a_reroute_reads_as_two_attempts() -> None:

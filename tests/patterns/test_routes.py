@@ -22,7 +22,14 @@ from agents.desks.refunds.ticket_topics import TOPICS, is_about
         ("please give a rapid refund", "billing"),
         ("refund for the planet", "billing"),
         ("this is not a billing question", None),
-        ("an error on my invoice", None),  # both fit equally
+        ("an error on my invoice", "billing"),
+        ("Anna asks for a refund of her annual plan", "billing"),
+        ("refund the plan, charge a discount", "billing"),
+        ("refund my plan at a discount", "sales"),
+        ("I want no refund at all; which plan?", "sales"),
+        ("a billing plan", None),  # both fit equally
+        ("an error in the price", None),
+        ("refund: api error, plan price", None),
         ("what will the weather be", None),
     ],
 )

@@ -87,6 +87,39 @@ def test_a_source_that_holds_a_link_is_not_quoted_in_the_report() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("payments", "inventory", "told"),
+    [
+        ({"gateway_incident": "card processor down"}, {}, "follow the gateway incident until pay"),
+        ({"failed_payment_rate": None}, {}, "get the missing figures (payments.failed_payment_r"),
+        ({"failed_payment_rate": 0.04}, {"out_of_stock_skus": ["A-1"]}, "find out why payments f"),
+        ({}, {"out_of_stock_skus": ["A-1", "evil.example"]}, "restock A-1 and 1 more."),
+        ({}, {"low_stock_skus": ["B-2"]}, "answer the chargeback alerts."),
+        ({"chargeback_alerts": 0}, {"low_stock_skus": ["B-2"]}, "reorder B-2."),
+        ({"chargeback_alerts": 0}, {}, "none is needed today."),
+    ],
+)
+def test_a_report_names_the_alerts_and_one_action(
+    payments: dict[str, Any], inventory: dict[str, Any], told: str
+) -> None:
+    of = {"failed_payment_rate": 0.0, "gateway_incident": "none", "chargeback_alerts": 3}
+    results = (
+        {"gross_sales_minor": 1, "orders": 1},
+        {**of, **payments},
+        {"out_of_stock_skus": [], "low_stock_skus": [], **inventory},
+    )
+    lines = [
+        {"worker": worker, "status": "done", "observation": {"result": result}}
+        for worker, result in zip(WORKERS, results, strict=True)
+    ]
+
+    said = findings(aggregate(lines))
+
+    assert said.partition("Next action: ")[2].startswith(told)
+    assert said.count("Next action") == 1
+    assert f"Chargeback alerts: {payments.get('chargeback_alerts', 3)}." in said
+
+
 def test_a_partial_report_says_so_first() -> None:
     partial = aggregate([])
 

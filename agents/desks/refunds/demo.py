@@ -72,7 +72,7 @@ def paid(customer: int, amount: int, reason: str | None = "") -> list[Says | Ans
     return [read(customer), refund(customer, amount, reason), mail, Answers(answer)]
 
 
-def asks(*topics: str, text: str = "A specialist looked into it.") -> list[Routes | Answers]:
+def asks(*topics: str, text: str = "[[finding]]") -> list[Routes | Answers]:
     """Return what a router says who tries these specialists, and then the responder."""
     return [*(Routes(f"{topic}_specialist") for topic in topics), Answers(text)]
 
@@ -110,7 +110,7 @@ def play(goal: str, pattern: str) -> Sequence[Any]:
     if not _OURS[pattern].search(goal):
         return ()
     if pattern == "orchestrator":
-        return report(WORKERS, "Nothing has to be done today.")
+        return report(WORKERS, "The report has the figures, and the action that they call for.")
     number, names = _CUSTOMER.search(goal), re.findall(r"\bmax\b", goal, re.I)
     customer = int(number[1]) if number else MAX if names else ANNA
     if pattern == "workflow":

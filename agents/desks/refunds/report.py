@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from agents.core.requests import Json
 from agents.desks.refunds import metrics
@@ -71,7 +71,30 @@ def headline(found: Json) -> str:
 
 def findings(found: Json) -> str:
     """Return the facts of the day in sentences, which no model writes either."""
-    return " ".join(_findings(found["sales"], found["payments"], found["inventory"]))
+    told = _findings(found["sales"], found["payments"], found["inventory"])
+    return " ".join(filter(None, (*told, next_action(found))))
+
+
+def next_action(found: Json) -> str:
+    """Return the one action that the day's health calls for; "" without a health."""
+    payments, inventory = found["payments"], found["inventory"]
+    many_fail = (payments.get("failed_payment_rate") or 0) >= FAILED_RATE
+    alerts, low = payments.get("chargeback_alerts"), _skus(inventory.get("low_stock_skus"))
+    match found.get("health"):
+        case None:
+            return ""
+        case "red":
+            action = "follow the gateway incident until payments run again"
+        case "unknown":
+            action = f"get the missing figures ({', '.join(found['missing'])}) and report again"
+        case "yellow":
+            gone = _skus(inventory.get("out_of_stock_skus"))
+            action = "find out why payments fail" if many_fail else f"restock {gone}"
+        case _ if alerts:
+            action = "answer the chargeback alerts"
+        case _:
+            action = f"reorder {low}" if low else "none is needed today"
+    return f"Next action: {action}."
 
 
 def _findings(sales: Json, payments: Json, inventory: Json) -> Iterator[str]:
@@ -80,18 +103,24 @@ def _findings(sales: Json, payments: Json, inventory: Json) -> Iterator[str]:
         yield f"Gross sales were {gross} in {sales['orders']:,} orders."
     if _is_number(payments.get("failed_payment_rate")):
         yield f"{payments['failed_payment_rate'] * 100:.1f}% of payments failed."
+    if _is_number(alerts := payments.get("chargeback_alerts")):
+        yield f"Chargeback alerts: {alerts:,}."
     if _is_known(payments.get("gateway_incident")):
         yield f"Gateway incident: {repeatable(str(payments['gateway_incident']))}."
     gone = inventory.get("out_of_stock_skus")
     if gone:
         days = inventory.get("restock_eta_days")
         again = f"; restocking takes {days} days" if _is_number(days) else ""
-        plain = [sku for sku in gone if _SKU.fullmatch(sku)]
-        others = f"{len(gone) - len(plain)} more" if len(plain) < len(gone) else ""
-        listed = " and ".join(filter(None, (", ".join(plain), others)))
-        yield f"Out of stock: {listed}{again}."
+        yield f"Out of stock: {_skus(gone)}{again}."
     elif gone is not None:
         yield "Nothing is out of stock."
+
+
+def _skus(found: Sequence[str] | None) -> str:
+    """Return items in words; one that is not plain is only counted."""
+    plain = [sku for sku in found or () if _SKU.fullmatch(sku)]
+    others = len(found or ()) - len(plain)
+    return " and ".join(filter(None, (", ".join(plain), f"{others} more" if others else "")))
 
 
 def _lacking(part: str, facts: Mapping[str, Json], null_is_none: bool) -> list[str]:

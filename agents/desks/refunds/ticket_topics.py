@@ -10,6 +10,7 @@ TOPICS: Mapping[str, tuple[str, ...]] = {
     "technical": ("error", "bug", "incident", "api", "latency"),
     "sales": ("price", "pricing", "plan", "quote", "discount"),
 }
+_OF_MONEY = ("refund", "charge", "invoice")
 
 _WORD = re.compile(r"[^\W_]+")
 _ENDINGS = ("", "s", "d", "ed", "ing", "able")
@@ -21,11 +22,14 @@ def is_about(topic: str, ticket: str) -> bool:
     """Tell whether a ticket is about one topic more than about any other.
 
     Only whole words count, and not negated ones: an unsure specialist says no, so that another one
-    or finally a person looks at it (ROU-Q2).
+    or finally a person looks at it (ROU-Q2). A tie with billing is billing's if a word is of money.
     """
     hits = {name: _hits(keywords, ticket) for name, keywords in TOPICS.items()}
-    others = max(count for name, count in hits.items() if name != topic)
-    return hits[topic] > others
+    most = max(hits.values())
+    first = [name for name, count in hits.items() if count == most > 0]
+    if len(first) > 1 and "billing" in first and _hits(_OF_MONEY, ticket):
+        first = ["billing"]
+    return first == [topic]
 
 
 def _hits(keywords: tuple[str, ...], ticket: str) -> int:
