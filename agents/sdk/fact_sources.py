@@ -7,20 +7,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from datetime import date, datetime
 from enum import StrEnum
-from functools import lru_cache
 from typing import Any, Literal, Protocol, TypeAlias
 
 from agents.core.redact import texts_in
 from agents.core.requests import Json
+from agents.sdk.amounts import amounts_in as amounts_in  # of origins, as the others here
+from agents.sdk.amounts import ways_to_write
 from agents.sdk.values import Money, show
 
 By: TypeAlias = Literal["subject", "resource", "launcher", "workspace"]
 _AROUND = 200  # characters of a text on each side of what it names
-_MOST = 5  # amounts of a text
 _SHORT_NUMBER = re.compile(r"[0-9]{1,4}")  # may as well be a day, an hour, a year or a count
 _OF_KEYS = ("id", "no", "nr", "number")
-GROUP = 3  # digits between two separators of thousands
-SIGNS = {"EUR": ("€", "euros", "euro"), "USD": ("$", "dollars"), "GBP": ("£", "pounds")}
 
 
 class Origin(StrEnum):
@@ -228,10 +226,12 @@ _LIKE_ASCII = "\u0130\u0131\u017f\u212a"  # match i, s and k where case is ignor
 def is_named(value: Any, texts: Iterable[str], *, called: str = "") -> bool:
     """Tell whether one of these texts names a value.
 
-    Only whole words match; a count matches by number, an amount only with its currency. A short
+    Only whole words match; a count matches by number, an amount as `read_amounts` reads it. A short
     number that is the key of what an argument is `called` matches beside that: file 13, not the
     13 of a day or an hour.
     """
+    if isinstance(value, Money):
+        return any(ways_to_write(value, text) for text in texts)
     several = [text for text in texts if _may_name(text, value)]
     if not several:
         return False
@@ -249,17 +249,14 @@ def _may_name(text: str, value: Any) -> bool:
 
 def names_used(values: Iterable[Any], text: str) -> list[str]:
     """Return how a text names these values, each way once, as it writes them."""
-    found = (match[0] for value in values for match in _pattern(value).finditer(text))
+    found = (way for value in values for way in _ways(value, text))
     return list(dict.fromkeys(found))
 
 
-def amounts_in(text: str, currency: str, *, most: int = _MOST) -> list[str]:
-    """Return the amounts of a text in this or a common currency, as it writes them."""
-    known = {currency, *SIGNS, *(sign for signs in SIGNS.values() for sign in signs)}
-    signs = "|".join(map(re.escape, sorted(known, key=len, reverse=True)))
-    number = r"\d{1,3}(?:[.,]\d{3}){1,5}(?:[.,]\d{1,2})?|\d{1,15}(?:[.,]\d{1,2})?"
-    either = rf"(?<!\w)(?:{signs})\s?(?:{number})(?!\w)|(?<![\w.,])(?:{number})\s?(?:{signs})(?!\w)"
-    return list(dict.fromkeys(re.findall(either, text, re.IGNORECASE)))[:most]
+def _ways(value: Any, text: str) -> list[str]:
+    if isinstance(value, Money):
+        return ways_to_write(value, text)
+    return [match[0] for match in _pattern(value).finditer(text)]
 
 
 def passage(text: str, mark: str) -> str:
@@ -273,8 +270,7 @@ def passage(text: str, mark: str) -> str:
 
 
 def _pattern(value: Any) -> re.Pattern[str]:
-    found: re.Pattern[str] = _PATTERNS.get(type(value), _plain)(value)
-    return found
+    return _day(value) if type(value) is date else _plain(value)
 
 
 def _plain(value: Any) -> re.Pattern[str]:
@@ -286,23 +282,6 @@ def _plain(value: Any) -> re.Pattern[str]:
 def _day(value: date) -> re.Pattern[str]:
     spelled = (value.isoformat(), show(value), f"{value:%d.%m.%Y}", f"{value:%d/%m/%Y}")
     return _whole("|".join(map(re.escape, spelled)))
-
-
-@lru_cache(maxsize=512)  # of plain amounts, as `re` keeps the patterns themselves
-def _money(value: Money) -> re.Pattern[str]:
-    whole, _, part = value.amount.partition(".")
-    grouped, points = [f"{int(whole):,}", whole], ".,"
-    if len(part) == GROUP:  # 1.200 would be a thousand times as much or as little: see the point
-        points = "."
-    else:
-        grouped.append(f"{int(whole):,}".replace(",", "."))
-    cents = f"(?:[{points}]{part})" + ("" if part.strip("0") else "?") if part else ""
-    number = f"(?:{'|'.join(map(re.escape, grouped))}){cents}"
-    signs = "|".join(map(re.escape, (value.currency, *SIGNS.get(value.currency, ()))))
-    return re.compile(
-        rf"(?<!\w)(?:{signs})\s?{number}(?![\w]|[.,]\d)|(?<![\w.,]){number}\s?(?:{signs})(?!\w)",
-        re.IGNORECASE,
-    )
 
 
 def _short_key(number: str, called: str) -> re.Pattern[str]:
@@ -317,6 +296,3 @@ def _is_noun(word: str) -> bool:
 
 def _whole(words: str) -> re.Pattern[str]:
     return re.compile(rf"(?<![\w.-])(?:{words})(?![\w-]|[.]\w)", re.IGNORECASE)
-
-
-_PATTERNS: dict[type[Any], Any] = {Money: _money, date: _day}

@@ -5,14 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any
 
 from agents.core.finders import addresses, exact_place, ibans
-from agents.core.money import BadAmount, exponent
 from agents.core.redact import EMAILS, IBANS
-from agents.sdk.fact_sources import GROUP, SIGNS, Origin, amounts_in
-from agents.sdk.values import Money
+from agents.sdk.amounts import read_amounts
+from agents.sdk.fact_sources import Origin
 
 LINK, ADDRESS, ACCOUNT, AMOUNT = KINDS = ("link", "address", "account", "amount")
 # As far as a browser may read it: who stands before an @ is not where a link goes. It ends where
@@ -28,7 +26,6 @@ _BARE_LINK = re.compile(
     re.IGNORECASE,
 )
 _AFTER_LINK = ".,;:!?)]}'`|*"
-_CODE = re.compile(r"\b[A-Z]{3}\b")
 _MOST = 400  # parts of one text: no honest one of 4,000 characters has more
 
 
@@ -66,20 +63,11 @@ def _find(text: str) -> Iterator[tuple[str, str]]:
             text = text[:begin] + " " * (end - begin) + text[end:]
     links += [link[0] for link in _BARE_LINK.finditer(_LINK.sub(_blank, text))]
     yield from ((LINK, link.rstrip(_AFTER_LINK)) for link in links)
-    codes = [code for code in dict.fromkeys(_CODE.findall(rest)) if _is_currency(code)]
-    for code in codes or [*SIGNS][:1]:  # the signs of others are found with any
-        yield from ((AMOUNT, amount) for amount in amounts_in(rest, code, most=_MOST + 1))
+    yield from ((AMOUNT, one.text) for one in read_amounts(rest) if one.codes != {"?"})
 
 
 def _blank(found: re.Match[str]) -> str:
-    return " " * len(found[0])
-
-
-def _is_currency(code: str) -> bool:
-    try:
-        return exponent(code) >= 0
-    except BadAmount:
-        return False
+    return "|" * len(found[0])  # across which no number finds a currency
 
 
 def other_names(kind: str, text: str) -> list[Any]:
@@ -88,16 +76,5 @@ def other_names(kind: str, text: str) -> list[Any]:
         bare = re.sub(r"^(?:(?:[a-z][a-z0-9+.-]*:)?//)?(?:www\.)?", "", text, flags=re.IGNORECASE)
         host = re.split(r"[/?#\\]", bare)[0].rpartition("@")[2].partition(":")[0]
         return [one for one in (bare, host) if one]
-    if kind != AMOUNT:
-        return []
-    signs = (code for code, (sign, *_) in SIGNS.items() if sign in text)
-    codes = [*_CODE.findall(text), *signs]
-    number = re.sub(r"[^\d.,]", "", text)
-    whole, point, part = number.rpartition(max(".,", key=number.rfind))
-    if not point or len(part) == GROUP:  # every mark separates thousands
-        whole, part = number, ""
-    try:
-        value = Decimal(f"{re.sub('[.,]', '', whole)}.{part or 0}")
-        return [Money(int(value.scaleb(exponent(codes[0]))), codes[0])]
-    except (BadAmount, IndexError):
-        return []
+    amounts = read_amounts(text) if kind == AMOUNT else ()
+    return [one.money for one in amounts if one.money]

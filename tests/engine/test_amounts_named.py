@@ -79,17 +79,24 @@ def test_what_the_agent_chose_from_a_limit_that_it_was_told_waits(
     assert rules_asking(run) == [[RULE]]
 
 
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ("300 USD", "The amount is in the system of record. The request names another."),
+        ("1 150,00 USD", "The console cannot tell which amount the request means."),
+    ],
+)
 def test_what_only_the_charge_names_is_compared_with_the_request(
-    scene: Scene, server: FaultyServer
+    scene: Scene, server: FaultyServer, asked: str, told: str
 ) -> None:
     paying(server, 1200.0)
-    run = advance(scene.launch("Refund Anna (user_id=42) 300 USD of her annual plan."))
+    run = advance(scene.launch(f"Refund Anna (user_id=42) {asked} of her annual plan."))
     held = Escalation.objects.get(run=run)
 
     page = client_of(scene.rita).get(reverse("approval", args=[held.pk])).text
 
-    assert "The amount is in the system of record. The request names another." in words(page)
-    assert "Asked for: 300 USD. Would be paid: USD 1,200.00." in words(page)
+    assert told in words(page)
+    assert f"Asked for: {asked}. Would be paid: USD 1,200.00." in words(page)
     assert 'name="verdict" value="approve" checked' not in page
     with pytest.raises(operations.Refused, match="Enter a reason for the approval"):
         decide_request(held, scene.add("ada", Role.ADMIN))

@@ -46,7 +46,7 @@ from agents.sdk.fact_sources import (
     texts_at,
     values_at,
 )
-from agents.sdk.text_parts import LINK, TextPart, find_parts, other_names
+from agents.sdk.text_parts import AMOUNT, LINK, TextPart, find_parts, other_names
 from agents.sdk.values import Money
 
 _ORDER = (Origin.GOAL, Origin.PERSON, Origin.LOOKED_UP, Origin.OUTSIDE, Origin.NOBODY)
@@ -254,7 +254,7 @@ class DeskLedger:
         parts = parts_of(self._value(argument), self.given.get(argument))
         # Another name is that of the whole argument, never of one of several parts.
         other = other if len(parts) == 1 else []
-        judged = [(self._source(part, other, called=argument), part) for part in parts]
+        judged = [(self._source(part, (part, *other), called=argument), part) for part in parts]
         origin, part = max(judged, key=lambda one: _ORDER.index(one[0]))
         if origin.is_of_people:
             return origin, part
@@ -275,8 +275,11 @@ class DeskLedger:
         found = []
         for kind, text in find_parts(getattr(self.args, argument)):
             other = [self.border.name(one) for one in other_names(kind, text)]
-            # A link that is not the goal's own is not named by its host.
-            origin = self._source(self.border.name(text), () if kind == LINK else other)
+            # A link that is not the goal's own is not named by its host. An amount is named as an
+            # amount: "300 USD" stands in "12 300 USD" too.
+            name = self.border.name(text)
+            named = {LINK: [name], AMOUNT: other}.get(kind, [name, *other])
+            origin = self._source(name, named)
             if origin is Origin.NOBODY and self._is_outside(other):
                 origin = Origin.OUTSIDE
             if argument in self._patched and not origin.is_of_people:
@@ -284,10 +287,10 @@ class DeskLedger:
             found.append(TextPart(kind, text, origin))
         return found
 
-    def _source(self, part: Any, also: Collection[Any], *, called: str = "") -> Origin:
-        if any(is_named(named, self._goals, called=called) for named in (part, *also)):
+    def _source(self, part: Any, named: Collection[Any], *, called: str = "") -> Origin:
+        if any(is_named(one, self._goals, called=called) for one in named):
             return Origin.GOAL
-        if self._is_outside((part, *also)):
+        if self._is_outside(named):
             return Origin.OUTSIDE
         books = self.fetched if isinstance(part, Money) else None
         is_on_record = part.minor in books.recorded if books else self._is_looked_up(part)

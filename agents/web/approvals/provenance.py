@@ -12,6 +12,7 @@ from agents.core.requests import Json
 from agents.engine.desk.origins import doubts_of
 from agents.models import Escalation, Step
 from agents.sdk.adjustments import label_of
+from agents.sdk.amounts import read_amounts
 from agents.sdk.desk import tool_title
 from agents.sdk.fact_sources import Origin
 from agents.tools import argument_in_words, names_in
@@ -132,6 +133,10 @@ def _comparison(doubt: Json, escalation: Escalation) -> Comparison:
     nobody = f"No person and no outside text named {it}."
     if escalation.run.agent_id:
         nobody = "The goal is the agent’s claim, and no text that the console saw names it."
+    read = [one.money for text in doubt["asked"] for one in read_amounts(text)]
+    if read and not any(read):  # the request may mean the very amount that is proposed
+        differs = "may not be the one that was asked for"
+        where[Origin.LOOKED_UP] = nobody = "The console cannot tell which amount the request means."
     short = "from an outsider" if origin == Origin.OUTSIDE else "chosen by the agent"
     return Comparison(
         title=f"The {what} {differs if asked else by}",

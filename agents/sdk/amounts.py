@@ -1,0 +1,284 @@
+"""The amounts of money that a text names: one reader for rules, origins and cards.
+
+A number beside a currency is an amount unless something near it says otherwise: a word for
+another thing, a day, a sign, a word of size, a second currency. What a careful reader could doubt
+names nothing, and is shown as the text writes it.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import NamedTuple
+
+from agents.core.money import MAX_MINOR, currencies_with
+from agents.sdk.values import Money
+
+NUMBER, CURRENCY, WORD, MARK = "number", "currency", "word", "mark"
+_NEAR = 32  # characters beside an amount in which a word of size may stand
+
+_COMMON = frozenset(("EUR", "USD", "GBP"))
+_DIGITS = {code: digits for digits in (0, 2, 3, 4) for code in currencies_with(digits)}
+# In small letters other codes are words: all, try, top.
+_SMALL = "aud brl cad chf cny czk dkk eur gbp hkd huf inr jpy mxn nok nzd pln sek sgd usd zar"
+_SIGNS = {"$": "USD", "US$": "USD", "€": "EUR", "EURO": "EUR", "£": "GBP", "¥": "JPY"}
+_SIGNS |= {"DOLLARS": "USD", "USDOLLARS": "USD", "EUROS": "EUR", "POUNDS": "GBP"}
+_SIGN = r"[^\W\d_]{0,3}[$€£¥¢\u20a0-\u20cf]|(?:us|u\.s\.)[- ]?dollars|euros?|dollars|pounds"
+# These make another currency, or a part of it, of the currency beside them.
+_OTHER = (
+    r"(?:canad|austral|mexic|egypt|syri|leban)i?[ae]ns?|singapore|hong kong|new zealand|taiwan"
+    "|pesos?|reais|yen|yuan|rmb|cents?|pence|ct|rappen|cdn|(?-i:CA|CAN|AU|NZ|HK|SG|MX)"
+)
+_MONTH = (
+    r"(?:jan(?:uar\w?|vier|v)?|feb\w*|févr\w*|mar(?:ch|s|zo)?|märz|a[pvb]r(?:il\w?)?|ma[iy]o?|maggio"
+    r"|jun[ei]?o?|juin|giugno|jul[yi]?o?|juil\w*|luglio|aug(?:ust)?|août|agosto|sep\w*|settembre"
+    r"|o[ck]t\w*|ottobre|nov\w*|d[eéi][cz](?:i?em\w*)?|ene(?:ro)?|gennaio)(?!\w)\.?"
+)
+_YEAR, _DAY, _TH = "(?:19|20)[0-9]{2}", "[0-9]{1,2}", "(?:st|nd|rd|th|er|º)"
+_DATES = (
+    rf"{_YEAR}([-/.]){_DAY}\2{_DAY}(?:T[0-9:.]+(?:Z|[-+][0-9:]{{4,5}})?)?|{_DAY}/{_YEAR}"
+    rf"|{_DAY}([-/.]){_DAY}\3(?:[0-9]{{4}}|[0-9]{{2}})|{_YEAR}-(?:0[1-9]|1[0-2])"
+    rf"|{_DAY}:[0-9]{{2}}(?::[0-9]{{2}})?|{_DAY}(?:[ap]m|{_TH})"
+    rf"|{_DAY}(?:\.|{_TH})?\s?(?:of\s|de\s)?{_MONTH}(?:,?\s(?:del?\s)?{_YEAR})?"
+    rf"|{_MONTH}\s(?:the\s)?(?:{_DAY}{_TH}?(?:,?\s{_YEAR})?|{_YEAR})"
+    rf"|(?:in|im|en|nel|since|seit|year|jahr|année|año|anno)\s{_YEAR}"
+    rf"|(?:on|am|vom|le|dated)\s{_DAY}(?:/{_DAY}|\.(?:1[0-2]|0?[1-9]))\.?"
+).replace(r"\s", r"[^\S\r\n]")  # each in one line
+# A number is as much as may be one; whether it can be read is seen later.
+_TOKEN = re.compile(
+    rf"(?i)(?P<date>(?:{_DATES})(?!\w|[-/.,:'’][0-9]))"
+    rf"|(?P<currency>(?:{_OTHER})(?!\w)|(?:{_SIGN})(?![^\W\d]))"
+    r"|(?P<number>[-+−±#№]?\d(?:(?:[^\w\s$€£¥¢\u20a0-\u20cf]|[_\u00a0\u202f]){0,3}\d)*"
+    r"(?:[.,][-–—]{1,2}(?![\w-]))?)"
+    r"|(?P<word>[^\W\d]+)|(?P<mark>\S)"
+)
+_GROUP = r"[.,'’\u00a0\u202f]"
+_WHOLE = re.compile(rf"0|[1-9][0-9]{{0,14}}|[1-9][0-9]{{0,2}}({_GROUP})[0-9]{{3}}(?:\1[0-9]{{3}})*")
+# Two numbers, with a blank between, that may be one.
+_GROUPS = re.compile(rf"[0-9]{{1,3}}(?:{_GROUP}[0-9]{{3}})* [0-9]{{3}}(?![0-9])")
+_APART = re.compile(r"[0-9]{1,3}(?:\s[0-9]{3})+[.,][0-9]{2}")  # money also without a currency
+_CENTS = re.compile(r"[.,][0-9]{2}\Z")
+
+_THING = re.compile(
+    r"(?i)(?:customer|client|user|member|account|acct|card|case|order|po|invoice|inv|receipt|ticket"
+    r"|issue|charge|transaction|booking|shipment|delivery|reference|ref|file|payee|compte|commande"
+    r"|bill|billet|dossier|pedido|orden|cuenta|recibo|usuario|conto|pratica|code|id|no|num|n)s?"
+    r"|(?:kunde|auftr[aä]g|bestell|rechnung|beleg|vorg[aä]ng|konto|vertr[aä]g|buchung|benutzer|client"
+    r"|contra[ct]t?|fact?ur|fattur|ordin[ei]|reçu|ricevut|référ|refer|ut[ei][nl]|num[em]|n[úu]m[eé]r)\w*"
+    r"|\w*(?:nummer|number|nr)|\w+_(?:id|no|key)|nº"
+)
+_LEADS = ".:=([\"'“„‘-–/_"  # marks between such a word and its number
+_COUNTED = re.compile(
+    "(?i)(?:second|minute|hour|day|week|month|year|seat|user|licen[cs]e|item|unit|piece|person|customer"
+    "|order|invoice|ticket|jour|semaine|heure|semana|año|hora|d[ií]a)s?|min|times|people|tage?n?|uhr"
+    "|wochen?|monate?n?|jahre?n?|stunden?|stück|mois|mes[ei]s?|giorn[oi]|settiman[ae]|ann[oi]|pm|[%‰]"
+)
+_SIZE = (
+    r"(?:mm|mn|mio|mil|mill|bn|tsd|mrd|hundreds?|hundert|thousands?|tausend|mill?i[oó]n\w*|billions?"
+    r"|mill[oó]n\w*|mill?iard\w*|mille|mila|miles|cientos?|cento|dozens?|dutzend|douzaines?|docenas?"
+    "|lakhs?|crores?|cr|grand|per ?cent|prozent|pct|pour cent|por ciento|hal[fv]e?s?|thirds?)"
+)
+_SIZED_AFTER = re.compile(
+    rf"(?i)[\s-]{{0,3}}(?:(?:{_SIZE}|[kmbtg]|and an? half|(?:point|komma) \w+)(?![\w-])"
+    r"|(?:x|plus|minus|less|mal)\s?\d+)"
+)
+_SIZED_BEFORE = re.compile(
+    rf"(?i)(?:(?<!\w)(?:(?:[^\W_]+[\s-])?{_SIZE}|minus|negative|menos|meno|moins|times|twice|double"
+    r"|mal|fois|veces|volte|(?:between|zwischen|entre)(?:[^\n]{1,20}\s(?:and|und|et|y))?)"
+    r"|\d[\d.,]*\s?[km%‰]|\d+/\d+(?=\sof))\.?\s{1,3}(?:(?:of|and|von|und|de|di|et|y|e)\s)?\Z"
+)
+_SPANS = ("to", "bis", "until", "till", "through", "à", "a", "al", "hasta", "x")  # 300 to 400
+_CHOICES = ("and", "or", "und", "oder", "et", "ou", "y", "o", "e")  # 300 or 400 USD
+_OPERATORS, _DASHES, _JOINTS, _POINTS = "+−±~≈×÷^%‰％－＋", "-‐‑‒–—", "-‐‑‒–—/*·•&@…", ".,'’‘`´"
+_PLAIN = "()[]{}\"'“”„‘’«»‹›<>|=:;!?…,.`"  # marks that may touch an amount and change nothing
+_BLANK = re.compile(r"[\s.,;:!?()\"']")
+_LINE = re.compile(r"[\n\r\v\f\x85\u2028\u2029]")
+_REORDERS = re.compile("[\u202a-\u202e\u2066-\u2069]")  # then people see another order
+
+
+class Amount(NamedTuple):
+    """A place of a text that looks like money."""
+
+    text: str  # as the text writes it, never a part of a number
+    money: Money | None  # None if a reader could take it for something else
+    codes: frozenset[str]  # of the currencies beside it; ? stands before what is none of ISO 4217
+    is_thing: bool  # the number of an order, a day, a count
+
+
+class _Token(NamedTuple):
+    kind: str
+    text: str
+    start: int
+    end: int
+    space: str  # in front of it
+    code: str = ""  # of a currency
+
+
+_EDGE = _Token("edge", "\n", 0, 0, "\n")
+
+
+@lru_cache(maxsize=32)
+def read_amounts(text: str) -> tuple[Amount, ...]:
+    """Return the places of a text that look like money, in order, in linear time."""
+    reader = _AmountReader(text)
+    found = (reader.amount_of(run) for at, run in reader.runs.items() if run[0] == at)
+    return tuple(one for one in found if one)
+
+
+def ways_to_write(value: Money, text: str) -> list[str]:
+    """Return how a text names an amount, each time that it does."""
+    is_near = value.amount.partition(".")[0][-3:] in text  # quicker than to read it all
+    return [one.text for one in read_amounts(text) if one.money == value] if is_near else []
+
+
+def amounts_in(text: str, currency: str, *, most: int = 5) -> list[str]:
+    """Return what looks like an amount in this or a common currency, as the text writes it."""
+    known = _COMMON | {currency}
+    own = (one for one in read_amounts(text) if not one.is_thing)
+    found = (one.text for one in own if known & {code.strip("?") for code in one.codes or known})
+    return list(dict.fromkeys(found))[:most]
+
+
+class _AmountReader:
+    """The numbers, currencies and words of one text, and which of them stand together."""
+
+    def __init__(self, text: str) -> None:
+        self.text, self.is_reordered = text, bool(_REORDERS.search(text))
+        self.tokens = [_EDGE, _EDGE, *_tokens(text), _EDGE, _EDGE]
+        self.things: dict[int, str] = {}  # numbers of other things, and what says so
+        self.runs: dict[int, list[int]] = {}  # numbers and currencies that nothing parts
+        for at, token in enumerate(self.tokens):
+            if token.kind == NUMBER and (word := self._thing_of(at)):
+                self.things[at] = word
+            if token.kind in (NUMBER, CURRENCY):
+                self.runs[at] = self.runs[at - 1] if self._is_joined(at) else []
+                self.runs[at].append(at)
+
+    def amount_of(self, run: list[int]) -> Amount | None:
+        """Return what a run names, without the numbers of other things at its ends."""
+        kept = [at for at in run if at not in self.things]
+        own = self.tokens[kept[0] : kept[-1] + 1] if kept else []
+        codes = frozenset(self.tokens[at].code for at in run) - {""}
+        numbers = [token.text for token in own if token.kind == NUMBER]
+        if not numbers or not codes:
+            text = self.text[self.tokens[run[0]].start : self.tokens[run[-1]].end]
+            is_thing = bool(codes) and len(run) > 1
+            is_apart = bool(numbers and _APART.fullmatch(text))
+            return Amount(text, None, codes, is_thing) if is_thing or is_apart else None
+        start, end = self._reach(kept[0], -1), self._reach(kept[-1], 1)
+        is_alone = (start, end) == (own[0].start, own[-1].end) and not self.is_reordered
+        kinds = "".join(token.kind[0] for token in own)
+        is_plain = is_alone and len(codes) == 1 and re.fullmatch("c+nc*|nc+", kinds)
+        money = _money(numbers[0], *codes) if is_plain else None
+        return Amount(self.text[start:end], money, codes, is_thing=False)
+
+    def _thing_of(self, at: int) -> str:
+        """Return what says that a number is of another thing, a word or a mark; else ""."""
+        before, token, after = self.tokens[at - 1 : at + 2]
+        if token.text[0] in "#№":
+            return token.text[0]
+        if before.kind == WORD and not token.space:  # INV-990
+            return before.text
+        if _COUNTED.fullmatch(after.text) and not _LINE.search(after.space):
+            return after.text
+        for behind in range(at - 1, at - 6, -1):
+            lead = self.tokens[behind]
+            if lead.kind == WORD:
+                return lead.text if _THING.fullmatch(lead.text) else ""
+            if lead.text in "#№°":
+                return lead.text
+            if lead.text not in _LEADS or (lead.text == ":" and _CENTS.search(token.text)):
+                return ""
+        return ""
+
+    def _reach(self, edge: int, step: int) -> int:
+        """Return how far in the text something changes an amount; its own end if nothing does.
+
+        `edge` is the outer token of the amount, `step` the way out: -1 or 1.
+        """
+        at, beyond, out = edge + step, edge + 2 * step, step > 0
+        here, near = self.tokens[edge], self.tokens[at]
+        space, further = self.tokens[max(edge, at)].space, self.tokens[max(at, beyond)].space
+        if out:
+            sized = _SIZED_AFTER.match(self.text, here.end)
+            ahead = self.text[near.end : near.end + _NEAR]
+            own, place = here.end, near.end + len(_BLANK.split(ahead)[0])
+        else:
+            sized = _SIZED_BEFORE.search(self.text, max(here.start - _NEAR, 0), here.start)
+            behind = self.text[max(near.start - _NEAR, 0) : near.start]
+            own, place = here.start, near.start - len(_BLANK.split(behind)[-1])
+        if sized or _LINE.search(space):
+            return sized.span()[out] if sized else own
+        # As far as another number or currency goes, if one follows that is no thing's.
+        other = self.runs.get(beyond, []) if beyond not in self.things else []
+        spans = (self.tokens[other[0]].start, self.tokens[other[-1]].end)[out] if other else own
+        kinds = {self.tokens[one].kind for one in other}
+        codes = {self.tokens[one].code for one in (*self.runs[edge], *other)} - {""}
+        is_bare, is_foreign = kinds == {NUMBER}, kinds == {CURRENCY} and len(codes) > 1
+        if near.kind == NUMBER:
+            return place if not space or self._is_grouped(edge, at) else own
+        if near.kind == WORD:
+            word = near.text.casefold()
+            if not space or any(map(str.isnumeric, word)):
+                return place
+            is_range = word in _SPANS or (word in _CHOICES and is_bare)
+            return spans if is_range or (word == "in" and is_foreign) else own
+        if near.kind != MARK:
+            return own if space else place
+        mark = near.text
+        is_split = mark in _POINTS and self._is_grouped(edge, beyond)  # 1, 200.00
+        is_joint = mark in _JOINTS or not (space or further) or (is_foreign and mark in "([{,:")
+        if other and (is_joint or (is_bare and (is_split or mark not in _PLAIN))):
+            return spans
+        if mark in _DASHES:
+            is_pause = mark in "–—" and not _LINE.search(further) and (space or not further)
+            is_sign = (not space and (not out or further)) or (not out and here.kind == NUMBER)
+            return place if is_sign and not is_pause else own
+        is_plain = mark in _PLAIN and (out or space or mark not in ".,")
+        is_apart = space and further and mark.isprintable() and mark not in _OPERATORS
+        return own if mark in _JOINTS or is_plain or is_apart else place
+
+    def _is_joined(self, at: int) -> bool:
+        """Tell whether a number or currency is read together with what stands before it."""
+        if at - 1 not in self.runs or not _LINE.search(self.tokens[at].space):
+            return at - 1 in self.runs
+        if self.tokens[at - 1].kind == self.tokens[at].kind:
+            return at - 1 not in self.things and self._is_grouped(at - 1, at)
+        # A number and its currency may be on two lines, if neither has company on its own.
+        company = self.tokens[at + 1]
+        is_alone = company.kind not in (NUMBER, CURRENCY) or bool(_LINE.search(company.space))
+        return is_alone and len(self.runs[at - 1]) == 1
+
+    def _is_grouped(self, one: int, other: int) -> bool:
+        """Tell whether two tokens may be groups of digits of one number."""
+        left, right = (self.tokens[at].text for at in sorted((one, other)))
+        return bool(_GROUPS.match(f"{left} {right}"))
+
+
+def _tokens(text: str) -> list[_Token]:
+    tokens: list[_Token] = []
+    for found in _TOKEN.finditer(text):
+        kind, written, code = found.lastgroup or "", found[0], ""
+        if kind == WORD and (
+            written in _DIGITS or (len(written) == 3 and written.lower() in _SMALL)
+        ):
+            kind, code = CURRENCY, written.upper()
+        elif kind == CURRENCY:
+            key = re.sub(r"[-\s.]", "", written.upper())
+            code = _SIGNS.get(key) or "?" + _SIGNS.get(key[-1], "")
+        space = text[tokens[-1].end : found.start()] if tokens else "\n"
+        tokens.append(_Token(kind, written, *found.span(), space, code))
+    return tokens
+
+
+def _money(number: str, code: str) -> Money | None:
+    """Return the one amount that a number can mean in a currency, or None."""
+    number, digits = number.rstrip(".,-–—"), _DIGITS.get(code, 0)  # 300.– has no cents
+    read = [number + "0" * digits] if _WHOLE.fullmatch(number) else []
+    whole, point, part = number[: -digits - 1], number[-digits - 1 : -digits], number[-digits:]
+    is_cut = point in (".", ",") and point not in whole and re.fullmatch("[0-9]+", part)
+    if digits and is_cut and _WHOLE.fullmatch(whole):
+        read.append(number)
+    values = {int(re.sub("[^0-9]", "", one)) for one in read}
+    is_one = code in _DIGITS and len(values) == 1 and max(values) <= MAX_MINOR
+    return Money(values.pop(), code) if is_one else None

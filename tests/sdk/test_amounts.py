@@ -1,0 +1,172 @@
+"""A text names what a careful reader would say that it names; what is doubtful names nothing."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agents.sdk.amounts import amounts_in, read_amounts
+from agents.sdk.fact_sources import is_named, names_used
+from agents.sdk.values import Money
+
+NB, NARROW = "\u00a0", "\u202f"  # blanks that keep a number on one line
+
+
+def named_by(text: str) -> list[str]:
+    return [str(one.money) for one in read_amounts(text) if one.money]
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("Pay EUR 1,200.00 at once.", "EUR 1,200.00"),
+        ("Pay 1.200,00 € or EUR 1200", "EUR 1,200.00 EUR 1,200.00"),
+        ("CHF 1'200.00 or 1’200.00 CHF", "CHF 1,200.00 CHF 1,200.00"),
+        (f"1{NB}200,00 EUR or 1{NARROW}200 €", "EUR 1,200.00 EUR 1,200.00"),
+        (
+            "US$300, 300 US dollars, $300 USD and ¥5000",
+            "USD 300.00 USD 300.00 USD 300.00 JPY 5,000",
+        ),
+        ("CHF 300.– and 300,- EUR", "CHF 300.00 EUR 300.00"),
+        (
+            "EUR 1,950.00 or 450 USD, not €20 (GBP 17)",
+            "EUR 1,950.00 USD 450.00 EUR 20.00 GBP 17.00",
+        ),
+        ("USD 1,200.001, USD 1,200,00, USD 300.5, 0300 USD, JPY 1,200.00", ""),
+        ("JPY 1,200 and BHD 1200", "JPY 1,200 BHD 1,200.000"),
+        ("BHD 1.200, BHD 1,200 or 1.2,3 BHD", ""),  # thousands or thirds
+        ("1,200.000 BHD and BHD 0.500", "BHD 1,200.000 BHD 0.500"),
+        # Numbers of other things
+        ("Customer 42 USD 120.00: one seat", "USD 120.00"),
+        ("Refund customer 985 USD 300", "USD 300.00"),
+        ("Pay for invoice 990 EUR 450.00", "EUR 450.00"),
+        ("INV-990 EUR 450.00, #985 USD 30, user_id=42 USD 120", "EUR 450.00 USD 30.00 USD 120.00"),
+        ("order 985 USD, No. 7 USD, USD 2 weeks ago", ""),
+        ("985 USD 300", ""),
+        ("Refund customer USD 300, or the invoice: 450.00 EUR", "USD 300.00 EUR 450.00"),
+        ("300 USD 2 weeks later", "USD 300.00"),
+        ("Kunde 985 EUR 300,00; Bestell-Nr. 850 EUR 30", "EUR 300.00 EUR 30.00"),
+        ("facture n° 990 450,00 EUR; pedido 850 EUR 30", "EUR 30.00"),
+        ("customer 985 300 USD", ""),  # or 985,300
+        ("Customer 42\n300 USD\n20 USD", "USD 300.00 USD 20.00"),
+        ("Seats: 5\nUSD 300", "USD 300.00"),
+        # Days
+        ("Ticket 2026-11-28 USD 30: refund", "USD 30.00"),
+        ("on 28.11. 30 USD, on 28/11 31 USD, Nov 28 32 USD", "USD 30.00 USD 31.00 USD 32.00"),
+        ("28 Nov 2026 USD 30, am 28. November EUR 31", "USD 30.00 EUR 31.00"),
+        ("14:30 300 USD and USD 20 2026-11-28", "USD 300.00 USD 20.00"),
+        ("Zahle EUR 300 an Max am 28.11.2026", "EUR 300.00"),
+        # What makes another amount of it
+        ("-300 USD, - 300 USD, USD -300, −USD 300, +300 USD, minus 300 USD, –300 USD", ""),
+        ("Anna – USD 300 – and Max—USD 20", "USD 300.00 USD 20.00"),
+        ("USD 12 k, 12k USD, 12 k€, k€ 12, EUR 2 Mio., USD 3 hundred, two thousand 300 USD", ""),
+        ("1/300 USD, 1·300 USD, USD 3½, 1/2 of USD 30, USD 10 %, 10 % of USD 30", ""),
+        ("3 x 49 USD, 49 USD × 3, USD 49 x 3, twice USD 49, 5 @ USD 40", ""),
+        ("300-400 USD, 300 to 400 USD, USD 300 – USD 400, 300 or 400 USD", ""),
+        ("between USD 300 and USD 400, $300/$400", ""),
+        ("$300 CAD, $300 cad, CAD $300, C$300, 300 Canadian dollars, 300 $ CA, USD 300 EUR", ""),
+        ("USD 30 EUR 40, 5 dollars 50 cents, USD 50 cents", ""),
+        # A number in parts
+        ("1 200,00 EUR, EUR 1 200.00, 12 500 USD, 1\n150,00 USD, USD 1, 200.00", ""),
+        (
+            "1\u200b 150,00 USD, 30\u200b0 USD, USD 3\u200b00, 30\ufe0f0 USD, 1\ufe0f\u200b 15 USD",
+            "",
+        ),
+        ("USD ３００, ٣ 150,00 USD, 1.٢٣ USD, １ 150,00 USD, USD 5万, ＄300", ""),
+        ("\u202e300 USD\u202c", ""),
+        ("refund of 300\nUSD to Max, **USD 20**, usd30", "USD 300.00 USD 20.00 USD 30.00"),
+    ],
+)
+def test_a_text_names_what_a_careful_reader_would(text: str, named: str) -> None:
+    assert " ".join(named_by(text)) == named
+
+
+@pytest.mark.parametrize(
+    ("goal", "shown"),
+    [
+        ("Refund 1 150,00 USD to Anna", ["1 150,00 USD"]),
+        ("Refund 12 500.00 to Anna", ["12 500.00"]),
+        ("Refund USD 1'150.00", ["USD 1'150.00"]),
+        ("Refund customer 985 USD 300", ["USD 300"]),
+        ("Refund -300 USD, USD 12 k, $300 CAD", ["-300 USD", "USD 12 k", "$300 CAD"]),
+        ("Refund 300 to 400 USD or 10 % of USD 30.", ["300 to 400 USD", "10 % of USD 30"]),
+        ("Refund 1\u200b 150,00 USD", ["1\u200b 150,00 USD"]),
+        ("Pay EUR 1,950.00 or CHF 20, order 850 USD", ["EUR 1,950.00"]),
+        ("Pay invoice INV-22 of 2026 in 3 days.", []),
+    ],
+)
+def test_a_card_shows_an_amount_as_the_request_writes_it(goal: str, shown: list[str]) -> None:
+    assert amounts_in(goal, "EUR") == shown
+
+
+def test_every_reader_reads_the_same() -> None:
+    text = "Customer 120 EUR 1.200,00, that is 1'200.00 EUR, not 120 EUR 9."
+    asked, other = Money(120000, "EUR"), Money(12000, "EUR")
+
+    assert names_used([asked, other], text) == ["EUR 1.200,00", "1'200.00 EUR"]
+    assert (is_named(asked, [text]), is_named(other, [text])) == (True, False)
+
+
+# Of five countries: groups, point, currency and sign, words for other things, days.
+COUNTRIES = [
+    (",", ".", "USD,$", "customer,order no.,invoice #", "on 11/28/2026,Nov 28,2026-11-28"),
+    (".", ",", "EUR,€", "Kunde,Rechnung Nr.,Auftrag", "am 28.11.2026,28. November"),
+    (NARROW, ",", "EUR,€", "client,facture n°", "le 28/11/2026,28 novembre 2026"),
+    ("’", ".", "CHF", "Kundennummer,Beleg", "am 28.11.2026,28. März 2026"),
+    (",", ".", "GBP,£", "client,ticket", "28 November 2026,28/11/26"),
+]
+SPOILT = (
+    "-{}|+{}|− {}|1/{}|minus {}|7 x {}|300 to {}|10 % of {}|zwei Mio. {}|{} k|{} Mio.|{} hundred"
+)
+SPOILT += "|{} × 3|{} CAD|{} (CAD)|{} %|{} to 400|{} 0|{}\u200b0|1 {}|{}½|{} plus 20"
+
+
+@st.composite
+def _asked(draw: st.DrawFn) -> tuple[str, str, str, Money]:
+    """Return an amount as people write it, a thing with its number, a day, and what is meant."""
+    mark, point, signs, things, days = draw(st.sampled_from(COUNTRIES))
+    minor = draw(st.one_of(st.integers(100, 99999), st.integers(10**5, 10**9)))
+    number = f"{minor // 100:,}".replace(",", mark) + f"{point}{minor % 100:02}"
+    code, sign = signs[:3], draw(st.sampled_from(signs.split(",")))
+    written = draw(st.sampled_from([f"{sign} {number}", f"{number}{NB}{sign}", f"{number} {sign}"]))
+    thing = f"{draw(st.sampled_from(things.split(',')))} {draw(st.integers(1, 99999))}"
+    return written, thing, draw(st.sampled_from(days.split(","))), Money(minor, code)
+
+
+@given(_asked(), st.permutations(range(3)), st.sampled_from([" ", ", ", ": ", " – ", "\n"]))
+def test_no_number_around_an_amount_is_an_amount(
+    asked: tuple[str, str, str, Money], order: list[int], between: str
+) -> None:
+    *parts, money = asked
+    text = "Refund " + between.join(parts[place] for place in order) + ", please."
+
+    assert set(named_by(text)) <= {str(money)}
+    if between in (", ", "\n"):
+        assert named_by(text) == [str(money)]
+
+
+@given(_asked(), st.sampled_from(SPOILT.split("|")))
+def test_a_spoilt_amount_is_nobodys_and_shown_whole(
+    asked: tuple[str, str, str, Money], pattern: str
+) -> None:
+    text = f"Refund {pattern.format(asked[0])} to Anna"
+
+    assert named_by(text) == []
+    for shown in amounts_in(text, "CHF"):
+        assert re.search(rf"(?<![\w.,’]){re.escape(shown)}(?!\w)", text)
+
+
+PIECES = "USD|EUR |$| €|1|20|300|.|,|'|-| |/|x|k |\n|\u200b|\u00a0|٣|order |Nov |and |%|(|½| – "
+
+
+@given(st.lists(st.sampled_from(PIECES.split("|")), max_size=14).map("".join))
+def test_no_named_amount_touches_what_may_belong_to_it(text: str) -> None:
+    for one in read_amounts(text):
+        assert one.text in text
+        if one.money:
+            assert [alone.money for alone in read_amounts(one.text)] == [one.money]
+            clear = rf"(?<![\w.,\-\u200b])(?<!\d/){re.escape(one.text)}(?![\w%\u200b½]|[.,'/-]\d)"
+            assert re.search(clear, text)
