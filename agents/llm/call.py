@@ -21,9 +21,10 @@ from agents.llm.backend import Backend, backend
 from agents.llm.client import client_of
 from agents.llm.envelope import envelop, unpack
 from agents.llm.exchange import ModelAnswer, ModelFailed, Question
+from agents.llm.finish import bad_response
 from agents.llm.prices import cost_micro_usd
 from agents.llm.prompts import prompt
-from agents.llm.reply import MAX_CALLS, bad_response, read_reply
+from agents.llm.reply import MAX_CALLS, read_reply
 from agents.llm.responses import RESPONSES, completion_of, join_events, reworded
 from agents.llm.stream import LONGEST_BEGIN, chunks_in, is_stream, join
 from agents.llm.tool_calls import PROBE, offer_tools, read_proposals

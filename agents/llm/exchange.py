@@ -68,6 +68,7 @@ class ModelFailed(Exception):
         retry_after: float | None = None,
         outage: bool = False,
         ignored: int = 0,
+        word: str = "",
     ) -> None:
         super().__init__(message)
         self.reason = reason
@@ -75,6 +76,7 @@ class ModelFailed(Exception):
         self.retry_after = retry_after
         self.outage = outage
         self.ignored = ignored  # tool calls beside the answer
+        self.word = word  # of the server, for the end of its answer: untrusted
 
     @property
     def is_suspect(self) -> bool:

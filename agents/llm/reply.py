@@ -7,10 +7,12 @@ import re
 from dataclasses import dataclass
 
 from agents.core.requests import Json
-from agents.llm.exchange import ModelFailed
+from agents.llm.finish import bad_response, check_finish, has_error
 
 MAX_TOKENS = 1_000_000_000  # a larger count is an error and would not fit its column
 MAX_CALLS = 5  # unrequested tool calls that are kept
+_SPOKEN = (None, "text", "output_text", "refusal")  # kinds of parts of a message
+_REASONING = ("thinking", "redacted_thinking", "reasoning", "reasoning_text")
 
 # PostgreSQL rejects NUL in text, and both databases reject half a surrogate pair.
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
@@ -35,22 +37,39 @@ def read_reply(body: bytes) -> Completion:
     message = _of(choice, "message")
     if not isinstance(message, dict):
         raise bad_response("The model's server answered without a message.")
-    text = message.get("content")
-    if not isinstance(text, str | None):
-        raise bad_response("The model's message is not text.")
+    if has_error(completion, choice, message):
+        raise bad_response("The model's server reported an error beside its answer.")
+    text, refusal = content_of(message.get("content"))
     calls = _calls(message)
-    is_refused = bool(message.get("refusal")) and not text
-    _check_finished(choice, refused=is_refused, ignored=len(calls))
+    is_refused = bool(message.get("refusal") or refusal) and not text
+    check_finish(_of(choice, "finish_reason"), refused=is_refused, ignored=len(calls))
     model, usage = _of(completion, "model"), _of(completion, "usage")
     cached = _of(_of(usage, "prompt_tokens_details"), "cached_tokens")
     return Completion(
-        text=_storable(text or ""),
+        text=_storable(text),
         model=_storable(model) if isinstance(model, str) else "",
         tokens=_tokens(usage),
         tool_calls=tuple(_storable(json.dumps(c, ensure_ascii=False)) for c in calls[:MAX_CALLS]),
         ignored=len(calls),
         cached=cached if _is_count(cached) else 0,
     )
+
+
+def content_of(content: Json) -> tuple[str, str]:
+    """Return what a message says, and how it refuses. Parts that hold reasoning are left out."""
+    if isinstance(content, str | None):
+        return content or "", ""
+    said = {"text": "", "refusal": ""}
+    for part in content if isinstance(content, list) else [content]:
+        kind = _of(part, "type")
+        if kind in _REASONING:
+            continue
+        name = "refusal" if kind == "refusal" else "text"
+        text = _of(part, name)
+        if kind not in _SPOKEN or not isinstance(text, str):
+            raise bad_response("The model's message is not text.")
+        said[name] += text
+    return said["text"], said["refusal"]
 
 
 def _calls(message: Json) -> list[Json]:
@@ -64,7 +83,7 @@ def _parse(body: bytes) -> Json:
     if body.lstrip()[:1] == b"<":
         raise bad_response("The model's server answered with a web page. Check OPENAI_BASE_URL.")
     try:
-        return json.loads(body.decode())
+        return json.loads(body.decode("utf-8-sig"))
     except (ValueError, RecursionError):  # also for broken UTF-8 and endless digits or brackets
         raise bad_response("The model's server answered with something that is not JSON.") from None
 
@@ -79,22 +98,6 @@ def _first(choices: Json) -> Json:
     return choices[0]
 
 
-def _check_finished(choice: Json, *, refused: bool, ignored: int) -> None:
-    """Raise ModelFailed if the model stopped before it was done.
-
-    The beginning of a truncated answer may parse and yet say the opposite of the whole.
-    """
-    finish = _of(choice, "finish_reason")
-    if finish == "length":
-        told = "The model's answer was cut off at its length limit."
-        raise ModelFailed("llm_truncated", told, ignored=ignored)
-    if finish == "content_filter":
-        told = "A content filter withheld the model's answer."
-        raise ModelFailed("llm_refused", told, ignored=ignored)
-    if refused:
-        raise ModelFailed("llm_refused", "The model refused to answer.", ignored=ignored)
-
-
 def _tokens(usage: Json) -> tuple[int, int] | None:
     counts = _of(usage, "prompt_tokens"), _of(usage, "completion_tokens")
     return counts if all(map(_is_count, counts)) else None
@@ -107,8 +110,3 @@ def _is_count(count: Json) -> bool:
 
 def _storable(text: str) -> str:
     return _UNSTORABLE.sub("\ufffd", text)
-
-
-def bad_response(message: str) -> ModelFailed:
-    """Return the failure for an invalid body: torn, or not from a model."""
-    return ModelFailed("llm_bad_response", message, retry=True, outage=True)

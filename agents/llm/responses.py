@@ -10,10 +10,14 @@ import json
 from collections.abc import Iterator
 
 from agents.core.requests import Json
-from agents.llm.reply import bad_response
+from agents.llm.finish import bad_response, has_error, is_whole
+from agents.llm.reply import content_of
+from agents.llm.stream import events_in, has_ended
 
 CHAT, RESPONSES = "chat", "responses"
-_ENDS = {"response.completed", "response.incomplete", "response.failed"}
+_SPOKEN = _CALL, _MESSAGE = "function_call", "message"  # types of items
+_COMPLETE = "completed"
+_ENDS = {f"response.{end}" for end in ("completed", "incomplete", "failed", "cancelled")}
 
 
 def reworded(request: dict[str, Json]) -> dict[str, Json]:
@@ -45,22 +49,22 @@ def _items_of(message: Json) -> Iterator[Json]:
 def completion_of(body: bytes) -> bytes:
     """Return a response as the chat completion that it amounts to. Raises ModelFailed."""
     try:
-        said = json.loads(body.decode())
+        said = json.loads(body.decode("utf-8-sig"))
     except (ValueError, RecursionError):
         return body  # which is read, and refused, as any other
     output = said.get("output") if isinstance(said, dict) else None
-    if not isinstance(output, list) or said.get("status") == "failed":
+    if not isinstance(output, list) or said.get("status") == "failed" or has_error(said):
         raise bad_response("The model's server answered without a response.")
-    texts, refusals, calls = list[str](), list[str](), list[Json]()
-    for item in filter(_is_object, output):
-        if item.get("type") == "function_call":
+    text, refusal, calls = "", "", list[Json]()
+    spoken = [item for item in output if _is_object(item) and item.get("type") in _SPOKEN]
+    for item in spoken:
+        if item["type"] == _CALL:
             function = {name: item.get(name) for name in ("name", "arguments")}
             calls.append({"type": "function", "function": function})
-        parts = item.get("content") if item.get("type") == "message" else None
-        for part in filter(_is_object, parts if isinstance(parts, list) else ()):
-            texts += [text] if isinstance(text := part.get("text"), str) else []
-            refusals += [no] if isinstance(no := part.get("refusal"), str) else []
-    message: Json = {"content": "".join(texts), "refusal": "".join(refusals) or None}
+        else:
+            words, no = content_of(item.get("content"))
+            text, refusal = text + words, refusal + no
+    message: Json = {"content": text, "refusal": refusal or None}
     if calls:
         message["tool_calls"] = calls
     counted = said.get("usage") if _is_object(said.get("usage")) else {}
@@ -69,31 +73,50 @@ def completion_of(body: bytes) -> bytes:
         "completion_tokens": counted.get("output_tokens"),
         "prompt_tokens_details": counted.get("input_tokens_details"),
     }
-    choice = {"message": message, "finish_reason": _finish(said)}
+    choice = {"message": message, "finish_reason": _finish(said, spoken)}
     return json.dumps({"model": said.get("model"), "choices": [choice], "usage": usage}).encode()
 
 
-def _finish(said: Json) -> str:
-    """Return why it ended; what is not complete is read as cut off, or withheld by a filter."""
-    if said.get("status", "completed") == "completed":
-        return "stop"
+def _finish(said: Json, spoken: list[Json]) -> Json:
+    """Return why it ended, in the words of a completion; an item of it may be cut off, too."""
+    status = said.get("status") or _COMPLETE
+    if status == _COMPLETE:
+        are_whole = all((item.get("status") or _COMPLETE) == _COMPLETE for item in spoken)
+        return "stop" if are_whole else "length"
+    if status != "incomplete":
+        return status
     details = said.get("incomplete_details")
     reason = details.get("reason") if _is_object(details) else None
-    return "content_filter" if reason == "content_filter" else "length"
+    return "length" if is_whole(reason) else reason
 
 
 def join_events(body: bytes) -> bytes:
-    """Return the response in which a stream of events ends. Raises ModelFailed if it broke off."""
-    for line in reversed(body.splitlines()):
-        if not line.startswith(b"data:"):
-            continue
-        try:
-            event = json.loads(line.removeprefix(b"data:").decode())
-        except (ValueError, RecursionError):
-            continue
-        if _is_object(event) and event.get("type") in _ENDS:
-            return json.dumps(event.get("response")).encode()
-    raise bad_response("The model's answer broke off.")
+    """Return the response that a stream of events amounts to. Raises ModelFailed if it broke off.
+
+    Some servers send its output only in pieces, and some no last event.
+    """
+    response: Json = None
+    items, text = dict[str, Json](), ""
+    for event in events_in(body):
+        kind, piece = event.get("type"), event.get("delta")
+        item: Json = event.get("item")
+        place = str(event.get("output_index", len(items)))
+        if kind in _ENDS:
+            response = event.get("response")
+        elif kind == "response.output_item.done" and _is_object(item):
+            items[place] = item
+        elif _is_object(item) and item.get("type") == _CALL:
+            items[place] = {**item, "status": "in_progress"}  # cut off, if nothing follows
+        elif kind == "response.output_text.delta" and isinstance(piece, str):
+            text += piece
+    if response is None and not (has_ended(body) and items):
+        raise bad_response("The model's answer broke off.")
+    response = {} if response is None else response
+    if _is_object(response) and not response.get("output"):
+        response["output"] = list(items.values())
+        if text and not any(item.get("type") == _MESSAGE for item in items.values()):
+            response["output"].append({"type": _MESSAGE, "content": text})
+    return json.dumps(response).encode()
 
 
 def _is_object(value: Json) -> bool:

@@ -78,6 +78,7 @@ _ENDS = {
     "llm_bad_response": "The model's server sent an answer that cannot be read.",
     "llm_truncated": "The model's answer was cut off at its length limit.",
     "llm_refused": "The model refused to answer.",
+    "llm_ended": "The model's server ended the answer with a word that is not known ({0}).",
     "llm_empty": "The model's answer was empty.",
     "tool_denied": "The policy does not allow {0} to run.",
     "tool_missing": "This installation has no tool {0}.",

@@ -20,10 +20,13 @@ from agents.desks.refunds.profiles import STRICT
 from agents.engine.desk import simulation
 from agents.models import Run
 from agents.patterns import PATTERNS, Brief, Notes
+from agents.policies.ends import end_sentence
 from agents.tools import TOOLS, Context
+from tests.commands.test_run_pattern import command
 from tests.conformance import harness
 from tests.conformance.replay_server import ReplayServer
 from tests.engine.scene import REFUND_500, Scene, claimable_runs, fresh, go, mails, payments
+from tests.privacy.searching import places_of
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
@@ -81,6 +84,23 @@ def test_what_is_wrong_with_the_model_is_named(
     assert (run.state, run.stop_reason) == (RunState.STOPPED, reason)
     result = results.result(run)
     assert (result["phase"], len(result["history"])) == ("worker", 1)
+
+
+def test_an_unknown_end_is_kept_until_it_is_erased(
+    scene: Scene, load_script: Callable[..., ReplayServer]
+) -> None:
+    word = f"see 4111 1111 1111 1111\n\0 {'banana' * 9}"
+    load_script(CONTEXT, {"text": FINAL, "finish_reason": word})
+
+    run = go(scene.launch(REFUND_500))
+
+    code, _, kept = run.stop_reason.partition(":")
+    assert (code, kept) == ("llm_ended", f"see [card number] \ufffd {'banana' * 9}"[:40])
+    assert "banana" in end_sentence(run.stop_reason)
+    assert not [one for one in run.events.all() if "banana" in str(one.facts)]
+    command("erase_subject", "demo", "42", "--reason", "asked for by letter 7")
+    assert command("verify_audit").code == 0
+    assert (fresh(run).stop_reason, places_of("banana")) == ("llm_ended", [])
 
 
 def test_a_call_that_is_made_again_counts_its_attempts(

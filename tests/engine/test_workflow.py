@@ -69,6 +69,21 @@ def test_a_reorient_does_not_send_another_reply_either(server: ReplayServer, sce
     assert [mail.body for mail in SentMail.objects.all()] == ["Hello."]
 
 
+@pytest.mark.parametrize("place", [1, 4], ids=["draft", "call"])
+@pytest.mark.parametrize("word", ["max_tokens", "SAFETY", "banana"])
+def test_a_letter_cut_short_is_not_sent(
+    server: ReplayServer, scene: Scene, word: str, place: int
+) -> None:
+    case = reply(sending("Hello."), final("sent"), MET, judge=[CONTINUE])
+    half = {"text": case["agent_llm"][place], "finish_reason": word}
+    case["agent_llm"][place:] = [half] * 4
+
+    played = phases.play(case, server, scene, strict=True)
+
+    assert played.result["stop_reason"].startswith("llm_")
+    assert not SentMail.objects.exists()
+
+
 @pytest.mark.parametrize(
     ("approve", "said"),
     [

@@ -39,7 +39,6 @@ def test_an_answer_and_its_counts_are_read(replay: ReplayServer, stream: bool) -
 @pytest.mark.parametrize(
     ("entry", "reason"),
     [
-        ({"text": "Hel", "finish_reason": "length"}, "llm_truncated"),
         ({"text": None, "refusal": "No."}, "llm_refused"),
         ({"fault": "malformed"}, "llm_bad_response"),
         ({"fault": "empty_choices"}, ""),

@@ -14,7 +14,7 @@ from django.test import override_settings
 from agents import llm
 from agents.core.requests import Json
 from agents.engine.turns import asking
-from agents.llm import call, stream
+from agents.llm import call
 from tests.desks import bank
 from tests.engine.scene import fresh, go
 from tests.engine.test_tool_calls import READ, at_bank, end, pay
@@ -59,46 +59,9 @@ def test_parts_are_joined_and_counted_as_one_answer() -> None:
     assert (answer.tokens_in, answer.tokens_out) == (7, 3)
 
 
-def test_a_call_in_parts_is_one_call() -> None:
-    first = {"index": 0, "id": "x", "function": {"name": "pay", "arguments": '{"to":'}}
-    rest = {"index": 0, "function": {"arguments": ' "P-101"}'}}
-    other = {"index": 1, "function": {"name": "read", "arguments": "{}"}}
-    whole = {"index": 2, "function": {"name": "look", "arguments": {"at": 1}}}  # not as a text
-    parts = [chunk({"tool_calls": [one]}, error=None) for one in (other, first, rest, whole)]
-
-    body = json.loads(stream.join(b"".join([*parts, chunk({}, "tool_calls"), DONE])))
-
-    calls = body["choices"][0]["message"]["tool_calls"]
-    assert [call["function"] for call in calls] == [
-        {"name": "pay", "arguments": '{"to": "P-101"}'},
-        {"name": "read", "arguments": "{}"},
-        {"name": "look", "arguments": '{"at": 1}'},
-    ]
-
-
-@pytest.mark.parametrize(
-    "parts",
-    [
-        [HELLO[0]],
-        [chunk({"content": "The mail ends with [DONE]"})],
-        [HELLO[0], b"data: {broken\n\n", DONE],
-        [HELLO[0], b'data: {"error": {"message": "overloaded"}}\n\n', DONE],
-        [chunk({"tool_calls": ["x"]}), DONE],
-        [chunk({"tool_calls": 5}), DONE],
-        [*[chunk({"content": "x" * call.MAX_BODY})] * 2, DONE],
-    ],
-    ids=["torn", "torn after DONE", "no json", "error", "no call", "no list", "too large"],
-)
-def test_half_an_answer_is_none(parts: list[bytes]) -> None:
-    with serving(streaming(*parts)) as (url, _):
-        failed = failure_of(url, OPENAI_STREAM=True)
-
-    assert (failed.reason, failed.retry) == ("llm_bad_response", True)
-
-
-def test_an_answer_cut_off_at_its_length_is_none() -> None:
-    with serving(streaming(HELLO[0], chunk({}, "length"), DONE)) as (url, _):
-        assert failure_of(url, OPENAI_STREAM=True).reason == "llm_truncated"
+def test_a_stream_that_is_too_large_is_refused() -> None:
+    with serving(streaming(*[chunk({"content": "x" * call.MAX_BODY})] * 2, DONE)) as (url, _):
+        assert failure_of(url, OPENAI_STREAM=True).reason == "llm_bad_response"
 
 
 def test_silence_ends_a_stream_long_before_its_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,7 @@ from django.utils import timezone
 
 from agents import llm
 from agents.core.budget import exceeded_budget
+from agents.core.checkpoints import printable_text
 from agents.core.limits import Limits
 from agents.core.replay import Reply
 from agents.core.requests import Ask, Json
@@ -42,6 +43,7 @@ MAX_CLAIMS = 20  # in a row without progress; then the run itself is at fault
 PATIENCE = 5.0  # seconds that a retry may wait here; for longer waits the run is queued
 LONGEST_PAUSE = 10  # rests, for a run whose own question keeps failing
 MAX_MODEL, MAX_CALL = 100, 500  # characters kept of a model's name, and of an unrequested call
+MAX_WORD = 40  # characters kept of a server's unknown word for the end of an answer
 ANSWER_TOKENS = 256  # reserved for an answer of unknown length
 
 
@@ -76,6 +78,9 @@ async def ask(key: str, request: Ask, journal: Journal, limits: Limits) -> Reply
             else:
                 reason = await _retry_or_reason(step, error, journal, limits)
             if reason:
+                if error.word and reason == error.reason:  # masked before truncation, as below
+                    word = redact(" ".join(error.word.split()), limits, pseudonyms_of(journal.run))
+                    reason += f":{printable_text(word)[:MAX_WORD]}"
                 return journal.finish(step, Reply(failed=reason), **_ignored(error.ignored))
             leave = await permit_to_ask()
             continue

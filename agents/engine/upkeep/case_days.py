@@ -20,7 +20,8 @@ from agents.tools import letter_tools
 
 AUTOMATIC, PERMITTED = "call.automatic", "call.permitted"
 FAULTS = ("llm_bad_response", "llm_error", "llm_rate_limited", "llm_timeout")  # of a server
-WANTING = (*FAULTS, "llm_empty", "llm_refused", "llm_truncated", *sorted(BUDGETS))
+_OF_MODELS = ("llm_empty", "llm_ended", "llm_refused", "llm_truncated")
+WANTING = (*FAULTS, *_OF_MODELS, *sorted(BUDGETS))
 OF_RUNS = (*(f"run.{one}" for one in sorted(ENDED)), *(f"stop.{one}" for one in WANTING))
 # Letters name an amount too, and a lost call was already counted when first asked about. People
 # withheld what they rejected, and what they took off an amount that was then paid.

@@ -1,0 +1,270 @@
+"""Quirks of model servers: what can be read without guessing is read, and nothing else."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from agents import llm
+from agents.core.actions import action_schema, read_action
+from agents.core.old_names import AMOUNT
+from agents.core.requests import Json, Stop
+from tests.llm.asking import ask_model, failure_of, send, serving
+from tests.llm.tool_server import completion
+
+N = "issue_refund"
+SPECS = {N: {"user_id": "int", "amount_usd": AMOUNT, "reason": "str?"}}
+OBJECT = llm.Question("worker", {"goal": "Refund"}, True, action_schema(SPECS, proposable=SPECS))
+TOOLS = replace(OBJECT, offer=llm.ToolOffer({N: "pays"}, turns=[], required=False))
+GIVEN = {"user_id": 42, "amount_usd": 300, "reason": "twice"}
+ARGS = json.dumps(GIVEN)
+HEAD, TAIL, SEVEN = ARGS[:20], ARGS[20:], ARGS.replace("42", "7")
+OURS = json.dumps({"kind": "tool", "name": N, "args": GIVEN})
+PAYS = {
+    "kind": "tool",
+    "name": N,
+    "args": {"user_id": 42, "amount_minor": 30000, "reason": "twice"},
+}
+ENDED = "data: [DONE]"
+BOTH_WAYS = pytest.mark.parametrize("stream", [False, True], ids=["plain", "streamed"])
+
+
+def sse(*events: Json | str) -> bytes:
+    lines = [one if isinstance(one, str) else f"data: {json.dumps(one)}" for one in events]
+    return "".join(f"{line}\n\n" for line in lines).encode()
+
+
+def delta(finish: Json = None, **parts: Json) -> Json:
+    return {"choices": [{"index": 0, "delta": parts, "finish_reason": finish}]}
+
+
+def whole(message: Json, finish: Json = "stop", **more: Json) -> bytes:
+    return json.dumps({"choices": [{"message": message, "finish_reason": finish, **more}]}).encode()
+
+
+def spoken(text: str, *, stream: bool) -> bytes:
+    """Return the body of a reply in text, or its stream in pieces."""
+    if not stream:
+        return json.dumps(completion(text)).encode()
+    pieces = (delta(content=text[n : n + 7]) for n in range(0, len(text), 7))
+    return sse(*pieces, delta("stop"), ENDED)
+
+
+def read(body: bytes, question: llm.Question = TOOLS, **settings: Json) -> list[Json]:
+    """Return what a server's body is read as: proposals, or why they are none."""
+    with serving(lambda handler: send(handler, body)) as (url, _):
+        answer = ask_model(url, question, **settings)
+    found: list[Json] = []
+    for text in (answer.text, *answer.more):
+        try:
+            found.append(read_action(text, specs=SPECS, proposable=SPECS))
+        except Stop as end:
+            found.append(end.reason)
+    return found
+
+
+def failing(body: bytes, **settings: Json) -> llm.ModelFailed:
+    with serving(lambda handler: send(handler, body)) as (url, _):
+        return failure_of(url, **settings)
+
+
+# Parts of calls: number, id, name, arguments. Then the customers that are paid.
+PARTS: dict[str, tuple[list[tuple[int | None, str, str, Json]], list[int]]] = {
+    "numbered": ([(0, "a", N, ""), (0, "", "", HEAD), (0, "", "", TAIL)], [42]),
+    "an object": ([(0, "", N, GIVEN)], [42]),
+    "in turn": ([(1, "", N, ""), (0, "", N, HEAD), (1, "", "", SEVEN), (0, "", "", TAIL)], [42, 7]),
+    "no number": ([(None, "a", N, ARGS), (None, "b", N, SEVEN)], [42, 7]),
+    "no number, no id": ([(None, "", N, ARGS), (None, "", N, SEVEN)], [42, 7]),
+    "no number, pieces": (
+        [(None, "", N, HEAD), (None, "", "", TAIL), (None, "", N, SEVEN)],
+        [42, 7],
+    ),
+    "one number, two ids": ([(0, "a", N, ARGS), (0, "b", N, SEVEN)], [42, 7]),
+    "one number, two ids, in turn": (
+        [(0, "a", N, ""), (0, "b", N, ""), (0, "a", "", ARGS), (0, "b", "", SEVEN)],
+        [42, 7],
+    ),
+    "one number, no id": ([(0, "", N, ARGS), (0, "", N, SEVEN)], [42, 7]),
+    "one id, two numbers": ([(0, "x", N, ARGS), (1, "x", N, SEVEN)], [42, 7]),
+    "repeated name": ([(0, "a", N, HEAD), (0, "a", N, TAIL)], [42]),
+    "repeated name, no id": ([(None, "", N, HEAD), (None, "", N, TAIL)], [42]),
+    "name in pieces": ([(0, "", "issue_", ""), (0, "", "refund", ARGS)], [42]),
+    "name behind": ([(0, "a", "", HEAD), (0, "a", N, TAIL)], [42]),
+    "an id for each piece": ([(0, "a", N, HEAD), (0, "b", "", TAIL)], [42]),
+    "growing number": ([(0, "a", N, HEAD), (1, "", "", TAIL)], [42]),
+    "growing number, one id": ([(0, "a", N, HEAD), (1, "a", N, TAIL)], [42]),
+    "cumulative": ([(0, "a", N, ARGS[:9]), (0, "a", N, HEAD), (0, "a", N, ARGS)], [42]),
+    "cumulative, no name": ([(0, "", N, "{"), (0, "", "", HEAD), (0, "", "", ARGS)], [42]),
+    "the whole again": ([(0, "a", N, ARGS), (0, "a", N, ARGS)], [42]),
+    "torn": ([(0, "", N, HEAD)], []),
+    "two halves": ([(None, "a", N, HEAD), (None, "b", N, TAIL)], []),
+    "a part too many": ([(0, "", N, ARGS), (0, "", "", "}")], []),
+    "no name": ([(0, "", "", ARGS)], []),
+    "another name within": ([(None, "", N, HEAD), (None, "", "other", TAIL)], []),
+    "5001.5": ([(0, "", N, ARGS.replace("42", "5001.5"))], []),
+}
+
+
+def part(index: int | None, id_: str, name: str, arguments: Json) -> Json:
+    told = {"index": index, "id": id_, "function": {"name": name, "arguments": arguments}}
+    return delta(tool_calls=[{key: told[key] for key in told if told[key] is not None}])
+
+
+@pytest.mark.parametrize(("parts", "paid"), PARTS.values(), ids=PARTS)
+def test_parts_of_calls_are_joined(parts: list[Any], paid: list[int]) -> None:
+    found = read(sse(*[part(*one) for one in parts], delta("tool_calls"), ENDED))
+
+    assert [one["args"]["user_id"] for one in found if isinstance(one, dict)] == paid
+    assert len(found) == len(paid) or not paid
+
+
+SAYS = delta("stop", content="Hello")
+PRETTY = json.dumps(SAYS, indent=1).replace("\n", "\ndata: ")
+SPOKEN = [{"type": "thinking", "thinking": [{"text": "Hm"}]}, {"type": "text", "text": "Hello"}]
+BODIES = {
+    "a byte order mark": b"\xef\xbb\xbf" + whole({"content": "Hello"}),
+    "a byte order mark, streamed": b"\xef\xbb\xbf" + sse(SAYS),
+    "several data lines": sse(f"data: {PRETTY}", ENDED),
+    "no line between events": sse(delta(content="He"), delta("stop", content="llo")).replace(
+        b"\n\n", b"\n"
+    ),
+    "carriage returns": sse("retry: 9", f"id: 1\nevent: x\ndata: {PRETTY}").replace(b"\n", b"\r\n"),
+    "a list of parts": whole({"content": SPOKEN}),
+    "one part": whole({"content": SPOKEN[1]}),
+    "parts, streamed": sse(delta(content=SPOKEN[:1]), delta("stop", content=SPOKEN[1:])),
+    "no usage": sse(SAYS, {"choices": [], "usage": None}),
+    "no word at the end": sse(delta(content="Hello"), ENDED),
+    "EOS_TOKEN": whole({"content": "Hello"}, "EOS_TOKEN"),
+    "an empty word": whole({"content": "Hello"}, ""),
+}
+
+
+@pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
+def test_bodies_with_quirks_are_read(body: bytes) -> None:
+    assert read(body) == [{"kind": "final", "answer": "Hello"}]
+
+
+ITEM = {"type": "function_call", "name": N, "arguments": ARGS}
+SAID = {"type": "message", "content": [{"type": "output_text", "text": OURS}]}
+DONE = {"type": "response.completed", "response": {"status": "completed", "output": []}}
+PIECES: dict[str, list[Json]] = {
+    "in the last event": [{**DONE, "response": {"output": [ITEM]}}],
+    "a call": [{"type": "response.output_item.done", "item": ITEM}, DONE],
+    "a text": [{"type": "response.output_item.done", "item": SAID}, DONE],
+    "no last event": [{"type": "response.output_item.done", "item": ITEM}, ENDED],
+    "text only": [{"type": "response.output_text.delta", "delta": OURS}, DONE],
+    "content as a text": [
+        {"type": "response.output_item.done", "item": {**SAID, "content": OURS}},
+        DONE,
+    ],
+}
+
+
+@BOTH_WAYS
+@pytest.mark.parametrize("events", PIECES.values(), ids=PIECES)
+def test_responses_in_pieces_are_read(events: list[Json], stream: bool) -> None:
+    items = [event["item"] for event in events if "item" in event]
+    body = sse(*events) if stream else json.dumps({"output": items or [ITEM]}).encode()
+
+    assert read(body, OPENAI_API="responses") == [PAYS]
+
+
+WORDS = {
+    "llm_truncated": ("length", "max_tokens", "MAX_TOKENS", "model_length", "context_window_full"),
+    "llm_refused": (
+        *("content_filter", "SAFETY", "sensitive", "RECITATION", "blocklist", "refusal"),
+        *("PROHIBITED_CONTENT", "guardrail_intervened", "SPII"),
+    ),
+    "llm_bad_response": ("error", "network_error", "insufficient_system_resource", "abort"),
+    "llm_ended": ("banana", "MALFORMED_FUNCTION_CALL", "pause_turn", 7, ["stop"], "stop later"),
+}
+
+
+@BOTH_WAYS
+@pytest.mark.parametrize("said", [{"content": OURS}, {"tool_calls": [{}]}], ids=["text", "call"])
+@pytest.mark.parametrize(("reason", "word"), [(r, w) for r in WORDS for w in WORDS[r]], ids=str)
+def test_half_a_reply_is_none(reason: str, word: Json, said: Json, stream: bool) -> None:
+    body = sse(delta(**said), delta(word), delta("stop")) if stream else whole(said, word)
+
+    error = failing(body)
+
+    assert (error.reason, error.outage) == (reason, reason == "llm_bad_response")
+    assert bool(error.word) == (reason == "llm_ended")
+
+
+def cut(reason: Json) -> Json:
+    return {"status": "incomplete", "incomplete_details": reason and {"reason": reason}}
+
+
+BROKEN: list[tuple[Json, str]] = [
+    (cut("max_output_tokens"), "llm_truncated"),
+    (cut(None), "llm_truncated"),
+    (cut("stop"), "llm_truncated"),
+    (cut("content_filter"), "llm_refused"),
+    (cut("banana"), "llm_ended"),
+    ({"status": "cancelled"}, "llm_ended"),
+    ({"status": "in_progress"}, "llm_ended"),
+    ({"output": [{**SAID, "status": "incomplete"}]}, "llm_truncated"),
+    ({"output": [{**ITEM, "status": "in_progress"}]}, "llm_truncated"),
+    ({"status": "failed"}, "llm_bad_response"),
+    ({"status": "completed", "error": {"code": "x"}}, "llm_bad_response"),
+]
+
+
+@BOTH_WAYS
+@pytest.mark.parametrize(("response", "reason"), BROKEN, ids=str)
+def test_half_a_response_is_none(response: Json, reason: str, stream: bool) -> None:
+    response = {"output": [SAID], **response}
+    event = {"type": "response.incomplete", "response": response}
+
+    error = failing(sse(event) if stream else json.dumps(response).encode(), OPENAI_API="responses")
+
+    assert (error.reason, error.outage) == (reason, reason == "llm_bad_response")
+
+
+TEXT = {"content": "The refund of USD 300 will not"}
+ERRORS = {
+    "beside the choices": whole(TEXT).replace(b"{", b'{"error": "upstream", ', 1),
+    "in the choice": whole(TEXT, error={"code": 502}),
+    "in the message": whole({**TEXT, "error": "upstream"}),
+    "in a chunk": sse(delta(**TEXT), {"error": {"message": "overloaded"}}, ENDED),
+    "in a chunk's choice": sse(delta(**TEXT, error="upstream"), delta("stop")),
+    "an event": sse(delta(**TEXT), 'event: error\ndata: {"code": 502}', ENDED),
+    "an empty event": sse(delta(**TEXT), "event: error", ENDED),
+    "an object": sse(delta(**TEXT), {"object": "error", "code": 400}, ENDED),
+    "torn": sse(delta(**TEXT)),
+    "torn after a word": sse(delta(content="The mail ends with [DONE]")),
+    "no JSON": sse(delta(**TEXT), "data: {broken", ENDED),
+    "lines without JSON": sse(delta(**TEXT), 'data: {"a": 1}\ndata: {', ENDED),
+    "no call": sse(delta(tool_calls=["x"]), ENDED),
+    "no list": sse(delta(tool_calls=5), ENDED),
+    "too many calls": sse(*[part(None, str(n), N, ARGS) for n in range(101)], ENDED),
+    "an unknown part": whole({"content": [{"type": "image_url", "text": "Hi"}]}),
+    "texts": whole({"content": ["a", "part"]}),
+}
+ITEM_DONE = {"type": "response.output_item.done", "item": SAID}
+OF_RESPONSES = {
+    "an event between": sse(ITEM_DONE, {"type": "error", "code": "x"}, DONE),
+    "no end": sse(ITEM_DONE),
+}
+
+
+@pytest.mark.parametrize("body", ERRORS.values(), ids=ERRORS)
+def test_errors_of_a_server_are_outages(body: bytes) -> None:
+    error = failing(body)
+
+    assert (error.reason, error.outage, error.retry) == ("llm_bad_response", True, True)
+
+
+@pytest.mark.parametrize("body", OF_RESPONSES.values(), ids=OF_RESPONSES)
+def test_errors_among_responses_are_outages(body: bytes) -> None:
+    assert failing(body, OPENAI_API="responses").outage
+
+
+def test_half_a_call_of_a_response_is_none() -> None:
+    begun = {"type": "response.output_item.added", "item": {**ITEM, "arguments": ""}}
+
+    assert failing(sse(begun, DONE), OPENAI_API="responses").reason == "llm_truncated"
