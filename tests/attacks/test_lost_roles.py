@@ -137,9 +137,12 @@ A refund of USD 49\.00 is possible; this run paid nothing\.
 Pro monthly subscriptions are refundable within 14 days\.
 The last charge was USD 1,200\.00 for annual enterprise, 10 days ago\.
 A charge can be refunded for 14 days\.
-Health (?:yellow|unknown): US, 2026-02-26\.
+Health (?:yellow|unknown): US, 20[-\d]{8}\.
 Gross sales were USD 182,450\.00 in 4,820 orders\.
 2\.3% of payments failed\.
+Chargeback alerts: 3\.
+Next action: restock SKU-9033\.
+Next action: get the missing figures \(inventory\) and report again\.
 Gateway incident: none\.
 Out of stock: SKU-9033; restocking takes 2 days\.
 Nothing is out of stock\.

@@ -71,30 +71,27 @@ def headline(found: Json) -> str:
 
 def findings(found: Json) -> str:
     """Return the facts of the day in sentences, which no model writes either."""
-    told = _findings(found["sales"], found["payments"], found["inventory"])
-    return " ".join(filter(None, (*told, next_action(found))))
+    told = [*_findings(found["sales"], found["payments"], found["inventory"])]
+    is_whole = "failed_tasks" in found  # as `figures` makes it
+    return " ".join([*told, f"Next action: {next_action(found)}."] if is_whole else told)
 
 
 def next_action(found: Json) -> str:
-    """Return the one action that the day's health calls for; "" without a health."""
+    """Return the one action that the day's health calls for."""
     payments, inventory = found["payments"], found["inventory"]
-    many_fail = (payments.get("failed_payment_rate") or 0) >= FAILED_RATE
     alerts, low = payments.get("chargeback_alerts"), _skus(inventory.get("low_stock_skus"))
-    match found.get("health"):
-        case None:
-            return ""
+    match found["health"]:
         case "red":
-            action = "follow the gateway incident until payments run again"
+            return "follow the gateway incident until payments run again"
         case "unknown":
-            action = f"get the missing figures ({', '.join(found['missing'])}) and report again"
+            return f"get the missing figures ({', '.join(found['missing'])}) and report again"
+        case "yellow" if (payments.get("failed_payment_rate") or 0) >= FAILED_RATE:
+            return "find out why payments fail"
         case "yellow":
-            gone = _skus(inventory.get("out_of_stock_skus"))
-            action = "find out why payments fail" if many_fail else f"restock {gone}"
-        case _ if alerts:
-            action = "answer the chargeback alerts"
-        case _:
-            action = f"reorder {low}" if low else "none is needed today"
-    return f"Next action: {action}."
+            return f"restock {_skus(inventory['out_of_stock_skus'])}"
+    if alerts:
+        return "answer the chargeback alerts"
+    return f"reorder {low}" if low else "none is needed today"
 
 
 def _findings(sales: Json, payments: Json, inventory: Json) -> Iterator[str]:
