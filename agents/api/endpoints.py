@@ -24,6 +24,8 @@ from agents.api.schemas import (
     CallsAnswer,
     EndRun,
     KeysAnswer,
+    LeftAnswer,
+    MoveOn,
     OpenRun,
     ProposeCall,
     ReportCall,
@@ -249,6 +251,13 @@ def report_call(request: HttpRequest, call_id: int, body: ReportCall) -> Status[
         agent=agent_of(request), call_id=call_id, at=timezone.now(), **body.dict()
     )
     return _call_answer(request, reported)
+
+
+@api.post("/moved_on", response={200: LeftAnswer, **PROBLEMS})
+def move_on(request: HttpRequest, body: MoveOn) -> dict[str, Any]:
+    """End what you took of repeatable tools and will not report: a person is asked about it."""
+    agent, at = agent_of(request), timezone.now()
+    return {"calls": operations.move_on(agent=agent, reference=body.reference, at=at)}
 
 
 @api.get("/permits/keys", response={200: KeysAnswer}, auth=None)

@@ -72,6 +72,12 @@ class ReportCall(Body):
     result: dict[str, Any] = Field({}, description="what came of it", examples=[{"exit_code": 0}])
 
 
+class MoveOn(Body):
+    """Say that your program went on without reporting what it took of repeatable tools."""
+
+    reference: str = Field(description="of the session", examples=["case-4711"])
+
+
 class EndRun(Body):
     answer: str = Field(
         min_length=1, max_length=MAX_TEXT, description="your last words to whoever asked you"
@@ -126,6 +132,10 @@ class CallAnswer(Schema):
 class CallsAnswer(Schema):
     calls: list[CallAnswer]
     next: int | None = Field(description="to be sent as `after`; null: these are the last")
+
+
+class LeftAnswer(Schema):
+    calls: list[int] = Field(description="their numbers: unknown from now on")
 
 
 class ToolAnswer(Schema):

@@ -255,7 +255,10 @@ def _settled(awaited: Collection[Awaited]) -> set[Awaited]:
         steps = Step.objects.filter(run=OuterRef("run"))
         places = [Replace(OuterRef("step"), Value("/call"), Value(place)) for place in _PLACES]
         left = steps.filter(Q(kind=AWAIT) | _WITH_AGENT, key__in=places, ended_at=None)
-        done = Q(run__ended_at__isnull=False) | Exists(steps.filter(key=answer)) | Exists(left)
+        # Its slot has gone on, but a person is asked what became of it.
+        unknown = steps.filter(effect__state=EffectState.UNKNOWN, key__in=places)
+        is_answered = Q(Exists(steps.filter(key=answer)) & ~Exists(unknown))
+        done = Q(run__ended_at__isnull=False) | is_answered | Exists(left)
         over = AgentCall.objects.filter(done, pk__in=calls)
         found |= {Awaited("call", pk) for pk in over.values_list("pk", flat=True)}
     if runs:

@@ -95,7 +95,7 @@ from agents.operations.runs.content_calls import (
 from agents.operations.runs.killing import kill, release, stoppable_tools
 from agents.operations.runs.launch_checks import MAX_GOAL
 from agents.operations.runs.launching import LaunchOptions, launch
-from agents.operations.runs.permitting import permit_of, report_call, take_call
+from agents.operations.runs.permitting import move_on, permit_of, report_call, take_call
 from agents.operations.runs.proposing import (
     CLAIMS,
     CallKeyReused,
@@ -186,6 +186,7 @@ __all__ = [
     "launch_again",
     "leaves_work",
     "make_key",
+    "move_on",
     "obstacle",
     "open_session",
     "outcome_of_call",

@@ -39,6 +39,7 @@ class Brief:
     question_version: int = QUESTION_VERSION  # pinned: in a run of an older one, ask as it did
     reads: Collection[str] = ()  # the tools that change nothing
     by_agent: Collection[str] = ()  # the tools whose calls an agent elsewhere executes
+    slots: int = 0  # for calls of an agent elsewhere that are under way; 0: `at_once`
     in_model_units: bool = True  # in ``_usd``: at the first desk
 
     def guidance(self, *, schema: Json = None, tools: Collection[str] = ()) -> Json:

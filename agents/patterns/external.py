@@ -20,7 +20,8 @@ EXECUTED, NOT_EXECUTED, UNKNOWN = "executed", "not_executed", "unknown"
 @pattern
 def external(brief: Brief, notes: Notes) -> Flow:
     """Await a call -> Review -> a person where the policy wants one -> Execute, until its end."""
-    slots = {str(n): _slot(brief, notes) for n in range(1, brief.limits.at_once + 1)}
+    count = brief.slots or brief.limits.at_once
+    slots = {str(n): _slot(brief, notes) for n in range(1, count + 1)}
     outcomes = yield Together("slot", slots)
     stopped = next((one.stopped for one in outcomes.values() if one.stopped), "")
     if stopped:

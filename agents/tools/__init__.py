@@ -150,6 +150,11 @@ def currency_of_argument(tool: str, name: str) -> str:
     return str(properties.get(name, {}).get("unit", currency_of({})))
 
 
+def is_by_agent(name: str) -> bool:
+    """Tell whether an agent elsewhere executes a tool's calls."""
+    return name in TOOLS and TOOLS[name].by_agent
+
+
 def specs() -> ArgSpecs:
     """Return the arguments of every tool, as models are to give them."""
     return {name: registered.spec for name, registered in TOOLS.items()}

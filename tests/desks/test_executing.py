@@ -6,6 +6,7 @@ import asyncio
 import json
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -21,7 +22,7 @@ from opsconsole_client import Desk, Refused
 from agents import operations
 from agents.core.states import EffectState, EscalationState
 from agents.engine.desk import registry
-from agents.models import AgentCall, Effect, Escalation, Role
+from agents.models import AgentCall, Effect, Escalation, ExternalAgent, Role
 from tests import nursery
 from tests.api.test_journey import open_request
 from tests.checker.tool_arguments import TOOL_ARGUMENTS, ToolArguments
@@ -79,6 +80,12 @@ class Place(NamedTuple):
         names = ("permissionDecision", "updatedInput", "permissionDecisionReason")
         return [told.get(name) for name in names] if told else code
 
+    def event(self, name: str, **more: str) -> tuple[int, Any]:
+        """Put an event that is no call to the hook. Return how it ended, and its answer."""
+        said = {"hook_event_name": name, "session_id": SESSION, **more}
+        code, out = self.run("-m", "opsconsole_client.hook", said=said)
+        return code, json.loads(out)
+
 
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -98,7 +105,7 @@ def place(shop: Path, monkeypatch: pytest.MonkeyPatch, no_desk_left: None) -> It
     from acme_coding.desk import desk  # type: ignore[import-not-found]
 
     registry.enter_desk(desk)
-    for name in ("deploy", "bash", "write"):
+    for name in ("deploy", "bash", "write", "edit"):
         monkeypatch.setitem(TOOL_ARGUMENTS, name, ToolArguments("project"))
     scene, at = set_scene(), timezone.now()
     policy = scene.workspace.policy
@@ -244,11 +251,86 @@ def test_a_hook_blocks_a_call_whose_own_argument_its_subject_would_hide(place: P
     assert (said, AgentCall.objects.count()) == (2, 0)
 
 
+@pytest.mark.parametrize("event", ["Stop", "UserPromptSubmit", "SessionEnd"])
+def test_commands_without_an_end_close_no_session(place: Place, event: str) -> None:
+    before, asked = "PreToolUse", {"command": "git push"}
+    with ThreadPoolExecutor(6) as threads:
+        many = [{"command": f"make {number}"} for number in range(6)]
+        told = list(threads.map(lambda given: place.hook(before, "Bash", given), many))
+    place.hook(before, "Bash", asked, patience="1")
+    place.hook("PostToolUse", "Bash", many[0])
+    looked = place.hook(before, "Bash", {"command": "ls"})
+    counts = [status_counts()]
+
+    said = place.event(event, prompt="Go on.", reason="clear")
+    late = place.hook("PostToolUse", "Bash", many[1])
+    again = place.hook(before, "Bash", many[1])
+    counts.append(status_counts())
+
+    assert [one[0] for one in told] == ["allow"] * 6
+    assert [looked[0], again[0]] == ["allow"] * 2
+    assert (said, late) == ((0, {}), 0)
+    assert counts == [
+        {"executed": 1, "taken": 6, "waiting": 1},
+        {"executed": 1, "taken": 1, "unknown": 6, "waiting": 1},
+    ]
+
+
+def status_counts() -> Counter[str]:
+    """Return how many calls stand how, as their agent is told."""
+    agent = ExternalAgent.objects.get()
+    found = operations.outcomes_of(operations.calls_of(agent))
+    return Counter(str(one["status"]) for one in found)
+
+
+@pytest.mark.parametrize(
+    ("said", "code"),
+    [
+        ({"hook_event_name": "Notification", "message": "Waiting."}, 0),
+        ({"hook_event_name": "SubagentStop"}, 0),
+        ({"hook_event_name": "PreCompact", "trigger": "auto"}, 0),
+        ({"hook_event_name": "PostCompact"}, 0),
+        ({"hook_event_name": "SessionStart", "source": "startup"}, 0),
+        ({"hook_event_name": "Stop", "session_id": None}, 0),
+        ({"hook_event_name": "BeforeTool", "tool_name": "Bash", "tool_input": {}}, 2),
+        ({"hook_event_name": "PreToolUse"}, 2),
+        ({"tool_name": "Bash", "tool_input": {"command": "ls"}}, 2),
+        ({}, 2),
+        ([], 2),
+    ],
+)
+def test_a_hook_passes_what_is_no_call_and_denies_the_rest(
+    tmp_path: Path, said: Any, code: int
+) -> None:
+    """Without a console: what needs one fails, and may keep nobody from stopping or writing."""
+    env = {**CLIENT, "OPSCONSOLE_URL": "http://127.0.0.1:9", "OPSCONSOLE_KEY": "opsc_none"}
+    command = ("-m", "opsconsole_client.hook", "--limit", "2")
+    given = {"session_id": "s", **said} if isinstance(said, dict) else said
+    ended = nursery.run(command, cwd=tmp_path, env=env, given=json.dumps(given), timeout=PATIENCE)
+
+    assert ended.returncode == code
+
+
+def test_a_hook_names_what_a_call_has_too_much(place: Place) -> None:
+    given = {"command": "ls", "dangerouslyDisableSandbox": True}
+    extra = place.hook("PreToolUse", "Bash", given)
+    other = place.hook("PreToolUse", "mcp__brave-search__find", {"query": "shops"})
+
+    assert extra[0] == other[0] == "deny"
+    assert "bash has no dangerouslyDisableSandbox. The arguments of bash are" in extra[2]
+    assert '\\"description (may be left out)\\": \\"a text or null\\"' in extra[2]
+    assert "The tools are: deploy, bash, write, edit." in other[2]
+
+
 def test_the_settings_that_install_a_hook_keep_its_times(place: Place) -> None:
     options = ("--subject", "project=shop", "--patience", "5", "--limit", "55")
 
     code, out = place.run("-m", "opsconsole_client.hook", "--settings", "Bash", *options, said=None)
 
-    hook = json.loads(out)["hooks"]["PreToolUse"][0]["hooks"][0]
+    hooks = json.loads(out)["hooks"]
+    hook = hooks["PreToolUse"][0]["hooks"][0]
+    for event in ("Stop", "UserPromptSubmit", "SessionEnd"):
+        [matched] = hooks[event]
+        assert matched["hooks"][0]["command"].endswith("--limit 55 || true")
     kept = "opsconsole-hook --subject project=shop --patience 5 --limit 55 || exit 2"
     assert (code, hook["command"]) == (0, kept)

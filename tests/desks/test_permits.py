@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import time_machine
+from django.db import transaction
 from django.http import QueryDict
 from django.test import Client
 from django.urls import reverse
@@ -14,9 +15,13 @@ from django.utils import timezone
 from opsconsole_client.permits import Verifier
 
 from agents import operations
+from agents.api.waiting import Awaited, _settled
 from agents.core.states import EffectState, RunState
+from agents.engine.commit import Commit
+from agents.engine.runtime import crashpoints
+from agents.engine.tools.gateway import ask_what_came
 from agents.engine.upkeep.sweep import sweep
-from agents.models import AgentCall, Effect, Escalation, Role, Run
+from agents.models import AgentCall, Effect, Escalation, Role, Run, Step
 from agents.models.kill_switch import Scope, SwitchStage
 from agents.web.runs.listing import ENDING, LISTENING, OUT, find_runs
 from tests.api.test_endpoints import Caller
@@ -34,6 +39,7 @@ from tests.web.words import words
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
 KEYS = ["a-key-of-more-than-thirty-two-letters", "the-key-before-it-of-as-many-letters"]
+DAY = timedelta(days=1)
 PATCH = {"price": {"amount": "800.00", "currency": "EUR"}}
 
 
@@ -373,12 +379,12 @@ def test_an_end_takes_back_what_is_allowed_and_not_taken_and_nothing_that_is_out
     session.propose("asked", order())
     session.propose("first", command("ls"))
     session.propose("second", command("pwd"))
-    held_up = session.propose("third", command("date"))
+    last = session.propose("third", command("date"))
     session.put("late", order("700.00"))  # a person would be asked once the end was sent
 
     ending = session.end("That is all.")
 
-    assert (held_up["waiting_for"], ending.state) == ("turn", RunState.WAITING)
+    assert (last["status"], ending.state) == ("allowed", RunState.WAITING)
     taken_back = [session.outcome(key) for key in ("asked", "first", "second", "third", "late")]
     assert {(one["status"], one["reason"]) for one in taken_back} == {("not_executed", "untaken")}
     assert {one["sentence"] for one in taken_back} == {
@@ -575,6 +581,137 @@ def test_every_page_says_who_executed_it_and_what_vouches_for_that(scene: Scene)
         assert "“make” ran in Shop (executed by the agent, not verified)" in shown
     assert "Executed by the agent, not verified." in page(ada, "run", session.run.pk)
     assert "was executed by the agent, not verified" in page(ada, "audit")
+
+
+def test_calls_that_are_out_hold_up_no_other(scene: Scene) -> None:
+    session = Executing(scene)
+    for number in range(7):
+        session.propose(f"out{number}", command(f"make {number}"))
+        if number < 5:  # the others are allowed and left
+            session.take(f"out{number}")
+    asked = [session.propose(f"asked{number}", order(f"{600 + number}.00")) for number in range(5)]
+    before = [session.outcome(f"out{number}")["status"] for number in range(7)]
+
+    let_due_pass(session)
+    for number in range(5, 7):
+        session.take(f"out{number}")
+
+    assert before == ["taken"] * 5 + ["allowed"] * 2
+    assert [one["waiting_for"] for one in asked] == ["person"] * 4 + ["turn"]
+    after = [session.outcome(f"out{number}")["status"] for number in range(7)]
+    assert after == ["unknown"] * 5 + ["taken"] * 2
+    assert faults() == set()
+
+
+def test_a_call_left_unknown_is_told_once_a_person_answers(scene: Scene) -> None:
+    session = Executing(scene)
+    for number in range(3):
+        session.propose(f"k{number}", command(f"make {number}"))
+        session.take(f"k{number}")
+    let_due_pass(session)
+    session.report("k2", exit_code=1)
+    unknown = [session.outcome(f"k{number}")["status"] for number in range(3)]
+    calls = [Awaited("call", session.call(f"k{number}")) for number in range(3)]
+    held_back = _settled(calls)
+    again = session.propose("more", command("make 0"))
+    session.take("more")
+    session.report("more")
+    ending = session.end("That is all.").state
+    asked = {one.action["args"]["command"]: one for one in Escalation.objects.filter(state="open")}
+
+    first, second, third = (asked[f"make {number}"] for number in range(3))
+    decide_request(first, scene.rita, approve=True, comment="it is in the history")
+    decide_request(second, scene.rita, approve=False, comment="it is not")
+    session.drive()
+    ended = fresh(session.run).state
+    Escalation.objects.filter(pk=third.pk).update(expires_at=timezone.now())
+    sweep()
+    run = session.drive()
+
+    assert (unknown, held_back, again["status"]) == (["unknown"] * 3, set(), "allowed")
+    assert (ending, ended) == (RunState.WAITING, RunState.WAITING)
+    told = [session.outcome(f"k{number}") for number in range(3)]
+    assert [(one["status"], one["reason"]) for one in told] == [
+        ("executed", ""),
+        ("not_executed", "effect_denied:bash"),
+        ("unknown", "effect_unknown"),
+    ]
+    assert run.state == RunState.DONE
+    assert str(run.outcome).count("ran in Shop") == 2
+    assert "“make 0” ran in Shop" in str(run.outcome)
+    assert (reasons(), faults()) == ([], set())
+
+
+def test_an_agent_that_went_on_leaves_what_may_be_repeated(scene: Scene) -> None:
+    session, other = Executing(scene), Executing(scene, reference="case-2")
+    for key, call in {"a": command("make"), "b": order("5.00"), "c": command("pwd")}.items():
+        session.propose(key, call)
+        session.take(key)
+    session.report("c", executed=False)
+    other.propose("a", command("make"))
+    other.take("a")
+    caller = Caller(operations.make_key(home=session.agent, lasts=DAY, at=timezone.now())[1])
+
+    left = [caller.post("/moved_on", {"reference": name}).json() for name in ("case-1",) * 2]
+    nobody = caller.post("/moved_on", {"reference": "case-9"}).json()
+    session.drive()
+
+    assert left == [{"calls": [session.call("a")]}, {"calls": []}]
+    assert nobody == {"calls": []}
+    assert [session.outcome(key)["status"] for key in "abc"] == ["unknown", "taken", "taken"]
+    assert other.outcome("a")["status"] == "taken"
+    assert [one.action["args"]["command"] for one in Escalation.objects.all()] == ["make"]
+    session.report("b")
+    assert session.outcome("b")["status"] == "executed"
+    assert faults() == set()
+
+
+def test_an_agent_goes_on_while_its_run_is_driven(scene: Scene) -> None:
+    session = Executing(scene)
+    session.propose("a", command("make"))
+    session.take("a")
+    session.put("b", command("ls"))
+    told: list[list[int]] = []
+
+    def go_on(point: str) -> None:
+        if point == "journal.before_commit" and not told:
+            told.append([])
+            given: Any = {"agent": session.agent, "reference": "case-1", "at": timezone.now()}
+            told.append(operations.move_on(**given))
+
+    crashpoints.watch(go_on)
+    try:
+        session.drive()
+    finally:
+        crashpoints.watch(None)
+
+    assert told[1] == [session.call("a")]
+    assert [session.outcome(key)["status"] for key in "ab"] == ["unknown", "allowed"]
+    for key in "cdef":
+        assert session.propose(key, command(f"make {key}"))["status"] == "allowed"
+    assert faults() == set()
+
+
+def test_a_request_of_before_lets_its_slot_go_on(scene: Scene) -> None:
+    """As a worker of before left it: asked about, with its slot still waiting."""
+    session = Executing(scene)
+    session.propose("a", command("make"))
+    session.take("a")
+    step = Step.objects.get(run=session.run, kind="use", ended_at=None)
+    with transaction.atomic():
+        run = Run.objects.select_for_update().get(pk=session.run.pk)
+        step.run = run
+        with Commit(run, at=timezone.now()) as commit:
+            ask_what_came(step, "bash", step.asked["args"], run.limits, commit)
+    before = session.outcome("a")["status"]
+
+    session.propose("b", command("ls"))
+    decide_request(held(session), scene.rita, approve=True, comment="it is in the history")
+    session.drive()
+
+    assert before == "unknown"
+    assert [session.outcome(key)["status"] for key in "ab"] == ["executed", "allowed"]
+    assert faults() == set()
 
 
 @pytest.mark.slow

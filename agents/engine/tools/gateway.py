@@ -32,6 +32,9 @@ from agents.engine.tools.settling import SETTLED, reported_failure, settle
 from agents.models import Effect, Step
 from agents.tools import Context, Tool
 
+# Of a call that its agent has and did not report: its slot goes on, while a person is asked.
+LEFT = Reply(failed=EFFECT_UNKNOWN.stored)
+
 
 async def use(key: str, request: Use, journal: Journal, limits: Limits) -> Reply:
     """Call a tool, if it may be called. Raises WaitsForPerson if only a person can tell."""
@@ -75,6 +78,9 @@ async def use(key: str, request: Use, journal: Journal, limits: Limits) -> Reply
             reply = journal.finish(step, kept, tool=request.tool)
     if outcome.state is EffectState.UNKNOWN:
         await journal.transact(partial(_ask_person, step, request, limits))
+        if by_agent:
+            journal.escalated.add(step.pk)
+            return LEFT
         raise WaitsForPerson(key)
     if outcome.state is EffectState.DONE and tool.find:
         journal.done[step.pk] = outcome.reply.value
@@ -119,15 +125,20 @@ def _nth(tool: str, step: Step, journal: Journal) -> int:
 
 def _ask_person(step: Step, request: Use, limits: Limits, commit: Commit) -> None:
     """Hold the step until a person says whether the call took effect."""
-    Effect.objects.filter(step=step, state=EffectState.INTENDED).update(
-        state=EffectState.UNKNOWN, settled_at=commit.at
-    )
     commit.update(step, *PROGRESS)  # its time is spent, whatever the person answers
+    ask_what_came(step, request.tool, request.args, limits, commit)
+
+
+def ask_what_came(step: Step, tool: str, args: Json, limits: Limits, commit: Commit) -> None:
+    """Ask a person whether a call took effect, unless that is known by now."""
+    begun = Effect.objects.filter(step=step, state=EffectState.INTENDED)
+    if not begun.update(state=EffectState.UNKNOWN, settled_at=commit.at):
+        return
     open_escalation(
         commit,
         step=step,
         kind=EFFECT_UNKNOWN.stored,
-        action={"kind": "tool", "name": request.tool, "args": request.args},
+        action={"kind": "tool", "name": tool, "args": args},
         review={"escalating": [], "deciding": UNKNOWN_RULING, "facts": {}, "rulings": []},
         limits=limits,
     )

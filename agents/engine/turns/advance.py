@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from uuid import UUID
@@ -33,9 +34,16 @@ from agents.engine.runtime.database import in_database, retry_transient
 from agents.engine.runtime.database_state import database_time
 from agents.engine.runtime.dispatch import ring
 from agents.engine.turns.asking import MAX_CLAIMS
-from agents.engine.turns.calls import assign_call, fetch_waiting, is_listening, take_back_at_end
+from agents.engine.turns.calls import (
+    assign_call,
+    fetch_waiting,
+    is_listening,
+    is_out,
+    slots_of,
+    take_back_at_end,
+)
 from agents.engine.turns.executor import RunExecutor
-from agents.models import LostRun, Run, Step
+from agents.models import Escalation, LostRun, Run, Step
 from agents.models.masked_value import ValuesLocked, pseudonyms_of
 from agents.sdk.desk import DESKS, tells_plain_numbers
 
@@ -175,6 +183,8 @@ async def _drive_claimed(run: Run, journal: Journal, outlasts_outages: bool) -> 
     if run.has_values:
         await in_database(pseudonyms_of, run)
     brief = brief_of(run)
+    if run.pattern == EXTERNAL:
+        brief = replace(brief, slots=slots_of(run, journal.steps.values()))
     limits = brief.limits
     if limits.outlasts_outages and not outlasts_outages:
         limits = replace(limits, outlasts_outages=False)
@@ -183,14 +193,14 @@ async def _drive_claimed(run: Run, journal: Journal, outlasts_outages: bool) -> 
     strand = await drive(flow, world)
 
     def move(commit: Commit) -> RunState:
-        end = _end_of(journal, strand, commit)
+        end = _end_of(journal, strand, commit, slots=brief.slots)
         end.move(commit)
         return end.to
 
     return await journal.transact(move)
 
 
-def _end_of(journal: Journal, strand: Strand, commit: Commit) -> _End:
+def _end_of(journal: Journal, strand: Strand, commit: Commit, *, slots: int = 0) -> _End:
     """Return the state to leave a driven run in. Call under its lock, with its new steps."""
     asked = any(step.kind == "escalate" for step in journal.steps.values())
     if strand.outcome and strand.outcome.stopped:
@@ -216,17 +226,24 @@ def _end_of(journal: Journal, strand: Strand, commit: Commit) -> _End:
         return _End(RunState.QUEUED, {}, {})
     if journal.run.pattern != EXTERNAL:
         return _End(RunState.WAITING, {}, {})
-    if take_back_at_end(commit, waiting):
+    lacks_slots = slots_of(journal.run, journal.steps.values()) > slots
+    if lacks_slots or _is_asked_about(journal, waiting) or take_back_at_end(commit, waiting):
         return _End(RunState.QUEUED, {"attempts": 0}, {})
-    listening = [step for step in waiting if is_listening(step)]
-    calls = fetch_waiting(journal.run).get() if listening else []
-    if assign_call(commit, listening, calls):
+    calls = fetch_waiting(journal.run).get() if any(map(is_listening, waiting)) else []
+    if assign_call(commit, waiting, calls):
         return _End(RunState.QUEUED, {"attempts": 0}, {})
-    # A call that is left is an end, which waits for the session's earlier runs.
+    # A call that is left waits for people's answers about others, or for earlier runs or calls.
     is_idle = not calls and all(step.kind == AWAIT for step in waiting)
     idle_until = commit.at + timedelta(seconds=journal.run.limits.idle_seconds) if is_idle else None
     told = {"listens": True} if is_idle else {}
     return _End(RunState.WAITING, {"attempts": 0, "idle_until": idle_until}, told)
+
+
+def _is_asked_about(journal: Journal, waiting: Sequence[Step]) -> bool:
+    """Tell whether a person was asked, while the run was driven, about a call that is out."""
+    out = [step.pk for step in waiting if step.kind == USE and is_out(step)]
+    out = [pk for pk in out if pk not in journal.escalated]
+    return bool(out) and Escalation.objects.filter(step__in=out).exists()
 
 
 def _with_what_came(journal: Journal, outcome: Json) -> Json:

@@ -9,7 +9,7 @@ the agent has said its last words: it is taken back, and so is what a person is 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from functools import cache
 from itertools import takewhile
@@ -27,12 +27,12 @@ from agents.db.driver import Pending
 from agents.db.inserts import insert_rows, update_row
 from agents.engine.commit import Commit
 from agents.engine.ending import end_run, is_open_earlier
-from agents.engine.journal import AWAIT
+from agents.engine.journal import AWAIT, USE
 from agents.engine.people.approvals import close_approvals, turn_of
 from agents.engine.turns.answering import withdraw
 from agents.engine.withdrawal import LAST_WORDS, UNTAKEN, has_ended
 from agents.models import AgentCall, Escalation, Run, Step
-from agents.tools import TOOLS
+from agents.tools import is_by_agent
 
 SILENT = "agent_silent"  # the end of a run whose agent does not come back
 
@@ -52,8 +52,32 @@ def _asks_for_agent(step: Step) -> bool:
     if step.kind != "escalate" or step.ended_at is not None:
         return False
     action = step.asked["action"]
-    tool = TOOLS.get(action["name"]) if action["kind"] == "tool" else None
-    return tool is not None and tool.by_agent
+    return action["kind"] == "tool" and is_by_agent(action["name"])
+
+
+def is_out(step: Step) -> bool:
+    """Tell whether its agent has the call of a step: to take it, or to report what came of it."""
+    is_taken = step.kind == USE and step.ended_at is None and is_by_agent(step.asked["tool"])
+    return is_taken or is_untaken(step)
+
+
+def slots_of(run: Run, steps: Iterable[Step]) -> int:
+    """Return how many slots a session needs: `at_once`, and one for each call that is out.
+
+    Once opened a slot stays. Pass all steps of the run.
+    """
+    known, had = list(steps), {_slot(step) for step in steps if step.kind == AWAIT}
+    return max(run.limits.at_once + len(_slots_out(known)), len(had))
+
+
+def _slot(step: Step) -> str:
+    return "/".join(step.key.split("/", 2)[:2])
+
+
+def _slots_out(steps: Iterable[Step]) -> set[str]:
+    """Return the slots whose call is out, but for those that have gone on without a report."""
+    out, listening = filter(is_out, steps), filter(is_listening, steps)
+    return {_slot(step) for step in out} - {_slot(step) for step in listening}
 
 
 def take_back(commit: Commit, waiting: Sequence[Step]) -> bool:
@@ -98,26 +122,32 @@ def _waiting(most: int) -> CompiledSelect[AgentCall]:
     return CompiledSelect(query)
 
 
-def assign_call(commit: Commit, listening: Sequence[Step], waiting: Sequence[AgentCall]) -> bool:
+def assign_call(commit: Commit, steps: Sequence[Step], waiting: Sequence[AgentCall]) -> bool:
     """Give the oldest waiting call to a slot that listens, if there are both. Return if so.
 
-    With it go those that follow, as long as their agent says of all that they run side by side.
-    The end goes to all that listen; a slot whose call waits for a person gets it afterwards, and
-    all of them once the session's earlier runs have ended. A call that is given is stored as that,
-    a new one in its first row. Call with the run locked.
+    `steps` are the run's open ones. At most `at_once` slots have a call that is not out with its
+    agent. With a call go those that follow, as long as their agent says of all that they run side
+    by side. The end goes to all that listen, once no call is out or unknown; a slot whose call
+    waits for a person gets it afterwards, and all of them once the session's earlier runs have
+    ended. A call that is given is stored as that, a new one in its first row. Call with the run
+    locked.
     """
-    if not (listening and waiting):
+    slots = sorted(filter(is_listening, steps), key=attrgetter("position"))
+    if not (slots and waiting):
         return False
-    slots = sorted(listening, key=attrgetter("position"))
     first, *others = waiting
     if first.key == LAST_WORDS and is_open_earlier(commit.run):
+        return False
+    if first.is_end and any(step.kind == USE for step in steps):
         return False
     if first.is_end:
         for step in slots:
             answer_await(step, {"end": first.asked}, commit)
         return True
+    busy = {_slot(step) for step in steps} - {_slot(step) for step in slots} - _slots_out(steps)
+    room = max(commit.run.limits.at_once - len(busy), 0)
     more = takewhile(attrgetter("side_by_side"), others) if first.side_by_side else ()
-    for step, call in zip(slots, (first, *more), strict=False):
+    for step, call in zip(slots[:room], (first, *more), strict=False):
         gone, asked = {"withdrawn": True} if call.withdrawn_at else {}, call.asked or {}
         call.step, call.asked = step.key, None
         if call.pk is None:
@@ -125,7 +155,7 @@ def assign_call(commit: Commit, listening: Sequence[Step], waiting: Sequence[Age
         else:
             update_row(call, "step", "asked")
         answer_await(step, {"call": call.pk, **gone, **asked}, commit)
-    return True
+    return room > 0
 
 
 def answer_await(step: Step, reply: Json, commit: Commit) -> None:

@@ -24,8 +24,9 @@ from agents.engine.tools import gateway
 from agents.engine.turns import asking
 from agents.engine.withdrawal import WITHDRAWN, is_withdrawn
 from agents.models import Step
-from agents.patterns.external import ANSWERED, NOT_EXECUTED
+from agents.patterns.external import ANSWERED, NOT_EXECUTED, UNKNOWN
 from agents.policies import NO_CONSENT, review
+from agents.tools import is_by_agent
 
 
 class RunExecutor:
@@ -35,7 +36,19 @@ class RunExecutor:
         self.journal, self.limits = journal, limits
 
     def recall(self, key: str, request: Request) -> Reply | None:
-        return self.journal.recall(key, request)
+        """Return the recorded reply; LEFT if the slot of a call has gone on without one."""
+        if not isinstance(request, Use):
+            return self.journal.recall(key, request)
+        try:
+            recorded = self.journal.recall(key, request)
+        except WaitsForPerson:
+            if not is_by_agent(request.tool):
+                raise
+            return gateway.LEFT
+        answer = self.journal.steps.get(f"{turn_of(key)}answer")
+        said = answer.asked if answer else {}
+        has_left = said.get("kind") == ANSWERED and said["facts"]["status"] == UNKNOWN
+        return gateway.LEFT if has_left else recorded
 
     async def keep(self) -> None:
         await self.journal.flush()

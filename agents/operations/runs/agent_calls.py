@@ -13,7 +13,7 @@ from django.db.models import Q, QuerySet
 
 from agents.core.money import to_model_units
 from agents.core.pseudonyms import Pseudonyms
-from agents.core.request_kinds import INQUIRY
+from agents.core.request_kinds import EFFECT_UNKNOWN, INQUIRY
 from agents.core.requests import Json
 from agents.core.states import ENDED, EffectState, EscalationState
 from agents.engine.journal import AWAIT, USE
@@ -32,9 +32,10 @@ from agents.models import (
 from agents.models.masked_value import ValuesLocked, naming, pseudonyms_of
 from agents.operations.runs.call_forms import form_words
 from agents.patterns.external import ANSWERED, CONTINUED, EXECUTED, NOT_EXECUTED, UNKNOWN
+from agents.patterns.steps import reports_error
 from agents.policies.ends import end_sentence
 from agents.sdk.desk import tells_plain_numbers
-from agents.tools import TOOLS
+from agents.tools import is_by_agent
 
 WAITING = "waiting"
 ALLOWED, TAKEN = "allowed", "taken"  # of calls that their agent executes itself
@@ -144,7 +145,8 @@ def outcomes_of(calls: Sequence[ProposedCall]) -> list[dict[str, Json]]:
     left = [
         (call, one, (call.run.pk, turn_of(call.row.step)))
         for call, one in zip(calls, told, strict=True)
-        if one["status"] in _NOT_OVER and call.row.step
+        if call.row.step
+        and (one["status"] in _NOT_OVER or (one["status"] == UNKNOWN and call.run.state in ENDED))
     ]
     ended = [call.run.pk for call, _, _ in left if call.run.state in ENDED]
     effects = defaultdict(set)
@@ -227,7 +229,21 @@ def _told(call: ProposedCall, own: list[Step]) -> dict[str, Json]:
     if said:
         told |= {name: said.asked["facts"][name] for name in ("status", "reason")}
         told["answered_at"] = said.ended_at.isoformat() if said.ended_at else None
+    if told["status"] == UNKNOWN:
+        told |= _known_later(own)
     return told
+
+
+def _known_later(own: list[Step]) -> dict[str, Json]:
+    """Return what became of a call whose slot went on before that was known, if it is by now."""
+    used = [step for step in own if step.kind == USE and step.ended_at is not None]
+    if not used or used[-1].failed == EFFECT_UNKNOWN.stored:
+        return {}
+    last, at = used[-1], used[-1].ended_at
+    is_error = reports_error(last.reply)
+    reason = last.failed or (f"tool_error:{last.asked['tool']}" if is_error else "")
+    found = {"status": NOT_EXECUTED if reason else EXECUTED, "reason": reason}
+    return {**found, "answered_at": at.isoformat() if at else None}
 
 
 def _left_to_agent(steps: list[Step]) -> str:
@@ -235,8 +251,8 @@ def _left_to_agent(steps: list[Step]) -> str:
     left = next((step for step in reversed(steps) if step.ended_at is None), None)
     if left is not None and left.kind == AWAIT:
         return ALLOWED
-    tool = TOOLS.get(left.asked["tool"]) if left is not None and left.kind == USE else None
-    return TAKEN if tool and tool.by_agent else ""
+    is_taken = left is not None and left.kind == USE and is_by_agent(left.asked["tool"])
+    return TAKEN if is_taken else ""
 
 
 def _tell_rulings(told: dict[str, Json], steps: list[Step], run: Run) -> None:
@@ -274,7 +290,7 @@ def _in_units(run: Run, value: Json) -> Json:
 def _left_by_end(run: Run, effects: set[str]) -> dict[str, Json]:
     """Return what an ended run left of a call: not executed only where no intent says otherwise."""
     if EffectState.DONE in effects:
-        return {"status": EXECUTED}
+        return {"status": EXECUTED, "reason": ""}
     if effects & set(_UNSETTLED):
         return {"status": UNKNOWN, "reason": "effect_unknown"}
     if run.is_emptied:

@@ -22,6 +22,7 @@ from agents.engine.journal import AWAIT
 from agents.engine.kill_switch import switch_against
 from agents.engine.people.approvals import turn_of
 from agents.engine.redaction import RunBorder, redact_for
+from agents.engine.tools.gateway import ask_what_came
 from agents.engine.turns.answering import settle_reported, wake
 from agents.engine.turns.calls import answer_await
 from agents.models import AgentCall, Effect, ExternalAgent, Run, Step
@@ -30,6 +31,7 @@ from agents.operations.refusal import Refused
 from agents.operations.runs.agent_calls import ProposedCall
 from agents.operations.runs.proposing import check_agent, lock_run
 from agents.operations.runs.signing import can_sign, sign_permit
+from agents.sdk.desk import DESKS
 from agents.tools import TOOLS
 
 _NEEDED = "the extra permits is to be installed, and OPSCONSOLE_PERMIT_KEYS to be set"
@@ -115,6 +117,31 @@ def report_call(
             if executed and not is_late:
                 settle_reported(effect, said["result"], commit)
         return ProposedCall(row, run)
+
+
+def move_on(*, agent: ExternalAgent, reference: str, at: datetime) -> list[int]:
+    """End what a session's agent took of repeatable tools and will not report. Return the calls.
+
+    Its program has gone on since. Nobody knows what became of them, and a person is asked.
+    """
+    repeatable = [name for name, tool in DESKS[agent.desk].tools.items() if tool.repeatable]
+    out = Effect.objects.unsettled().filter(state=EffectState.INTENDED, tool__in=repeatable)
+    out = out.filter(run__agent=agent, run__reference=reference, report_due_at__isnull=False)
+    ended: list[int] = []
+    for run_id in set(out.values_list("run", flat=True)):
+        with transaction.atomic():
+            run = lock_run(agent, run_id)
+            rows = {turn_of(row.step): row for row in run.calls.exclude(step="")}
+            left = out.filter(run=run).select_related("step").order_by("pk")
+            mine = [(effect, rows[turn_of(effect.step.key)]) for effect in left]
+            with Commit(run, at=at) as commit:
+                for effect, row in mine if run.state not in ENDED else ():
+                    if row.reported is None:
+                        step, effect.step.run = effect.step, run
+                        ask_what_came(step, effect.tool, effect.args, run.limits, commit)
+                        ended.append(row.pk)
+                        wake(commit)
+    return sorted(ended)
 
 
 def effects_of(row: AgentCall) -> QuerySet[Effect]:

@@ -26,7 +26,7 @@ from agents.db.driver import pipeline
 from agents.db.inserts import insert_rows, new_row
 from agents.engine.commit import Commit
 from agents.engine.desk.subjects import UnknownSubject, find_subject
-from agents.engine.journal import AWAIT
+from agents.engine.journal import AWAIT, USE
 from agents.engine.people.approvals import close_approvals, turn_of
 from agents.engine.redaction import redact_for
 from agents.engine.runtime.crashpoints import crashpoint
@@ -36,7 +36,6 @@ from agents.engine.turns.calls import (
     answer_await,
     assign_call,
     fetch_waiting,
-    is_listening,
     take_back,
 )
 from agents.engine.withdrawal import LAST_WORDS, WITHDRAWN
@@ -260,10 +259,10 @@ def _put(
             raise Refused("session_ended", end_sentence(run.stop_reason))
         if found.ends:
             raise Refused("session_ended", "The session is ending: it takes no further calls.")
-        listening = [step for step in found.open_steps if is_listening(step)]
+        steps = found.open_steps
         waiting = found.waiting
         if not more.get("is_end") and found.calls >= run.limits.max_tool_calls:
-            run, listening, waiting = _go_on(run, agent, listening, at), [], []
+            run, steps, waiting = _go_on(run, agent, steps, at), [], []
         for one in earlier:
             with Commit(one, at=at) as commit:
                 if take_back(commit, _OPEN_STEPS.fetch(run=one.pk).get()):
@@ -291,7 +290,7 @@ def _put(
             )
             if row.is_end and take_back(commit, found.open_steps):
                 wake(commit)
-            _give_out(run, commit, listening, [*waiting, row])
+            _give_out(run, commit, steps, [*waiting, row])
             if row.pk is None:  # no slot took it at once
                 insert_rows(row)
         crashpoint("propose.before_commit")
@@ -321,7 +320,7 @@ class _Session(NamedTuple):
     known: list[AgentCall]  # what the key was used for
     owners: list[Membership]
     before: list[AgentCall]  # the first of as many calls as a minute allows
-    open_steps: list[Step]  # that listen, were not taken, or wait for a person
+    open_steps: list[Step]  # that listen, are out with the agent, or wait for a person
     waiting: list[AgentCall]
 
 
@@ -404,7 +403,7 @@ _KNOWN = CompiledSelect(
 _COUNTS = CompiledSelect(_counts_of_run)
 _OPEN_STEPS = CompiledSelect(
     lambda: Step.objects.filter(
-        run=Param("run"), kind__in=(AWAIT, "escalate"), ended_at__isnull=True
+        run=Param("run"), kind__in=(AWAIT, USE, "escalate"), ended_at__isnull=True
     )
 )
 
@@ -425,7 +424,7 @@ def _session(agent: ExternalAgent, reference: str | None) -> QuerySet[Run]:
     return Run.objects.filter(agent=agent, reference=reference).order_by("-created_at", "-pk")
 
 
-def _go_on(run: Run, agent: ExternalAgent, listening: Sequence[Step], at: datetime) -> Run:
+def _go_on(run: Run, agent: ExternalAgent, steps: Sequence[Step], at: datetime) -> Run:
     """Open the run in which a session goes on. Call with its full run locked. Raises Refused.
 
     Only once each of its calls is answered or waits for a person, so that the order holds.
@@ -458,16 +457,16 @@ def _go_on(run: Run, agent: ExternalAgent, listening: Sequence[Step], at: dateti
             asked={"continues": str(later.pk)},
             proposed_at=at,
         )
-        _give_out(run, commit, listening, [end])
+        _give_out(run, commit, steps, [end])
     return later
 
 
 def _give_out(
-    run: Run, commit: Commit, listening: Sequence[Step], waiting: Sequence[AgentCall]
+    run: Run, commit: Commit, steps: Sequence[Step], waiting: Sequence[AgentCall]
 ) -> None:
     """Give a call to a slot that listens, if the run is left to its agent."""
     # While it is queued or driven, the worker gives the call out when it leaves the run.
-    if run.state == RunState.WAITING and assign_call(commit, listening, waiting):
+    if run.state == RunState.WAITING and assign_call(commit, steps, waiting):
         wake(commit)
 
 

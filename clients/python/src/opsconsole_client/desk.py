@@ -157,6 +157,15 @@ class Session:
     ) -> None:
         await self._line.arun(self._report(told, result, executed))
 
+    def move_on(self) -> None:
+        """Say that your program went on: what it took of repeatable tools it will not report."""
+        body = {"reference": self._opened["reference"]}
+        self._line.run(self._ask(Sent("POST", "moved_on", body)))
+
+    def withdraw(self, told: Outcome) -> None:
+        """Take a call back of which nothing has begun. Raises Refused, Unreachable."""
+        self._line.run(self._ask(Sent("POST", f"calls/{told.id}/cancel")))
+
     def calls(self, key: str = "") -> list[Outcome]:
         """List what became of this session's calls, in the order of proposal.
 

@@ -2,9 +2,10 @@
 
 `opsconsole-hook` reads a call as JSON on standard input, in the form of the usual hooks
 (hook_event_name, session_id, tool_name, tool_input), and answers in theirs. Before a call it
-proposes it, waits for a while and takes it; after it, it reports. Whatever goes wrong is a no: the
-command ends with 2, which blocks. Agents let a call pass whose hook is too slow or is not there,
-so it answers in time, and is installed as `opsconsole-hook … || exit 2`.
+proposes it, waits for a while and takes it; after it, it reports. Once the agent goes on, it says
+that calls without a report are over. Whatever goes wrong with a call is a no: the command ends with
+2, which blocks. Agents let a call pass whose hook is too slow or is not there, so it answers in
+time, and is installed as `opsconsole-hook … || exit 2`. Other events pass by.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import argparse
 import hashlib
 import json
 import os
+import re
 import shlex
 import sys
 import threading
@@ -22,6 +24,12 @@ from typing import Any, NoReturn
 
 BLOCKED = 2  # how a hook says no by its exit
 WAITS = "It is not decided yet, and nothing was executed. Make the same call again later."
+ITS_TURN = (
+    "It waits for its turn: earlier calls of this session wait for people. Nothing was executed. "
+    "Make the same call again once one of them is decided."
+)
+BEFORE, AFTER = ("PreToolUse",), ("PostToolUse", "PostToolUseFailure")
+GONE_ON = ("Stop", "UserPromptSubmit", "SessionEnd")  # events of which no call is under way
 REJECTED = "human_rejected"  # the reason of what a person rejected
 LONGEST = 2000  # characters of a result that are reported
 
@@ -32,20 +40,39 @@ def main() -> NoReturn:
     if options.settings:
         print(json.dumps(_settings(options), indent=2))
         raise SystemExit
-    threading.Timer(options.limit, lambda: _block("the console did not answer in time")).start()
+    ends = [BLOCKED]  # the code with which a failure ends it
+    threading.Timer(options.limit, lambda: _fail("no answer in time", ends[0])).start()
     try:
         said = json.load(sys.stdin)
-        is_over = str(said["hook_event_name"]).startswith("Post")
-        answer = _report(said, options) if is_over else _decide(said, options)
-        print(json.dumps(answer), flush=True)
+        if not _is_call(said):
+            ends = [0]  # 2 would keep the agent from stopping, or its user from writing
+        print(json.dumps(_answer(said, options)), flush=True)
     except BaseException as error:  # an agent takes any other end for a yes
-        _block(f"{type(error).__name__}: {error}")
+        _fail(f"{type(error).__name__}: {error}", ends[0])
     os._exit(0)
 
 
-def _block(why: str) -> None:
+def _fail(why: str, code: int) -> None:
     print(f"The hook allowed nothing: {why}", file=sys.stderr, flush=True)
-    os._exit(BLOCKED)
+    os._exit(code)
+
+
+def _is_call(said: Mapping[str, Any]) -> bool:
+    """Tell whether an event is about a call, and not what its user or the agent does besides."""
+    return str(said["hook_event_name"]) in BEFORE + AFTER or "tool_name" in said
+
+
+def _answer(said: Mapping[str, Any], options: argparse.Namespace) -> dict[str, Any]:
+    event = said["hook_event_name"]
+    if event in BEFORE:
+        return _decide(said, options)
+    if event in AFTER:
+        return _report(said, options)
+    if event in GONE_ON:
+        _session(said, options).move_on()
+    elif _is_call(said):
+        raise ValueError(f"{event} is no event of a call that the hook knows")
+    return {}
 
 
 def _options() -> argparse.Namespace:
@@ -64,9 +91,13 @@ def _settings(options: argparse.Namespace) -> dict[str, Any]:
     given |= {"patience": f"{options.patience:g}", "limit": f"{options.limit:g}"}
     options_of = (f"--{name} {shlex.quote(text)}" for name, text in given.items() if text)
     words = ["opsconsole-hook", *options_of]
-    command = {"type": "command", "command": f"{' '.join(words)} || exit {BLOCKED}"}
-    hook = [{"matcher": options.settings, "hooks": [command]}]
-    return {"hooks": dict.fromkeys(("PreToolUse", "PostToolUse", "PostToolUseFailure"), hook)}
+
+    def command(otherwise: str) -> list[dict[str, str]]:
+        return [{"type": "command", "command": f"{' '.join(words)} || {otherwise}"}]
+
+    of_calls = [{"matcher": options.settings, "hooks": command(f"exit {BLOCKED}")}]
+    others = {event: [{"hooks": command("true")}] for event in GONE_ON}
+    return {"hooks": dict.fromkeys(BEFORE + AFTER, of_calls) | others}
 
 
 def _session(said: Mapping[str, Any], options: argparse.Namespace) -> Any:
@@ -74,7 +105,7 @@ def _session(said: Mapping[str, Any], options: argparse.Namespace) -> Any:
 
     subject = options.subject.partition("=")[2]
     goal = f"Coding session in {said.get('cwd') or 'a folder'}"
-    desk = Desk(give_up=options.limit)
+    desk = Desk(give_up=options.limit if _is_call(said) else 3)  # nobody waits long to write
     return desk.session(
         str(said["session_id"]), goal=goal, subject=subject, patience=options.patience
     )
@@ -87,13 +118,17 @@ def _decide(said: Mapping[str, Any], options: argparse.Namespace) -> dict[str, A
     told = session.call(tool, arguments, key=earlier)
     if earlier != own and told.status in ("taken", "executed"):  # by whoever asked for it then
         told = session.call(tool, arguments, key=own)
+    is_in_line = told.status == "waiting" and told.waiting_for == "turn"
+    if is_in_line and earlier == own:  # allowed later, it would be out with nobody
+        session.withdraw(told)
     # What is taken before we take it was allowed to somebody else, or to this call once before.
     is_allowed = told.status == "allowed"
     if is_allowed:
         told = session.take(told)
     answer: dict[str, Any] = {"hookEventName": said["hook_event_name"]}
     if not is_allowed or told.status != "taken":
-        reason = WAITS if told.status == "waiting" else told.text
+        waits = ITS_TURN if is_in_line else WAITS
+        reason = waits if told.status == "waiting" else told.text
         answer |= {"permissionDecision": "deny", "permissionDecisionReason": reason}
         return {"hookSpecificOutput": answer}
     changed = {name: one for name, one in told.arguments.items() if one != arguments.get(name)}
@@ -139,7 +174,8 @@ def _read(
         if isinstance(text := arguments.get(one), str):
             digest = hashlib.sha256(text.encode()).hexdigest()
             arguments[one] = f"sha256:{digest} of {len(text)} characters"
-    session, tool = _session(said, options), str(said["tool_name"]).casefold()
+    # A desk's tools are functions: mcp__brave-search__find is declared as mcp__brave_search__find.
+    session, tool = _session(said, options), re.sub(r"\W", "_", str(said["tool_name"]).casefold())
     return session, tool, arguments, session.digest(tool, arguments)
 
 
