@@ -34,10 +34,11 @@ from agents.models.step import Step
 from agents.models.team import Team
 from agents.models.verification import Verification, VerifiedHead
 from agents.models.worker import Worker
-from agents.models.workspace import DECIDES, Membership, Role, Workspace
+from agents.models.workspace import DECIDES, LAUNCHES, Membership, Role, Workspace
 
 __all__ = [
     "DECIDES",
+    "LAUNCHES",
     "AgentCall",
     "AgentKey",
     "Approval",

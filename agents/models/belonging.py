@@ -7,14 +7,10 @@ the record use these conditions.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime
 
-from django.contrib.auth.models import User
 from django.db.models import F, ForeignKey, Model, Q
 
-from agents.models.agent import ExternalAgent
 from agents.models.escalation import Escalation
-from agents.models.event import Event
 from agents.models.run import Run
 
 HOMES = ("run", "workspace")
@@ -60,27 +56,3 @@ def run_belongs(at: str = "") -> Q:
 def request_belongs() -> Q:
     """Return the condition that a request, its run and all references belong to one workspace."""
     return belongs(Escalation) & run_belongs("run__")
-
-
-def launchers_of(run: Run) -> set[int]:
-    """Return the launchers of a run and of those it repeats, as all pursue one goal.
-
-    For a run that an agent opened, also everybody who has owned the agent since.
-    """
-    chain, began = {run.pk: run.launched_by_id}, run.created_at
-    before = run.again_of_id
-    while before and before not in chain:
-        earlier = Run.objects.filter(pk=before)
-        chain[before], before, began = earlier.values_list(
-            "launched_by_id", "again_of_id", "created_at"
-        ).get()
-    return {*chain.values(), *(_owners_since(run.agent, began) if run.agent else ())}
-
-
-def _owners_since(agent: ExternalAgent, began: datetime) -> set[int]:
-    """Return who owns an agent, and who has come to own it since a time, as the record has it."""
-    told = Event.objects.filter(workspace=agent.workspace_id, run=None, kind="agent.set")
-    since = told.filter(at__gte=began).values_list("facts", flat=True)
-    names = {facts["owner"] for facts in since if facts["agent"] == agent.name}
-    found = User.objects.filter(username__in=names) if names else User.objects.none()
-    return {agent.owner_id, *found.values_list("pk", flat=True)}

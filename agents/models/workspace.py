@@ -18,6 +18,7 @@ class Role(StrEnum):
 
 
 DECIDES = (Role.REVIEWER, Role.ADMIN)
+LAUNCHES = (Role.OPERATOR, Role.ADMIN)
 
 
 class Workspace(models.Model):

@@ -31,7 +31,7 @@ from agents.core.notifications import (
     send_at,
 )
 from agents.core.states import EffectState, EscalationState
-from agents.engine.people.deciders import deciders, people_who_may, roster_of
+from agents.engine.people.deciders import deciders, parties_of, people_who_may, roster_of
 from agents.engine.tools.asked_again import is_asked_again, is_unsettled
 from agents.engine.tools.letters import untold_effects
 from agents.models import (
@@ -47,7 +47,6 @@ from agents.models import (
     Snooze,
     Webhook,
 )
-from agents.models.belonging import launchers_of
 
 log = logging.getLogger(__name__)
 
@@ -243,7 +242,7 @@ def _able(request: Escalation | None, run: Run | None) -> tuple[set[int], set[in
         return able, {one.user_id for _, one in people_who_may(request, roster)}
     except BadPolicy:  # nobody can decide it, which someone has to mend
         parts = Membership.objects.filter(workspace=request.workspace_id, role__in=DECIDES)
-        able = set(parts.values_list("user", flat=True)) - launchers_of(run)
+        able = set(parts.values_list("user", flat=True)) - parties_of(run)
         return able, able
 
 

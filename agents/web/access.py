@@ -7,7 +7,8 @@ denied (403). One file, so that access can be reviewed in one place.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, reduce
+from operator import or_
 from typing import cast
 from uuid import UUID
 
@@ -21,6 +22,7 @@ from django.shortcuts import get_object_or_404
 from agents.core.states import EscalationState
 from agents.db.compiled import CompiledSelect, Param, Params, spread
 from agents.models import DECIDES as DECIDES
+from agents.models import LAUNCHES as LAUNCHES
 from agents.models import (
     Escalation,
     ExternalAgent,
@@ -40,7 +42,6 @@ from agents.models.belonging import belongs
 
 CANCELS = (Role.OPERATOR, Role.REVIEWER, Role.ADMIN)
 AUDITS = (Role.AUDITOR, Role.ADMIN)
-LAUNCHES = (Role.OPERATOR, Role.ADMIN)
 
 
 def person(request: HttpRequest) -> User:
@@ -76,7 +77,7 @@ def parts_of(user: User) -> list[Membership]:
     """Return a person's memberships with workspace and policy; read once per request.
 
     Each says whether a kill switch is in force there, which saves a query if none is, and whether
-    the person leads a team there.
+    the person leads a team or owns an agent there.
     """
     if not hasattr(user, PARTS):
         setattr(user, PARTS, _parts(user.pk))
@@ -92,7 +93,8 @@ def _parts_query() -> QuerySet[Membership]:
     stops = KillSwitch.objects.standing().filter(workspace=OuterRef("workspace"))
     found = mine.select_related("user", "workspace__policy").annotate(has_stops=Exists(stops))
     led = Team.objects.filter(workspace=OuterRef("workspace"), lead=OuterRef("pk"))
-    return found.annotate(is_lead=Exists(led)).order_by("pk")
+    owned = ExternalAgent.objects.filter(workspace=OuterRef("workspace"), owner=OuterRef("user"))
+    return found.annotate(is_lead=Exists(led), owns_agents=Exists(owned)).order_by("pk")
 
 
 _PARTS = CompiledSelect(_parts_query)  # every page asks it
@@ -274,19 +276,40 @@ def workspaces_to_notify(user: User) -> list[Workspace]:
     return found
 
 
+def has_agents(part: Membership) -> bool:
+    """Tell whether a member may open agents: all as an admin, or their own."""
+    owns = part.role in LAUNCHES and getattr(part, "owns_agents", False)
+    return part.role == Role.ADMIN or owns
+
+
 def workspaces_with_agents(user: User) -> list[Workspace]:
-    """Return the workspaces whose agents a person may change. Raises PermissionDenied."""
-    found = [part.workspace for part in parts_of(user) if part.role == Role.ADMIN]
+    """Return the workspaces in which a person may open agents. Raises PermissionDenied."""
+    found = [part.workspace for part in parts_of(user) if has_agents(part)]
     if not found:
-        raise PermissionDenied("Only admins can open agents and their keys.")
+        raise PermissionDenied("Only admins and the owners of agents can open agents and keys.")
     return found
 
 
+def workspaces_to_add_agents(user: User) -> list[Workspace]:
+    """Return the workspaces to which a person may add agents and keys. Raises PermissionDenied."""
+    found = [part.workspace for part in parts_of(user) if part.role == Role.ADMIN]
+    if not found:
+        raise PermissionDenied("Only admins can add agents, and keys that read a workspace.")
+    return found
+
+
+def agents_in(user: User, workspace: Workspace) -> QuerySet[ExternalAgent]:
+    """Return the agents of a workspace whose keys a person may see: all, or their own."""
+    found = ExternalAgent.objects.filter(workspace=workspace)
+    is_admin = membership(user, workspace.pk).role == Role.ADMIN
+    return found if is_admin else found.filter(owner=user)
+
+
 def agent_to_change(user: User, pk: int) -> ExternalAgent:
-    """Return an agent that a person may change. Raises Http404, PermissionDenied."""
-    mine = workspaces_with_agents(user)
-    known = ExternalAgent.objects.select_related("workspace", "owner")
-    return get_object_or_404(known, pk=pk, workspace__in=mine)
+    """Return an agent that a person may open. Raises Http404, PermissionDenied."""
+    mine = [agents_in(user, workspace) for workspace in workspaces_with_agents(user)]
+    known = reduce(or_, mine).select_related("workspace", "owner")
+    return get_object_or_404(known, pk=pk)
 
 
 def webhook_to_change(user: User, pk: int) -> Webhook:

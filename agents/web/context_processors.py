@@ -15,7 +15,15 @@ from django.utils import timezone
 
 from agents.core.requests import Json
 from agents.models import Role
-from agents.web.access import AUDITS, DECIDES, LAUNCHES, parts_of, person, stopped_workspaces
+from agents.web.access import (
+    AUDITS,
+    DECIDES,
+    LAUNCHES,
+    has_agents,
+    parts_of,
+    person,
+    stopped_workspaces,
+)
 from agents.web.approvals.selection import waiting_in
 from agents.web.kill import switches
 from agents.web.pages import HtmxRequest, lead, page_of
@@ -50,6 +58,7 @@ def page_frame(request: HttpRequest) -> dict[str, Json]:
         "waiting": cache(lambda: waiting_in(mine, user.pk, at=timezone.now())),
         "stops": cache(lambda: switches.standing(*stopped_workspaces(user))),
         "administers": [part.workspace_id for part in parts if part.role == Role.ADMIN],
+        "has_agents": any(map(has_agents, parts)),
         "may_launch": any(part.role in LAUNCHES for part in parts),
         "may_see_figures": any(
             part.role in (*DECIDES, Role.AUDITOR) or getattr(part, "is_lead", False)

@@ -294,7 +294,7 @@ REFUSALS = {
     "two_people": "a second person has to approve what they approved first",
     "bad_patch": "the change is not allowed",
     "above_own_limit": "the amount is above their own limit",
-    "four_eyes": "they launched the run themselves",
+    "four_eyes": "they launched the run, own its agent or saw its key",
     "not_our_form": "the form was not one of this console's",
     "stale": "the request had changed meanwhile",
     "reported": "its agent had reported meanwhile what came of the call",

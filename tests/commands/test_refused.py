@@ -30,7 +30,8 @@ REFUSED = {
     f"{RUN} --human maybe": 2,
     "run_pattern supervisor --goal Refund --subject 999 --profile reference": 2,
     "run_pattern supervisor --goal Refund --workspace demo --actor rita": 3,
-    "set_agent demo bot --desk refunds --owner omar --new-key 0": 3,
+    "set_agent demo bot --desk refunds --owner omar --new-key 5": 3,  # by nobody
+    "set_agent demo bot --desk refunds --owner omar --as omar --new-key 0": 3,
     "set_agent demo bot --desk refunds --owner omar --revoke none": 3,
     "set_email demo rita nowhere": 3,
     "set_limit demo omar 5": 3,

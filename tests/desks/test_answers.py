@@ -14,8 +14,8 @@ from agents import operations, results
 from agents.core.requests import Json
 from agents.core.states import RunState
 from agents.desks.bank.models import Invoice
+from agents.engine.people.deciders import parties_of
 from agents.models import Role, Run
-from agents.models.belonging import launchers_of
 from agents.sdk.desk import DESKS
 from tests.attacks.test_lost_transfer import GOAL, READ, final, pay, tool
 from tests.audit.test_rows import reasons
@@ -207,7 +207,7 @@ def test_what_is_asked_on_keeps_its_source(server: ReplayServer) -> None:
     assert review["facts"]["origins"]["payee"] == "outside"
     assert {"policy.called_before", "bank.duplicate"} <= set(review["escalating"])
     assert "Goes on from an earlier run" in words(page_of(scene, first).text)
-    assert launchers_of(second) == {scene.omar.pk, ada.pk}  # neither decides: see four eyes
+    assert parties_of(second) == {scene.omar.pk, ada.pk}  # neither decides: see four eyes
     with pytest.raises(operations.Refused, match="has not ended"):
         operations.ask_on(run_id=second.pk, goal="And?", **about)
     assert reasons() == []

@@ -15,6 +15,7 @@ from agents import operations
 from agents.core.requests import Json
 from agents.core.states import EscalationState, RunState
 from agents.engine.desk import repeats
+from agents.engine.people.deciders import deciders, parties_of, roster_of
 from agents.engine.runtime import crashpoints
 from agents.engine.turns.asking import MAX_CLAIMS
 from agents.engine.upkeep.sweep import sweep
@@ -31,7 +32,7 @@ from agents.models import (
     Step,
     SwitchStage,
 )
-from agents.models.belonging import launchers_of
+from agents.notifications import fan_out
 from agents.tools import TOOLS, OutcomeUnknown
 from agents.web.sentences import tell_events
 from tests.audit.test_columns import faults
@@ -463,6 +464,74 @@ def transfer(payee: str, amount: str, purpose: str) -> tuple[str, Json]:
     return "transfer_money", {**paid, "purpose": purpose}
 
 
+@pytest.mark.parametrize(
+    ("shown_to", "used", "may", "says"),
+    [
+        ("mara", "call", False, "shown to mara"),
+        ("mara", "opening", False, ""),
+        ("mara", "earlier run", False, ""),
+        ("mara", "nothing", True, ""),
+        ("command line", "call", True, "Who saw the agent’s key"),
+        ("", "call", True, "Who saw the agent’s key"),
+    ],
+)
+def test_whoever_saw_the_key_of_a_call_does_not_decide_it(
+    scene: Scene, shown_to: str, used: str, may: bool, says: str
+) -> None:
+    publish_for_agents(scene, **({"max_tool_calls": 1} if used == "earlier run" else {}))
+    session, mara, at = Session(scene, "first"), scene.add("mara", Role.ADMIN), timezone.now()
+    key: dict[str, Any] = {"home": session.agent, "lasts": timedelta(days=1), "at": at}
+    _, token = operations.make_key(**key, actor=shown_to)
+    with_key, plain = operations.agent_of(token, at=at), session.agent
+    assert with_key
+    session.agent = with_key if used == "opening" else plain
+    about: dict[str, Any] = {"reference": "case-1", "goal": "Refund Anna", "subject": "42"}
+    session.run = operations.open_session(agent=session.agent, at=at, **about)
+    session.agent = with_key if used == "earlier run" else plain
+    session.propose("k0", LOOK)
+    session.agent = with_key if used == "call" else plain
+    session.put("k1", refund(1200))
+    session.run = Run.objects.filter(reference="case-1").latest("created_at")
+    session.drive()
+    request = held(session)
+    ada = scene.add("ada", Role.ADMIN)
+    card = {user: page(user, f"/approvals/{request.pk}/") for user in (mara, ada)}
+    sentence = "You have owned this agent, or seen a key that it used"
+    roster = roster_of(request)
+
+    assert (sentence in card[mara], sentence in card[ada]) == (not may, False)
+    assert ("Who saw the agent’s key" in card[ada]) == says.startswith("Who")
+    assert says in card[ada]
+    assert (mara.pk in {one.user_id for one in deciders(request, roster)}) == may
+    notified = fan_out._able(request, request.run)[0]
+    assert (mara.pk in notified, ada.pk in notified) == (may, True)
+    if may:
+        return
+    for act in (
+        lambda: decide_request(request, mara),
+        lambda: operations.claim(escalation_id=request.pk, by=mara, at=at),
+        lambda: operations.assign(escalation_id=request.pk, by=ada, to_user=mara, at=at),
+    ):
+        with pytest.raises(operations.Refused) as no:
+            act()
+        assert no.value.code in ("four_eyes", "no_receiver")
+    client = client_of(mara)
+    assert "nobody is left who may decide" not in words(client.get("/").text)
+    User.objects.exclude(pk__in=(mara.pk, scene.omar.pk)).update(is_active=False)
+    assert "nobody is left who may decide" in words(client.get("/").text)
+
+
+def test_another_owner_revokes_the_keys_of_an_agent(scene: Scene) -> None:
+    session, at, mara = Session(scene), timezone.now(), scene.add("mara", Role.ADMIN)
+    own: dict[str, Any] = {"workspace": scene.workspace, "name": "triage", "at": at}
+    for number, (owner, lives) in enumerate(((scene.omar, True), (mara, False))):
+        _, token = operations.make_key(home=session.agent, lasts=timedelta(days=1), at=at)
+        operations.set_agent(owner=owner, **own)
+        assert (operations.agent_of(token, at=at) is not None) == lives, number
+    assert Event.objects.filter(kind="agent_key.revoked").count() == 2
+    assert faults() == set()
+
+
 def test_an_agent_that_obeys_an_invoice_does_not_name_its_payee_by_its_goal() -> None:
     goal = "Pay Kanzlei Brandt (P-103) EUR 120.00 for invoice INV-21."
     session = Session(bank_scene(), goal=goal, desk="bank", subject="main")
@@ -865,7 +934,7 @@ def test_a_session_goes_on_in_a_further_run_and_counts_over_all(scene: Scene) ->
     assert again["status"] == "waiting"
     assert "policy.repeat" in repeated.review["escalating"]
     assert repeated.review["facts"]["repeats"][0]["run"] == str(first.pk)
-    assert launchers_of(later) == {scene.omar.pk, mara.pk}
+    assert parties_of(later) == {scene.omar.pk, mara.pk}
     ended = fresh(first)
     assert (ended.state, ended.stop_reason) == ("stopped", "session_continued")
     assert operations.events_of(ended, after=0)[-1]["event"] == "session.continued"

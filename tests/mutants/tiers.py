@@ -64,7 +64,7 @@ TIERS = (
     Mutant(
         "the launcher may be one of two",
         DEMANDS,
-        "if demand.people > 1 and person.user_id in launchers_of(escalation.run):",
+        "if demand.people > 1 and person.user_id in parties_of(escalation.run):",
         "if False:",
         f"{BOTH} -k launched",
     ),

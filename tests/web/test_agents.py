@@ -1,4 +1,4 @@
-"""The page of agents: an admin adds one, gets a key once, pauses it and revokes the key."""
+"""The page of agents: an admin adds one, its owner gets a key once, both revoke it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def add(user: User, **other: str) -> Any:
 
 def test_a_key_that_is_shown_once_works_until_it_is_revoked(scene: Scene, ada: User) -> None:
     assert add(ada).status_code == 302
-    made = change(ada, change="key", days=90).content.decode()
+    made = change(scene.omar, change="key", days=90).content.decode()
     [token] = set(re.findall(r"opsc_[0-9a-f]{8}_[0-9a-f]{48}", made))
 
     assert Caller(token).post("/runs", OPEN).status_code == 200
@@ -56,9 +56,10 @@ def test_a_form_that_is_sent_once_more_makes_no_second_key(
     scene: Scene, ada: User, whose: str
 ) -> None:
     add(ada)
-    client, agent = client_of(ada), ExternalAgent.objects.get()
+    client, agent = client_of(scene.omar), ExternalAgent.objects.get()
     where, given = reverse("agent-change", args=[agent.pk]), {"days": "90"}
     if whose == "workspace":
+        client = client_of(ada)
         where, given = reverse("workspace-key"), {"workspace": scene.workspace.slug}
     form = {**given, "change": "key", "newest": ""}
 
@@ -80,7 +81,8 @@ def test_the_requests_beside_a_new_key_work_and_the_page_turns_green(
 
     with serve() as site:
         at, host = reverse("agent-change", args=[agent.pk]), site.removeprefix("http://")
-        made = client.post(at, {"change": "key", "days": 90}, headers={"host": host}).text
+        form = {"change": "key", "days": 90}
+        made = client_of(scene.omar).post(at, form, headers={"host": host}).text
         [snippet] = re.findall(r'id="snippet"><code>(.*?)</code>', made, re.DOTALL)
         said = subprocess.run(
             ["bash", "-eu", "-c", html.unescape(snippet)],
@@ -121,13 +123,46 @@ def test_a_form_that_is_not_right_adds_nothing(
     assert not ExternalAgent.objects.exists()
 
 
-def test_only_an_admin_of_the_workspace_changes_its_agents(scene: Scene, ada: User) -> None:
+def test_the_owner_makes_keys_and_an_admin_the_rest(scene: Scene, ada: User) -> None:
     add(ada)
+    add(ada, name="another", owner="ada")
+    agent, page = ExternalAgent.objects.get(name="mail-triage"), reverse("agents")
     for user in (scene.rita, scene.omar, scene.eve):
-        assert change(user, change="key", days=90).status_code == 403
-        assert add(user, name="another").status_code == 403
-    assert not AgentKey.objects.exists()
-    assert change(ada, change="key", days=9999).status_code == 422
+        assert add(user, name="third").status_code == 403
+        assert client_of(user).post(reverse("workspace-key")).status_code == 403
+    for user, given, status in (
+        (scene.rita, {"change": "key"}, 403),
+        (scene.eve, {"change": "key"}, 403),
+        (ada, {"change": "key", "days": 90}, 422),
+        (scene.omar, {"change": "key", "days": 9999}, 422),
+        (scene.omar, {"change": "pause"}, 422),
+        (scene.omar, {"change": "owner", "owner": "ada"}, 422),
+        (scene.omar, {"change": "key", "days": 90}, 200),
+    ):
+        answer = client_of(user).post(reverse("agent-change", args=[agent.pk]), given)
+        assert answer.status_code == status, (user, given)
+        if user == ada:
+            assert "Ask omar to make one here, or give the agent another owner" in words(
+                answer.text
+            )
+    [key] = AgentKey.objects.all()
+    own, all_of_them = (words(client_of(user).get(page).text) for user in (scene.omar, ada))
+
+    assert (f"{key.prefix}…" in own, "another" in own) == (True, False)
+    assert ("Pause" in own, "New key" in own, "Add an agent" in own) == (False, True, False)
+    assert f"{key.prefix}…" in all_of_them
+    theirs = ExternalAgent.objects.get(name="another")
+    assert client_of(scene.omar).get(reverse("agent", args=[theirs.pk])).status_code == 404
+    given = {"change": "owner", "owner": "ada"}
+    client_of(ada).post(reverse("agent-change", args=[agent.pk]), given)
+    assert AgentKey.objects.get().revoked_at
+    assert client_of(scene.omar).get(page).status_code == 403
+    assert (
+        client_of(ada)
+        .post(reverse("agent-change", args=[agent.pk]), {"change": "key", "days": 90})
+        .status_code
+        == 200
+    )
 
 
 def test_the_page_keeps_its_number_of_queries(

@@ -365,7 +365,7 @@ def test_a_list_takes_as_many_queries_however_long_it_is(
         client.get(reverse("approvals"))
     with django_assert_num_queries(7):
         client.get(reverse("runs"))
-    with django_assert_num_queries(10):
+    with django_assert_num_queries(11):
         client.get(reverse("home"))
     for escalation in Escalation.objects.all():
         scene.decide(escalation.run)

@@ -5,31 +5,104 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from math import inf
+from uuid import UUID
 
-from django.db.models import F, Q
+from django.contrib.auth.models import User
+from django.db.models import Exists, F, OuterRef, Q
+from django.db.models.fields.json import KT
+from django.db.models.functions import Coalesce
 
+from agents.core.requests import Json
+from agents.core.states import EscalationState
 from agents.engine.people.approval_demand import OPEN_TO_ALL, demand_for
-from agents.models import DECIDES, Escalation, Membership, Team
-from agents.models.belonging import launchers_of
+from agents.models import (
+    DECIDES,
+    AgentCall,
+    Escalation,
+    Event,
+    ExternalAgent,
+    Membership,
+    Run,
+    Team,
+)
+
+OWNED, SHOWN = "agent.set", "agent_key.made"  # events; a key is shown to the actor of its own
+REPEATS = 4  # runs of a chain whose launchers a search for stuck requests looks at
 
 
 @dataclass(frozen=True)
 class Roster:
     """The people around a request, read once for all decisions here."""
 
-    reviewers: Sequence[Membership]  # who may say no: people, and not its launcher
+    reviewers: Sequence[Membership]  # who may say no: people, and none of its parties
     teams: Mapping[int, Sequence[Team]]  # by user; those of reviewers and of the reader
-    launchers: Collection[int]  # users
+    parties: Collection[int]  # users
 
     def slugs(self, user: int) -> set[str]:
         """Return the slugs of a user's teams."""
         return {team.slug for team in self.teams.get(user, ())}
 
 
+def parties_of(run: Run) -> set[int]:
+    """Return the users whom four eyes excludes from deciding about a run.
+
+    These are the launchers of the run and of those it repeats, as all pursue one goal. For a run
+    that an agent opened, also whoever has owned the agent since, and whoever saw a key of it that
+    was used in these runs.
+    """
+    chain, began = {run.pk: run.launched_by_id}, run.created_at
+    before = run.again_of_id
+    while before and before not in chain:
+        earlier = Run.objects.filter(pk=before)
+        chain[before], before, began = earlier.values_list(
+            "launched_by_id", "again_of_id", "created_at"
+        ).get()
+    if run.agent is None:
+        return set(chain.values())
+    told = _told_of(run.agent)
+    names = {facts["owner"] for kind, at, _, facts in told if kind == OWNED and at >= began}
+    names |= set(_viewers(told, keys_of(chain)).values())
+    found = User.objects.filter(username__in=names) if names else User.objects.none()
+    return {*chain.values(), run.agent.owner_id, *found.values_list("pk", flat=True)}
+
+
+def keys_of(runs: Collection[UUID]) -> set[str]:
+    """Return the prefixes of agents' keys that opened these runs or made a call in them."""
+    opened = Event.objects.filter(run__in=runs, seq=1, facts__has_key="agent_key")
+    used = AgentCall.objects.filter(run__in=runs).exclude(key_prefix="").order_by()
+    both = used.values_list("key_prefix").union(opened.values_list(KT("facts__agent_key")))
+    return {prefix for (prefix,) in both}
+
+
+def key_viewers(agent: ExternalAgent, prefixes: Collection[str]) -> dict[str, str]:
+    """Return the name of who was shown each key of an agent, by prefix; "" where it is unknown."""
+    seen = _viewers(_told_of(agent), prefixes) if prefixes else {}
+    found = User.objects.filter(username__in=set(seen.values())) if seen else User.objects.none()
+    people = set(found.values_list("username", flat=True))
+    return {key: seen[key] if seen.get(key) in people else "" for key in prefixes}
+
+
+def _told_of(agent: ExternalAgent) -> list[tuple[str, datetime, str, Json]]:
+    """Return the kind, time, actor and facts of the events of an agent's owners and keys."""
+    of_agent = Event.objects.filter(
+        workspace=agent.workspace_id, run=None, kind__in=(OWNED, SHOWN), facts__agent=agent.name
+    )
+    return list(of_agent.order_by("seq").values_list("kind", "at", "actor", "facts"))
+
+
+def _viewers(
+    told: Collection[tuple[str, datetime, str, Json]], keys: Collection[str]
+) -> dict[str, str]:
+    """Return the actor who made each key, by prefix: it was shown to them. No command is a user."""
+    made = {facts["key"]: actor for kind, _, actor, facts in told if kind == SHOWN}
+    return {key: made[key] for key in keys if key in made}
+
+
 def roster_of(escalation: Escalation, reader: int | None = None) -> Roster:
     """Read the people around a request in one query. `reader` may be a user of any role."""
-    four_eyes, launchers = escalation.run.limits.four_eyes, launchers_of(escalation.run)
+    four_eyes, parties = escalation.run.limits.four_eyes, parties_of(escalation.run)
     here = Membership.objects.filter(workspace=escalation.workspace_id).select_related("user")
     rows = here.filter(Q(role__in=DECIDES) | Q(user=reader)).annotate(
         team=F("teams"), slug=F("teams__slug"), called=F("teams__name")
@@ -40,10 +113,10 @@ def roster_of(escalation: Escalation, reader: int | None = None) -> Roster:
         if row.team is not None:
             teams[row.user_id].append(Team(pk=row.team, slug=row.slug, name=row.called))
         is_person = row.user.is_active and not row.is_simulated
-        is_own = four_eyes and row.user_id in launchers
+        is_own = four_eyes and row.user_id in parties
         if row.role in DECIDES and is_person and not is_own:
             reviewers[row.pk] = row
-    return Roster(list(reviewers.values()), teams, launchers)
+    return Roster(list(reviewers.values()), teams, parties)
 
 
 def deciders(escalation: Escalation, roster: Roster) -> Sequence[Membership]:
@@ -72,7 +145,7 @@ def _who_may_say_yes(escalation: Escalation, roster: Roster) -> Sequence[Members
     demand = demand_for(escalation)
     if demand == OPEN_TO_ALL:
         return roster.reviewers
-    out = set(roster.launchers) if demand.people > 1 else set()
+    out = set(roster.parties) if demand.people > 1 else set()
     out |= {escalation.approval.by_id} if escalation.approval else set()
     return [
         one
@@ -80,3 +153,27 @@ def _who_may_say_yes(escalation: Escalation, roster: Roster) -> Sequence[Members
         if one.user_id not in out
         and (demand.teams is None or roster.slugs(one.user_id) & set(demand.teams))
     ]
+
+
+def undecidable(workspaces: Collection[int], *, most: int) -> list[Escalation]:
+    """Return at most `most` open requests, newest first, that nobody is left to decide.
+
+    One query finds those that every reviewer may be a party to; each of them is then looked at.
+    """
+    people = Membership.objects.filter(
+        workspace=OuterRef("workspace"), role__in=DECIDES, user__is_active=True, is_simulated=False
+    )
+    for times in range(REPEATS):
+        launcher = OuterRef("run" + "__again_of" * times + "__launched_by")
+        people = people.exclude(user=Coalesce(launcher, 0))
+    name, agent = OuterRef("user__username"), OuterRef(OuterRef("run__agent__name"))
+    told = Event.objects.filter(workspace=OuterRef("workspace"), run=None)
+    told = told.alias(of=KT("facts__agent"), owner=KT("facts__owner")).filter(of=agent)
+    party = told.filter(Q(kind=OWNED, owner=name) | Q(kind=SHOWN, actor=name))
+    free = people.exclude(Exists(party.filter(kind__in=(OWNED, SHOWN))))
+    is_stuck = ~Exists(people) | Q(run__agent__isnull=False) & ~Exists(free)
+    found = Escalation.objects.filter(
+        is_stuck, state=EscalationState.OPEN, workspace__in=workspaces
+    )
+    whole = found.select_related("run__policy", "run__agent", "approval").order_by("-pk")
+    return [one for one in whole[:most] if not deciders(one, roster_of(one))]

@@ -15,7 +15,7 @@ from agents.management.operation_command import WORKSPACE, OperationCommand, arg
 class Command(OperationCommand):
     help = (
         "Add an agent that runs elsewhere, or change its owner, pause it, and make or revoke its "
-        "keys. Exit code: 0 set, 3 refused, 2 bad usage."
+        "keys. Another owner revokes them. Exit code: 0 set, 3 refused, 2 bad usage."
     )
     arguments = (
         WORKSPACE,
@@ -30,13 +30,24 @@ class Command(OperationCommand):
             "--new-key",
             type=int,
             metavar="DAYS",
-            help="make a key for so long, and print it",
+            help="make a key for so long, and print it; needs --as",
+        ),
+        argument(
+            "--as",
+            dest="person",
+            metavar="USER",
+            help="who runs this; whoever sees a key may not decide what it asks for",
         ),
         argument("--revoke", metavar="KEY", help="revoke the key that begins like this"),
     )
 
     @transaction.atomic  # a refused key leaves no agent behind
     def act(self, options: dict[str, Any], **given: Any) -> str:
+        if options["new_key"] is not None and not options["person"]:
+            sentence = "Say with --as USER who runs this: the key is shown to them."
+            raise operations.Refused("no_person", sentence)
+        if options["person"]:
+            given["actor"] = user_named(options["person"]).get_username()
         who = {name: given[name] for name in ("at", "actor")}
         agent = operations.set_agent(
             **given,

@@ -9,11 +9,11 @@ from datetime import datetime, timedelta
 
 from django.contrib.auth.models import User
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
 from agents.core.digest import hash_of_token
 from agents.core.requests import Json
-from agents.models import AgentKey, ExternalAgent, Role, Workspace
+from agents.models import LAUNCHES, AgentKey, ExternalAgent, Role, Workspace
 from agents.models.event import Entry, append_events
 from agents.operations.people.workspaces import check_slug, lock_people
 from agents.operations.refusal import Refused, require_member
@@ -39,8 +39,8 @@ def set_agent(
 ) -> ExternalAgent:
     """Add an agent, or change its owner or whether it is paused. Raises Refused.
 
-    A new one needs a desk and an owner who may launch runs; its desk stays. `by` is the acting
-    admin; without one, a command's `actor` is recorded.
+    A new one needs a desk and an owner who may launch runs; its desk stays. Another owner revokes
+    its keys. `by` is the acting admin; without one, a command's `actor` is recorded.
     """
     with transaction.atomic():
         actor = lock_people(workspace, by) or actor
@@ -50,7 +50,9 @@ def set_agent(
         elif desk and desk != agent.desk:
             raise Refused("other_desk", f"{name} is of the desk {agent.desk}. Add another agent.")
         if owner:
-            require_member(workspace, owner, Role.OPERATOR, Role.ADMIN)
+            require_member(workspace, owner, *LAUNCHES)
+            if agent.pk and agent.owner_id != owner.pk:
+                _revoke(agent, agent.keys.filter(revoked_at=None), actor, at)
             agent.owner = owner
         if is_paused is not None:
             agent.paused_at = (agent.paused_at or at) if is_paused else None
@@ -87,13 +89,21 @@ def make_key(
 ) -> tuple[AgentKey, str]:
     """Make a key of an agent, or one that reads a workspace. Return it with its token.
 
-    The token is not kept. Raises Refused.
+    The token is not kept. `by` is shown it: an admin or, of an agent's, its owner only. For a
+    command, `actor` is whoever runs it, and is shown it. Raises Refused.
     """
     if not timedelta() < lasts <= LONGEST_LIFE:
         raise Refused("bad_life", f"A key lasts from 1 to {LONGEST_LIFE.days} days.")
     workspace, agent = _places(home)
     with transaction.atomic():
-        actor = lock_people(workspace, by) or actor
+        actor = _lock_keys(home, by) or actor
+        if isinstance(home, ExternalAgent) and by and by.pk != home.owner_id:
+            owner = home.owner.get_username()
+            raise Refused(
+                "not_owner",
+                f"Only {owner}, who owns {home.name}, is shown a key of it. Ask {owner} to make "
+                "one here, or give the agent another owner, which revokes its keys.",
+            )
         if home.keys.filter(revoked_at=None, expires_at__gt=at).count() >= KEYS:
             raise Refused("too_many_keys", f"{home.name} has {KEYS} keys. Revoke one first.")
         prefix = f"opsc_{secrets.token_hex(4)}"
@@ -120,13 +130,38 @@ def revoke_key(
     actor: str = "",
 ) -> None:
     """Revoke a key: from the next request on it opens nothing. Raises Refused."""
-    workspace, agent = _places(home)
     with transaction.atomic():
-        actor = lock_people(workspace, by) or actor
-        if not home.keys.filter(prefix=prefix, revoked_at=None).update(revoked_at=at):
+        actor = _lock_keys(home, by) or actor
+        if not _revoke(home, home.keys.filter(prefix=prefix, revoked_at=None), actor, at):
             raise Refused("no_key", f"{home.name} has no key {prefix} that could be revoked.")
-        said = Entry("agent_key.revoked", {"agent": agent, "key": prefix}, actor)
-        append_events([said], workspace_id=workspace.pk, at=at)
+
+
+def _revoke(
+    home: ExternalAgent | Workspace, keys: QuerySet[AgentKey], actor: str, at: datetime
+) -> bool:
+    """Revoke these keys, on record. Tell whether there are any; the workspace is locked."""
+    workspace, agent = _places(home)
+    prefixes = list(keys.order_by("pk").values_list("prefix", flat=True))
+    keys.update(revoked_at=at)
+    said = [Entry("agent_key.revoked", {"agent": agent, "key": one}, actor) for one in prefixes]
+    append_events(said, workspace_id=workspace.pk, at=at)
+    return bool(prefixes)
+
+
+def _lock_keys(home: ExternalAgent | Workspace, by: User | None) -> str:
+    """Serialise changes to keys. Return the actor's name; "" for None, a command. Raises Refused.
+
+    An agent's owner may change its keys, as an admin may.
+    """
+    workspace, _ = _places(home)
+    if not isinstance(home, ExternalAgent):
+        return lock_people(workspace, by)
+    lock_people(workspace, None)
+    home.refresh_from_db(fields=["owner"])  # another one may have come meanwhile
+    if by is None:
+        return ""
+    require_member(workspace, by, *(LAUNCHES if by.pk == home.owner_id else (Role.ADMIN,)))
+    return by.get_username()
 
 
 def _places(home: ExternalAgent | Workspace) -> tuple[Workspace, str]:

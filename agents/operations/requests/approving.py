@@ -32,7 +32,7 @@ LAPSES = {
     "above_tier": "they are in no team that may approve it",
     "above_own_limit": "the amount is above their own limit now",
     "above_daily_total": "the amount is above their own daily limit",
-    "four_eyes": "they launched the run themselves",
+    "four_eyes": "they launched the run, own its agent or saw its key",
     "not_permitted": "they no longer decide requests",
 }
 

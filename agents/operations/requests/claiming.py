@@ -11,8 +11,9 @@ from django.db.models.functions import Now
 
 from agents.core.requests import Json
 from agents.core.states import EscalationState
+from agents.engine.people.deciders import parties_of
 from agents.models import DECIDES, Escalation, Event, Membership, Role, Run
-from agents.models.belonging import launchers_of, request_belongs
+from agents.models.belonging import request_belongs
 from agents.models.event import facts_of
 from agents.operations.refusal import Refused, require_member, time_here
 from agents.operations.requests.escalation_lock import MISPLACED
@@ -30,12 +31,18 @@ class Claimed(Exception):
         self.escalation = escalation
 
 
-OWN = "You launched this run, or the one it repeats, so someone else has to decide."
+_LAUNCHED = "You launched this run, or the one it repeats, so someone else has to decide."
+_OF_AGENT = "You have owned this agent, or seen a key that it used, so someone else has to decide."
+
+
+def own_words(run: Run) -> str:
+    """Return why four eyes keeps a person out, as a sentence to them."""
+    return _OF_AGENT if run.agent_id else _LAUNCHED
 
 
 def is_own(run: Run, user_id: int) -> bool:
     """Tell whether the policy keeps a person from deciding about their own run."""
-    return run.limits.four_eyes and user_id in launchers_of(run)
+    return run.limits.four_eyes and user_id in parties_of(run)
 
 
 def claim(*, escalation_id: int, by: User, at: datetime) -> Escalation:
@@ -48,7 +55,7 @@ def claim(*, escalation_id: int, by: User, at: datetime) -> Escalation:
         wait_for_part(found, by)
         require_member(found.workspace, by, *DECIDES)
         if is_own(found.run, by.pk):
-            raise Refused("four_eyes", OWN)
+            raise Refused("four_eyes", own_words(found.run))
         free = Q(claimed_by__isnull=True) | Q(claimed_by=by) | Q(claimed_until__lte=Now())
         mine = Escalation.objects.filter(free, pk=found.pk, state=EscalationState.OPEN)
         if not mine.update(claimed_by=by, claimed_until=at + CLAIM):

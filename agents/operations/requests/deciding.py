@@ -37,7 +37,7 @@ from agents.operations.requests.approving import (
     keep_first,
     standing_approval,
 )
-from agents.operations.requests.claiming import OWN, Claimed, is_kept_from, is_own
+from agents.operations.requests.claiming import Claimed, is_kept_from, is_own, own_words
 from agents.operations.requests.escalation_lock import lock_escalation
 from agents.operations.requests.granting import (
     LOCKED,
@@ -300,7 +300,7 @@ def _check_person(escalation: Escalation, person: Membership, wanted: _Answer) -
 def check_decider(run: Run, person: Membership, workspace: Workspace) -> None:
     """Check that a person may decide about a run. Raises Refused."""
     if is_own(run, person.user_id):
-        raise Refused("four_eyes", OWN)
+        raise Refused("four_eyes", own_words(run))
     if person.is_simulated and not workspace.is_demo:
         raise Refused("simulated", "A simulated person decides only in a demo workspace.")
 

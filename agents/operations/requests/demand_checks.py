@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from agents.core.tiers import Demand
-from agents.engine.people.deciders import Roster, people_who_may, roster_of
+from agents.engine.people.deciders import Roster, parties_of, people_who_may, roster_of
 from agents.models import Escalation, Membership, Team
-from agents.models.belonging import launchers_of
 from agents.operations.refusal import Refused
-from agents.operations.requests.claiming import OWN
+from agents.operations.requests.claiming import own_words
 
 
 def check_demand(escalation: Escalation, person: Membership, demand: Demand) -> None:
     """Refuse an approval by a person who may not give it. Raises Refused.
 
-    If two people must approve, neither may have launched the run, even if the policy does not ask
+    If two people must approve, neither may be a party to the run, even if the policy does not ask
     for four eyes.
     """
-    if demand.people > 1 and person.user_id in launchers_of(escalation.run):
-        raise Refused("four_eyes", OWN)
+    if demand.people > 1 and person.user_id in parties_of(escalation.run):
+        raise Refused("four_eyes", own_words(escalation.run))
     if demand.teams is not None and not demand.admits(teams_of(person)):
         roster = roster_of(escalation)
         able = people_who_may(escalation, roster)

@@ -180,6 +180,7 @@ def _launch_facts(run: Run, published: PolicyVersion | None) -> dict[str, Json]:
             if run.agent
             else {}
         ),
+        **({"agent_key": run.agent.key_prefix} if run.agent and run.agent.key_prefix else {}),
         **({"again_of": str(run.again_of_id)} if run.again_of_id else {}),
     }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, NamedTuple
 
@@ -18,7 +19,7 @@ from django.utils.http import urlencode
 from agents import operations
 from agents.core.actions import args_schema
 from agents.core.requests import Json
-from agents.models import AgentCall, AgentKey, ExternalAgent, Membership, Workspace
+from agents.models import AgentCall, AgentKey, ExternalAgent, Membership, Role, Workspace
 from agents.sdk.desk import DESKS
 from agents.tools import TOOLS
 from agents.web import access
@@ -35,14 +36,14 @@ _CHANGED = {"csrfmiddlewaretoken", "change", "days", "key", "owner", "newest"}
 
 @page
 def agents(request: HttpRequest) -> HttpResponse:
-    """List a workspace's agents, with a form to add one."""
+    """List a workspace's agents, with a form to add one; for owners, their own agents alone."""
     return _agents(request, _workspace(request))
 
 
 @action
 def agent_add(request: HttpRequest) -> HttpResponse:
     """Add an agent."""
-    workspace, given = _workspace(request), request.POST
+    workspace, given = _workspace(request, access.workspaces_to_add_agents), request.POST
     try:
         only(given, _ADDED)
         operations.set_agent(
@@ -111,7 +112,7 @@ def agent_change(request: HttpRequest, pk: int) -> HttpResponse:
 @action
 def workspace_key(request: HttpRequest) -> HttpResponse:
     """Make a key that reads a workspace, or revoke one."""
-    workspace, given = _workspace(request), request.POST
+    workspace, given = _workspace(request, access.workspaces_to_add_agents), request.POST
     who: dict[str, Any] = {"by": access.person(request), "at": timezone.now(), "home": workspace}
     try:
         only(given, {"csrfmiddlewaretoken", "workspace", "change", "key", "newest"})
@@ -168,8 +169,10 @@ def _fresh(agent: ExternalAgent, token: str) -> _Fresh:
     return _Fresh(agent.name, token, agent, opening, quoted, called)
 
 
-def _workspace(request: HttpRequest) -> Workspace:
-    found = access.workspaces_with_agents(access.person(request))
+def _workspace(
+    request: HttpRequest, of: Callable[[User], list[Workspace]] = access.workspaces_with_agents
+) -> Workspace:
+    found = of(access.person(request))
     given = request.POST if request.method == "POST" else request.GET
     return access.choose_workspace(found, given.get("workspace", ""))
 
@@ -195,14 +198,16 @@ def _agents(
     fresh: _Fresh | None = None,
     status: int = 200,
 ) -> HttpResponse:
-    valid = _valid_keys()
-    found = ExternalAgent.objects.filter(workspace=workspace).select_related("owner")
+    valid, user = _valid_keys(), access.person(request)
+    found = access.agents_in(user, workspace).select_related("owner")
+    is_admin = access.membership(user, workspace.pk).role == Role.ADMIN
     limits = readable_limits(workspace.policy)
     desks = [name for name in DESKS if limits is None or limits.covers(name)]
     shown: dict[str, Json] = {
         "nav": "agents",
         "workspace": workspace,
-        "workspaces": access.workspaces_with_agents(access.person(request)),
+        "is_admin": is_admin,
+        "workspaces": access.workspaces_with_agents(user),
         "rows": [
             (agent, desk_title(agent.desk), agent.valid_keys)
             for agent in found.prefetch_related(
@@ -211,7 +216,7 @@ def _agents(
         ],
         "desks": [(name, desk_title(name)) for name in desks],
         "owners": [part.user.get_username() for part in _may_own(workspace)],
-        "keys": list(valid.filter(workspace=workspace)),
+        "keys": list(valid.filter(workspace=workspace)) if is_admin else [],
         "fresh": fresh,
         "site": request.build_absolute_uri("/").rstrip("/"),
         "lasts": LASTS,

@@ -22,14 +22,14 @@ from agents.core.tiers import Demand
 from agents.db.compiled import CompiledSelect, Param
 from agents.engine.desk.subjects import beside
 from agents.engine.people.approvals import ASKED_AGAIN, turn_of
-from agents.engine.people.deciders import Roster, people_who_may
+from agents.engine.people.deciders import Roster, key_viewers, people_who_may
 from agents.engine.redaction import RunBorder
 from agents.engine.turns.calls import is_untaken
 from agents.models import AgentCall, Effect, Escalation, KillSwitch, Membership, Role, Step
 from agents.models.masked_value import ValuesLocked
 from agents.operations import fields_of, obstacle
 from agents.operations.refusal import Refused
-from agents.operations.requests.claiming import OWN, is_own
+from agents.operations.requests.claiming import is_own, own_words
 from agents.operations.requests.own_limits import own_bounds
 from agents.operations.requests.sending_back import check_send_back
 from agents.sdk.beside import Beside, Section
@@ -128,7 +128,8 @@ class Card:
     proposed_before: Sequence[ProposedBefore]  # what an agent elsewhere repeats with it
     same: Sequence[Same]  # open requests about the same subject, resource and amount
     followed_by: int | None  # the request that followed one that was sent back
-    keys: Sequence[str]  # of the agent elsewhere that asks: the key's public part
+    # Of the agent elsewhere that asks: its key's public part, and who saw the key; "": unknown.
+    keys: Sequence[tuple[str, str]]
     # Pairs: a template reads `items` of a mapping as its entry of that name, which is the agent's.
     claimed: Sequence[tuple[str, str]]  # where such an agent says that an argument is from
     reported: Json  # what it says came of a call that it took, with its `parts`; None: nothing
@@ -175,8 +176,8 @@ def card(escalation: Escalation, user: User, around: Around, *, at: datetime) ->
     wanted = entitled.first.granted_minor if entitled.first else escalation.amount_minor
     may_grant_all = most is None or most >= (wanted or 0)
     refusal = _refusal(escalation, user, part.role)
-    if not refusal and entitled.is_launcher:
-        refusal = OWN
+    if not refusal and entitled.is_party:
+        refusal = own_words(run)
     if is_open and escalation.frozen_at is None and escalation.expires_at <= at:
         refusal = OVERDUE
     turn = turn_of(escalation.step.key)
@@ -281,13 +282,16 @@ def card(escalation: Escalation, user: User, around: Around, *, at: datetime) ->
 
 def _of_agent(escalation: Escalation, steps: Sequence[Step]) -> dict[str, Json]:
     """Return what is known and claimed of the call of an agent elsewhere."""
-    if escalation.run.agent_id is None:
+    agent = escalation.run.agent
+    if agent is None:
         return {"keys": (), "claimed": (), "reported": None}
     key = f"{turn_of(escalation.step.key)}call"
     row = AgentCall.objects.filter(run=escalation.run_id, step=key).first()
     asked = next((step.reply for step in steps if step.key == key), None) or {}
     return {
-        "keys": [row.key_prefix] if row and row.key_prefix else [],
+        "keys": list(
+            key_viewers(agent, [row.key_prefix] if row and row.key_prefix else []).items()
+        ),
         "claimed": list((asked.get("sources") or {}).items()),
         "reported": row.reported and {**row.reported, "parts": list(row.reported["result"].items())}
         if row
@@ -438,7 +442,7 @@ def _fields(
 def _refusal(escalation: Escalation, user: User, role: str) -> str:
     if role not in access.DECIDES:
         return f"Your role here is {role}. Deciding needs the role reviewer or admin."
-    return OWN if is_own(escalation.run, user.pk) else ""
+    return own_words(escalation.run) if is_own(escalation.run, user.pk) else ""
 
 
 def _same_query() -> QuerySet[Escalation]:

@@ -34,7 +34,7 @@ class Entitlement:
     first: Approval | None = None  # the first approval, if it counts
     lapsed: str = ""  # why it no longer counts
     is_first: bool = False  # the person gave it
-    is_launcher: bool = False  # the person launched a run that takes two approvals
+    is_party: bool = False  # the person is a party to a run that takes two approvals
     below: str = ""  # why the person may not approve
     receivers: Sequence[Receiver] = ()  # those who may, lowest limit first
     lacks_second: bool = False  # nobody is left to give the second approval
@@ -50,7 +50,7 @@ class Entitlement:
 
     @property
     def may_say_yes(self) -> bool:
-        return not (self.is_first or self.is_launcher or self.below)
+        return not (self.is_first or self.is_party or self.below)
 
 
 def entitlement_of(escalation: Escalation, user: User, roster: Callable[[], Roster]) -> Entitlement:
@@ -72,7 +72,7 @@ def entitlement_of(escalation: Escalation, user: User, roster: Callable[[], Rost
         first=first,
         lapsed=lapsed,
         is_first=first is not None and first.by_id == user.pk,
-        is_launcher=demand.people > 1 and user.pk in people.launchers,
+        is_party=demand.people > 1 and user.pk in people.parties,
         below=""
         if demand.admits(people.slugs(user.pk))
         else above_tier(escalation, demand, bool(may), people),
@@ -84,7 +84,7 @@ def entitlement_of(escalation: Escalation, user: User, roster: Callable[[], Rost
 def _still_may(first: Approval, escalation: Escalation, demand: Demand, people: Roster) -> bool:
     """Tell whether a first approval certainly counts; if not, `membership_of` says why."""
     by = first.by_id
-    is_able = any(one.user_id == by for one in people.reviewers) and by not in people.launchers
+    is_able = any(one.user_id == by for one in people.reviewers) and by not in people.parties
     is_same = first.action_sha256 == escalation.action_sha256
     return is_able and is_same and demand.admits(people.slugs(by))
 

@@ -1,4 +1,4 @@
-"""Cases that need attention: approved and not carried out, paid without notice, failed, unknown."""
+"""Cases that need attention: not carried out, paid without notice, failed, unknown, stuck."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ from agents.core.money import format_money
 from agents.core.states import EffectState, EscalationState, RunState
 from agents.db.compiled import CompiledSelect, Param, Params, spread
 from agents.engine.people.approvals import ASKED_AGAIN
+from agents.engine.people.deciders import undecidable
 from agents.engine.tools.asked_again import unsettled_approvals
 from agents.engine.tools.letters import failed_letter, letters_sent, letters_told, untold_effects
 from agents.models import Effect, Escalation, Run
@@ -37,6 +38,7 @@ from agents.web.untold import EMAIL_FAILED, why_untold
 
 MOST = 10  # shown, newest first
 UNANSWERED = "unanswered"
+UNDECIDABLE = "undecidable"
 NO_KEY, NO_NAME = Cast(Value(None), BigIntegerField()), Value("", CharField())
 NO_CHAIN = (NO_KEY, NO_NAME, NO_KEY)
 
@@ -45,7 +47,7 @@ NO_CHAIN = (NO_KEY, NO_NAME, NO_KEY)
 class Attention:
     """One case: its subject and what is wrong."""
 
-    kind: str  # failed, unknown, not_carried_out, untold, unanswered
+    kind: str  # failed, unknown, not_carried_out, untold, unanswered, UNDECIDABLE
     run: UUID
     escalation: int | None
     at: datetime | None
@@ -75,6 +77,8 @@ class Attention:
         if self.kind == "unknown":
             where = f" and answer request {self.later}" if self.later else _ON_PAGE
             return f"nobody can tell whether it took effect; look it up{where}"
+        if self.kind == UNDECIDABLE:
+            return "waits, and nobody is left who may decide it; make somebody else a reviewer"
         if self.kind == "failed":
             return "failed because of a system error"
         return f"carried out, and {why_untold(self.code, self.letters)}; write to them"
@@ -103,17 +107,25 @@ def attention(
 ) -> tuple[list[Attention], bool]:
     """Return the newest cases of some workspaces, and whether there are more.
 
-    In two queries, or three with payments without notice. These count if they were made after
-    `since`, unanswered requests if they expired after `today`.
+    In three queries, or four with payments without notice; each request that every reviewer may be
+    a party to takes some more, for at most MOST + 1. Payments without notice count if they were
+    made after `since`, unanswered requests if they expired after `today`.
     """
     homes = spread("homes", workspaces)
     rows = _cases(len(workspaces)).tuples(today=today, **homes)
     letters = frozenset((letter.name, letter.tells) for letter in letters_told())
     rows += _untold(len(workspaces), letters).tuples(since=since, **homes)
-    newest = sorted((Attention(*row) for row in rows), key=_age)
+    stuck = [_stuck(one) for one in undecidable(workspaces, most=MOST + 1)]
+    newest = sorted([*stuck, *(Attention(*row) for row in rows)], key=_age)
     sent = letters_sent({one.run for one in newest[:MOST] if one.kind == "untold"})
     shown = [replace(one, letters=sent.get(one.run, ())) for one in newest[:MOST]]
     return shown, len(newest) > MOST
+
+
+def _stuck(one: Escalation) -> Attention:
+    amount = (one.amount_minor, one.currency, one.run.subject_label)
+    whose = (UNDECIDABLE, one.run_id, one.pk, one.created_at)
+    return Attention(*whose, *amount, code="", person="", later=None, later_state="", earlier=None)
 
 
 @cache
