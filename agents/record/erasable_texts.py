@@ -69,8 +69,8 @@ _WORDS = {
     "simulation_sha256",
     "outcome_sha256",
 }
-_OF_KIND = {("verdict.rendered", "reason")}  # elsewhere it is a code
-_REASONS = {"stop_reason", "failed"}  # a code and, after a colon, a quotation
+_OF_KIND = {("verdict.rendered", "reason")}  # elsewhere it is a code, maybe with a quotation
+_REASONS = {"stop_reason", "failed", "reason"}  # a code and, after a colon, a quotation
 
 
 def without_texts(kind: str, facts: dict[str, Json]) -> tuple[dict[str, Json], dict[str, Json]]:

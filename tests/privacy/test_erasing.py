@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import re
 import subprocess
 import sys
 from contextlib import suppress
@@ -13,7 +15,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 from django.db import DatabaseError, connection, transaction
-from django.test import Client
+from django.test import Client, override_settings
 from django.urls import reverse
 from django.utils import timezone
 
@@ -21,14 +23,27 @@ from agents import operations
 from agents.audit import bundle
 from agents.core.states import RunState
 from agents.desks.refunds.models import Charge, Customer, Refund, SentMail
-from agents.models import Effect, Escalation, Event, EventText, Role, Run, Step, Workspace
+from agents.models import (
+    AgentCall,
+    Effect,
+    Escalation,
+    Event,
+    EventText,
+    Role,
+    Run,
+    Step,
+    Workspace,
+)
 from agents.models.event import Entry, facts_of
 from agents.operations.requests.commenting import COMMENTED
 from agents.web.live import topics
 from tests.commands.test_run_pattern import command
+from tests.conformance.replay_server import ReplayServer
 from tests.engine.aborting import breaking
 from tests.engine.scene import REFUND_1200, Scene, decide_request, go, payments
+from tests.engine.test_external import LOOK, Session, held
 from tests.privacy.searching import contents, places_of, texts_in_files
+from tests.processes import ROOT
 from tests.settings import ON_POSTGRES
 from tests.web.test_pages import client_of
 
@@ -408,3 +423,140 @@ def text_of(client: Client, page: str) -> str:
     answer = client.get(page)
     assert answer.status_code == 200, page
     return answer.content.decode()
+
+
+# Where people, agents and models put words. Those of KEPT stay, as docs/operations.md says.
+FIELDS = (
+    *("ProposeCall.tool", "ProposeCall.arguments", "ProposeCall.sources", "an argument’s name"),
+    *("a source’s name", "AskPerson.question", "AskPerson.choices", "EndRun.answer"),
+    *("OpenRun.goal", "OpenRun.framework", "OpenRun.link", "OpenRun.summary", "ReportCall.result"),
+    *("form comment", "form correction", "form note", "form text", "form goal"),
+    *("a rejection’s comment", "a stop’s reason", "a workflow’s text", "a workflow’s input"),
+    *("table name", "table email", "a model’s tool", "a model’s argument", "a model’s answer"),
+    *("a model’s route", "a model’s commitment"),
+)
+KEPT = {
+    "OpenRun.reference": "an agent's own name for a session",
+    "OpenRun.subject": "the key of a subject",
+    "form {{ field.name }}": "a filter, or an argument: as ProposeCall.arguments",
+    "form {{ name }}": "the comment of an answer: as form comment",
+}
+
+
+def planted(field: str) -> str:
+    return f"quxley-{'-'.join(re.findall('[a-z]+', field.lower()))}"
+
+
+def test_every_field_that_takes_words_is_planted() -> None:
+    described = json.loads((ROOT / "docs/openapi.json").read_text(encoding="utf-8"))
+    bodies = {
+        f"{name}.{field}"
+        for name, schema in described["components"]["schemas"].items()
+        if not name.endswith("Answer")
+        for field, kind in schema["properties"].items()
+        if kind["type"] in ("string", "object", "array")
+    }
+    pages = "".join(page.read_text(encoding="utf-8") for page in ROOT.glob("templates/**/*.html"))
+    forms = {f"form {name}" for name in re.findall(r'<textarea\b[^>]*?\bname="([^"]+)"', pages)}
+
+    assert (bodies | forms) <= {*FIELDS, *KEPT}
+
+
+def plant_as_agent(scene: Scene) -> None:
+    """Have an agent elsewhere and the people around it write into every field that they have."""
+    claims = {name: planted(f"OpenRun.{name}") for name in ("framework", "link", "summary")}
+    session, at = Session(scene, goal=planted("OpenRun.goal")), timezone.now()
+    session.end(planted("EndRun.answer"))
+    own: dict[str, Any] = {"agent": session.agent, "at": at}
+    about: dict[str, Any] = {
+        "reference": "case-2",
+        "goal": planted("OpenRun.goal"),
+        "subject": "42",
+    }
+    session.run = operations.open_session(**own, **about, claims=claims)
+    session.propose("look", LOOK)
+    session.propose("tool", (planted("ProposeCall.tool"), {}))
+    session.propose("name", ("issue_refund", {planted("an argument’s name"): 1}))
+    args: dict[str, Any] = {"user_id": 42, "amount_usd": 1200}
+    sources = {"reason": planted("ProposeCall.sources"), planted("a source’s name"): "x"}
+    args["reason"] = planted("ProposeCall.arguments")
+    put: dict[str, Any] = {"run_id": session.run.pk, "name": "issue_refund", "args": args}
+    operations.propose(**own, **put, key="pay", sources=sources)
+    session.drive()
+    request = held(session)
+    mara, note = scene.add("mara", Role.REVIEWER), planted("form note")
+    operations.assign(escalation_id=request.pk, by=scene.rita, to_user=mara, note=note, at=at)
+    said = planted("form text")
+    operations.comment(escalation_id=request.pk, by=scene.rita, text=said, at=at)
+    decide_request(request, scene.rita, approve=False, comment=planted("a rejection’s comment"))
+    session.drive()
+    for key, choices in (("choose", ["x", planted("AskPerson.choices")]), ("ask", [])):
+        asked: dict[str, Any] = {"question": planted("AskPerson.question"), "choices": choices}
+        operations.ask_person(**own, run_id=session.run.pk, key=key, **asked)
+        session.drive()
+        said = planted("AskPerson.choices" if choices else "form correction")
+        decide_request(held(session), scene.rita, correction=said)
+        session.drive()
+    session.end(planted("EndRun.answer"))
+    report = {"executed": True, "result": {"said": planted("ReportCall.result")}}
+    AgentCall.objects.filter(key="pay").update(reported=report)
+
+
+def plant_as_model(scene: Scene, server: ReplayServer) -> None:
+    """Have models and launchers write into every field that they have."""
+
+    def act(script: str, *replies: str, **more: Any) -> Run:
+        server.load(script, [*replies, *[replies[-1]] * 5], {"sticky_last": True})
+        run = scene.launch(planted("form goal"), **more)
+        with override_settings(OPENAI_BASE_URL=server.base_url(script), OPENAI_API_KEY="any"):
+            return go(run)
+
+    def tool(name: str, **args: Any) -> str:
+        return json.dumps({"kind": "tool", "name": name, "args": args})
+
+    assert act("tool", tool(planted("a model’s tool"))).stop_reason.startswith("invalid_action")
+    refund = {"user_id": 42, "amount_usd": 1200, "reason": planted("a model’s argument")}
+    look = tool("get_refund_context", user_id=42)
+    asks = (look, tool("issue_refund", **refund))
+    act("answer", look, json.dumps({"kind": "final", "answer": planted("a model’s answer")}))
+    run = act("pay", *asks)
+    request, no = Escalation.objects.get(run=run), planted("form comment")
+    decide_request(request, scene.rita, approve=False, comment=no)
+    go(run)
+    why = planted("a stop’s reason")
+    operations.cancel(run_id=act("stop", *asks).pk, by=scene.omar, reason=why, at=timezone.now())
+    route = {"kind": "route", "target": planted("a model’s route"), "args": {}}
+    act("route", json.dumps(route), pattern="routing")
+    document = json.loads((ROOT / "agents/desks/refunds/workflows/customer-reply.json").read_text())
+    document["sequences"][0]["steps"][0]["description"] += " " + planted("a workflow’s text")
+    inputs = {"tone": planted("a workflow’s input")}
+    commitment = json.dumps({"intent": planted("a model’s commitment")})
+    act("flow", commitment, pattern="workflow", workflow=document, inputs=inputs)
+
+
+def test_nothing_planted_is_left_after_an_erasure(
+    scene: Scene,
+    server: ReplayServer,
+    settings: Any,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    settings.EMAIL_FILE_PATH = tmp_path / "mail"
+    settings.EMAIL_BACKEND = "django.core.mail.backends.filebased.EmailBackend"
+    people = Customer.objects.filter(number=42)
+    people.update(name=planted("table name"), email=f"{planted('table email')}@canary.example")
+    plant_as_agent(scene)
+    plant_as_model(scene, server)
+    texts = [planted(field) for field in FIELDS]
+    before = str(contents())
+    assert [text for text in texts if text not in before] == []
+
+    done = erase()
+
+    assert not done.beyond
+    after = str(contents())
+    assert {text: places_of(text) for text in texts if text in after} == {}
+    assert ON_POSTGRES or texts_in_files(texts) == []
+    mails = "".join(mail.read_text() for mail in tmp_path.glob("mail/*"))
+    assert [text for text in texts if text in caplog.text + mails] == []
+    assert command("verify_audit").code == 0

@@ -22,6 +22,7 @@ from agents.models import (
     Approval,
     Effect,
     Escalation,
+    Event,
     EventText,
     MaskedValue,
     Run,
@@ -150,6 +151,10 @@ def _erase_run(run: Run, *, actor: str, at: datetime) -> None:
         escalation.patch = None
         escalation.review = _ruling(escalation.review)
         escalation.save(update_fields=["action", "action_sha256", "comment", "patch", "review"])
+    said = Event.objects.filter(run=run, kind="escalation.not_carried_out")
+    for facts in said.values_list("facts", flat=True):  # what stays of them; once a whole reason
+        mine = Escalation.objects.filter(pk=facts["escalation"])
+        mine.update(not_carried_out=facts["reason"])
     Approval.objects.filter(run=run).update(action_sha256="", patch=None, comment="")
     for effect in Effect.objects.filter(run=run):
         effect.args, effect.args_sha256, effect.result = _amounts(effect.args), "", None
