@@ -14,7 +14,7 @@ django = get_asgi_application()
 
 from agents.api.waiting import Waiting  # noqa: E402 - Django has to be set up first
 from agents.web.live.app import PATH, live  # noqa: E402
-from opsconsole.intake import App, Intake  # noqa: E402
+from opsconsole.intake import App, Intake, refuse, unfit  # noqa: E402
 
 BODY_SECONDS = 15.0  # for a form to arrive
 gc.collect()
@@ -35,4 +35,6 @@ async def application(
 ) -> None:
     """Serve a live stream without Django, whose middleware would hold a thread; else a page."""
     is_live = scope["type"] == "http" and scope["path"] == PATH
-    await (live if is_live else pages)(scope, receive, send)
+    if is_live and (told := unfit(scope)):
+        return await refuse(scope, send, 403, told)
+    return await (live if is_live else pages)(scope, receive, send)

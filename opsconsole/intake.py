@@ -10,7 +10,13 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, MutableMapping
+from io import BytesIO
 from typing import Any, TypeAlias
+from urllib.parse import unquote_to_bytes
+
+from django.conf import settings
+from django.core.exceptions import DisallowedHost
+from django.core.handlers.asgi import ASGIRequest
 
 Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
@@ -26,6 +32,21 @@ WORDS = {  # with the API's code
     414: ("too_large", "The address is too long."),
     431: ("too_large", "The headers are too long."),
 }
+
+
+def unfit(scope: Message) -> tuple[str, str] | None:
+    """Return why a request by plain HTTP or to another host is refused, as in WORDS, or None.
+
+    A page is redirected to HTTPS; a program would send its key in the clear again each time.
+    """
+    request = ASGIRequest(scope, BytesIO())
+    if settings.SECURE_SSL_REDIRECT and not request.is_secure():
+        return "https_only", "Only HTTPS is answered here. Revoke a key that was sent in the clear."
+    try:
+        request.get_host()
+    except DisallowedHost:
+        return "bad_host", "OPSCONSOLE_ALLOWED_HOSTS does not name this host."
+    return None
 
 
 class _Refused(Exception):
@@ -53,10 +74,12 @@ class Intake:
             return await self.app(scope, receive, send)
         try:
             self._check(scope)
+            if _is_program(scope) and (told := unfit(scope)):
+                return await refuse(scope, send, 403, told)
             await self.app(scope, self._limit_receive(receive), self._patient(send))
         except _Refused as no:
             # Nothing was answered yet, as Django answers only after the whole body.
-            await _refuse(send, no.status, is_program=scope["raw_path"].startswith(PROGRAMS))
+            await refuse(scope, send, no.status, WORDS[no.status])
 
     def _check(self, scope: Message) -> None:
         """Refuse a request that is too long by its headers alone. Raises _Refused."""
@@ -99,18 +122,23 @@ class Intake:
         return receive_limited
 
 
+def _is_program(scope: Message) -> bool:
+    return unquote_to_bytes(scope["raw_path"]).startswith(PROGRAMS)
+
+
 def _declared_length(scope: Message) -> int:
     """Return the length that the client announced, by default 0."""
     said = dict(scope["headers"]).get(b"content-length", b"0")
     return int(said) if said.isdigit() else 0
 
 
-async def _refuse(send: Send, status: int, *, is_program: bool) -> None:
-    code, words = WORDS[status]
+async def refuse(scope: Message, send: Send, status: int, told: tuple[str, str]) -> None:
+    """Answer with a code and a sentence, to programs as agents.api.problems does behind Django."""
+    code, words = told
     kind, body = b"text/plain; charset=utf-8", f"{words}\n"
-    if is_program:  # as agents.api.problems says it, which runs behind Django
-        told = {"type": f"urn:opsconsole:{code}", "title": code.replace("_", " ")}
-        body = json.dumps({**told, "status": status, "code": code, "detail": words})
+    if _is_program(scope):
+        named = {"type": f"urn:opsconsole:{code}", "title": code.replace("_", " ")}
+        body = json.dumps({**named, "status": status, "code": code, "detail": words})
         kind = b"application/problem+json"
     headers = [
         (b"content-type", kind),

@@ -10,12 +10,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from functools import partial
-from io import BytesIO
 from typing import Any, NamedTuple
 
-from django.conf import settings
-from django.core.exceptions import DisallowedHost
-from django.core.handlers.asgi import ASGIRequest
 from django.db import OperationalError
 from django.utils import timezone
 from mcp.server import Server
@@ -134,7 +130,8 @@ class Mcp:
             answer = problem(405, "bad_request", "Only POST is answered here.")
             answer["Allow"] = "POST"
             return await send_answer(send, answer)
-        if refusal := _refusal(ASGIRequest(scope, BytesIO())):
+        if b"origin" in headers:
+            refusal = "Pages in a browser are not answered here."
             return await send_answer(send, problem(403, "bad_request", refusal))
         body, is_whole = b"", False
         while not is_whole:
@@ -232,19 +229,6 @@ def _result(text: str, told: dict[str, Json], *, is_error: bool) -> CallToolResu
     return CallToolResult(
         content=[TextContent(text=text)], structured_content=told, is_error=is_error
     )
-
-
-def _refusal(request: ASGIRequest) -> str:
-    """Return why a request is not answered, as Django refuses it for pages and the API; or ""."""
-    if settings.SECURE_SSL_REDIRECT and not request.is_secure():
-        return "Only HTTPS is answered here."
-    if "origin" in request.headers:
-        return "Pages in a browser are not answered here."
-    try:
-        request.get_host()
-    except DisallowedHost:
-        return "OPSCONSOLE_ALLOWED_HOSTS does not name this host."
-    return ""
 
 
 def _caller(headers: dict[bytes, bytes], receive: Receive) -> Caller:

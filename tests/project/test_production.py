@@ -6,10 +6,14 @@ import re
 import subprocess
 from pathlib import Path
 
+import httpx2
 import pytest
 
 from tests import nursery
-from tests.processes import ROOT, environment
+from tests.e2e.workers import until
+from tests.ports import free_port
+from tests.processes import ROOT, environment, running
+from tests.web.serving import is_up
 
 GUIDE = ROOT / "docs/operations.md"
 SENDER = "DEFAULT_FROM_EMAIL"
@@ -96,3 +100,30 @@ def test_what_a_deployment_lacks_is_named(tmp_path: Path, lacks: set[str]) -> No
     assert (done.returncode, warnings) == (1, len(lacks)), done.stderr
     assert f"\n| {done.returncode} | " in GUIDE.read_text()
     assert [name for name in lacks if LACKING[name] not in done.stderr] == []
+
+
+@pytest.mark.slow
+def test_programs_are_refused_plain_http_and_other_hosts(tmp_path: Path) -> None:
+    own = {**GIVEN, "OPSCONSOLE_BEHIND_PROXY": "1", "OPSCONSOLE_DATA_DIR": str(tmp_path)}
+    migrate = ["manage.py", "migrate", "--no-input"]
+    nursery.run(migrate, cwd=ROOT, env=environment(**own), timeout=120)
+    port, ours = free_port(), "ops.example.com"
+    api, key = "/api/v1/tools", {"authorization": "Bearer opsc_12345678_" + "0" * 48}
+    with running("manage.py", "serve", "--port", str(port), OPSCONSOLE_MCP="1", **own):
+        until(lambda: is_up(port))
+
+        def answer(path: str, host: str, scheme: str) -> tuple[int, str]:
+            headers = {"host": host, "x-forwarded-proto": scheme, **key}
+            verb = "POST" if path == "/mcp" else "GET"
+            said = httpx2.request(verb, f"http://127.0.0.1:{port}{path}", headers=headers)
+            is_json = "json" in said.headers.get("content-type", "")
+            return said.status_code, said.json().get("code", "") if is_json else said.text
+
+        for path, let_in in ((api, 401), ("/%61pi/v1/tools", 401), ("/mcp", 401), ("/live/", 401)):
+            told = [answer(path, ours, "http"), answer(path, "evil.example", "https")]
+            assert [status for status, _ in told] == [403, 403], path
+            assert answer(path, ours, "https")[0] == let_in, path
+            if path != "/live/":
+                assert [code for _, code in told] == ["https_only", "bad_host"], path
+        assert answer("/sign-in/", ours, "http")[0] == 301  # a page holds no key
+        assert answer("/healthz", ours, "http")[0] == 200
