@@ -17,8 +17,6 @@ from agents.models import Workspace
 from agents.models.event import by_command
 from agents.sdk.desk import DESKS
 
-ACTOR = "command line"  # in the record; user names have no spaces
-
 
 def user_named(name: str) -> User:
     """Return a person. Raises CommandError."""
@@ -88,6 +86,9 @@ def account() -> str:
         return f"uid {os.getuid()}"
 
 
+ACTOR = f"command:{account()}"  # in the record; user names have no colon
+
+
 @contextmanager
 def refusals() -> Iterator[None]:
     """Turn an operation's refusal into a CommandError with its sentence.
@@ -95,7 +96,7 @@ def refusals() -> Iterator[None]:
     Events in the block are recorded as made by a command.
     """
     try:
-        with by_command(account()):
+        with by_command(ACTOR):
             yield
     except (operations.Refused, operations.Claimed) as no:
         raise CommandError(str(no), returncode=REFUSED) from None

@@ -109,7 +109,7 @@ class Entry:
     actor: str = ""
 
 
-# The operating system's account whose command acts for people in this context; "": none.
+# Whose command acts for people in this context: command: and the account's name; "": none.
 _ACCOUNT: ContextVar[str] = ContextVar("account", default="")
 
 

@@ -98,7 +98,7 @@ def _readable(event: Event, context: EventContext, whom_of: Callable[[Run], str]
     is_known = event.kind in EVENTS
     sentence = sentence_of(told) if is_known else f"{_label(event.kind)}: {_list_facts(facts)}"
     if event.actor and "account" in facts:
-        sentence += f" By command, from the account {facts['account']}."
+        sentence += f" By command, from the account {facts['account'].removeprefix('command:')}."
     policy = facts.get("policy" if event.kind == "run.queued" else "number")
     return EventLine(
         event.pk,

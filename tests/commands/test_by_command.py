@@ -21,6 +21,7 @@ from tests.web.words import words
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
 ACCOUNT = pwd.getpwuid(os.getuid()).pw_name
+BY = f"command:{ACCOUNT}"  # no user's name has a colon
 
 
 def facts(kind: str) -> dict[str, object]:
@@ -44,7 +45,7 @@ def test_a_decision_by_command_is_told_from_one_in_the_browser(
     scene.decide(waiting[1])
 
     assert ended.code == 0
-    assert told == {"via": "command", "account": ACCOUNT}
+    assert told == {"via": "command", "account": BY}
     assert facts("escalation.decided") == {"via": None, "account": None}
     rita = client_of(User.objects.get(username="rita"))
     card = rita.get(reverse("approval", args=[by_command.pk])).content.decode()
@@ -64,7 +65,7 @@ def test_a_decision_that_hides_that_a_command_made_it_is_found(scene: Scene) -> 
 
     unseen(hide, escalation.run)
 
-    assert f"decided_from is ''; the record says '{ACCOUNT}'" in command("verify_audit").out
+    assert f"decided_from is ''; the record says '{BY}'" in command("verify_audit").out
 
 
 @pytest.mark.parametrize(
@@ -88,7 +89,7 @@ def test_every_command_that_acts_for_people_says_so(
 
     command(*arguments)
 
-    assert facts(kind) == {"via": "command", "account": ACCOUNT}
+    assert facts(kind) == {"via": "command", "account": BY}
 
 
 def test_people_work_on_a_request_together_by_command(scene: Scene) -> None:
@@ -131,5 +132,5 @@ def test_people_work_on_a_request_together_by_command(scene: Scene) -> None:
         *(("finn", "snoozed"), ("finn", "woken"), ("rita", "assigned")),
         *(("finn", "claimed"), ("finn", "released")),
     ]
-    assert {one.facts["account"] for one in told} == {ACCOUNT}
+    assert {one.facts["account"] for one in told} == {BY}
     assert command("verify_audit").code == 0

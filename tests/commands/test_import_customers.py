@@ -16,6 +16,7 @@ from agents import operations
 from agents.desks.refunds import refunds
 from agents.desks.refunds.importing import BATCH, compare
 from agents.desks.refunds.models import Charge, Customer
+from agents.management.command_arguments import ACTOR
 from agents.models import Event, Role, Run, Workspace
 from agents.models.event import Entry, append_events
 from tests.commands.test_run_pattern import command
@@ -59,7 +60,7 @@ def test_a_table_is_imported_once_and_a_run_can_refund_from_it(
     assert (Customer.objects.count(), Charge.objects.get().amount_minor) == (2, 120000)
     event = Event.objects.filter(workspace=eu, kind="book.imported").first()
     assert event
-    assert (event.actor, event.facts["charges"]) == ("command line", 1)
+    assert (event.actor, event.facts["charges"]) == (ACTOR, 1)
     goal = ["--goal", "Refund 500 USD to user_id=42.", "--subject", "42"]
     ended = command("run_pattern", "supervisor", *goal, "--workspace", "eu", "--actor", "omar")
     assert ended.code == 0, ended.out

@@ -10,6 +10,7 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 
 from agents import operations
+from agents.management.command_arguments import ACTOR
 from agents.models import Event, Membership, Role, Team, Workspace
 from tests.commands.test_run_pattern import Ended, command
 from tests.limits import first_limit
@@ -46,7 +47,7 @@ def test_a_workspace_has_a_book_of_its_own_a_strict_policy_and_a_record() -> Non
     assert not Workspace.objects.exclude(pk=made.pk).filter(book=made.book).exists()
     said = Event.objects.filter(workspace=made).order_by("seq").first()
     assert said is not None
-    assert (said.kind, said.actor) == ("workspace.created", "command line")
+    assert (said.kind, said.actor) == ("workspace.created", ACTOR)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +81,7 @@ def test_a_new_member_can_sign_in_and_decide_up_to_the_limit(monkeypatch: Any) -
     assert (part.role, part.limit_minor("refunds", "USD")) == ("reviewer", 80000)
     assert part.user.check_password(PASSWORD)
     said = Event.objects.get(kind="member.set")
-    assert said.actor == "command line"
+    assert said.actor == ACTOR
     told = {"user": "rita", "role": "reviewer", "desk_limits": first_limit(80000), "via": "command"}
     assert told.items() <= said.facts.items()
 

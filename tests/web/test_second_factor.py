@@ -20,6 +20,7 @@ from django_otp.plugins.otp_totp.models import TOTPDevice
 
 from agents import operations
 from agents.core.states import EscalationState
+from agents.management.command_arguments import ACTOR
 from agents.models import Event, Membership, RecoveryCode, Role
 from agents.web.live.auth import NotAdmitted, admit
 from agents.web.sign_in.second_factor import REMAIN
@@ -216,7 +217,7 @@ def test_the_last_admin_who_lost_the_factor_comes_back_by_command(scene: Scene, 
 
     assert (ended.code, again.code, operations.factor_of(scene.rita)) == (0, 3, None)
     said = Event.objects.get(kind="factor.reset")
-    assert (said.actor, said.facts["user"]) == ("command line", "rita")
+    assert (said.actor, said.facts["user"]) == (ACTOR, "rita")
     clock.shift(timedelta(seconds=31))
     codes = enrol(client_of(scene.rita), scene.rita)
     clock.shift(31)

@@ -26,7 +26,7 @@ from agents.engine.runtime.database import in_database
 from agents.engine.runtime.threads import close_connections
 from agents.engine.turns.advance import advance
 from agents.management.command_arguments import (
-    account,
+    ACTOR,
     currency_of,
     desk_of,
     user_named,
@@ -71,7 +71,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             # A refusal takes back the workspace, person and policy version made for the run.
-            with by_command(account()), transaction.atomic():
+            with by_command(ACTOR), transaction.atomic():
                 run, human = self._launch(options)
         except Refused as no:
             code = REFUSED if no.code == "not_permitted" else BAD_USAGE
