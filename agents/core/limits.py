@@ -278,7 +278,9 @@ def _check_part(where: str, part: Mapping[str, Json], known: Sequence[str]) -> N
         if key in _NAMES and not (isinstance(value, list) and _all_names(value)):
             raise BadPolicy(f"{where}: {key} is a list of names.")
         if key == "caps" and not (_all_objects(value) and all(map(_are_caps, value.values()))):
-            raise BadPolicy(f"{where}: caps, by currency, are {', '.join(CAPS)}.")
+            raise BadPolicy(
+                f"{where}: caps, by currency, are {', '.join(CAPS)}: whole minor units."
+            )
         if key == "limits" and not isinstance(value, dict):
             raise BadPolicy(f"{where}: limits is an object.")
         if key in _KINDS and key not in _NAMES:
