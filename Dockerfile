@@ -1,10 +1,11 @@
 # One image for web, worker and commands; compose.yaml shows how they run.
 FROM python:3.11-slim AS build
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1
-COPY requirements.lock requirements-mcp.lock ./
+COPY requirements.lock requirements-mcp.lock requirements-otel.lock requirements-permits.lock ./
 RUN python -m venv /venv && /venv/bin/pip install --no-cache-dir --require-hashes -r requirements.lock
 ARG EXTRA=
-RUN [ -z "$EXTRA" ] || /venv/bin/pip install --no-cache-dir --require-hashes -r "requirements-$EXTRA.lock"
+RUN for extra in $EXTRA; do \
+    /venv/bin/pip install --no-cache-dir --require-hashes -r "requirements-$extra.lock" || exit; done
 
 FROM python:3.11-slim
 RUN useradd --system --uid 10001 --home-dir /app opsconsole \

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import tomllib
 from collections.abc import Iterator
 from fnmatch import fnmatch
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -94,6 +95,11 @@ def test_only_who_seals_has_the_key_and_may_write_the_heads() -> None:
     assert "heads:/heads" in volumes["worker"]
     assert "heads:/heads:ro" in volumes["web"]
     assert "heads:/heads" not in volumes["web"] + volumes["migrate"]
+    signs = [name for name in OURS if "OPSCONSOLE_PERMIT_KEYS" in SERVICES[name]["environment"]]
+    assert signs == ["web"]
+    for name in OURS:
+        assert SERVICES[name]["read_only"]
+        assert SERVICES[name]["cap_drop"] == ["ALL"]
 
 
 def test_there_are_a_database_two_workers_and_a_web() -> None:
@@ -114,9 +120,10 @@ def test_what_the_page_tells_to_set_reaches_the_services() -> None:
     names = {name for row in rows for name in re.findall(r"`(…?[A-Z_]+)`", row)}
     wanted = {name.replace("…", "OPENAI_MODEL") for name in names} - NOT_HANDED_ON
 
-    assert set(SERVICES["worker"]["environment"]) == wanted
-    for name in set(OURS) - {"worker"}:
-        assert set(SERVICES[name]["environment"]) == wanted - {"OPSCONSOLE_AUDIT_OLD_KEYS"}
+    of_one = {"OPSCONSOLE_AUDIT_OLD_KEYS": "worker", "OPSCONSOLE_PERMIT_KEYS": "web"}
+    for name in OURS:
+        others = {key for key, owner in of_one.items() if owner != name}
+        assert set(SERVICES[name]["environment"]) == wanted - others
 
 
 @pytest.mark.parametrize("name", OURS)
@@ -205,6 +212,14 @@ def test_the_image_copies_what_exists_and_what_is_not_ignored() -> None:
     for source in sources:
         assert (ROOT / source).exists(), source
         assert any(fnmatch(source, pattern) for pattern in sent), source
+
+
+def test_every_extra_of_the_image_is_locked() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    for name, [package] in extras["optional-dependencies"].items():
+        assert f"requirements-{name}.lock" in DOCKERFILE
+        assert (ROOT / f"requirements-{name}.in").read_text().split("\n")[1] == package
+        assert (ROOT / f"requirements-{name}.lock").exists()
 
 
 def test_the_image_does_not_run_as_root_and_takes_the_supported_python() -> None:

@@ -15,6 +15,7 @@ _PIN = re.compile(r"[a-z0-9][a-z0-9._-]*==[^\s;]+(?: ; .+)?")
     "name",
     [
         *("requirements.lock", "requirements-mcp.lock", "requirements-dev.lock"),
+        *("requirements-otel.lock", "requirements-permits.lock"),
         "clients/python/requirements-sdks.lock",
     ],
 )
@@ -27,4 +28,4 @@ def test_every_package_is_one_version_with_its_hashes(name: str) -> None:
         assert _PIN.fullmatch(package.strip()), line
         assert hashes, f"{package} has no hash"
         assert all(re.fullmatch(r"sha256:[0-9a-f]{64}", one.strip()) for one in hashes), package
-    assert len(lines) > 10
+    assert lines
