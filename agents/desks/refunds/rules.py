@@ -257,7 +257,7 @@ def after_person(args: Args, facts: RefundFacts) -> Ruling | None:
 @desk.rule(
     issue_refund,
     title="No duplicate refunds",
-    stops={"duplicate_refund": "the same amount was already refunded to this customer"},
+    stops={"duplicate_refund": "the same amount was already refunded, or may have been"},
     asks={"refunded_by_earlier_run": "an earlier run of this request has paid"},
 )
 def same_again(args: Args, facts: RefundFacts) -> Ruling | None:
@@ -268,13 +268,15 @@ def same_again(args: Args, facts: RefundFacts) -> Ruling | None:
     mine = [refund for refund in facts.refunds if refund.customer == customer]
     if same := [refund for refund in mine if refund.amount_minor == amount]:
         who = "An earlier run of this request" if same[0].earlier else "This run"
-        told = f"{who} has already refunded {in_usd(amount)} to customer {customer}."
+        did = "has already refunded" if same[0].settled else "may have refunded"
+        told = f"{who} {did} {in_usd(amount)} to customer {customer}."
         return block("duplicate_refund", told, risk=85, observed=amount, unit=CURRENCY)
     before = sum(refund.amount_minor for refund in mine if refund.earlier)
     if not before:
         return None
+    did = "has" if all(refund.settled for refund in mine if refund.earlier) else "may have"
     told = (
-        f"An earlier run of this request has refunded {in_usd(before)} to customer "
+        f"An earlier run of this request {did} refunded {in_usd(before)} to customer "
         f"{customer}; {in_usd(amount)} more is for a person to decide."
     )
     return escalate("refunded_by_earlier_run", told, risk=75, **_usd(amount, 0))
@@ -298,13 +300,13 @@ def after_refund(facts: RefundFacts) -> Ruling:
 @desk.rule(
     send_refund_email,
     title="Email says what was paid",
-    stops={"nothing_to_mail": "the customer was already told of every refund"},
+    stops={"nothing_to_mail": "no booked refund was left to write to the customer about"},
 )
 def from_ledger(given: Json, facts: RefundFacts) -> Ruling | None:
     """Amount and text of a confirmation are taken from the ledger. Each refund gets one email."""
     mail, amount = facts.mail, given.get("amount_minor")
     if mail is None or mail.customer != given[CUSTOMER]:
-        told = "Every refund of this run to this customer has been written about."
+        told = "This run has no booked refund to this customer that is not written about."
         return block("nothing_to_mail", told, risk=60)
     if amount == mail.amount_minor and given.get("message") == mail.message:
         return None

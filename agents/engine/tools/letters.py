@@ -25,6 +25,7 @@ from agents.tools import TOOLS, Tool, letter_tools
 EARLIER = timedelta(days=30)  # that a letter may have settled before what it tells of
 # Of a row, the runs that its run repeats: so many runs after one that left work are looked at.
 REPEATED = tuple("run" + "__again_of" * times for times in (1, 2, 3))
+_REPEATS = tuple(run.replace("again_of", "launched_again") for run in REPEATED)  # that repeat it
 MAYBE_SENT = (EffectState.DONE, EffectState.INTENDED, EffectState.UNKNOWN)
 _SAME_AMOUNT = {name: OuterRef(name) for name in ("amount_minor", "currency")}
 
@@ -94,14 +95,14 @@ def _moves_money(tool: str) -> bool:
 
 
 def letters_sent(runs: Collection[UUID]) -> dict[UUID, list[tuple[str, int | None]]]:
-    """Return currency and minor units of the letters of runs and of those that repeat them.
+    """Return currency and minor units of letters of runs, those they repeat and their repeats.
 
     None for a letter without an amount, and for one that only may have left. One query.
     """
     sent = Effect.objects.filter(tool__in=letter_tools(), state__in=MAYBE_SENT)
     parts = [
         sent.filter(**{f"{run}__in": runs}).values_list(run, "currency", "amount_minor", "state")
-        for run in ("run", *REPEATED)
+        for run in ("run", *REPEATED, *_REPEATS)
     ]
     found: dict[UUID, list[tuple[str, int | None]]] = {}
     for run, currency, minor, state in parts[0].union(*parts[1:]) if runs else ():
