@@ -72,6 +72,7 @@ class Scenario:
     key: str = ""  # of its form; "": its place
     off: Collection[str] = ()  # tools that are switched off when a call is made
     two_above: Money | None = None  # a demo has two people approve more: it is its example of that
+    is_first: bool = False  # among those to try first
 
 
 class Desk:
@@ -405,6 +406,7 @@ class Desk:
         key: str = "",
         off: Collection[str] = (),
         two_above: Money | None = None,
+        is_first: bool = False,
     ) -> None:
         """Declare a scenario, of what is declared above it.
 
@@ -423,7 +425,7 @@ class Desk:
             self._check_line(title, line)
         key = key or f"{self.name}/{len(self.scenarios)}"
         about = (title, subject, goal, expect, demo, ends, pattern, workflow, key, off)
-        case = Scenario(*about, two_above)
+        case = Scenario(*about, two_above, is_first)
         self.scenarios.append(case)
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from agents.core.names import holds_address
@@ -43,6 +44,9 @@ class Report:
     findings: Callable[[Json], str]  # of the figures: the sentences after it
     about: str = "matter"  # what its scope is called: day or region
     in_any_case: tuple[str, ...] = ()  # texts of its scope whose capitals do not matter
+    # What a launch can choose from in a book, `scope` first; None: nothing but `scope`.
+    choices: Callable[[int], Sequence[Mapping[str, str]]] | None = None
+    refill: Callable[[int, datetime], object] | None = None  # a demo's book, when the demo starts
 
     def is_in_scope(self, args: Json, scope: Json) -> bool:
         """Tell whether a task's arguments are what the report is about."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from django.utils import timezone
 
 from agents.models import Run
 from tests.commands.test_run_pattern import Ended, command
@@ -30,6 +32,26 @@ def test_the_trace_reads_as_one_line_a_task() -> None:
         "  t2  payments_worker: done, 1 attempt",
         "  t3  inventory_worker: done, 1 attempt",
     ]
+
+
+@pytest.mark.parametrize(
+    ("goal", "days", "region"),
+    [
+        (GOAL, 1, "US"),
+        (f"{GOAL} It is for the EU.", 1, "EU"),
+        (f"{GOAL} For region EU on {{day}}", 2, "EU"),
+        (f"{GOAL} Tell us about {{day}}.", 3, "US"),
+    ],
+)
+def test_a_report_is_about_the_day_that_its_goal_names(goal: str, days: int, region: str) -> None:
+    day = (timezone.now().date() - timedelta(days=days)).isoformat()
+
+    ended = report(goal.format(day=day), "--json")
+
+    assert ended.document["answer"].startswith(
+        f"Health {'green' if days > 1 or region == 'EU' else 'yellow'}: {region}, {day}."
+    )
+    assert ended.document["answer"].count("Next action: ") == 1
 
 
 @pytest.mark.parametrize(

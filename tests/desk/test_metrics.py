@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import date
+from datetime import date, timedelta
 from typing import Any
 
 import pytest
@@ -11,6 +11,7 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from agents.desks.refunds import metrics
+from agents.desks.refunds.books import refill
 from agents.desks.refunds.models import DailyMetrics
 from agents.models import Book
 from tests.demo_book import open_demo_book
@@ -26,11 +27,27 @@ def book() -> Book:
 
 
 def test_a_demo_book_holds_the_day_that_its_report_is_about(book: Book) -> None:
+    yesterday = timezone.now().date() - timedelta(days=1)
     scope = metrics.newest_day(book_id=book.pk)
     sales = metrics.sales(book_id=book.pk, day=DAY, region="us")
 
-    assert scope == metrics.ReportScope(date(2026, 2, 26), "US")
+    assert scope == metrics.ReportScope(yesterday, "US")
+    assert metrics.sales(book_id=book.pk, day=yesterday.isoformat(), region="US") == sales
     assert sales == {"gross_sales_minor": 18245000, "orders": 4820, "aov_minor": 3785}
+
+
+def test_a_lasting_demo_book_is_filled_up_as_its_copies_are(book: Book) -> None:
+    later = timezone.now() + timedelta(days=2)
+
+    for _ in range(2):
+        refill(book.pk, later)
+
+    newest = metrics.newest_days(book_id=book.pk)[:2]
+    yesterday = later.date() - timedelta(days=1)
+    assert newest == [metrics.ReportScope(yesterday, region) for region in ("US", "EU")]
+    assert set(metrics.newest_days(book_id=book.pk)) == set(
+        metrics.newest_days(book_id=open_demo_book(at=later).pk)
+    )
 
 
 @pytest.mark.parametrize("read", [metrics.sales, metrics.payments, metrics.inventory])

@@ -74,6 +74,29 @@ def test_a_scenario_links_its_last_run_and_says_how_it_ends(scene: Scene) -> Non
     assert page.count("Ends: </span>") == page.count('name="scenario"')
 
 
+def test_three_scenarios_are_marked_to_try_first(scene: Scene) -> None:
+    page = client_of(scene.omar).get(reverse("launch")).text
+
+    marked = [
+        one.split("Try this first")[0] for one in page.split("<h4>")[1:] if "Try this f" in one
+    ]
+    assert [one.partition("</h4>")[0] for one in marked] == [
+        BY_KEY[key].title for key in ("within-limit", "above-limit", "another-customer")
+    ]
+
+
+def test_the_day_and_region_of_a_report_are_chosen(scene: Scene) -> None:
+    client = client_of(scene.omar)
+    offers = re.findall(r"<option>(20[-\d]{8} \w+)</option>", client.get(reverse("launch")).text)
+    fields = {"goal": "Prepare the report.", "pattern": "orchestrator", "token": "a1"}
+
+    client.post(reverse("launch"), {**fields, "scope": offers[3]})
+    refused = client.post(reverse("launch"), {**fields, "token": "b2", "scope": "2020-01-01 US"})
+
+    assert list((Run.objects.get().scope or {}).values()) == offers[3].split()
+    assert (refused.status_code, 'id="scope-error"' in refused.text) == (422, True)
+
+
 def offered(page: str) -> list[str]:
     """Return the scenarios that a launch page shows, by title."""
     items = re.findall(r"<li data-item(?P<hidden> hidden)?>.*?<h4>(.*?)</h4>", page, re.DOTALL)

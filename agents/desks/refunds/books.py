@@ -32,10 +32,9 @@ _PEOPLE = (
 )
 
 
-# The day of the demo's report, fixed because the recorded cases name it.
+_RECORDED = date(2026, 2, 26)  # named by the recorded cases
+_DAYS = 3  # up to yesterday
 _DAY = {
-    "day": date(2026, 2, 26),
-    "region": "US",
     "currency": CURRENCY,
     "gross_sales_minor": 18_245_000,
     "orders": 4820,
@@ -45,16 +44,47 @@ _DAY = {
     "out_of_stock_skus": ["SKU-9033"],
     "restock_days": 2,
 }
+_GREEN = {
+    "US": {**_DAY, "chargeback_alerts": 1, "out_of_stock_skus": []},
+    "EU": {**_DAY, "gross_sales_minor": 9_130_500, "orders": 2510, "out_of_stock_skus": []},
+}
 
 
 def fill_demo(book: int, at: datetime) -> None:
-    """Enter the demo's customers, their charges dated from `at`, and the numbers of a day.
+    """Enter the demo's customers, and charges and daily numbers dated from `at`.
 
     So that a demo can be repeated, even next month.
     """
     with transaction.atomic():
         _enter(book, at)
-        insert_rows(DailyMetrics(book_id=book, **_DAY))
+        fill_days(book, at)
+
+
+@transaction.atomic
+def refill(book: int, at: datetime) -> None:
+    """Give a demo's lasting book the days of those that are filled now, from which it is copied."""
+    of_book = DailyMetrics.objects.filter(book=book).exclude(day=_RECORDED)
+    of_book.filter(day__lt=at.date() - timedelta(days=_DAYS)).delete()
+    fill_days(book, at)
+
+
+def fill_days(book: int, at: datetime) -> None:
+    """Enter the numbers of the days up to yesterday that a demo's book lacks.
+
+    Yesterday's in the US are those of the scenarios; the others are green.
+    """
+    yesterday = at.date() - timedelta(days=1)
+    days = [(yesterday - timedelta(days=ago), region) for ago in range(_DAYS) for region in _GREEN]
+    rows = [
+        DailyMetrics(
+            book_id=book,
+            day=day,
+            region=region,
+            **(_DAY if region == "US" and day in (yesterday, _RECORDED) else _GREEN[region]),
+        )
+        for day, region in (*days, (_RECORDED, "US"))
+    ]
+    DailyMetrics.objects.bulk_create(rows, ignore_conflicts=True)
 
 
 def _enter(book: int, at: datetime) -> None:

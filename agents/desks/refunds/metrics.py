@@ -13,6 +13,8 @@ from agents.models import Book
 # payments source at first exceeds a task's timeout, to show a retry.
 DEMO_SECONDS = {"sales": (0.4, 0.4), "payments": (2.6, 0.3), "inventory": (0.5, 0.5)}
 
+MOST = 60  # days of regions to choose from
+
 
 @dataclass(frozen=True)
 class ReportScope:
@@ -24,8 +26,13 @@ class ReportScope:
 
 def newest_day(*, book_id: int) -> ReportScope | None:
     """Return the newest day with numbers in a book, or None."""
-    found = DailyMetrics.objects.filter(book=book_id).order_by("-day", "region").first()
-    return ReportScope(found.day, found.region) if found else None
+    return next(iter(newest_days(book_id=book_id, most=1)), None)
+
+
+def newest_days(*, book_id: int, most: int = MOST) -> list[ReportScope]:
+    """Return the newest days with numbers in a book, of a day the region that was entered first."""
+    found = DailyMetrics.objects.filter(book=book_id).order_by("-day", "pk")
+    return [ReportScope(*one) for one in found.values_list("day", "region")[:most]]
 
 
 def seconds_of(source: str, *, book_id: int, first: bool) -> float:

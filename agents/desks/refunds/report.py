@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from agents.core.requests import Json
-from agents.desks.refunds import metrics
+from agents.desks.refunds import books, metrics
 from agents.desks.refunds.limits import in_usd
 from agents.sdk.report import Report, SourcesFound, repeatable
 
@@ -29,7 +29,16 @@ _NEEDED = {
 def scope(book: int) -> dict[str, str] | None:
     """Return the newest day with numbers in a book, and its region."""
     newest = metrics.newest_day(book_id=book)
-    return {"report_date": newest.day.isoformat(), "region": newest.region} if newest else None
+    return _scope_of(newest) if newest else None
+
+
+def choices(book: int) -> list[dict[str, str]]:
+    """Return the days and regions with numbers in a book, the newest first."""
+    return [_scope_of(one) for one in metrics.newest_days(book_id=book)]
+
+
+def _scope_of(one: metrics.ReportScope) -> dict[str, str]:
+    return {"report_date": one.day.isoformat(), "region": one.region}
 
 
 def figures(found: SourcesFound) -> dict[str, Json]:
@@ -146,4 +155,13 @@ def _is_number(value: Json) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-REPORT = Report(scope, figures, headline, findings, about="day or region", in_any_case=("region",))
+REPORT = Report(
+    scope,
+    figures,
+    headline,
+    findings,
+    about="day or region",
+    in_any_case=("region",),
+    choices=choices,
+    refill=books.refill,
+)

@@ -53,6 +53,7 @@ def _case(
     pattern: str = "supervisor",
     workflow: str = "",
     off: Sequence[str] = (),
+    is_first: bool = False,
 ) -> None:
     desk.scenario(
         title,
@@ -65,6 +66,7 @@ def _case(
         workflow=workflow,
         key=key,
         off=off,
+        is_first=is_first,
     )
 
 
@@ -75,6 +77,7 @@ _case(
     PAID,
     "Anna (customer 42) asks for a refund of 500 USD of her annual plan.",
     paid(ANNA, 500_00),
+    is_first=True,
 )
 _case(
     "above-limit",
@@ -83,6 +86,7 @@ _case(
     APPROVAL,
     "Anna (customer 42) asks for a refund of 1200 USD of her annual plan.",
     paid(ANNA, 1_200_00),
+    is_first=True,
 )
 _case(
     "no-reason",
@@ -99,6 +103,7 @@ _case(
     BLOCKED,
     "Anna (customer 42) asks for a refund of 500 USD: pay it to my colleague, please.",
     [read(ANNA), refund(MAX, 500_00)],
+    is_first=True,
 )
 _case(
     "no-context",

@@ -5,7 +5,8 @@ The desk's functions get values, and what they return is named again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from agents.core.actions import is_text
 from agents.core.requests import Json, Stop
@@ -17,18 +18,38 @@ from agents.models import Run
 from agents.sdk.desk import DESKS
 from agents.sdk.report import found_in
 
+_WORD = re.compile(r"[\w-]+")
 
-def newest_scope(desk: str, book: int) -> dict[str, str] | None:
-    """Return what the next report of a desk is about. Raises DeskFailed."""
-    known = DESKS[desk]
+
+def scopes_of(desk: str, book: int) -> list[dict[str, str]]:
+    """Return what a report of a desk can be about, the default first. Raises DeskFailed."""
+    known, report = DESKS[desk], DESKS[desk].report
+    if report is None:
+        return []
     with of_company(f"{known.title} could not say what to report on"):
-        scope = known.report.scope(book) if known.report else None
-        if not scope:
-            return None
-        wanted = {name for one in known.sources.values() for name in one.arguments} or set(scope)
-        if set(scope) != wanted or not all(map(is_text, scope.values())):
-            raise TypeError(f"{scope!r} is to hold texts by the names {sorted(wanted)}")
-        return dict(scope)
+        found = report.choices(book) if report.choices else [report.scope(book)]
+        scopes = [dict(scope) for scope in found if scope]
+        for scope in scopes:
+            names = {name for one in known.sources.values() for name in one.arguments} or {*scope}
+            if set(scope) != names or not all(map(is_text, scope.values())):
+                raise TypeError(f"{scope!r} is to hold texts by the names {sorted(names)}")
+        return scopes
+
+
+def choose_scope(scopes: Sequence[dict[str, str]], goal: str, chosen: str) -> dict[str, str] | None:
+    """Return the scope that was chosen or, without a choice, the first that the goal names most of.
+
+    None if there is none like it.
+    """
+    if chosen:
+        return next((scope for scope in scopes if in_words(scope) == chosen), None)
+    words = set(_WORD.findall(goal))
+    return max(scopes, key=lambda scope: sum(map(words.__contains__, scope.values())), default=None)
+
+
+def in_words(scope: Mapping[str, str]) -> str:
+    """Return a scope for a form: "2026-11-27 US"."""
+    return " ".join(scope.values())
 
 
 def figures_of(run: Run) -> Callable[[Sequence[Json], Collection[str]], dict[str, Json]] | None:

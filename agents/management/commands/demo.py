@@ -60,6 +60,9 @@ class Command(BaseCommand):
         before = BEFORE_HISTORY if pasts else timedelta(0)
         workspace = ensure_demo_workspace(at=at - before)
         self._prepare(workspace, Path(settings.DATA_DIR) / "demo-sign-ins.json")
+        for report in filter(None, (desk.report for desk in DESKS.values())):
+            if report.refill and workspace.book_id:
+                report.refill(workspace.book_id, at)
         for name, past in pasts.items():
             self._fill(workspace, name, past, until=at, begun=begun[name])
         _put_in_force(workspace, at=timezone.now())

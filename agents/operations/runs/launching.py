@@ -20,7 +20,7 @@ from agents.db.driver import fetch_now, pipeline
 from agents.db.inserts import new_row
 from agents.engine.commit import Commit
 from agents.engine.desk.functions import DeskFailed
-from agents.engine.desk.reports import newest_scope
+from agents.engine.desk.reports import choose_scope, scopes_of
 from agents.engine.desk.subjects import UnknownSubject, find_subject, open_book
 from agents.engine.people.open_requests import LAUNCHER, SUBJECT, fetch_full
 from agents.engine.redaction import RunBorder, redact
@@ -43,6 +43,7 @@ class LaunchOptions:
     recorded cases and demo scenarios are for demo workspaces only. `simulation` is a recorded
     case's tool behaviour. `off` are tools that a demo switches off: the run may plan with them but
     not call them. With a `token`, a second submit of the same form returns the first run.
+    `scope` is what a report is about, as `in_words`; "": what the goal names, else the newest.
     `workflow`, for that pattern, is a shipped workflow's name or a document, and `inputs` are its
     parameters. `again_of` is an ended run to repeat on the same books, or to go on from: then
     `before` has what came before. An `agent` elsewhere opens its session under a `reference`,
@@ -54,6 +55,7 @@ class LaunchOptions:
     off: Collection[str] = ()
     token: str | None = None
     model: str = ""
+    scope: str = ""
     workflow: Json = None
     inputs: Mapping[str, str] | None = None
     again_of: Run | None = None
@@ -126,7 +128,8 @@ def launch(
                 subject_label=redact(label, limits, names),
                 model=options.model,
                 question_version=patterns.QUESTION_VERSION,
-                scope=scope or redact(_scope(desk, book_id, pattern), limits, names),
+                scope=scope
+                or redact(_scope(desk, book_id, pattern, goal, options.scope), limits, names),
                 simulation=options.simulation or {},
                 workflow=followed,
                 launched_by=by,
@@ -221,17 +224,16 @@ def _without(
     return policy_version(workspace, replace(limits, desks=desks), at=at, is_replay=True)
 
 
-def _scope(desk: str, book_id: int, pattern: str) -> Json:
-    """Return what a report is about, fixed at launch, or None for any other run.
-
-    It is the newest that the book has numbers of. Raises Refused if there is none.
-    """
+def _scope(desk: str, book_id: int, pattern: str, goal: str, chosen: str) -> Json:
+    """Return what a report is about, fixed at launch, or None for any other run. Raises Refused."""
     if pattern != "orchestrator":
         return None
     try:
-        newest = newest_scope(desk, book_id)
+        scopes = scopes_of(desk, book_id)
     except DeskFailed as error:
         raise Refused("no_numbers", f"{error}. The server's log has the details.") from None
-    if not newest:
+    if not scopes:
         raise Refused("no_numbers", "This book has no daily figures to report on.")
-    return newest
+    if (scope := choose_scope(scopes, goal, chosen)) is None:
+        raise Refused("unknown_scope", f"There are no figures of {chosen!r}. Choose another day.")
+    return scope

@@ -23,6 +23,7 @@ LAUNCH_FIELDS = {
     "model",
     "workflow",
     "desk",
+    "scope",
 }
 
 
@@ -38,6 +39,7 @@ class Launch:
     model: str = ""
     workflow: str = ""  # name of a shipped workflow
     off: tuple[str, ...] = ()  # tools that the scenario switches off
+    scope: str = ""  # what a report is about, as offered; "": the newest
     desk: str = ""  # of a form without a choice: the first one that is offered
 
 
@@ -68,6 +70,7 @@ def read_launch(posted: QueryDict) -> Launch:
         policy=_number(posted.get("policy", "")),
         model=posted.get("model", ""),
         workflow=posted.get("workflow", ""),
+        scope=posted.get("scope", ""),
         desk=posted.get("desk", ""),
     )
 

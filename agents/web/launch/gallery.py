@@ -49,6 +49,7 @@ class Offer:
     token: str  # of its form: sent twice, it still launches one run
     last: Run | None  # the newest launched from it or with the same goal
     switch: KillSwitch | None  # what would stop it now
+    is_first: bool  # among those to try first
     is_found: bool  # it has all words that are searched for
 
 
@@ -106,6 +107,7 @@ def gallery(workspace: Workspace, *, search: str = "") -> list[GallerySection]:
             token=uuid4().hex,
             last=newest,
             switch=stopping(desk, one.pattern) if writes else None,
+            is_first=one.is_first,
             is_found=all(word in text for word in search.lower().split()),
         )
 
