@@ -13,12 +13,20 @@ from django.db import connection, transaction
 from django.db.models import Count, F, Sum
 
 from agents.core.old_names import FIRST_DESK, erased_subject
-from agents.desks.refunds.customer_table import ABOUT, ChargeLine, CustomerTable, read_table
+from agents.desks.refunds.customer_table import (
+    ABOUT,
+    COLUMNS,
+    ChargeLine,
+    CustomerTable,
+    read_table,
+)
 from agents.desks.refunds.models import Charge, Customer
 from agents.models import Event, Workspace
 from agents.models.event import Entry, append_events
 from agents.operations.refusal import Refused
 from agents.record.erasable_texts import ERASURE
+
+__all__ = ["COLUMNS", "Imported", "import_customers"]
 
 BATCH = 500  # lines of one transaction
 # Seconds between transactions on SQLite, where a waiting process looks every 0.1 s for its turn.
