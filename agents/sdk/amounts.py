@@ -17,7 +17,6 @@ from agents.sdk.values import Money
 NUMBER, CURRENCY, WORD, MARK = "number", "currency", "word", "mark"
 _NEAR = 32  # characters beside an amount in which a word of size may stand
 
-_COMMON = frozenset(("EUR", "USD", "GBP"))
 _DIGITS = {code: digits for digits in (0, 2, 3, 4) for code in currencies_with(digits)}
 # In small letters other codes are words: all, try, top.
 _SMALL = "aud brl cad chf cny czk dkk eur gbp hkd huf inr jpy mxn nok nzd pln sek sgd usd zar"
@@ -48,7 +47,7 @@ _DATES = (
 _TOKEN = re.compile(
     rf"(?i)(?P<date>(?:{_DATES})(?!\w|[-/.,:'’][0-9]))"
     rf"|(?P<currency>(?:{_OTHER})(?!\w)|(?:{_SIGN})(?![^\W\d]))"
-    r"|(?P<number>[-+−±#№]?\d(?:(?:[^\w\s$€£¥¢\u20a0-\u20cf]|[_\u00a0\u202f]){0,3}\d)*"
+    r"|(?P<number>[-+−±#№]?\d(?:(?:[^\w\s$€£¥¢\u20a0-\u20cf]|[_\u00a0\u202f])*\d)*"
     r"(?:[.,][-–—]{1,2}(?![\w-]))?)"
     r"|(?P<word>[^\W\d]+)|(?P<mark>\S)"
 )
@@ -57,7 +56,6 @@ _WHOLE = re.compile(rf"0|[1-9][0-9]{{0,14}}|[1-9][0-9]{{0,2}}({_GROUP})[0-9]{{3}
 # Two numbers, with a blank between, that may be one.
 _GROUPS = re.compile(rf"[0-9]{{1,3}}(?:{_GROUP}[0-9]{{3}})* [0-9]{{3}}(?![0-9])")
 _APART = re.compile(r"[0-9]{1,3}(?:\s[0-9]{3})+[.,][0-9]{2}")  # money also without a currency
-_CENTS = re.compile(r"[.,][0-9]{2}\Z")
 
 _THING = re.compile(
     r"(?i)(?:customer|client|user|member|account|acct|card|case|order|po|invoice|inv|receipt|ticket"
@@ -133,7 +131,7 @@ def ways_to_write(value: Money, text: str) -> list[str]:
 
 def amounts_in(text: str, currency: str, *, most: int = 5) -> list[str]:
     """Return what looks like an amount in this or a common currency, as the text writes it."""
-    known = _COMMON | {currency}
+    known = {currency, "EUR", "USD", "GBP"}
     own = (one for one in read_amounts(text) if not one.is_thing)
     found = (one.text for one in own if known & {code.strip("?") for code in one.codes or known})
     return list(dict.fromkeys(found))[:most]
@@ -145,11 +143,11 @@ class _AmountReader:
     def __init__(self, text: str) -> None:
         self.text, self.is_reordered = text, bool(_REORDERS.search(text))
         self.tokens = [_EDGE, _EDGE, *_tokens(text), _EDGE, _EDGE]
-        self.things: dict[int, str] = {}  # numbers of other things, and what says so
+        self.things: set[int] = set()  # numbers of other things
         self.runs: dict[int, list[int]] = {}  # numbers and currencies that nothing parts
         for at, token in enumerate(self.tokens):
-            if token.kind == NUMBER and (word := self._thing_of(at)):
-                self.things[at] = word
+            if token.kind == NUMBER and self._is_of_thing(at):
+                self.things.add(at)
             if token.kind in (NUMBER, CURRENCY):
                 self.runs[at] = self.runs[at - 1] if self._is_joined(at) else []
                 self.runs[at].append(at)
@@ -172,24 +170,21 @@ class _AmountReader:
         money = _money(numbers[0], *codes) if is_plain else None
         return Amount(self.text[start:end], money, codes, is_thing=False)
 
-    def _thing_of(self, at: int) -> str:
-        """Return what says that a number is of another thing, a word or a mark; else ""."""
+    def _is_of_thing(self, at: int) -> bool:
+        """Tell whether a number is that of another thing, or counts one."""
         before, token, after = self.tokens[at - 1 : at + 2]
-        if token.text[0] in "#№":
-            return token.text[0]
-        if before.kind == WORD and not token.space:  # INV-990
-            return before.text
+        if token.text[0] in "#№" or (before.kind == WORD and not token.space):  # INV-990
+            return True
         if _COUNTED.fullmatch(after.text) and not _LINE.search(after.space):
-            return after.text
+            return True
         for behind in range(at - 1, at - 6, -1):
             lead = self.tokens[behind]
-            if lead.kind == WORD:
-                return lead.text if _THING.fullmatch(lead.text) else ""
-            if lead.text in "#№°":
-                return lead.text
-            if lead.text not in _LEADS or (lead.text == ":" and _CENTS.search(token.text)):
-                return ""
-        return ""
+            if lead.kind == WORD or lead.text in "#№°":
+                return lead.kind != WORD or bool(_THING.fullmatch(lead.text))
+            is_sum = lead.text == ":" and re.search(r"[.,][0-9]{2}\Z", token.text)
+            if lead.text not in _LEADS or is_sum:
+                return False
+        return False
 
     def _reach(self, edge: int, step: int) -> int:
         """Return how far in the text something changes an amount; its own end if nothing does.
@@ -235,7 +230,7 @@ class _AmountReader:
             is_sign = (not space and (not out or further)) or (not out and here.kind == NUMBER)
             return place if is_sign and not is_pause else own
         is_plain = mark in _PLAIN and (out or space or mark not in ".,")
-        is_apart = space and further and mark.isprintable() and mark not in _OPERATORS
+        is_apart = space and further and mark not in _OPERATORS
         return own if mark in _JOINTS or is_plain or is_apart else place
 
     def _is_joined(self, at: int) -> bool:
@@ -243,7 +238,7 @@ class _AmountReader:
         if at - 1 not in self.runs or not _LINE.search(self.tokens[at].space):
             return at - 1 in self.runs
         if self.tokens[at - 1].kind == self.tokens[at].kind:
-            return at - 1 not in self.things and self._is_grouped(at - 1, at)
+            return self._is_grouped(at - 1, at)
         # A number and its currency may be on two lines, if neither has company on its own.
         company = self.tokens[at + 1]
         is_alone = company.kind not in (NUMBER, CURRENCY) or bool(_LINE.search(company.space))
@@ -259,9 +254,8 @@ def _tokens(text: str) -> list[_Token]:
     tokens: list[_Token] = []
     for found in _TOKEN.finditer(text):
         kind, written, code = found.lastgroup or "", found[0], ""
-        if kind == WORD and (
-            written in _DIGITS or (len(written) == 3 and written.lower() in _SMALL)
-        ):
+        is_code = written in _DIGITS or (len(written) == 3 and written.lower() in _SMALL)
+        if kind == WORD and is_code:
             kind, code = CURRENCY, written.upper()
         elif kind == CURRENCY:
             key = re.sub(r"[-\s.]", "", written.upper())

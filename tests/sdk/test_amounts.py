@@ -26,57 +26,35 @@ def named_by(text: str) -> list[str]:
         ("Pay 1.200,00 € or EUR 1200", "EUR 1,200.00 EUR 1,200.00"),
         ("CHF 1'200.00 or 1’200.00 CHF", "CHF 1,200.00 CHF 1,200.00"),
         (f"1{NB}200,00 EUR or 1{NARROW}200 €", "EUR 1,200.00 EUR 1,200.00"),
-        (
-            "US$300, 300 US dollars, $300 USD and ¥5000",
-            "USD 300.00 USD 300.00 USD 300.00 JPY 5,000",
-        ),
+        ("US$30, 300 US dollars, $31 USD and ¥5000", "USD 30.00 USD 300.00 USD 31.00 JPY 5,000"),
         ("CHF 300.– and 300,- EUR", "CHF 300.00 EUR 300.00"),
         (
             "EUR 1,950.00 or 450 USD, not €20 (GBP 17)",
             "EUR 1,950.00 USD 450.00 EUR 20.00 GBP 17.00",
         ),
-        ("USD 1,200.001, USD 1,200,00, USD 300.5, 0300 USD, JPY 1,200.00", ""),
         ("JPY 1,200 and BHD 1200", "JPY 1,200 BHD 1,200.000"),
-        ("BHD 1.200, BHD 1,200 or 1.2,3 BHD", ""),  # thousands or thirds
         ("1,200.000 BHD and BHD 0.500", "BHD 1,200.000 BHD 0.500"),
-        # Numbers of other things
+        # Beside numbers of other things
         ("Customer 42 USD 120.00: one seat", "USD 120.00"),
         ("Refund customer 985 USD 300", "USD 300.00"),
         ("Pay for invoice 990 EUR 450.00", "EUR 450.00"),
-        ("INV-990 EUR 450.00, #985 USD 30, user_id=42 USD 120", "EUR 450.00 USD 30.00 USD 120.00"),
-        ("order 985 USD, No. 7 USD, USD 2 weeks ago", ""),
-        ("985 USD 300", ""),
+        ("A-990 EUR 450.00, #985 USD 30, user_id=42 USD 120", "EUR 450.00 USD 30.00 USD 120.00"),
         ("Refund customer USD 300, or the invoice: 450.00 EUR", "USD 300.00 EUR 450.00"),
         ("300 USD 2 weeks later", "USD 300.00"),
         ("Kunde 985 EUR 300,00; Bestell-Nr. 850 EUR 30", "EUR 300.00 EUR 30.00"),
         ("facture n° 990 450,00 EUR; pedido 850 EUR 30", "EUR 30.00"),
-        ("customer 985 300 USD", ""),  # or 985,300
         ("Customer 42\n300 USD\n20 USD", "USD 300.00 USD 20.00"),
-        ("Seats: 5\nUSD 300", "USD 300.00"),
-        # Days
+        ("Seats: 5\nUSD 300\nDays: 2", "USD 300.00"),
+        ("30 USD\n300 of them", "USD 30.00"),
+        # Beside days
         ("Ticket 2026-11-28 USD 30: refund", "USD 30.00"),
         ("on 28.11. 30 USD, on 28/11 31 USD, Nov 28 32 USD", "USD 30.00 USD 31.00 USD 32.00"),
         ("28 Nov 2026 USD 30, am 28. November EUR 31", "USD 30.00 EUR 31.00"),
+        ("order 1\nNov 28\n100,000.00 USD", "USD 100,000.00"),
         ("14:30 300 USD and USD 20 2026-11-28", "USD 300.00 USD 20.00"),
         ("Zahle EUR 300 an Max am 28.11.2026", "EUR 300.00"),
-        # What makes another amount of it
-        ("-300 USD, - 300 USD, USD -300, −USD 300, +300 USD, minus 300 USD, –300 USD", ""),
+        # Beside marks that change nothing
         ("Anna – USD 300 – and Max—USD 20", "USD 300.00 USD 20.00"),
-        ("USD 12 k, 12k USD, 12 k€, k€ 12, EUR 2 Mio., USD 3 hundred, two thousand 300 USD", ""),
-        ("1/300 USD, 1·300 USD, USD 3½, 1/2 of USD 30, USD 10 %, 10 % of USD 30", ""),
-        ("3 x 49 USD, 49 USD × 3, USD 49 x 3, twice USD 49, 5 @ USD 40", ""),
-        ("300-400 USD, 300 to 400 USD, USD 300 – USD 400, 300 or 400 USD", ""),
-        ("between USD 300 and USD 400, $300/$400", ""),
-        ("$300 CAD, $300 cad, CAD $300, C$300, 300 Canadian dollars, 300 $ CA, USD 300 EUR", ""),
-        ("USD 30 EUR 40, 5 dollars 50 cents, USD 50 cents", ""),
-        # A number in parts
-        ("1 200,00 EUR, EUR 1 200.00, 12 500 USD, 1\n150,00 USD, USD 1, 200.00", ""),
-        (
-            "1\u200b 150,00 USD, 30\u200b0 USD, USD 3\u200b00, 30\ufe0f0 USD, 1\ufe0f\u200b 15 USD",
-            "",
-        ),
-        ("USD ３００, ٣ 150,00 USD, 1.٢٣ USD, １ 150,00 USD, USD 5万, ＄300", ""),
-        ("\u202e300 USD\u202c", ""),
         ("refund of 300\nUSD to Max, **USD 20**, usd30", "USD 300.00 USD 20.00 USD 30.00"),
     ],
 )
@@ -85,15 +63,38 @@ def test_a_text_names_what_a_careful_reader_would(text: str, named: str) -> None
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        "order 985 USD; No. 7 USD; USD 2 weeks ago; 985 USD 300; customer 985 300 USD",
+        "USD 1,200.001; USD 1,200,00; USD 300.5; 0300 USD; JPY 1,200.00; EUR 90071992547409.93",
+        "BHD 1.200; BHD 1,200; 1.2,3 BHD",  # thousands or thirds
+        "-300 USD; - 300 USD; USD -300; −USD 300; +300 USD; minus 300 USD; –300 USD; USD 300-",
+        "USD 12 k; 12k USD; 12 k€; k€ 12; USD 1e3; EUR 2 Mio.; USD 3 hundred; two thousand 3 USD",
+        "1/300 USD; 1·3 USD; USD 3½; USD 3 ½; 1 ⁄ 3 USD; 1/2 of USD 3; USD 10 %; 10 % of USD 3",
+        "3 x 49 USD; 49 USD × 3; USD 49 x 3; twice USD 49; 5 @ USD 40; .300 USD; 300 USD.1",
+        "300-400 USD; 300 to 400 USD; USD 300 – USD 400; 300 or 400 USD; $300/$400",
+        "between USD 300 and USD 400; USD 30 EUR 40; 5 dollars 50 cents; USD 50 cents",
+        "$300 CAD; $300 cad; $300 (CAD); $300 in CAD; CAD $300; C$300; USD 300 EUR; 300 $ CA",
+        "300 Canadian dollars; \u202e pay 300 USD \u202c",
+        "1 200,00 EUR; EUR 1 200.00; 12 500 USD; 1\n150,00 USD; USD 1, 200.00",
+        "1\u200b 150,00 USD; 30\u200b0 USD; USD 3\u200b00; 30\ufe0f0 USD; 1\ufe0f\u200b 15 USD",
+        "USD ３００; ٣ 150,00 USD; 1.٢٣ USD; １ 150,00 USD; USD 5万; ＄300",
+    ],
+)
+def test_what_a_reader_could_doubt_names_nothing(text: str) -> None:
+    assert [named_by(one) for one in (text, *text.split("; ")) if named_by(one)] == []
+
+
+@pytest.mark.parametrize(
     ("goal", "shown"),
     [
         ("Refund 1 150,00 USD to Anna", ["1 150,00 USD"]),
         ("Refund 12 500.00 to Anna", ["12 500.00"]),
-        ("Refund USD 1'150.00", ["USD 1'150.00"]),
+        ("Refund USD 1'150.00 or USD 1e3", ["USD 1'150.00", "USD 1e3"]),
         ("Refund customer 985 USD 300", ["USD 300"]),
         ("Refund -300 USD, USD 12 k, $300 CAD", ["-300 USD", "USD 12 k", "$300 CAD"]),
         ("Refund 300 to 400 USD or 10 % of USD 30.", ["300 to 400 USD", "10 % of USD 30"]),
-        ("Refund 1\u200b 150,00 USD", ["1\u200b 150,00 USD"]),
+        ("Refund 1\ufe0f\u200b 150,00 USD", ["1\ufe0f\u200b 150,00 USD"]),
         ("Pay EUR 1,950.00 or CHF 20, order 850 USD", ["EUR 1,950.00"]),
         ("Pay invoice INV-22 of 2026 in 3 days.", []),
     ],

@@ -275,8 +275,7 @@ class DeskLedger:
         found = []
         for kind, text in find_parts(getattr(self.args, argument)):
             other = [self.border.name(one) for one in other_names(kind, text)]
-            # A link that is not the goal's own is not named by its host. An amount is named as an
-            # amount: "300 USD" stands in "12 300 USD" too.
+            # A link is not named by its host, nor an amount by its text: it may stand in another.
             name = self.border.name(text)
             named = {LINK: [name], AMOUNT: other}.get(kind, [name, *other])
             origin = self._source(name, named)
