@@ -211,14 +211,18 @@ def test_nobody_can_say_that_it_did_not_happen_while_its_permit_is_good(scene: S
     session = Executing(scene)
     session.propose("k1", order("500.00"))
     session.take("k1")
+    good = session.permit("k1")
 
     said = session.report("k1", executed=False, error="out_of_stock")
+    session.take("k1")
+    left = session.permit("k1")
     sweep()
     session.drive()
     early = Effect.objects.get()
     latest = early.intended_at + timedelta(seconds=60 + 30)
     let_due_pass(session)
 
+    assert (bool(good), left) == (True, "")
     assert (said["status"], early.state) == ("taken", EffectState.INTENDED)
     assert early.report_due_at is not None
     assert early.report_due_at > latest

@@ -63,8 +63,13 @@ def take_call(*, agent: ExternalAgent, call_id: int, at: datetime) -> ProposedCa
 
 
 def permit_of(agent: ExternalAgent, call: ProposedCall, *, at: datetime) -> str:
-    """Return the permit of a call that was taken; "" where none is given, or no more."""
+    """Return the permit of a call that was taken; "" where none is given, or no more.
+
+    Whatever its agent reported, it has no more use for one.
+    """
     row, run = call.row, call.run
+    if row.reported is not None:
+        return ""
     effect = effects_of(row).filter(state=EffectState.INTENDED).first()
     tool = TOOLS.get(effect.tool) if effect else None
     if effect is None or tool is None or not tool.server or run.state in ENDED:
