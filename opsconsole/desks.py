@@ -6,7 +6,7 @@ from agents.core.idempotency import OutcomeUnknown, Touch
 from agents.core.requests import Json
 from agents.core.rulings import Ruling
 from agents.sdk.adjustments import Choose, Lower, Range
-from agents.sdk.arguments import between, longest
+from agents.sdk.arguments import between, key, longest
 from agents.sdk.beside import Beside, HeldRequest, Section
 from agents.sdk.books import Booked, Books
 from agents.sdk.demo_script import (
@@ -101,6 +101,7 @@ __all__ = [
     "escalate",
     "fold_name",
     "in_days",
+    "key",
     "limit",
     "longest",
     "repeatable",

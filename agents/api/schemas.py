@@ -105,6 +105,16 @@ class RunAnswer(Schema):
     note: str = Field(description="your last words, which people read below the record")
 
 
+class RepeatedCallAnswer(Schema):
+    id: int
+    run: str
+    status: str
+    reason: str
+    arguments: dict[str, Any] | None
+    result: Any = None
+    answered_at: str | None
+
+
 class CallAnswer(Schema):
     id: int
     run: str
@@ -126,6 +136,7 @@ class CallAnswer(Schema):
     reason: str = Field(description="why it was not executed, as a code")
     sentence: str = Field(description="the ruling, for people")
     answered_at: str | None = Field(description="when it was carried out or refused; null: not yet")
+    repeats: list[RepeatedCallAnswer] = Field([], description="your calls that it repeats, as they ended")
     permit: str = Field("", description="of a call that you took, for its tool's server: a JWT")
 
 

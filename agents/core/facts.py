@@ -127,7 +127,7 @@ class Facts:
 
     def as_json(self) -> Json:
         if self.desk:
-            return self.desk.stored
+            return self.desk.stored | ({"repeats": self.repeats} if self.repeats else {})
         own = ("desk", "border", "once")
         kept = {name: value for name, value in vars(self).items() if name not in own}
         # As facts were kept before these were there.

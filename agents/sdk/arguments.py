@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, make_dataclass
+from enum import Enum
 from inspect import Parameter, signature
-from typing import Any, get_type_hints
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 from pydantic import ConfigDict, Field, PydanticUserError, TypeAdapter, ValidationError
 
-from agents.core.actions import is_text
+from agents.core.actions import is_text as is_readable
 from agents.core.old_names import AMOUNT
 from agents.core.pseudonyms import has_name
 from agents.core.requests import Json
@@ -41,6 +42,35 @@ def longest(characters: int) -> Any:
     return Field(max_length=characters)
 
 
+@dataclass(frozen=True)
+class Key:
+    """In place of an argument's default: the argument says what a call does."""
+
+    default: Any = MISSING
+
+
+def key(default: Any = MISSING) -> Any:
+    """Declare that an argument says what a call does: `sku: str = key()`.
+
+    Other texts are free to be worded anew. With a `default` it may be left out.
+    """
+    return Key(default)
+
+
+def is_text(hint: Any) -> bool:
+    """Tell whether a declared type is, or may be, a text or a list of texts.
+
+    One of a few texts (`Literal`, an Enum) is a choice, and a dataclass is more than its texts.
+    """
+    # Of `type Sku = str` and of NewType("Sku", str).
+    hint = getattr(hint, "__value__", getattr(hint, "__supertype__", hint))
+    if get_origin(hint) is Annotated:
+        return is_text(hint.__origin__)
+    if isinstance(hint, type) and not get_args(hint):
+        return issubclass(hint, str) and not issubclass(hint, Enum)
+    return any(map(is_text, get_args(hint)))
+
+
 class BadArguments(ValueError):
     """The arguments do not fit the tool. The message says which and why."""
 
@@ -55,6 +85,7 @@ class Arguments:
     shown: Json  # the same with the unit of each number, for people; no model is asked with it
     required: tuple[str, ...]
     adapter: TypeAdapter[Any]
+    keys: frozenset[str] = frozenset()  # declared by `key()`
 
     def __contains__(self, name: object) -> bool:
         return name in self.hints
@@ -89,7 +120,7 @@ class Arguments:
         for name, value in given.items():
             if json.dumps(value, sort_keys=True) != json.dumps(written[name], sort_keys=True):
                 raise BadArguments(f"{name}: it is written {written[name]!r}")
-            if not all(map(is_text, _texts(value))):
+            if not all(map(is_readable, _texts(value))):
                 what = "a text is blank, too long, or holds characters that hide others"
                 raise BadArguments(f"{name}: {what}")
         return args
@@ -147,11 +178,17 @@ def arguments_of(function: Callable[..., Any]) -> Arguments:
     if not parameters or parameters.pop(0).kind not in _BY_PLACE:
         raise TypeError(f"{name}: its first parameter is the call, as in ({CALL}, *, …)")
     declared: list[Any] = []
+    keys, required = set[str](), list[str]()
     for parameter in parameters:
         if parameter.kind is not Parameter.KEYWORD_ONLY or parameter.name not in hints:
             wanted = f"{name}({CALL}, *, {parameter.name}: …)"
             raise TypeError(f"{name}: {parameter.name} is to be a keyword with a type: {wanted}")
         default = MISSING if parameter.default is Parameter.empty else parameter.default
+        if isinstance(default, Key):
+            keys.add(parameter.name)
+            default = default.default
+        if default is MISSING:
+            required.append(parameter.name)
         _check_argument(f"{name}: {parameter.name}", hints[parameter.name], default)
         declared.append((parameter.name, hints[parameter.name], field(default=default)))
     made: Any = make_dataclass(name, declared, frozen=True, kw_only=True)
@@ -160,8 +197,7 @@ def arguments_of(function: Callable[..., Any]) -> Arguments:
     schema = adapter.json_schema(mode="serialization")
     exact, shown = exact_schema(schema, name), exact_schema(schema, name, units=True)
     own = {parameter.name: hints[parameter.name] for parameter in parameters}
-    required = tuple(p.name for p in parameters if p.default is Parameter.empty)
-    return Arguments(name, own, exact, shown, required, adapter)
+    return Arguments(name, own, exact, shown, tuple(required), adapter, frozenset(keys))
 
 
 def _check_argument(place: str, hint: Any, default: Any) -> None:

@@ -19,7 +19,7 @@ from agents.core.requests import Json
 from agents.core.rulings import Ruling
 from agents.sdk.adjustments import Change
 from agents.sdk.argument_words import Called, with_name
-from agents.sdk.arguments import Arguments, BadArguments, flat_specs
+from agents.sdk.arguments import Arguments, BadArguments, flat_specs, is_text
 from agents.sdk.books import Books
 from agents.sdk.fact_sources import Asked
 from agents.sdk.placeholders import SUBJECT, arguments_in, fill, with_subject
@@ -130,6 +130,27 @@ class DeskTool:
         """Return the arguments that say what a call does, besides its subject."""
         said = {*arguments_in(self.before), *self.names, self.amount, self.resource}
         return said - {self.subject, ""}
+
+    @property
+    def writes(self) -> bool:
+        return self.touch is not Touch.READ
+
+    @property
+    def keys(self) -> set[str]:
+        """Return the arguments that name what a call is for, besides its subject and resource."""
+        return {*self.names, *self.arguments.keys}
+
+    @property
+    def identifying(self) -> set[str]:
+        """Return the arguments that tell two calls apart: all but free texts.
+
+        A repeatable tool without keys of its own has nothing else: of commands the text counts.
+        """
+        hints = self.arguments.hints
+        if self.repeatable and not self.arguments.keys:
+            return set(hints)
+        own = {self.subject, self.resource, self.amount, *self.keys}
+        return {name for name, hint in hints.items() if name in own or not is_text(hint)}
 
     @property
     def spec(self) -> ArgSpec:

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 from datetime import timedelta
 from decimal import Decimal
-from typing import Any
+from typing import Any, Literal
 
 import pytest
+from django.contrib.auth.models import User
 from django.utils import timezone
 from opsconsole_client import Desk, Outcome
+from opsconsole_client.outcomes import outcome_of
 from pytest_django.live_server_helper import LiveServer
 
 from agents import operations
+from agents.api.call_words import words_of
+from agents.engine.desk import registry
 from agents.engine.desk.gathering import read_asked
 from agents.engine.desk.repeats import comparable
 from agents.models import AgentCall, Escalation, Role, Run
 from agents.sdk.values import Money
+from opsconsole import desks as declared
+from tests.api.test_endpoints import Caller
+from tests.checker.tool_arguments import TOOL_ARGUMENTS, ToolArguments
 from tests.desks.post import ANNA, BEN, CARLA, IBAN, OTHER_IBAN, SPACED, Post, held_by, install
 from tests.engine.scene import Scene, decide_request, go, set_scene
 from tests.engine.test_external import Session
@@ -105,6 +112,109 @@ def test_an_account_written_otherwise_in_another_session_is_put_to_a_person(scen
     assert len(post.calls) == 3
     asked = Escalation.objects.filter(run__agent=session.agent).order_by("pk")
     assert ["policy.repeat" in one.review["escalating"] for one in asked] == [False, True, False]
+
+
+@pytest.fixture
+def orders(scene: Scene) -> declared.Desk:
+    """Put a desk in force whose orders are told apart by number and price. Return its agent's."""
+    desk = declared.Desk(
+        name="orders",
+        title="Orders",
+        subject=declared.Subject("customer", find={"k9": {"name": "Kim"}}.get, label="{name}"),
+    )
+
+    @desk.tool(
+        declared.Touch.SAFE,
+        title="Order",
+        subject="customer",
+        amount="price",
+        before="Order {sku} in {size} for {price}: {why}.",
+        after="{sku} ordered.",
+    )
+    def place_order(
+        call: declared.Call,
+        *,
+        customer: str,
+        sku: str = declared.key(),
+        size: Literal["s", "l"] = "s",
+        price: Money,
+        why: str,
+        note: str | None = None,
+        tags: list[str],
+    ) -> Any:
+        """Order something."""
+        return {"status": "ok", "number": f"{sku}-{price}"}
+
+    @desk.rule(place_order)
+    def always() -> Any:
+        """Orders are allowed."""
+        return declared.approve("order", "Orders are allowed.")
+
+    TOOL_ARGUMENTS["place_order"] = ToolArguments("customer", "price")
+    registry.enter_desk(desk)
+    policy = scene.workspace.policy
+    assert policy is not None
+    document = {**policy.document, "desks": {"orders": desk.document()}}
+    scene.publish(document, User.objects.get(username="ada"))
+    return desk
+
+
+def order(sku: str, why: str, **more: Any) -> tuple[str, Any]:
+    given = {"customer": "k9", "sku": sku, "price": EUROS, "why": why, "tags": [why]}
+    return "place_order", {**given, **more}
+
+
+def test_a_worded_anew_call_finds_its_answer_and_another_key_is_another_call(
+    scene: Scene, orders: Any, live_server: LiveServer
+) -> None:
+    session = Session(scene, desk="orders", subject="k9", name="buyer")
+    _, secret = operations.make_key(home=session.agent, lasts=timedelta(days=1), at=timezone.now())
+
+    def call(*asked: Any) -> Outcome:
+        """Call as a process that has just been started."""
+        desk = Desk(live_server.url, secret)
+        named: Any = {"goal": "Order chairs.", "subject": "k9", "patience": 0.0}
+        desk.session("case-1", **named).call(*asked)
+        session.drive()
+        told = desk.session("case-1", **named).call(*asked)
+        desk.close()
+        return told
+
+    first = call(*order("A", "two chairs", note="by Friday"))
+    again = call(*order("A", "2 chairs", note="until Friday"))
+    left_out = call(*order("A", "chairs"))
+    others = [call(*order("B", "two chairs")), call(*order("A", "two chairs", size="l"))]
+
+    assert [one.status for one in (first, again, left_out, *others)] == ["executed"] * 5
+    assert (again.id, left_out.id, again.result) == (first.id, first.id, first.result)
+    assert len({first.id, *(one.id for one in others)}) == 3
+    assert not Escalation.objects.exists()
+
+
+def test_a_repeat_is_told_what_the_first_came_to(scene: Scene, orders: Any) -> None:
+    session = Session(scene, desk="orders", subject="k9", name="buyer")
+    session.propose("k1", order("A", "two chairs"))
+    first = session.agent.calls.get(key="k1").pk
+    _, secret = operations.make_key(home=session.agent, lasts=timedelta(days=1), at=timezone.now())
+
+    waits = session.propose("k2", order("A", "worded anew"))
+    decide_request(held_by(session.run), scene.rita, approve=False, comment="A duplicate.")
+    session.drive()
+    number = session.agent.calls.get(key="k2").pk
+    caller = Caller(secret)
+    told = caller.get(f"/calls/{number}").json()
+
+    assert [one["status"] for one in (waits, told)] == ["waiting", "not_executed"]
+    for one in (waits, told):
+        [repeated] = one["repeats"]
+        assert (repeated["id"], repeated["status"]) == (first, "executed")
+        assert repeated["result"]["number"] == "A-EUR 5.00"
+    assert outcome_of(told, "k2", "given").told["repeats"] == told["repeats"]
+    call = operations.call_of(session.agent, number)
+    said = words_of(operations.standing_of(call, session.agent))
+    assert f"It repeats call {first}, executed on " in said
+    assert "A-EUR 5.00" in said
+    assert session.outcome("k1")["repeats"] == []
 
 
 @pytest.mark.parametrize("is_masked", [True, False])

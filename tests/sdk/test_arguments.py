@@ -7,12 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
-from typing import Annotated, Any, Literal
+from enum import Enum
+from typing import Annotated, Any, Literal, NewType, Optional
 
 import pytest
+from typing_extensions import TypeAliasType
 
 from agents.core.schemas import exact_object
-from agents.sdk.arguments import BadArguments, arguments_of, between
+from agents.sdk.arguments import BadArguments, arguments_of, between, is_text, key, longest
 from agents.sdk.values import Days, In, Money
 
 LINES: list[Any] = [{}, [{"text": "a", "more": 1}], [{"text": 1}], [{}], "a"]
@@ -168,3 +170,43 @@ def test_a_model_is_told_of_numbers_to_choose_and_of_what_a_list_holds() -> None
     def pack(call: Any, *, boxes: Literal[1, 2], speeds: list[Literal["slow", "fast"]]) -> None: ...
 
     assert arguments_of(pack).description == "boxes (1 or 2), speeds (list of slow or fast)"
+
+
+class Size(Enum):
+    SMALL = "small"
+
+
+Sku = NewType("Sku", str)
+Note = TypeAliasType("Note", Annotated[str, longest(40)] | None)
+
+
+@pytest.mark.parametrize(
+    ("hint", "is_free"),
+    [
+        *((one, True) for one in (str, str | None, Optional[str], Sku, Sku | None, Note)),  # noqa: UP045
+        *((one, True) for one in (Annotated[str, longest(9)], list[str], list[Note] | None)),
+        *((one, True) for one in (Annotated[list[Sku] | None, longest(9)], int | str)),
+        *((one, False) for one in (Literal["a"], Literal["a"] | None, list[Literal["a"]])),
+        *((one, False) for one in (Size, Size | None, int, Decimal, Decimal | None, bool)),
+        *((one, False) for one in (date | None, Money, Annotated[Money, In("EUR")], Days)),
+        *((one, False) for one in (Line, list[Line])),
+    ],
+)
+def test_texts_are_known_by_their_declared_type(hint: Any, is_free: bool) -> None:
+    assert is_text(hint) == is_free
+
+
+def test_a_key_is_an_argument_with_or_without_a_default() -> None:
+    def order(call: Any, *, sku: str = key(), size: str | None = key(None), why: str) -> None: ...
+
+    made = arguments_of(order)
+
+    assert (made.keys, made.required) == ({"sku", "size"}, ("sku", "why"))
+    assert made.read({"sku": "A", "why": "b"}).size is None
+    with pytest.raises(BadArguments, match="sku"):
+        made.read({"why": "b"})
+    with pytest.raises(TypeError, match="x cannot be None where it is left out"):
+        arguments_of(takes_a_key_of_another_type)
+
+
+def takes_a_key_of_another_type(call: Any, *, x: str = key(None)) -> None: ...

@@ -9,7 +9,7 @@ from django.db.models import Sum
 from agents.desks.bank import ledger
 from agents.desks.bank.facts import ACCOUNT, PAYEE, BankFacts, Euros, Name, Purpose, Short, desk
 from agents.desks.bank.models import Account, Invoice, Payee, Transfer, TransferState
-from opsconsole.desks import Args, Call, Evidence, Fact, Json, Lower, Range, Touch, days_ahead
+from opsconsole.desks import Args, Call, Evidence, Fact, Json, Lower, Range, Touch, days_ahead, key
 
 MOST_PAYEES = 100  # listed to a model
 
@@ -76,7 +76,7 @@ def transfer_money(
     find=ledger.find_entry,
     booked=ledger.ENTRIES,
 )
-def add_payee(call: Call, *, account: str, payee: Short, name: Name) -> Json:
+def add_payee(call: Call, *, account: str, payee: Short = key(), name: Name) -> Json:
     """Enter somebody who may be paid: `payee` is an id of our own, `name` what they are called."""
     return ledger.enter_payee(call, payee=payee, name=name)
 

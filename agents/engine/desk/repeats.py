@@ -35,6 +35,7 @@ from agents.models.call_target import target_of
 from agents.patterns.external import ANSWERED, NOT_EXECUTED, UNKNOWN
 from agents.sdk.arguments import BadArguments
 from agents.sdk.desk import DESKS
+from agents.sdk.desk_tools import DeskTool
 from agents.sdk.values import show
 from agents.tools import TOOLS, Tool
 
@@ -169,17 +170,13 @@ def _is_repeatable(run: Run, name: str) -> bool:
 
 
 def identifying(desk: str, tool: Tool) -> list[str]:
-    """Return the arguments that say what a call does: all but a writing tool's free texts."""
-    properties = args_schema(tool.spec)["properties"]
+    """Return the arguments, as models name them, that say what a call does."""
+    names = args_schema(tool.spec)["properties"]
     declared = DESKS[desk].tools.get(tool.name) if desk in DESKS else None
     if not tool.writes or declared is None:
-        return list(properties)
-    kept = {declared.subject, *declared.terms}
-    return [name for name, kind in properties.items() if name in kept or not _is_free_text(kind)]
-
-
-def _is_free_text(kind: Json) -> bool:
-    return "string" in kind.get("type", "") and not kind.keys() & {"enum", "const", "format"}
+        return list(names)
+    pairs = zip(names, declared.arguments.hints, strict=True)
+    return [name for name, own in pairs if own in declared.identifying]
 
 
 def _turns_in_earlier_runs(run: Run, tool: str) -> list[tuple[Json, list[Step]]]:
@@ -264,27 +261,37 @@ def _deed(run: Run, action: Action) -> _Deed | None:
     try:
         target = target_of(run, real)
         about = [comparable(target.subject_key), comparable(target.resource)]
-        if _is_repeatable(run, real["name"]):  # two commands have little in common
-            about.append(comparable(real["args"]))
+        tool = DESKS[run.desk].tools.get(real["name"])
+        if tool and tool.repeatable:  # two commands have little in common
+            about += asked_for(tool, real["args"])
         return _Deed(about, [target.amount_minor, target.currency, _other_terms(run, real)])
     except (BadArguments, KeyError, TypeError, ValueError):
         return None
 
 
+def asked_for(tool: DeskTool, given: Json) -> list[Json]:
+    """Return what a call names besides its subject and resource, comparably: its keys.
+
+    Of a repeatable tool without keys of its own all arguments. Raises BadArguments.
+    """
+    args = vars(tool.read(given))
+    has_none = tool.repeatable and not tool.arguments.keys
+    names = sorted(args if has_none else tool.keys)
+    return [[name, comparable(args.get(name))] for name in names]
+
+
 def _other_terms(run: Run, action: Action) -> list[Json]:
-    """Return the further terms of a declared desk's call: keys, numbers, days and choices."""
+    """Return the further terms of a declared desk's call: keys, and what its sentence says.
+
+    No text of its agent's own. Whatever the sentence leaves out may differ in a repeat.
+    """
     desk = DESKS.get(run.desk)
     tool = desk.tools.get(action["name"]) if desk else None
     if tool is None:
         return []
     args = vars(tool.arguments.read(action["args"]))
-    keys = {*tool.names, tool.resource}
-    kept = {name: args.get(name) for name in tool.terms - {tool.amount}}
-    return [
-        [name, comparable(value)]
-        for name, value in sorted(kept.items())
-        if name in keys or not (value is None or isinstance(value, str))
-    ]
+    kept = tool.identifying & (tool.terms | tool.keys) - {tool.subject, tool.amount}
+    return [[name, comparable(args.get(name))] for name in sorted(kept)]
 
 
 def spellings_of(resource: str, written: Iterable[str]) -> list[str]:

@@ -41,6 +41,7 @@ WAITING = "waiting"
 ALLOWED, TAKEN = "allowed", "taken"  # of calls that their agent executes itself
 _NOT_OVER = (WAITING, ALLOWED, TAKEN)
 MOST_ROWS = 100  # calls or events in one answer
+_OF_FIRST = ("status", "reason", "arguments", "result", "answered_at")  # of a repeated call
 _UNKNOWN_YET = "Nobody knows yet whether it took effect. A person is asked."
 _HELD = "It is allowed, but a kill switch is on: taken now, it would be refused."
 _UNSETTLED = (EffectState.INTENDED, EffectState.UNKNOWN)
@@ -130,12 +131,15 @@ def outcome_of_call(call: ProposedCall) -> dict[str, Json]:
     return outcomes_of([call])[0]
 
 
-def outcomes_of(calls: Sequence[ProposedCall]) -> list[dict[str, Json]]:
+def outcomes_of(
+    calls: Sequence[ProposedCall], *, with_repeats: bool = True
+) -> list[dict[str, Json]]:
     """Return what became of calls: their status, and the arguments as they ran or may run.
 
     The status is executed, not_executed, waiting or unknown, and of a call that its agent executes
     also allowed or taken. Runs are to be read before the
-    ledger, as here: once one has ended nothing more begins. Five queries at most.
+    ledger, as here: once one has ended nothing more begins. Five queries at most; of calls that
+    repeat others, as many again.
     """
     kept = {call.run.pk for call in calls if call.row.step and not call.run.is_emptied}
     steps = defaultdict(list)
@@ -179,6 +183,8 @@ def outcomes_of(calls: Sequence[ProposedCall]) -> list[dict[str, Json]]:
         form = form_words(reason, str(one["tool"]), one["proposed"], offered)
         one["sentence"] = " ".join(filter(None, (one["sentence"], form)))
     _tell_held([(call.run, one) for call, one in zip(calls, told, strict=True)])
+    if with_repeats:
+        _tell_repeats(calls, told)
     return told
 
 
@@ -187,6 +193,26 @@ def _steps_of(calls: Sequence[ProposedCall]) -> QuerySet[Step]:
     turns = [(call.run.pk, turn_of(call.row.step)) for call in calls if call.row.step]
     own = [Q(run=run, key__startswith=turn) for run, turn in turns]
     return Step.objects.filter(reduce(or_, own)) if own else Step.objects.none()
+
+
+def _tell_repeats(calls: Sequence[ProposedCall], told: Sequence[dict[str, Json]]) -> None:
+    """Tell of calls what those came to that they repeat, in place of where these are found."""
+    places = [
+        [(one.get("run", str(call.run.pk)), f"{one['turn']}call") for one in said["repeats"]]
+        for call, said in zip(calls, told, strict=True)
+    ]
+    wanted = {place for own in places for place in own}
+    steps = {"run__in": {run for run, _ in wanted}, "step__in": {step for _, step in wanted}}
+    rows = AgentCall.objects.filter(**steps).order_by("pk") if wanted else ()
+    agents = {call.row.agent_id for call in calls}
+    first = with_runs(row for row in rows if row.agent_id in agents)
+    came = {
+        (str(call.run.pk), call.row.step): {"id": call.row.pk, "run": str(call.run.pk)}
+        | {name: one[name] for name in _OF_FIRST}
+        for call, one in zip(first, outcomes_of(first, with_repeats=False), strict=True)
+    }
+    for said, own in zip(told, places, strict=True):
+        said["repeats"] = [came[place] for place in own if place in came]
 
 
 def _tell_held(calls: Sequence[tuple[Run, dict[str, Json]]]) -> None:
@@ -218,6 +244,7 @@ def _told(call: ProposedCall, own: list[Step]) -> dict[str, Json]:
     told["waiting_for"] = "turn"  # until a slot has it
     told |= {"proposed": None, "arguments": None, "result": None, "comment": ""}
     told["answered_at"] = None
+    told["repeats"] = []
     told["is_ruling"] = False  # whether it was not carried out for what its ruling says
     asked = next((step.reply for step in own if step.kind == AWAIT), None) or row.asked or {}
     told |= {"tool": asked.get("name", ""), "proposed": asked.get("args")}
@@ -266,6 +293,8 @@ def _tell_rulings(told: dict[str, Json], steps: list[Step], run: Run) -> None:
         telling = (last if told["is_ruling"] or not asking else asking[-1])["deciding"]
         told |= {"rule": telling["rule"], "sentence": telling["sentence"]}
         told["arguments"] = _in_units(run, last["action"].get("args"))
+        repeated = (review["facts"].get("repeats") for review in reversed(reviews))
+        told["repeats"] = next(filter(None, repeated), [])
         if any(review["revisions"] for review in reviews):
             told["changed_by"] = "policy"
     for step in steps:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -59,6 +59,7 @@ class Outcome:
     reason: str = ""
     sentence: str = ""
     permit: str = ""  # of a call that was taken: for the server of its tool
+    repeats: Sequence[Json] = ()  # the calls that it repeats, each with its id and how it ended
 
     @property
     def is_settled(self) -> bool:
@@ -68,9 +69,18 @@ class Outcome:
     @property
     def told(self) -> dict[str, Json]:
         """Return what a model is told, as data. Unless it hears of a change, it asks again."""
-        names = ("status", "arguments", "result", "changed_by", "decided_by", "comment", "reason")
+        names = (
+            "status",
+            "arguments",
+            "result",
+            "changed_by",
+            "decided_by",
+            "comment",
+            "reason",
+            "repeats",
+        )
         found = {name: getattr(self, name) for name in (*names, "sentence")}
-        told = {name: value for name, value in found.items() if value not in ("", None)}
+        told = {name: value for name, value in found.items() if value not in ("", None, (), [])}
         if self.status != "executed":
             told.pop("result", None)
         if note := _NOTES.get(self.status if self.status != "executed" or self.changed_by else ""):
