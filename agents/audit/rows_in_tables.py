@@ -276,6 +276,7 @@ def _escalation(escalation: Escalation, is_erased: bool) -> Row:
         given = reply if isinstance(reply, dict) else {}
         row |= {f"reply_{name}": given.get(name, blank) for name, blank in REPLY.items()}
     row |= {"comment": escalation.comment, "resource": escalation.resource}
+    row["likeness"] = escalation.likeness
     return row | _digest("action_sha256", escalation.action)
 
 

@@ -99,6 +99,7 @@ _STAY: tuple[tuple[str, tuple[str, ...], str, tuple[str, ...], dict[str, str]], 
         ),
         {
             "action_sha256": f"NEW.action_sha256 = '' AND {_OF_ERASED}",
+            "likeness": f"NEW.likeness = '' AND {_OF_ERASED}",
             "patch": f"NEW.patch IS NULL AND {_OF_ERASED}",
         },
     ),

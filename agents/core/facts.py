@@ -79,7 +79,7 @@ class Facts:
     # Sentences that no letter may contain: a run that did nothing knows nothing of other runs.
     FOR_STAFF: ClassVar[frozenset[str]] = frozenset({NO_MONEY})
     NEWER: ClassVar[tuple[str, ...]] = (  # not kept where there are none
-        *("outdated", "sent_back_by", "called_before", "unfit", "repeats"),
+        *("outdated", "sent_back_by", "called_before", "unfit", "repeats", "rejected"),
         *("origins", "doubts", "own_words"),
     )
     COURTESY: ClassVar[
@@ -104,6 +104,8 @@ class Facts:
     unfit: str = ""  # why these values of the action's arguments do not fit its tool
     # The earlier calls of an agent's session that did or may do the same, as they were proposed.
     repeats: tuple[Json, ...] = ()
+    # What a reviewer rejected of the same, whoever had proposed it: the request, its run, in words.
+    rejected: Json = None
     desk: DeskFacts | None = None  # of a declared desk, which has no other facts
     border: Border = field(default_factory=Open)  # never kept
     once: ReadOnce = field(default_factory=ReadOnce, compare=False)  # nor is this
@@ -127,7 +129,8 @@ class Facts:
 
     def as_json(self) -> Json:
         if self.desk:
-            return self.desk.stored | ({"repeats": self.repeats} if self.repeats else {})
+            found = {"repeats": self.repeats, "rejected": self.rejected}
+            return self.desk.stored | {name: kept for name, kept in found.items() if kept}
         own = ("desk", "border", "once")
         kept = {name: value for name, value in vars(self).items() if name not in own}
         # As facts were kept before these were there.

@@ -7,15 +7,25 @@ row and before the workspace's. Decisions and new requests lock that row, as a p
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
 from django.db import connection
-from django.db.models import DateTimeField, ExpressionWrapper, F, Q, Value
+from django.db.models import (
+    DateTimeField,
+    ExpressionWrapper,
+    F,
+    FilteredRelation,
+    Q,
+    QuerySet,
+    Value,
+)
 
 from agents.core.states import EscalationState
 from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import Pending, fetch_now
 from agents.db.locks import send_lock, take_lock
 from agents.models import Escalation, KillSwitch, Run, Workspace
+from agents.models.escalation import has_rejections
 
 # FOR NO KEY UPDATE: inserts that refer to the workspace lock its key and must not wait for us.
 _WORKSPACE = CompiledSelect(
@@ -36,11 +46,42 @@ def switch_against(run: Run, tool: str) -> KillSwitch | None:
 
 def fetch_switch(run: Run, tool: str) -> Pending[KillSwitch | None]:
     """Fetch what `switch_against` returns, in an open pipeline if any."""
-    send_lock(_writes_of(run.workspace_id), shared=True)
+    hold_writes(run)
     standing = _STANDING.fetch(workspace=run.workspace_id)
     return Pending(
         lambda: next((switch for switch in standing.get() if switch.stops(run, tool)), None)
     )
+
+
+def hold_writes(run: Run) -> None:
+    """Send for the lock that the start of a write shares, in an open pipeline if any."""
+    send_lock(_writes_of(run.workspace_id), shared=True)
+
+
+def fetch_standing(run: Run, tool: str) -> Pending[bool]:
+    """Fetch whether a switch stops `tool` in this run, whose writes are held.
+
+    It also has the run learn whether something about its subject was rejected meanwhile.
+    """
+    found = _BEFORE_A_WRITE.fetch_tuples(workspace=run.workspace_id, subject=run.subject_key)
+
+    def answer() -> bool:
+        rows = found.get()
+        run.has_rejections = bool(rows[0][0])
+        switches = [KillSwitch(scope=s, target=t, trial_at=at) for _, s, t, at in rows if s]
+        return any(switch.stops(run, tool) for switch in switches)
+
+    return Pending(answer)
+
+
+def _before_a_write() -> QuerySet[Any]:
+    stands = FilteredRelation("kill_switches", condition=Q(kill_switches__released_at=None))
+    about = has_rejections(workspace=Param("workspace"), subject=Param("subject"))
+    here = Workspace.objects.filter(pk=Param("workspace")).annotate(standing=stands, rejected=about)
+    return here.values_list("rejected", "standing__scope", "standing__target", "standing__trial_at")
+
+
+_BEFORE_A_WRITE = CompiledSelect(_before_a_write)
 
 
 def fetch_switch_for_request(run: Run, tool: str) -> Pending[KillSwitch | None]:

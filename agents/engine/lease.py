@@ -13,7 +13,7 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import BooleanField, ExpressionWrapper, QuerySet
+from django.db.models import BooleanField, ExpressionWrapper, OuterRef, QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
 
@@ -28,6 +28,7 @@ from agents.engine.runtime.database import in_time
 from agents.engine.runtime.dispatch import ring
 from agents.models import Run, Worker
 from agents.models.belonging import run_belongs
+from agents.models.escalation import has_rejections
 from agents.patterns import QUESTION_VERSION
 
 log = logging.getLogger(__name__)
@@ -56,6 +57,7 @@ def claim(run_id: UUID, *, owner: str, lease: timedelta, at: datetime) -> Run | 
         run = next(iter(claimable.get()), None)
         if run is None or run.desk not in known_desks():
             return None
+        run.has_rejections = bool(vars(run).pop("rejected_before"))
         if not vars(run).pop("is_placed"):  # nothing runs under another's rules
             _stop_misplaced(run, at)
             return None
@@ -78,7 +80,12 @@ _CLAIMABLE = CompiledSelect(
         )
         .exclude(wake_at__gt=Now())
         .select_related("policy")
-        .annotate(is_placed=ExpressionWrapper(run_belongs(), BooleanField()))
+        .annotate(
+            is_placed=ExpressionWrapper(run_belongs(), BooleanField()),
+            rejected_before=has_rejections(
+                workspace=OuterRef("workspace"), subject=OuterRef("subject_key")
+            ),
+        )
         .select_for_update(of=("self",))
     )
 )

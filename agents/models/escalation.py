@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+from typing import Any
+
 from django.conf import settings
 from django.db import models
-from django.db.models import F, Q
+from django.db.models import Exists, F, Q
+from django.db.models.functions import Now
 
 from agents.core.money import format_money
 from agents.core.states import DECIDED, EscalationState
+
+REMEMBERED = timedelta(days=30)  # for which a rejection binds
 
 
 class Escalation(models.Model):
@@ -63,6 +69,8 @@ class Escalation(models.Model):
     granted_minor = models.BigIntegerField(null=True)  # of its amount
     patch = models.JSONField(null=True)  # the arguments that the person set
     comment = models.TextField(blank=True)
+    # Of a decided call: what it asked for, as a digest (engine.desk.rejections); "" of all others.
+    likeness = models.CharField(max_length=64, blank=True, default="", db_default="")
     is_simulated = models.BooleanField(default=False)  # decided by a program that plays a person
     # Why an approval was not carried out, as a code; "" if it was or still may be.
     not_carried_out = models.CharField(max_length=120, blank=True, default="", db_default="")
@@ -139,6 +147,12 @@ class Escalation(models.Model):
                 condition=~Q(not_carried_out=""),
                 name="escalation_not_carried_out",
             ),
+            # What was rejected about a subject, and the newest decision about the same.
+            models.Index(
+                fields=["workspace", "subject_key", "decided_at"],
+                condition=~Q(likeness=""),
+                name="escalation_likeness",
+            ),
             # What a person has granted on a resource, and altogether in a day.
             models.Index(
                 fields=["decided_by", "decided_at"],
@@ -161,3 +175,11 @@ class Escalation(models.Model):
         """Return the granted amount in words; "" for none."""
         minor = self.granted_minor
         return "" if minor is None else format_money(minor, self.currency)
+
+
+def has_rejections(*, workspace: Any, subject: Any) -> Exists:
+    """Return whether something about a subject was rejected of late: part of another query."""
+    decided = Escalation.objects.filter(
+        workspace=workspace, subject_key=subject, state=EscalationState.REJECTED
+    )
+    return Exists(decided.exclude(likeness="").filter(decided_at__gte=Now() - REMEMBERED))

@@ -87,6 +87,9 @@ class Run(models.Model):
     erased_at = models.DateTimeField(null=True)  # since then its texts are gone, its numbers stay
     archived_at = models.DateTimeField(null=True)  # since then a file has its events and steps
 
+    # Whether a reviewer rejected something about its subject of late, as far as its worker knows.
+    has_rejections = False
+
     class Meta:
         constraints = [
             models.CheckConstraint(

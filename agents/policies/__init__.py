@@ -87,6 +87,8 @@ def judge(
         found.append(_heed_consent(_CALLED_BEFORE, consent))
     if facts.repeats:
         found.append(_heed_consent(_repeat(facts.repeats), consent))
+    if facts.rejected:
+        found.append(_heed_consent(_rejected_before(facts.rejected), consent))
     return found
 
 
@@ -127,6 +129,18 @@ def _repeat(earlier: Sequence[Json]) -> Ruling:
         limit=0,
         unit="calls",
         rule="policy.repeat",
+    )
+
+
+def _rejected_before(no: Json) -> Ruling:
+    """Escalate: a no binds whoever asks again, and a yes only where it was seen with that no."""
+    return Ruling(
+        RulingKind.ESCALATE,
+        "rejected_before",
+        f"{no['state']}. It binds for 30 days, or until a person approves the same.",
+        risk=90,
+        observed=f"request {no['request']}",
+        rule="policy.rejected",
     )
 
 

@@ -116,6 +116,7 @@ _WITHOUT_RULE = {
     "policy.called_before": "Called by an earlier run",
     "policy.masked_value": "A masked value is no value",
     "policy.unfit_value": "A value does not fit its tool",
+    "policy.rejected": "Rejected before",
     "policy.repeat": "Proposed before",
     "policy.sent_back": "An earlier proposal was sent back",
 }

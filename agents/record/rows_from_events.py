@@ -50,6 +50,7 @@ _UNDECIDED: Row = {
     "is_simulated": False,
     "granted_minor": None,
     "comment": "",
+    "likeness": "",
 }
 
 
@@ -183,7 +184,7 @@ def _escalation(rows: Rows, what: str, facts: Row, event: Row) -> None:
             del row["claimed_until"]
     elif what == "decided":
         row |= {
-            **_known_facts(facts, "resource"),
+            **_known_facts(facts, "resource", "likeness"),
             "state": facts["decision"],
             "decided_by": event["actor"],
             "decided_from": facts.get("account", ""),

@@ -182,6 +182,7 @@ ASK_REASONS = {
     "person_decided_before": "a person has already set an amount in this run",
     "called_before": "an earlier run of the request made such a call",
     "masked_value": "it holds what the policy masks",
+    "rejected_before": "a reviewer rejected the same before",
     "repeat": "the agent proposed this before in its session",
     "sent_back_before": "a reviewer sent an earlier proposal back",
     "revisions_do_not_settle": "the policy kept changing the action",

@@ -202,6 +202,8 @@ def test_an_approval_whose_call_took_no_effect_by_a_persons_word_says_so(scene: 
     decide_request(held(session), scene.rita, approve=False, comment="no such order")
     session.drive()
 
+    denied = Escalation.objects.order_by("-pk")[0]
+    assert denied.likeness == ""  # it rejects nothing that might be proposed again
     card = page(scene.rita, "approval", approved.pk)
     assert "not carried out: a person answered that order parts took no effect." in card
     assert (reasons(), faults()) == ([], set())

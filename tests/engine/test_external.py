@@ -85,12 +85,13 @@ class Session:
         desk: str = "refunds",
         subject: str = "42",
         name: str = "triage",
+        owner: User | None = None,
     ) -> None:
         self.agent = operations.set_agent(
             workspace=scene.workspace,
             name=name,
             desk=desk,
-            owner=scene.omar,
+            owner=owner or scene.omar,
             at=timezone.now(),
         )
         self.run = operations.open_session(

@@ -14,6 +14,7 @@ from threading import Event
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
 from django.db import DatabaseError, connection, transaction
 from django.utils import timezone
 
@@ -21,8 +22,9 @@ from agents import operations
 from agents.core.states import EscalationState, RunState
 from agents.db.driver import fetch_now
 from agents.desks.refunds import refunds
+from agents.desks.refunds.customer_table import COLUMNS
 from agents.desks.refunds.facts import RefundFacts
-from agents.desks.refunds.importing import COLUMNS, import_customers
+from agents.desks.refunds.importing import import_customers
 from agents.desks.refunds.models import Charge, Customer
 from agents.engine.desk.facts import fetch_facts
 from agents.engine.kill_switch import switch_against
@@ -31,7 +33,8 @@ from agents.models import Effect, Escalation, KillSwitch, Membership, Role, Run,
 from agents.models.masked_value import pseudonyms_of
 from agents.operations.records import erasing
 from agents.operations.requests import deciding, granting
-from tests.desks.bank import LARGE, PAID_AT_ONCE, bank_scene, launch, postings
+from agents.sdk.desk import DESKS
+from tests.desks.bank import LARGE, PAID_AT_ONCE, bank_scene, euros, launch, postings
 from tests.desks.bank import decide as decide_at_bank
 from tests.desks.post import IBAN, OTHER_IBAN, calls, install, model
 from tests.desks.post import launch as launch_at_post
@@ -44,7 +47,9 @@ from tests.engine.scene import (
     go_elsewhere,
     payments,
     refund_by_phone,
+    set_scene,
 )
+from tests.limits import with_desk
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.postgres]
 
@@ -140,6 +145,48 @@ def test_a_decision_and_the_intent_of_another_run_want_the_same_account(
 
     assert fresh(held).state == RunState.QUEUED
     assert [minor for _, minor in postings(go(held))] == [48000, 195000]
+
+
+@pytest.mark.parametrize("desk", ["refunds", "bank"])
+def test_a_proposal_reviewed_after_a_no_waits(desk: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both runs were allowed before the no was committed, and wait for what it has locked."""
+    scene = bank_scene() if desk == "bank" else set_scene()
+    if desk == "bank":
+        runs = [launch(scene, PAID_AT_ONCE) for _ in range(2)]
+        part = {**DESKS["bank"].document()}
+        part["limits"] |= {"unattended": euros("100.00")}
+        scene.publish(with_desk("bank", part), User.objects.get(username="ada"))
+        first = launch(scene, PAID_AT_ONCE)
+    else:
+        runs, first = [scene.launch(REFUND_500) for _ in range(2)], scene.launch()
+    held = go(first)
+    Run.objects.filter(pk__in=[run.pk for run in runs]).update(book_id=held.book_id)
+    stopped = stop_before(monkeypatch, deciding, "answer")  # with the no written
+
+    def reject() -> None:
+        try:
+            scene.decide(held, approve=False)
+        finally:
+            connection.close()
+
+    def go_beside() -> None:
+        try:
+            go_elsewhere(runs[1])
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(2) as threads:
+        decision = threads.submit(reject)
+        assert stopped.wait(30)
+        beside = threads.submit(go_beside)
+        go(runs[0])
+        beside.result()
+        decision.result()
+
+    assert {fresh(run).state for run in runs} == {RunState.WAITING}
+    assert not Effect.objects.exists()
+    asked = Escalation.objects.filter(run__in=runs).values_list("review__escalating", flat=True)
+    assert all("policy.rejected" in one for one in asked)
 
 
 def test_a_decision_and_a_press_of_the_kill_switch_want_the_same_request(

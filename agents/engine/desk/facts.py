@@ -17,6 +17,7 @@ from agents.engine.desk.fresh_lookup import LookedUp
 from agents.engine.desk.gathering import gather_facts, read_asked
 from agents.engine.desk.ledger import DeskLedger
 from agents.engine.desk.past_calls import EFFECTS
+from agents.engine.desk.rejections import rejection_of
 from agents.engine.desk.repeats import comparable, repeats_of
 from agents.models import Run, Step
 from agents.tools import TOOLS
@@ -67,7 +68,7 @@ def fetch_facts(
     asked = read_asked(run, action, limits, steps, at)
     resource = asked.resource
     if lock:
-        lock_resource(run, str(comparable(resource)) if asked.has_spellings else resource)
+        _lock(asked)
     asked.locks, asked.is_attended = lock, is_attended
     asked.found, asked.done = ahead, done or {}
     _send(asked, limits)
@@ -76,9 +77,12 @@ def fetch_facts(
         facts = gather_facts(asked, action)
         if turn and run.agent_id:
             asked.lock_sums()  # its other sessions may propose the same
+        used = asked.fetched.resource if asked.desk.send else resource
         if turn and (earlier := repeats_of(run, action, steps, turn, at=at)):
             facts = replace(facts, repeats=earlier)
-        return facts, asked.fetched.resource if asked.desk.send else resource
+        if turn and (no := rejection_of(run, action, used, limits, at=at)):
+            facts = replace(facts, rejected=no)
+        return facts, used
 
     return Pending(answer)
 
@@ -96,6 +100,22 @@ def _send(asked: DeskLedger, limits: Limits) -> None:
     called = {step.asked["tool"] for step in asked.steps if step.kind == "use"}
     if any(name not in registered or registered[name].writes for name in called):
         asked.acted = EFFECTS.fetch(run=run.pk)
+
+
+def hold_resource(run: Run, action: Action, limits: Limits, *, at: datetime) -> Pending[str]:
+    """Lock what a call uses, as its review before the call does, and fetch the desk's key of it."""
+    asked = read_asked(run, action, limits, (), at)
+    asked.locks = True
+    _lock(asked)
+    if asked.desk.send:
+        asked.sent = asked.desk.send(run.subject_key, asked)
+    return Pending(lambda: asked.fetched.resource if asked.desk.send else asked.resource)
+
+
+def _lock(asked: DeskLedger) -> None:
+    resource = asked.resource
+    spelled = str(comparable(resource)) if asked.has_spellings else resource
+    lock_resource(asked.run, spelled)
 
 
 def lock_resource(run: Run, resource: str) -> None:

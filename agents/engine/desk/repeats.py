@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from decimal import Decimal
 from functools import cache, partial
 from itertools import takewhile
@@ -32,6 +32,7 @@ from agents.engine.people.approvals import turn_of
 from agents.engine.redaction import RunBorder
 from agents.models import Effect, Escalation, Run, Step
 from agents.models.call_target import target_of
+from agents.models.escalation import REMEMBERED
 from agents.patterns.external import ANSWERED, NOT_EXECUTED, UNKNOWN
 from agents.sdk.arguments import BadArguments
 from agents.sdk.desk import DESKS
@@ -42,7 +43,6 @@ from agents.tools import TOOLS, Tool
 _WAITS, _UNDER_WAY = "one{} waits for a person", "one{} was allowed and is being carried out"
 _STATES = {UNKNOWN: "nobody can tell whether one{} took effect"}
 _DONE = "one{} was carried out"
-REMEMBERED = timedelta(days=30)  # for which a rejection counts in other sessions of the agent
 MOST = 1000  # calls of other sessions whose resource is looked at
 _IBAN_WORD = re.compile("iban(?=[a-z]{2}[0-9]{2})")
 

@@ -22,7 +22,7 @@ from agents.engine.desk import simulation
 from agents.engine.desk.facts import calls_before, fetch_facts
 from agents.engine.desk.fresh_lookup import StaleLookup
 from agents.engine.journal import Journal
-from agents.engine.kill_switch import fetch_switch
+from agents.engine.kill_switch import fetch_standing, hold_writes
 from agents.engine.people.approvals import AMOUNT_CHANGED, close_approvals, turn_of
 from agents.engine.people.escalating import fetch_escalation
 from agents.engine.redaction import RunBorder
@@ -82,7 +82,8 @@ def _intend(step: Step, request: Use, journal: Journal, limits: Limits, at: date
     others = [other for other in list(journal.steps.values()) if other is not step]
     others = [*calls_before(run, action), *others]
     with pipeline():
-        gone, switch = fetch_withdrawn(run, turn), fetch_switch(run, request.tool)
+        gone = fetch_withdrawn(run, turn)
+        hold_writes(run)
         granted = _fetch_granted(allowing)
         gathered = fetch_facts(
             run,
@@ -95,9 +96,11 @@ def _intend(step: Step, request: Use, journal: Journal, limits: Limits, at: date
             ahead=journal.ahead,
             turn=turn,
         )
+        # Behind the locks: what was rejected while we waited for them binds.
+        is_stopped = fetch_standing(run, request.tool)
     if gone.get():
         return why_withdrawn(run, turn, by_agent=tool.by_agent)
-    if switch.get():
+    if is_stopped.get():
         return "killed"
     try:
         facts, resource = gathered.get()

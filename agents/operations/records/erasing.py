@@ -147,10 +147,11 @@ def _erase_run(run: Run, *, actor: str, at: datetime) -> None:
         _erase_step(step)
     for escalation in Escalation.objects.filter(run=run):
         escalation.action = _numbers(escalation.action)
-        escalation.action_sha256 = escalation.comment = ""
+        escalation.action_sha256 = escalation.comment = escalation.likeness = ""
         escalation.patch = None
         escalation.review = _ruling(escalation.review)
-        escalation.save(update_fields=["action", "action_sha256", "comment", "patch", "review"])
+        emptied = ["action", "action_sha256", "comment", "likeness", "patch", "review"]
+        escalation.save(update_fields=emptied)
     said = Event.objects.filter(run=run, kind="escalation.not_carried_out")
     for facts in said.values_list("facts", flat=True):  # what stays of them; once a whole reason
         mine = Escalation.objects.filter(pk=facts["escalation"])

@@ -17,9 +17,10 @@ from agents.core.states import GRANTED, EscalationState
 from agents.db.compiled import CompiledUpdate, Param
 from agents.db.driver import fetch_now
 from agents.engine.commit import Commit
-from agents.engine.desk.facts import fetch_facts
+from agents.engine.desk.facts import fetch_facts, hold_resource
 from agents.engine.desk.fresh_lookup import LookedUp
 from agents.engine.desk.origins import doubts_of
+from agents.engine.desk.rejections import likeness
 from agents.engine.people.approval_demand import held_tool
 from agents.engine.redaction import RunBorder, redact_for, redact_to_tell
 from agents.engine.runtime.crashpoints import crashpoint
@@ -367,6 +368,7 @@ def _take(
     """Store the decision; the UPDATE settles who was first. Raises AlreadyDecided."""
     target = granted.target if granted else CallTarget()
     state = _state(escalation, wanted, granted)
+    like = _likeness(escalation, wanted, granted, at=commit.at)
     facts: dict[str, Json] = {"escalation": escalation.pk, "key": escalation.step.key}
     if target.resource not in ("", escalation.resource):  # another than the request's
         facts["resource"] = target.resource
@@ -379,6 +381,7 @@ def _take(
         "patch": wanted.patch,
         "resource": target.resource or escalation.resource,
         "comment": wanted.comment,
+        "likeness": like,
         "is_simulated": person.is_simulated,
     }
     if not _DECIDE(**{**columns, "decided_by": by.pk}, pk=escalation.pk):
@@ -400,6 +403,7 @@ def _take(
     facts |= {"bulk": wanted.bulk} if wanted.bulk else {}
     if first:  # needed for this decision, or overruled by it
         facts |= {"approval": first.approval.pk, "first": first.approval.by.get_username()}
+    facts |= {"likeness": like} if like else {}
     if wanted.patch:
         facts["changed"] = sorted(wanted.patch)
     commit.say("escalation.decided", facts, by.get_username())
@@ -412,10 +416,26 @@ _DECIDE = CompiledUpdate(
         name: Param(name, Escalation._meta.get_field(name))
         for name in (
             *("state", "decided_by", "decided_from", "decided_at", "granted_minor", "patch"),
-            *("resource", "comment", "is_simulated"),
+            *("resource", "comment", "likeness", "is_simulated"),
         )
     },
 )
+
+
+def _likeness(
+    escalation: Escalation, wanted: _Answer, granted: Grant | None, *, at: datetime
+) -> str:
+    """Return what a yes or a no to a call is about; "" of any other answer. Locks as `grant`."""
+    if wanted.send_back or not kind_of(escalation.kind, escalation.action).runs_tool:
+        return ""
+    run, action = escalation.run, escalation.action
+    if granted:
+        action = {**action, "args": granted.args}
+        return likeness(run, action, granted.target.resource)
+    if held_tool(escalation) is None or run.desk not in DESKS:  # a letter uses nothing
+        return likeness(run, action, "")
+    held = fetch_now(hold_resource, run, action, run.limits, at=at)
+    return likeness(run, action, escalation.resource or held)
 
 
 def _state(escalation: Escalation, wanted: _Answer, granted: Grant | None) -> EscalationState:

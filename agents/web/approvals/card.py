@@ -47,6 +47,7 @@ from agents.web.approvals.proposals import (
     correction_of,
     following,
     proposed_before,
+    rejected_before,
     sent_back_before,
 )
 from agents.web.approvals.provenance import Comparison, Source, comparisons, mark_of, sources
@@ -126,6 +127,7 @@ class Card:
     sent_back: Sequence[SentBack]  # earlier proposals of the run, newest first
     kept: str  # why it cannot be sent back again, if it was before
     proposed_before: Sequence[ProposedBefore]  # what an agent elsewhere repeats with it
+    rejected_before: Escalation | None  # of the same, by whomever it was proposed
     same: Sequence[Same]  # open requests about the same subject, resource and amount
     followed_by: int | None  # the request that followed one that was sent back
     # Of the agent elsewhere that asks: its key's public part, and who saw the key; "": unknown.
@@ -272,6 +274,7 @@ def card(escalation: Escalation, user: User, around: Around, *, at: datetime) ->
         sent_back=earlier or corrected_before(escalation),
         kept=str(kept or "") if earlier else "",
         proposed_before=proposed_before(escalation),
+        rejected_before=rejected_before(escalation),
         same=same,
         followed_by=following(escalation)
         if escalation.state == EscalationState.SENT_BACK

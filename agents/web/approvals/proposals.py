@@ -87,6 +87,13 @@ def proposed_before(escalation: Escalation) -> list[ProposedBefore]:
     return [ProposedBefore(run, run == own, requests.get((run, turn))) for run, turn in found]
 
 
+def rejected_before(escalation: Escalation) -> Escalation | None:
+    """Return the rejected request that binds this one, as it stood at the review; or None."""
+    no = (escalation.review.get("facts") or {}).get("rejected")
+    here = Escalation.objects.filter(workspace=escalation.workspace_id)
+    return here.select_related("decided_by").filter(pk=no["request"]).first() if no else None
+
+
 def sent_back_before(escalation: Escalation) -> list[SentBack]:
     """Return the requests of the run sent back before this one, newest first."""
     earlier = sent_back_in(escalation.run).filter(pk__lt=escalation.pk)
