@@ -181,7 +181,7 @@ def what_was_allowed_came_to_something(dump: Dump) -> Iterator[Violation]:
         mine = [e for e in dump.effects if e["escalation_id"] == escalation["id"]]
         came_to = [effect["state"] for effect in mine if effect["state"] != "refused"]
         reasons = [
-            event["facts"]["reason"]
+            _whole_reason(dump, event)
             for event in dump.events_of[run]
             if event["kind"] == "escalation.not_carried_out"
             and event["facts"]["escalation"] == escalation["id"]
@@ -193,6 +193,12 @@ def what_was_allowed_came_to_something(dump: Dump) -> Iterator[Violation]:
             yield Violation("I41", f"{where} was carried out and says that it was not: {why}")
         if not why and not came_to and dump.run[run]["state"] in ENDED:
             yield Violation("I41", f"{where} was allowed and came to nothing, nobody says why")
+
+
+def _whole_reason(dump: Dump, event: Row) -> str:
+    """Return a reason with its quotation, which stands beside the event until it is erased."""
+    quoted = [one["text"] for one in dump.beside[event["id"]] if one["name"] == "reason"]
+    return str(next(map(json.loads, filter(None, quoted)), event["facts"]["reason"]))
 
 
 def _what_is_no_call_was_heeded(dump: Dump, escalation: Any) -> Iterator[Violation]:
