@@ -27,7 +27,7 @@ from agents.llm.prompts import prompt
 from agents.llm.reply import MAX_CALLS, read_reply
 from agents.llm.responses import RESPONSES, completion_of, join_events, reworded
 from agents.llm.stream import LONGEST_BEGIN, chunks_in, is_stream, join
-from agents.llm.tool_calls import PROBE, offer_tools, read_proposals
+from agents.llm.tool_calls import PROBE, offer_tools, read_proposals, read_text
 
 MAX_BODY = 1024 * 1024  # bytes, unpacked
 MAX_STREAM = 16 * MAX_BODY  # a stream has a few hundred bytes for each token
@@ -64,7 +64,7 @@ async def ask(question: Question, *, timeout: float) -> ModelAnswer:
         _check_size(body, MAX_BODY)
     if by_responses and not server.demo:
         body = completion_of(body)
-    return _answer(body, request, demo=server.demo, is_offer=question.offer is not None)
+    return _answer(body, request, question, server.demo)
 
 
 def request_for(question: Question, server: Backend) -> dict[str, Json]:
@@ -143,7 +143,7 @@ async def _next_part(parts: AsyncIterator[bytes], *, most: float | None) -> byte
         raise ModelFailed("llm_timeout", message, retry=True, outage=True) from None
 
 
-def _answer(body: bytes, request: dict[str, Json], *, demo: bool, is_offer: bool) -> ModelAnswer:
+def _answer(body: bytes, request: dict[str, Json], question: Question, demo: bool) -> ModelAnswer:
     reply = read_reply(body)
     model = reply.model or request["model"]
     calls = sum(map(len, reply.tool_calls))
@@ -153,13 +153,15 @@ def _answer(body: bytes, request: dict[str, Json], *, demo: bool, is_offer: bool
     if reply.tokens:
         cost = cost_micro_usd(model, tokens_in=tokens_in, tokens_out=tokens_out)
     is_strict = request.get("response_format", {}).get("type") == "json_schema"
-    text = unpack(reply.text) if is_strict else reply.text
-    told = ModelAnswer(text, model, tokens_in, tokens_out, cost, demo, cached=reply.cached)
-    if is_offer:
-        text, *more = read_proposals(reply)
+    told = ModelAnswer(reply.text, model, tokens_in, tokens_out, cost, demo, cached=reply.cached)
+    if question.offer:
+        text, *more = read_proposals(reply, question)
         unread = max(0, reply.ignored - MAX_CALLS)
         return replace(told, text=text, ignored=unread, more=tuple(more))
-    return replace(told, tool_calls=reply.tool_calls, ignored=reply.ignored)
+    text = unpack(reply.text) if is_strict else reply.text
+    if not (question.is_verbatim or question.is_probe):
+        text = read_text(reply.text, question, is_strict=is_strict)
+    return replace(told, text=text, tool_calls=reply.tool_calls, ignored=reply.ignored)
 
 
 def _length(request: dict[str, Json]) -> int:

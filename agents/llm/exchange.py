@@ -30,6 +30,7 @@ class Question:
     model: str = ""  # instead of OPENAI_MODEL, for roles without their own model
     offer: ToolOffer | None = None
     is_probe: bool = False  # whether the server knows `tools`: only a returned call says yes
+    is_verbatim: bool = False  # take the reply as it was written, with all that is around it
     # Given how many tokens a server has written that streams, about once a second.
     told: Callable[[int], Awaitable[object]] | None = field(default=None, compare=False)
 

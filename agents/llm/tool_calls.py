@@ -7,24 +7,23 @@ The calls that we quote to a model have numbers of ours: its own ids are nothing
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 
 from agents.core.actions import ENDS
 from agents.core.requests import Json
 from agents.core.schemas import TEXT, exact_object, word
 from agents.core.strict_json import BadJson, parse
-from agents.llm.envelope import unpack
-from agents.llm.exchange import Question, ToolOffer
+from agents.llm.envelope import fit, unpack
+from agents.llm.exchange import ModelFailed, Question, ToolOffer
 from agents.llm.prompts import prompt_with_tools
 from agents.llm.reply import Completion
+from agents.llm.spellings import WrittenCall, holds_call, read_call, without_reasoning
 
 FINAL = "final_answer"
 READY = "report_ready"
-# A call as small models write it where their server does not take it for one.
-_FENCED = re.compile(
-    r"\s*(?:```(?:json)?|<tool_call>)\s*(\{.*\})\s*(?:```|</tool_call>)\s*", re.DOTALL
-)
+NAMESPACE = "functions."  # which some models put before a tool's name
+MOST_ENCODED = 3  # times that arguments are written as a text within a text
 _ENDED = "End the work: tell the person who asked what was done, what was found, or why not."
 # Of the inputs of a question, what the messages show in their own way.
 _AS_MESSAGES = frozenset(
@@ -62,7 +61,7 @@ def offer_tools(question: Question, offer: ToolOffer) -> dict[str, Json]:
         messages += _messages_of(turn, f"call_{number}")
     final = exact_object(kind=word(*ENDS), text=TEXT)
     told = offer.told
-    offered = (one for one in _tools_in(question) if one[0] in told)
+    offered = (one for one in _arguments_of(question).items() if one[0] in told)
     tools = [_function(name, told[name], args) for name, args in offered]
     choice = "required" if offer.required else "auto"
     return {
@@ -70,15 +69,6 @@ def offer_tools(question: Question, offer: ToolOffer) -> dict[str, Json]:
         "tools": [*tools, _function(FINAL, _ENDED, final)],
         "tool_choice": choice,
     }
-
-
-def _tools_in(question: Question) -> Iterator[tuple[str, Json]]:
-    """Yield name and arguments of each tool that the schema of an answer has a branch for."""
-    schema = question.schema or {}
-    for branch in schema.get("anyOf", [schema]):
-        parts = branch["properties"]
-        if parts["kind"]["enum"] == ["tool"]:
-            yield parts["name"]["enum"][0], parts["args"]
 
 
 def _messages_of(turn: Json, id_: str) -> list[Json]:
@@ -99,48 +89,75 @@ def _messages_of(turn: Json, id_: str) -> list[Json]:
 
 def is_ready(calls: tuple[str, ...]) -> bool:
     """Tell whether a reply to the probe holds the call that was forced."""
-    return any(_name_and_arguments(json.loads(call))[0] == READY for call in calls)
+    return any(_native_call(json.loads(call)).name == READY for call in calls)
 
 
-def read_proposals(reply: Completion) -> list[str]:
+def read_proposals(reply: Completion, question: Question) -> list[str]:
     """Return what a reply proposes, as JSON objects in our form: its calls, or its text."""
     if not reply.tool_calls:
-        return [_proposal_in(reply.text)]
-    return [_proposal(*_name_and_arguments(json.loads(call))) for call in reply.tool_calls]
+        return [read_text(reply.text, question)]
+    tools = _arguments_of(question)
+    return [_proposal(_native_call(json.loads(call)), tools) for call in reply.tool_calls]
 
 
-def _proposal_in(text: str) -> str:
-    """Return a plain text as an answer. One that reads as an object is a proposal, if any."""
-    fenced = _FENCED.fullmatch(text)
-    inside = fenced.group(1) if fenced else text.strip()
-    try:
-        said = parse(inside)
-    except BadJson:
-        said = {} if inside.startswith("{") else inside
-    if inside and not isinstance(said, dict | list):  # also a bare number
-        return _written({"kind": "final", "answer": inside})
-    if isinstance(said, dict) and set(said) == {"name", "arguments"}:
-        return _proposal(said["name"], said["arguments"])
-    return inside
+def read_text(text: str, question: Question, *, is_strict: bool = False) -> str:
+    """Return a reply in text without what its model wrote around it; a call in our form.
+
+    Where a call is not all that is said, the text stays as it is, which is no proposal. Raises
+    ModelFailed where any text would be used.
+    """
+    said, tools = without_reasoning(text), _arguments_of(question)
+    call, inside = read_call(said)
+    inside = unpack(inside) if is_strict else inside
+    value: Json = None
+    if question.as_json:
+        with suppress(BadJson):
+            value = parse(inside)
+    if question.schema is None:
+        is_object = isinstance(value, dict)
+        if holds_call(_answer_in(value) if is_object else said):
+            message = "The model left a tool call or its reasoning in the text of its answer."
+            raise ModelFailed("llm_stray_call", message)
+        return inside if is_object else said
+    if call:
+        return _proposal(call, tools)
+    if isinstance(value, list):
+        return inside
+    if isinstance(value, dict):
+        args = value.get("args")
+        fitted = fit(args, tools.get(str(value.get("name")), {})) if args else args
+        is_fit = json.dumps(fitted) == json.dumps(args)
+        text = inside if is_fit else json.dumps({**value, "args": fitted}, ensure_ascii=False)
+        return _without_call(value, text)
+    is_torn = not said.strip() or said.lstrip().startswith(("{", "[{"))
+    if question.offer is None or is_torn or holds_call(said, tools):
+        return said
+    return _written({"kind": "final", "answer": said.strip()})
 
 
-def _name_and_arguments(call: Json) -> tuple[Json, Json]:
+def _native_call(call: Json) -> WrittenCall:
     function = call.get("function", call) if isinstance(call, dict) else None
-    return (
-        (function.get("name"), function.get("arguments"))
-        if isinstance(function, dict)
-        else (None, None)
-    )
+    if not isinstance(function, dict):
+        return WrittenCall(None, None)
+    return WrittenCall(function.get("name"), function.get("arguments", function.get("parameters")))
 
 
-def _proposal(name: Json, arguments: Json) -> str:
+def _arguments_of(question: Question) -> dict[str, Json]:
+    """Return the schema of each tool's arguments, by its name."""
+    branches = (question.schema or {}).get("anyOf", [question.schema or {}])
+    parts = (branch.get("properties", {}) for branch in branches)
+    return {p["name"]["enum"][0]: p["args"] for p in parts if {"name", "args"} <= set(p)}
+
+
+def _proposal(call: WrittenCall, tools: Mapping[str, Json]) -> str:
     """Return a call in our form. What is no JSON object stays as it is, and is refused there."""
-    args = arguments
-    if isinstance(arguments, str):
-        try:
-            args = parse(arguments or "{}")
-        except BadJson:
-            args = arguments
+    name, args = call.name, call.arguments
+    name = name.removeprefix(NAMESPACE) if isinstance(name, str) else name
+    for _ in range(MOST_ENCODED):
+        if isinstance(args, str):
+            with suppress(BadJson):
+                args = parse(args or "{}")
+    args = fit(args, tools.get(str(name), {}), is_untyped=call.is_untyped)
     if name != FINAL:
         return _written({"kind": "tool", "name": name, "args": args})
     known = {"kind": "says", "text": "answer"}
@@ -150,4 +167,16 @@ def _proposal(name: Json, arguments: Json) -> str:
 
 
 def _written(said: Json) -> str:
-    return unpack(json.dumps(said, ensure_ascii=False))
+    return _without_call(said, unpack(json.dumps(said, ensure_ascii=False)))
+
+
+def _without_call(said: Json, text: str) -> str:
+    """Return a proposal's text, or no JSON for an answer that holds a call."""
+    answer = _answer_in(said)
+    return f"{FINAL}: {answer}" if holds_call(answer) else text
+
+
+def _answer_in(said: Json) -> str:
+    """Return the text in a reply that people would read; "" for a call, and for other roles."""
+    answer = said.get("answer", said.get("result")) if isinstance(said, dict) else None
+    return answer if isinstance(answer, str) else ""

@@ -52,10 +52,12 @@ NOTHING_DONE = {
 # For a call with a term that its agent made up. Told once in a run, then people are asked.
 NOT_NAMED = "call.not_named"  # in place of a rule
 MOST_ALIKE = 2  # times that an agent is told the same of the same proposal
-_IN_FULL = {"llm_empty", "llm_truncated"}  # of any role, also of one that writes plain text
+# Of any role, also of one that writes plain text.
+_IN_FULL = {"llm_empty", "llm_stray_call", "llm_truncated"}
 _WHY = {
     "non_json": "it is not one JSON object and nothing else",
     "llm_empty": "it is empty",
+    "llm_stray_call": "a tool call or reasoning stands in its text",
     "llm_truncated": "it was cut off at its length limit",
     "bad_final_answer": "its answer is blank or holds characters that are not shown",
     "text_too_long": "a text is too long",

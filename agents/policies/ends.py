@@ -79,6 +79,7 @@ _ENDS = {
     "llm_truncated": "The model's answer was cut off at its length limit.",
     "llm_refused": "The model refused to answer.",
     "llm_ended": "The model's server ended the answer with a word that is not known ({0}).",
+    "llm_stray_call": "The model left a tool call or its reasoning in the text of its answer.",
     "llm_empty": "The model's answer was empty.",
     "tool_denied": "The policy does not allow {0} to run.",
     "tool_missing": "This installation has no tool {0}.",

@@ -11,8 +11,10 @@ from django.test import override_settings
 from django.utils import timezone
 
 from agents import operations, results
+from agents.core.requests import Stop
 from agents.desks.refunds.profiles import STRICT
 from agents.models import Run
+from agents.patterns.blocks import Blocked, expect_readable
 from agents.web.runs.trace import trace
 from tests.conformance import harness
 from tests.conformance.harness import final, tool
@@ -123,6 +125,15 @@ def test_a_run_that_has_paid_outlives_a_reply_that_cannot_be_used(
     assert block["rule"] == "reply.unreadable"
     assert why in block["sentence"]
     assert "exactly one JSON object" in block["flip"]
+
+
+@pytest.mark.parametrize("reason", ["llm_empty", "llm_stray_call", "llm_truncated"])
+def test_a_bad_text_is_asked_for_once_more(reason: str) -> None:
+    with pytest.raises(Blocked) as raised, expect_readable("finalize"):
+        raise Stop(reason)
+
+    assert raised.value.block["flip"].startswith("Answer once more")
+    assert reason not in raised.value.block["sentence"]
 
 
 def test_who_slips_once_all_is_done_has_done_it(scene: Scene, play: Callable[..., Run]) -> None:

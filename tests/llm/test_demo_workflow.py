@@ -25,7 +25,7 @@ STEP = {"goal": ASKS, "step": "draft", "instruction": "Draft it.", "earlier_outp
 
 
 def ask_model(role: str, **inputs: Json) -> str:
-    question = llm.Question(role, {**STEP, **inputs}, as_json=role != "executor")
+    question = llm.Question(role, {**STEP, **inputs}, as_json=inputs.get("answer_as") != "text")
     return asyncio.run(llm.ask(question, timeout=60)).text
 
 

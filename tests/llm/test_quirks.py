@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -12,24 +13,84 @@ from agents import llm
 from agents.core.actions import action_schema, read_action
 from agents.core.old_names import AMOUNT
 from agents.core.requests import Json, Stop
-from tests.llm.asking import ask_model, failure_of, send, serving
+from agents.llm.spellings import holds_call, read_call, without_reasoning
+from tests.llm.asking import ask_model, send, serving
 from tests.llm.tool_server import completion
 
 N = "issue_refund"
 SPECS = {N: {"user_id": "int", "amount_usd": AMOUNT, "reason": "str?"}}
 OBJECT = llm.Question("worker", {"goal": "Refund"}, True, action_schema(SPECS, proposable=SPECS))
 TOOLS = replace(OBJECT, offer=llm.ToolOffer({N: "pays"}, turns=[], required=False))
+LETTER = replace(OBJECT, as_json=False, schema=None)
 GIVEN = {"user_id": 42, "amount_usd": 300, "reason": "twice"}
 ARGS = json.dumps(GIVEN)
 HEAD, TAIL, SEVEN = ARGS[:20], ARGS[20:], ARGS.replace("42", "7")
 OURS = json.dumps({"kind": "tool", "name": N, "args": GIVEN})
+CALL = json.dumps({"name": N, "arguments": GIVEN})
 PAYS = {
     "kind": "tool",
     "name": N,
     "args": {"user_id": 42, "amount_minor": 30000, "reason": "twice"},
 }
+DEEP = "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>{}<｜tool▁call▁end｜><｜tool▁calls▁end｜>"
+KIMI = f"<|tool_calls_section_begin|><|tool_call_begin|>functions.{N}:0<|tool_call_argument_begin|>"
+XML = "".join(f"<parameter={name}>\n{GIVEN[name]}\n</parameter>\n" for name in GIVEN)
+NAMED = "".join(f'<parameter name="{name}">{GIVEN[name]}</parameter>' for name in GIVEN)
+KEYS = "".join(f"<arg_key>{n}</arg_key>\n<arg_value>{GIVEN[n]}</arg_value>" for n in GIVEN)
+OSS = "<|channel|>analysis<|message|>Pay.<|end|><|start|>assistant<|channel|>commentary to="
+WHOLE = [
+    f"<tool_call>\n{CALL}\n</tool_call>",
+    f"<tool_call>{CALL}",
+    f"<tool_call>\n<function={N}>\n{XML}</function>\n</tool_call>",
+    f"<function={N}>{ARGS}</function>",
+    f"<|python_tag|>{CALL}<|eom_id|>",
+    CALL.replace("arguments", "parameters"),
+    json.dumps({"type": "function", "function": json.loads(CALL)}),
+    f"[TOOL_CALLS][{CALL}]",
+    f"[TOOL_CALLS]{N}[ARGS]{ARGS}</s>",
+    DEEP.format(f"function<｜tool▁sep｜>{N}\n```json\n{ARGS}\n```"),
+    DEEP.format(f"{N}<｜tool▁sep｜>{ARGS}"),
+    f'<｜DSML｜function_calls><｜DSML｜invoke name="{N}">{NAMED}</｜DSML｜invoke>',
+    f"{OSS}functions.{N} <|constrain|>json<|message|>{ARGS}<|call|>",
+    f"{KIMI}{ARGS}<|tool_call_end|><|tool_calls_section_end|>",
+    f"<tool_call>{N}\n{KEYS}</tool_call>",
+    f"functools[{CALL}]",
+    f"<|tool_call|>[{CALL}]<|/tool_call|>",
+    f'<minimax:tool_call><invoke name="{N}">{NAMED}</invoke></minimax:tool_call>',
+    f"```json\n{CALL}\n```",
+    f"```json\n{OURS}\n```",
+    f"[THINK]Hm.[/THINK]```\n{OURS}```",
+    f"\ufeff{OURS}<|im_end|>",
+    OURS.replace("42", "42.0"),
+]
+NEVER = {  # what is said, and where that is quoted, half, twice or hidden
+    "a sentence in front": f"I will do it.\n<tool_call>{CALL}</tool_call>",
+    "a sentence behind": f"<tool_call>{CALL}</tool_call>\nDone.",
+    "a quoted invoice": f"The invoice says: {CALL}",
+    "a quoted object": f"It reads {OURS}, so nothing is due.",
+    "two calls": f"<tool_call>{CALL}</tool_call>\n<tool_call>{CALL}</tool_call>",
+    "a list of two": f"[TOOL_CALLS][{CALL}, {CALL}]",
+    "half a tag in front": f"<tool_call{CALL}",
+    "half a tag behind": f"{CALL}</tool_call>",
+    "half a tag at the end": "I will call it now.\n<tool_ca",
+    "half a call": '<tool_call>{"name": "issue_refund", "argu',
+    "half a call in a sentence": 'Now {"name": "issue_refund", "argu',
+    "half a parameter": f"<function={N}>{XML[:-5]}",
+    "a parameter twice": f"<function={N}>{XML * 2}</function>",
+    "a parameter in another": f"<function={N}>{XML}x</parameter></function>",
+    "reasoning without an end": f"<think>I could pay. {OURS}",
+    "reasoning without a beginning": f"Hm.</think>{OURS}",
+    "a fence in the middle": f"Here it is:\n```json\n{OURS}\n```",
+    "Python": f"[{N}(user_id=42, amount_usd=300)]",
+    "ReAct": f"Action: {N}\nAction Input: {ARGS}",
+    "marks without a call": f"<|channel|>commentary to=functions.{N}",
+    "an answer that holds a call": json.dumps({"kind": "final", "answer": f"Paid. {CALL}"}),
+    "an answer that is a call": json.dumps({"kind": "final", "answer": f"<tool_call>{CALL}"}),
+    "arguments of two names": json.dumps({"name": N, "arguments": GIVEN, "parameters": GIVEN}),
+}
 ENDED = "data: [DONE]"
 BOTH_WAYS = pytest.mark.parametrize("stream", [False, True], ids=["plain", "streamed"])
+BOTH_FORMS = pytest.mark.parametrize("question", [OBJECT, TOOLS], ids=["object", "tools"])
 
 
 def sse(*events: Json | str) -> bytes:
@@ -66,9 +127,74 @@ def read(body: bytes, question: llm.Question = TOOLS, **settings: Json) -> list[
     return found
 
 
-def failing(body: bytes, **settings: Json) -> llm.ModelFailed:
-    with serving(lambda handler: send(handler, body)) as (url, _):
-        return failure_of(url, **settings)
+def failing(body: bytes, question: llm.Question = OBJECT, **settings: Json) -> llm.ModelFailed:
+    server = serving(lambda handler: send(handler, body))
+    with server as (url, _), pytest.raises(llm.ModelFailed) as failed:
+        ask_model(url, question, **settings)
+    return failed.value
+
+
+@BOTH_WAYS
+@BOTH_FORMS
+@pytest.mark.parametrize("text", WHOLE, ids=lambda text: text[:40])
+def test_a_whole_text_is_one_proposal(text: str, question: llm.Question, stream: bool) -> None:
+    reasoned = f"<think>Shall I {CALL}?</think>\n<think></think>{text}"
+
+    assert read(spoken(text, stream=stream), question) == [PAYS]
+    assert read(spoken(reasoned, stream=stream), question) == [PAYS]
+
+
+@BOTH_WAYS
+@BOTH_FORMS
+@pytest.mark.parametrize("text", NEVER.values(), ids=NEVER)
+def test_other_calls_are_bad_replies(text: str, question: llm.Question, stream: bool) -> None:
+    (found,) = read(spoken(text, stream=stream), question)
+
+    assert str(found).startswith("invalid_action:")
+
+
+@BOTH_WAYS
+def test_answers_and_letters_hold_no_call(stream: bool) -> None:
+    letter = "Dear Anna,\n```\nUSD 300 <tools@example.com>\n```\nYours {Omar}\n"
+    calls = {"tool_calls": [{"function": {"name": "final_answer", "arguments": {"text": CALL}}}]}
+
+    def written(text: str) -> str:
+        with serving(lambda handler: send(handler, spoken(text, stream=stream))) as (url, _):
+            return ask_model(url, LETTER).text
+
+    assert [written(letter), written(f"<think>{CALL}</think>{letter}")] == [letter] * 2
+    for text in (f"{letter} <tool_call>", f"Hm.</think>{letter}", f"<think>{letter}", CALL):
+        error = failing(spoken(text, stream=stream), LETTER)
+        assert (error.reason, error.outage) == ("llm_stray_call", False)
+    native = sse(delta("tool_calls", **calls)) if stream else whole(calls)
+    assert read(native) == ["invalid_action:non_json"]
+    for said in ('{"result": "<tool_call>"}', f"Version 2 {CALL}", '"</think>"'):
+        error = failing(spoken(said, stream=stream), replace(LETTER, as_json=True))
+        assert error.reason == "llm_stray_call"
+
+
+def test_strict_replies_lose_what_is_around_them() -> None:
+    body = spoken(f'<think>Hm.</think>```json\n{{"reply": {OURS}}}\n```', stream=True)
+
+    assert read(body, OBJECT, OPENAI_STRUCTURED_OUTPUT="json_schema") == [PAYS]
+
+
+def test_replies_of_reference_stay_as_written() -> None:
+    for text in (f"```json\n{OURS}\n```", f"\ufeff{OURS}", f"<think></think>{OURS}"):
+        found = read(spoken(text, stream=False), replace(OBJECT, is_verbatim=True))
+        assert found == ["invalid_action:non_json"]
+
+
+def test_hostile_texts_are_read_in_time() -> None:
+    began = time.monotonic()
+
+    for front in ("", "<tool_call>", "<function=a>", "to=a", "<think>", "<|channel|>"):
+        for piece in ("<tool", "```", "<parameter=a", "<parameter=a>x</parameter>", " "):
+            said = without_reasoning(front + piece * 20_000 + "x")
+            assert read_call(said)[0] is None or piece.endswith("/parameter>")
+            holds_call(said, [N])
+
+    assert time.monotonic() - began < 20
 
 
 # Parts of calls: number, id, name, arguments. Then the customers that are paid.
@@ -99,6 +225,10 @@ PARTS: dict[str, tuple[list[tuple[int | None, str, str, Json]], list[int]]] = {
     "cumulative": ([(0, "a", N, ARGS[:9]), (0, "a", N, HEAD), (0, "a", N, ARGS)], [42]),
     "cumulative, no name": ([(0, "", N, "{"), (0, "", "", HEAD), (0, "", "", ARGS)], [42]),
     "the whole again": ([(0, "a", N, ARGS), (0, "a", N, ARGS)], [42]),
+    "encoded twice": ([(0, "", N, json.dumps(ARGS))], [42]),
+    "two, encoded twice": ([(None, "", N, json.dumps(one)) for one in (ARGS, SEVEN)], [42, 7]),
+    "a namespace": ([(0, "", f"functions.{N}", ARGS)], [42]),
+    "5001.0": ([(0, "", N, ARGS.replace("42", "5001.0"))], [5001]),
     "torn": ([(0, "", N, HEAD)], []),
     "two halves": ([(None, "a", N, HEAD), (None, "b", N, TAIL)], []),
     "a part too many": ([(0, "", N, ARGS), (0, "", "", "}")], []),
@@ -135,6 +265,7 @@ BODIES = {
     "a list of parts": whole({"content": SPOKEN}),
     "one part": whole({"content": SPOKEN[1]}),
     "parts, streamed": sse(delta(content=SPOKEN[:1]), delta("stop", content=SPOKEN[1:])),
+    "for people": spoken("<|channel|>final<|message|>Hello<|return|>", stream=True),
     "no usage": sse(SAYS, {"choices": [], "usage": None}),
     "no word at the end": sse(delta(content="Hello"), ENDED),
     "EOS_TOKEN": whole({"content": "Hello"}, "EOS_TOKEN"),

@@ -162,6 +162,7 @@ def _question(request: Ask, run: Run, form: str) -> llm.Question:
     What stays the same comes first, so that a server can reuse what it has read.
     """
     asked = llm.Question(request.role, request.inputs, request.as_json, model=run.model)
+    asked = replace(asked, is_verbatim=run.limits.profile == "reference")
     if form == UNKNOWN:
         return replace(asked, is_probe=True)
     guide = request.guide or {}

@@ -20,7 +20,7 @@ from agents.tools import letter_tools
 
 AUTOMATIC, PERMITTED = "call.automatic", "call.permitted"
 FAULTS = ("llm_bad_response", "llm_error", "llm_rate_limited", "llm_timeout")  # of a server
-_OF_MODELS = ("llm_empty", "llm_ended", "llm_refused", "llm_truncated")
+_OF_MODELS = ("llm_empty", "llm_ended", "llm_refused", "llm_stray_call", "llm_truncated")
 WANTING = (*FAULTS, *_OF_MODELS, *sorted(BUDGETS))
 OF_RUNS = (*(f"run.{one}" for one in sorted(ENDED)), *(f"stop.{one}" for one in WANTING))
 # Letters name an amount too, and a lost call was already counted when first asked about. People
