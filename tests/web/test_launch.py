@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 from html import unescape
 
 import pytest
 from django.contrib.auth.models import User
 from django.urls import reverse
+from django.utils import timezone
 from playwright.sync_api import expect
 
 from agents.desks.refunds.models import Customer
@@ -85,16 +87,22 @@ def test_three_scenarios_are_marked_to_try_first(scene: Scene) -> None:
     ]
 
 
-def test_the_day_and_region_of_a_report_are_chosen(scene: Scene) -> None:
-    client = client_of(scene.omar)
-    offers = re.findall(r"<option>(20[-\d]{8} \w+)</option>", client.get(reverse("launch")).text)
+@pytest.mark.parametrize(
+    ("given", "days", "region"),
+    [("{} eu", 2, "EU"), ("{}", 3, "US"), ("EU, {}", 1, "EU"), ("", 1, "US")],
+)
+def test_the_day_and_region_of_a_report_are_chosen(
+    scene: Scene, given: str, days: int, region: str
+) -> None:
+    client, day = client_of(scene.omar), (timezone.now() - timedelta(days=days)).date().isoformat()
     fields = {"goal": "Prepare the report.", "pattern": "orchestrator", "token": "a1"}
 
-    client.post(reverse("launch"), {**fields, "scope": offers[3]})
+    client.post(reverse("launch"), {**fields, "scope": given.format(day)})
     refused = client.post(reverse("launch"), {**fields, "token": "b2", "scope": "2020-01-01 US"})
 
-    assert list((Run.objects.get().scope or {}).values()) == offers[3].split()
+    assert Run.objects.get().scope == {"report_date": day, "region": region}
     assert (refused.status_code, 'id="scope-error"' in refused.text) == (422, True)
+    assert "There are: 20" in refused.text
 
 
 def offered(page: str) -> list[str]:

@@ -37,12 +37,13 @@ def scopes_of(desk: str, book: int) -> list[dict[str, str]]:
 
 
 def choose_scope(scopes: Sequence[dict[str, str]], goal: str, chosen: str) -> dict[str, str] | None:
-    """Return the scope that was chosen or, without a choice, the first that the goal names most of.
+    """Return the first scope with all words of a choice, or else that the goal names most of.
 
-    None if there is none like it.
+    None if there is none like it. A choice is written in any case: "2026-11-27 us".
     """
-    if chosen:
-        return next((scope for scope in scopes if in_words(scope) == chosen), None)
+    if wanted := set(_WORD.findall(chosen.casefold())):
+        found = (one for one in scopes if wanted <= {text.casefold() for text in one.values()})
+        return next(found, None)
     words = set(_WORD.findall(goal))
     return max(scopes, key=lambda scope: sum(map(words.__contains__, scope.values())), default=None)
 

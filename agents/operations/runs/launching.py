@@ -20,7 +20,7 @@ from agents.db.driver import fetch_now, pipeline
 from agents.db.inserts import new_row
 from agents.engine.commit import Commit
 from agents.engine.desk.functions import DeskFailed
-from agents.engine.desk.reports import choose_scope, scopes_of
+from agents.engine.desk.reports import choose_scope, in_words, scopes_of
 from agents.engine.desk.subjects import UnknownSubject, find_subject, open_book
 from agents.engine.people.open_requests import LAUNCHER, SUBJECT, fetch_full
 from agents.engine.redaction import RunBorder, redact
@@ -34,6 +34,8 @@ from agents.operations.runs.desk_workflows import checked_workflow
 from agents.operations.runs.launch_checks import check_desk, check_launch, check_version
 from agents.sdk.desk import DESKS
 
+SHOWN = 8  # days of a report that a refusal names
+
 
 @dataclass(frozen=True)
 class LaunchOptions:
@@ -43,7 +45,7 @@ class LaunchOptions:
     recorded cases and demo scenarios are for demo workspaces only. `simulation` is a recorded
     case's tool behaviour. `off` are tools that a demo switches off: the run may plan with them but
     not call them. With a `token`, a second submit of the same form returns the first run.
-    `scope` is what a report is about, as `in_words`; "": what the goal names, else the newest.
+    `scope` is what a report is about, in words; "": what the goal names, else the newest.
     `workflow`, for that pattern, is a shipped workflow's name or a document, and `inputs` are its
     parameters. `again_of` is an ended run to repeat on the same books, or to go on from: then
     `before` has what came before. An `agent` elsewhere opens its session under a `reference`,
@@ -235,5 +237,6 @@ def _scope(desk: str, book_id: int, pattern: str, goal: str, chosen: str) -> Jso
     if not scopes:
         raise Refused("no_numbers", "This book has no daily figures to report on.")
     if (scope := choose_scope(scopes, goal, chosen)) is None:
-        raise Refused("unknown_scope", f"There are no figures of {chosen!r}. Choose another day.")
+        known = ", ".join(map(in_words, scopes[:SHOWN]))
+        raise Refused("unknown_scope", f"There are no figures of {chosen!r}. There are: {known}.")
     return scope

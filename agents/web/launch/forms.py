@@ -39,7 +39,7 @@ class Launch:
     model: str = ""
     workflow: str = ""  # name of a shipped workflow
     off: tuple[str, ...] = ()  # tools that the scenario switches off
-    scope: str = ""  # what a report is about, as offered; "": the newest
+    scope: str = ""  # what a report is about, as typed; "": what the goal names, or the newest
     desk: str = ""  # of a form without a choice: the first one that is offered
 
 
@@ -70,7 +70,7 @@ def read_launch(posted: QueryDict) -> Launch:
         policy=_number(posted.get("policy", "")),
         model=posted.get("model", ""),
         workflow=posted.get("workflow", ""),
-        scope=posted.get("scope", ""),
+        scope=posted.get("scope", "")[:LONGEST_NAME],
         desk=posted.get("desk", ""),
     )
 

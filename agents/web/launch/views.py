@@ -13,8 +13,6 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
 from agents import operations
-from agents.engine.desk.functions import DeskFailed
-from agents.engine.desk.reports import in_words, scopes_of
 from agents.models import Run, Workspace
 from agents.patterns import PATTERNS
 from agents.web import access
@@ -109,12 +107,6 @@ def _page(
         "policies": access.policies_to_launch_under(workspace),
         "one_pattern": [name for name, own in patterns.items() if len(own) == 1],
         "workflows": sorted({name for desk in following for name in desk.workflows}),
-        "scopes": [
-            in_words(scope)
-            for name, own in patterns.items()
-            if "orchestrator" in own
-            for scope in _scopes(name, workspace)
-        ],
         "models": settings.OPENAI_MODEL_CHOICES,
         "nav": "launch",
     }
@@ -122,11 +114,3 @@ def _page(
     if field and f'id="{field}-error"' not in page.text:  # the form has no such field here
         return render(request, "launch/page.html", {**shown, "field": ""}, status=status)
     return page
-
-
-def _scopes(desk: str, workspace: Workspace) -> list[dict[str, str]]:
-    """Return what a report of a desk can be about; nothing where the desk's function fails."""
-    try:
-        return scopes_of(desk, workspace.book_id)
-    except DeskFailed:
-        return []
