@@ -12,7 +12,8 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 
 from agents import operations
-from agents.desks.refunds.importing import COLUMNS, import_customers
+from agents.desks.refunds.customer_table import COLUMNS
+from agents.desks.refunds.importing import import_customers
 from agents.models import Role, Run
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import Scene
