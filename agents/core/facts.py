@@ -80,7 +80,7 @@ class Facts:
     FOR_STAFF: ClassVar[frozenset[str]] = frozenset({NO_MONEY})
     NEWER: ClassVar[tuple[str, ...]] = (  # not kept where there are none
         *("outdated", "sent_back_by", "called_before", "unfit", "repeats", "rejected"),
-        *("origins", "doubts", "own_words"),
+        *("origins", "doubts", "own_words", "resource", "choices"),
     )
     COURTESY: ClassVar[
         tuple[str, ...]
@@ -106,6 +106,9 @@ class Facts:
     repeats: tuple[Json, ...] = ()
     # What a reviewer rejected of the same, whoever had proposed it: the request, its run, in words.
     rejected: Json = None
+    resource: str = ""  # what a call takes from, where its arguments do not say it
+    # Of an argument that nobody named: what a person may choose, each value in words.
+    choices: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     desk: DeskFacts | None = None  # of a declared desk, which has no other facts
     border: Border = field(default_factory=Open)  # never kept
     once: ReadOnce = field(default_factory=ReadOnce, compare=False)  # nor is this

@@ -158,7 +158,7 @@ def _run(rows: Rows, what: str, facts: Row, event: Row) -> None:
 def _escalation(rows: Rows, what: str, facts: Row, event: Row) -> None:
     row = rows.setdefault(f"escalation {facts['escalation']}", {})
     if what == "opened":
-        row |= _known_facts(facts, "kind", "key", "currency", "action_sha256")
+        row |= _known_facts(facts, "kind", "key", "currency", "action_sha256", "resource")
         row |= {"amount_minor": facts["requested_minor"]} if "requested_minor" in facts else {}
         row |= {"state": EscalationState.OPEN.value, **_UNDECIDED}
         row |= {"created_at": event["at"], "not_carried_out": "", "snoozed": {}}

@@ -21,6 +21,9 @@ class HeldRequest:
     is_open: bool = True
     attempts: int = 1  # at its step
     is_demo: bool = False  # its run has books of its own
+    resource: str = ""  # what its call takes from, as far as that was judged
+    facts: Any = None  # of its review, which was made at `asked_at`
+    asked_at: datetime | None = None
 
 
 @dataclass(frozen=True)

@@ -58,6 +58,7 @@ class DeskCall:
     book: int = 0  # that the run acts on: in a demo each launch has its own
     limits: Any = None  # the desk's own, typed
     nth: int = 1  # which call of this tool it is in its run
+    resource: str = ""  # of `reserve`: the key of what it takes from
 
 
 class CallRefused(Exception):
@@ -106,6 +107,7 @@ class DeskTool:
     people: int = 1  # approvals needed if a person is asked: 1 or 2, whatever the amount
     executed_by: str = CONSOLE  # or AGENT: its function is never called
     server: str = ""  # of what its agent executes: who verifies the permits; "": nobody does
+    unrecorded: tuple[str, ...] = ()  # arguments that the profile `reference` does not offer
     repeatable: bool = False  # that a call was made before in its session needs no person
 
     @property

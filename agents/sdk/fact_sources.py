@@ -61,6 +61,16 @@ class MadeCall:
     is_settled: bool  # confirmed by the system of record
     is_by_person: bool  # somebody approved it
     is_earlier: bool  # by an ended run that this one repeats
+    resource: str = ""  # the key of what it took from
+
+
+@dataclass(frozen=True)
+class EarlierReview:
+    """The review that a person was shown, or that allowed a call: a later one rests on it."""
+
+    facts: Json
+    at: datetime
+    patch: Json = None  # the arguments that the person then set
 
 
 class Asked(Protocol):
@@ -106,6 +116,21 @@ class Asked(Protocol):
     @property
     def at(self) -> datetime:
         """Return the time of the review."""
+        ...
+
+    @property
+    def before(self) -> EarlierReview | None:
+        """Return the review on which this one rests; None: the call is new."""
+        ...
+
+    @property
+    def goals(self) -> Sequence[str]:
+        """Return what the run, and those that it goes on from, were asked to do."""
+        ...
+
+    @property
+    def advice(self) -> Sequence[str]:
+        """Return what people wrote when they sent a proposal back."""
         ...
 
     @property

@@ -8,9 +8,10 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
-from typing import Any
+from types import MappingProxyType
+from typing import Any, TypeAlias
 
 from agents.core.money import BadAmount, minor_of_text, plain_amount
 from agents.core.requests import Json
@@ -30,6 +31,8 @@ from agents.sdk.arguments import Arguments
 from agents.sdk.rule_case import Case
 from agents.sdk.values import Money, show
 
+# Of arguments that nobody named, by name: the values to choose from, each in words.
+Choices: TypeAlias = Mapping[str, Mapping[str, str]]
 log = logging.getLogger(__name__)
 
 
@@ -68,6 +71,7 @@ class OpenField:
     most: Any = None
     choices: tuple[Json, ...] = ()  # of a list: its items
     is_part: bool = False  # items may only be removed, keeping the order
+    words: Mapping[str, str] = field(default_factory=dict)  # of each choice, where one is a must
 
     @property
     def label(self) -> str:
@@ -179,11 +183,16 @@ class OpenField:
 
 
 def open_fields(
-    arguments: Arguments, may_change: Mapping[str, Change], given: Json, case: Case
+    arguments: Arguments,
+    may_change: Mapping[str, Change],
+    given: Json,
+    case: Case,
+    choices: Choices = MappingProxyType({}),
 ) -> list[OpenField]:
     """Return the fields that a person may change in these arguments, with this case's bounds.
 
-    Omitted arguments cannot be added, and those without bounds in this case cannot be changed.
+    Omitted arguments cannot be added, and those without bounds in this case cannot be changed. Of
+    one in `choices` a person has to choose a value, whatever is given.
     """
     args = arguments.read(given)
     written, fields = arguments.write(args), []
@@ -202,6 +211,9 @@ def open_fields(
                 log.exception(
                     "%s: bounds of %s failed; it cannot be changed", arguments.tool, place
                 )
+    for name, words in choices.items():
+        schema = _plain(arguments.shown["properties"][name])
+        fields.append(OpenField(name, "choice", schema, None, None, choices=(*words,), words=words))
     return fields
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from agents.core.requests import Json
 from agents.sdk.adjustments import Change, label_of
 from agents.sdk.arguments import Arguments, BadArguments
-from agents.sdk.open_fields import AmountTooHigh, BadPatch, OpenField, open_fields
+from agents.sdk.open_fields import AmountTooHigh, BadPatch, Choices, OpenField, open_fields
 from agents.sdk.rule_case import Case
 
 
@@ -35,9 +36,10 @@ def apply_patch(
     given: Json,
     patch: Mapping[str, Json],
     case: Case,
+    choices: Choices = MappingProxyType({}),
 ) -> dict[str, Json]:
     """Return the arguments with a person's changes. Raises BadPatch, AmountTooHigh."""
-    fields = open_fields(arguments, may_change, given, case)
+    fields = open_fields(arguments, may_change, given, case, choices)
     may = {field.name.partition(".")[0] for field in fields}
     for name in patch:
         if name not in may:
@@ -71,7 +73,7 @@ def apply_patch(
         if part:
             rest[name] = {**rest[name], part: field.value}
     for name, value in rest.items():
-        if isinstance(may_change[name], Mapping) and value != given[name]:
+        if isinstance(may_change.get(name), Mapping) and value != given[name]:
             raise BadPatch(name, f"{label_of(name)} can be changed in part only.")
     if too_high:
         raise too_high

@@ -43,6 +43,7 @@ class Context:
     limits: Limits
     subject_key: str = ""  # whom or what the run may act on; "": not bound
     nth: int = 1  # which call of this tool it is in its run
+    resource: str = ""  # what was judged that it takes from, for what holds it
 
 
 Call: TypeAlias = Callable[..., Json]  # (context, **args), plain or async
@@ -76,6 +77,14 @@ class Tool:
     people: int = 1  # how many have to say yes where one is asked
     by_agent: bool = False  # an agent elsewhere executes it: it is never called here
     server: str = ""  # who verifies its permits; "": nobody
+    unrecorded: tuple[str, ...] = ()  # arguments that the profile `reference` does not offer
+
+    @property
+    def recorded_spec(self) -> ArgSpec:
+        """Return its arguments as the profile `reference` offers them."""
+        if not self.unrecorded or not isinstance(self.spec, Mapping):
+            return self.spec
+        return {name: kind for name, kind in self.spec.items() if name not in self.unrecorded}
 
     @property
     def writes(self) -> bool:

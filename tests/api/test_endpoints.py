@@ -238,7 +238,7 @@ def test_the_tools_are_listed_in_the_units_that_are_taken(caller: Caller) -> Non
     assert "amount_usd" in tools["issue_refund"]["input_schema"]["properties"]
     assert tools["issue_refund"]["identifying"] == ["user_id", "amount_usd"]
     assert not tools["get_refund_context"]["writes"]
-    pays = "Pay part of the latest charge back to a customer. The same key pays once."
+    pays = "Pay part of a charge back; of several, `charge` names it. The same key pays once."
     assert tools["issue_refund"]["description"] == pays
 
 
@@ -328,7 +328,7 @@ def test_a_list_reads_the_steps_of_its_own_calls_alone(caller: Caller) -> None:
 
 
 REFUND = {"user_id": 42, "amount_usd": 20, "reason": "charged twice"}
-FORM = '"amount_usd": "a number", "reason (may be left out)": "a text or null"}'
+FORM = '"amount_usd": "a number", "reason (may be left out)": "a text or null"'
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,10 @@ from uuid import UUID
 
 Row: TypeAlias = dict[str, Any]
 
-_JSON = {"document", "asked", "reply", "action", "facts", "args", "result", "outcome", "patch"}
+_JSON = {
+    *("document", "asked", "reply", "action", "facts", "args", "result", "outcome", "patch"),
+    "review",
+}
 
 
 class Cursor(Protocol):

@@ -98,7 +98,9 @@ def widenings(escalation: Row, patch: Row) -> Iterator[str]:
         may_reword = terms and name in terms.reword and isinstance(new, str) and new
         may_move = terms and name in terms.move and DAY.fullmatch(str(new))
         is_drawn = terms and name in terms.drawn
-        if not may_lower and not may_reword and not may_move and not is_drawn:
+        offered = (escalation["review"].get("facts") or {}).get("choices") or {}
+        is_offered = new in offered.get(name, ())
+        if not (may_lower or may_reword or may_move or is_drawn or is_offered):
             yield f"{name} from {old!r} to {new!r}"
 
 

@@ -229,7 +229,8 @@ def test_a_reference_is_not_guessed_for_a_refunded_charge(eu: Workspace, tmp_pat
     import_text(tmp_path, HEAD + NOOR * 2)
     at = timezone.now()
     of: dict[str, Any] = {"book_id": eu.book_id, "customer_number": 42, "key": "one", "at": at}
-    refunds.pay(**of, amount_minor=5, currency="USD", reason="")
+    charge = Charge.objects.latest("pk").pk
+    refunds.pay(**of, amount_minor=5, currency="USD", reason="", charge_id=charge)
     named = "".join(NOOR.replace("\n", f",{one}\n") for one in "AB")
 
     code, said = import_text(tmp_path, HEAD.replace("on\n", "on,reference\n") + named)

@@ -1,25 +1,33 @@
-"""A refund of an amount that nobody named waits for a person, as a transfer at the bank does."""
+"""A refund waits for a person where nobody named its amount, or which of several charges."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import timedelta
 
 import pytest
 from django.urls import reverse
+from django.utils import timezone
 
 from agents import operations
 from agents.core.requests import Json
 from agents.core.states import RunState
-from agents.desks.refunds.models import Charge
-from agents.models import Escalation, Role, Run
+from agents.desks.refunds.facts import RefundFact, RefundFacts
+from agents.desks.refunds.models import Charge, Customer, Refund
+from agents.desks.refunds.profiles import STRICT
+from agents.desks.refunds.rules import same_again
+from agents.models import Effect, Escalation, Role, Run
+from opsconsole.desks import Args
 from tests.engine.faulty import FaultyServer, advance_all, faulty_server
 from tests.engine.scene import Scene, decide_request, payments
+from tests.limits import with_part
 from tests.web.test_pages import client_of
 from tests.web.words import words
 
 pytestmark = [pytest.mark.django_db(transaction=True)]
 RULE = "refunds.amount_named"
+ASK = {"charge": {"CH-1": "pro", "CH-2": "pro"}}
 ASKS = "Anna (user_id=42) asks what could be refunded of her annual plan. Tell me."
 
 
@@ -29,7 +37,7 @@ def server() -> Iterator[FaultyServer]:
         yield one
 
 
-def paying(server: FaultyServer, amount: float) -> None:
+def paying(server: FaultyServer, amount: float, **more: Json) -> None:
     """Let the model read, propose a refund until one was carried out, and end."""
 
     def says(role: str, inputs: Json) -> str:
@@ -37,7 +45,7 @@ def paying(server: FaultyServer, amount: float) -> None:
         if "get_refund_context" not in made:
             said: Json = {"kind": "tool", "name": "get_refund_context", "args": {"user_id": 42}}
         elif "issue_refund" not in made:
-            args = {"user_id": 42, "amount_usd": amount, "reason": "Asked for"}
+            args = {"user_id": 42, "amount_usd": amount, "reason": "Asked for", **more}
             said = {"kind": "tool", "name": "issue_refund", "args": args}
         else:
             said = {"kind": "final", "answer": "Done."}
@@ -153,3 +161,185 @@ def test_an_amount_of_what_a_person_wrote_who_sent_it_back_is_theirs(
     run = advance(run)
 
     assert rules_asking(run)[1:] == [["policy.sent_back"]]
+
+
+def add_charge(run: Run, minor: int = 4900, *, days: int = 1, **more: Json) -> Charge:
+    """Enter another charge of Anna's, whose annual one is USD 1,200.00 of ten days ago."""
+    anna = Customer.objects.get(book_id=run.book_id, number=42)
+    paid = {"paid_at": timezone.now() - timedelta(days=days), "currency": "USD"}
+    given = {"plan": "add on", "amount_minor": minor, **paid, **more}
+    return Charge.objects.create(customer=anna, **given)
+
+
+def annual_of(run: Run) -> Charge:
+    return Charge.objects.get(customer__book_id=run.book_id, plan="annual_enterprise")
+
+
+def taken(run: Run) -> list[tuple[str, int]]:
+    """Return what was paid back, each amount with the plan of its charge."""
+    paid = Refund.objects.filter(charge__customer__book_id=run.book_id, state="paid")
+    return list(paid.order_by("pk").values_list("charge__plan", "amount_minor"))
+
+
+@pytest.mark.parametrize(
+    ("goal", "amount", "state", "paid"),
+    [
+        ("Refund USD 300 of the annual charge.", 300.0, "done", [("annual_enterprise", 30000)]),
+        ("Refund USD 40 of the add-on.", 40.0, "done", [("add on", 4000)]),
+        ("Refund USD 49 to customer 42.", 49.0, "waiting", []),
+        ("Refund USD 1300 to customer 42.", 1300.0, "waiting", []),
+    ],
+)
+@pytest.mark.parametrize("without", [(), (RULE, "refunds.window", "refunds.charge_left")])
+def test_money_is_taken_from_the_charge_that_is_meant(
+    scene: Scene,
+    server: FaultyServer,
+    goal: str,
+    amount: float,
+    state: str,
+    paid: list[tuple[str, int]],
+    without: tuple[str, ...],
+) -> None:
+    paying(server, amount)
+    rules = [name for name in STRICT.desks["refunds"]["rules"] if name not in without]
+    run = scene.launch_under(with_part(rules=rules), goal)
+    add_charge(run)
+
+    run = advance(run)
+
+    assert taken(run) == paid
+    if not without:  # otherwise nobody is asked, and nothing is held that the tool could pay
+        assert run.state == state
+    effects = Effect.objects.filter(run=run, tool="issue_refund", state="done")
+    held = Refund.objects.filter(charge__customer__book_id=run.book_id)
+    assert [e.resource for e in effects] == [str(one.charge_id) for one in held]
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_window_holds_for_the_charge_that_is_meant(
+    scene: Scene, server: FaultyServer, own: bool
+) -> None:
+    paying(server, 300.0)
+    run = scene.launch("Refund the USD 300.00 that she paid 60 days ago for pro.")
+    if own:
+        add_charge(run, 30000, days=60, plan="pro")
+    else:
+        add_charge(run, 20000, days=3, plan="pro")
+
+    run = advance(run)
+
+    assert taken(run) == []
+    assert (run.state, run.stop_reason.rpartition(":")[2]) == (
+        (RunState.STOPPED, "outside_refund_window") if own else (RunState.WAITING, "")
+    )
+
+
+@pytest.mark.parametrize(
+    ("named", "verdict"), [("own", "waiting"), ("foreign", "no_such_charge"), ("goal", "done")]
+)
+def test_agent_alone_chooses_no_charge(
+    scene: Scene, server: FaultyServer, named: str, verdict: str
+) -> None:
+    run, other = scene.launch("Refund USD 40."), scene.launch("Refund USD 1.")
+    mine, foreign = add_charge(run), annual_of(other)
+    reference = f"CH-{foreign.pk if named == 'foreign' else mine.pk}"
+    if named == "goal":
+        Run.objects.filter(pk=run.pk).update(goal=f"Refund USD 40 of {reference}.")
+    paying(server, 40.0, charge=reference)
+
+    run = advance(run)
+
+    assert verdict in (run.state, run.stop_reason.rpartition(":")[2])
+    assert taken(run) == ([("add on", 4000)] if named == "goal" else [])
+
+
+def test_person_chooses_among_charges_side_by_side(scene: Scene, server: FaultyServer) -> None:
+    paying(server, 40.0)
+    run = scene.launch("Refund USD 40 to customer 42.")
+    mine, other = annual_of(run), add_charge(run)
+    run = advance(run)
+    held = Escalation.objects.get(run=run)
+    client, address = client_of(scene.rita), reverse("decide", args=[held.pk])
+
+    page = client.get(reverse("approval", args=[held.pk])).text
+
+    for one in (mine, other):
+        assert f'name="set.charge" value="CH-{one.pk}">' in page
+    assert "checked" not in page.partition("set.charge")[2].partition("</fieldset>")[0]
+    form = {"action_sha256": held.action_sha256, "verdict": "approve", "comment": "Asked by phone"}
+    for wrong in ({}, {"set.charge": "CH-1"}):
+        refused = client.post(address, {**form, **wrong})
+        assert refused.status_code == 422
+        assert "Nothing was decided." in words(refused.text)
+    with pytest.raises(operations.Refused, match="Choose the charge that is meant"):
+        decide_request(held, scene.rita, comment="Yes")
+    assert client.post(address, {**form, "set.charge": f"CH-{mine.pk}"}).status_code == 302
+    add_charge(run, 120000, days=0)  # what was decided is kept
+    run = advance(run)
+    held.refresh_from_db()
+    assert (run.state, taken(run)) == (RunState.DONE, [("annual_enterprise", 4000)])
+    assert (held.patch, held.resource) == ({"charge": f"CH-{mine.pk}"}, str(mine.pk))
+    assert rules_asking(run) == [["refunds.charge_left"]]
+
+
+@pytest.mark.parametrize("stored", ["now", "before 0.3.0"])
+def test_request_keeps_the_charge_that_its_card_showed(
+    scene: Scene, server: FaultyServer, stored: str
+) -> None:
+    paying(server, 1200.0)
+    run = advance(scene.launch("Refund 1200 USD to Anna (user_id=42)."))
+    held, mine = Escalation.objects.get(run=run), annual_of(run)
+    assert held.resource == str(mine.pk)
+    if stored != "now":
+        del held.review["facts"]["resource"]
+        held.resource = ""
+        held.save(update_fields=["review", "resource"])
+        step = held.step
+        step.asked["review"] = held.review
+        step.save(update_fields=["asked"])
+    add_charge(run, 150000)
+
+    page = words(client_of(scene.rita).get(reverse("approval", args=[held.pk])).text)
+    decide_request(held, scene.add("ada", Role.ADMIN))
+
+    assert f"CH-{mine.pk}: annual enterprise, USD 1,200.00 paid 10 days ago" in page
+    run = advance(run)
+    assert (run.state, taken(run)) == (RunState.DONE, [("annual_enterprise", 120000)])
+    assert len(rules_asking(run)) == 1
+
+
+def test_charge_of_what_a_person_wrote_who_sent_it_back_is_theirs(
+    scene: Scene, server: FaultyServer
+) -> None:
+    paying(server, 40.0)
+    run = scene.launch("Refund USD 40 to customer 42.")
+    mine = annual_of(run)
+    add_charge(run)
+    held = Escalation.objects.get(run=(run := advance(run)))
+    decide_request(held, scene.rita, approve=False, send_back=True, comment=f"It is CH-{mine.pk}.")
+    paying(server, 40.0, charge=f"CH-{mine.pk}")
+
+    run = advance(run)
+
+    assert rules_asking(run)[1:] == [["policy.sent_back"]]
+    assert Escalation.objects.get(run=run, state="open").resource == str(mine.pk)
+
+
+@pytest.mark.parametrize(
+    ("paid_from", "choices", "reason"),
+    [
+        ("1", {}, "duplicate_refund"),
+        ("", {}, "duplicate_refund"),
+        ("2", {}, None),
+        ("1", ASK, None),
+    ],
+)
+def test_only_refunds_of_one_charge_are_duplicates(
+    paid_from: str, choices: Json, reason: str | None
+) -> None:
+    before = RefundFact(42, 4900, "rf_1", False, False, True, charge=paid_from)
+    facts = RefundFacts(refunds=(before,), resource="" if choices else "1", choices=choices)
+
+    said = same_again(Args(user_id=42, amount_minor=4900), facts)
+
+    assert (said and said.reason) == reason

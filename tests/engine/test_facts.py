@@ -47,13 +47,15 @@ def test_what_another_run_refunded_counts_on_its_charge_only(scene: Scene) -> No
 
     assert facts_of(other).unattended_minor == 50000
 
-    Charge.objects.create(
+    addon = Charge.objects.create(
         customer=Customer.objects.get(book=run.book_id, number=42),
         plan="addon",
         amount_minor=9900,
         currency="USD",
         paid_at=timezone.now(),
     )
+    assert facts_of(other).unattended_minor == 50000  # the one that alone has so much left
+    Run.objects.filter(pk=other.pk).update(goal=f"Refund CH-{addon.pk}.")
     assert facts_of(other).unattended_minor == 0
 
 

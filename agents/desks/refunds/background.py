@@ -6,6 +6,8 @@ from agents.core.money import format_money, format_sums
 from agents.core.names import plan_in_words
 from agents.desks.refunds import billing, mail, refunds
 from agents.desks.refunds.declared import desk
+from agents.desks.refunds.facts import in_words
+from agents.desks.refunds.meant import kept_charge
 from agents.sdk.values import show
 from opsconsole.desks import Beside, Evidence, Fact, HeldRequest, Section, Table
 
@@ -24,7 +26,11 @@ def background(held: HeldRequest) -> Beside:
     account, paid_back = refunds.account_with_refunds(
         book_id=held.book, customer_number=int(held.subject), at=held.at
     )
-    name, charge = (account.name, account.charge) if account else ("", None)
+    name, charges = (account.name, account.charges) if account else ("", ())
+    charge = account.charge if account else None
+    if len(charges) > 1 and held.asked_at:
+        facts = {**held.facts, **({"resource": held.resource} if held.resource else {})}
+        charge = kept_charge(charges, facts, held.asked_at)
     paid = [one for one in paid_back if one.key != held.key]
     rows = [
         (
@@ -39,7 +45,9 @@ def background(held: HeldRequest) -> Beside:
     earlier: Evidence = Table("", ("Amount", "Paid", "Reason", "Reference"), rows)
     sections = (
         *letter,
-        Section("Money on this charge", _charge(charge)),
+        Section("Money on this charge", _charge(charge))
+        if charge or not charges
+        else Section("The charges", [Fact(one.name, in_words(one)) for one in charges]),
         *([Section("The customer", _customer(account))] if name and account else ()),
         Section(
             f"Earlier refunds to {name or held.label}",
@@ -48,9 +56,11 @@ def background(held: HeldRequest) -> Beside:
         ),
     )
     if charge is None:
-        return Beside(name, sections=sections, left_minor=0)
+        most = max((one.refundable_minor for one in charges), default=0)
+        return Beside(name, sections=sections, left_minor=most)
     amount = format_money(charge.amount_minor, charge.currency)
-    note = f"{_plan(charge)}, {amount} paid {charge.age_days} days ago"
+    of = f"{charge.name}: " if len(charges) > 1 else ""
+    note = f"{of}{_plan(charge)}, {amount} paid {charge.age_days} days ago"
     return Beside(name, note, sections, str(charge.charge_id), charge.refundable_minor)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, date, datetime
 from typing import Any, TypeGuard
 
 from django.db import transaction
@@ -32,12 +32,14 @@ def charges(*, book: Param | int, number: Param | int) -> QuerySet[Charge]:
 
 
 _OF_CUSTOMER = ("customer__name", "customer__country", "customer__tier")
-_OF_CHARGE = ("plan", "amount_minor", "currency", "paid_at", "refunded_minor", "held_minor")
-# The columns of an account in the order of `_latest`.
+_OF_CHARGE = (
+    *("plan", "amount_minor", "currency", "paid_at", "refunded_minor", "held_minor", "reference"),
+)
+# The columns of an account in the order of `_newest_first`.
 OF_ACCOUNT = ("pk", "customer", *_OF_CHARGE, "customer__pk", *_OF_CUSTOMER)
 
 
-def _latest() -> QuerySet[Charge]:
+def _newest_first() -> QuerySet[Charge]:
     ours = charges(book=Param("book"), number=Param("number"))
     newest = ours.select_related("customer").only(*_OF_CHARGE, "customer", *_OF_CUSTOMER)
     return newest.order_by("-paid_at", "-pk")
@@ -46,8 +48,8 @@ def _latest() -> QuerySet[Charge]:
 _CUSTOMER = CompiledSelect(
     lambda: Customer.objects.filter(book=Param("book"), number=Param("number"))
 )
-_LATEST = CompiledSelect(lambda: _latest()[:1])
-_LATEST_LOCKED = CompiledSelect(lambda: _latest().select_for_update(of=("self",))[:1])
+_CHARGES = CompiledSelect(_newest_first)
+_CHARGES_LOCKED = CompiledSelect(lambda: _newest_first().select_for_update(of=("self",)))
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,16 @@ class ChargeFacts:
     age_days: int
     refunded_minor: int
     held_minor: int
+    reference: str = ""  # the billing system's name for it
+
+    @property
+    def name(self) -> str:
+        """Return what people and agents call it, to tell it from the customer's others."""
+        return f"CH-{self.charge_id}"
+
+    @property
+    def day(self) -> date:
+        return self.paid_at.astimezone(UTC).date()
 
     @property
     def refundable_minor(self) -> int:
@@ -137,13 +149,13 @@ def first_customers(book: int, most: int) -> list[str]:
 
 
 def customer_context(*, book_id: int, customer_number: int, at: datetime) -> dict[str, Any] | None:
-    """Return a customer with their latest charge as an agent sees it, or None."""
+    """Return a customer with their charges as an agent sees them, or None."""
     found = account(book_id=book_id, customer_number=customer_number, at=at)
     return context_of(found, customer_number) if found else None
 
 
 def context_of(found: CustomerAccount, customer_number: int) -> dict[str, Any]:
-    """Return an account as an agent sees it."""
+    """Return an account as an agent sees it: of several charges, what is left of each."""
     charge = found.charge
     user = {
         "id": customer_number,
@@ -161,16 +173,26 @@ def context_of(found: CustomerAccount, customer_number: int) -> dict[str, Any]:
             "last_charge_minor": charge.amount_minor,
             "days_since_payment": charge.age_days,
         },
+        **({"charges": [_listed(one) for one in found.charges]} if len(found.charges) > 1 else {}),
+    }
+
+
+def _listed(charge: ChargeFacts) -> dict[str, Any]:
+    return {
+        "charge": charge.name,
+        **({"reference": charge.reference} if charge.reference else {}),
+        "plan": charge.plan,
+        "currency": charge.currency,
+        "amount_minor": charge.amount_minor,
+        "left_minor": charge.refundable_minor,
+        "paid_on": charge.day.isoformat(),
     }
 
 
 def account(
     *, book_id: int, customer_number: int, at: datetime, lock: bool = False
 ) -> CustomerAccount | None:
-    """Return a customer with their newest charge, or None.
-
-    `lock` holds the charge until the transaction ends.
-    """
+    """Return a customer with their charges, or None. `lock` holds these for the transaction."""
     return fetch_account(book_id=book_id, customer_number=customer_number, at=at, lock=lock).get()
 
 
@@ -180,8 +202,8 @@ def fetch_account(
     """Fetch an account, in an open pipeline if any."""
     if not could_be(customer_number):
         return Pending(lambda: None)
-    latest = _LATEST_LOCKED if lock else _LATEST
-    charges = latest.fetch_tuples(book=book_id, number=customer_number)
+    statement = _CHARGES_LOCKED if lock else _CHARGES
+    charges = statement.fetch_tuples(book=book_id, number=customer_number)
     return Pending(lambda: account_of(charges.get(), book_id, customer_number, at))
 
 
@@ -190,7 +212,7 @@ def account_of(
 ) -> CustomerAccount | None:
     """Return a customer with the charges of some rows; a charge may have several."""
     charges = {}
-    for pk, _, plan, amount, currency, paid_at, refunded, held, *_ in rows:
+    for pk, _, plan, amount, currency, paid_at, refunded, held, reference, *_ in rows:
         charges[pk] = ChargeFacts(
             charge_id=pk,
             customer_number=customer_number,
@@ -201,6 +223,7 @@ def account_of(
             age_days=(at - paid_at).days,
             refunded_minor=refunded,
             held_minor=held,
+            reference=reference,
         )
     if rows:
         name, country, tier = rows[0][-len(_OF_CUSTOMER) :]

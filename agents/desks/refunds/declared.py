@@ -15,6 +15,7 @@ from opsconsole.desks import Desk, Subject
 # An argument ``amount_minor: Minor`` is ``amount_usd`` to a model.
 Minor: TypeAlias = Annotated[int, MinorOf(CURRENCY)]
 CUSTOMER = "user_id"  # the argument that names one
+CHARGE = "charge"  # the argument that names one of several
 
 desk = Desk(
     name=FIRST_DESK,

@@ -11,16 +11,20 @@ from datetime import timedelta
 from typing import Any, ClassVar
 
 from agents.core.facts import Facts
+from agents.core.money import format_money
+from agents.core.names import plan_in_words
 from agents.core.old_names import CURRENCY
 from agents.core.requests import Json
 from agents.core.statements import NO_MONEY
 from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import Pending
 from agents.desks.refunds import billing, mail
-from agents.desks.refunds.declared import CUSTOMER, desk
+from agents.desks.refunds.declared import CHARGE, CUSTOMER, desk
+from agents.desks.refunds.meant import kept_charge, meant_charge
 from agents.engine.desk.past_calls import MAYBE_DONE
 from agents.models import Effect
 from agents.sdk.fact_sources import MadeCall
+from agents.sdk.values import show
 from opsconsole.desks import Asked, Touch
 
 UNTOLD = "The customer has not been told."
@@ -40,11 +44,12 @@ class RefundFact:
     mailed: bool
     settled: bool  # confirmed by the system of record
     earlier: bool = False  # by an ended run that this one repeats
+    charge: str = ""  # the key of the one that it was taken from
 
 
 @dataclass(frozen=True)
 class ChargeFact:
-    """The latest charge of the customer that an action names."""
+    """The charge that an action is about: of a refund the one that is meant, else the newest."""
 
     amount_minor: int
     refundable_minor: int  # the charge less refunded and held amounts
@@ -76,7 +81,7 @@ class RefundFacts(Facts):
     refunds: tuple[RefundFact, ...] = ()
     # Of the customer whom a call that writes names:
     country: str = ""  # such as US; "": unknown
-    charge: ChargeFact | None = None
+    charge: ChargeFact | None = None  # None: there is none, or nobody can tell which is meant
     unattended_minor: int = 0  # refunded on this charge without a person, over the rolling window
     unattended_today_minor: int = 0  # refunded without a person today, in the whole workspace
     unattended_by_launcher_minor: int = 0  # of that, by runs of the same launcher
@@ -97,6 +102,13 @@ class RefundFacts(Facts):
         """Return the sum that this run has or may have refunded."""
         return sum(refund.amount_minor for refund in self.refunds)
 
+    def is_of_charge(self, refund: RefundFact) -> bool:
+        """Tell whether a refund was taken from the charge of the action, as far as both are known.
+
+        While a person has to choose it, none of those refunded before is meant.
+        """
+        return not self.choices and refund.charge in ("", self.resource)
+
     def as_json(self) -> Json:
         # Not asdict, whose deep copy is slow: the facts of every review are stored.
         return {
@@ -114,6 +126,7 @@ class AskedBooks:
     customer: int | None
     account: billing.CustomerAccount | None
     charge: billing.ChargeFacts | None  # that the action is about
+    is_open: bool  # which of several is meant has to be chosen
     refunded: Sequence[tuple[Any, ...]]  # to them without a person, within the window
 
     @property
@@ -154,7 +167,7 @@ def fetch(subject: str, asked: Asked) -> Pending[AskedBooks]:
     customer: int | None = asked.given.get(CUSTOMER, own)
     tool = desk.tools.get(asked.tool)
     if tool is None or tool.touch is Touch.READ:  # no rule on a look-up or an answer needs it
-        return Pending(lambda: AskedBooks(customer, None, None, ()))
+        return Pending(lambda: AskedBooks(customer, None, None, False, ()))
     named = billing.fetch_account(
         book_id=book, customer_number=customer, at=asked.at, lock=asked.locks
     )
@@ -167,9 +180,40 @@ def fetch(subject: str, asked: Asked) -> Pending[AskedBooks]:
     def answer() -> AskedBooks:
         account = named.get()
         charge = account.charge if account else None
-        return AskedBooks(customer, account, charge, refunded.get())
+        is_open = False
+        if account and asked.tool == "issue_refund":
+            charge, is_open = _meant(account.charges, asked)
+        return AskedBooks(customer, account, charge, is_open, refunded.get())
 
     return Pending(answer)
+
+
+def _meant(
+    charges: Sequence[billing.ChargeFacts], asked: Asked
+) -> tuple[billing.ChargeFacts | None, bool]:
+    """Return the charge that a refund is to be taken from, and whether a person has to choose it.
+
+    A person's choice counts, then what an earlier review of this refund was about, then whom the
+    words of people mean. What the agent alone names is nobody's.
+    """
+    given = str(asked.given.get(CHARGE) or "").strip().upper()
+    named = {one.name: one for one in charges}
+    if given and given not in named:
+        return None, False
+    before = asked.before
+    if before and CHARGE in (before.patch or {}):
+        return named[given], False
+    found = before and kept_charge(charges, before.facts, before.at)
+    found = found or meant_charge(
+        charges,
+        asked.goals,
+        asked.advice,
+        amount_minor=asked.given.get("amount_minor"),
+        today=asked.today,
+    )
+    if found and given in ("", found.name):
+        return found, False
+    return None, bool(charges)
 
 
 @desk.facts
@@ -186,6 +230,10 @@ def gather(subject: str, asked: Asked) -> RefundFacts:
         refunds=refunds,
         country=account.country if account else "",
         charge=_charge(charge) if charge else None,
+        resource=books.resource if asked.tool == "issue_refund" else "",
+        choices={CHARGE: {one.name: in_words(one) for one in account.charges}}
+        if account and books.is_open
+        else {},
         unattended_minor=books.unattended_minor,
         unattended_today_minor=today.get("workspace", 0),
         unattended_by_launcher_minor=today.get("launcher", 0),
@@ -198,6 +246,14 @@ def gather(subject: str, asked: Asked) -> RefundFacts:
 
 def _charge(of: billing.ChargeFacts) -> ChargeFact:
     return ChargeFact(of.amount_minor, of.refundable_minor, of.currency, of.age_days)
+
+
+def in_words(of: billing.ChargeFacts) -> str:
+    """Return a charge in a line, for a person who chooses."""
+    amount, left = (format_money(n, of.currency) for n in (of.amount_minor, of.refundable_minor))
+    plan = plan_in_words(of.plan) or of.plan
+    called = f" ({of.reference})" if of.reference else ""
+    return f"{plan}{called}, {amount} paid {show(of.day)}, {left} left"
 
 
 def _customers_read(asked: Asked) -> set[int]:
@@ -217,6 +273,7 @@ def _refund(call: MadeCall, letters: Sequence[str]) -> RefundFact:
         mailed=bool(reference) and any(reference in letter for letter in letters),
         settled=call.is_settled,
         earlier=call.is_earlier,
+        charge=call.resource,
     )
 
 

@@ -6,7 +6,7 @@ a charge. One file with every statement that moves money of a charge.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from hashlib import sha256
 from itertools import starmap
@@ -47,6 +47,7 @@ class _Order:
     currency: str
     reason: str
     key: str
+    charge_id: int | None  # None: the one that the key holds, or the customer's only one
 
 
 @dataclass(frozen=True)
@@ -54,19 +55,19 @@ class Receipt(_Order):
     """The state of a key's refund."""
 
     pk: int
-    charge_id: int
     reference: str
     state: str  # held, paid, released
     paid_at: datetime | None
 
     def is_for(self, order: _Order) -> bool:
-        return vars(order).items() <= vars(self).items()
+        asked = {name: value for name, value in vars(order).items() if value is not None}
+        return asked.items() <= vars(self).items()
 
 
 # As in a receipt.
 COLUMNS = (
     *("charge__customer__book_id", "charge__customer__number", "amount_minor", "currency"),
-    *("reason", "key", "pk", "charge_id", "reference", "state", "paid_at"),
+    *("reason", "key", "charge_id", "pk", "reference", "state", "paid_at"),
 )
 
 
@@ -79,12 +80,14 @@ def reserve(
     reason: str,
     key: str,
     at: datetime,
+    charge_id: int | None = None,
 ) -> Receipt:
-    """Hold an amount on the customer's latest charge. Raises RefundRefused, KeyReused.
+    """Hold an amount on a charge of the customer. Raises RefundRefused, KeyReused.
 
     A known key returns its receipt in its present state.
     """
-    order = _Order(book_id, customer_number, amount_minor, currency, reason.strip(), key)
+    about = (book_id, customer_number, amount_minor, currency, reason.strip(), key)
+    order = _Order(*about, charge_id)
     return _checked(order, _reserve(order, at))
 
 
@@ -97,17 +100,23 @@ def pay(
     reason: str,
     key: str,
     at: datetime,
+    charge_id: int | None = None,
+    held_only: bool = False,
 ) -> Receipt:
-    """Pay a refund, held before or not. Raises RefundRefused, KeyReused.
+    """Pay a refund, held before or, unless `held_only`, not. Raises RefundRefused, KeyReused.
 
     A key that has paid returns its receipt again. A released key never pays: its release promised
     that nothing will happen, and a late call must not undo that.
     """
-    order = _Order(book_id, customer_number, amount_minor, currency, reason.strip(), key)
+    about = (book_id, customer_number, amount_minor, currency, reason.strip(), key)
+    order = _Order(*about, charge_id)
     with transaction.atomic():
         if paid := _pay_held(order, at):  # without a look, as it mostly is held
             return paid
-        refund = _checked(order, find(key=key) or _reserve(order, at))
+        known = find(key=key)
+        if known is None and held_only:
+            raise _refusal(order, at)
+        refund = _checked(order, known or _reserve(order, at))
         if refund.state == RefundState.HELD:  # just now by us, or by another since we tried
             refund = _pay_held(order, at) or find(key=key) or refund
         if refund.state == RefundState.RELEASED:
@@ -168,11 +177,12 @@ def _pay_held(order: _Order, at: datetime) -> Receipt | None:
     if not _fits(order):
         return None
     for pk, charge_id, reference in fetch_now(_PAY.fetch_tuples, **vars(order), at=at):
+        if order.charge_id not in (None, charge_id):  # rolled back
+            raise KeyReused(order.key)
         _TAKE_OUT(pk=charge_id, amount_minor=order.amount_minor)
         return Receipt(
-            **vars(order),
+            **{**vars(order), "charge_id": charge_id},
             pk=pk,
-            charge_id=charge_id,
             reference=reference,
             state=RefundState.PAID,
             paid_at=at,
@@ -188,11 +198,21 @@ def _reserve(order: _Order, at: datetime) -> Receipt:
     """
     # No savepoint: no expected error is raised in here, so nothing is rolled back.
     with transaction.atomic(savepoint=False):
-        for (charge_id,) in _HOLD.tuples(**vars(order)) if _fits(order) else ():
+        order = _with_charge(order, at)
+        for (charge_id,) in _HOLD.tuples(**vars(order)) if _fits(order) and order.charge_id else ():
             return _enter_refund(order, charge_id, at)
     if known := find(key=order.key):  # it may have held the last cents itself
         return known
     raise _refusal(order, at)
+
+
+def _with_charge(order: _Order, at: datetime) -> _Order:
+    """Return an order with its charge: the customer's, if they have only one. None is guessed."""
+    if order.charge_id is not None:
+        return order
+    known = billing.account(book_id=order.book_id, customer_number=order.customer_number, at=at)
+    ids = [one.charge_id for one in known.charges] if known else []
+    return replace(order, charge_id=ids[0]) if len(ids) == 1 else order
 
 
 def _fits(order: _Order) -> bool:
@@ -203,9 +223,13 @@ def _fits(order: _Order) -> bool:
 def _refusal(order: _Order, at: datetime) -> RefundRefused:
     """Return why an amount could not be held."""
     account = billing.account(book_id=order.book_id, customer_number=order.customer_number, at=at)
-    charge = account.charge if account else None
-    if charge is None:
+    charges = account.charges if account else ()
+    if not charges:
         return RefundRefused(f"refund_user_not_found:{order.customer_number}")
+    named = [one for one in charges if len(charges) == 1 or one.charge_id == order.charge_id]
+    if not named:
+        return RefundRefused("charge_not_named")
+    charge = named[0]
     if order.amount_minor < 1:
         return RefundRefused("refund_amount_must_be_positive")
     if order.currency != charge.currency:
@@ -228,7 +252,6 @@ def _enter_refund(order: _Order, charge_id: int, at: datetime) -> Receipt:
         return Receipt(
             **vars(order),
             pk=refund.pk,
-            charge_id=charge_id,
             reference=refund.reference,
             state=refund.state,
             paid_at=None,
@@ -249,7 +272,7 @@ def _charges() -> QuerySet[Charge]:
 # The conditional updates: of two calls for the same cents or the same refund, one changes nothing.
 _HOLD = CompiledUpdate(
     lambda: Charge.objects.filter(
-        pk__in=_charges().order_by("-paid_at", "-pk").values("pk")[:1],
+        pk__in=_charges().filter(pk=Param("charge_id")).values("pk"),
         currency=Param("currency"),
         # Subtracted, because with a huge amount the sum might overflow the column.
         refunded_minor__lte=F("amount_minor") - F("held_minor") - AMOUNT,

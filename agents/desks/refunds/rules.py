@@ -6,7 +6,7 @@ from typing import Any
 
 from agents.core.digest import sha256
 from agents.core.old_names import CURRENCY
-from agents.desks.refunds.declared import CUSTOMER, desk
+from agents.desks.refunds.declared import CHARGE, CUSTOMER, desk
 from agents.desks.refunds.facts import RefundFacts
 from agents.desks.refunds.limits import RefundLimits, in_usd
 from agents.desks.refunds.tools import (
@@ -178,15 +178,28 @@ def amount_named(args: Args, facts: RefundFacts) -> Ruling | None:
 
 @desk.rule(
     issue_refund,
-    title="No more than the charge",
+    title="Which charge, and what is left of it",
     stops={
         "charge_fully_refunded": "the charge has already been refunded in full",
         "no_charge_to_refund": "the customer has no charge that could be refunded",
+        "no_such_charge": "the agent named a charge that the customer does not have",
     },
+    asks={"charge_named_by_nobody": "nobody named the charge"},
 )
 def charge_left(args: Args, facts: RefundFacts) -> Ruling | None:
-    """A refund is lowered to what is left of the charge. With nothing left it is blocked."""
+    """A refund is lowered to what is left of the charge. With nothing left it is blocked. Where
+    nobody named which of several charges is meant, a reviewer chooses.
+    """
     amount, charge = args.amount_minor, facts.charge
+    if facts.choices:
+        agents = f"The agent chose {args.charge}; neither" if args.charge else "Neither"
+        told = f"{agents} the request nor a person named one of the customer's charges."
+        name = next(iter(facts.choices[CHARGE]))
+        flip = f"A request that names one, such as {name}, does not wait for this."
+        return escalate("charge_named_by_nobody", told, risk=90, flip=flip)
+    if charge is None and args.charge:
+        told = f"Customer {args.user_id} has no charge {args.charge}."
+        return block("no_such_charge", told, risk=95, observed=args.charge)
     if charge is None or charge.currency != CURRENCY:
         told = f"The customer has no charge in {CURRENCY} that could be refunded."
         return block("no_charge_to_refund", told, risk=80, observed=amount, limit=0)
@@ -261,12 +274,13 @@ def after_person(args: Args, facts: RefundFacts) -> Ruling | None:
     asks={"refunded_by_earlier_run": "an earlier run of this request has paid"},
 )
 def same_again(args: Args, facts: RefundFacts) -> Ruling | None:
-    """Within one run and the earlier runs of its request, refunding the same amount to a customer
+    """Within one run and the earlier runs of its request, refunding the same amount of a charge
     twice is blocked. Where an earlier run has paid, a different amount waits for a reviewer.
     """
     amount, customer = args.amount_minor, args.user_id
     mine = [refund for refund in facts.refunds if refund.customer == customer]
-    if same := [refund for refund in mine if refund.amount_minor == amount]:
+    alike = [refund for refund in mine if refund.amount_minor == amount]
+    if same := [one for one in alike if facts.is_of_charge(one)]:
         who = "An earlier run of this request" if same[0].earlier else "This run"
         did = "has already refunded" if same[0].settled else "may have refunded"
         told = f"{who} {did} {in_usd(amount)} to customer {customer}."

@@ -13,7 +13,7 @@ from agents.core.old_names import CURRENCY
 from agents.core.request_kinds import ACTION, ADJUST, APPROVE, REJECT, RETURN, Answer
 from agents.desks.refunds import billing, mail, refunds
 from agents.desks.refunds.booked import EMAILS, REFUNDS, REPLIES
-from agents.desks.refunds.declared import CUSTOMER, Minor, desk
+from agents.desks.refunds.declared import CHARGE, CUSTOMER, Minor, desk
 from agents.desks.refunds.limits import RefundLimits
 from agents.desks.refunds.models import SentMail
 from opsconsole.desks import Asked, Call, CallRefused, Json, Lower, OutcomeUnknown, Touch
@@ -80,7 +80,7 @@ def _context_now(asked: Asked) -> Json:
     now=_context_now,
 )
 def get_refund_context(call: Call, *, user_id: int) -> Json:
-    """Return a customer, their latest charge and the policy's hint."""
+    """Return a customer, their charges and the policy's hint."""
     found = billing.customer_context(book_id=call.book, customer_number=user_id, at=call.at)
     if found is None:
         return {"error": f"context_not_found_for_user:{user_id}"}
@@ -96,10 +96,18 @@ def policy_hint(limits: RefundLimits) -> dict[str, Json]:
     }
 
 
-def _hold(call: Call, *, user_id: int, amount_minor: int, reason: str | None) -> None:
-    """Hold the amount on the charge; if that is impossible, the refund itself will refuse it."""
+def _hold(
+    call: Call, *, user_id: int, amount_minor: int, reason: str | None, charge: str | None = None
+) -> None:
+    """Hold the amount on the charge that was judged, whichever the call names.
+
+    If that is impossible, the refund itself will refuse it.
+    """
+    if not call.resource:
+        return
+    asked = _pay_request(call, user_id, amount_minor, reason)
     with suppress(refunds.RefundRefused):
-        refunds.reserve(**_pay_request(call, user_id, amount_minor, reason))
+        refunds.reserve(**asked, charge_id=int(call.resource))
 
 
 def _release(key: str, at: datetime) -> bool:
@@ -133,13 +141,20 @@ def _valid_refund(result: Json, args: Json) -> bool:
     valid=_valid_refund,
     booked=REFUNDS,
     request=REFUND,
+    unrecorded=(CHARGE,),
 )
 def issue_refund(
-    call: Call, *, user_id: int, amount_minor: Minor, reason: str | None = None
+    call: Call,
+    *,
+    user_id: int,
+    amount_minor: Minor,
+    reason: str | None = None,
+    charge: str | None = None,
 ) -> Json:
-    """Pay part of the latest charge back to a customer. The same key pays once."""
+    """Pay part of a charge back; of several, `charge` names it. The same key pays once."""
     try:
-        receipt = refunds.pay(**_pay_request(call, user_id, amount_minor, reason))
+        asked = _pay_request(call, user_id, amount_minor, reason)
+        receipt = refunds.pay(**asked, held_only=charge is not None)
     except refunds.RefundRefused as error:
         most = {} if error.max_minor is None else {"max_refund_minor": error.max_minor}
         return {"status": "error", "error": error.code, **most}

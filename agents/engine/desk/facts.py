@@ -20,6 +20,7 @@ from agents.engine.desk.past_calls import EFFECTS
 from agents.engine.desk.rejections import rejection_of
 from agents.engine.desk.repeats import comparable, repeats_of
 from agents.models import Run, Step
+from agents.sdk.fact_sources import EarlierReview
 from agents.tools import TOOLS
 
 
@@ -55,6 +56,7 @@ def fetch_facts(
     done: Mapping[int, Json] | None = None,
     ahead: LookedUp | None = None,
     turn: str = "",
+    before: EarlierReview | None = None,
 ) -> Pending[tuple[Facts, str]]:
     """Fetch the facts for reviewing `action`, in an open pipeline if any.
 
@@ -62,15 +64,15 @@ def fetch_facts(
     `lock` holds the resource, and the sums that the review rests on, until the transaction ends;
     caps of a day are none of them where a person approved the action (`is_attended`). `done` are
     results that the ledger is about to be told, by the key of their step; `ahead` is what was
-    looked up before. `turn` is the prefix of the keys of its own steps, where it is proposed. Its
-    answer raises StaleLookup.
+    looked up before. `turn` is the prefix of the keys of its own steps, where it is proposed;
+    `before` is the review on which this one rests. Its answer raises StaleLookup.
     """
     asked = read_asked(run, action, limits, steps, at)
     resource = asked.resource
     if lock:
         _lock(asked)
     asked.locks, asked.is_attended = lock, is_attended
-    asked.found, asked.done = ahead, done or {}
+    asked.found, asked.done, asked.before = ahead, done or {}, before
     _send(asked, limits)
 
     def answer() -> tuple[Facts, str]:

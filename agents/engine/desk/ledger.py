@@ -38,6 +38,7 @@ from agents.sdk.desk import Desk
 from agents.sdk.desk_tools import DeskTool
 from agents.sdk.fact_sources import (
     By,
+    EarlierReview,
     MadeCall,
     Origin,
     amounts_in,
@@ -82,6 +83,7 @@ class DeskLedger:
     locks: bool = False  # what the review rests on is held until the transaction ends
     has_sums: bool = False  # others that count calls are kept out
     is_attended: bool = False  # a person approved the action, so caps of a day do not hold for it
+    before: EarlierReview | None = None  # on which this review rests
     done: Mapping[int, Json] = field(default_factory=dict)  # results to be committed, by step
     # What was sent for together: the run's calls, the desk's own queries, and the day's sums.
     acted: Pending[list[Effect]] | None = None
@@ -169,6 +171,7 @@ class DeskLedger:
                 is_by_person=effect.escalation_id is not None,
                 # The runs of an agent's session do not repeat each other.
                 is_earlier=effect.run_id != self.run.pk and self.run.agent_id is None,
+                resource=effect.resource,
             )
             for effect in self.all_effects
             if effect.tool == tool
@@ -258,7 +261,7 @@ class DeskLedger:
         origin, part = max(judged, key=lambda one: _ORDER.index(one[0]))
         if origin.is_of_people:
             return origin, part
-        if argument in self._patched or (isinstance(part, Money) and is_named(part, self._advice)):
+        if argument in self._patched or (isinstance(part, Money) and is_named(part, self.advice)):
             return Origin.PERSON, part
         # What the policy lowered is named by who named the higher one.
         before = before_revision(self.steps, self.given) if isinstance(part, Money) else {}
@@ -287,7 +290,7 @@ class DeskLedger:
         return found
 
     def _source(self, part: Any, named: Collection[Any], *, called: str = "") -> Origin:
-        if any(is_named(one, self._goals, called=called) for one in named):
+        if any(is_named(one, self.goals, called=called) for one in named):
             return Origin.GOAL
         if self._is_outside(named):
             return Origin.OUTSIDE
@@ -312,11 +315,11 @@ class DeskLedger:
         return {name for step in self.steps for name in patch_of(step, self.given)}
 
     @cached_property
-    def _advice(self) -> list[str]:
+    def advice(self) -> list[str]:
         return advice_in(self.steps)
 
     @cached_property
-    def _goals(self) -> list[str]:
+    def goals(self) -> list[str]:
         before = (one["goal"] for one in self.run.before or ())
         return [without_masks(goal) for goal in (self.run.asked_goal, *before)]
 
@@ -348,7 +351,7 @@ class DeskLedger:
         given = [(name, step.asked["args"][name]) for name in step.asked["args"]]
         named = [(n, text) for n, it in given if n != tool.subject for _, text in texts_in(it)]
         texts = [text for _, text in named]
-        by_people = [*self._goals, *self._advice]
+        by_people = [*self.goals, *self.advice]
         about = {self.run.subject_key, self.run.subject_label}
         said = ((name, text) for name, text in named if text.strip() not in about)
         found = [text for _, text in texts_in(step.reply)]  # a part of a word may find anybody
@@ -383,10 +386,10 @@ class DeskLedger:
         if not is_doubtful or argument not in tool.terms:
             return None
         named = [part, *map(self.border.name, self.called.get(argument, {}).values())]
-        if any(is_named(one, self._advice) for one in named):
+        if any(is_named(one, self.advice) for one in named):
             return None
         asked: Collection[str] = ()
-        goal = "\n".join(self._goals)
+        goal = "\n".join(self.goals)
         if isinstance(part, Money):
             asked = amounts_in(goal, part.currency)
         elif argument in tool.names:

@@ -12,7 +12,7 @@ from agents.core.request_kinds import kind_of
 from agents.core.requests import Json
 from agents.core.states import EscalationState
 from agents.models import Escalation, Step
-from agents.sdk.fact_sources import Origin, names_used, passage
+from agents.sdk.fact_sources import EarlierReview, Origin, names_used, passage
 
 
 class ReadText(NamedTuple):
@@ -64,6 +64,12 @@ def patch_of(step: Step, given: Json) -> dict[str, Json]:
     patch: dict[str, Json] = reply.get("patch") or {}
     left = {**step.asked["action"]["args"], **patch} if patch else None
     return patch if left == given else {}
+
+
+def review_shown(step: Step) -> EarlierReview:
+    """Return the review that a person was shown at a step, with what they then set."""
+    reply = step.reply if isinstance(step.reply, dict) else {}
+    return EarlierReview(step.asked["review"].get("facts") or {}, step.begun_at, reply.get("patch"))
 
 
 def before_revision(steps: Iterable[Step], args: Json) -> Mapping[str, str]:

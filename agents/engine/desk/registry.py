@@ -197,12 +197,14 @@ def _tool(desk: Desk, tool: DeskTool) -> Tool:
         people=tool.people,
         by_agent=tool.executed_by == AGENT,
         server=tool.server,
+        unrecorded=tool.unrecorded,
     )
 
 
 def _call(desk: Desk, context: Context) -> DeskCall:
     about = (context.key, context.at, context.subject_key, context.book_id)
-    return DeskCall(*about, limits_of(desk, context.limits), context.nth)
+    more = (context.nth, context.resource)
+    return DeskCall(*about, limits_of(desk, context.limits), *more)
 
 
 def _has_receipt(result: Json, args: Json) -> bool:

@@ -70,6 +70,9 @@ def beside(held: Escalation, *, at: datetime, effect: str) -> Beside:
         is_open=held.state == EscalationState.OPEN,
         attempts=held.step.attempts,
         is_demo=held.run.book.is_isolated,
+        resource=held.resource,
+        facts=held.review.get("facts") or {},
+        asked_at=held.created_at,
     )
     try:
         with of_company(f"{desk.title} could not be looked up"):

@@ -40,6 +40,7 @@ def open_escalation(
     at = commit.at
     run, asked = step.run, kind_of(kind, action)
     target = target_of(run, action)
+    target = target._replace(resource=target.resource or resource_in(review))
     with pipeline():  # the switch first: it locks the workspace against other requests
         standing = fetch_switch_for_request(run, action.get("name", ""))
         filled = NOT_FULL if asked.settles_call else fetch_full(run, limits)
@@ -74,10 +75,16 @@ def open_escalation(
     facts = {"escalation": escalation.pk, "key": step.key, "kind": kind}
     # The page shows the row; the event proves its content.
     facts |= {"requested_minor": target.amount_minor, "currency": target.currency}
+    facts |= {"resource": found} if (found := resource_in(review)) else {}
     facts |= {"action_sha256": escalation.action_sha256, **of_tier}
     facts |= {"tool": action["name"]} if action.get("kind") == "tool" else {}
     commit.say("escalation.opened", {**facts, "reason": review["deciding"]["reason"]})
     return ""
+
+
+def resource_in(review: Json) -> str:
+    """Return what a call takes from by the facts of its review; "" where its arguments say it."""
+    return str((review.get("facts") or {}).get("resource") or "")
 
 
 NOT_FULL: Pending[str] = Pending(str)

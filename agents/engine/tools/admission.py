@@ -32,6 +32,7 @@ from agents.models import Effect, Escalation, Run, Step
 from agents.models.call_target import target_of
 from agents.models.event import Entry
 from agents.policies import NO_CONSENT, review
+from agents.sdk.fact_sources import EarlierReview
 from agents.tools import Context, accepts
 
 
@@ -95,6 +96,7 @@ def _intend(step: Step, request: Use, journal: Journal, limits: Limits, at: date
             is_attended=bool(allowing.asked["granted"]),
             ahead=journal.ahead,
             turn=turn,
+            before=EarlierReview((allowing.reply or {})["facts"], allowing.begun_at),
         )
         # Behind the locks: what was rejected while we waited for them binds.
         is_stopped = fetch_standing(run, request.tool)
@@ -124,7 +126,7 @@ def _intend(step: Step, request: Use, journal: Journal, limits: Limits, at: date
         sealed["report_due_at"] = due.isoformat()
     journal.tell(Entry("effect.intended", sealed))
     if tool.reserve:
-        context = Context(run.book_id, key, at, limits, run.subject_key)
+        context = Context(run.book_id, key, at, limits, run.subject_key, resource=resource)
         tool.reserve(context, **RunBorder(run).resolve(request.args))
     return ""
 

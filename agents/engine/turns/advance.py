@@ -141,7 +141,8 @@ def brief_of(run: Run) -> patterns.Brief:
     """Return the brief with which a run was launched. Raises BadPolicy."""
     extra = run.simulation.get("tool_arg_types", {})
     found = simulation.registry(run)
-    known = {name: tool.spec for name, tool in found.items()}
+    is_recorded = run.limits.profile == "reference"
+    known = {n: tool.recorded_spec if is_recorded else tool.spec for n, tool in found.items()}
     limits, by_agent = run.limits, {name for name, tool in found.items() if tool.by_agent}
     # There is no agent that could. Without such tools it is the limits of all such runs.
     if run.pattern != EXTERNAL and by_agent.intersection(limits.proposable):

@@ -15,6 +15,7 @@ from agents.engine.commit import Commit
 from agents.engine.desk.facts import calls_before, fetch_facts
 from agents.engine.desk.fresh_lookup import AGAIN, FAILED, StaleLookup, look_up
 from agents.engine.desk.key_names import key_ruling
+from agents.engine.desk.origins import review_shown
 from agents.engine.drive import Later, WaitsForPerson
 from agents.engine.journal import Journal
 from agents.engine.people.approvals import close_approvals, turn_of
@@ -100,6 +101,7 @@ class RunExecutor:
         steps = [*calls_before(run, request.action), *self.journal.steps.values()]
         # What a person has decided holds keys: one that is none by now is for the desk's own rules.
         named = None if request.granted else key_ruling(run, request.action, self.limits)
+        granted = self.journal.steps[request.granted] if request.granted else None
         facts, _ = fetch_now(
             fetch_facts,
             run,
@@ -111,10 +113,10 @@ class RunExecutor:
             done=self.journal.done,
             ahead=self.journal.ahead,
             turn=turn,
+            before=review_shown(granted) if granted else None,
         )
-        if not request.granted:
+        if granted is None:
             return facts, NO_CONSENT, named
-        granted = self.journal.steps[request.granted]
         return facts, consent_of(granted.asked["review"], granted.reply), named
 
     async def _escalate(self, key: str, request: Escalate) -> Reply:

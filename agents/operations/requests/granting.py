@@ -31,7 +31,8 @@ from agents.policies import judge, review
 from agents.sdk.adjustments import label_of
 from agents.sdk.arguments import BadArguments
 from agents.sdk.desk import DESKS
-from agents.sdk.open_fields import AmountTooHigh, BadPatch, OpenField, open_fields
+from agents.sdk.fact_sources import EarlierReview
+from agents.sdk.open_fields import AmountTooHigh, BadPatch, Choices, OpenField, open_fields
 from agents.sdk.patches import apply_patch
 from agents.sdk.rule_case import Case
 from agents.tools import TOOLS, Tool, accepts
@@ -64,9 +65,16 @@ def fields_of(escalation: Escalation, *, at: datetime) -> list[OpenField]:
         return []
     try:
         args = RunBorder(escalation.run).resolve(escalation.action["args"])
-        return open_fields(tool.typed, tool.may_change, args, case_of(escalation.run, at))
+        case = case_of(escalation.run, at)
+        return open_fields(tool.typed, tool.may_change, args, case, choices_in(escalation))
     except (BadArguments, ValuesLocked):  # as its `obstacle` says
         return []
+
+
+def choices_in(escalation: Escalation) -> Choices:
+    """Return the values among which a person chooses of arguments that nobody named."""
+    found: Choices = (escalation.review.get("facts") or {}).get("choices") or {}
+    return found
 
 
 def obstacle(escalation: Escalation) -> Refused | None:
@@ -119,13 +127,19 @@ def grant(
         _check_masked(run, patch)
         border = RunBorder(run)
         asked_for, typed = border.resolve(args), border.resolve(dict(patch))
-        real, too_high = _changed_arguments(tool, asked_for, typed, case_of(run, at))
+        about = case_of(run, at), choices_in(escalation)
+        real, too_high = _changed_arguments(tool, asked_for, typed, *about)
         args = {**args, **border.name({name: real[name] for name in patch})}
     action = {**escalation.action, "args": args}
     asked = (run, action, run.limits, [*calls_before(run, action), *steps])
+    shown = escalation.review.get("facts") or {}
+    before = EarlierReview(shown, escalation.created_at, patch)
     facts, resource = fetch_now(
-        fetch_facts, *asked, at=at, lock=lock, is_attended=True, ahead=ahead
+        fetch_facts, *asked, at=at, lock=lock, is_attended=True, ahead=ahead, before=before
     )
+    for name in facts.choices:
+        sentence = f"Choose the {label_of(name).lower()} that is meant."
+        raise Refused("no_choice", sentence, field=name)
     consent = consent_of(escalation.review)
     judged = review(action, facts, run.limits, consent=consent)
     if judged.decision == "block":
@@ -153,7 +167,7 @@ def grant(
 
 
 def _changed_arguments(
-    tool: Tool, args: Json, patch: Patch, case: Case
+    tool: Tool, args: Json, patch: Patch, case: Case, choices: Choices
 ) -> tuple[dict[str, Json], AmountTooHigh | None]:
     """Return the arguments with a person's changes, and the amount above its range, if any.
 
@@ -162,7 +176,7 @@ def _changed_arguments(
     if tool.typed is None:
         raise Refused("bad_patch", "Nothing of this can be changed.")
     try:
-        return apply_patch(tool.typed, tool.may_change, args, patch, case), None
+        return apply_patch(tool.typed, tool.may_change, args, patch, case, choices), None
     except AmountTooHigh as no:
         return no.left, no
     except BadPatch as error:

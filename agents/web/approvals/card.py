@@ -144,7 +144,12 @@ class Card:
     @property
     def compares_first(self) -> bool:
         """Whether a person has to compare something before they choose an answer."""
-        return bool(self.doubts) or self.has_doubtful_twin
+        return bool(self.doubts or self.chooses) or self.has_doubtful_twin
+
+    @property
+    def chooses(self) -> bool:
+        """Whether a person has to choose what nobody named."""
+        return any(field.open.words for field in self.fields)
 
 
 @dataclass(frozen=True)

@@ -69,6 +69,8 @@ def form_field(field: OpenField, *, label: SafeString | str, most_minor: int | N
     It begins with the requested value, so that an untouched field changes nothing. An amount above
     the person's limit is left empty: filling in their limit would suggest granting it.
     """
+    if field.words:
+        return FormField(field, label, "", "", "", "", "")
     asked, words, hint = field.text(field.typed), field.show(field.typed), field.help
     if field.kind in ("choice", "text", "lines"):
         is_choice = field.kind == "choice"

@@ -75,6 +75,10 @@ def read_decision(
     shown = whole_number(posted.get("approval") or "0")
     if shown is None:
         raise BadForm("verdict", "The form names no approval. Load the page again.")
+    changed = list(fields)
+    if verdict != ADJUST:  # where one of two has approved, they have chosen
+        changed = [f for f in fields if f.words and verdict == APPROVE and not shown]
+    is_changed = verdict == ADJUST or bool(changed)
     wanted = Wanted(
         verdict in (ADJUST, APPROVE),
         is_back,
@@ -89,13 +93,13 @@ def read_decision(
         operations.check_reason(
             approve=wanted.approve,
             send_back=is_back,
-            is_changed=verdict == ADJUST,
+            is_changed=is_changed,
             is_doubtful=is_doubtful,
             comment=comment,
         )
     except operations.Refused as no:
         raise BadForm(field, str(no)) from None
-    return replace(wanted, patch=read_patch(posted, fields, asked) if verdict == ADJUST else None)
+    return replace(wanted, patch=read_patch(posted, changed, asked) if is_changed else None)
 
 
 def _reason(field: str, ready: str, posted: QueryDict, allowed: Sequence[str]) -> str:
@@ -132,6 +136,9 @@ def read_patch(
         patch = changed_fields(fields, typed, asked)
     except BadPatch as error:
         raise BadForm(f"{SET}{error.name}", str(error)) from None
+    for field in fields:
+        if field.words and field.name not in patch:
+            raise BadForm(f"{SET}{field.name}", f"Choose the {field.label.lower()} that is meant.")
     if not patch:
         first = f"{SET}{fields[0].name}" if fields else "verdict"
         raise BadForm(first, "That is what the agent asked for. Change a value first.")

@@ -163,7 +163,7 @@ def choices(
             answer = Answer(answer.verdict, answer.label, *told)
         if open_to[answer.verdict]:
             is_other = answer.verdict == ADJUST
-            places = {field.argument: field.place for field in fields} if is_other else None
+            places = {f.argument: f.place for f in fields if not f.open.words} if is_other else None
             consequence = fill_sentence(answer.consequence, escalation, name, places=places)
             button = fill_sentence(answer.button, escalation, name, places=places)
             if first and answer.verdict == APPROVE:
