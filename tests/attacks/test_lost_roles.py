@@ -130,7 +130,7 @@ SENTENCES = r"""
 No money was moved\.
 USD 100\.00 was refunded to customer 42\.
 The customer has not been told\.
-The customer was told by email\.
+The customer was told of USD 100\.00 by email\.
 A reply was sent to customer 42\.
 No refund is possible on the plan annual enterprise\.
 A refund of USD 49\.00 is possible; this run paid nothing\.

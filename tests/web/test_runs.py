@@ -315,7 +315,7 @@ def test_a_customer_s_name_and_an_amount_stand_once_in_what_came_of_a_run(scene:
     run = go(scene.launch(REFUND_500))
     client = client_of(scene.rita)
 
-    said = "USD 500.00 was refunded to Anna. The customer was told by email."
+    said = "USD 500.00 was refunded to Anna. The customer was told of USD 500.00 by email."
     for page in (client.get(reverse("runs")), client.get(reverse("run", args=[run.pk]))):
         assert said in page.text
 

@@ -5,8 +5,9 @@ One file, as queries and facts are read side by side.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, ClassVar
 
@@ -20,6 +21,7 @@ from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import Pending
 from agents.desks.refunds import billing, mail
 from agents.desks.refunds.declared import CHARGE, CUSTOMER, desk
+from agents.desks.refunds.limits import in_usd
 from agents.desks.refunds.meant import kept_charge, meant_charge
 from agents.engine.desk.past_calls import MAYBE_DONE
 from agents.models import Effect
@@ -220,8 +222,8 @@ def _meant(
 def gather(subject: str, asked: Asked) -> RefundFacts:
     books: AskedBooks = asked.fetched
     account, charge = books.account, books.charge
-    letters = [letter.args["message"] for letter in asked.made("send_refund_email")]
-    refunds = tuple(_refund(call, letters) for call in asked.made("issue_refund"))
+    letters = asked.made("send_refund_email")
+    refunds = refunds_of(asked.made("issue_refund"), letters)
     due = _mail(asked, refunds)
     today = asked.unattended_today(CURRENCY) if asked.tool == "issue_refund" else {}
     return RefundFacts(
@@ -240,7 +242,7 @@ def gather(subject: str, asked: Asked) -> RefundFacts:
         mail=due,
         accepted=asked.accepted if asked.tool == "send_reply" else (),
         replies=len(asked.made("send_reply")),
-        ledger=(UNTOLD,) if due else (),
+        ledger=untold(refunds, any_told=bool(letters)) if not _is_letter(asked.tool) else (),
     )
 
 
@@ -263,18 +265,56 @@ def _customers_read(asked: Asked) -> set[int]:
     return {number for number in named if isinstance(number, int)}
 
 
-def _refund(call: MadeCall, letters: Sequence[str]) -> RefundFact:
-    reference = str((call.result.get("refund") or {}).get("transaction_id", ""))
-    return RefundFact(
-        customer=int(call.subject or 0),
-        amount_minor=call.amount.minor if call.amount else 0,
-        reference=reference,
-        by_person=call.is_by_person,
-        mailed=bool(reference) and any(reference in letter for letter in letters),
-        settled=call.is_settled,
-        earlier=call.is_earlier,
-        charge=call.resource,
+def refunds_of(made: Sequence[MadeCall], letters: Sequence[MadeCall]) -> tuple[RefundFact, ...]:
+    """Return the refunds made, and of which a letter tells: by its reference, else by its amount.
+
+    One letter tells of one refund.
+    """
+    found = [
+        RefundFact(
+            customer=int(call.subject or 0),
+            amount_minor=call.amount.minor if call.amount else 0,
+            reference=str((call.result.get("refund") or {}).get("transaction_id", "")),
+            by_person=call.is_by_person,
+            mailed=False,
+            settled=call.is_settled,
+            earlier=call.is_earlier,
+            charge=call.resource,
+        )
+        for call in made
+    ]
+    for letter in letters:
+        text, amount = letter.args["message"], letter.amount.minor if letter.amount else 0
+        paid = [n for n, one in enumerate(found) if one.reference]
+        named = [n for n in paid if found[n].reference in text]
+        alike = [n for n in paid if found[n].amount_minor == amount and not found[n].mailed]
+        for n in named or alike[:1]:
+            found[n] = replace(found[n], mailed=True)
+    return tuple(found)
+
+
+def untold(refunds: Sequence[RefundFact], *, any_told: bool) -> tuple[str, ...]:
+    """Return of which refunds the customer has not been told, in sentences.
+
+    `any_told` says whether an email was sent: then, or of several, each says its amount.
+    """
+    paid = [one for one in refunds if one.reference]
+    due = [one.amount_minor for one in paid if not one.mailed]
+    if len(paid) == len(due) == 1 and not any_told:
+        return (UNTOLD,)
+    count = Counter(one.amount_minor for one in paid)
+    return tuple(
+        UNTOLD.replace(".", f" of {_how_many(due.count(minor), count[minor])}{in_usd(minor)}.")
+        for minor in dict.fromkeys(due)
     )
+
+
+def _how_many(due: int, made: int) -> str:
+    return "" if made == 1 else f"{due} of {made} refunds of "
+
+
+def _is_letter(tool: str) -> bool:
+    return tool in desk.tools and bool(desk.tools[tool].letter)
 
 
 def _mail(asked: Asked, refunds: Sequence[RefundFact]) -> MailFact | None:

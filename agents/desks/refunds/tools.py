@@ -219,7 +219,7 @@ def _letter(sent: SentMail) -> Json:
     Touch.SAFE,
     title="Send refund email",
     before="Email {subject} about {amount_minor}.",
-    after="The customer was told by email.",
+    after="The customer was told of {amount_minor} by email.",
     subject=CUSTOMER,
     amount="amount_minor",
     letter="message",
