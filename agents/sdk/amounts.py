@@ -229,9 +229,10 @@ class _AmountReader:
             is_pause = mark in "–—" and not _LINE.search(further) and (space or not further)
             is_sign = (not space and (not out or further)) or (not out and here.kind == NUMBER)
             return place if is_sign and not is_pause else own
-        is_plain = mark in _PLAIN and (out or space or mark not in ".,")
+        is_plain = mark in _PLAIN and (out or space or mark not in ".,;")  # 1&nbsp;200
         is_apart = space and further and mark not in _OPERATORS
-        return own if mark in _JOINTS or is_plain or is_apart else place
+        is_loose = mark in _JOINTS and (bool(space) or mark != "&")
+        return own if is_loose or is_plain or is_apart else place
 
     def _is_joined(self, at: int) -> bool:
         """Tell whether a number or currency is read together with what stands before it."""

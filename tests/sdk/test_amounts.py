@@ -77,6 +77,7 @@ def test_a_text_names_what_a_careful_reader_would(text: str, named: str) -> None
         "$300 CAD; $300 cad; $300 (CAD); $300 in CAD; CAD $300; C$300; USD 300 EUR; 300 $ CA",
         "300 Canadian dollars; \u202e pay 300 USD \u202c",
         "1 200,00 EUR; EUR 1 200.00; 12 500 USD; 1\n150,00 USD; USD 1, 200.00",
+        "1&nbsp;200 USD; USD 1&nbsp;200; USD 1%20200; USD 1`200; 1‘200 USD; USD 1.\u00a0200",
         "1\u200b 150,00 USD; 30\u200b0 USD; USD 3\u200b00; 30\ufe0f0 USD; 1\ufe0f\u200b 15 USD",
         "USD ３００; ٣ 150,00 USD; 1.٢٣ USD; １ 150,00 USD; USD 5万; ＄300",
     ],

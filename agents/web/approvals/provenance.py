@@ -133,9 +133,10 @@ def _comparison(doubt: Json, escalation: Escalation) -> Comparison:
     nobody = f"No person and no outside text named {it}."
     if escalation.run.agent_id:
         nobody = "The goal is the agent’s claim, and no text that the console saw names it."
+    as_asked = "not as asked"
     read = [one.money for text in doubt["asked"] for one in read_amounts(text)]
     if read and not any(read):  # the request may mean the very amount that is proposed
-        differs = "may not be the one that was asked for"
+        differs, as_asked = "may not be the one that was asked for", "perhaps not as asked"
         where[Origin.LOOKED_UP] = nobody = "The console cannot tell which amount the request means."
     short = "from an outsider" if origin == Origin.OUTSIDE else "chosen by the agent"
     return Comparison(
@@ -145,5 +146,5 @@ def _comparison(doubt: Json, escalation: Escalation) -> Comparison:
         origin=where.get(origin, nobody),
         quote=mark(doubt.get("text", ""), doubt.get("marks") or []),
         label=what,
-        short="not as asked" if asked else short,
+        short=as_asked if asked else short,
     )
