@@ -136,7 +136,7 @@ class CallAnswer(Schema):
     reason: str = Field(description="why it was not executed, as a code")
     sentence: str = Field(description="the ruling, for people")
     answered_at: str | None = Field(description="when it was carried out or refused; null: not yet")
-    repeats: list[RepeatedCallAnswer] = Field([], description="your calls that it repeats, as they ended")
+    repeats: list[RepeatedCallAnswer] = Field([], description="your calls that it repeats")
     permit: str = Field("", description="of a call that you took, for its tool's server: a JWT")
 
 
