@@ -128,7 +128,7 @@ def orders(scene: Scene) -> declared.Desk:
         title="Order",
         subject="customer",
         amount="price",
-        before="Order {sku} in {size} for {price}: {why}.",
+        before="Order one in {size} for {price}: {why}.",
         after="{sku} ordered.",
     )
     def place_order(

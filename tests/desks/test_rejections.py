@@ -13,8 +13,10 @@ from agents.core.requests import Json
 from agents.core.states import EscalationState
 from agents.desks.refunds.profiles import REFERENCE
 from agents.engine import journal
+from agents.engine.desk.repeats import identifying
 from agents.engine.upkeep.sweep import sweep
 from agents.models import Escalation, Role, Run, Step
+from agents.tools import TOOLS
 from bench.counting import count_statements
 from tests.desks import workshop
 from tests.desks.bank import PAID_AT_ONCE, bank_scene, launch
@@ -49,11 +51,11 @@ def scene() -> Scene:
     return scene
 
 
-def rejected(scene: Scene, amount: float = 1200, ago: timedelta = timedelta()) -> Session:
+def rejected(scene: Scene, name: str = "first", ago: timedelta = timedelta()) -> Session:
     """Return the session of an agent whose refund Rita has rejected."""
-    session = Session(scene, "rejected", name="first")
+    session = Session(scene, name, name=name)
     session.propose("k0", LOOK)
-    session.propose("k1", refund(amount))
+    session.propose("k1", refund(1200))
     at = timezone.now() - ago
     asked = held(session).pk
     operations.decide(escalation_id=asked, by=scene.rita, approve=False, comment=NO, at=at)
@@ -108,8 +110,19 @@ def test_an_approval_of_the_same_ends_a_rejection(scene: Scene) -> None:
 @pytest.mark.parametrize(("days", "status"), [(29, "waiting"), (31, "executed")])
 def test_a_rejection_lapses_after_thirty_days(scene: Scene, days: int, status: str) -> None:
     first = rejected(scene, ago=timedelta(days=days))
+    rejected(scene, "on-other-books")  # of the same customer
 
     assert beside(first, scene, "second").propose("k1", refund(100))["status"] == status
+
+
+def test_a_request_that_is_sent_back_ends_no_rejection(scene: Scene) -> None:
+    first = rejected(scene)
+    asked = go(on_the_charge_of(first.run, scene.launch(REFUND_500))).escalations.get()
+    decide_request(asked, scene.rita, approve=False, send_back=True, comment="less")
+
+    other = go(on_the_charge_of(first.run, scene.launch(REFUND_500)))
+
+    assert other.escalations.get().review["escalating"] == ["policy.rejected"]
 
 
 @pytest.mark.parametrize("end", ["expired", "withdrawn", "sent back"])
@@ -168,7 +181,9 @@ def test_a_no_to_one_payee_stops_no_other_transfer() -> None:
         second.propose(key, transfer(payee, "90.00", "INV-9"))
         asked[payee] = Escalation.objects.order_by("-pk")[0].review["escalating"]
     console = go(on_the_charge_of(first.run, launch(scene, PAID_AT_ONCE)))
+    elsewhere = go(launch(scene, PAID_AT_ONCE))
 
+    assert not Escalation.objects.filter(run=elsewhere)
     assert "policy.rejected" not in asked["P-102"]
     assert "policy.rejected" in asked["P-101"]
     assert Escalation.objects.get(run=console).review["escalating"] == ["policy.rejected"]
@@ -189,6 +204,7 @@ def test_a_command_is_rejected_by_its_words(no_desk_left: None) -> None:
             session.drive()
 
     assert asked == [False, False, True]
+    assert identifying("workshop", TOOLS["bash"]) == ["project", "command"]
 
 
 def test_a_rejection_about_another_subject_costs_no_statement(
