@@ -122,8 +122,12 @@ CLAIMS: dict[str, dict[str, Check]] = {
             not [one for one in a.untold() if "refund" in one["result"]]
         ),
         r"was already refunded, or may": lambda a, m: a.made(*MAYBE),
-        r"not been told": lambda a, m: a.untold(),
-        r"was told by email": lambda a, m: a.made(*MAYBE, tools=LETTERS),
+        r"not been told(?: of (?:.* of )?(\S+ [\d,.]+\d))?": (
+            lambda a, m: a.untold() and (m[1] or "") in money(*a.untold())
+        ),
+        r"was told of (\S+ [\d,.]+\d) by email": (
+            lambda a, m: m[1] in money(*a.made(*MAYBE, tools=LETTERS))
+        ),
     },
 }
 
