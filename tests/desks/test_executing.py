@@ -276,6 +276,24 @@ def test_commands_without_an_end_close_no_session(place: Place, event: str) -> N
     ]
 
 
+def test_a_call_that_waits_for_its_turn_is_taken_back(place: Place) -> None:
+    before, look = "PreToolUse", {"command": "ls"}
+    with ThreadPoolExecutor(4) as threads:
+        pushes = [{"command": f"git push {number}"} for number in range(4)]
+        list(threads.map(lambda given: place.hook(before, "Bash", given, patience="3"), pushes))
+    held_up = place.hook(before, "Bash", look, patience="1")
+    taken_back = AgentCall.objects.filter(withdrawn_at__isnull=False).count()
+    request = Escalation.objects.order_by("pk").first()
+    assert request is not None
+    decide_request(request, place.scene.rita, approve=False, comment="Not today.")
+    looked = place.hook(before, "Bash", look)
+
+    assert held_up[0] == "deny"
+    assert held_up[2].startswith("It waits for its turn: earlier calls")
+    assert taken_back == 1
+    assert looked[0] == "allow"
+
+
 def status_counts() -> Counter[str]:
     """Return how many calls stand how, as their agent is told."""
     agent = ExternalAgent.objects.get()

@@ -692,6 +692,7 @@ def test_an_agent_goes_on_while_its_run_is_driven(scene: Scene) -> None:
         crashpoints.watch(None)
 
     assert told[1] == [session.call("a")]
+    assert Step.objects.filter(run=session.run, key__endswith="/answer").count() == 1
     assert [session.outcome(key)["status"] for key in "ab"] == ["unknown", "allowed"]
     for key in "cdef":
         assert session.propose(key, command(f"make {key}"))["status"] == "allowed"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from agents.desks.refunds.facts import ChargeFact, RefundFacts
 from agents.desks.refunds.profiles import REFERENCE
 from agents.desks.refunds.rules import DEFAULT_REASON
@@ -20,7 +22,8 @@ def test_a_revised_action_is_reviewed_from_the_start() -> None:
     }
 
     ruled = review(action, FACTS, REFERENCE.of("supervisor", "refunds"))
-    strict = review(action, FACTS, SUPERVISED)
+    published_before = replace(SUPERVISED, rules=(*SUPERVISED.rules, "refunds.reason_given"))
+    strict = review(action, FACTS, published_before)
 
     assert ruled.decision == "escalate"
     assert not ruled.allows

@@ -32,9 +32,6 @@ from agents.engine.tools.settling import SETTLED, reported_failure, settle
 from agents.models import Effect, Step
 from agents.tools import Context, Tool
 
-# Of a call that its agent has and did not report: its slot goes on, while a person is asked.
-LEFT = Reply(failed=EFFECT_UNKNOWN.stored)
-
 
 async def use(key: str, request: Use, journal: Journal, limits: Limits) -> Reply:
     """Call a tool, if it may be called. Raises WaitsForPerson if only a person can tell."""
@@ -78,9 +75,6 @@ async def use(key: str, request: Use, journal: Journal, limits: Limits) -> Reply
             reply = journal.finish(step, kept, tool=request.tool)
     if outcome.state is EffectState.UNKNOWN:
         await journal.transact(partial(_ask_person, step, request, limits))
-        if by_agent:
-            journal.escalated.add(step.pk)
-            return LEFT
         raise WaitsForPerson(key)
     if outcome.state is EffectState.DONE and tool.find:
         journal.done[step.pk] = outcome.reply.value

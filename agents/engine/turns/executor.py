@@ -8,6 +8,7 @@ from django.utils import timezone
 
 from agents.core.limits import Limits
 from agents.core.replay import Reply
+from agents.core.request_kinds import EFFECT_UNKNOWN
 from agents.core.requests import Ask, Await, Escalate, Json, Request, Review, Say, Together, Use
 from agents.core.rulings import Ruling, consent_of
 from agents.db.driver import fetch_now
@@ -29,6 +30,9 @@ from agents.patterns.external import ANSWERED, NOT_EXECUTED, UNKNOWN
 from agents.policies import NO_CONSENT, review
 from agents.tools import is_by_agent
 
+# Of a call that its agent has and did not report: its slot goes on, while a person is asked.
+LEFT = Reply(failed=EFFECT_UNKNOWN.stored)
+
 
 class RunExecutor:
     """The world of one claimed run."""
@@ -45,11 +49,11 @@ class RunExecutor:
         except WaitsForPerson:
             if not is_by_agent(request.tool):
                 raise
-            return gateway.LEFT
+            return LEFT
         answer = self.journal.steps.get(f"{turn_of(key)}answer")
         said = answer.asked if answer else {}
         has_left = said.get("kind") == ANSWERED and said["facts"]["status"] == UNKNOWN
-        return gateway.LEFT if has_left else recorded
+        return LEFT if has_left else recorded
 
     async def keep(self) -> None:
         await self.journal.flush()
