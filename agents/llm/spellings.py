@@ -27,7 +27,8 @@ _LAST = re.compile(
     r"\s*\Z"
 )
 _BEGIN = re.compile(  # a mark of any family in front of a call, or a fence
-    r"<[|｜]?(?:\w+:)?[\w▁]{0,20}(?:tool|function|plugin|action|python_tag)[\w▁]{0,20}[|｜]?>\s*"
+    r"<[|｜]?(?![\w▁]*(?:respon|result|output))(?:\w+:)?"
+    r"[\w▁]{0,20}(?:tool|function|plugin|action|python_tag)[\w▁]{0,20}[|｜]?>\s*"
     r"|\[TOOL_CALLS?\]\s*|functools|```\w*\s*",
     re.IGNORECASE,
 )
@@ -52,7 +53,7 @@ _PARAMETER = re.compile(
 _KEYS = [(n, a) for n in ("name", "tool_name", "function") for a in ("arguments", "parameters")]
 _STRAY = re.compile(
     r"</?(?:\w+:)?(?:tool|function|invoke|parameter|arg_|think|thought|reasoning)\w*+(?![.@-])"
-    r"|<[|｜]/?\w|\[/?(?:TOOL_CALL|THINK|ARGS\])|functools\[|\bto=functions\.|\bAction Input:",
+    r"|<[|｜]/?\w|```tool|\[/?(?:TOOL_|THINK|ARGS\])|functools\[|\bto=functions\.|\bAction Input:",
     re.IGNORECASE,
 )
 _STRAY_NAME = re.compile(r"""["'](?:name|tool|tool_name|function)["']\s*:""")
