@@ -39,6 +39,7 @@ def test_a_simulated_person_decides_and_is_shown_as_such(
     assert ended.code == code
     run = Run.objects.get(pk=ended.document["run_id"])
     assert payments(run) == amounts
+    assert ("Approved by simulated-reviewer: “" in ended.out) is bool(amounts)
     decided = Escalation.objects.get(run=run)
     assert decided.is_simulated
     assert decided.decided_by is not None

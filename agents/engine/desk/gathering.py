@@ -20,6 +20,7 @@ from agents.engine.desk.functions import DeskFailed, of_company
 from agents.engine.desk.ledger import DeskLedger, names_of
 from agents.engine.desk.rules import limits_of, words_of
 from agents.engine.desk.step_facts import (
+    approvals_of,
     sent_back_by,
     sent_back_sentences,
     sentences_on_record,
@@ -161,16 +162,19 @@ def _add_own(
     }
     if not (is_final or asked.letter):
         return replace(own, ledger=(), **about)
-    done = ledger_sentences([_deed(desk, effect, case) for effect in asked.all_effects])
+    approved = approvals_of(steps) if is_final else {}
+    done = ledger_sentences([_deed(desk, effect, case, approved) for effect in asked.all_effects])
     refused = _refused(desk, steps, case, asked.run) if is_final else ()
     about |= {"record": gathered.record, "outdated": gathered.outdated}
     return _with_own_words(replace(own, ledger=(*done, *own.ledger, *refused), **about), asked)
 
 
-def _deed(desk: Desk, effect: Effect, case: Case) -> Deed:
+def _deed(desk: Desk, effect: Effect, case: Case, approved: Mapping[int, str]) -> Deed:
     tool = desk.tools[effect.tool]
     moves = effect.amount_minor is not None and not tool.letter  # letters only mention it
     sentence = tool.sentence(tool.after, effect.args, case.label)
+    if moves and effect.step_id in approved:
+        sentence += f" {approved[effect.step_id]}"
     return Deed(sentence, moves_money=moves, settled=effect.state == EffectState.DONE)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from operator import attrgetter
 from types import MappingProxyType
@@ -39,6 +39,19 @@ def accepted_outputs(steps: Iterable[Step]) -> tuple[str, ...]:
             correction = (step.reply or {}).get("correction")
             found += [sha256(correction)] if correction else []
     return tuple(found)
+
+
+def approvals_of(steps: Sequence[Step]) -> dict[int, str]:
+    """Return who approved a call and why, in a sentence, by the key of the call's step."""
+    named = {step.key: step for step in steps}
+    found = {}
+    for step in steps:
+        review = named.get(step.asked.get("allowed_by") or "") if step.kind == "use" else None
+        request = named.get(review.asked.get("granted") or "") if review else None
+        if request and request.reply:
+            by, why = request.reply["by"], " ".join((request.reply.get("comment") or "").split())
+            found[step.pk] = f"Approved by {by}: “{why}”." if why else f"Approved by {by}."
+    return found
 
 
 _position = attrgetter("position")
