@@ -149,6 +149,22 @@ def test_what_failed_or_is_unknown_needs_somebody(scene: Scene) -> None:
     }
 
 
+@pytest.mark.parametrize("left", ["nobody", "rita"])
+def test_a_request_that_nobody_is_left_to_decide_is_named(scene: Scene, left: str) -> None:
+    """Ada and Mara each launched one of two runs that pursue one goal."""
+    ada, mara = (scene.add(name, Role.ADMIN) for name in ("ada", "mara"))
+    first, at = scene.launch(by=ada), timezone.now()
+    operations.cancel(run_id=first.pk, by=ada, reason="x", at=at)
+    again = go(operations.launch_again(run_id=first.pk, by=mara, at=at))
+    request = Escalation.objects.get(run=again)
+    scene.rita.memberships.update(role=Role.VIEWER if left == "nobody" else Role.REVIEWER)
+
+    cases = overview(scene.eve, at=timezone.now()).attention
+
+    stuck = [case.escalation for case in cases if case.kind == "undecidable"]
+    assert stuck == ([request.pk] if left == "nobody" else [])
+
+
 @pytest.mark.breaks("I9")
 def test_that_more_needs_attention_than_is_listed_is_said(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
