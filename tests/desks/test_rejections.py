@@ -20,6 +20,7 @@ from agents.tools import TOOLS
 from bench.counting import count_statements
 from tests.desks import workshop
 from tests.desks.bank import PAID_AT_ONCE, bank_scene, launch
+from tests.engine.faulty import faulty_server
 from tests.engine.scene import (
     REFUND_500,
     Scene,
@@ -29,6 +30,7 @@ from tests.engine.scene import (
     payments,
     set_scene,
 )
+from tests.engine.test_amounts_named import add_charge, paying, taken
 from tests.engine.test_external import (
     LOOK,
     Session,
@@ -166,6 +168,24 @@ def test_the_reference_knows_no_rejections(scene: Scene) -> None:
     run = go(on_the_charge_of(first.run, scene.launch_under(REFERENCE, REFUND_500)))
 
     assert payments(run) == [50000]
+
+
+def test_a_rejection_binds_the_charge_that_is_meant(scene: Scene) -> None:
+    def ask(goal: str, amount: float, beside: Run | None = None) -> Run:
+        run = scene.launch(goal)
+        if beside is None:
+            add_charge(run)
+        with faulty_server(timeout=30) as server:
+            paying(server, amount)
+            return go(on_the_charge_of(beside or run, run))
+
+    first = ask("Refund USD 1200 of the annual charge.", 1200.0)
+    scene.decide(first, approve=False)
+    ask("Refund USD 40 of the add-on.", 40.0, first)
+    annual = ask("Refund USD 300 of the annual charge.", 300.0, first)
+
+    assert taken(first) == [("add on", 4000)]
+    assert annual.escalations.get().review["escalating"] == ["policy.rejected"]
 
 
 def test_a_no_to_one_payee_stops_no_other_transfer() -> None:
