@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -182,6 +183,7 @@ def outcome(run: Run) -> None:
 
 def policy(run: Run) -> None:
     version = PolicyVersion.objects.get(pk=run.policy_id)
+    version.document = deepcopy(version.document)  # a process shares what it has read
     version.document["desks"]["refunds"]["limits"]["auto_limit_minor"] = 10**9
     version.save()
 
