@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, make_dataclass
 from enum import Enum
 from inspect import Parameter, signature
-from typing import Annotated, Any, get_args, get_origin, get_type_hints
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 from pydantic import ConfigDict, Field, PydanticUserError, TypeAdapter, ValidationError
 
@@ -43,7 +44,7 @@ def longest(characters: int) -> Any:
 
 
 @dataclass(frozen=True)
-class Key:
+class DeclaredKey:
     """In place of an argument's default: the argument says what a call does."""
 
     default: Any = MISSING
@@ -54,21 +55,22 @@ def key(default: Any = MISSING) -> Any:
 
     Other texts are free to be worded anew. With a `default` it may be left out.
     """
-    return Key(default)
+    return DeclaredKey(default)
 
 
 def is_text(hint: Any) -> bool:
-    """Tell whether a declared type is, or may be, a text or a list of texts.
+    """Tell whether a declared type is, or may be, a text.
 
-    One of a few texts (`Literal`, an Enum) is a choice, and a dataclass is more than its texts.
+    One of a few texts (`Literal`, an Enum) is a choice. A list says to whom or what, and a
+    dataclass is more than its texts.
     """
     # Of `type Sku = str` and of NewType("Sku", str).
     hint = getattr(hint, "__value__", getattr(hint, "__supertype__", hint))
     if get_origin(hint) is Annotated:
         return is_text(hint.__origin__)
-    if isinstance(hint, type) and not get_args(hint):
-        return issubclass(hint, str) and not issubclass(hint, Enum)
-    return any(map(is_text, get_args(hint)))
+    if get_origin(hint) in (Union, UnionType):
+        return any(map(is_text, get_args(hint)))
+    return isinstance(hint, type) and issubclass(hint, str) and not issubclass(hint, Enum)
 
 
 class BadArguments(ValueError):
@@ -184,7 +186,7 @@ def arguments_of(function: Callable[..., Any]) -> Arguments:
             wanted = f"{name}({CALL}, *, {parameter.name}: …)"
             raise TypeError(f"{name}: {parameter.name} is to be a keyword with a type: {wanted}")
         default = MISSING if parameter.default is Parameter.empty else parameter.default
-        if isinstance(default, Key):
+        if isinstance(default, DeclaredKey):
             keys.add(parameter.name)
             default = default.default
         if default is MISSING:

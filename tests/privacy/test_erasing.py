@@ -161,7 +161,8 @@ def test_the_record_holds_as_it_was_sealed(run: Run, heads_file: Path, tmp_path:
         text=True,
         timeout=30,
     )
-    assert ended.stdout.startswith("35 events in 2 chains hold"), ended.stdout
+    held = Event.objects.count()  # a slow model has one event more: its step is begun early
+    assert ended.stdout.startswith(f"{held} events in 2 chains hold"), ended.stdout
     assert ended.returncode == 4, ended.stdout  # unproved: after the last seal, and without keys
     for rows, change in (
         (Run.objects.filter(pk=run.pk), {"outcome": {"answer": "USD 5.00 was refunded."}}),

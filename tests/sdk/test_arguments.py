@@ -184,8 +184,9 @@ Note = TypeAliasType("Note", Annotated[str, longest(40)] | None)
     ("hint", "is_free"),
     [
         *((one, True) for one in (str, str | None, Optional[str], Sku, Sku | None, Note)),  # noqa: UP045
-        *((one, True) for one in (Annotated[str, longest(9)], list[str], list[Note] | None)),
-        *((one, True) for one in (Annotated[list[Sku] | None, longest(9)], int | str)),
+        *((one, True) for one in (Annotated[str, longest(9)], Note | None, int | str)),
+        *((one, True) for one in (Annotated[Sku | None, longest(9)],)),
+        *((one, False) for one in (list[str], list[Note] | None)),
         *((one, False) for one in (Literal["a"], Literal["a"] | None, list[Literal["a"]])),
         *((one, False) for one in (Size, Size | None, int, Decimal, Decimal | None, bool)),
         *((one, False) for one in (date | None, Money, Annotated[Money, In("EUR")], Days)),

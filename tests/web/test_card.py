@@ -205,15 +205,12 @@ def origins(escalation: Escalation) -> dict[str, str]:
 
 
 def test_only_what_the_policy_changed_is_marked_as_changed(scene: Scene) -> None:
-    escalation = waiting(
-        scene, "Anna (customer 42) asks for a refund of 1200 USD and would rather not say why."
-    )
+    escalation = waiting(scene, "Anna (customer 42) asks for a refund of 1500 USD.")
 
     found = origins(escalation)
 
-    assert found["Reason"].startswith("changed by policy")
-    assert found["Amount"].startswith("in the request")
-    assert "policy" not in found["Amount"] + found["Customer"]
+    assert found["Amount"].startswith("changed by policy")
+    assert "policy" not in found["Customer"] + found["Reason"]
 
 
 def test_names_are_islands_that_reorder_no_amount(scene: Scene) -> None:
