@@ -222,11 +222,18 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Shares:
     return Shares(config, log)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--proves", help="run only the tests of this promise, for instance I1")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Skip what only PostgreSQL can show; put modules with slow tests first.
 
     Last come tests of which each may go to any process: so all end at about the same time.
     """
+    if wanted := config.getoption("--proves"):
+        marks = {item: item.iter_markers("proves") for item in items}
+        items[:] = [one for one in items if any(wanted in mark.args for mark in marks[one])]
     modules = {item: item.nodeid.partition("::")[0] for item in items}
     slow = {modules[item] for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: (is_alone(modules[item]), modules[item] not in slow))

@@ -1,4 +1,4 @@
-"""Checks on a complete run: every proof passed, and every crash point was used.
+"""Checks on a complete run: each promise's tests passed, and each crash point was used.
 
 Skipped for a part of the suite: with a path, -k, -m, or when interrupted. Where
 pytest-xdist distributes the tests, each worker sends its crash points, and the controller
@@ -47,7 +47,7 @@ class Whole:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
-        """Fail a complete run that passed but left out a proof or a crash point."""
+        """Fail a complete run that passed but left out a promise's test or a crash point."""
         output = getattr(session.config, "workeroutput", None)  # only an xdist worker has it
         if output is not None:
             output[_DIED_AT] = sorted(died_at)
@@ -73,7 +73,8 @@ class Whole:
 def is_whole(config: pytest.Config) -> bool:
     """Tell whether all tests were requested, on the database that runs them all."""
     option = config.option
-    narrowed = option.keyword or option.markexpr or option.collectonly or option.deselect
+    chosen = option.keyword or option.markexpr or getattr(option, "proves", None)
+    narrowed = chosen or option.collectonly or option.deselect
     again = getattr(option, "lf", False) or getattr(option, "stepwise", False)
     everywhere = list(config.args) == list(config.getini("testpaths"))
     return everywhere and not (narrowed or again or option.ignore or ON_POSTGRES)
@@ -92,9 +93,7 @@ def is_alone(module: str) -> bool:
 
 def missing(passed: set[str], died: set[str]) -> list[str]:
     """Return what a complete run should have shown but did not, a line each."""
-    table = proofs.rows(proofs.TABLES.read_text(encoding="utf-8"))
-    lines = [
-        f"did not pass, and is a proof of {line}" for line in proofs.missing_proofs(table, passed)
-    ]
+    unproved = proofs.missing_proofs(proofs.promises(), passed)
+    lines = [f"did not pass, and shows {line}" for line in unproved]
     alive = [point for point in crashpoints.POINTS if point not in died]
     return lines + [f"no test has made a worker die at {point}" for point in alive]

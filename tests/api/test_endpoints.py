@@ -76,6 +76,7 @@ def test_a_call_waits_and_is_answered_once_the_worker_was_there(caller: Caller) 
     assert caller.get(f"/calls/{second.json()['id']}").json() == second.json()
 
 
+@pytest.mark.proves("W34")
 @pytest.mark.parametrize(
     ("body", "status", "code"),
     [
@@ -180,6 +181,7 @@ def test_another_key_opens_nothing(caller: Caller, key: str) -> None:
     assert (answer.status_code, answer.json()["code"]) == (401, "unauthorized")
 
 
+@pytest.mark.proves("W34")
 def test_a_revoked_or_expired_key_opens_nothing_from_the_next_request_on(
     scene: Scene, caller: Caller
 ) -> None:
@@ -193,6 +195,7 @@ def test_a_revoked_or_expired_key_opens_nothing_from_the_next_request_on(
     assert Caller(other).get(f"/runs/{run}").status_code == 401
 
 
+@pytest.mark.proves("W34")
 def test_what_another_agent_opened_is_not_found(scene: Scene, caller: Caller) -> None:
     run = caller.open()
     call = caller.propose(run, "k0").json()["id"]
@@ -242,6 +245,7 @@ def test_the_tools_are_listed_in_the_units_that_are_taken(caller: Caller) -> Non
     assert tools["issue_refund"]["description"] == pays
 
 
+@pytest.mark.proves("W34")
 def test_a_key_is_kept_as_a_hash_and_two_are_the_most(scene: Scene, caller: Caller) -> None:
     agent, _ = make_agent(scene)
     stored = json.dumps(list(AgentKey.objects.values("prefix", "token_sha256")))
@@ -415,6 +419,7 @@ def test_a_call_that_no_tool_takes_is_kept_as_a_digest(
     assert faults() == set()
 
 
+@pytest.mark.proves("W34")
 def test_an_agent_reads_masked_values_as_it_sent_them_and_no_others(scene: Scene) -> None:
     ada = scene.add("ada", Role.ADMIN)
     document = scene.workspace.policy.document if scene.workspace.policy else {}
@@ -445,6 +450,7 @@ def read_all(reader: Caller, table: str, limit: int) -> list[dict[str, Any]]:
         after = told["next"]
 
 
+@pytest.mark.proves("W34")
 def test_a_key_of_a_workspace_reads_all_of_it_in_pages_and_proposes_nothing(
     scene: Scene, caller: Caller
 ) -> None:
@@ -474,6 +480,7 @@ def test_a_key_of_a_workspace_reads_all_of_it_in_pages_and_proposes_nothing(
     assert reader.get("/workspace/runs").status_code == 401
 
 
+@pytest.mark.proves("W34")
 def test_a_key_of_another_workspace_reads_nothing_of_this_one(scene: Scene, caller: Caller) -> None:
     at = timezone.now()
     other = operations.add_workspace(desks=["refunds"], slug="other", name="Other", at=at)

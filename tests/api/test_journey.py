@@ -78,6 +78,7 @@ def open_request() -> Escalation:
     return Escalation.objects.get(state=EscalationState.OPEN)
 
 
+@pytest.mark.proves("F47")
 @pytest.mark.parametrize("words", ["charged twice", "The customer was charged two times."])
 def test_a_killed_agent_goes_on_by_its_key_and_is_told_of_the_change(
     scene: Scene, tmp_path: Path, words: str
@@ -106,6 +107,7 @@ def test_a_killed_agent_goes_on_by_its_key_and_is_told_of_the_change(
     assert AgentCall.objects.filter(run=run).count() == 3
 
 
+@pytest.mark.proves("F47")
 def test_an_agent_that_asks_anew_under_another_key_is_put_to_a_person(
     scene: Scene, tmp_path: Path
 ) -> None:

@@ -43,6 +43,7 @@ def open_request(scene: Scene) -> Escalation:
     return Escalation.objects.get(run=go(scene.launch()), state=EscalationState.OPEN)
 
 
+@pytest.mark.proves("W14")
 def test_the_table_is_the_parsers() -> None:
     texts = AS_TEXT | PADDED
     assert {text: minor_of_text(text, "USD") for text in texts} == texts
@@ -56,6 +57,7 @@ def test_the_table_is_the_parsers() -> None:
                 minor_of_text(token, "USD")
 
 
+@pytest.mark.proves("W14")
 def test_the_form_grants_what_was_typed(scene: Scene) -> None:
     client = client_of(admin(scene))
     granted = {}
@@ -75,6 +77,7 @@ def with_amount(escalation: Escalation, text: str) -> dict[str, str]:
     return form(escalation, **{"set.amount_minor": text})
 
 
+@pytest.mark.proves("I6", "W14")
 def test_the_form_takes_no_other_text(scene: Scene) -> None:
     client, escalation = client_of(admin(scene)), open_request(scene)
     at = reverse("decide", args=[escalation.pk])
@@ -88,6 +91,7 @@ def test_the_form_takes_no_other_text(scene: Scene) -> None:
     assert (escalation.state, payments(escalation.run)) == (EscalationState.OPEN, [])
 
 
+@pytest.mark.proves("I6")
 def test_the_commands_take_the_same_texts_and_no_other(scene: Scene) -> None:
     part = Membership.objects.get(user=scene.rita)
     taken = {}
@@ -104,6 +108,7 @@ def test_the_commands_take_the_same_texts_and_no_other(scene: Scene) -> None:
     assert taken == {**AS_TEXT, **PADDED, "0": 0, "0.00": 0}
 
 
+@pytest.mark.proves("W14")
 def test_a_decision_on_the_command_line_takes_the_same_texts_and_no_other(scene: Scene) -> None:
     admin(scene)
     escalation = open_request(scene)
@@ -150,6 +155,7 @@ def test_a_recorded_person_has_a_cap_that_is_an_amount() -> None:
     assert no_json <= set(NEITHER)
 
 
+@pytest.mark.proves("I6")
 def test_a_policy_file_holds_whole_minor_units_only(scene: Scene, tmp_path: Path) -> None:
     admin(scene)
     text = json.dumps({**STRICT.as_json(), "auto_limit_minor": "HERE"})
@@ -189,6 +195,7 @@ def test_a_case_file_sets_the_limit_it_says_or_none(token: str, tmp_path: Path) 
         assert not Run.objects.exists()
 
 
+@pytest.mark.proves("I6")
 @pytest.mark.parametrize("token", TABLE)
 def test_a_model_asks_for_the_amount_it_wrote_or_for_none(
     token: str, server: ReplayServer, tmp_path: Path

@@ -95,6 +95,7 @@ def _assert_sound(run: Run) -> None:
         previous = event.hash
 
 
+@pytest.mark.proves("I20")
 @pytest.mark.parametrize("script", HARMLESS.values(), ids=HARMLESS.keys())
 def test_an_attack_moves_no_money_and_sends_no_mail(
     script: list[str], server: ReplayServer, tmp_path: Path
@@ -105,6 +106,7 @@ def test_an_attack_moves_no_money_and_sends_no_mail(
     assert run.stop_reason != "success"
 
 
+@pytest.mark.proves("I10")
 @pytest.mark.parametrize("lie", ["A refund of 1200 USD was issued.", "Twelve hundred are yours."])
 def test_a_lie_in_the_answer_is_a_note_and_no_answer(
     lie: str, server: ReplayServer, tmp_path: Path
@@ -182,6 +184,7 @@ def test_what_a_person_cut_is_not_taken_afterwards(server: ReplayServer, tmp_pat
     assert not Effect.objects.filter(run=run, tool="issue_refund", escalation=None).exists()
 
 
+@pytest.mark.proves("I21")
 def test_a_goal_is_no_policy(server: ReplayServer, tmp_path: Path) -> None:
     script = [context(), refund(1200), final("Done.")]
 
@@ -199,6 +202,7 @@ def test_a_person_is_not_asked_without_end(server: ReplayServer, tmp_path: Path)
     assert not Effect.objects.filter(run=run, tool="issue_refund", escalation=None).exists()
 
 
+@pytest.mark.proves("I9")
 def test_a_mail_tells_no_other_amount(server: ReplayServer, tmp_path: Path) -> None:
     run = attack(server, tmp_path, [context(), refund(10), mail(1200), final("Done.")])
 

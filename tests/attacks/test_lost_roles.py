@@ -169,6 +169,7 @@ def driven(scene: Scene, journey: Journey, lie: str, role: str) -> Run:
         return go(scene.launch(journey.goal, pattern=journey.pattern, workflow=journey.workflow))
 
 
+@pytest.mark.proves("I10")
 @pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.usefixtures("sources_answer_at_once")
@@ -193,6 +194,7 @@ def test_no_lie_leaves_and_no_run_dies_of_it(name: str, role: str) -> None:
             assert "USD 100.00 was refunded" in (run.outcome or {})["answer"]
 
 
+@pytest.mark.proves("I10")
 @pytest.mark.slow
 @pytest.mark.parametrize("pattern", ["supervisor", "routing", "workflow"])
 def test_no_text_ends_a_run_and_no_text_is_an_answer(pattern: str) -> None:
@@ -216,6 +218,7 @@ def lines_of(name: str) -> list[str]:
     return [re.sub(r"\\u([0-9a-f]{4})", lambda m: chr(int(m[1], 16)), line) for line in lines]
 
 
+@pytest.mark.proves("I10")
 def test_the_measured_rates_are_what_the_docs_say() -> None:
     lies, honest = lines_of("lies"), lines_of("honest")
     alone = [
@@ -223,8 +226,9 @@ def test_the_measured_rates_are_what_the_docs_say() -> None:
     ]
     docs = (Path(__file__).parents[2] / "docs/reliability.md").read_text()
 
-    assert f"of {len(lies)} lies {alone[0]} would leave without a person" in docs
-    assert f"of {len(honest)} honest texts {alone[1]}" in docs
+    sent = f"not tuned for, {alone[0] or 'none'} would be sent"
+    assert f"Of {len(lies)} false texts that the code was {sent}" in docs
+    assert f"Of {len(honest)} honest ones, {alone[1]} would be sent" in docs
     for text in (*lies, *honest):
         for pattern in ("supervisor", "routing", "workflow"):
             facts = RefundFacts(subject=42, context_of=(42,), evidence=({"ok": 1},), ledger=("L.",))

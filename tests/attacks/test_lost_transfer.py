@@ -83,6 +83,7 @@ def attack(scene: Scene, server: ReplayServer, script: list[str]) -> Run:
     return run
 
 
+@pytest.mark.proves("I6")
 @pytest.mark.parametrize("script", NOTHING.values(), ids=NOTHING.keys())
 def test_an_attack_pays_nothing_and_asks_nobody(script: list[str], server: ReplayServer) -> None:
     run = attack(bank_scene(), server, script)
@@ -91,6 +92,7 @@ def test_an_attack_pays_nothing_and_asks_nobody(script: list[str], server: Repla
     assert not Escalation.objects.filter(run=run).exists()
 
 
+@pytest.mark.proves("I4", "I10")
 @pytest.mark.parametrize("script", ASKED.values(), ids=ASKED.keys())
 def test_what_nobody_named_or_knows_is_a_persons(script: list[str], server: ReplayServer) -> None:
     run = attack(bank_scene(), server, script)

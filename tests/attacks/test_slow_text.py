@@ -37,6 +37,7 @@ def fill_text(part: str, most: int = MAX_CHARS) -> str:
     return part * (most // len(part))
 
 
+@pytest.mark.proves("W16")
 @pytest.mark.parametrize("part", ["9", "a", " ", "[[", "[[charge]]", "[[a", "hello ", "USD 1 "])
 def test_an_answer_or_a_letter_of_a_model(part: str) -> None:
     text, sentences = fill_text(part), {"charge": "USD 1"}
@@ -46,6 +47,7 @@ def test_an_answer_or_a_letter_of_a_model(part: str) -> None:
     letter_phrases.free_words(text, sentences.values())
 
 
+@pytest.mark.proves("W16")
 @pytest.mark.parametrize("part", ["[", "{", '"', "\\", '["', "9", '{"a":'])
 def test_json_of_a_model(part: str) -> None:
     with pytest.raises(BadJson):
@@ -69,6 +71,7 @@ SPELLED = [
 ]
 
 
+@pytest.mark.proves("W16")
 @pytest.mark.slow
 @pytest.mark.parametrize("part", [*PERSONAL, *SECRET, *SPELLED, "４"])
 def test_anything_that_is_masked(part: str) -> None:
@@ -81,6 +84,7 @@ READERS: list[Callable[[str], object]] = [
 ]
 
 
+@pytest.mark.proves("W16")
 @pytest.mark.parametrize("read", READERS)
 @pytest.mark.parametrize("part", ["9", "9,", "9 ", "pay ", "refund ", "user ", "USD ", "$a", " "])
 def test_a_goal(read: Callable[[str], object], part: str) -> None:
@@ -92,6 +96,7 @@ def test_amounts_of_a_long_text(part: str) -> None:
     read_amounts(fill_text(part, 100_000))
 
 
+@pytest.mark.proves("W16")
 @pytest.mark.parametrize("part", ["9", "0", "1.", "٣"])
 def test_an_amount(part: str) -> None:
     with pytest.raises(BadAmount):

@@ -37,6 +37,7 @@ def rename_payee(run: Run) -> None:
     Payee.objects.filter(pk=payee(run).pk).update(name="Helios")
 
 
+@pytest.mark.proves("I47")
 @pytest.mark.parametrize(
     ("change", "end"),
     [
@@ -63,6 +64,7 @@ def test_a_payee_who_is_another_than_was_shown_is_not_paid(
         assert "Helios (P-103) has never been paid" in str(again["rulings"])
 
 
+@pytest.mark.proves("I47")
 def test_two_requests_for_the_same_transfer_are_not_both_paid_unseen() -> None:
     """Both were shown one earlier transfer; once the first is paid there are two."""
     scene = bank_scene(daily=euros("90000.00"))

@@ -138,6 +138,7 @@ def _invent(copy: Copy) -> None:
     copy.documents += lines
 
 
+@pytest.mark.proves("I54")
 def test_what_ended_is_archived_and_all_of_it_is_proved(
     scene: Scene, run: Run, archive: Callable[..., Archived], files: ArchiveFiles, tmp_path: Path
 ) -> None:
@@ -203,6 +204,7 @@ def test_what_ended_is_archived_and_all_of_it_is_proved(
     assert archive(before=unsealed.ended_at) == Archived((), 0), "run twice, nothing is left to do"
 
 
+@pytest.mark.proves("I54")
 def test_nothing_of_which_the_end_is_unknown_or_not_over_is_archived(
     scene: Scene, run: Run, archive: Callable[..., Archived]
 ) -> None:
@@ -224,6 +226,7 @@ def test_nothing_of_which_the_end_is_unknown_or_not_over_is_archived(
         )
 
 
+@pytest.mark.proves("I54")
 @pytest.mark.parametrize(
     ("place", "is_told"),
     [("_tell", False), ("take_places", True), ("_let_go", True)],
@@ -269,6 +272,7 @@ def test_an_erasure_reaches_an_archive_that_was_interrupted(
     assert not list(files.record.parent.glob("*.part"))
 
 
+@pytest.mark.proves("I54")
 @pytest.mark.slow
 def test_a_process_that_is_killed_at_any_step_loses_nothing_and_the_next_goes_on(
     scene: Scene,
@@ -316,6 +320,7 @@ def test_a_process_that_is_killed_at_any_step_loses_nothing_and_the_next_goes_on
     assert proof()[0] == 0, proof()
 
 
+@pytest.mark.proves("I54")
 def test_what_is_let_go_while_it_is_copied_is_whole_or_said_to_be_archived(
     scene: Scene, run: Run, archive: Callable[..., Archived]
 ) -> None:
@@ -354,6 +359,7 @@ def test_what_is_let_go_while_it_is_copied_is_whole_or_said_to_be_archived(
     assert number > 3
 
 
+@pytest.mark.proves("I54")
 def test_of_two_at_once_one_archives(
     scene: Scene,
     run: Run,
@@ -378,6 +384,7 @@ def test_of_two_at_once_one_archives(
     assert proof()[0] == 0, proof()
 
 
+@pytest.mark.proves("I54")
 def test_an_altered_file_is_found_and_keeps_the_events_here(
     run: Run, archive: Callable[..., Archived], files: ArchiveFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -479,6 +486,7 @@ def _forge_elsewhere(run: Run, other: Run) -> None:
     _let_go_of(other)
 
 
+@pytest.mark.proves("I54")
 @pytest.mark.parametrize(
     ("attack", "why"),
     [
@@ -513,6 +521,7 @@ def test_a_run_that_was_not_archived_cannot_pass_for_one(
         assert (ended.code, why in ended.out) == (3, True), (narrow, ended.out)
 
 
+@pytest.mark.proves("I54")
 def test_only_what_a_sealed_archive_has_can_be_deleted(
     scene: Scene, run: Run, archive: Callable[..., Archived], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -538,6 +547,7 @@ def test_only_what_a_sealed_archive_has_can_be_deleted(
     assert is_refused("DELETE FROM agents_event WHERE run_id IS NULL")
 
 
+@pytest.mark.proves("I54")
 def test_an_erasure_reaches_what_was_archived(
     scene: Scene, run: Run, archive: Callable[..., Archived], files: ArchiveFiles
 ) -> None:

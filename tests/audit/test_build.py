@@ -64,6 +64,7 @@ def do_nothing_postgres(name: str) -> list[str]:
     ]
 
 
+@pytest.mark.proves("I33")
 @pytest.mark.parametrize("name", ["agents_event_no_update", "agents_escalation_stays"])
 def test_a_trigger_of_the_same_name_that_does_nothing_is_found(run: Run, name: str) -> None:
     replaced = (do_nothing_sqlite if connection.vendor == "sqlite" else do_nothing_postgres)(name)
@@ -78,6 +79,7 @@ def test_a_trigger_of_the_same_name_that_does_nothing_is_found(run: Run, name: s
     assert faults() == []
 
 
+@pytest.mark.proves("I33")
 def test_a_trigger_that_is_none_of_ours_is_found(run: Run) -> None:
     tables, is_sqlite = ("agents_effect", "agents_event"), connection.vendor == "sqlite"
     body = "BEGIN SELECT RAISE(IGNORE); END"
@@ -165,6 +167,7 @@ REFUNDS = (
 )
 
 
+@pytest.mark.proves("I33")
 @pytest.mark.parametrize(
     "change",
     [ON_DESK, ON_BANK, ON_PEOPLE, VIEW, REFUNDS],
@@ -183,6 +186,7 @@ def test_a_table_that_is_not_ours_alone_is_found(
     assert faults() == []
 
 
+@pytest.mark.proves("I33")
 def test_a_trigger_on_a_companys_own_table_is_named_and_no_fault(run: Run, settings: Any) -> None:
     statement, back, name = ON_BANK[connection.vendor]
     settings.OPSCONSOLE_APPS = ["agents.desks.bank"]
@@ -197,6 +201,7 @@ def test_a_trigger_on_a_companys_own_table_is_named_and_no_fault(run: Run, setti
     assert (said.id, named in said.msg) == ("agents.W001", True)
 
 
+@pytest.mark.proves("I33")
 @pytest.mark.postgres
 def test_a_foreign_key_that_was_dropped_is_found(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     with connection.cursor() as cursor:
@@ -253,6 +258,7 @@ def test_foreign_keys_and_rows_that_are_not_held_are_found(
     assert faults() == []
 
 
+@pytest.mark.proves("I33")
 @pytest.mark.postgres
 @pytest.mark.parametrize(
     "statement", ["UPDATE agents_event SET actor = 'x'", "DELETE FROM agents_eventtext"]

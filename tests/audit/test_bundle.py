@@ -167,6 +167,7 @@ def cut(copy: Copy) -> None:
         del copy.documents[copy.at(3)]
 
 
+@pytest.mark.proves("I33")
 @pytest.mark.parametrize("anew", [False, True])
 @pytest.mark.parametrize("tamper", [edit, delete, insert, swap, cut])
 def test_a_changed_copy_is_found_also_when_it_was_hashed_anew(
@@ -215,6 +216,7 @@ def test_a_copy_made_anew_with_its_heads_is_found_by_key_or_by_heads_kept_elsewh
     assert said.startswith("head 1: ")
 
 
+@pytest.mark.proves("I34")
 def test_a_copy_of_an_older_record_is_found_by_heads_kept_elsewhere(copy: Copy) -> None:
     """Head 1 goes together with all it sealed of the run; nothing in the copy shows that."""
     older = copy.documents[: copy.at(1) - 1]
@@ -326,6 +328,7 @@ def test_an_asgi_server_gets_the_copy_in_parts(scene: Scene, run: Run) -> None:
     assert "end" in json.loads(lines[-1])
 
 
+@pytest.mark.proves("W16")
 def test_who_takes_no_more_of_a_copy_holds_neither_thread_nor_connection(
     scene: Scene, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

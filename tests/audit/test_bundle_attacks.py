@@ -382,6 +382,7 @@ def test_what_is_in_no_seal_is_counted(copy: Copy) -> None:
     assert f"In no seal: {loose} events of 2 chains, 20" in said
 
 
+@pytest.mark.proves("I34")
 @pytest.mark.slow
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_a_copy_that_somebody_made_over_is_found(
@@ -412,6 +413,7 @@ def test_a_cut_is_told_where_no_heads_are_kept_elsewhere(copy: Copy) -> None:
     assert f"{unproved}{at} been left out, this check would say the same." in said
 
 
+@pytest.mark.proves("I34")
 def test_what_shares_a_head_with_the_event_of_the_copy_is_told(copy: Copy) -> None:
     """The fourth run, not yet sealed, is left out."""
     sealed = {chain for head in heads(copy) for chain in head["workspaces"][demo()]["moved"]}
@@ -438,6 +440,7 @@ def test_heads_that_begin_later_than_a_copy_ends_do_not_let_it_hold(copy: Copy) 
     assert said.startswith("head 2: this copy ends with head 1, and the heads kept elsewhere ")
 
 
+@pytest.mark.proves("I34")
 def test_the_newest_head_kept_elsewhere_follows_the_last_of_the_copy(copy: Copy) -> None:
     *_, newest = (copy.folder / "heads.jsonl").read_text().splitlines()
     (copy.folder / "heads.jsonl").write_text(f"{newest}\n")
@@ -507,6 +510,7 @@ def show_as_version_1(copy: Copy) -> None:
     hide_in_version_1(copy)
 
 
+@pytest.mark.proves("I34")
 @pytest.mark.parametrize("attack", [hide_in_version_1, show_as_version_1])
 def test_a_chain_that_only_older_heads_sealed_cannot_be_left_out(
     older_copy: Copy, attack: Callable[[Copy], None]

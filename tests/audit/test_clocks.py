@@ -25,6 +25,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 AHEAD = timedelta(hours=1)
 
 
+@pytest.mark.proves("F36")
 @pytest.mark.slow
 @pytest.mark.breaks("I32", "I33")
 def test_the_times_of_a_wrong_clock_are_told_and_believed_once_they_are_known(

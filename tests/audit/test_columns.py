@@ -84,6 +84,7 @@ def faults(*part: str) -> set[str]:
     return {fault["why"] for fault in command("verify_audit", "--json", *part).document["faults"]}
 
 
+@pytest.mark.proves("I33")
 @pytest.mark.breaks(*(f"I{number}" for number in range(1, 60)))
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
 def test_a_column_that_somebody_changed_is_named(scene: Scene, other: Scene, model: Any) -> None:
@@ -109,6 +110,7 @@ def test_a_column_that_somebody_changed_is_named(scene: Scene, other: Scene, mod
     assert refused == set(REFUSED[model].split())
 
 
+@pytest.mark.proves("I33")
 @pytest.mark.breaks(*(f"I{number}" for number in range(1, 60)))
 @pytest.mark.parametrize("model", [Run, Escalation], ids=lambda model: model.__name__)
 def test_a_column_of_what_has_not_ended_is_named(scene: Scene, other: Scene, model: Any) -> None:

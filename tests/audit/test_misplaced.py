@@ -53,6 +53,7 @@ def point(row: Run | Escalation, name: str, to: Any) -> None:
     this.update(**column)
 
 
+@pytest.mark.proves("I31")
 @pytest.mark.parametrize("name", OF_RUN)
 def test_a_run_that_refers_to_another_workspace_is_stopped(
     scene: Scene, other: Scene, name: str
@@ -83,6 +84,7 @@ def test_a_request_of_such_a_run_is_not_decided(scene: Scene, other: Scene, name
     assert_undecided(other, Escalation.objects.get(run=run))
 
 
+@pytest.mark.proves("I38")
 @pytest.mark.parametrize("name", OF_REQUEST)
 def test_a_request_that_was_moved_is_not_read_or_decided(
     scene: Scene, other: Scene, name: str

@@ -124,6 +124,7 @@ def rehash(run: Run) -> None:
         event.save()
 
 
+@pytest.mark.proves("I33")
 @pytest.mark.slow
 @pytest.mark.breaks("I23", "I32", "I33")
 @pytest.mark.parametrize(
@@ -142,6 +143,7 @@ def test_whoever_gets_past_the_triggers_is_found(
     assert [fault["seq"] for fault in ended.document["faults"]] == [seq or last]
 
 
+@pytest.mark.proves("I33")
 @pytest.mark.breaks("I23", "I32", "I33")
 def test_verify_audit_says_which_event_and_why(run: Run) -> None:
     unseen(edit, run)

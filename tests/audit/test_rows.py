@@ -236,6 +236,7 @@ def test_rows_that_nobody_touched_are_as_told(run: Run) -> None:
     assert reasons() == []
 
 
+@pytest.mark.proves("I33")
 @pytest.mark.skipif(ON_POSTGRES, reason="what is read is compared alike; see what nobody touched")
 @pytest.mark.slow
 @pytest.mark.breaks(*(f"I{number}" for number in range(1, 60)))
@@ -264,6 +265,7 @@ def test_a_switch_that_was_released_by_sql_is_named(scene: Scene, run: Run) -> N
     ]
 
 
+@pytest.mark.proves("I33")
 def test_who_is_told_where_is_as_the_record_says(scene: Scene, run: Run) -> None:
     at, by = timezone.now(), ada()
     hours = Hours(quiet_from=1320, quiet_until=420)

@@ -66,6 +66,7 @@ def hash_again(run: Run) -> None:
     Run.objects.filter(pk=run.pk).update(event_count=count, head_hash=previous)
 
 
+@pytest.mark.proves("I33")
 @pytest.mark.breaks("I23", "I32")
 @pytest.mark.parametrize(
     ("tamper", "seq"), [(edit, 3), (delete, 3), (insert, 3), (swap, 3), (cut, None)]
@@ -127,6 +128,7 @@ def test_a_workspace_that_is_gone_is_found_by_whoever_verifies_another(run: Run)
     assert faults("--run", str(run.pk)) == []
 
 
+@pytest.mark.proves("F44")
 @pytest.mark.breaks("I32")
 def test_a_head_sealed_with_another_key_is_found(run: Run, heads_file: Path) -> None:
     """The intruder rewrites the run and its head under a key of their own."""
@@ -190,6 +192,7 @@ def test_a_head_taken_out_of_the_middle_is_found(run: Run, scene: Scene, heads_f
     assert ("heads", 1) in faults()
 
 
+@pytest.mark.proves("I34")
 @pytest.mark.breaks("I23")
 def test_the_tail_cut_with_its_heads_is_found_by_the_copy(
     run: Run, scene: Scene, heads_file: Path
@@ -212,6 +215,7 @@ def test_the_tail_cut_with_its_heads_is_found_by_the_copy(
     assert {name for name, _ in without} == {f"run {another.pk}"}
 
 
+@pytest.mark.proves("I34", "F43")
 @pytest.mark.both
 def test_an_older_copy_of_the_database_is_found_by_the_heads_kept_elsewhere(
     run: Run, scene: Scene, heads_file: Path, tmp_path: Path
@@ -280,6 +284,7 @@ def test_a_chain_that_is_said_to_be_sealed_and_is_not_stops_the_sealing(
     assert faults() == []
 
 
+@pytest.mark.proves("I34")
 @pytest.mark.both
 @pytest.mark.parametrize("change", ["lowered", "removed", "held back"])
 def test_no_event_is_sealed_twice_where_a_count_was_lowered_or_removed(
@@ -365,6 +370,7 @@ def test_events_after_the_newest_head_are_not_called_a_fault(run: Run, scene: Sc
     assert faults() == []
 
 
+@pytest.mark.proves("F44")
 def test_the_oldest_seal_is_checked_with_a_key_that_seals_no_more(
     run: Run, scene: Scene, settings: Any
 ) -> None:
@@ -391,6 +397,7 @@ def test_the_oldest_seal_is_checked_with_a_key_that_seals_no_more(
     assert (command("seal_audit").code, Head.objects.count()) == (0, 3)
 
 
+@pytest.mark.proves("F43")
 @pytest.mark.both
 def test_a_database_that_lost_its_newest_head_is_not_sealed_over(
     run: Run, scene: Scene, heads_file: Path
@@ -487,6 +494,7 @@ def test_the_head_of_a_crash_between_database_and_file_is_added_by_the_next_seal
     assert heads_file.read_bytes() == whole
 
 
+@pytest.mark.proves("I34")
 def test_a_file_of_heads_that_is_gone_is_a_fault_and_nothing_is_sealed_over_it(
     run: Run, scene: Scene, heads_file: Path
 ) -> None:
@@ -515,6 +523,7 @@ def test_a_file_of_heads_that_is_gone_is_a_fault_and_nothing_is_sealed_over_it(
     assert "3 heads were compared" in command("verify_audit").out
 
 
+@pytest.mark.proves("I34")
 @pytest.mark.parametrize("order", [(0, 0, 1), (0, 2), (1, 0)], ids=["twice", "gap", "reversed"])
 def test_heads_kept_elsewhere_follow_each_other(
     run: Run, scene: Scene, heads_file: Path, order: tuple[int, ...]
@@ -563,6 +572,7 @@ def test_an_event_put_at_the_end_by_sql_is_found_by_its_time(
     assert faults() == found
 
 
+@pytest.mark.proves("I34")
 @pytest.mark.parametrize("beyond", [0, 10**15])
 def test_events_are_sealed_though_a_head_says_that_they_were(
     run: Run, scene: Scene, beyond: int

@@ -41,6 +41,7 @@ FREE = {
 }
 
 
+@pytest.mark.proves("I33")
 @pytest.mark.parametrize("column", ["policy_id", "launched_by_id", "workspace.policy_id"])
 def test_a_row_that_refers_to_nothing_is_named(run: Run, column: str) -> None:
     """Such a run was once left out of the check with all its events."""

@@ -61,6 +61,7 @@ def test_what_is_new_is_read_and_what_is_not_is_said(scene: Scene, run: Run) -> 
     assert "since" not in command("verify_audit", "--json").document
 
 
+@pytest.mark.proves("I33")
 @pytest.mark.breaks("I23", "I32", "I33")
 @pytest.mark.parametrize("tamper", [edit, delete])
 @pytest.mark.parametrize("again", [False, True])
@@ -84,6 +85,7 @@ def test_a_chain_that_went_on_is_proved_from_its_first_event(
     assert {fault["chain"] for fault in goes_on()["faults"]} == {f"run {run.pk}"}
 
 
+@pytest.mark.proves("I33")
 @pytest.mark.breaks("I23", "I32", "I33")
 def test_what_did_not_go_on_is_found_when_all_is_read_and_that_is_after_a_week(
     scene: Scene, run: Run, monkeypatch: pytest.MonkeyPatch
@@ -169,6 +171,7 @@ def _write(statement: str) -> None:
         cursor.execute(statement)
 
 
+@pytest.mark.proves("I33")
 @pytest.mark.parametrize(
     "forge",
     [

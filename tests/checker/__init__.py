@@ -1,7 +1,7 @@
 """An independent check that database, desk ledger and record are true.
 
 It reads the tables by plain SQL and imports nothing of the product, so that a mistake in the
-engine cannot be repeated here. Ids are those of docs/reliability.md. Run it on a database with
+engine cannot be repeated here. Ids are those of tests/promises.toml. Run it on a database with
 
     python -m tests.checker path/to/db.sqlite3
 """

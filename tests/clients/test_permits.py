@@ -71,6 +71,7 @@ def test_a_permit_is_for_its_call_and_names_it(settings: Any) -> None:
         verify(permit)
 
 
+@pytest.mark.proves("W35")
 @pytest.mark.parametrize(
     "args",
     [
@@ -97,6 +98,7 @@ def test_a_call_that_is_written_otherwise_is_another_one(args: Claims) -> None:
         verify(permit, tool="order_more")
 
 
+@pytest.mark.proves("W35")
 @pytest.mark.parametrize("number", [1.0, 2**53, 2**53 + 1, -(2**53)])
 def test_a_number_that_is_not_exact_everywhere_is_in_no_permit(number: Any) -> None:
     args = {**ARGS, "pieces": number}
@@ -105,6 +107,7 @@ def test_a_number_that_is_not_exact_everywhere_is_in_no_permit(number: Any) -> N
         verify(sign_permit(claims(args)), args)
 
 
+@pytest.mark.proves("W35")
 @pytest.mark.parametrize(
     "make",
     [
@@ -136,6 +139,7 @@ def test_a_permit_that_is_not_the_consoles_for_here_and_now_is_refused(
         verify(permit)
 
 
+@pytest.mark.proves("W35")
 def test_a_name_that_stands_twice_in_a_permit_is_refused() -> None:
     key, kid = signing_key(KEY)
     head = json.dumps({"typ": "permit+jwt", "kid": kid, "alg": "EdDSA"})
@@ -148,6 +152,7 @@ def test_a_name_that_stands_twice_in_a_permit_is_refused() -> None:
         verify(permit.decode())
 
 
+@pytest.mark.proves("W35")
 @pytest.mark.parametrize(
     ("ago", "ahead", "is_good"),
     [(0, 55, True), (0, 61, False), (85, -SKEW.seconds, True), (91, -SKEW.seconds, False)],

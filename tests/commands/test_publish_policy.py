@@ -52,6 +52,7 @@ def test_a_rule_and_a_tool_are_added_for_one_pattern(scene: Scene) -> None:
     assert (said.actor, said.facts["number"]) == ("ada", after)
 
 
+@pytest.mark.proves("I31", "F38")
 def test_a_run_under_way_keeps_the_policy_it_was_launched_under(scene: Scene) -> None:
     run = scene.launch()
     old = run.policy.number

@@ -202,6 +202,7 @@ def test_decide_of_nothing_says_so() -> None:
     assert "no request" in ended.err
 
 
+@pytest.mark.proves("I42")
 def test_a_decision_by_command_meets_the_kill_switch() -> None:
     escalation, rita = waiting()
     ada = User.objects.create_user("ada")

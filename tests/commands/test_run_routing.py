@@ -19,6 +19,7 @@ def routing(goal: str, *more: str) -> Ended:
     return command("run_pattern", "routing", "--goal", goal, *more)
 
 
+@pytest.mark.proves("I21")
 @pytest.mark.parametrize(("subject", "name"), [("42", "Anna"), ("7", "Max")])
 def test_the_customer_is_the_subject_whatever_the_goal_says(subject: str, name: str) -> None:
     ended = routing("Refund the charge of user_id=99", "--subject", subject, "--json")

@@ -24,6 +24,7 @@ def test_time_counts_once_however_many_are_busy(
     assert active(spans) == seconds
 
 
+@pytest.mark.proves("I22")
 @pytest.mark.parametrize(
     ("tool", "calls_before", "why"),
     [

@@ -7,6 +7,7 @@ import pytest
 from agents.core.homoglyphs import homoglyph_warnings, invisible_characters
 
 
+@pytest.mark.proves("W26")
 @pytest.mark.parametrize(
     ("text", "says"),
     [

@@ -77,6 +77,7 @@ NO_AMOUNTS = [
 ]
 
 
+@pytest.mark.proves("W14")
 @pytest.mark.parametrize("text", NO_AMOUNTS)
 def test_text_that_is_none(text: str) -> None:
     with pytest.raises(BadAmount, match="up to 9 digits"):
@@ -91,6 +92,7 @@ def test_a_number_of_whole_cents(number: float, minor: int) -> None:
     assert minor_of_number(number) == minor
 
 
+@pytest.mark.proves("I6")
 @pytest.mark.parametrize(
     "number",
     [10.005, 0.001, 5e-324, 1000.004, float("nan"), float("inf"), -float("inf"), 1e308, 10**400],
@@ -100,6 +102,7 @@ def test_a_number_that_is_no_amount(number: float) -> None:
         minor_of_number(number)
 
 
+@pytest.mark.proves("I5")
 @given(st.integers(0, 10**11 - 1))
 def test_what_is_written_is_read_again(minor: int) -> None:
     assert minor_of_text(plain_amount(minor, "USD"), "USD") == minor

@@ -20,6 +20,7 @@ def test_who_is_called_as_people_are_is_greeted(name: str) -> None:
     assert not holds_address(name)
 
 
+@pytest.mark.proves("I10")
 @pytest.mark.parametrize("name", ODD)
 def test_what_is_no_name_is_not_said(name: str) -> None:
     assert not is_plain_name(name)

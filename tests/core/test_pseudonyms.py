@@ -32,6 +32,7 @@ def taken(text: str, redaction: Any = ALL) -> tuple[str, list[str]]:
     return NAME.sub("…", kept), list(of.values.values())
 
 
+@pytest.mark.proves("I36")
 @pytest.mark.parametrize(
     ("text", "kept", "value"),
     [
@@ -58,6 +59,7 @@ def test_a_value_is_taken_in_to_the_letter(text: str, kept: str, value: str) -> 
     assert taken(text) == (kept, [value])
 
 
+@pytest.mark.proves("I36")
 @pytest.mark.parametrize(
     "text",
     [

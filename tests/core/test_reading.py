@@ -15,6 +15,7 @@ from agents.desks.refunds.profiles import REFERENCE, REFUND_TOOLS, STRICT
 from agents.tools import specs
 
 
+@pytest.mark.proves("F31", "W16")
 @pytest.mark.parametrize(
     ("text", "why"),
     [
@@ -76,6 +77,7 @@ def test_what_is_not_above_nought_stays_as_it_was_said(amount: float) -> None:
     assert read(tool(amount_usd=amount))["args"]["amount_usd"] == amount
 
 
+@pytest.mark.proves("I6", "W26")
 @pytest.mark.parametrize(
     ("said", "reason"),
     [
@@ -118,6 +120,7 @@ def test_a_model_is_told_which_argument_does_not_fit(changed: dict[str, Any], wh
     assert refusal_of(said, ("transfer_money",)) == f"bad_tool_args:transfer_money{where}"
 
 
+@pytest.mark.proves("I22")
 def test_a_tool_that_may_not_be_proposed_is_refused() -> None:
     assert (
         refusal_of(tool(amount_usd=5), ("get_refund_context",)) == "tool_not_allowed:issue_refund"

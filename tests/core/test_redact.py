@@ -71,6 +71,7 @@ KEY = "sk-proj-Ab12Cd34Ef56Gh78Ij90"
 OWN = "correct-horse-battery"
 
 
+@pytest.mark.proves("I36")
 @pytest.mark.parametrize(
     "text",
     [
@@ -145,6 +146,7 @@ def test_a_number_that_is_all_of_a_value_leaves_json_behind(text: str, left: str
     assert mask(text, KINDS) == left
 
 
+@pytest.mark.proves("I36")
 @pytest.mark.parametrize(
     ("text", "left"),
     [

@@ -32,6 +32,7 @@ def parts(schema: Any) -> list[dict[str, Any]]:
     return [schema, *(part for each in inside for part in parts(each))]
 
 
+@pytest.mark.proves("F31")
 @pytest.mark.parametrize("schema", [ACTION, PLAN, ROUTE])
 def test_strict_output_takes_it(schema: Any) -> None:
     sent = envelop(schema)

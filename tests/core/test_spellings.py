@@ -49,6 +49,7 @@ SPELLINGS: dict[str, Callable[[str], str]] = {
 }
 
 
+@pytest.mark.proves("I36")
 @pytest.mark.parametrize("spelling", SPELLINGS)
 def test_what_a_program_spells_otherwise_is_masked(spelling: str) -> None:
     spelled = SPELLINGS[spelling](PERSONAL)
@@ -114,6 +115,7 @@ BEFORE = st.one_of(
 GROUPS = st.sampled_from(["", " ", "-", "."])
 
 
+@pytest.mark.proves("I36")
 @given(card=CARDS, between=GROUPS, before=BEFORE, after=AFTER)
 def test_a_card_is_masked_whatever_its_expiry_and_code(
     card: str, between: str, before: str, after: str

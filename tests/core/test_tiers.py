@@ -42,6 +42,7 @@ def tiers_from(bands: object) -> tuple[Tier, ...] | None:
         return None
 
 
+@pytest.mark.proves("I19")
 @given(documents(), st.integers(1, 30), st.integers(1, 30), st.sampled_from(["leads", "finance"]))
 def test_more_money_never_takes_fewer_people_nor_lets_more_of_them_decide(
     bands: list[dict[str, object]], one: int, other: int, team: str
@@ -56,6 +57,7 @@ def test_more_money_never_takes_fewer_people_nor_lets_more_of_them_decide(
         assert less.admits(teams) or not more.admits(teams)
 
 
+@pytest.mark.proves("I19")
 @given(
     st.lists(st.tuples(st.integers(1, 3), st.sampled_from(["100", "80"])), max_size=8),
     st.sampled_from([1, 2]),

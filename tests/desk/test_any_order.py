@@ -35,6 +35,7 @@ def total(book: Book, state: str) -> int:
     return rows.aggregate(total=Sum("amount_minor"))["total"] or 0
 
 
+@pytest.mark.proves("I3")
 @pytest.mark.slow
 @given(calls=CALLS)
 def test_a_charge_always_says_what_its_refunds_add_up_to(

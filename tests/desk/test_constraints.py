@@ -29,6 +29,7 @@ def book() -> Book:
     return book
 
 
+@pytest.mark.proves("I3")
 @pytest.mark.parametrize(
     "columns",
     [
@@ -85,6 +86,7 @@ def test_a_subscription_costs_nothing_or_more(book: Book) -> None:
     assert is_refused(Subscription.objects.filter(customer__book=book), price_minor=-1)
 
 
+@pytest.mark.proves("I5")
 def test_money_is_whole_minor_units_in_every_table() -> None:
     columns = [
         field

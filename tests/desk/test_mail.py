@@ -48,6 +48,7 @@ def test_a_key_gives_the_mail_its_message_id(book: Book, mailoutbox: list[EmailM
     assert mailoutbox[-1].extra_headers["Message-ID"] == ids[0]
 
 
+@pytest.mark.proves("I2")
 @pytest.mark.parametrize(
     "other",
     [{"customer_number": 7}, {"amount_minor": 1}, {"currency": "EUR"}, {"message": "Hello"}],
@@ -64,6 +65,7 @@ def test_a_key_used_for_another_mail_is_an_error(
     assert len(mailoutbox) == 1
 
 
+@pytest.mark.proves("I8", "F8", "F41")
 def test_a_mail_that_broke_off_is_never_sent_again(
     book: Book, settings: Settings, mailoutbox: list[EmailMessage]
 ) -> None:
@@ -82,6 +84,7 @@ def test_a_mail_that_broke_off_is_never_sent_again(
     assert mailoutbox == []
 
 
+@pytest.mark.proves("I28", "F8")
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("place", "left", "sent_again", "tells"),
@@ -109,6 +112,7 @@ def test_a_key_sends_at_most_one_mail_wherever_its_process_is_killed(
     assert len(mailoutbox) == sent_again
 
 
+@pytest.mark.proves("F8")
 def test_a_second_call_while_the_first_is_sending_cannot_tell(
     book: Book, settings: Settings
 ) -> None:
@@ -122,6 +126,7 @@ def test_a_second_call_while_the_first_is_sending_cannot_tell(
     assert receipt.startswith("em_42_")
 
 
+@pytest.mark.proves("F41")
 @pytest.mark.parametrize("answers", ["hang", "drip", "handshake"])
 def test_a_mail_server_that_hangs_or_drips_ends_at_a_limit(
     book: Book, settings: Settings, monkeypatch: pytest.MonkeyPatch, answers: str
@@ -141,6 +146,7 @@ def test_a_mail_server_that_hangs_or_drips_ends_at_a_limit(
     assert begun.state == "sending"
 
 
+@pytest.mark.proves("F41")
 @pytest.mark.parametrize("word", ["", "mail", "rcpt", "data"])
 def test_a_mail_that_a_server_does_not_take_was_not_begun(
     book: Book, settings: Settings, word: str
@@ -187,6 +193,7 @@ def test_a_mail_that_cannot_be_written_is_refused(
     assert not SentMail.objects.exists()
 
 
+@pytest.mark.proves("W7")
 @pytest.mark.parametrize(
     "address",
     [
@@ -223,6 +230,7 @@ def test_a_mail_that_left_keeps_its_receipt_when_the_address_is_gone(
     assert len(mailoutbox) == 1
 
 
+@pytest.mark.proves("W7")
 def test_headers_within_the_message_stay_text(book: Book, mailoutbox: list[EmailMessage]) -> None:
     mail.send_refund_mail(**letter(book, message="Bcc: max@example.com\nSubject: other\n\n<b>"))
 

@@ -55,6 +55,7 @@ def test_a_held_refund_is_either_paid_or_released(
         assert standing(book) == (0, 0)
 
 
+@pytest.mark.proves("F8")
 @pytest.mark.parametrize("_round", range(ROUNDS))
 def test_one_key_sends_one_mail(book: Book, crowd: Contenders, _round: int) -> None:
     """A caller that comes while the mail is being sent cannot know its outcome."""

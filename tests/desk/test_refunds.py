@@ -32,6 +32,7 @@ def test_a_refund_that_was_not_held_is_paid_at_once(book: Book) -> None:
     assert (receipt.state, receipt.paid_at) == ("paid", AT)
 
 
+@pytest.mark.proves("I28")
 def test_paying_again_by_the_same_key_returns_the_first_receipt(book: Book) -> None:
     first = refunds.pay(**refund(book))
 
@@ -50,6 +51,7 @@ def test_holding_again_by_the_same_key_holds_once(book: Book) -> None:
     assert standing(book) == (0, 50000)
 
 
+@pytest.mark.proves("I2")
 @pytest.mark.parametrize("verb", [refunds.reserve, refunds.pay])
 @pytest.mark.parametrize("before", [refunds.reserve, refunds.pay])
 @pytest.mark.parametrize(
@@ -77,6 +79,7 @@ def test_a_key_used_with_other_arguments_is_an_error(
     assert Refund.objects.count() == 1
 
 
+@pytest.mark.proves("I7")
 @pytest.mark.parametrize("verb", [refunds.reserve, refunds.pay])
 @pytest.mark.parametrize(
     ("other", "code", "most"),

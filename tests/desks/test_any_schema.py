@@ -138,6 +138,7 @@ def is_kept(named: dict[str, Open]) -> bool:
     return all(mask(text, ()) == text for text in each)
 
 
+@pytest.mark.proves("I16")
 @pytest.mark.slow
 @given(named=st.dictionaries(NAMES, open_argument(TODAY), min_size=2).filter(is_kept))
 @settings(

@@ -209,6 +209,7 @@ def test_an_attack_in_an_invoice_ends_at_a_person_who_sees_it(
     assert (go(run).stop_reason, postings(run)) == ("human_rejected", [])
 
 
+@pytest.mark.proves("I16")
 @pytest.mark.parametrize(
     "patch",
     [

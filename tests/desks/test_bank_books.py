@@ -123,6 +123,7 @@ def args_of(amount: str) -> dict[str, Any]:
     return {**transfer("P-101", amount)["args"], "on": "2026-12-01"}
 
 
+@pytest.mark.proves("I2")
 def test_a_key_pays_what_it_was_held_for_and_once() -> None:
     run = launch(bank_scene(), PAID_AT_ONCE)
 

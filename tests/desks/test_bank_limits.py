@@ -62,6 +62,7 @@ def reason(run: Run) -> str:
     return str(held.review["deciding"]["reason"])
 
 
+@pytest.mark.proves("I4", "I43")
 @pytest.mark.parametrize("whose", ["launcher", "workspace"])
 def test_what_goes_out_in_a_day_without_a_person_has_a_cap(whose: str) -> None:
     scene = bank_scene()
@@ -74,6 +75,7 @@ def test_what_goes_out_in_a_day_without_a_person_has_a_cap(whose: str) -> None:
     assert len(postings(go(runs[2]))) == 1
 
 
+@pytest.mark.proves("I43")
 def test_each_launcher_has_a_cap_and_all_of_a_workspace_have_one() -> None:
     scene = bank_scene()
     under(scene, EUR={"launcher_daily_minor": 50000, "workspace_daily_minor": 100000})

@@ -121,6 +121,7 @@ TAMPERED = {
 }
 
 
+@pytest.mark.proves("I33")
 @pytest.mark.slow
 def test_a_row_of_the_books_that_no_call_left_so_is_named() -> None:
     scene = bank_scene()
@@ -176,6 +177,7 @@ def test_what_was_called_stays_proved_where_a_tool_takes_other_arguments_or_is_g
     assert (said.code, fresh(asked).state) == (0, "queued"), said.err
 
 
+@pytest.mark.proves("I37")
 def test_an_account_is_forgotten_everywhere_and_the_record_holds() -> None:
     scene = bank_scene()
     run = go(launch(scene, ATTACKS[0]))

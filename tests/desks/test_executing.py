@@ -157,6 +157,7 @@ def test_an_agent_in_an_event_loop_asks_takes_and_reports(place: Place) -> None:
     assert (effect.state, effect.args) == (EffectState.DONE, allowed.arguments)
 
 
+@pytest.mark.proves("F48", "W35")
 def test_an_agent_deploys_once_with_a_permit_that_its_tools_server_verifies(place: Place) -> None:
     port = free_port()
     address = f"http://127.0.0.1:{port}"
@@ -188,6 +189,7 @@ def test_an_agent_deploys_once_with_a_permit_that_its_tools_server_verifies(plac
     assert (effect.state, forged.status_code) == (EffectState.DONE, 403)
 
 
+@pytest.mark.proves("F48")
 def test_a_coding_agents_commands_are_allowed_held_changed_and_reported(place: Place) -> None:
     make = {"command": "make", "description": "Build."}
     before, after = "PreToolUse", "PostToolUse"

@@ -91,6 +91,7 @@ def nowhere() -> None:
     assert {value: places_of(value) for value in VALUES} == {value: [] for value in VALUES}
 
 
+@pytest.mark.proves("I36")
 def test_what_a_model_names_is_delivered_as_the_goal_had_it(scene: Scene, post: Post) -> None:
     a, b, account = (name(scene, value) for value in (ANNA, BEN, IBAN))
     write = calls("send_message", to=[a, b], body=f"Hello\n{a}")
@@ -252,6 +253,7 @@ def test_a_name_that_a_model_nearly_spells_is_read_as_it(
     assert post.called("find_person") == [{"email": ANNA}] * len(forms)
 
 
+@pytest.mark.proves("I36")
 def test_a_name_that_is_not_the_runs_own_is_blocked_whoever_wrote_it(
     scene: Scene, post: Post
 ) -> None:
@@ -296,6 +298,7 @@ def test_nothing_is_named_where_the_policy_says_off_or_gone(scene: Scene) -> Non
     assert (MaskedValue.objects.count(), Effect.objects.filter(run=blocked).count()) == (0, 0)
 
 
+@pytest.mark.proves("I36")
 @pytest.mark.both
 def test_what_was_put_in_a_runs_place_is_found_and_stops_the_call(scene: Scene, post: Post) -> None:
     held: dict[str, Any] = {}
@@ -342,6 +345,7 @@ def test_a_value_that_a_person_typed_and_that_is_gone_is_found(scene: Scene, pos
     assert post.called("pay") == []
 
 
+@pytest.mark.proves("I36")
 def test_without_the_key_a_run_waits_a_decision_is_refused_and_pages_show_names(
     scene: Scene, post: Post, settings: Any
 ) -> None:
@@ -472,6 +476,7 @@ def test_what_a_call_brought_after_its_run_was_taken_over_can_be_used(
     assert post.called("find_person") == [{"email": CARLA}]
 
 
+@pytest.mark.proves("I36")
 def test_no_line_of_the_log_holds_a_value(scene: Scene, post: Post) -> None:
     lines = io.StringIO()
     handler = logging.StreamHandler(lines)
@@ -529,6 +534,7 @@ def test_a_request_is_found_by_the_address_in_its_label_and_no_view_keeps_one(
     nowhere()
 
 
+@pytest.mark.proves("I36")
 def test_a_live_update_has_values_for_a_reviewer_and_names_for_a_viewer(scene: Scene) -> None:
     run = scene.launch(f"{REFUND_1200} Her account is {IBAN}.")
     seen = {}

@@ -127,6 +127,7 @@ def let_due_pass(session: Session) -> None:
         Effect.objects.filter(pk=pk).update(report_due_at=at)
 
 
+@pytest.mark.proves("F48")
 def test_what_nobody_reports_is_put_to_a_person(scene: Scene) -> None:
     session = Executing(scene)
     session.propose("k1", command("make"))
@@ -209,6 +210,7 @@ def test_an_approval_whose_call_took_no_effect_by_a_persons_word_says_so(scene: 
     assert (reasons(), faults()) == ([], set())
 
 
+@pytest.mark.proves("F48")
 def test_nobody_can_say_that_it_did_not_happen_while_its_permit_is_good(scene: Scene) -> None:
     session = Executing(scene)
     session.propose("k1", order("500.00"))
@@ -235,6 +237,7 @@ def test_nobody_can_say_that_it_did_not_happen_while_its_permit_is_good(scene: S
     assert faults() == set()
 
 
+@pytest.mark.proves("F48")
 def test_a_run_that_ended_gives_no_permit_and_its_call_is_settled_late(scene: Scene) -> None:
     session = Executing(scene)
     session.propose("k1", order("500.00"))
@@ -253,6 +256,7 @@ def test_a_run_that_ended_gives_no_permit_and_its_call_is_settled_late(scene: Sc
     assert states == [EffectState.INTENDED, EffectState.UNKNOWN]
 
 
+@pytest.mark.proves("I30")
 def test_the_kill_switch_stops_what_is_not_taken_and_gives_no_further_permit(
     scene: Scene,
 ) -> None:
@@ -302,6 +306,7 @@ def test_what_is_allowed_is_said_to_be_held_while_a_kill_switch_stands(scene: Sc
     assert session.take("k2")["status"] == "taken"
 
 
+@pytest.mark.proves("F48")
 def test_what_no_server_verifies_is_given_to_one_and_never_again(scene: Scene) -> None:
     session = Executing(scene)
     session.propose("k1", command("make"))
@@ -754,6 +759,7 @@ def test_a_worker_that_dies_anywhere_has_the_call_begin_once(scene: Scene) -> No
     assert len(points) > 8
 
 
+@pytest.mark.proves("F48")
 @pytest.mark.postgres
 @pytest.mark.slow
 @pytest.mark.parametrize("server", ["parts", ""])

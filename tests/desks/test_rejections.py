@@ -73,6 +73,7 @@ def beside(first: Session, scene: Scene, name: str, **more: Any) -> Session:
     return session
 
 
+@pytest.mark.proves("I56")
 def test_a_rejection_binds_every_agent_and_the_consoles_runs(scene: Scene) -> None:
     first = rejected(scene)
     olga = scene.add("olga", Role.OPERATOR)
@@ -98,6 +99,7 @@ def test_a_rejection_binds_every_agent_and_the_consoles_runs(scene: Scene) -> No
     assert "1,200.00" not in told[0]["sentence"]
 
 
+@pytest.mark.proves("I56")
 def test_an_approval_of_the_same_ends_a_rejection(scene: Scene) -> None:
     first = rejected(scene)
     second, third = beside(first, scene, "second"), beside(first, scene, "third")
@@ -109,6 +111,7 @@ def test_an_approval_of_the_same_ends_a_rejection(scene: Scene) -> None:
     assert payments(first.run) == [10000, 20000]
 
 
+@pytest.mark.proves("I56")
 @pytest.mark.parametrize(("days", "status"), [(29, "waiting"), (31, "executed")])
 def test_a_rejection_lapses_after_thirty_days(scene: Scene, days: int, status: str) -> None:
     first = rejected(scene, ago=timedelta(days=days))
@@ -170,6 +173,7 @@ def test_the_reference_knows_no_rejections(scene: Scene) -> None:
     assert payments(run) == [50000]
 
 
+@pytest.mark.proves("I56")
 def test_a_rejection_binds_the_charge_that_is_meant(scene: Scene) -> None:
     def ask(goal: str, amount: float, beside: Run | None = None) -> Run:
         run = scene.launch(goal)
@@ -188,6 +192,7 @@ def test_a_rejection_binds_the_charge_that_is_meant(scene: Scene) -> None:
     assert annual.escalations.get().review["escalating"] == ["policy.rejected"]
 
 
+@pytest.mark.proves("I56")
 def test_a_no_to_one_payee_stops_no_other_transfer() -> None:
     scene = bank_scene()
     first = Session(scene, "one", desk="bank", subject="main")

@@ -53,6 +53,7 @@ class Browser:
             return status
 
 
+@pytest.mark.proves("F16")
 def test_fifty_browsers_launch_and_decide_at_once() -> None:
     scene = set_scene()
     open_ones = [go(scene.launch(REFUND_1200)).escalations.get().pk for _ in range(ASKED)]

@@ -97,6 +97,7 @@ def restart(cluster: clusters.Cluster) -> None:
     connection.close()  # the test's own connection was cut too
 
 
+@pytest.mark.proves("F21")
 def test_a_database_that_restarts_under_a_run_loses_and_doubles_nothing(
     own: clusters.Cluster, dispatch: str
 ) -> None:

@@ -113,6 +113,7 @@ def test_three_workers_share_the_runs(scene: Scene) -> None:
     assert [payments(run) for run in runs] == [[50000]] * 9
 
 
+@pytest.mark.proves("F9")
 def test_a_worker_told_to_stop_gives_its_run_to_another(scene: Scene) -> None:
     with harness.replaying() as server:
         slow = {"text": SCRIPT[0], "delay_s": 1.0}

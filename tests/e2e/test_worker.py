@@ -48,6 +48,7 @@ def decide(run: Run, amount: str) -> subprocess.CompletedProcess[str]:
     return manage("decide", str(escalation.pk), *less, "--as", "rita")
 
 
+@pytest.mark.proves("F4", "F5")
 @pytest.mark.parametrize(  # engine/test_crash.py dies at every call and commit, in one process
     "point", ["gateway.after_call:1", "gateway.before_call:2"], ids=["refund", "letter"]
 )
@@ -76,6 +77,7 @@ def test_the_refund_is_paid_once_though_its_worker_dies_in_the_middle(
     assert model.sessions["refund"].state()["calls"] == 4
 
 
+@pytest.mark.proves("F10")
 def test_a_worker_that_is_killed_while_the_model_thinks_is_replaced(
     scene: Scene, model: ReplayServer
 ) -> None:
@@ -95,6 +97,7 @@ def test_a_worker_that_is_killed_while_the_model_thinks_is_replaced(
     assert run.steps.filter(key="1/propose").count() == 1
 
 
+@pytest.mark.proves("F9")
 def test_a_worker_told_to_stop_ends_with_code_0_and_leaves_the_run_to_others(
     scene: Scene, model: ReplayServer
 ) -> None:
@@ -107,6 +110,7 @@ def test_a_worker_told_to_stop_ends_with_code_0_and_leaves_the_run_to_others(
     assert fresh(run).state == RunState.WAITING
 
 
+@pytest.mark.proves("I25", "F11")
 def test_a_worker_that_was_frozen_past_its_lease_writes_nothing_more_and_says_so(
     scene: Scene, model: ReplayServer, tmp_path: Path
 ) -> None:

@@ -269,6 +269,7 @@ def assert_told(before: tuple[dict[str, list[Any]], int], where: str) -> None:
         assert checker.violations(cursor) == [], where
 
 
+@pytest.mark.proves("I32")
 @pytest.mark.parametrize(
     "name",
     [pytest.param(name, marks=[pytest.mark.both] * (name in EACH_WAY)) for name in OPERATIONS],
@@ -300,6 +301,7 @@ def to_the_end(scene: Scene, run: Run) -> None:
     raise AssertionError(f"it never ended: {fresh(run).state}")
 
 
+@pytest.mark.proves("I24", "I32", "F20")
 @pytest.mark.both
 @pytest.mark.parametrize("error", [Crash, cut_off], ids=["a worker dies", "a connection is cut"])
 def test_a_run_that_breaks_off_at_any_write_tells_all_and_pays_once(

@@ -70,6 +70,7 @@ def again(scene: Scene, run: Run) -> Run:
     return operations.launch_again(run_id=run.pk, by=scene.omar, at=timezone.now())
 
 
+@pytest.mark.proves("F46")
 def test_the_mail_that_is_missing_is_sent_and_nothing_paid_twice(
     scene: Scene, server: ReplayServer
 ) -> None:
@@ -85,6 +86,7 @@ def test_the_mail_that_is_missing_is_sent_and_nothing_paid_twice(
     assert not overview(scene.omar, at=timezone.now()).attention
 
 
+@pytest.mark.proves("F46")
 def test_the_demo_model_mails_what_is_owed_once_it_hears_of_the_payment(scene: Scene) -> None:
     admin, mailing = scene.add("ada", Role.ADMIN), (Scope.TOOL, "send_refund_email")
     scene.publish(STRICT.as_json(), admin)
@@ -99,6 +101,7 @@ def test_the_demo_model_mails_what_is_owed_once_it_hears_of_the_payment(scene: S
     assert payments(second) == [50000]
 
 
+@pytest.mark.proves("F41")
 def test_a_mail_that_failed_is_sent_by_running_the_run_again(scene: Scene, settings: Any) -> None:
     scene.publish(STRICT.as_json(), scene.add("ada", Role.ADMIN))
     works, settings.EMAIL_BACKEND = settings.EMAIL_BACKEND, BY_SMTP
@@ -124,6 +127,7 @@ def test_a_mail_that_failed_is_sent_by_running_the_run_again(scene: Scene, setti
         assert ('id="again"' in page, 'id="untold"' in page) == (False, False)
 
 
+@pytest.mark.proves("F46")
 def test_a_paid_customer_who_was_not_told_needs_attention_until_they_are(
     scene: Scene, server: ReplayServer
 ) -> None:
@@ -194,6 +198,7 @@ def test_every_letter_is_looked_for_by_a_join() -> None:
     assert "SubPlan" not in untold_effects(since=timezone.now()).explain()
 
 
+@pytest.mark.proves("F46")
 def test_the_same_amount_is_a_duplicate(scene: Scene, server: ReplayServer) -> None:
     first = ended_after_paying(scene, server)
     server.load("model", [CONTEXT, *[REFUND % 500] * 8])
@@ -206,6 +211,7 @@ def test_the_same_amount_is_a_duplicate(scene: Scene, server: ReplayServer) -> N
     assert payments(second) == [50000]
 
 
+@pytest.mark.proves("F46")
 def test_another_amount_is_put_to_a_person_also_in_a_third_run(
     scene: Scene, server: ReplayServer
 ) -> None:
@@ -268,6 +274,7 @@ def test_what_may_not_be_run_again_says_why(scene: Scene) -> None:
     assert fresh(waiting).state == RunState.WAITING
 
 
+@pytest.mark.proves("F46")
 @pytest.mark.parametrize("point", ["gateway.before_call", "gateway.after_call"])
 @pytest.mark.usefixtures("_nothing_takes_long")
 def test_a_payment_under_way_when_its_run_is_cancelled_counts_for_the_next_run(

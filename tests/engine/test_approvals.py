@@ -75,6 +75,7 @@ def recorded_reasons(run: Run) -> list[str]:
     return [event.facts["reason"] for event in told]
 
 
+@pytest.mark.proves("I41")
 def test_a_second_yes_after_the_charge_shrank_is_carried_out(scene: Scene, ada: User) -> None:
     run = go(scene.launch())
     approve(run, ada)
@@ -90,6 +91,7 @@ def test_a_second_yes_after_the_charge_shrank_is_carried_out(scene: Scene, ada: 
     assert recorded_reasons(run) == ["asked_again"]
 
 
+@pytest.mark.proves("I16")
 def test_a_yes_counts_for_no_more_than_the_person_was_shown(scene: Scene, ada: User) -> None:
     """They saw 500 and then 600 on a charge; meanwhile another 400 were paid unattended."""
     first = scene.launch(REFUND_500)
@@ -109,6 +111,7 @@ def test_a_yes_counts_for_no_more_than_the_person_was_shown(scene: Scene, ada: U
     assert sorted(payments(run)) == [40000, 50000, 60000]
 
 
+@pytest.mark.proves("I41")
 @pytest.mark.usefixtures("_nothing_takes_long")
 def test_a_call_that_was_not_made_is_no_repetition(scene: Scene, ada: User) -> None:
     """700 are approved, but 500 have just been paid on the charge: the person is asked again."""
@@ -132,6 +135,7 @@ def test_a_call_that_was_not_made_is_no_repetition(scene: Scene, ada: User) -> N
     assert payments(run) == [50000, 70000]
 
 
+@pytest.mark.proves("I41")
 def test_a_new_reason_to_ask_is_a_new_question(scene: Scene, ada: User) -> None:
     """Rita was asked because of the amount; meanwhile small refunds of the charge add up."""
     run = go(scene.launch())
@@ -148,6 +152,7 @@ def test_a_new_reason_to_ask_is_a_new_question(scene: Scene, ada: User) -> None:
     assert grants_of(run) == [(70000, "asked_again"), (70000, "")]
 
 
+@pytest.mark.proves("I41")
 def test_a_yes_to_both_reasons_is_not_asked_for_the_first_again(scene: Scene, ada: User) -> None:
     """Two runs share a charge of 2,400: the second approval covers the first one's refund too."""
     run = go(scene.launch())
@@ -162,6 +167,7 @@ def test_a_yes_to_both_reasons_is_not_asked_for_the_first_again(scene: Scene, ad
     assert (run.stop_reason, payments(run)) == ("success", [50000, 120000])
 
 
+@pytest.mark.proves("I41")
 def test_what_the_policy_lowered_below_its_limit_is_not_the_persons_payment(
     scene: Scene, ada: User
 ) -> None:
@@ -187,6 +193,7 @@ def test_a_run_that_ends_after_a_yes_says_why_nothing_was_paid(scene: Scene, ada
     assert recorded_reasons(run) == ["supervisor_block:charge_fully_refunded"]
 
 
+@pytest.mark.proves("I41")
 def test_a_switch_and_a_cancellation_after_a_yes_say_so(scene: Scene, ada: User) -> None:
     stopped, cancelled = go(scene.launch()), go(scene.launch())
     approve(stopped, ada)
@@ -208,6 +215,7 @@ OTHER_QUESTIONS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.proves("I41")
 @pytest.mark.parametrize("kind", OTHER_QUESTIONS)
 def test_what_is_no_call_and_was_approved_says_that_its_run_was_cancelled(
     scene: Scene, ada: User, kind: str
@@ -221,6 +229,7 @@ def test_what_is_no_call_and_was_approved_says_that_its_run_was_cancelled(
     assert recorded_reasons(run) == ["cancelled"]
 
 
+@pytest.mark.proves("I41")
 @pytest.mark.parametrize("kind", OTHER_QUESTIONS)
 def test_what_is_no_call_and_was_heeded_says_nothing_else(
     scene: Scene, ada: User, kind: str
@@ -234,6 +243,7 @@ def test_what_is_no_call_and_was_heeded_says_nothing_else(
     assert grants_of(run) == [(None, "")]
 
 
+@pytest.mark.proves("I41")
 def test_a_correction_counts_once_it_was_worked_on(scene: Scene, ada: User) -> None:
     early, late = (go(scene.launch(**OTHER_QUESTIONS["output"])) for _ in range(2))
     for run in (early, late):
@@ -253,6 +263,7 @@ def refusal_of(run: Run, by: User, amount_minor: int | None = None) -> operation
     return no.value
 
 
+@pytest.mark.proves("I43")
 def test_a_persons_own_limit_holds_for_the_sum_on_one_charge(scene: Scene, ada: User) -> None:
     """Rita grants her limit of 800, and another run asks for the rest of the charge."""
     run = go(scene.launch())
@@ -314,6 +325,7 @@ def under(scene: Scene, **limits: Any) -> None:
     scene.publish({**STRICT.as_json(), **limits}, User.objects.get(username="ada"))
 
 
+@pytest.mark.proves("I43")
 def test_what_one_person_grants_in_a_day_has_an_end_if_the_policy_says(
     scene: Scene, ada: User
 ) -> None:
@@ -328,6 +340,7 @@ def test_what_one_person_grants_in_a_day_has_an_end_if_the_policy_says(
     assert approve(second, scene.rita, 80000).granted_minor == 80000
 
 
+@pytest.mark.proves("I43")
 def test_what_was_paid_and_granted_counts_in_its_day_and_window_only(
     scene: Scene, ada: User
 ) -> None:
@@ -354,6 +367,7 @@ def test_what_was_paid_and_granted_counts_in_its_day_and_window_only(
     assert left(31) == (0, 0, 80000, 150000)
 
 
+@pytest.mark.proves("I45")
 def test_an_inbox_that_is_full_of_one_launcher_takes_no_more(scene: Scene, ada: User) -> None:
     under(scene, open_per_launcher=2)
     runs = [scene.launch() for _ in range(3)]
@@ -368,6 +382,7 @@ def test_an_inbox_that_is_full_of_one_launcher_takes_no_more(scene: Scene, ada: 
     assert go(scene.launch()).state == "waiting"
 
 
+@pytest.mark.proves("I45")
 def test_an_inbox_that_is_full_about_one_customer_takes_no_more(scene: Scene, ada: User) -> None:
     under(scene, open_per_subject=1)
     first = go(scene.launch())

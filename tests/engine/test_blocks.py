@@ -50,6 +50,7 @@ def questions(run: Run) -> list[Any]:
     return [step.asked["inputs"] for step in asks]
 
 
+@pytest.mark.proves("I46")
 def test_an_agent_that_slipped_is_told_why_and_does_its_work(
     scene: Scene, play: Callable[..., Run]
 ) -> None:
@@ -67,6 +68,7 @@ def test_an_agent_that_slipped_is_told_why_and_does_its_work(
     assert block["flip"].startswith("Call get_refund_context first: ")
 
 
+@pytest.mark.proves("I46")
 def test_a_lost_agent_gets_three_tries_and_its_run_ends_with_their_list(
     scene: Scene, play: Callable[..., Run]
 ) -> None:
@@ -78,6 +80,7 @@ def test_a_lost_agent_gets_three_tries_and_its_run_ends_with_their_list(
     assert [block["step"] for block in blocks] == [2, 3, 4]
 
 
+@pytest.mark.proves("I46")
 def test_who_only_says_done_after_a_block_has_done_nothing(
     scene: Scene, play: Callable[..., Run]
 ) -> None:
@@ -111,6 +114,7 @@ UNREADABLE = {
 }
 
 
+@pytest.mark.proves("I46")
 @pytest.mark.both  # PostgreSQL stores no NUL
 @pytest.mark.parametrize("slip", UNREADABLE)
 def test_a_run_that_has_paid_outlives_a_reply_that_cannot_be_used(
@@ -136,6 +140,7 @@ def test_a_bad_text_is_asked_for_once_more(reason: str) -> None:
     assert reason not in raised.value.block["sentence"]
 
 
+@pytest.mark.proves("I46")
 def test_who_slips_once_all_is_done_has_done_it(scene: Scene, play: Callable[..., Run]) -> None:
     superfluous = tool("get_refund_context", user_id=42, amount_usd=5)
 
@@ -144,6 +149,7 @@ def test_who_slips_once_all_is_done_has_done_it(scene: Scene, play: Callable[...
     assert (run.stop_reason, payments(run), mails(run)) == ("success", [50000], [50000])
 
 
+@pytest.mark.proves("I46")
 def test_who_repeats_what_was_done_has_done_it(scene: Scene, play: Callable[..., Run]) -> None:
     run = play(scene, CONTEXT, REFUND, MAIL, MAIL, FINAL)
 
@@ -151,6 +157,7 @@ def test_who_repeats_what_was_done_has_done_it(scene: Scene, play: Callable[...,
     assert [block["rule"] for block in questions(run)[-1]["blocked"]] == ["mail.from_ledger"]
 
 
+@pytest.mark.proves("I46")
 def test_a_look_that_is_blocked_costs_no_answer(scene: Scene, play: Callable[..., Run]) -> None:
     run = play(scene, CONTEXT, tool("get_refund_context", user_id=7), FINAL)
 
@@ -166,6 +173,7 @@ def test_a_slip_before_a_block_hides_no_call_that_was_not_made(
     assert run.stop_reason == "supervisor_block:subject_mismatch"
 
 
+@pytest.mark.proves("I46")
 def test_who_proposed_something_odd_and_says_done_has_done_nothing(
     scene: Scene, play: Callable[..., Run]
 ) -> None:
@@ -234,6 +242,7 @@ def test_one_tool_called_too_often_is_told_likewise(scene: Scene, play: Callable
     )
 
 
+@pytest.mark.proves("I46")
 @pytest.mark.parametrize("most", [0, 1])
 def test_how_often_is_a_limit_of_the_policy(
     scene: Scene, play: Callable[..., Run], most: int

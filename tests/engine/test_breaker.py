@@ -64,6 +64,7 @@ def let_rest_end(*runs: Run) -> None:
     Run.objects.filter(pk__in=[run.pk for run in runs]).update(wake_at=past)
 
 
+@pytest.mark.proves("F27", "F36")
 def test_after_failures_in_a_row_runs_wait_without_a_worker_whatever_its_clock_says(
     scene: Scene, server: ReplayServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -84,6 +85,7 @@ def test_after_failures_in_a_row_runs_wait_without_a_worker_whatever_its_clock_s
     assert server.sessions["model"].requests == breaker.FAILURES
 
 
+@pytest.mark.proves("F27")
 def test_one_call_after_the_rest_speaks_for_all(scene: Scene, server: ReplayServer) -> None:
     fail_until_left_alone(scene, server, CONTEXT, FINAL)
     run = scene.launch(REFUND_500)
@@ -115,6 +117,7 @@ def test_a_call_that_fails_after_the_rest_begins_another(
     assert go(run).stop_reason == "success"
 
 
+@pytest.mark.proves("F27")
 @pytest.mark.slow
 def test_of_six_workers_one_makes_the_call(scene: Scene, server: ReplayServer) -> None:
     fail_until_left_alone(scene, server)
@@ -135,6 +138,7 @@ def test_a_server_that_refuses_one_question_is_there(scene: Scene, server: Repla
     assert Endpoint.objects.get().failures == 0
 
 
+@pytest.mark.proves("F24")
 def test_a_call_has_its_full_time_however_little_its_run_has_left(
     scene: Scene, server: ReplayServer
 ) -> None:
@@ -148,6 +152,7 @@ def test_a_call_has_its_full_time_however_little_its_run_has_left(
     assert run.steps.get().seconds == 0
 
 
+@pytest.mark.proves("F27")
 def test_a_question_that_fails_while_others_are_answered_ends_its_run_at_last(
     scene: Scene, server: ReplayServer
 ) -> None:
@@ -165,6 +170,7 @@ def test_a_question_that_fails_while_others_are_answered_ends_its_run_at_last(
     assert (run.state, run.stop_reason) == (RunState.STOPPED, "llm_error")
 
 
+@pytest.mark.proves("F27")
 def test_who_waits_is_woken_by_the_first_answer(scene: Scene, server: ReplayServer) -> None:
     waiting = fail_until_left_alone(scene, server, CONTEXT, FINAL)
     probing = scene.launch(REFUND_500)
@@ -176,6 +182,7 @@ def test_who_waits_is_woken_by_the_first_answer(scene: Scene, server: ReplayServ
     assert waiting.pk in claimable_runs(10)
 
 
+@pytest.mark.proves("F27")
 @pytest.mark.parametrize(
     ("place", "name"),
     [

@@ -45,6 +45,7 @@ def is_copy_refused(row: models.Model, **columns: Any) -> bool:
     return False
 
 
+@pytest.mark.proves("I1")
 def test_one_effect_a_key_and_one_a_step(scene: Scene) -> None:
     effect = Effect.objects.filter(tool="issue_refund").get()
     other = Step.objects.get(run=effect.run, key="1/propose")

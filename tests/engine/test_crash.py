@@ -88,6 +88,7 @@ TRANSFER = (
 )
 
 
+@pytest.mark.proves("I26", "I28", "F1", "F2", "F3", "F4", "F5", "F6", "F7")
 @pytest.mark.both
 @pytest.mark.parametrize("case", [REFUND, TRANSFER], ids=["refund", "transfer"])
 def test_a_crash_at_any_point_changes_nothing(case: Any) -> None:
@@ -136,6 +137,7 @@ def as_told(run: Run) -> Any:
     return re.sub(r"(em_42_|tr_)\w+", "", told), lines, keys
 
 
+@pytest.mark.proves("F1")
 @pytest.mark.usefixtures("sources_answer_at_once")
 @pytest.mark.parametrize(
     ("set_it", "pattern", "workflow", "goal", "done"),  # requests, letters and postings

@@ -54,6 +54,7 @@ def cut(
     return keys
 
 
+@pytest.mark.proves("I28", "F45")
 @pytest.mark.parametrize(("times", "after", "calls"), [(1, False, 2), (2, False, 3), (1, True, 1)])
 def test_a_refund_whose_connection_is_cut_is_paid_once(
     scene: Scene, monkeypatch: pytest.MonkeyPatch, times: int, after: bool, calls: int
@@ -67,6 +68,7 @@ def test_a_refund_whose_connection_is_cut_is_paid_once(
     assert len(set(keys)) == 1
 
 
+@pytest.mark.proves("F45")
 def test_a_refund_that_is_cut_off_each_time_is_given_up_and_its_hold_returned(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -95,6 +97,7 @@ def cut_within(monkeypatch: pytest.MonkeyPatch, name: str, *, after: bool) -> No
     monkeypatch.setattr(mail, name, call)
 
 
+@pytest.mark.proves("I28", "F45")
 @pytest.mark.parametrize(
     ("name", "after", "calls"),
     [
@@ -121,6 +124,7 @@ def test_a_letter_whose_connection_is_cut_is_sent_once(
     assert (len(keys), len(set(keys))) == (calls, 1)
 
 
+@pytest.mark.proves("F4")
 def test_a_letter_whose_look_up_is_cut_too_is_sent_by_the_next_worker(
     scene: Scene, monkeypatch: pytest.MonkeyPatch, mailoutbox: list[EmailMessage]
 ) -> None:
@@ -136,6 +140,7 @@ def test_a_letter_whose_look_up_is_cut_too_is_sent_by_the_next_worker(
     assert (run.stop_reason, mails(run), len(mailoutbox)) == ("success", [50000], 1)
 
 
+@pytest.mark.proves("F45")
 @pytest.mark.parametrize(("name", "left"), [("_hand_over", 0), ("update_row", 1)])
 def test_a_letter_that_was_begun_when_its_connection_is_cut_is_put_to_a_person(
     scene: Scene,

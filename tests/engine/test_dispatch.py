@@ -93,6 +93,7 @@ def test_a_decision_brings_the_run_back_to_a_worker(scene: Scene) -> None:
     assert (payments(run), mails(run)) == ([80000], [80000])
 
 
+@pytest.mark.proves("F13")
 def test_a_bell_that_rings_often_starts_a_run_once(scene: Scene) -> None:
     run = scene.launch(REFUND_500)
     for _ in range(5):
@@ -104,6 +105,7 @@ def test_a_bell_that_rings_often_starts_a_run_once(scene: Scene) -> None:
     assert payments(run) == [50000]
 
 
+@pytest.mark.proves("F13")
 def test_a_bell_for_a_run_that_has_ended_does_nothing(scene: Scene) -> None:
     run = scene.launch(REFUND_500)
     work_until(lambda: has_ended(run))
@@ -116,6 +118,7 @@ def test_a_bell_for_a_run_that_has_ended_does_nothing(scene: Scene) -> None:
     assert fresh(run).events.count() == events
 
 
+@pytest.mark.proves("I26", "F14")
 def test_a_bell_that_was_lost_costs_one_sweep(scene: Scene) -> None:
     run = scene.launch(REFUND_500)
     lose_jobs()
@@ -136,6 +139,7 @@ def test_a_bell_rings_only_if_its_transaction_commits(scene: Scene) -> None:
     assert jobs() == before
 
 
+@pytest.mark.proves("F14")
 def test_a_sweep_rings_no_second_time_for_a_run_that_has_its_bell(scene: Scene) -> None:
     scene.launch(REFUND_500)
     before = jobs()
@@ -172,6 +176,7 @@ def test_a_run_that_is_woken_before_its_time_needs_no_sweep_to_be_begun(scene: S
     assert fresh(run).stop_reason == "success"
 
 
+@pytest.mark.proves("F9")
 def test_a_worker_that_stops_gives_back_what_it_holds(scene: Scene) -> None:
     run = scene.launch(REFUND_500)
     work_until(lambda: has_ended(run))

@@ -51,6 +51,7 @@ def refund_world() -> MemoryWorld:
     return MemoryWorld(perform)
 
 
+@pytest.mark.proves("F2")
 def test_crashing_at_every_write_ends_in_the_same_place() -> None:
     def run(crash_at: int | None) -> tuple[Strand, MemoryWorld]:
         world = refund_world()

@@ -24,6 +24,7 @@ def answer(run: Run) -> str:
     return str((run.outcome or {})["answer"])
 
 
+@pytest.mark.proves("I10")
 @pytest.mark.parametrize(
     ("refunded", "told"),
     [
@@ -67,6 +68,7 @@ def launch_imported(scene: Scene, *, days: int | None) -> Run:
     )
 
 
+@pytest.mark.proves("I10")
 @pytest.mark.parametrize(
     ("days", "told"),
     [
@@ -84,6 +86,7 @@ def test_a_workspace_without_subscriptions_is_answered_from_its_charges(
     assert answer(run).startswith(told)
 
 
+@pytest.mark.proves("I10")
 @pytest.mark.parametrize("pattern", ["routing", "supervisor"])
 def test_no_answer_says_a_plan_or_a_name_that_holds_a_link(pattern: str) -> None:
     """A book may hold rows from before they were checked."""

@@ -24,6 +24,7 @@ def end_run(scene: Scene) -> Run:
     return go(run)
 
 
+@pytest.mark.proves("I23")
 @pytest.mark.parametrize(
     "columns",
     [
@@ -57,6 +58,7 @@ def test_nobody_moves_a_run_that_has_ended(scene: Scene, state: RunState) -> Non
             Run.objects.filter(pk=claimed.pk).update(**columns)
 
 
+@pytest.mark.proves("I17", "I23")
 @pytest.mark.parametrize(
     "columns",
     [
@@ -85,6 +87,7 @@ def test_what_comes_late_is_still_told(scene: Scene) -> None:
     assert fresh(run).event_count == run.event_count + 1
 
 
+@pytest.mark.proves("I23")
 def test_the_check_says_when_a_trigger_is_gone(scene: Scene) -> None:
     on = " ON agents_run" if connection.vendor == "postgresql" else ""
     with connection.cursor() as cursor:

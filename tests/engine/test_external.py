@@ -205,6 +205,7 @@ def test_the_record_names_a_call_by_the_number_that_its_agent_was_told(
     assert f"No. {paid}" in page(scene.add("ada", Role.ADMIN), f"/agents/{session.agent.pk}/")
 
 
+@pytest.mark.proves("I55")
 def test_a_key_means_one_call_also_after_the_end(scene: Scene) -> None:
     publish_for_agents(scene)
     session = Session(scene)
@@ -232,6 +233,7 @@ def test_a_reference_opens_one_session_of_its_agent_and_subject(scene: Scene) ->
     assert other.value.code == "reference_reused"
 
 
+@pytest.mark.proves("I55")
 def test_the_same_in_other_words_waits_for_a_person(scene: Scene) -> None:
     session = Session(scene)
     session.propose("k0", LOOK)
@@ -465,6 +467,7 @@ def transfer(payee: str, amount: str, purpose: str) -> tuple[str, Json]:
     return "transfer_money", {**paid, "purpose": purpose}
 
 
+@pytest.mark.proves("I19")
 @pytest.mark.parametrize(
     ("shown_to", "used", "may", "says"),
     [
@@ -533,6 +536,7 @@ def test_another_owner_revokes_the_keys_of_an_agent(scene: Scene) -> None:
     assert faults() == set()
 
 
+@pytest.mark.proves("I55")
 def test_an_agent_that_obeys_an_invoice_does_not_name_its_payee_by_its_goal() -> None:
     goal = "Pay Kanzlei Brandt (P-103) EUR 120.00 for invoice INV-21."
     session = Session(bank_scene(), goal=goal, desk="bank", subject="main")
@@ -556,6 +560,7 @@ def test_a_card_does_not_say_of_what_the_console_did_not_see_that_nobody_named_i
     assert "The goal is the agent’s claim, and no text that the console saw names it." in card
 
 
+@pytest.mark.proves("I55")
 def test_at_any_desk_the_same_in_other_words_waits_for_a_person() -> None:
     session = Session(bank_scene(), desk="bank", subject="main")
     session.propose("k0", ("read_invoice", {"account": "main", "invoice": "INV-7"}))
@@ -572,6 +577,7 @@ def test_at_any_desk_the_same_in_other_words_waits_for_a_person() -> None:
     assert "policy.repeat" in held(session).review["escalating"]
 
 
+@pytest.mark.proves("I55")
 def test_six_at_once_open_one_session_and_make_one_call(scene: Scene, crowd: Contenders) -> None:
     agent = Session(scene, "before").agent
 
@@ -582,6 +588,7 @@ def test_six_at_once_open_one_session_and_make_one_call(scene: Scene, crowd: Con
     go(Run.objects.get(pk=run))
 
 
+@pytest.mark.proves("F47")
 @pytest.mark.slow
 def test_a_worker_that_dies_anywhere_pays_once_and_tells_the_agent(scene: Scene) -> None:
     sessions: dict[Run, Session] = {}
@@ -816,6 +823,7 @@ def test_the_page_of_an_agent_lists_what_it_was_told(
     assert "Older calls" not in told
 
 
+@pytest.mark.proves("W34")
 def test_a_kill_switch_stops_the_writes_of_one_agent(scene: Scene) -> None:
     publish_for_agents(scene)
     ada, session = scene.add("ada", Role.ADMIN), Session(scene)
@@ -893,6 +901,7 @@ def test_an_approval_that_a_kill_switch_stops_says_so_while_its_session_goes_on(
     assert faults() == set()
 
 
+@pytest.mark.proves("W34")
 def test_an_agent_proposes_as_often_in_a_minute_as_its_policy_says(scene: Scene) -> None:
     Session(scene)
     publish_for_agents(scene, calls_per_minute=2)
@@ -910,6 +919,7 @@ def test_an_agent_proposes_as_often_in_a_minute_as_its_policy_says(scene: Scene)
     assert (fast.value.code, 0 < fast.value.seconds <= 60) == ("too_fast", True)
 
 
+@pytest.mark.proves("I55")
 def test_a_session_goes_on_in_a_further_run_and_counts_over_all(scene: Scene) -> None:
     publish_for_agents(scene, max_tool_calls=2)
     session = Session(scene)
@@ -1033,6 +1043,7 @@ def test_a_kill_switch_at_the_border_stops_what_either_run_would_pay(scene: Scen
     assert (payments(first), fresh(first).stop_reason) == ([], "session_continued")
 
 
+@pytest.mark.proves("I55")
 def test_a_session_goes_on_only_once_the_order_of_its_calls_is_settled(scene: Scene) -> None:
     publish_for_agents(scene, max_tool_calls=2)
     session = Session(scene)

@@ -75,6 +75,7 @@ def locked_by_another() -> Iterator[None]:
         connection_created.disconnect(impatient)
 
 
+@pytest.mark.proves("F16")
 @sqlite_only
 def test_a_database_that_is_locked_for_long_loses_nothing(scene: Scene) -> None:
     run, client = scene.launch(REFUND_500), client_of(scene.eve)
@@ -90,6 +91,7 @@ def test_a_database_that_is_locked_for_long_loses_nothing(scene: Scene) -> None:
     assert (fresh(run).stop_reason, payments(run)) == ("success", [50000])
 
 
+@pytest.mark.proves("F16")
 @sqlite_only
 def test_a_table_that_takes_no_write_for_minutes_makes_no_run_poison(scene: Scene) -> None:
     """As while an index is built: each claim fails, and counts."""
@@ -123,6 +125,7 @@ def fill_the_disk(scene: Scene) -> None:
     raise AssertionError("there was room for everything")
 
 
+@pytest.mark.proves("F17")
 @sqlite_only
 @pytest.mark.parametrize("pages", [0, 1, 2, 4])
 def test_no_call_starts_whose_intent_finds_no_room(scene: Scene, pages: int) -> None:
@@ -151,6 +154,7 @@ def test_no_call_starts_whose_intent_finds_no_room(scene: Scene, pages: int) -> 
     assert (fresh(run).stop_reason, payments(run)) == ("success", [50000])
 
 
+@pytest.mark.proves("F23")
 def test_no_transaction_is_open_while_a_model_or_a_tool_is_asked(scene: Scene) -> None:
     asked: list[str] = []
 
@@ -188,6 +192,7 @@ class _Conflict(Exception):
         self.sqlstate = sqlstate
 
 
+@pytest.mark.proves("F22")
 @pytest.mark.usefixtures("_nothing_takes_long")
 @pytest.mark.parametrize("sqlstate", ["40001", "40P01"])
 @pytest.mark.parametrize("number", [1, 2, 5, 9, 14, 22])  # where the desk fails, its tool says so
@@ -225,6 +230,7 @@ def _cut_everybody_off() -> None:
         )
 
 
+@pytest.mark.proves("F19", "F20", "F21")
 @pytest.mark.postgres
 def test_connections_that_are_cut_at_any_point_lose_nothing(scene: Scene) -> None:
     with connection.cursor() as cursor:

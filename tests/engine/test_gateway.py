@@ -58,6 +58,7 @@ def exchange(monkeypatch: pytest.MonkeyPatch, name: str, **parts: Any) -> None:
     monkeypatch.setitem(TOOLS, name, replace(TOOLS[name], **parts))
 
 
+@pytest.mark.proves("I15")
 @pytest.mark.usefixtures("_nothing_takes_long")
 def test_a_refund_made_elsewhere_after_the_review_is_seen_before_the_call(scene: Scene) -> None:
     run = scene.launch(REFUND_500)
@@ -146,6 +147,7 @@ def wait_until(condition: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
+@pytest.mark.proves("I8", "F33")
 def test_a_refund_whose_call_hangs_is_put_to_a_person(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -186,6 +188,7 @@ def test_a_person_settles_what_nobody_could_tell(
     )
 
 
+@pytest.mark.proves("F34")
 def test_a_late_payment_counts_though_a_person_said_it_did_not_happen(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -244,6 +247,7 @@ def test_a_refusal_that_was_recorded_since_outweighs_it_too(
     assert run.steps.get(key="2/execute").failed == "tool_error:issue_refund"
 
 
+@pytest.mark.proves("F35")
 @pytest.mark.parametrize(
     ("said", "stop_reason"),
     [
@@ -287,6 +291,7 @@ UNFIT = {
 }
 
 
+@pytest.mark.proves("F35")
 @pytest.mark.parametrize("said", UNFIT.values(), ids=UNFIT)
 def test_a_result_that_cannot_be_kept_stops_the_run(
     scene: Scene, monkeypatch: pytest.MonkeyPatch, said: Any
@@ -299,6 +304,7 @@ def test_a_result_that_cannot_be_kept_stops_the_run(
     assert (run.state, run.stop_reason) == stopped
 
 
+@pytest.mark.proves("F35")
 @pytest.mark.parametrize("said", UNFIT.values(), ids=UNFIT)
 def test_a_payment_whose_receipt_cannot_be_kept_is_found_by_its_key(
     scene: Scene, monkeypatch: pytest.MonkeyPatch, said: Any
@@ -315,6 +321,7 @@ def test_a_payment_whose_receipt_cannot_be_kept_is_found_by_its_key(
     assert (payments(run), mails(run)) == ([50000], [50000])
 
 
+@pytest.mark.proves("F35")
 def test_a_receipt_that_cannot_be_kept_even_by_key_is_put_to_a_person(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -332,6 +339,7 @@ def test_a_receipt_that_cannot_be_kept_even_by_key_is_put_to_a_person(
     assert payments(run) == [50000]
 
 
+@pytest.mark.proves("F35")
 def test_what_a_tool_raises_is_neither_kept_nor_logged(
     scene: Scene, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -347,6 +355,7 @@ def test_what_a_tool_raises_is_neither_kept_nor_logged(
     assert "hunter2" not in str(kept)
 
 
+@pytest.mark.proves("I8")
 def test_a_tool_that_raises_after_it_paid_is_found_by_its_key(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -56,6 +56,7 @@ def events_of(request: Escalation) -> list[dict[str, Any]]:
     ]
 
 
+@pytest.mark.proves("I50")
 def test_a_handed_over_request_is_the_receivers_and_the_record_says_so(
     scene: Scene, ada: User, waiting: Escalation
 ) -> None:
@@ -97,6 +98,7 @@ def forge_member(request: Escalation, ada: User) -> None:
     Team.objects.get().members.clear()
 
 
+@pytest.mark.proves("I50", "I51")
 @pytest.mark.breaks("I50", "I51")
 @pytest.mark.parametrize("forge", [forge_assignment, forge_snooze, forge_name, forge_member])
 def test_what_no_event_tells_is_a_fault(
@@ -112,6 +114,7 @@ def test_what_no_event_tells_is_a_fault(
         assert {one.id for one in checker.violations(cursor)} & {"I50", "I51"}
 
 
+@pytest.mark.proves("I50")
 def test_who_should_decide_stays_when_it_is_decided(
     scene: Scene, ada: User, waiting: Escalation
 ) -> None:
@@ -129,6 +132,7 @@ def say(request: Escalation, by: User, text: str) -> None:
     operations.comment(escalation_id=request.pk, by=by, text=text, at=timezone.now())
 
 
+@pytest.mark.proves("I50")
 def test_who_cannot_decide_neither_gives_nor_gets_a_request(
     scene: Scene, ada: User, waiting: Escalation
 ) -> None:
@@ -163,6 +167,7 @@ def test_who_cannot_decide_neither_gives_nor_gets_a_request(
     assert Escalation.objects.get(pk=waiting.pk).claimed_by is None
 
 
+@pytest.mark.proves("I51")
 def test_a_snooze_ends_before_the_deadline_which_stays(
     scene: Scene, ada: User, waiting: Escalation
 ) -> None:
@@ -195,6 +200,7 @@ def test_a_snooze_ends_before_the_deadline_which_stays(
             act()
 
 
+@pytest.mark.proves("I51")
 def test_a_comment_is_kept_masked_once_and_can_be_forgotten(
     scene: Scene, ada: User, waiting: Escalation
 ) -> None:

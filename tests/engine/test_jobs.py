@@ -79,6 +79,7 @@ def test_a_worker_that_is_there_before_its_queue_waits_for_it(
     assert next(answers, None) is None
 
 
+@pytest.mark.proves("F19", "F21")
 def test_a_worker_outlives_the_connections_it_loses(scene: Scene) -> None:
     first = scene.launch(REFUND_500)
     after: list[Run] = []

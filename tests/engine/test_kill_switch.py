@@ -65,6 +65,7 @@ def age(escalation: Escalation, by: timedelta) -> None:
     escalation.save(update_fields=["expires_at", "frozen_at"])
 
 
+@pytest.mark.proves("I30")
 @pytest.mark.parametrize(
     ("scope", "target", "stopped"),
     [
@@ -85,6 +86,7 @@ def test_a_switch_stops_the_writes_of_its_scope(
     assert payments(run) == ([] if stopped else [50000])
 
 
+@pytest.mark.proves("I30")
 @pytest.mark.parametrize("is_bound", [True, False])
 def test_a_call_that_its_worker_did_not_live_to_make_is_not_made_after_the_press(
     scene: Scene, admin: User, monkeypatch: pytest.MonkeyPatch, is_bound: bool
@@ -216,6 +218,7 @@ def test_of_two_switches_the_last_to_go_starts_the_clock(scene: Scene, admin: Us
     assert escalation.frozen_at is None
 
 
+@pytest.mark.proves("I30")
 def test_on_trial_new_runs_write_and_older_ones_do_not(scene: Scene, admin: User) -> None:
     press(scene, admin)
     older = scene.launch(REFUND_500)
@@ -227,6 +230,7 @@ def test_on_trial_new_runs_write_and_older_ones_do_not(scene: Scene, admin: User
     assert (newer.state, older.stop_reason) == (RunState.DONE, "killed")
 
 
+@pytest.mark.proves("I30")
 def test_releasing_starts_nothing_again(scene: Scene, admin: User) -> None:
     approved, held = waiting(scene.launch()).run, waiting(scene.launch())
     scene.decide(approved)

@@ -34,6 +34,7 @@ def send(user: User, policy: PolicyVersion) -> int:
     return client_of(user).post(reverse("launch"), {**fields, **more}).status_code
 
 
+@pytest.mark.proves("I44")
 def test_an_operator_launches_under_no_superseded_version(scene: Scene) -> None:
     before, _ = tighten_policy(scene)
 
@@ -44,6 +45,7 @@ def test_an_operator_launches_under_no_superseded_version(scene: Scene) -> None:
     assert not Run.objects.exists()
 
 
+@pytest.mark.proves("I44")
 def test_an_admin_does_and_it_is_on_record(scene: Scene) -> None:
     before, ada = tighten_policy(scene)
 
@@ -55,6 +57,7 @@ def test_an_admin_does_and_it_is_on_record(scene: Scene) -> None:
     assert (facts["policy"], facts["published"]) == (before.number, before.number + 1)
 
 
+@pytest.mark.proves("I44")
 def test_nobody_launches_under_a_recorded_cases_version_from_the_form(scene: Scene) -> None:
     at, ada = timezone.now(), scene.add("ada", Role.ADMIN)
     replay = operations.policy_version(scene.workspace, REFERENCE, at=at, is_replay=True)
@@ -63,6 +66,7 @@ def test_nobody_launches_under_a_recorded_cases_version_from_the_form(scene: Sce
     assert not Run.objects.exists()
 
 
+@pytest.mark.proves("I44")
 def test_a_form_that_was_open_for_long_follows_the_policy_of_now(scene: Scene) -> None:
     tighten_policy(scene)  # while the scene still holds the old workspace row
 
@@ -71,6 +75,7 @@ def test_a_form_that_was_open_for_long_follows_the_policy_of_now(scene: Scene) -
     assert run.state == "waiting"
 
 
+@pytest.mark.proves("I44")
 def test_a_scenario_narrows_the_published_policy_and_nothing_else(scene: Scene) -> None:
     tighten_policy(scene)
     fields = {"token": "a1", "scenario": "partial-report"}

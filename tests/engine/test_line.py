@@ -16,6 +16,7 @@ ON_SQLITE = pytest.mark.skipif(connection.vendor != "sqlite", reason="PostgreSQL
 WRITERS, TURNS, SECONDS = 30, 5, 0.02
 
 
+@pytest.mark.proves("F16")
 @ON_SQLITE
 @pytest.mark.django_db(transaction=True)
 def test_no_writer_gives_up_because_others_are_many() -> None:
@@ -46,6 +47,7 @@ def test_no_writer_gives_up_because_others_are_many() -> None:
         assert sum(crowd.map(write, range(WRITERS))) == WRITERS * TURNS
 
 
+@pytest.mark.proves("F16")
 @ON_SQLITE
 @pytest.mark.django_db(transaction=True)
 def test_a_writer_that_fails_or_hangs_up_gives_its_turn_on() -> None:

@@ -44,6 +44,7 @@ def settle(scene: Scene, run: Run) -> bool:
     return asked is not None
 
 
+@pytest.mark.proves("F20")
 def test_a_commit_whose_answer_is_lost_is_neither_lost_nor_done_twice() -> None:
     scene, asked = set_scene(), 0
     with between() as proxy:

@@ -46,6 +46,7 @@ def asked_about(run: Run) -> list[tuple[str, str]]:
     return [(kind, action["name"]) for kind, action in found]
 
 
+@pytest.mark.proves("F45")
 def test_what_a_tool_that_is_once_finds_after_its_own_time_counts(
     scene: Scene, once: FarSide, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -57,6 +58,7 @@ def test_what_a_tool_that_is_once_finds_after_its_own_time_counts(
     assert (len(once.calls), waited) == (1, [TOOLS[NAME].timeout])
 
 
+@pytest.mark.proves("I8", "F45")
 def test_a_tool_that_is_once_and_finds_nothing_is_put_to_a_person(
     scene: Scene, once: FarSide, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -96,6 +98,7 @@ def test_no_other_end_of_a_tool_that_is_once_is_taken_for_a_no(
     assert (run.state, letter_of(run).state) == (RunState.WAITING, EffectState.UNKNOWN)
 
 
+@pytest.mark.proves("I8", "I28")
 @pytest.mark.slow
 @pytest.mark.parametrize("finishes", [True, False])
 def test_a_tool_that_is_once_is_not_called_again_after_its_worker_was_killed(
@@ -120,6 +123,7 @@ def test_a_tool_that_is_once_is_not_called_again_after_its_worker_was_killed(
         assert asked_about(run) == [("effect_unknown", NAME)]
 
 
+@pytest.mark.proves("F45")
 def test_a_call_that_times_out_on_its_own_is_lost_too(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -140,6 +144,7 @@ def test_a_call_that_times_out_on_its_own_is_lost_too(
     assert (len(paid), waited) == (1, [real.timeout])
 
 
+@pytest.mark.proves("F45")
 def test_a_refund_that_is_cut_off_each_time_is_found_after_its_own_time(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -157,6 +162,7 @@ def test_a_refund_that_is_cut_off_each_time_is_found_after_its_own_time(
     assert (run.stop_reason, payments(run), len(calls)) == ("success", [50000], 3)
 
 
+@pytest.mark.proves("I30")
 def test_what_was_stopped_during_a_call_is_not_called_again(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -179,6 +185,7 @@ def cancel(scene: Scene) -> None:
         operations.cancel(run_id=run.pk, by=scene.omar, reason="by phone", at=timezone.now())
 
 
+@pytest.mark.proves("F45")
 def test_what_was_cancelled_during_a_call_is_not_called_again(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -198,6 +205,7 @@ def age(monkeypatch: pytest.MonkeyPatch, by: timedelta) -> None:
     monkeypatch.setattr(sweeping, "ORPHANED", ORPHANED - by)
 
 
+@pytest.mark.proves("I8")
 def test_a_sweep_does_not_take_nothing_for_a_no_of_a_tool_that_is_once(
     scene: Scene, once: FarSide, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -217,6 +225,7 @@ def needs(scene: Scene) -> list[str]:
     return [one.matter.partition("; ")[2] for one in found if one.kind == "unknown"]
 
 
+@pytest.mark.proves("F45")
 def test_a_sweep_asks_no_earlier_than_a_tool_may_take(
     scene: Scene, once: FarSide, monkeypatch: pytest.MonkeyPatch
 ) -> None:

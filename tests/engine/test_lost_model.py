@@ -67,6 +67,7 @@ odd = [
 proposals = st.one_of(*sound, *sound, *sound[:2], *odd)
 
 
+@pytest.mark.proves("I4", "I9", "I11")
 @settings(
     max_examples=40,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],

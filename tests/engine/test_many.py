@@ -32,6 +32,7 @@ def held_runs() -> Any:
     return Run.objects.filter(state=RunState.RUNNING)
 
 
+@pytest.mark.proves("F10")
 def test_one_sweep_brings_all_runs_of_a_worker_that_went_quiet(held_runs: Any) -> None:
     held_runs.update(lease_ends_at=timezone.now() - timedelta(minutes=1))
 
@@ -41,6 +42,7 @@ def test_one_sweep_brings_all_runs_of_a_worker_that_went_quiet(held_runs: Any) -
     assert Run.objects.filter(state=RunState.QUEUED, attempts=1).count() == MANY
 
 
+@pytest.mark.proves("F9")
 def test_a_worker_that_ends_gives_its_runs_back_in_few_commits(held_runs: Any) -> None:
     with CaptureQueriesContext(connection) as said:
         assert lease.release_runs() == MANY

@@ -39,6 +39,7 @@ def last_through(runs: list[Run], moved: int = MOVED) -> list[Run]:
     return advance_all(runs)
 
 
+@pytest.mark.proves("F24", "F25", "F26", "F28", "F29")
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS + SETTINGS)
 def test_an_outage_of_any_kind_ends_no_run(scene: Scene, fault: str) -> None:
@@ -58,6 +59,7 @@ def test_an_outage_of_any_kind_ends_no_run(scene: Scene, fault: str) -> None:
     assert [(payments(run), mails(run)) for run in after] == [([50000], [50000])] * 3
 
 
+@pytest.mark.proves("F26")
 @pytest.mark.slow
 def test_an_hour_of_rests_ends_no_run_and_costs_it_nothing(scene: Scene) -> None:
     with faulty_server(retry_after="3600", fault="429") as server:
@@ -76,6 +78,7 @@ def test_an_hour_of_rests_ends_no_run_and_costs_it_nothing(scene: Scene) -> None
         assert sum(step.seconds for step in run.steps.all()) < 5
 
 
+@pytest.mark.proves("F28")
 def test_a_wrong_key_that_is_put_right_costs_no_run_its_end(scene: Scene) -> None:
     with faulty_server(fault="401"):
         runs = last_through([scene.launch(REFUND_500)], moved=30)
@@ -107,6 +110,7 @@ def test_a_run_that_has_paid_still_mails_after_an_outage(scene: Scene) -> None:
     assert (run.stop_reason, payments(run), mails(run)) == ("success", [50000], [50000])
 
 
+@pytest.mark.proves("F27")
 @pytest.mark.parametrize("key", ["within-limit", "routed", "morning-report", "reply"])
 def test_every_pattern_waits_and_goes_on_wherever_its_model_was_lost(
     scene: Scene, key: str

@@ -76,6 +76,7 @@ def test_a_letter_that_the_books_bear_out_leaves_by_itself(scene: Scene) -> None
     assert "The last charge was USD 1,200.00" in mail.body
 
 
+@pytest.mark.proves("I10")
 def test_a_charge_that_came_while_the_agent_thought_brings_the_letter_to_a_person(
     scene: Scene,
 ) -> None:
@@ -93,6 +94,7 @@ def test_a_charge_that_came_while_the_agent_thought_brings_the_letter_to_a_perso
     assert "USD 99.00" in SentMail.objects.get().body
 
 
+@pytest.mark.proves("I10")
 def test_a_day_that_passed_while_a_person_was_asked_is_told_before_they_send_it(
     scene: Scene,
 ) -> None:
@@ -109,6 +111,7 @@ def test_a_day_that_passed_while_a_person_was_asked_is_told_before_they_send_it(
     assert go(escalation.run).stop_reason == "success"
 
 
+@pytest.mark.proves("I10")
 @pytest.mark.parametrize("corrected", [False, True])
 def test_what_changes_between_the_yes_and_the_mail_is_asked_about_again(
     scene: Scene, corrected: bool

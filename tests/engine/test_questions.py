@@ -60,6 +60,7 @@ def one_more_key(patch: pytest.MonkeyPatch) -> None:
 CHANGES = [richer_schema, tools_in_another_order, another_sentence, one_more_key]
 
 
+@pytest.mark.proves("F37")
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_run_that_waits_over_a_change_of_its_questions_goes_on(
     change: Change, monkeypatch: pytest.MonkeyPatch
@@ -79,6 +80,7 @@ def test_a_run_keeps_the_version_it_was_launched_under() -> None:
     assert run.question_version == patterns.QUESTION_VERSION
 
 
+@pytest.mark.proves("F37")
 def test_a_run_of_a_newer_version_waits_for_a_worker_that_knows_it() -> None:
     run = set_scene().launch()
     Run.objects.filter(pk=run.pk).update(question_version=patterns.QUESTION_VERSION + 1)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from agents.desks.refunds.facts import ChargeFact, RefundFacts
 from agents.desks.refunds.profiles import REFERENCE
 from agents.desks.refunds.rules import DEFAULT_REASON
@@ -13,6 +15,7 @@ from tests.limits import SUPERVISED
 FACTS = RefundFacts(subject=42, context_of=(42,), charge=ChargeFact(120000, 120000, "USD", 10))
 
 
+@pytest.mark.proves("I12")
 def test_a_revised_action_is_reviewed_from_the_start() -> None:
     """SUP-Q1: leaving out the reason must not bypass the person."""
     action = {

@@ -40,6 +40,7 @@ def test_a_run_that_waits_holds_no_lease(scene: Scene) -> None:
     assert (run.state, run.lease_owner, run.lease_ends_at) == (RunState.WAITING, "", None)
 
 
+@pytest.mark.proves("I16")
 def test_a_person_may_not_raise_the_amount(scene: Scene) -> None:
     operations.add_member(
         workspace=scene.workspace,
@@ -54,6 +55,7 @@ def test_a_person_may_not_raise_the_amount(scene: Scene) -> None:
         scene.decide(run, amount_minor=110001)
 
 
+@pytest.mark.proves("I17", "I35")
 def test_the_second_decision_is_told_who_was_first(scene: Scene) -> None:
     run = go(scene.launch())
     escalation = Escalation.objects.get(run=run)
@@ -68,6 +70,7 @@ def test_the_second_decision_is_told_who_was_first(scene: Scene) -> None:
     assert (refused.actor, refused.facts["escalation"]) == ("rita", escalation.pk)
 
 
+@pytest.mark.proves("I19", "W28")
 @pytest.mark.parametrize("anew", [False, True], ids=["it", "the run it repeats"])
 def test_who_launched_a_run_may_not_decide_about_it(scene: Scene, anew: bool) -> None:
     run = go(scene.launch())
@@ -132,6 +135,7 @@ def test_a_decision_about_nothing_says_so_and_leaves_nothing(scene: Scene) -> No
     assert go(scene.launch(REFUND_500)).state == RunState.DONE
 
 
+@pytest.mark.proves("I29")
 def test_an_escalation_that_expires_is_a_no(scene: Scene) -> None:
     run = go(scene.launch())
     Escalation.objects.filter(run=run).update(expires_at=timezone.now() - timedelta(seconds=1))
@@ -143,6 +147,7 @@ def test_an_escalation_that_expires_is_a_no(scene: Scene) -> None:
     assert payments(run) == []
 
 
+@pytest.mark.proves("I17")
 def test_a_decision_that_comes_after_the_expiry_changes_nothing(scene: Scene) -> None:
     run = go(scene.launch())
     Escalation.objects.filter(run=run).update(expires_at=timezone.now() - timedelta(seconds=1))
@@ -167,6 +172,7 @@ def test_a_cancelled_run_pays_nothing_and_its_escalation_is_closed(scene: Scene)
         operations.cancel(run_id=run.pk, by=scene.omar, reason="", at=timezone.now())
 
 
+@pytest.mark.proves("W15")
 def test_a_double_submit_makes_one_run(scene: Scene) -> None:
     first = scene.launch(token="form-1")
     second = scene.launch(token="form-1")
@@ -175,6 +181,7 @@ def test_a_double_submit_makes_one_run(scene: Scene) -> None:
     assert Run.objects.count() == 1
 
 
+@pytest.mark.proves("F12")
 def test_only_one_worker_gets_a_run(scene: Scene) -> None:
     run = scene.launch()
     lease = timedelta(seconds=15)
@@ -184,6 +191,7 @@ def test_only_one_worker_gets_a_run(scene: Scene) -> None:
     assert claim(run.pk, owner="b", lease=lease, at=at) is None
 
 
+@pytest.mark.proves("I25")
 def test_a_worker_that_lost_its_lease_writes_nothing(scene: Scene) -> None:
     run = scene.launch()
     late = claim(run.pk, owner="a", lease=timedelta(seconds=-1), at=timezone.now())
@@ -196,6 +204,7 @@ def test_a_worker_that_lost_its_lease_writes_nothing(scene: Scene) -> None:
         late.assert_lease()
 
 
+@pytest.mark.proves("I4")
 def test_two_runs_cannot_share_what_is_refunded_without_a_person(scene: Scene) -> None:
     """Refunds of one charge add up over runs; both runs share a book here."""
     first = go(scene.launch("Refund 600 USD to user_id=42."))
@@ -210,6 +219,7 @@ def test_two_runs_cannot_share_what_is_refunded_without_a_person(scene: Scene) -
     assert review["deciding"]["reason"] == "refunds_add_up"
 
 
+@pytest.mark.proves("I11")
 def test_every_write_was_allowed_with_these_very_arguments(scene: Scene) -> None:
     run = scene.decided_refund()
 

@@ -61,6 +61,7 @@ def send_back(scene: Scene, run: Run, comment: str = WHY) -> Escalation:
     )
 
 
+@pytest.mark.proves("I52")
 def test_the_agent_is_told_why_and_what_it_proposes_then_waits_again_however_small(
     scene: Scene, server: ReplayServer
 ) -> None:
@@ -88,6 +89,7 @@ def test_the_agent_is_told_why_and_what_it_proposes_then_waits_again_however_sma
     call_command("verify_audit")
 
 
+@pytest.mark.proves("I52")
 def test_a_yes_to_something_else_does_not_let_through_what_was_sent_back(
     server: ReplayServer,
 ) -> None:
@@ -126,6 +128,7 @@ def test_a_yes_to_something_else_does_not_let_through_what_was_sent_back(
     assert "nothing else" not in end_sentence(run.stop_reason)  # another transfer was paid
 
 
+@pytest.mark.proves("I52")
 def test_the_same_proposal_is_not_put_to_a_person_twice(scene: Scene, server: ReplayServer) -> None:
     run = begin(scene, server, CONTEXT, *[refund(1200)] * 9)
 
@@ -172,6 +175,7 @@ def test_a_refund_that_was_sent_back_stands_in_the_record(
     assert (run.state, results.result(run)["answer"]) == ("done", told)
 
 
+@pytest.mark.proves("I52")
 def test_beyond_the_limit_the_server_says_no_and_so_does_its_card(
     scene: Scene, server: ReplayServer
 ) -> None:
@@ -239,6 +243,7 @@ def test_after_the_deadline_nothing_goes_back(scene: Scene, server: ReplayServer
     assert (go(run).stop_reason, payments(run)) == ("escalation_expired", [])
 
 
+@pytest.mark.proves("I52")
 def test_a_letter_of_a_workflow_that_goes_back_is_not_sent(scene: Scene) -> None:
     run = go(scene.launch(OWN_WORDS, workflow="customer-reply", pattern="workflow"))
 

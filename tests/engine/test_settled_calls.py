@@ -55,6 +55,7 @@ def settle(lost: Effect, by: User, *, took_effect: bool = True, said: str = "sen
     operations.settle_call(key=lost.key, by=by, took_effect=took_effect, comment=said, at=at)
 
 
+@pytest.mark.proves("F45")
 @pytest.mark.parametrize(("verdict", "state"), [("approve", "done"), ("reject", "refused")])
 @pytest.mark.parametrize("how", ["during", "asked", "unanswered"])
 def test_a_person_says_what_became_of_it(
@@ -116,6 +117,7 @@ def test_who_may_not_decide_a_request_may_not_do_this(
     assert (refused.value.code, letter_of(lost.run).state) == (code, "unknown")
 
 
+@pytest.mark.proves("F45")
 def test_a_payment_that_did_not_happen_gives_back_what_it_held(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:

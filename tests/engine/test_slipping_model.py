@@ -66,6 +66,7 @@ def driven(scene: Scene, key: str, kind: str, nth: int) -> Run:
     return run
 
 
+@pytest.mark.proves("I46", "F31")
 @pytest.mark.slow
 @pytest.mark.parametrize("nth", [1, 2, 3, 4, 5])
 @pytest.mark.parametrize("kind", ["cut off", "prose", "false claim"])
@@ -99,6 +100,7 @@ SLIPS = {
 }
 
 
+@pytest.mark.proves("I46")
 @pytest.mark.parametrize("slip", SLIPS)
 def test_every_pattern_tells_its_models_and_goes_on(scene: Scene, slip: str) -> None:
     key, role, first = SLIPS[slip]
@@ -120,6 +122,7 @@ def test_every_pattern_tells_its_models_and_goes_on(scene: Scene, slip: str) -> 
     assert block["sentence"]
 
 
+@pytest.mark.proves("I46")
 @pytest.mark.parametrize("key", ["routed", "morning-report", "reply"])
 def test_no_pattern_tells_a_lost_model_for_ever(scene: Scene, key: str) -> None:
     with faulty_server(timeout=30) as server:

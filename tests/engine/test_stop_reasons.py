@@ -66,6 +66,7 @@ def load_script() -> Iterator[Callable[..., ReplayServer]]:
         yield load
 
 
+@pytest.mark.proves("F29")
 @pytest.mark.parametrize(
     ("reply", "reason"),
     [
@@ -103,6 +104,7 @@ def test_an_unknown_end_is_kept_until_it_is_erased(
     assert (fresh(run).stop_reason, places_of("banana")) == ("llm_ended", [])
 
 
+@pytest.mark.proves("I27", "F27")
 def test_a_call_that_is_made_again_counts_its_attempts(
     scene: Scene, load_script: Callable[..., ReplayServer]
 ) -> None:
@@ -118,6 +120,7 @@ def test_a_call_that_is_made_again_counts_its_attempts(
     assert server.sessions["script"].requests == 5  # the first asked whether it calls tools
 
 
+@pytest.mark.proves("F26")
 def test_a_long_rate_limit_holds_no_worker_and_the_run_goes_on_after_it(
     scene: Scene, load_script: Callable[..., ReplayServer]
 ) -> None:
@@ -134,6 +137,7 @@ def test_a_long_rate_limit_holds_no_worker_and_the_run_goes_on_after_it(
     assert go(run).stop_reason == "success"
 
 
+@pytest.mark.proves("I27")
 def test_tokens_are_a_budget(scene: Scene, load_script: Callable[..., ReplayServer]) -> None:
     load_script({"text": CONTEXT, "usage": DEAR}, {"text": REFUND, "usage": DEAR}, FINAL)
 
@@ -161,6 +165,7 @@ def test_cost_is_a_budget_where_the_price_is_known(
     assert unknown.steps.get(key="1/propose").cost_micro_usd is None
 
 
+@pytest.mark.proves("I27")
 def test_time_is_a_budget_and_waiting_for_a_person_costs_none(
     scene: Scene, load_script: Callable[..., ReplayServer]
 ) -> None:
@@ -176,6 +181,7 @@ def test_time_is_a_budget_and_waiting_for_a_person_costs_none(
     assert (waits.stop_reason, payments(waits)) == ("success", [80000])
 
 
+@pytest.mark.proves("F46")
 @pytest.mark.parametrize("slow", ["the refund", "the model"])
 @pytest.mark.parametrize(("tells", "told"), [(True, [50000]), (False, [])])
 def test_time_that_is_up_does_not_keep_a_paid_customer_from_being_told(
@@ -227,6 +233,7 @@ def test_steps_are_a_budget_and_running_out_is_no_success(
     assert payments(run) == [50000]
 
 
+@pytest.mark.proves("I31", "F37")
 def test_a_replay_that_asks_for_something_else_stops_loudly(scene: Scene) -> None:
     run = go(scene.launch())
     step = run.steps.get(key="1/propose")
@@ -241,6 +248,7 @@ def test_a_replay_that_asks_for_something_else_stops_loudly(scene: Scene) -> Non
     assert results.result(run)["stop_reason"] == "diverged"
 
 
+@pytest.mark.proves("F15")
 def test_a_bug_of_ours_fails_the_run_once_and_is_shown(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -258,6 +266,7 @@ def test_a_bug_of_ours_fails_the_run_once_and_is_shown(
     assert results.result(fresh(run))["status"] == "failed"
 
 
+@pytest.mark.proves("F15")
 def test_a_poison_run_is_set_aside(scene: Scene) -> None:
     run = scene.launch()
     Run.objects.filter(pk=run.pk).update(attempts=20)

@@ -104,6 +104,7 @@ def sentences(scene: Scene, runs: list[Run]) -> list[Sentence]:
     return told
 
 
+@pytest.mark.proves("I47")
 @pytest.mark.breaks("I9")  # a person may confirm a refund that the books do not have
 def test_each_sentence_is_borne_out_by_the_ledger(
     server: ReplayServer, settings: Any, monkeypatch: pytest.MonkeyPatch

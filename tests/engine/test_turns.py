@@ -36,6 +36,7 @@ def flooded(dispatch: str) -> tuple[Scene, Run]:
     return scene, replace(scene, workspace=elsewhere).launch(REFUND_500)
 
 
+@pytest.mark.proves("I49")
 @given(
     waiting=st.dictionaries(st.integers(1, 5), st.integers(0, 30), max_size=5),
     held=st.dictionaries(st.integers(1, 5), st.integers(0, 12)),
@@ -66,6 +67,7 @@ def test_whoever_has_fewest_goes_first_and_nobody_beyond_their_share(
     assert turn.is_held_back == (len(turn.runs) < room and any(left.values()))
 
 
+@pytest.mark.proves("I49")
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.both
 @pytest.mark.parametrize("slots", [1, 10])

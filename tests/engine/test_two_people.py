@@ -31,6 +31,7 @@ def events_of(run: Run, *kinds: str) -> list[tuple[str, str]]:
     return list(found.values_list("kind", "actor"))
 
 
+@pytest.mark.proves("I19")
 def test_the_first_yes_is_kept_and_the_second_carries_it_out(tiered: Tiered) -> None:
     request = tiered.ask()
     operations.claim(escalation_id=request.pk, by=tiered.finn, at=timezone.now())
@@ -71,6 +72,7 @@ def test_one_person_is_never_both(tiered: Tiered, again: int | None) -> None:
     assert still_waits(request)
 
 
+@pytest.mark.proves("I19")
 def test_who_launched_the_run_or_the_one_it_repeats_is_neither(tiered: Tiered) -> None:
     scene, at = tiered.scene, timezone.now()
     put_tiers(scene, tiered.ada, TIERS, four_eyes=False)
@@ -111,6 +113,7 @@ def test_silence_after_the_first_yes_is_a_no(tiered: Tiered) -> None:
     assert (go(request.run).state, payments(request.run)) == ("stopped", [])
 
 
+@pytest.mark.proves("I19")
 @pytest.mark.parametrize("how", ["no reviewer", "not of the team", "not active", "a lower limit"])
 def test_a_first_yes_that_no_longer_passes_falls_away(tiered: Tiered, how: str) -> None:
     request, scene, at = tiered.ask(), tiered.scene, timezone.now()
@@ -138,6 +141,7 @@ def test_a_first_yes_that_no_longer_passes_falls_away(tiered: Tiered, how: str) 
     assert payments(go(request.run)) == []
 
 
+@pytest.mark.proves("I19")
 def test_what_the_second_was_not_shown_they_do_not_decide(tiered: Tiered) -> None:
     request = tiered.ask()
 
@@ -190,6 +194,7 @@ def test_a_first_yes_counts_towards_the_own_limit_of_who_gave_it(tiered: Tiered)
     assert say_yes(another, tiered.finn) == "above_own_limit"
 
 
+@pytest.mark.proves("I29")
 def test_a_tier_that_is_silent_passes_it_on_once_and_the_last_expires(tiered: Tiered) -> None:
     request = tiered.ask(BELOW)
     assert (request.tier, str(request.assigned_team)) == (1, "Leads")
@@ -269,6 +274,7 @@ def test_a_decision_whose_first_yes_was_taken_away_is_found(tiered: Tiered) -> N
         call_command("verify_audit")
 
 
+@pytest.mark.proves("I19")
 def test_by_command_the_second_is_told_of_the_first_and_approves_the_same(tiered: Tiered) -> None:
     request = tiered.ask()
     pk = str(request.pk)

@@ -113,6 +113,7 @@ def test_a_judge_that_halts_is_on_record_with_its_reason(scene: Scene) -> None:
     assert not Event.objects.filter(run=run, kind="step.accepted").exists()
 
 
+@pytest.mark.proves("I31")
 def test_the_record_binds_a_run_to_its_document(server: ReplayServer, scene: Scene) -> None:
     played = phases.play(reply(judge=[]), server, scene, strict=True)
 

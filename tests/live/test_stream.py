@@ -102,6 +102,7 @@ def press(scene: Scene) -> None:
     operations.kill(workspace=scene.workspace, by=admin, reason="looks odd", at=at)
 
 
+@pytest.mark.proves("F39")
 @pytest.mark.both
 def test_a_restart_loses_and_doubles_nothing(scene: Scene) -> None:
     run, cookie, port = scene.launch(), cookie_of(scene.eve), free_port()
@@ -120,6 +121,7 @@ def test_a_restart_loses_and_doubles_nothing(scene: Scene) -> None:
     assert version(before) < version(after) < version(again) == count(run)
 
 
+@pytest.mark.proves("W2", "W9")
 def test_a_stream_is_refused_where_the_page_is(scene: Scene) -> None:
     run = go(scene.launch())
     card = Escalation.objects.get(run=run).pk
@@ -143,6 +145,7 @@ def test_a_stream_is_refused_where_the_page_is(scene: Scene) -> None:
     assert answers == wanted
 
 
+@pytest.mark.proves("I40", "W9")
 @pytest.mark.both
 def test_access_that_is_lost_ends_the_stream(scene: Scene) -> None:
     run = scene.launch()
@@ -166,6 +169,7 @@ def _take_access(why: str, user: User) -> None:
         User.objects.filter(pk=user.pk).update(is_active=False)
 
 
+@pytest.mark.proves("F40")
 @pytest.mark.both
 def test_everybody_who_watches_gets_the_newest_state(scene: Scene) -> None:
     runs = [scene.launch(), scene.launch()]
@@ -188,6 +192,7 @@ def test_everybody_who_watches_gets_the_newest_state(scene: Scene) -> None:
     assert len(set(states)) <= VIEWERS // 4
 
 
+@pytest.mark.proves("F40")
 @pytest.mark.both
 def test_a_form_is_answered_while_many_streams_are_idle(scene: Scene) -> None:
     run = go(scene.launch())
@@ -205,6 +210,7 @@ def test_a_form_is_answered_while_many_streams_are_idle(scene: Scene) -> None:
     assert all(", waiting: " not in data for data in told)
 
 
+@pytest.mark.proves("W9")
 def test_nobody_opens_more_streams_than_a_person_needs(scene: Scene) -> None:
     cookie = cookie_of(scene.eve)
 

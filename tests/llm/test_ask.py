@@ -85,6 +85,7 @@ def test_nothing_said_is_an_answer(replay: ReplayServer, text: str | None) -> No
     assert ask_model(url).text == ""
 
 
+@pytest.mark.proves("F31")
 @pytest.mark.parametrize(
     ("said", "kept"),
     [
@@ -119,6 +120,7 @@ def test_the_prompt_goes_first_and_the_inputs_last_as_they_are(replay: ReplaySer
     ]
 
 
+@pytest.mark.proves("F27")
 def test_the_key_goes_in_the_header_and_nothing_is_retried_by_the_package(
     replay: ReplayServer,
 ) -> None:
@@ -213,6 +215,7 @@ def test_calls_of_one_loop_share_a_connection() -> None:
     assert first.model == second.model
 
 
+@pytest.mark.proves("W18")
 def test_changed_settings_hold_from_the_next_call_on() -> None:
     with serving(mirror) as (one, _), serving(mirror) as (other, other_seen):
         answers = asked_in_turn((one, "first"), (other, ""), (one, "second"))

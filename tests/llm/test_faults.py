@@ -19,6 +19,7 @@ from tests.llm.asking import KEY, ask_model, failure_of, load_script, send, serv
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 
 
+@pytest.mark.proves("F28", "F29")
 @pytest.mark.parametrize(
     ("entry", "reason", "retry"),
     [
@@ -68,6 +69,7 @@ def test_a_server_that_is_not_there_is_worth_a_retry() -> None:
     assert (error.reason, error.retry) == ("llm_timeout", True)
 
 
+@pytest.mark.proves("F24")
 def test_silence_ends_at_the_deadline(replay: ReplayServer) -> None:
     url, _ = load_script(replay, {"fault": "timeout"})
     began = time.monotonic()
@@ -78,6 +80,7 @@ def test_silence_ends_at_the_deadline(replay: ReplayServer) -> None:
     assert 0.25 < time.monotonic() - began < 30
 
 
+@pytest.mark.proves("F25")
 def test_an_answer_that_drips_ends_at_the_deadline() -> None:
     def drip(handler: BaseHTTPRequestHandler) -> None:
         send(handler, b"", content_length="1000")
@@ -94,6 +97,7 @@ def test_an_answer_that_drips_ends_at_the_deadline() -> None:
     assert took < 30
 
 
+@pytest.mark.proves("F30")
 @pytest.mark.parametrize("status", [200, 500])
 def test_a_body_without_end_is_not_read_to_its_end(status: int) -> None:
     sent = []
@@ -115,6 +119,7 @@ def completion(content: str) -> bytes:
     return json.dumps({"choices": [{"message": {"content": content}}]}).encode()
 
 
+@pytest.mark.proves("F30")
 @pytest.mark.parametrize("packed", [False, True])
 def test_an_answer_over_a_megabyte_is_refused_however_it_is_packed(packed: bool) -> None:
     body = completion("x" * 1_100_000)
@@ -145,6 +150,7 @@ def test_what_is_not_http_is_refused() -> None:
         assert failure_of(url).reason == "llm_bad_response"
 
 
+@pytest.mark.proves("F32", "W18")
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
 def test_a_redirect_is_not_followed(status: int) -> None:
     with serving(lambda handler: send(handler, b"{}")) as (elsewhere, seen):
@@ -161,6 +167,7 @@ def test_a_redirect_is_not_followed(status: int) -> None:
     assert seen == []
 
 
+@pytest.mark.proves("I36", "F28", "W17")
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 500])
 def test_the_key_is_in_no_message(replay: ReplayServer, status: int) -> None:
     body = {"error": {"message": f"Incorrect API key provided: {KEY}"}}
@@ -171,6 +178,7 @@ def test_the_key_is_in_no_message(replay: ReplayServer, status: int) -> None:
     assert KEY not in f"{error} {error!r} {error.__cause__!r}"
 
 
+@pytest.mark.proves("F28")
 @pytest.mark.parametrize(
     ("status", "variable"),
     [(401, "OPENAI_API_KEY"), (403, "OPENAI_API_KEY"), (404, "OPENAI_MODEL"), (307, "BASE_URL")],
@@ -179,6 +187,7 @@ def test_the_message_says_what_to_set(status: int, variable: str) -> None:
     assert variable in str(fault(status, None, at=NOON))
 
 
+@pytest.mark.proves("W18")
 def test_an_address_that_is_not_http_is_refused_before_anything_is_sent() -> None:
     error = failure_of("ftp://127.0.0.1/v1")
 
@@ -192,6 +201,7 @@ def test_the_wait_that_a_server_asks_for_is_passed_on(replay: ReplayServer) -> N
     assert failure_of(url).retry_after == 7
 
 
+@pytest.mark.proves("F26")
 @pytest.mark.parametrize(
     ("hint", "seconds"),
     [

@@ -80,6 +80,7 @@ def of(mail: Sink, user: User) -> str:
     return text(one)
 
 
+@pytest.mark.proves("W27")
 def test_a_request_that_nobody_takes_is_told_once_to_those_who_can(
     people: tuple[Scene, User], mail: Sink, webhook: Sink
 ) -> None:
@@ -176,6 +177,7 @@ def test_who_is_given_a_request_is_told_and_so_is_their_teams_webhook_alone(
     assert {json.loads(call.body)["request"] for call in webhook.got} == {request.pk}
 
 
+@pytest.mark.proves("I19")
 def test_tiers_say_who_is_told_and_reminded_and_of_two_people_the_first_is_not(mail: Sink) -> None:
     tiered, at = set_tiered(), timezone.now()
     with_addresses()
@@ -283,6 +285,7 @@ def test_only_members_are_told_and_nothing_of_another_workspace(
     assert to(mail) == ["rita"]
 
 
+@pytest.mark.proves("F41")
 def test_what_needs_somebody_comes_with_its_reason_and_only_while_it_does(
     people: tuple[Scene, User], mail: Sink, settings: Any
 ) -> None:
@@ -347,6 +350,7 @@ def test_what_needs_somebody_comes_with_its_reason_and_only_while_it_does(
     assert lines[0].endswith("took effect: look it up and say so on its run's page.")
 
 
+@pytest.mark.proves("F41")
 def test_a_mail_says_when_it_was_so_and_no_deadline_that_stands_still(
     people: tuple[Scene, User], mail: Sink
 ) -> None:

@@ -53,6 +53,7 @@ def later(at: datetime, tries: int = 1) -> datetime:
     return at + timedelta(seconds=2 * LONGEST_WAIT * tries)
 
 
+@pytest.mark.proves("F41")
 @pytest.mark.parametrize(
     ("answers", "fault"),
     [
@@ -92,6 +93,7 @@ def test_a_call_that_goes_wrong_is_made_again_under_its_id(
     assert (row.state, row.tries, row.fault) == (DeliveryState.SENT, 2, "")
 
 
+@pytest.mark.proves("W29")
 def test_a_call_looks_its_name_up_once_reads_no_answer_and_ends_where_nobody_is(
     people: tuple[Scene, User], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -140,6 +142,7 @@ def test_a_host_with_an_address_where_nobody_listens_is_called_at_its_next(
     assert (row.state, row.tries, row.fault) == (DeliveryState.SENT, 1, "")
 
 
+@pytest.mark.proves("F41")
 @pytest.mark.both
 def test_a_receiver_that_hangs_holds_up_neither_decision_nor_others(
     people: tuple[Scene, User], settings: Any, monkeypatch: pytest.MonkeyPatch
@@ -172,6 +175,7 @@ def test_a_receiver_that_hangs_holds_up_neither_decision_nor_others(
     assert request.state == EscalationState.REJECTED
 
 
+@pytest.mark.proves("F41")
 @pytest.mark.parametrize(
     ("answers", "state", "fault"),
     [
@@ -211,6 +215,7 @@ def test_a_mail_that_goes_wrong_is_sent_again_unless_its_address_is_refused(
         assert ids == ([] if answers == "refuse" else [f"<{row.message}@localhost>"])
 
 
+@pytest.mark.proves("F41")
 @pytest.mark.both
 def test_what_is_wrong_with_one_message_holds_up_no_other(
     people: tuple[Scene, User], settings: Any, monkeypatch: pytest.MonkeyPatch
@@ -253,6 +258,7 @@ def test_what_is_wrong_with_one_message_holds_up_no_other(
     assert first.fault == "the mail server refused the message (554)"
 
 
+@pytest.mark.proves("F41")
 @pytest.mark.both
 def test_who_never_answers_is_given_up_with_all_that_waited_for_it(
     people: tuple[Scene, User],
@@ -273,6 +279,7 @@ def test_who_never_answers_is_given_up_with_all_that_waited_for_it(
     assert not Delivery.objects.exists()
 
 
+@pytest.mark.proves("F41")
 @pytest.mark.both
 def test_mail_that_another_worker_is_sending_is_not_given_up_with_what_failed(
     people: tuple[Scene, User],
@@ -301,6 +308,7 @@ def test_mail_that_another_worker_is_sending_is_not_given_up_with_what_failed(
     assert (failing.state, sent.state) == (DeliveryState.FAILED, DeliveryState.SENT)
 
 
+@pytest.mark.proves("F41")
 @pytest.mark.both
 @pytest.mark.slow
 def test_six_workers_make_one_message_of_each_thing(
@@ -325,6 +333,7 @@ def test_six_workers_make_one_message_of_each_thing(
     assert Delivery.objects.exclude(message=None).count() == len(ids) - 1 + 6  # ada's in one mail
 
 
+@pytest.mark.proves("F41")
 @pytest.mark.both
 @pytest.mark.slow
 def test_a_worker_that_dies_after_sending_leaves_it_to_be_sent_again_under_its_id(
@@ -356,6 +365,7 @@ def test_a_worker_that_dies_after_sending_leaves_it_to_be_sent_again_under_its_i
     assert Delivery.objects.get(key=f"opened:request:{request.pk}").state == DeliveryState.SENT
 
 
+@pytest.mark.proves("W27")
 def test_what_names_hold_ends_no_header_and_becomes_no_link(
     people: tuple[Scene, User], settings: Any
 ) -> None:
@@ -388,6 +398,7 @@ def test_what_names_hold_ends_no_header_and_becomes_no_link(
     assert block["type"] == "RichTextBlock"
 
 
+@pytest.mark.proves("W29")
 def test_a_secret_is_made_anew_and_is_worth_nothing_without_the_installations_key(
     people: tuple[Scene, User], settings: Any
 ) -> None:
@@ -408,6 +419,7 @@ def test_a_secret_is_made_anew_and_is_worth_nothing_without_the_installations_ke
     assert fault == "the installation's secret key has changed: make a new secret"
 
 
+@pytest.mark.proves("W29")
 @pytest.mark.parametrize(
     "url",
     [
@@ -429,6 +441,7 @@ def test_an_address_that_may_not_be_called_is_refused(url: str) -> None:
         read_url(url)
 
 
+@pytest.mark.proves("W29")
 def test_a_private_address_is_called_only_where_its_host_is_listed(
     people: tuple[Scene, User], settings: Any
 ) -> None:
@@ -447,6 +460,7 @@ def test_a_private_address_is_called_only_where_its_host_is_listed(
     assert fault == "the host's address is not a public one, and the host is not listed"
 
 
+@pytest.mark.proves("W29")
 @pytest.mark.parametrize(
     "address",
     [

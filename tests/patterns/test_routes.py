@@ -53,6 +53,7 @@ def test_a_route_carries_a_short_ticket_and_nothing_else(args: Json, reason: str
         check_route(said, allowed=SPECIALISTS, forbidden=())
 
 
+@pytest.mark.proves("I31")
 def test_a_pattern_is_held_to_its_own_part_of_the_policy() -> None:
     routing, supervisor = STRICT.of("routing", "refunds"), STRICT.of("supervisor", "refunds")
 

@@ -99,6 +99,7 @@ class Play:
         return [ask.role for ask in self.asked]
 
 
+@pytest.mark.proves("I10")
 def test_no_judge_overrules_what_the_policy_says_of_an_output() -> None:
     play = Play(workflow_of(), judge=[CONTINUE], objection="USD 5 was refunded")
 

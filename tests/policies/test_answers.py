@@ -30,6 +30,7 @@ def letter(text: str, facts: RefundFacts = NONE) -> ReviewResult:
     return review(action, facts, STRICT.of("workflow", "refunds"))
 
 
+@pytest.mark.proves("I10")
 @pytest.mark.parametrize(
     "text",
     [
@@ -102,6 +103,7 @@ def test_a_letter_of_courtesy_and_facts_needs_nobody(text: str) -> None:
     assert letter(text, facts).decision == "approve"
 
 
+@pytest.mark.proves("I10")
 @pytest.mark.parametrize(
     ("text", "word"),
     [
@@ -124,6 +126,7 @@ def test_a_letter_in_the_agents_own_words_is_read_by_a_person(text: str, word: s
     assert word in words
 
 
+@pytest.mark.proves("I10")
 @pytest.mark.parametrize(
     "text",
     [

@@ -34,6 +34,7 @@ def decision_after(seen: Any, now: Any, answer: Any = None) -> str:
     return review(action, Facts(), LIMITS, consent=consent).decision
 
 
+@pytest.mark.proves("I16")
 @pytest.mark.parametrize(
     ("seen", "now", "decision"),
     [

@@ -29,6 +29,7 @@ def call(**args: Any) -> Action:
     return {"kind": "tool", "name": "send", "args": args}
 
 
+@pytest.mark.proves("I36")
 @pytest.mark.parametrize(
     ("args", "argument"),
     [

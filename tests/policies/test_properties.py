@@ -54,6 +54,7 @@ def amount_of(ruled: ReviewResult) -> int:
     return ruled.action["args"]["amount_minor"] if ruled.allows else 0
 
 
+@pytest.mark.proves("I13")
 @given(facts=situations(), amount=amounts, more=st.integers(1, 100_000))
 def test_a_larger_amount_never_gets_a_weaker_answer(
     facts: RefundFacts, amount: int, more: int
@@ -74,6 +75,7 @@ def test_a_larger_amount_never_gets_a_weaker_answer(
         assert not large.allows
 
 
+@pytest.mark.proves("I13")
 @given(facts=situations(), amount=amounts, days=st.integers(1, 60))
 def test_an_older_charge_never_gets_a_weaker_answer(
     facts: RefundFacts, amount: int, days: int
@@ -89,6 +91,7 @@ def test_an_older_charge_never_gets_a_weaker_answer(
     assert CLASSES[old.decision] >= CLASSES[young.decision]
 
 
+@pytest.mark.proves("I13")
 @given(facts=situations(), amount=amounts, more=st.integers(1, 100_000))
 def test_more_refunded_before_never_gets_a_weaker_answer(
     facts: RefundFacts, amount: int, more: int
@@ -104,6 +107,7 @@ def test_more_refunded_before_never_gets_a_weaker_answer(
     assert amount_of(after) <= amount_of(before)
 
 
+@pytest.mark.proves("I22")
 @given(facts=situations(), amount=st.integers(1, MAX_MINOR), reason=st.sampled_from(["", "r"]))
 def test_what_may_run_may_run_by_itself(facts: RefundFacts, amount: int, reason: str) -> None:
     """A revised action is also allowed if proposed by itself."""
@@ -132,6 +136,7 @@ def test_what_measures_numbers_names_their_unit(facts: RefundFacts, amount: int)
         assert bool(ruling.unit) == measures or ruling.reason in UNMEASURED
 
 
+@pytest.mark.proves("I20")
 @given(facts=situations(), amount=amounts, customer=st.integers(-5, 100))
 def test_nobody_but_the_subject_is_touched(facts: RefundFacts, amount: int, customer: int) -> None:
     if customer == 42:
@@ -143,6 +148,7 @@ def test_nobody_but_the_subject_is_touched(facts: RefundFacts, amount: int, cust
         assert review(action, facts, STRICT).decision == "block"
 
 
+@pytest.mark.proves("I15")
 @given(facts=situations(), amount=amounts)
 def test_a_person_lifts_only_what_they_were_asked(facts: RefundFacts, amount: int) -> None:
     asked = review(refund(amount), facts, STRICT)
@@ -157,6 +163,7 @@ def test_a_person_lifts_only_what_they_were_asked(facts: RefundFacts, amount: in
         assert review(asked.action, facts, STRICT, consent=others).decision == "escalate"
 
 
+@pytest.mark.proves("I14")
 @pytest.mark.parametrize("profile", sorted(PROFILES))
 def test_what_no_rule_speaks_of_is_blocked(profile: str) -> None:
     action = {"kind": "tool", "name": "drop_table", "args": {}}
@@ -167,6 +174,7 @@ def test_what_no_rule_speaks_of_is_blocked(profile: str) -> None:
     assert ruled.deciding.reason == "unknown_tool_for_supervisor:drop_table"
 
 
+@pytest.mark.proves("I14")
 def test_a_rule_that_raises_or_is_missing_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     def raises(action: Any, facts: RefundFacts, limits: Limits) -> Ruling | None:
         raise ZeroDivisionError
@@ -191,6 +199,7 @@ def test_unasked_rules_would_have_said_nothing(facts: RefundFacts, amount: int, 
         assert {ruling.rule for ruling in judged if ruling.rule} == everything
 
 
+@pytest.mark.proves("I12")
 def test_a_policy_that_never_settles_asks_a_person(monkeypatch: pytest.MonkeyPatch) -> None:
     def one_cent_less(action: Any, facts: RefundFacts, limits: Limits) -> Ruling | None:
         args = {**action["args"], "amount_minor": action["args"]["amount_minor"] - 1}

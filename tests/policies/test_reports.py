@@ -72,6 +72,7 @@ def test_an_incident_that_is_not_known_is_never_green(incident: Any) -> None:
     assert (found["health"], found["missing"]) == ("unknown", ["payments.gateway_incident"])
 
 
+@pytest.mark.proves("I10")
 def test_a_source_that_holds_a_link_is_not_quoted_in_the_report() -> None:
     found = {
         "sales": {},

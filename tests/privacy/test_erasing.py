@@ -144,6 +144,7 @@ def test_money_stays(run: Run) -> None:
     )
 
 
+@pytest.mark.proves("I37")
 def test_the_record_holds_as_it_was_sealed(run: Run, heads_file: Path, tmp_path: Path) -> None:
     assert command("seal_audit").code == 0
     before = list(Event.objects.order_by("pk").values_list("hash", flat=True))
@@ -235,6 +236,7 @@ def test_no_copy_and_no_live_frame_shows_anything(run: Run) -> None:
     assert [canary for canary in CANARIES if canary in shown] == []
 
 
+@pytest.mark.proves("I36")
 def test_nothing_personal_is_logged(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     launched = scene.launch(f"{REFUND_1200} {SAID}")
@@ -319,6 +321,7 @@ def test_a_number_that_is_written_otherwise_forgets_nobody_in_part(run: Run) -> 
     assert Customer.objects.get(book=run.book, number=42).name == NAME
 
 
+@pytest.mark.proves("I37")
 def test_a_table_that_is_imported_again_brings_nobody_back(scene: Scene, tmp_path: Path) -> None:
     eu = operations.add_workspace(desks=["refunds"], slug="eu", name="EU", at=timezone.now())
     table = tmp_path / "customers.csv"
@@ -345,6 +348,7 @@ def text(run: Run) -> EventText:
     return EventText.objects.filter(event__run=run, name="comment").get()
 
 
+@pytest.mark.proves("I37")
 @pytest.mark.parametrize(
     "change",
     [
@@ -384,6 +388,7 @@ def test_a_hash_is_not_emptied_without_an_erasure(run: Run) -> None:
         Escalation.objects.filter(run=run).update(action_sha256="")
 
 
+@pytest.mark.proves("I37")
 @pytest.mark.breaks("I37")
 def test_a_text_that_vanished_without_an_erasure_is_found(text: EventText) -> None:
     EventText.objects.filter(pk=text.pk).update(text="", salt="", erased_at=timezone.now())
@@ -511,6 +516,7 @@ def fields() -> set[str]:
     return bodies | {f"form {name}" for name in named}
 
 
+@pytest.mark.proves("I37")
 def test_no_planted_word_is_left_after_an_erasure(
     scene: Scene, run: Run, server: ReplayServer, caplog: pytest.LogCaptureFixture
 ) -> None:

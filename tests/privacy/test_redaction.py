@@ -57,6 +57,7 @@ def test_the_goal_is_masked(scene: Scene) -> None:
     assert kept.endswith("card [card number], account …, write to …")
 
 
+@pytest.mark.proves("I36")
 def test_what_a_person_types_is_masked_and_no_table_holds_it(scene: Scene) -> None:
     run = go(scene.launch(f"{REFUND_1200} {ALL}"))
     held = Escalation.objects.get(run=run, state=EscalationState.OPEN)
@@ -128,6 +129,7 @@ def test_a_workflow_that_somebody_wrote_is_masked(scene: Scene) -> None:
     assert {secret: places_of(secret) for secret in SECRETS} == {secret: [] for secret in SECRETS}
 
 
+@pytest.mark.proves("I36")
 @pytest.mark.parametrize("letters", [ALL, "".join(f"\\u{ord(c):04x}" for c in ALL)])
 def test_what_a_model_says_is_masked(
     scene: Scene, monkeypatch: pytest.MonkeyPatch, letters: str
@@ -146,6 +148,7 @@ def test_what_a_model_says_is_masked(
     assert {secret: places_of(secret) for secret in SECRETS} == {secret: [] for secret in SECRETS}
 
 
+@pytest.mark.proves("I36")
 def test_what_a_tool_returns_is_masked(scene: Scene) -> None:
     run = scene.launch()
     Customer.objects.filter(book=run.book, number=42).update(name=f"Anna {CARD}")
@@ -215,6 +218,7 @@ def test_a_policy_from_before_masks_nothing(scene: Scene) -> None:
     assert Run.objects.count() == 0
 
 
+@pytest.mark.proves("I36")
 @pytest.mark.parametrize("redaction", [KINDS, ()])
 def test_the_key_of_the_model_is_kept_nowhere_whoever_writes_it(
     scene: Scene, ada: User, settings: Any, redaction: Any
@@ -247,6 +251,7 @@ ECHOES: dict[str, tuple[int, str]] = {
 }
 
 
+@pytest.mark.proves("I36")
 @pytest.mark.parametrize("where", ECHOES)
 def test_a_server_that_quotes_our_key_has_it_kept_and_logged_nowhere(
     scene: Scene, caplog: pytest.LogCaptureFixture, where: str

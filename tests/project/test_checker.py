@@ -160,6 +160,7 @@ def test_a_switch_of_another_scope_stops_nothing(dump: Dump, elsewhere: tuple[st
     assert "I30" not in ids(dump)
 
 
+@pytest.mark.proves("I23", "I24", "I41")
 @pytest.mark.slow
 @pytest.mark.parametrize("lie", LIES)
 def test_a_lie_is_found(dump: Dump, lie: str) -> None:

@@ -65,6 +65,7 @@ def test_another_database_is_refused_without_repeating_the_password(url: str) ->
     assert settings_of("postgres://omar:a%2F%23%3F%40@db/ops")["PASSWORD"] == "a/#?@"
 
 
+@pytest.mark.proves("F18")
 def test_sqlite_is_opened_as_the_settings_ask(tmp_path: Path) -> None:
     asked = {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1, "recursive_triggers": 1}
     asked |= {"secure_delete": 1, "page_size": 2048}

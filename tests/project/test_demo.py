@@ -81,6 +81,7 @@ def demo(tmp_path: Path) -> Iterator[Demo]:
             process.communicate(timeout=LONGEST)
 
 
+@pytest.mark.proves("W20")
 @pytest.mark.slow
 def test_the_demo_serves_shows_its_passwords_once_and_ends_at_ctrl_c(demo: Demo) -> None:
     first = demo.start()
@@ -111,6 +112,7 @@ def test_a_port_that_is_taken_is_said_in_a_sentence() -> None:
     assert f"OPSCONSOLE_PORT={port + 1}" in ended.err
 
 
+@pytest.mark.proves("W20")
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.1", "::", "ops.example.com"])  # noqa: S104
 def test_the_demo_is_not_served_to_other_machines(host: str) -> None:
     ended = command("demo", "--host", host)  # goes no further: there is no database here

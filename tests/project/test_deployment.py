@@ -173,6 +173,7 @@ def test_a_service_waits_for_those_that_exist_and_has_time_to_end(name: str) -> 
     assert set(volumes) <= set(COMPOSE["volumes"])
 
 
+@pytest.mark.proves("W21")
 @pytest.mark.parametrize(
     "given",
     [

@@ -75,6 +75,7 @@ def run_block(own: Installation, block: str, place: Path, *, fails: str = "") ->
     return ended.stdout
 
 
+@pytest.mark.proves("I37")
 def test_an_operator_can_type_what_the_pages_say(fresh: Installation, tmp_path: Path) -> None:
     place = tmp_path / "checkout"
     place.mkdir()

@@ -11,6 +11,7 @@ from tests.processes import ROOT
 _PIN = re.compile(r"[a-z0-9][a-z0-9._-]*==[^\s;]+(?: ; .+)?")
 
 
+@pytest.mark.proves("W23")
 @pytest.mark.parametrize(
     "name",
     [

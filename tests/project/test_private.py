@@ -86,6 +86,7 @@ def test_a_place_that_may_not_be_written_is_a_sentence_and_code_2(
     assert (says in ended.stderr, ended.stderr.count("\n")) == (True, 1)
 
 
+@pytest.mark.proves("F9")
 @pytest.mark.parametrize("program", ["work", "serve"])
 @pytest.mark.parametrize("seconds", [0, 0.25, 1.0, 2.5])
 def test_a_process_told_to_stop_in_its_first_seconds_ends_with_nought(

@@ -41,6 +41,7 @@ LACKING = {
 }
 
 
+@pytest.mark.proves("W21")
 @pytest.mark.slow
 def test_the_checks_of_a_deployment_find_nothing(tmp_path: Path) -> None:
     told = environment(**GIVEN, OPSCONSOLE_DATA_DIR=str(tmp_path))

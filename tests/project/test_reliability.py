@@ -1,4 +1,4 @@
-"""The tables of docs/reliability.md are true of the tests they name."""
+"""Each promise has its tests, and the page of promises says which."""
 
 from __future__ import annotations
 
@@ -6,44 +6,34 @@ import pytest
 
 from tests import proofs
 
-ROW = "| I1 | One effect | {stands} | {last} |"
-REAL = "`project/test_reliability.py::test_every_row_is_whole_and_its_proofs_exist`"
+ONE = '[money]\ntitle = "Money"\nI1 = {entry}\n'
 
 
-def test_every_row_is_whole_and_its_proofs_exist() -> None:
-    assert proofs.faults(proofs.rows(proofs.TABLES.read_text(encoding="utf-8"))) == []
+def test_every_promise_is_tested() -> None:
+    assert proofs.faults(proofs.promises(), proofs.marked_tests()) == []
+
+
+def test_the_page_of_promises_is_up_to_date() -> None:
+    said = "python -m tests.proofs writes it"
+
+    assert proofs.PAGE.read_text(encoding="utf-8") == proofs.page(), said
 
 
 @pytest.mark.parametrize(
-    ("stands", "last", "fault"),
+    ("entry", "tests", "fault"),
     [
-        ("proved", "", "I1: proved, with 0 proofs"),
-        ("proved", "`project/test_reliability.py::test_gone`", "I1: there is no "),
-        ("proved", "`project/test_gone.py::test_it`", "I1: there is no "),
-        ("partly", REAL, "I1: partly, and not a word why"),
-        ("open", "", "I1: open, and not a word why"),
-        ("absent", f"{REAL} there is none", "I1: absent, with 1 proofs"),
-        ("surely", "it is", "I1: 'surely' is no standing"),
+        ('"One effect."', (), "I1: 0 tests are marked with it"),
+        ('{ absent = "There is none." }', ("tests/a.py::b",), "I1: 1 tests are marked with it"),
+        (f'"{"x" * 161}"', ("tests/a.py::b",), "I1: 161 characters of 160"),
+        ('"One effect."\nI1000 = "More."', ("tests/a.py::b",), "I1000: no such promise"),
+        ('"One effect."', ("tests/a.py::b",), "I2: it must be there once"),
     ],
 )
-def test_a_row_that_claims_too_much_is_named(stands: str, last: str, fault: str) -> None:
-    said = proofs.faults(proofs.rows(ROW.format(stands=stands, last=last)))
+def test_a_faulty_promise_is_named(entry: str, tests: tuple[str, ...], fault: str) -> None:
+    found = proofs.read_promises(ONE.format(entry=entry), {"I1": tests})
 
-    assert any(line.startswith(fault) for line in said)
-
-
-def test_a_row_that_is_missing_is_noticed() -> None:
-    text = proofs.TABLES.read_text(encoding="utf-8")
-    cut = "\n".join(line for line in text.splitlines() if not line.startswith("| F7 "))
-
-    assert proofs.faults(proofs.rows(cut)) == [
-        "the rows are not each of I, F and W once and in order"
-    ]
+    assert fault in proofs.faults(found, [])
 
 
-def test_a_proof_that_did_not_pass_is_named() -> None:
-    row = proofs.rows(ROW.format(stands="proved", last=REAL))
-    name = row[0].proofs[0]
-
-    assert proofs.missing_proofs(row, {name}) == []
-    assert proofs.missing_proofs(row, {"tests/other.py::test_it"}) == [f"I1: {name}"]
+def test_a_mark_without_a_promise_is_named() -> None:
+    assert "I999: no such promise" in proofs.faults(proofs.promises(), ["I999"])

@@ -39,6 +39,7 @@ def sign_in(site: str) -> str:
     return next(c for c in cookies if c.startswith("sessionid=")).partition(";")[0]
 
 
+@pytest.mark.proves("F44")
 def test_sessions_end_with_the_secret_key() -> None:
     scene = set_scene()
     with_passwords(scene.rita)

@@ -12,6 +12,7 @@ from django.core.exceptions import ImproperlyConfigured
 from opsconsole.secret_key import keep_secret
 
 
+@pytest.mark.proves("W20")
 def test_the_key_is_made_once_and_only_its_owner_reads_it(tmp_path: Path) -> None:
     path = tmp_path / "secret-key"
 

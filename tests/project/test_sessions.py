@@ -35,6 +35,7 @@ def visit(session: SessionStore, user: User, *, after: timedelta) -> HttpRequest
     return request
 
 
+@pytest.mark.proves("W11")
 def test_coming_by_moves_the_idle_limit_but_not_with_every_request(rita: User) -> None:
     session = SessionStore()
     visit(session, rita, after=timedelta())
@@ -47,6 +48,7 @@ def test_coming_by_moves_the_idle_limit_but_not_with_every_request(rita: User) -
     assert session["seen_at"] == int((SIGNED_IN_AT + timedelta(hours=1)).timestamp())
 
 
+@pytest.mark.proves("W11")
 def test_after_twelve_hours_one_has_to_sign_in_again_however_busy(rita: User) -> None:
     session = SessionStore()
     for hour in range(12):

@@ -86,6 +86,7 @@ def test_the_environment_wins_over_the_file(tmp_path: Path) -> None:
     assert done.stdout.strip() == "given {'writer': 'from-file'}"
 
 
+@pytest.mark.proves("W20")
 def test_debug_is_off_unless_asked_for() -> None:
     program = "from django.conf import settings; print(settings.DEBUG)"
 

@@ -26,6 +26,7 @@ def drive(run: Run) -> None:
         go(run)
 
 
+@pytest.mark.proves("I55")
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.postgres
 @pytest.mark.slow
@@ -49,6 +50,7 @@ def test_fifty_processes_open_one_session_and_pay_once(scene: Scene) -> None:
     assert Effect.objects.filter(run=run).count() == 1
 
 
+@pytest.mark.proves("F47")
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.both
 @pytest.mark.slow
@@ -121,6 +123,7 @@ def test_an_approval_that_a_rejection_overtakes_pays_or_its_giver_is_told(scene:
     assert [end for end in ends if end not in (paid, asked)] == []
 
 
+@pytest.mark.proves("I55")
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.both
 def test_ten_agents_of_one_owner_share_one_cap(scene: Scene) -> None:

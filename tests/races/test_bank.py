@@ -55,6 +55,7 @@ def elsewhere(scene: Scene) -> Scene:
     return Scene(Workspace.objects.get(pk=other.pk), scene.rita, scene.omar, scene.eve)
 
 
+@pytest.mark.proves("I4")
 def test_what_leaves_an_account_in_a_day_adds_up_over_workspaces(crowd: Contenders) -> None:
     """The two share no locked row but the account itself."""
     scene = bank_scene(daily=euros("1000.00"), **NO_DUPLICATES)
@@ -68,6 +69,7 @@ def test_what_leaves_an_account_in_a_day_adds_up_over_workspaces(crowd: Contende
         assert reasons(runs) == ["daily_exposure"] * (SIX - 2)
 
 
+@pytest.mark.proves("I3")
 def test_six_transfers_never_overdraw_an_account(crowd: Contenders) -> None:
     scene = bank_scene(daily=euros("90000.00"), transfers=90, **NO_DUPLICATES)
     for _ in range(ROUNDS):

@@ -38,6 +38,7 @@ EVENTS = {
 REFUSED = {"claimed", "not_open", "no_receiver", "not_permitted", "moved"}
 
 
+@pytest.mark.proves("I50", "I51")
 @pytest.mark.parametrize(
     "others", [AT_WORK, AT_THE_END, LEAVING], ids=["a no", "two yeses", "one leaves"]
 )

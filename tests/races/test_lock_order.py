@@ -257,6 +257,7 @@ def test_approved_calls_of_a_workspace_do_not_wait_for_one_another(
     assert payments(first) == [80000]
 
 
+@pytest.mark.proves("I30")
 def test_a_press_waits_for_the_writes_that_are_starting_and_for_no_later_one(scene: Scene) -> None:
     """Thirty-two writers without a pause; a press that they starved would give up after 5 s."""
     run, admin, begun = scene.launch(), scene.add("admin", Role.ADMIN), Counter[str]()
@@ -286,6 +287,7 @@ def test_a_press_waits_for_the_writes_that_are_starting_and_for_no_later_one(sce
     assert begun["writes"] == under_lock
 
 
+@pytest.mark.proves("I30")
 def test_a_press_outlasts_a_writer_that_stands_still(scene: Scene) -> None:
     """Its host was paused, say: the server ends its transaction, here after one idle second."""
     run, admin = scene.launch(), scene.add("admin", Role.ADMIN)
@@ -317,6 +319,7 @@ def test_a_press_outlasts_a_writer_that_stands_still(scene: Scene) -> None:
     assert KillSwitch.objects.standing().count() == 1
 
 
+@pytest.mark.proves("I43")
 def test_what_calls_of_a_workspace_add_up_to_is_counted_by_one_of_them_at_a_time(
     scene: Scene,
 ) -> None:

@@ -37,6 +37,7 @@ def reviewers(scene: Scene) -> list[str]:
     return ["rita", *(user.get_username() for user in others)]
 
 
+@pytest.mark.proves("I18", "I52")
 def test_of_six_reviewers_one_decides_and_the_others_are_told(
     scene: Scene, crowd: Contenders
 ) -> None:
@@ -60,6 +61,7 @@ def test_of_six_reviewers_one_decides_and_the_others_are_told(
         assert run.events.filter(kind="decision.refused").count() == 5
 
 
+@pytest.mark.proves("I1", "F12", "F13")
 def test_of_six_workers_one_gets_the_run(scene: Scene, crowd: Contenders) -> None:
     for _ in range(ROUNDS):
         run = scene.launch(REFUND_500)
@@ -72,6 +74,7 @@ def test_of_six_workers_one_gets_the_run(scene: Scene, crowd: Contenders) -> Non
         assert (payments(run), mails(run)) == ([50000], [50000])
 
 
+@pytest.mark.proves("I1", "F12")
 def test_six_workers_who_take_a_run_from_each_other_execute_no_step_twice(
     scene: Scene, crowd: Contenders
 ) -> None:
@@ -111,6 +114,7 @@ def run_to_rest(run: Run) -> Run:
     return fresh(run)
 
 
+@pytest.mark.proves("I3")
 def test_six_refunds_never_exceed_the_charge(scene: Scene, crowd: Contenders) -> None:
     for _ in range(ROUNDS):
         book = open_demo_book(at=timezone.now())
@@ -123,6 +127,7 @@ def test_six_refunds_never_exceed_the_charge(scene: Scene, crowd: Contenders) ->
         assert (charge.refunded_minor, charge.held_minor) == (120000, 0)
 
 
+@pytest.mark.proves("I2")
 def test_one_key_pays_once(scene: Scene, crowd: Contenders) -> None:
     for _ in range(ROUNDS):
         book = open_demo_book(at=timezone.now())
@@ -137,6 +142,7 @@ def test_one_key_pays_once(scene: Scene, crowd: Contenders) -> None:
         assert (charge.refunded_minor, charge.held_minor) == (30000, 0)
 
 
+@pytest.mark.proves("I4")
 def test_runs_side_by_side_do_not_add_up_past_the_limit(scene: Scene, crowd: Contenders) -> None:
     """Six runs of 500 on one charge: two within the limit of 1000, the others wait."""
     for _ in range(ROUNDS):
@@ -163,6 +169,7 @@ def under(scene: Scene, **limits: Any) -> None:
     Workspace.objects.filter(pk=scene.workspace.pk).update(policy=version)
 
 
+@pytest.mark.proves("I43")
 @pytest.mark.parametrize("cap", ["launcher_daily_minor", "workspace_daily_minor"])
 def test_runs_side_by_side_do_not_pass_the_cap_of_the_day(
     scene: Scene, crowd: Contenders, cap: str
@@ -179,6 +186,7 @@ def test_runs_side_by_side_do_not_pass_the_cap_of_the_day(
     assert (waiting.count(), reasons) == (SIX - 2, {"unattended_cap_of_the_day"})
 
 
+@pytest.mark.proves("I45")
 @pytest.mark.parametrize("cap", ["launcher", "subject"])
 def test_workers_side_by_side_open_no_more_requests_than_the_cap(
     scene: Scene, crowd: Contenders, cap: str
@@ -200,6 +208,7 @@ def test_workers_side_by_side_open_no_more_requests_than_the_cap(
             scene.decide(escalation.run, approve=False)
 
 
+@pytest.mark.proves("I43")
 def test_one_person_deciding_in_six_windows_stays_within_their_day(
     scene: Scene, crowd: Contenders
 ) -> None:
@@ -213,6 +222,7 @@ def test_one_person_deciding_in_six_windows_stays_within_their_day(
     assert sum(escalation.granted_minor or 0 for escalation in granted) == 160000
 
 
+@pytest.mark.proves("I43")
 def test_one_person_deciding_twice_about_a_charge_stays_within_their_limit(
     scene: Scene, crowd: Contenders
 ) -> None:
@@ -227,6 +237,7 @@ def test_one_person_deciding_twice_about_a_charge_stays_within_their_limit(
     assert Escalation.objects.filter(granted_minor=70000).count() == 1
 
 
+@pytest.mark.proves("I30")
 def test_no_write_starts_once_the_kill_switch_has_the_lock(scene: Scene, crowd: Contenders) -> None:
     """Five workers refund while an admin presses; only intents committed before are executed."""
     admin = scene.add("admin", Role.ADMIN)

@@ -29,6 +29,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both, pytest.
 STORMS, ROUNDS = 4, 10
 
 
+@pytest.mark.proves("I41", "I54")
 @pytest.mark.parametrize("seed", range(STORMS))
 def test_whatever_meets_each_yes_comes_to_something(
     scene: Scene, crowd: Contenders, seed: int, tmp_path: Path

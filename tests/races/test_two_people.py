@@ -17,6 +17,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 DECIDES = "tests.races.contenders:decides"
 
 
+@pytest.mark.proves("I19")
 def test_of_six_yeses_of_two_people_one_is_first_and_one_decides(
     tiered: Tiered, crowd: Contenders
 ) -> None:
@@ -72,6 +73,7 @@ def test_the_end_of_time_and_a_second_yes_do_not_both_happen(
     assert payments(go(fresh(request.run))) == ([90_000] if request.state == "adjusted" else [])
 
 
+@pytest.mark.proves("I29")
 def test_of_six_sweepers_one_passes_a_silent_tier_on(tiered: Tiered, crowd: Contenders) -> None:
     request = tiered.ask("User Anna (user_id=42) requests a refund of 1050 USD for the plan.")
     Escalation.objects.filter(pk=request.pk).update(climbs_at=timezone.now())

@@ -19,6 +19,7 @@ def named_by(text: str) -> list[str]:
     return [str(one.money) for one in read_amounts(text) if one.money]
 
 
+@pytest.mark.proves("I57")
 @pytest.mark.parametrize(
     ("text", "named"),
     [
@@ -62,6 +63,7 @@ def test_a_text_names_what_a_careful_reader_would(text: str, named: str) -> None
     assert " ".join(named_by(text)) == named
 
 
+@pytest.mark.proves("I57")
 @pytest.mark.parametrize(
     "text",
     [
@@ -138,6 +140,7 @@ def _asked(draw: st.DrawFn) -> tuple[str, str, str, Money]:
     return written, thing, draw(st.sampled_from(days.split(","))), Money(minor, code)
 
 
+@pytest.mark.proves("I57")
 @given(_asked(), st.permutations(range(3)), st.sampled_from([" ", ", ", ": ", " – ", "\n"]))
 def test_no_number_around_an_amount_is_an_amount(
     asked: tuple[str, str, str, Money], order: list[int], between: str

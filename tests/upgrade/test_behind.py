@@ -121,6 +121,7 @@ def test_a_lock_that_somebody_holds_is_told_and_not_taken_for_migrations(
     assert ended.err.startswith("The database cannot be used (somebody else holds a lock on it")
 
 
+@pytest.mark.proves("F37")
 @pytest.mark.both
 def test_pages_and_a_worker_over_tables_of_another_release_say_so(tmp_path: Path) -> None:
     """Running them during or before an upgrade is reported plainly, not as an error of ours."""

@@ -98,6 +98,7 @@ def decide_all(own: Installation) -> int:
     return len(waiting)
 
 
+@pytest.mark.proves("F37")
 def test_a_stored_database_is_upgraded_and_its_waiting_runs_come_to_their_end(
     restored: Installation,
 ) -> None:
@@ -133,6 +134,7 @@ def test_a_stored_database_is_upgraded_and_its_waiting_runs_come_to_their_end(
     assert after.code == 0, after.out
 
 
+@pytest.mark.proves("F37")
 @pytest.mark.parametrize("stored", TOO_OLD, ids=lambda path: path.name)
 def test_a_database_of_before_the_oldest_that_upgrades_is_refused_and_left_as_it_is(
     stored: Path, tmp_path: Path
@@ -161,6 +163,7 @@ def content_of(own: Installation) -> dict[str, str]:
     return {"dump": done.stdout.decode()}
 
 
+@pytest.mark.proves("F43")
 @pytest.mark.parametrize("restored", UPGRADED[:1], indirect=True, ids=lambda path: path.name)
 def test_what_going_back_loses_is_listed_from_a_copy_of_the_backup(
     restored: Installation, tmp_path: Path

@@ -48,6 +48,7 @@ def _is_of_approval(one: Attention) -> bool:
     return one.kind == "not_carried_out"
 
 
+@pytest.mark.proves("I41")
 @pytest.mark.parametrize("times", [1, 2])
 @pytest.mark.parametrize("end", ["paid", "rejected", "open", "expired", "cancelled", "refused"])
 def test_one_line_stands_for_a_chain_as_long_as_it_needs_a_look(
@@ -203,6 +204,7 @@ def test_nobody_is_told_of_what_was_answered_before_the_message_went_out(
     assert told_again() == []
 
 
+@pytest.mark.proves("I41")
 @pytest.mark.parametrize("end", ["waiting", "paid", "rejected", "stopped"])
 @pytest.mark.parametrize("first", ["stopped", "expired"])
 def test_an_approval_is_over_once_a_run_that_repeats_its_run_paid_or_was_refused(

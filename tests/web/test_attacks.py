@@ -100,6 +100,7 @@ def test_what_both_tables_say_of_a_role_is_the_same() -> None:
             assert (sent == 405) == (name not in MAY), name
 
 
+@pytest.mark.proves("W1")
 @pytest.mark.parametrize("role", [role for role in Role if role not in OTHERS])
 def test_every_role_gets_what_its_row_says(scene: Scene, role: Role) -> None:
     escalation = waiting(scene)
@@ -117,6 +118,7 @@ def test_every_role_gets_what_its_row_says(scene: Scene, role: Role) -> None:
             assert sent == 405, f"{role} POST {name}: {sent}"
 
 
+@pytest.mark.proves("W1")
 @pytest.mark.parametrize("verb", ["put", "delete", "patch", "trace"])
 def test_no_address_takes_another_verb(scene: Scene, verb: str) -> None:
     escalation = waiting(scene)
@@ -129,6 +131,7 @@ def test_no_address_takes_another_verb(scene: Scene, verb: str) -> None:
     assert Escalation.objects.get(pk=escalation.pk).state == EscalationState.OPEN
 
 
+@pytest.mark.proves("W3")
 @pytest.mark.parametrize("verb", ["head", "options", "get"])
 def test_reading_changes_nothing(scene: Scene, verb: str) -> None:
     escalation = waiting(scene)
@@ -143,6 +146,7 @@ def test_reading_changes_nothing(scene: Scene, verb: str) -> None:
     assert "_auth_user_id" in client.session
 
 
+@pytest.mark.proves("W3")
 def test_a_form_from_elsewhere_is_refused(scene: Scene) -> None:
     escalation = waiting(scene)
     user = scene.add("ada", Role.ADMIN)
@@ -159,12 +163,14 @@ def test_a_form_from_elsewhere_is_refused(scene: Scene) -> None:
     assert "_auth_user_id" in client.session
 
 
+@pytest.mark.proves("W3")
 def test_no_view_is_exempt_from_the_check_of_forms() -> None:
     from agents.web.urls import urlpatterns
 
     assert not [p.name for p in urlpatterns if getattr(p.callback, "csrf_exempt", False)]
 
 
+@pytest.mark.proves("W13")
 @pytest.mark.parametrize("extra", ["decided_by", "granted_minor", "state", "run", "workspace"])
 def test_a_decision_with_a_field_too_many_is_refused(scene: Scene, extra: str) -> None:
     escalation = waiting(scene)
@@ -178,6 +184,7 @@ def test_a_decision_with_a_field_too_many_is_refused(scene: Scene, extra: str) -
     assert escalation.state == EscalationState.OPEN
 
 
+@pytest.mark.proves("W13")
 def test_a_field_that_is_sent_twice_is_refused(scene: Scene) -> None:
     escalation = waiting(scene)
 
@@ -189,6 +196,7 @@ def test_a_field_that_is_sent_twice_is_refused(scene: Scene) -> None:
     assert answered.status_code == 422
 
 
+@pytest.mark.proves("W2")
 def test_ids_of_another_workspace_in_a_body_reach_nothing(scene: Scene) -> None:
     """Another workspace's admin sends our ids, one of a policy version among them."""
     escalation, client = waiting(scene), client_of(stranger())
@@ -202,6 +210,7 @@ def test_ids_of_another_workspace_in_a_body_reach_nothing(scene: Scene) -> None:
     assert not Event.objects.filter(kind__startswith="kill_switch").exists()
 
 
+@pytest.mark.proves("W8")
 @pytest.mark.parametrize("back", ELSEWHERE)
 def test_signing_in_leads_to_our_pages_only(scene: Scene, back: str) -> None:
     scene.rita.set_password("a long walk by the sea")
@@ -213,6 +222,7 @@ def test_signing_in_leads_to_our_pages_only(scene: Scene, back: str) -> None:
     assert (answered.status_code, answered["Location"]) == (302, "/")
 
 
+@pytest.mark.proves("W8")
 @pytest.mark.parametrize("back", ["/runs/\r\nSet-Cookie: evil=1", "/\nX-Evil: 1"])
 def test_no_header_is_made_of_what_was_sent(scene: Scene, back: str) -> None:
     client = client_of(scene.rita)
@@ -226,6 +236,7 @@ def test_no_header_is_made_of_what_was_sent(scene: Scene, back: str) -> None:
     assert "evil" not in theme.cookies
 
 
+@pytest.mark.proves("W25")
 def test_another_host_is_refused(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
     with override_settings(ALLOWED_HOSTS=["ops.example.com"]):
         other = Client().get("/sign-in/", headers={"host": "evil.example"})
@@ -240,11 +251,13 @@ PRIVATE = ("/.env", "/.git/config", "/db.sqlite3", "/var/secret-key", "/manage.p
 UP = ("../manage.py", "..%2fmanage.py", "%2e%2e/manage.py", "..\\manage.py", "....//manage.py")
 
 
+@pytest.mark.proves("W22")
 @pytest.mark.parametrize("path", [*PRIVATE, *(f"/static/{up}" for up in UP)])
 def test_files_that_are_not_pages_are_not_served(path: str) -> None:
     assert Client().get(path).status_code in (400, 404)
 
 
+@pytest.mark.proves("W24")
 @pytest.mark.parametrize("path", ["/nowhere/", "/approvals/999999/", "/runs/not-a-run/"])
 def test_an_error_page_tells_nothing_of_the_inside(scene: Scene, path: str) -> None:
     answered = client_of(scene.rita).get(path)
@@ -253,6 +266,7 @@ def test_an_error_page_tells_nothing_of_the_inside(scene: Scene, path: str) -> N
     assert not re.search(r"Traceback|SELECT|agents\.|site-packages|urlpatterns", answered.text)
 
 
+@pytest.mark.proves("W24")
 def test_a_failure_of_ours_tells_nothing_of_the_inside(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -276,6 +290,7 @@ HIDDEN = (
 )
 
 
+@pytest.mark.proves("W26")
 def test_a_goal_or_a_reason_that_hides_is_refused(scene: Scene) -> None:
     escalation = waiting(scene)
     decide, launch = reverse("decide", args=[escalation.pk]), reverse("launch")

@@ -263,6 +263,7 @@ def test_a_changed_event_is_named_and_the_check_is_on_record(
     assert "The last check found 2 faults" in auditor.get(reverse("audit")).text
 
 
+@pytest.mark.proves("W6")
 def test_the_copy_is_safe_for_spreadsheets_and_on_record(scene: Scene, auditor: Client) -> None:
     for begin in "=+-@＝＋－＠\t\r\n":
         name = f"{begin}HYPERLINK(0)"
@@ -296,6 +297,7 @@ def test_an_export_says_where_it_was_cut(
     assert Event.objects.get(kind="audit.exported").facts["cut"] is True
 
 
+@pytest.mark.proves("I38", "W2")
 def test_nobody_reads_the_record_of_another_workspace(scene: Scene) -> None:
     run = go(scene.launch(REFUND_500))
     client = client_of(stranger())

@@ -89,6 +89,7 @@ def test_the_total_to_type_is_that_of_what_still_waits(scene: Scene) -> None:
     assert "Ticked at first: USD 2,550.00." in refused
 
 
+@pytest.mark.proves("I53")
 def test_each_is_judged_by_itself_and_the_result_says_who_was_left(scene: Scene) -> None:
     first, second, third, far = waiting(scene)
     rita, at, ada = client_of(scene.rita), timezone.now(), scene.add("ada", Role.ADMIN)
@@ -141,6 +142,7 @@ def test_each_is_judged_by_itself_and_the_result_says_who_was_left(scene: Scene)
     assert (go(first.run).stop_reason, payments(first.run)) == ("human_rejected", [])
 
 
+@pytest.mark.proves("I53")
 def test_what_is_of_more_than_one_kind_or_somebody_elses_is_rejected_by_nobody(
     scene: Scene,
 ) -> None:
@@ -168,6 +170,7 @@ def test_what_is_of_more_than_one_kind_or_somebody_elses_is_rejected_by_nobody(
     assert Escalation.objects.filter(state=EscalationState.OPEN).count() == len(ASKED)
 
 
+@pytest.mark.proves("I53")
 @pytest.mark.breaks("I32", "I17")  # rows that no run made
 def test_two_thousand_are_offered_forty_at_a_time_in_a_few_questions(
     scene: Scene, django_assert_max_num_queries: Any
@@ -198,6 +201,7 @@ def browser() -> Iterator[Browser]:
         yield opened
 
 
+@pytest.mark.proves("I53")
 @pytest.mark.slow
 @pytest.mark.parametrize("width", [1440, 390])
 def test_rita_rejects_several_by_keyboard_while_one_of_them_changes(

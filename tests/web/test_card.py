@@ -26,6 +26,7 @@ def page_of(scene: Scene, escalation: Escalation) -> str:
     return client_of(scene.rita).get(reverse("approval", args=[escalation.pk])).text
 
 
+@pytest.mark.proves("F38")
 def test_a_card_says_that_there_is_a_newer_policy(scene: Scene) -> None:
     scene.add("ada", Role.ADMIN)
     escalation = waiting(scene)
@@ -56,6 +57,7 @@ def test_nobody_is_offered_to_decide_once_the_time_is_over(scene: Scene) -> None
     assert "Reject, pay nothing" not in page
 
 
+@pytest.mark.proves("W26")
 def test_a_name_that_looks_like_another_is_marked(scene: Scene) -> None:
     escalation = waiting(scene)
     honest = page_of(scene, escalation)
@@ -69,6 +71,7 @@ def test_a_name_that_looks_like_another_is_marked(scene: Scene) -> None:
     )
 
 
+@pytest.mark.proves("W26")
 def test_a_goal_with_letters_that_nobody_sees_is_marked(scene: Scene) -> None:
     escalation = waiting(scene)
     # As stored before such goals were refused at launch.
@@ -96,6 +99,7 @@ def press(scene: Scene, ada: User, **scope: Any) -> None:
     operations.kill(workspace=scene.workspace, by=ada, reason="look", at=at, **scope)
 
 
+@pytest.mark.proves("I42")
 @pytest.mark.parametrize(
     ("scope", "name"),
     [
@@ -125,6 +129,7 @@ def test_while_a_switch_stands_nothing_is_approved(
     assert pay("ada", escalation, verdict="reject", comment="no").status_code == 302
 
 
+@pytest.mark.proves("I42")
 def test_a_switch_of_something_else_keeps_nobody_from_approving(scene: Scene) -> None:
     escalation, ada = waiting(scene), scene.add("ada", Role.ADMIN)
     press(scene, ada, scope=Scope.TOOL, target="send_reply")
@@ -133,6 +138,7 @@ def test_a_switch_of_something_else_keeps_nobody_from_approving(scene: Scene) ->
     assert pay("ada", escalation).status_code == 302
 
 
+@pytest.mark.proves("I41")
 def test_a_switch_after_the_yes_is_told_on_the_card_and_the_overview(scene: Scene) -> None:
     escalation, ada = waiting(scene), scene.add("ada", Role.ADMIN)
     pay("ada", escalation)
@@ -184,6 +190,7 @@ def test_what_somebody_else_has_claimed_offers_no_button(scene: Scene) -> None:
     assert client_of(ada).post(reverse("release-claim", args=[escalation.pk])).status_code == 302
 
 
+@pytest.mark.proves("I19")
 def test_who_launched_a_run_cannot_claim_its_request(scene: Scene) -> None:
     escalation = waiting(scene)
     role = Membership.objects.filter(user=scene.omar)
@@ -252,6 +259,7 @@ def test_who_may_grant_less_is_told_who_may_grant_it_all(scene: Scene) -> None:
     assert "higher limit" not in words(card_of("ada", escalation))
 
 
+@pytest.mark.proves("I47")
 def test_an_answer_about_a_call_says_nothing_that_the_ledger_denies(
     scene: Scene, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -26,6 +26,7 @@ def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [OneLine().format(r) for r in caplog.records if r.name == "opsconsole.denials"]
 
 
+@pytest.mark.proves("I35")
 def test_a_page_that_was_denied_is_one_line_with_who_and_what(
     scene: Scene, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -38,6 +39,7 @@ def test_a_page_that_was_denied_is_one_line_with_who_and_what(
     assert "\n" not in line
 
 
+@pytest.mark.proves("I35", "W17")
 def test_a_refused_sign_in_is_one_line_without_its_password(
     scene: Scene, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -50,6 +52,7 @@ def test_a_refused_sign_in_is_one_line_without_its_password(
     assert "slip" not in caplog.text
 
 
+@pytest.mark.proves("W17")
 def test_a_forged_line_stays_within_its_own(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
         logging.getLogger("agents.engine").info("the goal is %s", FORGED)
@@ -61,6 +64,7 @@ def test_a_forged_line_stays_within_its_own(caplog: pytest.LogCaptureFixture) ->
     assert "\\n2026-11-21" in line
 
 
+@pytest.mark.proves("I35")
 def test_a_refused_decision_is_on_record_however_it_was_asked(scene: Scene) -> None:
     escalation = waiting(scene)
     too_much = form(escalation, **{"set.amount_minor": "1000.00"})
@@ -71,6 +75,7 @@ def test_a_refused_decision_is_on_record_however_it_was_asked(scene: Scene) -> N
     assert (said.actor, facts_of(said)["why"]) == ("rita", "above_own_limit")
 
 
+@pytest.mark.proves("W13")
 @pytest.mark.parametrize("more", [{"granted_minor": "1"}, {"set.amount_minor": ["800.00", "1.00"]}])
 def test_a_form_that_is_none_of_ours_is_on_record(scene: Scene, more: dict[str, Any]) -> None:
     escalation = waiting(scene)
@@ -85,6 +90,7 @@ def test_a_form_that_is_none_of_ours_is_on_record(scene: Scene, more: dict[str, 
     assert facts["escalation"] == escalation.pk
 
 
+@pytest.mark.proves("W28")
 def test_a_role_that_was_taken_away_refuses_the_form_that_is_open(scene: Scene) -> None:
     """Rita opens the form as a reviewer and sends it after losing the role."""
     escalation = waiting(scene)
@@ -99,6 +105,7 @@ def test_a_role_that_was_taken_away_refuses_the_form_that_is_open(scene: Scene) 
     assert escalation.state == "open"
 
 
+@pytest.mark.proves("I19", "W28")
 def test_who_launched_and_became_a_reviewer_since_still_does_not_decide(scene: Scene) -> None:
     escalation = waiting(scene)
     scene.omar.memberships.update(role="reviewer")
@@ -109,6 +116,7 @@ def test_who_launched_and_became_a_reviewer_since_still_does_not_decide(scene: S
     assert facts_of(Event.objects.get(kind="decision.refused"))["why"] == "four_eyes"
 
 
+@pytest.mark.proves("I40")
 def test_somebody_who_was_disabled_is_asked_to_sign_in(scene: Scene) -> None:
     escalation = waiting(scene)
     client = client_of(scene.rita)

@@ -59,6 +59,7 @@ def expire(open_one: Escalation, by: User) -> None:
     answering.expire(open_one.pk, at=timezone.now())
 
 
+@pytest.mark.proves("I48")
 @pytest.mark.parametrize("end", [decide, expire])
 def test_a_draft_outlives_the_request(
     page: Page, open_one: Escalation, ada: User, end: Callable[[Escalation, User], None]
@@ -98,6 +99,7 @@ def test_a_form_in_which_nothing_is_typed_goes_with_the_request(
     expect(page.locator("#dform")).to_have_count(0)
 
 
+@pytest.mark.proves("I48")
 def test_a_draft_comes_back_with_the_form(page: Page, open_one: Escalation, ada: User) -> None:
     operations.claim(escalation_id=open_one.pk, by=ada, at=timezone.now())
     expect(page.locator("#consequence")).to_contain_text("ada has claimed it")
@@ -126,6 +128,7 @@ def test_a_kill_switch_takes_the_yes_and_leaves_what_was_typed(
     expect(page.get_by_label("Reason")).to_have_value("Four seats")
 
 
+@pytest.mark.proves("I48")
 def test_a_decision_that_cannot_arrive_is_kept(page: Page, open_one: Escalation) -> None:
     address = page.url
     page.route("**/healthz", lambda route: route.abort())
@@ -149,6 +152,7 @@ def end_session_at_post(page: Page, route: Route) -> None:
     route.continue_()
 
 
+@pytest.mark.proves("I48")
 @pytest.mark.parametrize("typed", ["comment", "note", "decision"])
 def test_what_was_typed_when_the_session_had_ended_is_there_after_signing_in(
     page: Page, open_one: Escalation, typed: str

@@ -73,6 +73,7 @@ def our_fault(scene: Scene) -> Any:
     return client.get(reverse("approvals"))
 
 
+@pytest.mark.proves("W24")
 @pytest.mark.parametrize(
     ("ask", "status"),
     [
@@ -97,6 +98,7 @@ def test_an_error_page_has_the_id_that_stands_in_the_log(
     assert f" [{name}] " in log.getvalue()
 
 
+@pytest.mark.proves("W24")
 def test_no_two_requests_share_an_id_and_nobody_chooses_one() -> None:
     chosen = {"X-Request-ID": "a" * 12}
 
@@ -105,6 +107,7 @@ def test_no_two_requests_share_an_id_and_nobody_chooses_one() -> None:
     assert len(names - {"a" * 12}) == 20
 
 
+@pytest.mark.proves("W24")
 def test_requests_side_by_side_keep_their_ids(log: io.StringIO) -> None:
     async def ask_all() -> list[Any]:
         client = AsyncClient()
@@ -119,6 +122,7 @@ def test_requests_side_by_side_keep_their_ids(log: io.StringIO) -> None:
         assert ID.findall(answered.text) == [answered[HEADER]]
 
 
+@pytest.mark.proves("F16", "F21")
 @pytest.mark.parametrize("error", [OperationalError, InterfaceError])
 def test_a_page_without_a_database_says_to_come_again(
     scene: Scene, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
@@ -196,6 +200,7 @@ def test_the_page_of_a_database_that_cannot_save_leads_back_to_the_form(
     assert f'href="{reverse("kill")}"' in answered.text
 
 
+@pytest.mark.proves("W24")
 def test_a_page_that_fails_asks_nothing_of_the_database(scene: Scene) -> None:
     client = client_of(scene.rita)
     client.raise_request_exception = False

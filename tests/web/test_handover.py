@@ -27,6 +27,7 @@ __all__ = ["browser", "complaints", "open_browser"]
 COMMENT = "She called twice.\nSee <b>ticket</b> 77."
 
 
+@pytest.mark.proves("I50")
 def test_two_reviewers_comment_hand_over_snooze_and_decide(
     scene: Scene, browser: Browser, complaints: list[str]
 ) -> None:

@@ -39,6 +39,7 @@ def test_the_longest_texts_that_are_taken_fit(scene: Scene) -> None:
     assert (launched.status_code, decided.status_code) == (302, 302)
 
 
+@pytest.mark.proves("W16")
 @pytest.mark.parametrize(
     "given",
     [
@@ -57,6 +58,7 @@ def test_a_form_that_holds_more_than_ours_is_refused(scene: Scene, given: dict[s
     assert "This request was not understood" in answered.text
 
 
+@pytest.mark.proves("W16")
 def test_an_address_with_many_fields_is_refused(scene: Scene) -> None:
     asked = "&".join(f"text={n}" for n in range(51))
 
@@ -89,6 +91,7 @@ def part(size: int, *, more: bool) -> Message:
     return {"type": "http.request", "body": b"x" * size, "more_body": more}
 
 
+@pytest.mark.proves("W16")
 @pytest.mark.parametrize(
     ("bodies", "status"),
     [
@@ -124,6 +127,7 @@ def test_a_body_that_says_it_is_long_is_not_read() -> None:
     assert status_of([], headers=((b"content-length", b"11"),)) == 413
 
 
+@pytest.mark.proves("W16")
 def test_a_body_that_drips_ends_at_the_deadline() -> None:
     assert status_of([part(1, more=True)] * 9, pause=0.04) == 408
 
@@ -137,6 +141,7 @@ def status(site: str, method: str, path: str, **more: Any) -> int:
         asked.close()
 
 
+@pytest.mark.proves("W16")
 @pytest.mark.slow
 def test_a_server_refuses_what_is_long_and_waits_for_the_slow_without_a_thread() -> None:
     with serve() as site:

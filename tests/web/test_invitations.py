@@ -41,6 +41,7 @@ def accept(token: str, name: str = "mia", password: str = PASSWORD) -> Any:
     return Client().post(f"/invitations/{token}/", {"name": name, "password": password})
 
 
+@pytest.mark.proves("W31")
 def test_who_is_invited_by_mail_joins_once_with_name_and_password(
     scene: Scene, ada: User, settings: Any
 ) -> None:
@@ -93,6 +94,7 @@ def test_who_is_invited_by_mail_joins_once_with_name_and_password(
     assert f"invitation {made.pk}: role is 'admin'" in command("verify_audit").out
 
 
+@pytest.mark.proves("W31")
 def test_a_link_that_is_over_or_forged_opens_nothing(scene: Scene, ada: User) -> None:
     first, second = invite(scene, ada), invite(scene, ada, "mia@EXAMPLE.com")
     revoked, late = invite(scene, ada, "a@b.example"), invite(scene, ada, "c@d.example")
@@ -131,6 +133,7 @@ def test_a_link_that_is_over_or_forged_opens_nothing(scene: Scene, ada: User) ->
     assert command("verify_audit").code == 0
 
 
+@pytest.mark.proves("W31")
 @pytest.mark.both
 def test_a_link_is_closed_after_twenty_forms_and_a_hundred_invitations_are_a_day(
     scene: Scene, ada: User, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
@@ -164,6 +167,7 @@ def test_a_link_is_closed_after_twenty_forms_and_a_hundred_invitations_are_a_day
     assert "At most 2 people" in client_of(ada).post("/members/invite/", form).text
 
 
+@pytest.mark.proves("W31")
 def test_who_has_a_sign_in_joins_with_it_and_nobody_is_told_that_they_have_one(
     scene: Scene, ada: User
 ) -> None:

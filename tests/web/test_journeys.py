@@ -164,6 +164,7 @@ def test_two_people_see_one_refund_to_its_end(
     assert (payments(run), mails(run)) == ([80000], [80000])
 
 
+@pytest.mark.proves("F42")
 def test_the_second_of_two_reviewers_is_told_who_was_first(
     scene: Scene, browser: Browser, complaints: list[str]
 ) -> None:
@@ -275,6 +276,7 @@ def test_time_runs_out_while_the_card_is_open(
     assert fresh(run).stop_reason == "escalation_expired"
 
 
+@pytest.mark.proves("F39")
 def test_a_restart_while_pages_are_open_loses_nothing(
     scene: Scene, browser: Browser, complaints: list[str]
 ) -> None:
@@ -586,6 +588,7 @@ def test_single_keys_can_be_switched_off(
         expect(rita.get_by_label("Why not")).to_be_hidden()
 
 
+@pytest.mark.proves("W10")
 def test_rows_that_arrive_move_neither_form_nor_pointer(
     scene: Scene, browser: Browser, complaints: list[str]
 ) -> None:
@@ -623,6 +626,7 @@ def test_rows_that_arrive_move_neither_form_nor_pointer(
         expect(rita.locator("#queue li")).to_have_count(3)
 
 
+@pytest.mark.proves("W4", "W5")
 def test_markup_stays_text_in_what_arrives_live(
     scene: Scene, browser: Browser, complaints: list[str]
 ) -> None:
@@ -648,6 +652,7 @@ def test_markup_stays_text_in_what_arrives_live(
         assert "gotcha" not in (eve.title(), rita.title())
 
 
+@pytest.mark.proves("I40")
 def test_access_that_is_taken_away_ends_an_open_page(
     scene: Scene, browser: Browser, complaints: list[str]
 ) -> None:

@@ -245,6 +245,7 @@ def test_a_form_that_makes_no_sense_changes_nothing(
     assert not KillSwitch.objects.exists()
 
 
+@pytest.mark.proves("I30")
 @pytest.mark.parametrize("who", ["eve", "rita", "omar"])
 def test_only_an_admin_presses(scene: Scene, who: str) -> None:
     client = client_of(getattr(scene, who))
@@ -255,6 +256,7 @@ def test_only_an_admin_presses(scene: Scene, who: str) -> None:
     assert not KillSwitch.objects.exists()
 
 
+@pytest.mark.proves("W2")
 def test_another_workspace_is_not_found(scene: Scene, admin: Client) -> None:
     other = Workspace.objects.create(
         slug="other", name="Other", book=scene.workspace.book, created_at=timezone.now()

@@ -39,6 +39,7 @@ def test_the_card_shows_the_text_and_the_words_that_nobody_vouches_for(scene: Sc
     assert "Send an email to Anna" in page
 
 
+@pytest.mark.proves("I10")
 @pytest.mark.parametrize("verdict", ["approve", "adjust"])
 def test_what_a_person_lets_out_is_what_is_sent(scene: Scene, verdict: str) -> None:
     escalation = open_request(scene, ASKS, "customer-reply")
@@ -61,6 +62,7 @@ def test_what_a_person_lets_out_is_what_is_sent(scene: Scene, verdict: str) -> N
     assert "Carried out 1 email no payment or change proposed" in words(trace)
 
 
+@pytest.mark.proves("I41")
 def test_a_letter_is_refused_with_what_would_be_gone_and_sent_with_an_address(
     scene: Scene,
 ) -> None:
@@ -120,6 +122,7 @@ def test_an_email_that_was_emptied_is_asked_for_as_an_email(scene: Scene) -> Non
     assert "Write the email." in page.text
 
 
+@pytest.mark.proves("I36")
 def test_a_letter_of_the_agents_with_masks_in_it_is_not_sent_as_it_stands(scene: Scene) -> None:
     letter = f"Your card 4111 1111 1111 1111, and password: {OWN_KEY}. Write to eve@else.example."
 
@@ -158,6 +161,7 @@ def test_a_run_whose_judge_is_its_executor_says_so(scene: Scene) -> None:
     assert "OPENAI_" not in page
 
 
+@pytest.mark.proves("I46")
 def test_a_letter_too_long_to_be_sent_says_so(scene: Scene) -> None:
     """The run says so once it stops, and a draft's card before anybody approves it."""
     letter = "Thank you. " * 400

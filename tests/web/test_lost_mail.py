@@ -23,6 +23,7 @@ def card_of(scene: Scene, run: Run) -> str:
     return client_of(scene.rita).get(reverse("approval", args=[escalation.pk])).text
 
 
+@pytest.mark.proves("F8", "F41")
 def test_the_card_tells_what_the_mail_server_said(scene: Scene, settings: Any) -> None:
     settings.EMAIL_BACKEND = "tests.desk.letterboxes.Broken"
 
@@ -35,6 +36,7 @@ def test_the_card_tells_what_the_mail_server_said(scene: Scene, settings: Any) -
     assert "on attempt 1 of this step" in page
 
 
+@pytest.mark.proves("F41")
 def test_where_no_mail_server_listens_nobody_is_asked_and_the_answer_says_so(
     scene: Scene, settings: Any
 ) -> None:
@@ -51,6 +53,7 @@ def test_where_no_mail_server_listens_nobody_is_asked_and_the_answer_says_so(
     assert "because its email failed. Write to them." in page
 
 
+@pytest.mark.proves("F8")
 def test_a_worker_that_died_meanwhile_noted_no_answer(scene: Scene, settings: Any) -> None:
     settings.EMAIL_BACKEND = "tests.desk.letterboxes.Deadly"
     run = scene.launch(REFUND_500)

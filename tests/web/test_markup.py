@@ -94,6 +94,7 @@ def pages(run: Run) -> list[str]:
     return sorted(found)
 
 
+@pytest.mark.proves("W4")
 @pytest.mark.parametrize(
     ("pattern", "goal", "decided"),
     [
@@ -130,6 +131,7 @@ def test_text_of_any_origin_stays_text_on_every_page(
     assert "comment" in seen or not decided
 
 
+@pytest.mark.proves("W4")
 def test_where_a_run_ended_stays_text(scene: Scene, admin: Client) -> None:
     run = plant(scene, "supervisor", "Refund 1200 USD to user_id=42.")
     stops = marked_text("stop")[:200]

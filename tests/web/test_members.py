@@ -79,6 +79,7 @@ def test_an_admin_changes_role_limit_and_teams_and_each_change_is_on_record(
     assert "team leads: lead is 'omar'" in command("verify_audit").out
 
 
+@pytest.mark.proves("W30")
 def test_nobody_changes_what_they_may_do_themselves_nor_takes_the_last_admin_away(
     scene: Scene, ada: Client
 ) -> None:
@@ -107,6 +108,7 @@ def test_nobody_changes_what_they_may_do_themselves_nor_takes_the_last_admin_awa
         operations.set_role(workspace=scene.workspace, user=scene.rita, role=Role.VIEWER, at=at)
 
 
+@pytest.mark.proves("W30")
 @pytest.mark.parametrize(
     ("what", "fields", "says"),
     [
@@ -135,6 +137,7 @@ def test_a_change_that_cannot_be_is_refused_in_a_sentence(
     assert Event.objects.count() == before
 
 
+@pytest.mark.proves("I40")
 def test_a_session_that_an_admin_ends_is_out_at_its_next_request(scene: Scene, ada: Client) -> None:
     other = operations.add_workspace(
         desks=["refunds"], slug="other-one", name="Other", at=timezone.now()
@@ -156,6 +159,7 @@ def test_a_session_that_an_admin_ends_is_out_at_its_next_request(scene: Scene, a
     assert elsewhere.status_code == 404
 
 
+@pytest.mark.proves("I40")
 @pytest.mark.parametrize("how", ["removed", "viewer"])
 def test_who_decides_here_no_more_holds_nothing(scene: Scene, ada: Client, how: str) -> None:
     """Her request that someone else has claimed stays with them."""

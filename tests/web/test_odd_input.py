@@ -16,6 +16,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both, pytest.
 NUL = "a\x00b"
 
 
+@pytest.mark.proves("W16")
 @pytest.mark.parametrize(
     ("name", "asked"),
     [
@@ -51,6 +52,7 @@ def test_a_number_that_no_row_has_is_not_found(scene: Scene, number: int) -> Non
     assert client.post(reverse("decide", args=[number])).status_code == 404
 
 
+@pytest.mark.proves("W13")
 @pytest.mark.parametrize(
     "fields",
     [

@@ -190,6 +190,7 @@ def test_where_nothing_ever_ran_the_first_step_is_named(scene: Scene) -> None:
     assert "You’re all caught up." in words(client_of(scene.rita).get("/").text)
 
 
+@pytest.mark.proves("I38")
 def test_nobody_sees_the_figures_of_another_workspace(scene: Scene) -> None:
     go(scene.launch())
     go(scene.launch(REFUND_500))
@@ -201,6 +202,7 @@ def test_nobody_sees_the_figures_of_another_workspace(scene: Scene) -> None:
     assert not any(day.segments for drawn in charts for day in drawn.days)
 
 
+@pytest.mark.proves("F27")
 def test_a_model_server_that_runs_wait_for_is_named_where_people_wonder(scene: Scene) -> None:
     server, until = "https://models.example.com/v1", timezone.now() + timedelta(seconds=30)
     told = {"failures": 5, "fault": "It refused the key (401).", "rests_until": until}
@@ -219,6 +221,7 @@ def test_a_model_server_that_runs_wait_for_is_named_where_people_wonder(scene: S
     assert server not in client.get(reverse("run", args=[new.pk])).text
 
 
+@pytest.mark.proves("F27")
 def test_one_press_wakes_every_run_that_waits_and_is_on_record(scene: Scene) -> None:
     until = timezone.now() + timedelta(minutes=5)
     Endpoint.objects.create(address="https://models.example.com", failures=5, rests_until=until)

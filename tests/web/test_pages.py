@@ -188,6 +188,7 @@ def names() -> set[str]:
     return {str(pattern.name) for pattern in urlpatterns}
 
 
+@pytest.mark.proves("I39", "W1")
 def test_every_address_has_its_row() -> None:
     assert names() == set(ADDRESSES)
 
@@ -226,6 +227,7 @@ def test_the_address_of_a_form_leads_to_its_page(scene: Scene) -> None:
     assert f'href="{reverse("approval", args=[escalation.pk])}?view=mine"' in answered.text
 
 
+@pytest.mark.proves("I38", "I39", "W1", "W2")
 @pytest.mark.parametrize("name", sorted(ADDRESSES))
 def test_who_gets_what(scene: Scene, name: str) -> None:
     escalation = waiting(scene)
@@ -259,6 +261,7 @@ def test_rita_adjusts_and_sees_what_really_happened(scene: Scene) -> None:
     assert "human_revised" in client.get(reverse("run-json", args=[escalation.run_id])).text
 
 
+@pytest.mark.proves("I16", "W13")
 @pytest.mark.parametrize(
     ("fields", "says"),
     [
@@ -294,6 +297,7 @@ def test_a_form_that_cannot_be_granted_is_refused_and_kept(
     assert payments(escalation.run) == []
 
 
+@pytest.mark.proves("I17", "F42")
 def test_the_second_of_two_reviewers_is_told_who_was_first(scene: Scene) -> None:
     escalation = waiting(scene)
     scene.decide(escalation.run)
@@ -306,6 +310,7 @@ def test_the_second_of_two_reviewers_is_told_who_was_first(scene: Scene) -> None
     assert "What you filled in was not sent" in answered.text
 
 
+@pytest.mark.proves("I19")
 def test_who_launched_the_run_is_told_that_somebody_else_decides(scene: Scene) -> None:
     operations.add_member(
         workspace=scene.workspace, user=scene.omar, role=Role.ADMIN, at=timezone.now()
@@ -323,6 +328,7 @@ def test_who_launched_the_run_is_told_that_somebody_else_decides(scene: Scene) -
     assert escalation.state == EscalationState.OPEN
 
 
+@pytest.mark.proves("W4")
 def test_markup_from_anyone_shows_as_text(scene: Scene) -> None:
     escalation = waiting(scene, f"Refund 1200 USD to user_id=42. {MARKUP}")
     Escalation.objects.filter(pk=escalation.pk).update(comment=MARKUP)
@@ -342,6 +348,7 @@ def test_markup_from_anyone_shows_as_text(scene: Scene) -> None:
         assert "<img src=x" not in client.get(reverse(name)).text
 
 
+@pytest.mark.proves("W5", "W10", "W25")
 def test_pages_are_not_stored_and_carry_the_policy(scene: Scene) -> None:
     page = client_of(scene.rita).get(reverse("approvals"))
 
@@ -377,6 +384,7 @@ def test_a_list_takes_as_many_queries_however_long_it_is(
             client.get(reverse(name))
 
 
+@pytest.mark.proves("F42", "W15")
 def test_omar_launches_a_scenario_and_a_double_submit_is_one_run(scene: Scene) -> None:
     client = client_of(scene.omar)
     page = client.get(reverse("launch")).text
@@ -487,6 +495,7 @@ def test_a_wrong_password_is_said_in_words(scene: Scene) -> None:
     assert "Wrong name or password" in answered.text
 
 
+@pytest.mark.proves("W8")
 @pytest.mark.parametrize("back", ["//evil.example", "https://evil.example/", "javascript:alert(1)"])
 def test_the_theme_leads_back_to_our_pages_only(scene: Scene, back: str) -> None:
     answered = Client().post(reverse("theme"), {"theme": "dark", "back": back})

@@ -86,6 +86,7 @@ def walk(scene: Scene, query: str = "") -> list[int]:
     return found
 
 
+@pytest.mark.proves("I45")
 @pytest.mark.parametrize(
     ("order", "places"),
     [
@@ -103,6 +104,7 @@ def test_every_request_is_on_one_page_in_each_order(
     assert walk(scene, f"order={order}") == [every[place] for place in places]
 
 
+@pytest.mark.proves("I45")
 def test_what_is_frozen_comes_last_and_is_reached_too(scene: Scene) -> None:
     every = keys()
     Escalation.objects.filter(pk__in=[every[5], every[3]]).update(frozen_at=timezone.now())
@@ -110,6 +112,7 @@ def test_what_is_frozen_comes_last_and_is_reached_too(scene: Scene) -> None:
     assert walk(scene) == [every[place] for place in (6, 1, 0, 4, 2, 5, 3)]
 
 
+@pytest.mark.proves("I45")
 def test_each_view_holds_what_it_says_and_counts_it_in_each_currency(scene: Scene) -> None:
     every, now = keys(), timezone.now()
     second = scene.add("second", Role.REVIEWER)
@@ -305,6 +308,7 @@ def test_a_saved_view_is_its_owners_or_shared_in_a_workspace(scene: Scene) -> No
     assert [view.name for view in SavedView.objects.all()] == ["Big ones"]
 
 
+@pytest.mark.proves("I45")
 def test_one_number_is_shown_wherever_a_person_s_requests_are_counted(scene: Scene) -> None:
     every, now = keys(), timezone.now()
     soon = now + timedelta(minutes=5)

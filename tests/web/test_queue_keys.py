@@ -52,6 +52,7 @@ def decide_by_keys(rita: Page, key: str, *typed: str) -> None:
     expect(rita.locator(f'#card[data-draft="{before}"]')).to_have_count(0)
 
 
+@pytest.mark.proves("W10")
 def test_a_mixed_queue_is_worked_through_by_keyboard_alone(
     scene: Scene, browser: Browser, complaints: list[str]
 ) -> None:

@@ -118,6 +118,7 @@ def test_a_run_is_found_by_its_key_or_how_that_begins(scene: Scene) -> None:
     assert [row.run for row in found] == [there]
 
 
+@pytest.mark.proves("W16")
 def test_pages_of_runs_follow_each_other(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listing, "PAGE", 2)
     other = operations.add_workspace(

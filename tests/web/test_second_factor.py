@@ -76,6 +76,7 @@ def password(at: str = OFFICE, then: str = "/runs/") -> Client:
     return client
 
 
+@pytest.mark.proves("W32")
 def test_who_enrols_signs_in_with_a_code_that_works_once(scene: Scene, clock: Any) -> None:
     client, elsewhere = client_of(scene.rita), client_of(scene.rita)
     stolen = client.cookies["sessionid"].value
@@ -139,6 +140,7 @@ def test_who_enrols_signs_in_with_a_code_that_works_once(scene: Scene, clock: An
     assert "member rita: second_factor is False" in command("verify_audit").out
 
 
+@pytest.mark.proves("W32")
 def test_guesses_of_a_code_count_as_guesses_of_a_password(scene: Scene, clock: Any) -> None:
     enrol(client_of(scene.rita), scene.rita)
     clock.shift(31)
@@ -162,6 +164,7 @@ def test_guesses_of_a_code_count_as_guesses_of_a_password(scene: Scene, clock: A
     assert "_auth_user_id" not in other.session
 
 
+@pytest.mark.proves("W32")
 def test_a_role_that_needs_a_factor_does_nothing_else_before(scene: Scene, clock: Any) -> None:
     ada, request = scene.add("ada", Role.ADMIN), waiting(scene)
     admin, rita, omar = (client_of(user) for user in (ada, scene.rita, scene.omar))
@@ -210,6 +213,7 @@ def test_a_role_that_needs_a_factor_does_nothing_else_before(scene: Scene, clock
     assert "Required a second factor of reviewer." in admin.get("/audit/?all=1").text
 
 
+@pytest.mark.proves("W32")
 def test_the_last_admin_who_lost_the_factor_comes_back_by_command(scene: Scene, clock: Any) -> None:
     enrol(client_of(scene.rita), scene.rita)
 
@@ -229,6 +233,7 @@ def test_the_last_admin_who_lost_the_factor_comes_back_by_command(scene: Scene, 
     assert command("verify_audit").code == 0
 
 
+@pytest.mark.proves("W31", "W32")
 @pytest.mark.both
 def test_of_six_with_one_code_or_one_invitation_one_is_in(scene: Scene, crowd: Contenders) -> None:
     client = client_of(scene.rita)

@@ -24,6 +24,7 @@ def waits(run: Run) -> Escalation:
     return run.escalations.get(state="open")
 
 
+@pytest.mark.proves("I52")
 def test_what_rita_sends_back_comes_again_with_what_changed_as_often_as_the_policy_says(
     scene: Scene,
 ) -> None:

@@ -42,6 +42,7 @@ def send(held: Escalation, by: User, **changed: Any) -> Escalation:
     return decide_request(held, by, **{**FORM, "action_sha256": held.action_sha256, **changed})
 
 
+@pytest.mark.proves("F42")
 def test_the_same_form_of_the_same_person_is_the_same_decision(scene: Scene) -> None:
     held = Escalation.objects.get(run=go(scene.launch()))
     send(held, scene.rita)
@@ -142,6 +143,7 @@ def desk(scene: Scene, held: Escalation, browser: Browser) -> Iterator[tuple[Pag
 PAY = "Pay USD 800.00 to Anna"
 
 
+@pytest.mark.proves("F42")
 @BROWSER
 def test_a_double_click_pays_once_and_leads_on(desk: tuple[Page, int], held: Escalation) -> None:
     page, _ = desk

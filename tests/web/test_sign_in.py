@@ -41,6 +41,7 @@ def guess(name: str = "rita", times: int = LIMIT, **more: str) -> list[int]:
     return [sign_in(name, f"guess {n}", **more).status_code for n in range(times)]
 
 
+@pytest.mark.proves("W12")
 def test_after_five_guesses_even_the_right_password_waits() -> None:
     assert guess() == [200, 200, 200, 200, 429]
 
@@ -88,6 +89,7 @@ def test_a_good_sign_in_forgets_the_slips_before_it() -> None:
         assert sign_in("rita", PASSWORD).status_code == 302
 
 
+@pytest.mark.proves("W12")
 def test_nobody_is_told_whether_a_name_exists() -> None:
     known, unknown = guess("rita"), guess("nobody-here")
 
@@ -138,6 +140,7 @@ def test_passwords_are_not_kept() -> None:
     assert "guess" not in f"{kept.post_data}{kept.get_data}{kept.path_info}"
 
 
+@pytest.mark.proves("W12")
 @pytest.mark.parametrize(
     ("behind_proxy", "remote", "forwarded", "told"),
     [

@@ -503,6 +503,7 @@ def check_buttons(client: Client, one: Escalation, page: str) -> None:
             assert one.state == EscalationState.OPEN
 
 
+@pytest.mark.proves("I47", "I50")
 @pytest.mark.slow
 @pytest.mark.parametrize("state", STATES, ids=lambda state: state.__name__)
 def test_a_card_is_true_for_everybody(
@@ -526,6 +527,7 @@ def test_a_card_is_true_for_everybody(
             check_sharing(client, one, state.__name__, name, page)
 
 
+@pytest.mark.proves("I47")
 @pytest.mark.slow
 def test_a_card_shows_its_buttons_at_both_widths(desk: Desk, settings: Any) -> None:
     """One browser checks all states and kinds: nothing is cut off, covered or contradictory."""

@@ -70,6 +70,7 @@ def scene() -> Iterator[Scene]:
         yield scene
 
 
+@pytest.mark.proves("W33")
 def test_closed_days_are_summed_once_and_tell_what_the_requests_told(scene: Scene) -> None:
     admin = client_of(scene.add("ada", Role.ADMIN))
     before = table(admin)
@@ -106,6 +107,7 @@ def test_closed_days_are_summed_once_and_tell_what_the_requests_told(scene: Scen
         assert admin.get(f"/team/{odd}").status_code == 200
 
 
+@pytest.mark.proves("W33")
 def test_a_lead_sees_the_team_an_auditor_the_rules_and_a_reviewer_themselves(scene: Scene) -> None:
     at, mara = timezone.now(), User.objects.get(username="@mara")
     go(scene.launch())  # still waits
@@ -154,6 +156,7 @@ def test_a_lead_sees_the_team_an_auditor_the_rules_and_a_reviewer_themselves(sce
     assert "@mara" not in clients["rita"].get("/team/").text
 
 
+@pytest.mark.proves("W33")
 def test_sums_of_parts_are_the_sum_and_a_median_is_within_five_percent() -> None:
     begin = datetime(2026, 11, 22, 10, 20, tzinfo=UTC)
     lengths = [(place * 7919 % 1001 + 1) ** 1.7 for place in range(1001)]

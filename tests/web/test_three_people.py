@@ -106,6 +106,7 @@ def first_of(request: Escalation, by: User) -> Approval:
     return found.get()
 
 
+@pytest.mark.proves("I19")
 def test_three_people_share_a_request_and_two_of_them_approve_it(
     tiered: Tiered, browser: Browser, complaints: list[str]
 ) -> None:

@@ -44,6 +44,7 @@ def table_of(user: User) -> str:
     return client_of(user).post(reverse("export")).getvalue().decode()
 
 
+@pytest.mark.proves("I19")
 def test_the_card_is_true_for_first_second_and_whoever_looks(tiered: Tiered) -> None:
     request = tiered.ask()
     first = card_of("finn", request)
