@@ -21,14 +21,15 @@ _DIGITS = {code: digits for digits in (0, 2, 3, 4) for code in currencies_with(d
 # In small letters other codes are words: all, try, top.
 _SMALL = "aud brl cad chf cny czk dkk eur gbp hkd huf inr jpy mxn nok nzd pln sek sgd usd zar"
 _SIGNS = {"$": "USD", "US$": "USD", "€": "EUR", "EURO": "EUR", "£": "GBP", "¥": "JPY"}
-_SIGNS |= {"DOLLARS": "USD", "USDOLLARS": "USD", "EUROS": "EUR", "POUNDS": "GBP"}
-_SIGN = r"[^\W\d_]{0,3}[$€£¥¢\u20a0-\u20cf]|(?:us|u\.s\.)[- ]?dollars|euros?|dollars|pounds"
+_SIGNS |= {"DOLLAR": "USD", "USDOLLAR": "USD", "EUROS": "EUR", "POUNDS": "GBP"}
+_SIGN = r"[^\W\d_]{0,3}[$€£¥¢\u20a0-\u20cf]|(?:us|u\.s\.)[- ]?dollars?|euros?|dollars?|pounds"
 # These make another currency, or a part of it, of the currency beside them.
 _OTHER = (
-    r"(?:canad|austral|mexic|egypt|syri|leban)i?[ae]ns?|singapore|hong kong|new zealand|taiwan"
-    "|pesos?|reais|yen|yuan|rmb|cents?|pence|ct|rappen|cdn|(?-i:CA|CAN|AU|NZ|HK|SG|MX)"
+    r"(?:[ck]anad|austral|mexi[ck]|egypt|syri|leban)(?:i?[ae]n|isch)\w*|singapore|hong kong"
+    r"|new zealand|taiwan|pesos?|reais|yen|yuan|rmb|cents?|c[eé]nt(?:im|esim|av)\w\w?|pence"
+    "|ct|rappen|cdn|(?-i:CA|CAN|AU|NZ|HK|SG|MX)"
 )
-_MONTH = (
+MONTH = (
     r"(?:jan(?:uar\w?|vier|v)?|feb\w*|févr\w*|mar(?:ch|s|zo)?|märz|a[pvb]r(?:il\w?)?|ma[iy]o?|maggio"
     r"|jun[ei]?o?|juin|giugno|jul[yi]?o?|juil\w*|luglio|aug(?:ust)?|août|agosto|sep\w*|settembre"
     r"|o[ck]t\w*|ottobre|nov\w*|d[eéi][cz](?:i?em\w*)?|ene(?:ro)?|gennaio)(?!\w)\.?"
@@ -37,9 +38,10 @@ _YEAR, _DAY, _TH = "(?:19|20)[0-9]{2}", "[0-9]{1,2}", "(?:st|nd|rd|th|er|º)"
 _DATES = (
     rf"{_YEAR}([-/.]){_DAY}\2{_DAY}(?:T[0-9:.]+(?:Z|[-+][0-9:]{{4,5}})?)?|{_DAY}/{_YEAR}"
     rf"|{_DAY}([-/.]){_DAY}\3(?:[0-9]{{4}}|[0-9]{{2}})|{_YEAR}-(?:0[1-9]|1[0-2])"
+    rf"|{_DAY}-{MONTH}-(?:[0-9]{{4}}|[0-9]{{2}})"
     rf"|{_DAY}:[0-9]{{2}}(?::[0-9]{{2}})?|{_DAY}(?:[ap]m|{_TH})"
-    rf"|{_DAY}(?:\.|{_TH})?\s?(?:of\s|de\s)?{_MONTH}(?:,?\s(?:del?\s)?{_YEAR})?"
-    rf"|{_MONTH}\s(?:the\s)?(?:{_DAY}{_TH}?(?:,?\s{_YEAR})?|{_YEAR})"
+    rf"|{_DAY}(?:\.|{_TH})?\s?(?:of\s|de\s)?{MONTH}(?:,?\s(?:del?\s)?{_YEAR})?"
+    rf"|{MONTH}\s(?:the\s)?(?:{_DAY}{_TH}?(?:,?\s{_YEAR})?|{_YEAR})"
     rf"|(?:in|im|en|nel|since|seit|year|jahr|année|año|anno)\s{_YEAR}"
     rf"|(?:on|am|vom|le|dated)\s{_DAY}(?:/{_DAY}|\.(?:1[0-2]|0?[1-9]))\.?"
 ).replace(r"\s", r"[^\S\r\n]")  # each in one line
@@ -61,32 +63,53 @@ _THING = re.compile(
     r"(?i)(?:customer|client|user|member|account|acct|card|case|order|po|invoice|inv|receipt|ticket"
     r"|issue|charge|transaction|booking|shipment|delivery|reference|ref|file|payee|compte|commande"
     r"|bill|billet|dossier|pedido|orden|cuenta|recibo|usuario|conto|pratica|code|id|no|num|n)s?"
-    r"|(?:kunde|auftr[aä]g|bestell|rechnung|beleg|vorg[aä]ng|konto|vertr[aä]g|buchung|benutzer|client"
-    r"|contra[ct]t?|fact?ur|fattur|ordin[ei]|reçu|ricevut|référ|refer|ut[ei][nl]|num[em]|n[úu]m[eé]r)\w*"
-    r"|\w*(?:nummer|number|nr)|\w+_(?:id|no|key)|nº"
+    r"|(?:kunde|kundin|auftr[aä]ge?|bestellung|rechnung|belege?|vorg[aä]nge?|konto|vertr[aä]ge?"
+    r"|buchung|benutzer|mahnung|reservierung|artikel|lieferschein)(?:e?[ns]|nen|innen|e)?"
+    r"|(?:cliente?|contrat[ot]?|contract|fact?ur[ae]|fattura|reçu|référence|referen\w{1,3}|utilisateur"
+    r"|(?:tele)?phone|t[eé]l|t[eé]l[eé][fp]h?on[eo]?|mobile|fax|zip|plz|postal|postcode|room|zimmer|page"
+    r"|seite|week|kw|version|police|policy|policies|angebot|devis|parcel|paket|batch|lot|serial|sku"
+    r"|rma|item|article|art[ií]culo|tracking|membership|reservation|reserva)s?|claim|quote|colis|nº"
+    r"|clienti|contratti|fatture|ordin[ei]|ricevut[ae]|riferimento|utent[ei]|preventiv[oi]"
+    r"|articol[oi]|n[uú]m(?:[eé]r(?:os?|i))?|\w*(?:nummern?|number|nr|zeichen)|\w+_(?:id|no|key)"
 )
+_SUM = re.compile(r"[.,][0-9]{2}\Z")
 _LEADS = ".:=([\"'“„‘-–/_"  # marks between such a word and its number
 _COUNTED = re.compile(
-    "(?i)(?:second|minute|hour|day|week|month|year|seat|user|licen[cs]e|item|unit|piece|person|customer"
-    "|order|invoice|ticket|jour|semaine|heure|semana|año|hora|d[ií]a)s?|min|times|people|tage?n?|uhr"
+    "(?i)(?:second|minute|hour|day|week|month|year|seat|user|licen[cs]e|item|unit|piece|person|jour"
+    "|semaine|heure|semana|año|hora|d[ií]a)s?|min|times|people|tage?n?|uhr|rechnungen|kunden|aufträge"
     "|wochen?|monate?n?|jahre?n?|stunden?|stück|mois|mes[ei]s?|giorn[oi]|settiman[ae]|ann[oi]|pm|[%‰]"
+    "|(?:customer|order|invoice|ticket|refund|payment|installment|factur[ae]|plazo|cliente?)s|raten"
+    "|zahlungen|fatture|clienti|rate"
 )
 _SIZE = (
     r"(?:mm|mn|mio|mil|mill|bn|tsd|mrd|hundreds?|hundert|thousands?|tausend|mill?i[oó]n\w*|billions?"
     r"|mill[oó]n\w*|mill?iard\w*|mille|mila|miles|cientos?|cento|dozens?|dutzend|douzaines?|docenas?"
-    "|lakhs?|crores?|cr|grand|per ?cent|prozent|pct|pour cent|por ciento|hal[fv]e?s?|thirds?)"
+    "|lakhs?|crores?|cr|grand|per ?cent|prozent|pct|pour cent|por ciento|hal[fv]e?s?|thirds?"
+    r"|quarters?|moitié|tiers|quarts?|hälfte|drittel|viertel|mitad|metà|double|twice|(?:zwei|drei)mal)"
+)
+_ROUGHLY = (
+    r"about|around|ap?prox\w*|roughly|almost|nearly|up to|at (?:most|least)|(?:more|less) than"
+    r"|ca|circa|etwa|ungefähr|rund|bis zu|höchstens|mindestens|maximal|ab|mehr als|weniger als"
+    r"|environ|presque|jusqu['’]à|(?:plus|moins) de|au (?:plus|moins)|unos|casi|cerca de|hasta"
+    r"|(?:más|menos) de|fino a|quasi|(?:più|meno) di"
 )
 _SIZED_AFTER = re.compile(
-    rf"(?i)[\s-]{{0,3}}(?:(?:{_SIZE}|[kmbtg]|and an? half|(?:point|komma) \w+)(?![\w-])"
-    r"|(?:x|plus|minus|less|mal)\s?\d+)"
+    rf"(?i)[\s-]{{0,3}}(?:(?:{_SIZE}|[kmbtg]|and an? half|(?:point|komma) \w+|twice|zweimal"
+    r"|\w+ (?:times|mal|fois|veces|volte)|plus|minus|less|zzgl|(?:zu|ab)züglich|moins|menos|más"
+    r"|meno|più)(?![\w-])|\(?(?:x|mal)\s?\d+)"
 )
 _SIZED_BEFORE = re.compile(
-    rf"(?i)(?:(?<!\w)(?:(?:[^\W_]+[\s-])?{_SIZE}|minus|negative|menos|meno|moins|times|twice|double"
+    rf"(?i)(?:(?<!\w)(?:(?:[^\W_]+[\s-])?{_SIZE}|minus|negative|menos|meno|moins|times"
     r"|mal|fois|veces|volte|(?:between|zwischen|entre)(?:[^\n]{1,20}\s(?:and|und|et|y))?)"
-    r"|\d[\d.,]*\s?[km%‰]|\d+/\d+(?=\sof))\.?\s{1,3}(?:(?:of|and|von|und|de|di|et|y|e)\s)?\Z"
+    rf"|(?<!\w)(?:{_ROUGHLY})|\d[\d.,]*\s?[km%‰]|\d+/\d+(?=\sof))\.?\s{{1,3}}"
+    r"(?:(?:of|and|on|von|und|auf|de|di|et|sur|su|y|e)\s)?(?:(?:the|der|des|les|las?|los|le)\s)?\Z"
 )
 _SPANS = ("to", "bis", "until", "till", "through", "à", "a", "al", "hasta", "x")  # 300 to 400
 _CHOICES = ("and", "or", "und", "oder", "et", "ou", "y", "o", "e")  # 300 or 400 USD
+_LINKS = (*_CHOICES, *_SPANS, ",", "&", "/", ">", "u", ".", "sowie", "then", "as", "well", "plus")
+_SEVERAL = re.compile(r"(?i)\w+(?:[si]|en|tture|lege|träge)")
+_FEW = re.compile("(?i)two|three|four|five|six|zwei|drei|vier|deux|trois|quatre|dos|tres|due|tre")
+_PRICES = ("at", "@", "à", "zu", "je", "of", "de", "di", "a", "von")  # 3 months at USD 49
 _OPERATORS, _DASHES, _JOINTS, _POINTS = "+−±~≈×÷^%‰％－＋", "-‐‑‒–—", "-‐‑‒–—/*·•&@…", ".,'’‘`´"
 _PLAIN = "()[]{}\"'“”„‘’«»‹›<>|=:;!?…,.`"  # marks that may touch an amount and change nothing
 _BLANK = re.compile(r"[\s.,;:!?()\"']")
@@ -143,10 +166,13 @@ class _AmountReader:
     def __init__(self, text: str) -> None:
         self.text, self.is_reordered = text, bool(_REORDERS.search(text))
         self.tokens = [_EDGE, _EDGE, *_tokens(text), _EDGE, _EDGE]
-        self.things: set[int] = set()  # numbers of other things
+        self.named: set[int] = set()  # numbers that name other things
+        self.things: set[int] = set()  # these, and numbers that count
         self.runs: dict[int, list[int]] = {}  # numbers and currencies that nothing parts
         for at, token in enumerate(self.tokens):
-            if token.kind == NUMBER and self._is_of_thing(at):
+            if token.kind == NUMBER and (self._is_of_thing(at) or self._is_listed(at)):
+                self.named.add(at)
+            if at in self.named or (token.kind == NUMBER and self._is_count(at)):
                 self.things.add(at)
             if token.kind in (NUMBER, CURRENCY):
                 self.runs[at] = self.runs[at - 1] if self._is_joined(at) else []
@@ -171,20 +197,38 @@ class _AmountReader:
         return Amount(self.text[start:end], money, codes, is_thing=False)
 
     def _is_of_thing(self, at: int) -> bool:
-        """Tell whether a number is that of another thing, or counts one."""
-        before, token, after = self.tokens[at - 1 : at + 2]
+        """Tell whether a number is that of another thing."""
+        before, token = self.tokens[at - 1 : at + 1]
         if token.text[0] in "#№" or (before.kind == WORD and not token.space):  # INV-990
-            return True
-        if _COUNTED.fullmatch(after.text) and not _LINE.search(after.space):
             return True
         for behind in range(at - 1, at - 6, -1):
             lead = self.tokens[behind]
             if lead.kind == WORD or lead.text in "#№°":
                 return lead.kind != WORD or bool(_THING.fullmatch(lead.text))
-            is_sum = lead.text == ":" and re.search(r"[.,][0-9]{2}\Z", token.text)
-            if lead.text not in _LEADS or is_sum:
+            if lead.text not in _LEADS or (lead.text == ":" and _SUM.search(token.text)):
                 return False
         return False
+
+    def _is_listed(self, at: int) -> bool:
+        """Tell whether a number goes on with a list of such numbers: customers 42 and 985."""
+        token, first = self.tokens[at], at - 1
+        while at - first < 5 and self.tokens[first].text.casefold() in _LINKS:
+            first -= 1
+        if first not in self.named or _SUM.search(token.text):
+            return False
+        links = "".join(one.text for one in self.tokens[first + 1 : at]).replace(">", "")
+        if links == ",":  # Customer 42, 300 USD
+            lead = self.tokens[max(first - 4, 0) : first]
+            return any(_THING.fullmatch(one.text) and _SEVERAL.fullmatch(one.text) for one in lead)
+        is_long = self.tokens[first].text.isdigit()  # phone 555 0132
+        return bool(links) or (is_long and at - first == 1 and not _LINE.search(token.space))
+
+    def _is_count(self, at: int) -> bool:
+        """Tell whether a token is a number that counts what stands after it."""
+        if self.tokens[at].kind != NUMBER and not _FEW.fullmatch(self.tokens[at].text):
+            return False
+        after = self.tokens[at + 1]
+        return bool(_COUNTED.fullmatch(after.text)) and not _LINE.search(after.space)
 
     def _reach(self, edge: int, step: int) -> int:
         """Return how far in the text something changes an amount; its own end if nothing does.
@@ -210,13 +254,15 @@ class _AmountReader:
         kinds = {self.tokens[one].kind for one in other}
         codes = {self.tokens[one].code for one in (*self.runs[edge], *other)} - {""}
         is_bare, is_foreign = kinds == {NUMBER}, kinds == {CURRENCY} and len(codes) > 1
+        if not out and near.text.casefold() in _PRICES and self._is_count(beyond - 1):
+            return self.tokens[beyond - 1].start
         if near.kind == NUMBER:
             return place if not space or self._is_grouped(edge, at) else own
         if near.kind == WORD:
             word = near.text.casefold()
             if not space or any(map(str.isnumeric, word)):
                 return place
-            is_range = word in _SPANS or (word in _CHOICES and is_bare)
+            is_range = word in _SPANS or (word in _CHOICES and (is_bare or "?" in codes))
             return spans if is_range or (word == "in" and is_foreign) else own
         if near.kind != MARK:
             return own if space else place
@@ -260,7 +306,7 @@ def _tokens(text: str) -> list[_Token]:
             kind, code = CURRENCY, written.upper()
         elif kind == CURRENCY:
             key = re.sub(r"[-\s.]", "", written.upper())
-            code = _SIGNS.get(key) or "?" + _SIGNS.get(key[-1], "")
+            code = _SIGNS.get(key) or _SIGNS.get(key[:-1]) or "?" + _SIGNS.get(key[-1], "")
         space = text[tokens[-1].end : found.start()] if tokens else "\n"
         tokens.append(_Token(kind, written, *found.span(), space, code))
     return tokens
