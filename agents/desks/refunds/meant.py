@@ -15,6 +15,7 @@ from typing import NamedTuple
 from agents.core.old_names import CURRENCY
 from agents.core.requests import Json
 from agents.desks.refunds.billing import ChargeFacts
+from agents.sdk.amounts import MONTH
 from agents.sdk.fact_sources import is_named
 from opsconsole.desks import Money
 
@@ -26,11 +27,14 @@ _MONTHS = (
     *("aug(?:ust)?", "sept?(?:ember)?", "oct(?:ober)?", "nov(?:ember)?", "dec(?:ember)?"),
 )
 _MONTH = rf"(?:{'|'.join(_MONTHS)})\b\.?"
-_NTH = r"\d{1,2}(?:st|nd|rd|th)?"
+_NTH = r"\d{1,2}(?:st|nd|rd|th|\.)?"
 _DAYS = re.compile(
     r"\b(?P<ago>\w+) days? ago\b|\b(?P<near>today|yesterday)\b"
     r"|\b(?P<iso>\d{4}-\d\d-\d\d)\b|\b(?P<parts>\d{1,2}[./]\d{1,2}[./]\d{4})\b"
-    rf"|\b(?:{_NTH}(?: of)? )?{_MONTH}(?: {_NTH}\b)?(?:,? \d{{4}}\b)?",
+    rf"|\b(?:{_NTH}(?: of)? )?{_MONTH}(?: {_NTH}\b)?(?:,? \d{{4}}\b)?"
+    # In other forms and languages: of no charge.
+    r"|\b(?P<other>\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}\b|\d{1,2}/\d{1,2}\b|\d{1,2}\.\d{1,2}\.(?!\d)"
+    rf"|\d{{1,2}}(?:st|nd|rd|th)\b|\d{{1,2}}\.? (?:de )?{MONTH})",
     re.IGNORECASE,
 )
 _MAY = re.compile("may", re.IGNORECASE)  # by itself it is no month
@@ -38,16 +42,34 @@ _NAME = re.compile(r"(?<![\w.-])CH-\d{1,18}(?![\w-])", re.IGNORECASE)
 # Tells of a charge by its place among the others, or of several.
 _PLACED = re.compile(
     r"\b(?:first|second|third|last|latest|newe?r?(?:est)?|recent|previous|earli(?:er|est)"
-    r"|old(?:er|est)?|former|next|other|another|both|each|every|\w+day(?<!today)(?<!yesterday))\b"
-    r"|\b(?:week|month|year)s?\s+ago\b",
+    r"|old(?:er|est)?|former|next|other|another|both|each|every|\w+day(?<!today)(?<!yesterday)"
+    r"|charges|payments|purchases|invoices|fees|hier|aujourd|ayer|hoy|ieri|oggi|heute|(?:vor)?gestern"
+    r"|\w*letzt\w*|\w+sten?|zweite\w*|vorig\w*|ander\w*|beide\w*|jede\w*|alte\w*|neue\w*|derni[eè]re?s?"
+    r"|premi[eè]re?s?|récent\w*|pr[eé]c[eé]d\w*|ancien\w*|autres?|deux|toute?s?|tous|chaque|[uú]ltim\w*"
+    r"|primer\w*|recien\w*|anterior\w*|otr[ao]s?|amb[aeio]s?|tod[ao]s?|cada|prim[ao]|altr[aeio]|ogni"
+    r"|entramb\w*|tutt[aeio])\b|\b(?:week|month|year)s?\s+ago\b",
     re.IGNORECASE,
 )
-_NOT = r"(?:\bnot|n[’']t|\bnever|\bexcept|\bwithout|\binstead of|\brather than|\bother than|\bno)\b"
+_NOT = (
+    r"(?:n[’']t|\b(?:not|never|except|without|instead of|rather than|other than|no|keep|leave|skip"
+    r"|spare|ignore|besides|nicht|keine?\w?|ohne|außer|statt|pas|sauf|sans|non|sin|excepto|salvo"
+    r"|tranne|senza))\b"
+)
+_DONE = r"\b(?:already|alone|untouched|stays?|(?:is|was) (?:fine|ok|right|correct|refunded))\b"
+_NUMBERED = re.compile(  # charge 12, INV-5, the 49.00 charge
+    rf"\b(?:{_NOUNS}|orders?\b|CH\b)[\s:#]*(?:(?:no|nr|number|id)\b[.:\s#]*)?"
+    r"(?:(?=[^\W\d_]*-?\d)[^\W_]+(?:-\w+)*\b(?!\s*(?:days?|USD|\$|[.,]\d))|(?:one|two|three)\b)"
+    r"|\b(?:CH\d|(?:INV|RE|TX|TXN|PAY|ORD)[-_]?\d)"
+    rf"|(?<![\d./-])(?!20\d\d\s)(?P<sum>\d[\d,]*(?:\.\d\d)?)\s+(?:USD\s+|dollars?\s+)?{_NOUNS}",
+    re.IGNORECASE,
+)
+_KINDS = ("annual", "yearly", "monthly", "quarterly", "weekly", "trial", "setup", "addon", "seat")
 _CALLED = re.compile(rf"\b([^\W\d_]+)[\s-]+{_NOUNS}", re.IGNORECASE)
 _PLAIN = re.compile(  # says nothing of which one
     r"an?|the|th(?:is|at|ese|ose)|her|his|their|its|our|your|my|of|for|in|on|one|usd|dollars"
     r"|full|whole|entire|refund|said|such|and|or"
 )
+_NO_PLAN = re.compile(rf"{_PLAIN.pattern}|{_MONTH}", re.IGNORECASE)
 
 
 class _Day(NamedTuple):
@@ -82,11 +104,14 @@ def meant_charge(
         own = [one for one in charges if {one.name} == named]
         called = [re.escape(one) for of in own for one in (of.name, of.reference) if one]
         return own[0] if own and not _excludes(texts, called) else None
-    found = _only_fit(charges, texts, _named_amount(amount_minor, texts), today)
+    amount = _named_amount(amount_minor, texts)
+    found = _only_fit(charges, texts, amount, today)
     if found is None or any(map(_PLACED.search, texts)):
         return None
     words = [re.escape(word) for one in charges for word in _words(one.plan)]
-    is_other = _names_another(found, charges, texts, today) or _excludes(texts, [*words, _NOUNS])
+    is_other = _names_another(found, charges, texts, today, amount) or _excludes(
+        texts, [*words, _NOUNS]
+    )
     return None if is_other else found
 
 
@@ -142,17 +167,34 @@ def _only_fit(
 
 
 def _names_another(
-    found: ChargeFacts, charges: Sequence[ChargeFacts], texts: Sequence[str], today: date
+    found: ChargeFacts,
+    charges: Sequence[ChargeFacts],
+    texts: Sequence[str],
+    today: date,
+    asked: int,
 ) -> bool:
-    """Tell whether people write of a day, or of words of a plan, that are not this charge's."""
+    """Tell whether people write of a day, a plan, a number or a sum that is not this charge's."""
     own = _words(found.plan)
-    others = {word for one in charges for word in _words(one.plan)} - set(own)
+    others = {*_KINDS, *(word for one in charges for word in _words(one.plan))} - set(own)
     called = {word.casefold() for text in texts for word in _CALLED.findall(text)}
+    sums = {sum_ for one in charges for sum_ in _sums(one)} - _sums(found)
     return (
         any(not day.is_of(found.day) for day in _days_in(texts, today))
         or any(_has_word(word, texts) for word in others)
-        or any(word not in own and not _PLAIN.fullmatch(word) for word in called)
+        or any(word not in own and not _NO_PLAN.fullmatch(word) for word in called)
+        or any(is_named(one, texts) for one in sums if one.minor not in (0, asked))
+        or any(_is_other(way["sum"], found) for text in texts for way in _NUMBERED.finditer(text))
     )
+
+
+def _sums(charge: ChargeFacts) -> set[Money]:
+    return {Money(one, charge.currency) for one in (charge.amount_minor, charge.refundable_minor)}
+
+
+def _is_other(amount: str | None, charge: ChargeFacts) -> bool:
+    """Tell whether a number at a charge is not its own amount; "" and None are another's name."""
+    own = {one.amount.removesuffix(".00") for one in _sums(charge)}
+    return (amount or "").replace(",", "").removesuffix(".00") not in own
 
 
 def _names_plan(plan: str, texts: Sequence[str]) -> bool:
@@ -178,7 +220,8 @@ def _has_word(word: str, texts: Sequence[str]) -> bool:
 
 def _excludes(texts: Sequence[str], names: Iterable[str]) -> bool:
     """Tell whether people write that a charge is not meant; `names` are patterns."""
-    pattern = re.compile(rf"{_NOT}[^.;!?\n]{{0,60}}?\b(?:{'|'.join(names)})", re.IGNORECASE)
+    own, within = rf"\b(?:{'|'.join(names)})", r"[^.;!?\n]{0,60}?"
+    pattern = re.compile(rf"{_NOT}{within}{own}|{own}\b{within}{_DONE}", re.IGNORECASE)
     return any(map(pattern.search, texts))
 
 
@@ -199,6 +242,8 @@ def _read_day(found: re.Match[str], today: date) -> tuple[int | None, int | None
     """Return a written day; one that can be read in two ways, or in none, is of no charge."""
     given, text = found.groupdict(), found[0]
     with suppress(ValueError, OverflowError):
+        if given["other"]:
+            return _UNREADABLE
         if given["iso"]:
             return _parts(date.fromisoformat(text))
         if given["near"]:
