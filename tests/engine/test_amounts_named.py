@@ -79,7 +79,7 @@ def test_what_the_agent_chose_from_a_limit_that_it_was_told_waits(
     held = Escalation.objects.get(run=run)
     assert held.review["deciding"]["rule"] == RULE
     page = words(client_of(scene.rita).get(reverse("approval", args=[held.pk])).text)
-    assert "Neither the request nor a person named USD 1,000.00: the agent chose it." in page
+    assert "Neither the request nor a person names USD 1,000.00 in a form that" in page
     assert "To approve it, give a reason." in page
     scene.decide(run, amount_minor=30000)  # lowered: a person has named it
     run = advance(run)

@@ -169,8 +169,9 @@ def amount_named(args: Args, facts: RefundFacts) -> Ruling | None:
         return None
     if charge and amount in (charge.amount_minor, charge.refundable_minor):
         return None
-    told = f"Neither the request nor a person named {in_usd(amount)}: the agent chose it."
-    flip = "An amount that the request names, or all that is left of the charge, would not wait."
+    form = "in a form that the console can read"
+    told = f"Neither the request nor a person names {in_usd(amount)} {form}."
+    flip = "An amount that the request names clearly, or all that is left, would not wait."
     return escalate(
         "amount_named_by_nobody", told, risk=85, flip=flip, observed=amount, unit=CURRENCY
     )
