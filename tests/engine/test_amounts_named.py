@@ -97,14 +97,16 @@ def test_what_the_agent_chose_from_a_limit_that_it_was_told_waits(
 def test_what_only_the_charge_names_is_compared_with_the_request(
     scene: Scene, server: FaultyServer, asked: str, told: str
 ) -> None:
-    paying(server, 1200.0)
-    run = advance(scene.launch(f"Refund Anna (user_id=42) {asked} of her annual plan."))
-    held = Escalation.objects.get(run=run)
+    paying(server, 450.0)
+    run = scene.launch(f"Refund Anna (user_id=42) {asked} of her annual plan.")
+    charge_of(run, 45000)
+    held = Escalation.objects.get(run=advance(run))
 
     page = client_of(scene.rita).get(reverse("approval", args=[held.pk])).text
 
     assert told in words(page)
-    assert f"Asked for: {asked}. Would be paid: USD 1,200.00." in words(page)
+    assert f"Asked for: {asked}. Would be paid: USD 450.00." in words(page)
+    assert rules_asking(run) == [[RULE]]
     assert 'name="verdict" value="approve" checked' not in page
     with pytest.raises(operations.Refused, match="Enter a reason for the approval"):
         decide_request(held, scene.add("ada", Role.ADMIN))

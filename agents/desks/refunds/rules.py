@@ -162,16 +162,17 @@ def auto_limit(args: Args, limits: RefundLimits) -> Ruling:
 )
 def amount_named(args: Args, facts: RefundFacts) -> Ruling | None:
     """A refund of an amount that neither the request nor a person named waits for a reviewer,
-    unless it is all of the charge or all that is left of it.
+    unless it is all of the charge or all that is left of it and the request names no other.
     """
     amount, charge = args.amount_minor, facts.charge
     if facts.origins.get("amount_minor") in (Origin.GOAL, Origin.PERSON):
         return None
-    if charge and amount in (charge.amount_minor, charge.refundable_minor):
+    is_other = any(one["name"] == "amount_minor" and one["asked"] for one in facts.doubts)
+    if charge and amount in (charge.amount_minor, charge.refundable_minor) and not is_other:
         return None
     form = "in a form that the console can read"
     told = f"Neither the request nor a person names {in_usd(amount)} {form}."
-    flip = "An amount that the request names clearly, or all that is left, would not wait."
+    flip = "An amount that the request names clearly would not wait."
     return escalate(
         "amount_named_by_nobody", told, risk=85, flip=flip, observed=amount, unit=CURRENCY
     )
