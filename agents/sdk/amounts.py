@@ -68,7 +68,8 @@ _THING = re.compile(
     r"|(?:cliente?|contrat[ot]?|contract|fact?ur[ae]|fattura|reçu|référence|referen\w{1,3}|utilisateur"
     r"|(?:tele)?phone|t[eé]l|t[eé]l[eé][fp]h?on[eo]?|mobile|fax|zip|plz|postal|postcode|room|zimmer|page"
     r"|seite|week|kw|version|police|policy|policies|angebot|devis|parcel|paket|batch|lot|serial|sku"
-    r"|rma|item|article|art[ií]culo|tracking|membership|reservation|reserva)s?|claim|quote|colis|nº"
+    r"|rma|item|model|suite|gate|level|line|row|step|floor|siret|nif|article|art[ií]culo|tracking"
+    r"|membership|reservation|reserva)s?|claim|quote|colis|nº|verwendungszweck|ending"
     r"|clienti|contratti|fatture|ordin[ei]|ricevut[ae]|riferimento|utent[ei]|preventiv[oi]"
     r"|articol[oi]|n[uú]m(?:[eé]r(?:os?|i))?|\w*(?:nummern?|number|nr|zeichen)|\w+_(?:id|no|key)"
 )
@@ -106,8 +107,13 @@ _SIZED_BEFORE = re.compile(
 )
 _SPANS = ("to", "bis", "until", "till", "through", "à", "a", "al", "hasta", "x")  # 300 to 400
 _CHOICES = ("and", "or", "und", "oder", "et", "ou", "y", "o", "e")  # 300 or 400 USD
-_LINKS = (*_CHOICES, *_SPANS, ",", "&", "/", ">", "u", ".", "sowie", "then", "as", "well", "plus")
-_SEVERAL = re.compile(r"(?i)\w+(?:[si]|en|tture|lege|träge)")
+_LINKS = (
+    *_CHOICES,
+    *_SPANS,
+    *',;|.&/>+"“„”',
+    *("u", "sowie", "then", "as", "well", "plus", "also"),
+)
+_SEVERAL = re.compile(r"(?i)\w+(?:[si]|[er]n|tture|lege|träge)")
 _FEW = re.compile("(?i)two|three|four|five|six|zwei|drei|vier|deux|trois|quatre|dos|tres|due|tre")
 _PRICES = ("at", "@", "à", "zu", "je", "of", "de", "di", "a", "von")  # 3 months at USD 49
 _OPERATORS, _DASHES, _JOINTS, _POINTS = "+−±~≈×÷^%‰％－＋", "-‐‑‒–—", "-‐‑‒–—/*·•&@…", ".,'’‘`´"
@@ -203,7 +209,7 @@ class _AmountReader:
             return True
         for behind in range(at - 1, at - 6, -1):
             lead = self.tokens[behind]
-            if lead.kind == WORD or lead.text in "#№°":
+            if lead.kind == WORD or lead.text in "#№°§":
                 return lead.kind != WORD or bool(_THING.fullmatch(lead.text))
             if lead.text not in _LEADS or (lead.text == ":" and _SUM.search(token.text)):
                 return False
@@ -216,12 +222,15 @@ class _AmountReader:
             first -= 1
         if first not in self.named or _SUM.search(token.text):
             return False
-        links = "".join(one.text for one in self.tokens[first + 1 : at]).replace(">", "")
-        if links == ",":  # Customer 42, 300 USD
+        links = "".join(one.text for one in self.tokens[first + 1 : at]).strip('>"“„”')
+        if links in (",", ";", "|"):  # Customer 42, 300 USD
             lead = self.tokens[max(first - 4, 0) : first]
             return any(_THING.fullmatch(one.text) and _SEVERAL.fullmatch(one.text) for one in lead)
-        is_long = self.tokens[first].text.isdigit()  # phone 555 0132
-        return bool(links) or (is_long and at - first == 1 and not _LINE.search(token.space))
+        if links or at - first > 1:
+            return links not in ("", ".")
+        # Phone 555 1132, DE89 3704, but not O2 300
+        is_long = bool(self.tokens[first].space) or len(token.text) == len("3704")
+        return self.tokens[first].text.isdigit() and is_long and not _LINE.search(token.space)
 
     def _is_count(self, at: int) -> bool:
         """Tell whether a token is a number that counts what stands after it."""

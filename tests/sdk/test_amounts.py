@@ -50,6 +50,7 @@ def named_by(text: str) -> list[str]:
         ("Refund customers 42 and 985 USD 300.00", "USD 300.00"),
         ("orders 12, 15 and 20 USD 30; fatture 990 e 991 EUR 45", "USD 30.00 EUR 45.00"),
         ("Customer 42, 300 USD; Rechnung Nr. 990, 450 EUR", "USD 300.00 EUR 450.00"),
+        ("Order 985. 300 USD to O2, pay O2 30 EUR", "USD 300.00 EUR 30.00"),
         ("Phone 0151 985 USD 300; postcode 75011 EUR 30", "USD 300.00 EUR 30.00"),
         ("IBAN DE89 3704 0044 0532 0130 00 EUR 300,00", "EUR 300.00"),
         ("The USD 300 order, USD 30 customer 42, #985 20 USD", "USD 300.00 USD 30.00 USD 20.00"),
@@ -86,6 +87,7 @@ def test_a_text_names_what_a_careful_reader_would(text: str, named: str) -> None
     [
         "order 985 USD; No. 7 USD; USD 2 weeks ago; 985 USD 300; customer 985 300 USD",
         "customers 42 and 985 USD; Customers: 42, 985 USD; Kunden 42, 43 sowie 985 EUR",
+        "ids: 42;985 USD; Rechnungsnummern 990, 985 EUR; customers 42 and also 985 USD; § 985 EUR",
         "clients 42 et 985 EUR; clientes 42 y 985 EUR; clienti 42 e 985 EUR; #42 & #43/985 USD",
         "> customers 42 and\n> 985 USD; invoices no. 12, 985 EUR; phone 555 1132 USD; Tel. 985 EUR",
         "SKU 985 USD; PLZ 985 EUR; Aktenzeichen 985 EUR; week 48 USD; devis 985 EUR; room 985 USD",
