@@ -183,13 +183,18 @@ def test_a_rejection_binds_the_charge_that_is_meant(scene: Scene) -> None:
             paying(server, amount)
             return go(on_the_charge_of(beside or run, run))
 
-    first = ask("Refund USD 1200 of the annual charge.", 1200.0)
+    first = ask("Refund USD 40.", 40.0)  # whose charge nobody can tell: it may be each
     scene.decide(first, approve=False)
-    ask("Refund USD 40 of the add-on.", 40.0, first)
-    annual = ask("Refund USD 300 of the annual charge.", 300.0, first)
+    asked = [ask(f"Refund USD 40 of the {of}.", 40.0, first) for of in ("add-on", "annual charge")]
+    for run in asked:
+        decide_request(run.escalations.get(), scene.rita, approve=run == asked[0], comment="Seen.")
+        go(run)
+    ask("Refund USD 5 of the add-on.", 5.0, first)
+    asked.append(ask("Refund USD 5 of the annual charge.", 5.0, first))
 
-    assert taken(first) == [("add on", 4000)]
-    assert annual.escalations.get().review["escalating"] == ["policy.rejected"]
+    assert taken(first) == [("add on", 4000), ("add on", 500)]
+    for run in asked:
+        assert run.escalations.get().review["escalating"] == ["policy.rejected"]
 
 
 @pytest.mark.proves("I56")

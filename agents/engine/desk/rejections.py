@@ -1,8 +1,9 @@
 """Find what a reviewer rejected of what any agent, launcher or pattern proposes again.
 
-A call is like another if it is of the same tool, in the same book, for the same: subject, resource
-and keys. Of a decided call a keyed digest of that is kept, by which the newest is found. It binds
-for REMEMBERED unless it was an approval. Only runs about whose subject something was rejected look.
+A call is like another if it has the same tool, book, subject, resource and keys. Each decided call
+keeps a keyed digest of these, by which the newest one is found. It binds for REMEMBERED unless it
+was an approval. A decision about a call whose resource nobody could tell is about each resource.
+Only runs look whose subject has a rejection.
 """
 
 from __future__ import annotations
@@ -59,9 +60,9 @@ def rejection_of(run: Run, action: Action, resource: str, limits: Limits, *, at:
     subject = str(action["args"].get(tool.subject))
     if not run.has_rejections and subject == run.subject_key:
         return None
-    like = likeness(run, action, resource)
+    like, of_any = likeness(run, action, resource), likeness(run, action, "")
     here = {"workspace": run.workspace_id, "subject": subject, "since": at - REMEMBERED}
-    newest = _NEWEST.first(**here, likeness=like) if like else None
+    newest = _NEWEST.first(**here, likeness=like, of_any=of_any) if like else None
     if newest is None or newest.state != EscalationState.REJECTED:
         return None
     day = show(newest.decided_at.date()) if newest.decided_at else ""
@@ -73,7 +74,7 @@ def _newest_decision() -> QuerySet[Escalation]:
     like = Escalation.objects.filter(
         workspace=Param("workspace"),
         subject_key=Param("subject"),
-        likeness=Param("likeness"),
+        likeness__in=[Param("likeness"), Param("of_any")],
         decided_at__gte=Param("since"),
     ).exclude(likeness="")
     return like.select_related("decided_by").order_by("-decided_at", "-pk")[:1]
