@@ -25,7 +25,7 @@ App: TypeAlias = Callable[[Any, Any, Any], Awaitable[None]]  # servers and Djang
 
 LONGEST_ADDRESS = 8 * 1024  # bytes
 LONGEST_HEADERS = 32 * 1024  # bytes, all together
-PROGRAMS = (b"/api/", b"/mcp")  # who reads the answer to such an address
+PROGRAMS = (b"api/", b"mcp")  # who reads the answer to such an address
 WORDS = {  # with the API's code
     408: ("too_slow", "It took too long to send."),
     413: ("too_large", "That is more than is taken at once."),
@@ -123,7 +123,7 @@ class Intake:
 
 
 def _is_program(scope: Message) -> bool:
-    return unquote_to_bytes(scope["raw_path"]).startswith(PROGRAMS)
+    return unquote_to_bytes(scope["raw_path"]).lstrip(b"/").startswith(PROGRAMS)
 
 
 def _declared_length(scope: Message) -> int:

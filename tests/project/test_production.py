@@ -127,4 +127,5 @@ def test_programs_are_refused_plain_http_and_other_hosts(tmp_path: Path) -> None
             if path != "/live/":
                 assert [code for _, code in told] == ["https_only", "bad_host"], path
         assert answer("/sign-in/", ours, "http")[0] == 301  # a page holds no key
+        assert answer(f"/{api}", ours, "http")[0] == 403
         assert answer("/healthz", ours, "http")[0] == 200
