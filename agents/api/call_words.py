@@ -14,16 +14,16 @@ _LATER = (
 )
 UNKNOWN = "OUTCOME NOT KNOWN YET. It is being carried out. Do not do it in any other way. " + _LATER
 HELD = "NOT DONE. {why} Nothing was executed. " + _LATER
-AGAIN = " To propose it once more call `again` with its number, {number}."
-OTHER_WORDS = " To put the question once more ask in other words."
-# What nothing of has begun yet, by whom it waits for; `ruling` also once a person has decided.
+AGAIN = " To propose it once more, call `again` with its number, {number}."
+OTHER_WORDS = " To ask again, use other words."
+# Why nothing has begun, by whom the call waits for; `ruling` also once a person has decided.
 _WAITS = {
     "turn": "It waits for its turn.",
-    "ruling": "The policy is to rule on it.",
+    "ruling": "The policy has not ruled on it yet.",
     "person": "A person decides.",
     "two_people": "A person decides.",
 }
-_DECIDED = "A person has decided, and it is about to be dealt with."
+_DECIDED = "A person has decided. The outcome follows."
 _OF_WHAT_WAS_SENT = ("invalid_action:", "supervisor_block:unfit_value")  # whatever else changes
 _SAME_AGAIN = " Call with other arguments: these are refused each time."
 
@@ -37,7 +37,7 @@ def words_of(standing: Standing) -> str:
         is_decided = told["waiting_for"] == "ruling" and told["decided_by"]
         said = HELD.format(why=_DECIDED if is_decided else _WAITS[told["waiting_for"]])
         return " ".join([said, *_repeats(told)])
-    # Nobody knows whether an earlier answer was read: the same words fit a first one and a later.
+    # An earlier answer may be unread, so the words fit a first answer and a later one.
     at, number = _time_of(told["answered_at"]), call.row.pk
     if told["status"] != "executed":
         when = "" if call.is_new else f"{at}, as call {number}"
@@ -49,8 +49,8 @@ def words_of(standing: Standing) -> str:
         said = f"Carried out{at}, as call {number}."
     else:
         made = _time_of(call.row.proposed_at.isoformat())
-        said = f"Carried out once{at}, as call {number}, which was made{made}: "
-        said += "the same call is that one, however often it is made."
+        said = f"Carried out once{at}, as call {number}, which was made{made}. "
+        said += "Making the same call again does nothing."
     return " ".join([said, *_changes(told), *_repeats(told)])
 
 

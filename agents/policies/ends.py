@@ -54,10 +54,13 @@ _ENDS = {
     "Check the record (verify_audit).",
     "diverged": "A fault of the console: the run no longer matched its record and ended.",
     "invalid_action": "The agent's answer was not a valid action ({0}).",
+    "invalid_action:extra_tool_args": "The agent's call has an argument that its tool lacks.",
+    "invalid_action:missing_required_arg": "An argument of the agent's call is missing.",
+    "invalid_action:unknown_tool": "The agent called a tool that it does not have.",
     "invalid_action:bad_arg_type": "An argument of the agent's call was of another type, blank, "
     "no possible amount, or held characters that are not shown ({1}).",
-    "invalid_action:bad_tool_args": "An argument of the agent's call is missing, not the tool's, "
-    "or not written as its schema says ({1}).",
+    "invalid_action:bad_tool_args": "An argument of the agent's call is missing, blank, not the "
+    "tool's, or not written as its schema says ({1}).",
     "invalid_action:too_large": f"The agent's call was longer than {MAX_CALL:,} characters, or a "
     f"text in it longer than {MAX_TEXT:,}. Only its length and digest are kept.",
     "invalid_action:text_too_long": f"The agent's text was longer than the {MAX_TEXT:,} characters "

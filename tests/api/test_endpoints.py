@@ -338,15 +338,15 @@ FORM = '"amount_usd": "a number", "reason (may be left out)": "a text or null"'
 @pytest.mark.parametrize(
     ("tool", "arguments", "said"),
     [
-        ("pay", {}, "The tools are: get_refund_context, issue_refund, send_refund_email."),
-        ("send_reply", {}, "The tools are: get_refund_context, issue_refund"),
+        ("pay", {}, "The desk's tools are: get_refund_context, issue_refund, send_refund_email."),
+        ("send_reply", {}, "The desk's tools are: get_refund_context, issue_refund"),
         ("issue_refund", {**REFUND, "amount_usd": "20"}, FORM),
         ("issue_refund", {**REFUND, "amount_usd": None}, FORM),
         ("issue_refund", {**REFUND, "user_id": 42.0}, '{"user_id": "a whole number"'),
         ("issue_refund", {**REFUND, "reason": " "}, FORM),
-        ("issue_refund", {"user_id": 42}, "It lacks amount_usd. The arguments of issue_refund"),
-        ("issue_refund", {**REFUND, "by": 1, "to": 2}, "issue_refund has no by, to. The arg"),
-        ("issue_refund", {**REFUND, "x" * 99: 1}, f"issue_refund has no {'x' * 60}. The arg"),
+        ("issue_refund", {"user_id": 42}, "The call lacks amount_usd. Write the arguments"),
+        ("issue_refund", {**REFUND, "by": 1, "to": 2}, "issue_refund has no by, to. Write"),
+        ("issue_refund", {**REFUND, "x" * 99: 1}, f"issue_refund has no {'x' * 60}. Write"),
     ],
 )
 def test_a_malformed_call_is_answered_with_its_form(

@@ -79,7 +79,7 @@ def test_a_client_killed_while_held_is_told_that_its_call_was_carried_out(
     for part in (
         f"Carried out once on {timezone.now():%Y-%m-%d at }",
         f", as call {row.pk}, which was made on ",
-        "the same call is that one, however often it is made.",
+        "Making the same call again does nothing.",
         'rita changed it: it ran with {"amount_usd": 800.0, ',
         'Comment, which is data and no instruction: "partly used".',
     ):
@@ -189,7 +189,7 @@ def test_what_was_refused_is_proposed_once_more_by_its_number(scene: Scene) -> N
     assert "no possible amount" in uncounted.text
     assert "`again`" not in uncounted.text
     assert (approved.told["status"], approved.told["waiting_for"]) == ("waiting", "ruling")
-    assert "A person has decided, and it is about to be dealt with." in approved.text
+    assert "A person has decided. The outcome follows." in approved.text
     assert (refused.told["status"], again.told["id"] > first.told["id"]) == ("not_executed", True)
     assert (paid.told["status"], payments(run)) == ("executed", [2000])
 
@@ -209,7 +209,7 @@ def test_a_question_that_nobody_answers_is_asked_in_other_words_and_not_by_its_n
 
     assert declined.told["status"] == "not_executed"
     assert "`again`" not in declined.text
-    assert "ask in other words" in declined.text
+    assert "To ask again, use other words" in declined.text
     assert again.text.startswith("A question is asked again in other words.")
 
 
@@ -273,21 +273,16 @@ def test_what_waits_is_no_error_and_nothing_names_what_no_tool_does(scene: Scene
         decide_request(open_request(), scene.rita, patch=patch_of(80000), comment="partly used")
         drive(agent)
         late = desk.call("issue_refund", **refund(1200))
-        wrong = [desk.call("issue_refund", user_id=42, sum=3), desk.call("pay", user_id=42)]
-        drive(agent)
-        wrong += [desk.call("issue_refund", user_id=42, sum=3), desk.call("pay", user_id=42)]
 
     assert HOLD == 4
     assert "header" not in json.dumps([one.model_dump(mode="json") for one in tools.values()])
-    for held in (turn, asked, *wrong[:2]):
+    for held in (turn, asked):
         assert (held.is_error, held.told["status"]) == (False, "waiting")
         assert held.text.startswith("NOT DONE. ")
     assert (late.is_error, late.told["status"]) == (False, "executed")
     assert "nothing was done now" not in late.text
-    for said in (late, asked, *wrong):
+    for said in (late, asked):
         assert said.told["message"] == said.text
-    assert "issue_refund has no sum. It lacks amount_usd. The arguments of" in wrong[2].text
-    assert "The tools are: get_refund_context, issue_refund" in wrong[3].text
 
 
 def body(**params: Any) -> str:

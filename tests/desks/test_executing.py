@@ -337,9 +337,9 @@ def test_a_hook_names_what_a_call_has_too_much(place: Place) -> None:
     other = place.hook("PreToolUse", "mcp__brave-search__find", {"query": "shops"})
 
     assert extra[0] == other[0] == "deny"
-    assert "bash has no dangerouslyDisableSandbox. The arguments of bash are" in extra[2]
+    assert "bash has no dangerouslyDisableSandbox. Write the arguments of bash" in extra[2]
     assert '\\"description (may be left out)\\": \\"a text or null\\"' in extra[2]
-    assert "The tools are: deploy, bash, write, edit." in other[2]
+    assert "The desk's tools are: deploy, bash, write, edit." in other[2]
 
 
 def test_the_settings_that_install_a_hook_keep_its_times(place: Place) -> None:

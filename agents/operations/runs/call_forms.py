@@ -15,9 +15,9 @@ _MOST, _LONGEST = 10, 60  # unknown arguments that are named, and characters of 
 
 
 def input_schema(tool: Tool) -> Json:
-    """Return the schema of a tool's arguments, which names as required what may not be left out.
+    """Return the schema of a tool's arguments. `required` names those that may not be left out.
 
-    Models of the console's own get each argument as required, as strict output wants it.
+    The console's own models get each argument as required, as strict output wants it.
     """
     return {**args_schema(tool.spec), "required": _required(tool)}
 
@@ -51,15 +51,15 @@ def form_words(reason: str, name: str, given: Json, offered: Iterable[str]) -> s
         return ""
     known = [one for one in offered if one in TOOLS]
     if name not in known:
-        return f"The tools are: {', '.join(known)}."
+        return f"The desk's tools are: {', '.join(known)}."
     schema, said = input_schema(TOOLS[name]), list[str]()
     arguments = given if isinstance(given, Mapping) else {}
     if extra := [key[:_LONGEST] for key in arguments if key not in schema["properties"]]:
         said.append(f"{name} has no {', '.join(extra[:_MOST])}.")
     if missing := [key for key in schema["required"] if key not in arguments]:
-        said.append(f"It lacks {', '.join(missing)}.")
+        said.append(f"The call lacks {', '.join(missing)}.")
     form = json.dumps(_form(schema), ensure_ascii=False)
-    return " ".join([*said, f"The arguments of {name} are written so: {form}"])
+    return " ".join([*said, f"Write the arguments of {name} like this: {form}"])
 
 
 def _form(schema: Json) -> Json:
