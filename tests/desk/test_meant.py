@@ -104,7 +104,7 @@ ALIKE = [
         (ALIKE, "Refund USD 60 of INV-992.", 6000, None),
         (ONE_SPENT, "Refund USD 49 of invoice 992.", 4900, None),
         (PRO, "Refund USD 49 for the October charge.", 4900, 22),
-        (TWO, "Refund the USD 1,200.00 charge.", 120000, 11),
+        (TWO, "Refund USD 300 of the USD 1,200.00 charge.", 30000, 11),
         # What is written of is not where the money is to come from.
         (TWO, "She wrote on 2026-11-27. Refund USD 40.", 4000, None),
         (TWO, "Leave it: do not touch the annual enterprise charge. Refund USD 40.", 4000, None),

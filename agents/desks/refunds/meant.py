@@ -16,7 +16,7 @@ from agents.core.old_names import CURRENCY
 from agents.core.requests import Json
 from agents.desks.refunds.billing import ChargeFacts
 from agents.sdk.amounts import MONTH
-from agents.sdk.fact_sources import is_named
+from agents.sdk.fact_sources import is_named, names_used
 from opsconsole.desks import Money
 
 _NOUNS = r"(?:charges?|plans?|subscriptions?|payments?|purchases?|invoices?|fees?|licen[cs]es?)\b"
@@ -39,7 +39,7 @@ _DAYS = re.compile(
 )
 _MAY = re.compile("may", re.IGNORECASE)  # by itself it is no month
 _NAME = re.compile(r"(?<![\w.-])CH-\d{1,18}(?![\w-])", re.IGNORECASE)
-# Tells of a charge by its place among the others, or of several.
+# Tells of a charge by its place among the others, a number of its own or its sum, or of several.
 _PLACED = re.compile(
     r"\b(?:first|second|third|last|latest|newe?r?(?:est)?|recent|previous|earli(?:er|est)"
     r"|old(?:er|est)?|former|next|other|another|both|each|every|\w+day(?<!today)(?<!yesterday)"
@@ -47,7 +47,11 @@ _PLACED = re.compile(
     r"|\w*letzt\w*|\w+sten?|zweite\w*|vorig\w*|ander\w*|beide\w*|jede\w*|alte\w*|neue\w*|derni[eè]re?s?"
     r"|premi[eè]re?s?|récent\w*|pr[eé]c[eé]d\w*|ancien\w*|autres?|deux|toute?s?|tous|chaque|[uú]ltim\w*"
     r"|primer\w*|recien\w*|anterior\w*|otr[ao]s?|amb[aeio]s?|tod[ao]s?|cada|prim[ao]|altr[aeio]|ogni"
-    r"|entramb\w*|tutt[aeio])\b|\b(?:week|month|year)s?\s+ago\b",
+    r"|entramb\w*|tutt[aeio])\b|\b(?:week|month|year)s?\s+ago\b|\bCH\d"
+    r"|\b(?:INV|RE|TX|TXN|PAY|ORD)[-_]?\d"
+    rf"|\b(?:{_NOUNS}|orders?\b|CH\b)[\s:#]*(?:(?:no|nr|number|id)\b[.:\s#]*)?"
+    r"(?:(?=[^\W\d_]*-?\d)[^\W_]+(?:-\w+)*\b(?!\s*(?:days?|USD|\$|[.,]\d))|(?:one|two|three)\b)"
+    rf"|(?<![\d.,/-])(?!20\d\d\s)\d[\d,]*(?:\.\d\d)?\s+(?:(?:USD|dollars?)\s+)?{_NOUNS}",
     re.IGNORECASE,
 )
 _NOT = (
@@ -56,13 +60,6 @@ _NOT = (
     r"|tranne|senza))\b"
 )
 _DONE = r"\b(?:already|alone|untouched|stays?|(?:is|was) (?:fine|ok|right|correct|refunded))\b"
-_NUMBERED = re.compile(  # charge 12, INV-5, the 49.00 charge
-    rf"\b(?:{_NOUNS}|orders?\b|CH\b)[\s:#]*(?:(?:no|nr|number|id)\b[.:\s#]*)?"
-    r"(?:(?=[^\W\d_]*-?\d)[^\W_]+(?:-\w+)*\b(?!\s*(?:days?|USD|\$|[.,]\d))|(?:one|two|three)\b)"
-    r"|\b(?:CH\d|(?:INV|RE|TX|TXN|PAY|ORD)[-_]?\d)"
-    rf"|(?<![\d./-])(?!20\d\d\s)(?P<sum>\d[\d,]*(?:\.\d\d)?)\s+(?:USD\s+|dollars?\s+)?{_NOUNS}",
-    re.IGNORECASE,
-)
 _KINDS = ("annual", "yearly", "monthly", "quarterly", "weekly", "trial", "setup", "addon", "seat")
 _CALLED = re.compile(rf"\b([^\W\d_]+)[\s-]+{_NOUNS}", re.IGNORECASE)
 _PLAIN = re.compile(  # says nothing of which one
@@ -106,13 +103,20 @@ def meant_charge(
         return own[0] if own and not _excludes(texts, called) else None
     amount = _named_amount(amount_minor, texts)
     found = _only_fit(charges, texts, amount, today)
-    if found is None or any(map(_PLACED.search, texts)):
+    if found is None:
+        return None
+    rest = "\n".join(texts)
+    for whole in names_used([Money(found.amount_minor, found.currency)], rest):
+        rest = rest.replace(whole, "")  # it tells of no other
+    if _PLACED.search(rest):
         return None
     words = [re.escape(word) for one in charges for word in _words(one.plan)]
-    is_other = _names_another(found, charges, texts, today, amount) or _excludes(
-        texts, [*words, _NOUNS]
+    known = [0, amount, found.amount_minor, found.refundable_minor]
+    other = {n for one in charges for n in (one.amount_minor, one.refundable_minor)}.difference(
+        known
     )
-    return None if is_other else found
+    is_other = _names_another(found, charges, texts, today) or _excludes(texts, [*words, _NOUNS])
+    return None if is_other or any(_named_amount(n, texts) for n in other) else found
 
 
 def kept_charge(charges: Sequence[ChargeFacts], facts: Json, at: datetime) -> ChargeFacts | None:
@@ -167,34 +171,17 @@ def _only_fit(
 
 
 def _names_another(
-    found: ChargeFacts,
-    charges: Sequence[ChargeFacts],
-    texts: Sequence[str],
-    today: date,
-    asked: int,
+    found: ChargeFacts, charges: Sequence[ChargeFacts], texts: Sequence[str], today: date
 ) -> bool:
-    """Tell whether people write of a day, a plan, a number or a sum that is not this charge's."""
+    """Tell whether people write of a day, or of words of a plan, that are not this charge's."""
     own = _words(found.plan)
     others = {*_KINDS, *(word for one in charges for word in _words(one.plan))} - set(own)
     called = {word.casefold() for text in texts for word in _CALLED.findall(text)}
-    sums = {sum_ for one in charges for sum_ in _sums(one)} - _sums(found)
     return (
         any(not day.is_of(found.day) for day in _days_in(texts, today))
         or any(_has_word(word, texts) for word in others)
         or any(word not in own and not _NO_PLAN.fullmatch(word) for word in called)
-        or any(is_named(one, texts) for one in sums if one.minor not in (0, asked))
-        or any(_is_other(way["sum"], found) for text in texts for way in _NUMBERED.finditer(text))
     )
-
-
-def _sums(charge: ChargeFacts) -> set[Money]:
-    return {Money(one, charge.currency) for one in (charge.amount_minor, charge.refundable_minor)}
-
-
-def _is_other(amount: str | None, charge: ChargeFacts) -> bool:
-    """Tell whether a number at a charge is not its own amount; "" and None are another's name."""
-    own = {one.amount.removesuffix(".00") for one in _sums(charge)}
-    return (amount or "").replace(",", "").removesuffix(".00") not in own
 
 
 def _names_plan(plan: str, texts: Sequence[str]) -> bool:
