@@ -217,7 +217,8 @@ def _days_in(texts: Sequence[str], today: date) -> Iterator[_Day]:
         for found in _DAYS.finditer(text):
             if _MAY.fullmatch(found[0]):
                 continue
-            before, after = text[: found.start()], text[found.end() :]
+            before = text[max(found.start() - 80, 0) : found.start()]  # all takes too long
+            after = text[found.end() : found.end() + 80]
             is_of_charge = bool(
                 re.search(rf"{_PAID}{_FILLED}$", before, re.IGNORECASE)
                 or re.match(rf"\s+{_NOUNS}", after, re.IGNORECASE)
