@@ -13,6 +13,7 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 
 from agents import llm, operations
+from agents.core.decisions import Decision
 from agents.core.states import RunState
 from agents.db.compiled import CompiledSelect, Param
 from agents.engine.runtime import crashpoints
@@ -98,10 +99,8 @@ def _decide(run: Run, by: User) -> None:
     operations.decide(
         escalation_id=_ASKED.get(run=run.pk).pk,
         by=by,
-        approve=True,
-        patch={"amount_minor": GRANTED_MINOR},
-        comment="partly used",
         at=timezone.now(),
+        wanted=Decision(approve=True, patch={"amount_minor": GRANTED_MINOR}, comment="partly used"),
     )
 
 

@@ -13,6 +13,7 @@ from django_otp.plugins.otp_totp.models import TOTPDevice
 from agents.audit import desk_books
 from agents.audit.tombstones import digest_of_archive
 from agents.audit.value_rows import values_of_calls
+from agents.core.decisions import REPLY
 from agents.core.digest import sha256
 from agents.core.request_kinds import EFFECT_UNKNOWN
 from agents.core.requests import Json
@@ -36,7 +37,7 @@ from agents.models import (
 )
 from agents.models.belonging import has_own_book, references
 from agents.models.call_target import target_of
-from agents.record.rows_from_events import REPLY, Derived, Row, Rows
+from agents.record.rows_from_events import Derived, Row, Rows
 from agents.sdk.arguments import BadArguments
 from agents.sdk.desk import DESKS
 from agents.tools import TOOLS

@@ -19,6 +19,7 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 
 from agents import operations
+from agents.core.decisions import Decision
 from agents.engine.turns.advance import advance
 from agents.history.copying import Original, read_original
 from agents.models import Escalation, Run, Workspace
@@ -81,10 +82,12 @@ def _drive(desk: str, case: PastCase, workspace: Workspace) -> Original:
         operations.decide(
             escalation_id=asked.pk,
             by=User.objects.get(username=case.answer.by),
-            approve=case.answer.approve,
-            patch=case.answer.patch or None,
-            comment=case.answer.comment,
             at=timezone.now(),
+            wanted=Decision(
+                approve=case.answer.approve,
+                patch=case.answer.patch or None,
+                comment=case.answer.comment,
+            ),
         )
         asyncio.run(_advance(run))
     return read_original(run.pk)

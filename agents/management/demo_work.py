@@ -13,6 +13,7 @@ from django.db.models import Max
 from django.utils import timezone
 
 from agents import operations
+from agents.core.decisions import Decision
 from agents.core.requests import Json
 from agents.core.states import EscalationState
 from agents.engine.runtime.threads import close_connections
@@ -98,9 +99,8 @@ def _approve_as_first(workspace: Workspace, first: User, admin: User, *, at: dat
         operations.decide(
             escalation_id=asked.pk,
             by=first,
-            approve=True,
-            comment="The invoice is in order.",
             at=timezone.now(),
+            wanted=Decision(approve=True, comment="The invoice is in order."),
         )
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from agents.core.decisions import REPLY
 from agents.core.digest import sha256
 from agents.core.old_names import desk_of, own_limits
 from agents.core.request_kinds import EFFECT_UNKNOWN
@@ -24,18 +25,6 @@ Row = dict[str, Json]
 Rows = dict[str, Row]
 
 _UNTOLD = {"workspace"}  # before its first policy is published
-
-# The parts of a person's answer to a run, each with its default.
-REPLY: Row = {
-    "decision": None,
-    "granted_minor": None,
-    "revised": None,
-    "comment": "",
-    "correction": "",
-    "patch": None,
-    "by": None,
-    "simulated": None,
-}
 
 # Waiting for an answer: what happened is unknown, and no event records that.
 _SETTLED = (EffectState.DONE.value, EffectState.REFUSED.value)

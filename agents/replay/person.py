@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import ROUND_DOWN, Decimal
 
+from agents.core.decisions import Decision
 from agents.core.money import MAX_MINOR, BadAmount, minor_of_number, to_model_units
 from agents.core.requests import Json
 from agents.models import Escalation, Role
@@ -64,14 +65,21 @@ def decide_simulated(escalation: Escalation, human: Human, *, at: datetime) -> E
         return decide(
             escalation_id=escalation.pk,
             by=by,
-            approve=approve,
-            patch=None if amount is None else {"amount_minor": amount},
-            comment=comment,
             at=at,
+            wanted=Decision(
+                approve=approve,
+                patch=None if amount is None else {"amount_minor": amount},
+                comment=comment,
+            ),
         )
     except Refused as no:
         refused = f"the decision was refused: {no}"
-        return decide(escalation_id=escalation.pk, by=by, approve=False, comment=refused, at=at)
+        return decide(
+            escalation_id=escalation.pk,
+            by=by,
+            at=at,
+            wanted=Decision(approve=False, comment=refused),
+        )
 
 
 def _intends(escalation: Escalation, human: Human) -> tuple[bool, int | None, str]:

@@ -11,6 +11,7 @@ from django.utils import timezone
 
 from agents import operations
 from agents.audit import protection
+from agents.core.decisions import Decision
 from agents.core.states import EscalationState, RunState
 from agents.desks.refunds.models import Refund
 from agents.models import Escalation, Run, Step
@@ -110,6 +111,8 @@ def assert_undecided(scene: Scene, request: Escalation) -> None:
     with pytest.raises(operations.Refused, match="nobody can decide it"):
         operations.claim(escalation_id=request.pk, by=scene.rita, at=at)
     with pytest.raises(operations.Refused, match="nobody can decide it"):
-        operations.decide(escalation_id=request.pk, by=scene.rita, approve=True, at=at)
+        operations.decide(
+            escalation_id=request.pk, by=scene.rita, at=at, wanted=Decision(approve=True)
+        )
     assert Escalation.objects.get(pk=request.pk).state == EscalationState.OPEN
     assert fresh(request.run).state == RunState.WAITING

@@ -17,6 +17,7 @@ from django.test import override_settings
 from django.utils import timezone
 
 from agents import operations, results
+from agents.core.decisions import Decision
 from agents.core.states import EscalationState, RunState
 from agents.engine.turns.answering import expire
 from agents.models import Escalation, Run
@@ -147,10 +148,12 @@ def decide(scene: Scene, run: Run, *, approve: bool, correction: str = "") -> Es
     return operations.decide(
         escalation_id=held.pk,
         by=scene.rita,
-        approve=approve,
-        correction=correction if approve else "",
-        comment="" if approve else "not like this",
         at=timezone.now(),
+        wanted=Decision(
+            approve=approve,
+            correction=correction if approve else "",
+            comment="" if approve else "not like this",
+        ),
     )
 
 

@@ -9,6 +9,7 @@ import pytest
 from django.utils import timezone
 
 from agents import operations
+from agents.core.decisions import Decision
 from agents.core.requests import Json
 from agents.core.states import EscalationState
 from agents.desks.refunds.profiles import REFERENCE
@@ -60,7 +61,8 @@ def rejected(scene: Scene, name: str = "first", ago: timedelta = timedelta()) ->
     session.propose("k1", refund(1200))
     at = timezone.now() - ago
     asked = held(session).pk
-    operations.decide(escalation_id=asked, by=scene.rita, approve=False, comment=NO, at=at)
+    no = Decision(approve=False, comment=NO)
+    operations.decide(escalation_id=asked, by=scene.rita, wanted=no, at=at)
     session.drive()
     return session
 

@@ -23,6 +23,7 @@ from django.utils import timezone
 
 from agents import operations
 from agents.audit import protection
+from agents.core.decisions import Decision
 from agents.core.states import ENDED, EscalationState, RunState
 from agents.desks.refunds import refunds
 from agents.engine.runtime import crashpoints
@@ -186,11 +187,13 @@ class Engine:
             operations.decide(
                 escalation_id=request.pk,
                 by=self.people[who],
-                approve=approve,
-                send_back=say == "back",
-                patch=patch_of(amount if approve and request.amount_minor else None),
-                comment="as the customer asked",
                 at=self.now(),
+                wanted=Decision(
+                    approve=approve,
+                    send_back=say == "back",
+                    patch=patch_of(amount if approve and request.amount_minor else None),
+                    comment="as the customer asked",
+                ),
             )
 
     def leave_finance(self) -> None:

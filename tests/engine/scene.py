@@ -17,6 +17,7 @@ from django.db.models import Model
 from django.utils import timezone
 
 from agents import llm, operations
+from agents.core.decisions import Decision
 from agents.core.limits import Limits
 from agents.core.old_names import FIRST_DESK
 from agents.core.requests import Json
@@ -120,7 +121,9 @@ class Scene:
 def decide_request(held: Escalation, by: User, *, approve: bool = True, **more: Any) -> Escalation:
     """Decide a request now."""
     at = timezone.now()
-    return operations.decide(escalation_id=held.pk, by=by, approve=approve, at=at, **more)
+    return operations.decide(
+        escalation_id=held.pk, by=by, at=at, wanted=Decision(approve=approve, **more)
+    )
 
 
 def set_scene() -> Scene:

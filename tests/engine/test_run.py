@@ -12,6 +12,7 @@ from django.db import OperationalError
 from django.utils import timezone
 
 from agents import llm, operations
+from agents.core.decisions import Decision
 from agents.core.requests import Ask, Escalate, Flow, Together
 from agents.core.states import EscalationState, RunState
 from agents.engine import journal
@@ -95,7 +96,9 @@ def test_eve_may_neither_launch_nor_decide_nor_cancel(scene: Scene) -> None:
     with pytest.raises(operations.Refused, match="needs the role"):
         scene.launch("g", by=scene.eve)
     with pytest.raises(operations.Refused, match="needs the role"):
-        operations.decide(escalation_id=escalation.pk, by=scene.eve, approve=True, at=at)
+        operations.decide(
+            escalation_id=escalation.pk, by=scene.eve, at=at, wanted=Decision(approve=True)
+        )
     with pytest.raises(operations.Refused, match="needs the role"):
         operations.cancel(run_id=run.pk, by=scene.eve, reason="", at=at)
 
@@ -129,7 +132,9 @@ def test_a_decision_about_nothing_says_so_and_leaves_nothing(scene: Scene) -> No
     before = Event.objects.count()
 
     with pytest.raises(Escalation.DoesNotExist):
-        operations.decide(escalation_id=1, by=scene.rita, approve=True, at=timezone.now())
+        operations.decide(
+            escalation_id=1, by=scene.rita, at=timezone.now(), wanted=Decision(approve=True)
+        )
 
     assert Event.objects.count() == before
     assert go(scene.launch(REFUND_500)).state == RunState.DONE

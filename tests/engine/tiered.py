@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 from django.contrib.auth.models import User
 from django.utils import timezone
 
 from agents import operations
+from agents.core.decisions import Decision
 from agents.core.requests import Json
 from agents.core.states import EscalationState
 from agents.models import Escalation, Role, Run
@@ -71,18 +73,15 @@ def put_tiers(scene: Scene, by: User, tiers: Json, **changes: Json) -> None:
     scene.publish(limits.as_json(), by)
 
 
-def say_yes(request: Escalation, by: User, amount: int | None = None, **more: object) -> str:
+def say_yes(request: Escalation, by: User, amount: int | None = None, **more: Any) -> str:
     """Approve a request in full or in part. Return its state, or the refusal's code."""
     patch = None if amount is None else {"amount_minor": amount}
     try:
         decided = operations.decide(
             escalation_id=request.pk,
             by=by,
-            approve=True,
             at=timezone.now(),
-            patch=patch,
-            comment="checked" if patch else "",
-            **more,  # type: ignore[arg-type]
+            wanted=Decision(approve=True, patch=patch, comment="checked" if patch else "", **more),
         )
     except operations.AlreadyDecided:
         return "late"

@@ -17,6 +17,7 @@ from django.test import Client
 from django.utils import timezone
 
 from agents import operations
+from agents.core.decisions import Decision
 from agents.core.notifications import Hours, Kind, Mode, half_time, last_call
 from agents.core.states import EscalationState
 from agents.engine.upkeep.sweep import sweep
@@ -291,13 +292,8 @@ def test_what_needs_somebody_comes_with_its_reason_and_only_while_it_does(
 ) -> None:
     scene, ada = people
     request, at = waiting(scene), timezone.now()
-    given: dict[str, Any] = {
-        "escalation_id": request.pk,
-        "by": ada,
-        "comment": "partly used",
-        "at": at,
-    }
-    operations.decide(**given, approve=True, patch=patch_of(80_000))
+    yes = Decision(approve=True, patch=patch_of(80_000), comment="partly used")
+    operations.decide(escalation_id=request.pk, by=ada, wanted=yes, at=at)
     operations.cancel(run_id=request.run_id, by=ada, reason="", at=at)
     tell()
     assert to(mail) == ["ada", "omar"]
@@ -316,8 +312,8 @@ def test_what_needs_somebody_comes_with_its_reason_and_only_while_it_does(
     by_mail(settings, mail)
     asked_of, answered = lost.escalations.get(), settled.escalations.get()
     fan_out.share_out(at=timezone.now())  # answered between the two
-    no: dict[str, Any] = {"approve": False, "comment": "not in the log", "at": at}
-    operations.decide(escalation_id=answered.pk, by=scene.rita, **no)
+    no = Decision(approve=False, comment="not in the log")
+    operations.decide(escalation_id=answered.pk, by=scene.rita, wanted=no, at=at)
     tell()
     assert to(mail) == ["ada", "omar", "rita"]  # she may answer what was lost
     assert of(mail, ada).splitlines()[:7] == [

@@ -8,6 +8,8 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
+from agents.core.decisions import Decision
+
 
 def does(name: str, *arguments: Any) -> Any:
     """Call another of these functions, for races between unlike contenders."""
@@ -25,11 +27,13 @@ def decides(escalation: int, user: str, amount: int | None) -> str:
         decided = operations.decide(
             escalation_id=escalation,
             by=User.objects.get(username=user),
-            approve=bool(amount),
-            send_back=amount == 0,
-            patch={"amount_minor": amount} if amount else None,
-            comment="lower" if amount else "no",
             at=timezone.now(),
+            wanted=Decision(
+                approve=bool(amount),
+                send_back=amount == 0,
+                patch={"amount_minor": amount} if amount else None,
+                comment="lower" if amount else "no",
+            ),
         )
     except operations.AlreadyDecided as late:
         by = late.escalation.decided_by
@@ -209,8 +213,8 @@ def shares(verb: str, escalation: int, user: str, other: str) -> str:
             by=by,
             at=at,
         ),
-        "reject": lambda: operations.decide(**given, approve=False, comment="no"),
-        "approve": lambda: operations.decide(**given, approve=True),
+        "reject": lambda: operations.decide(**given, wanted=Decision(approve=False, comment="no")),
+        "approve": lambda: operations.decide(**given, wanted=Decision(approve=True)),
     }
     try:
         done = acts[verb]()

@@ -13,6 +13,7 @@ from django.utils import timezone
 from playwright.sync_api import Browser, expect
 
 from agents import operations
+from agents.core.decisions import Decision
 from agents.core.states import EscalationState
 from agents.models import Escalation, Event, Role
 from tests.engine.scene import Scene, decide_request, go, payments
@@ -112,7 +113,9 @@ def test_each_is_judged_by_itself_and_the_result_says_who_was_left(scene: Scene)
     assert not Event.objects.filter(kind__in=("decision.refused", "escalation.decided")).exists()
 
     operations.claim(escalation_id=second.pk, by=ada, at=at)
-    operations.decide(escalation_id=third.pk, by=ada, approve=False, comment="no", at=at)
+    operations.decide(
+        escalation_id=third.pk, by=ada, at=at, wanted=Decision(approve=False, comment="no")
+    )
     operations.reject_many(  # from the same form, clicked twice, as far as it has come
         items=[(first.pk, first.action_sha256)],
         by=scene.rita,
@@ -228,7 +231,9 @@ def test_rita_rejects_several_by_keyboard_while_one_of_them_changes(
         rita.keyboard.press("Tab")
         rita.keyboard.type("3600")
         ada, at = scene.add("ada", Role.ADMIN), timezone.now()
-        operations.decide(escalation_id=first.pk, by=ada, approve=False, comment="no", at=at)
+        operations.decide(
+            escalation_id=first.pk, by=ada, at=at, wanted=Decision(approve=False, comment="no")
+        )
         rita.keyboard.press("Tab")
         rita.keyboard.press("Enter")
         expect(rita.locator("#bulk-outcome")).to_have_text("2 rejected: USD 2,400.00. 1 left.")

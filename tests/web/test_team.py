@@ -6,6 +6,7 @@ import csv
 import io
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 import time_machine
@@ -16,6 +17,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from agents import operations
+from agents.core.decisions import Decision
 from agents.core.review_figures import Closed, ReviewFigures, figures_from
 from agents.core.states import EscalationState
 from agents.engine.upkeep.review_days import sum_next_review_day
@@ -50,10 +52,11 @@ def summed(lines: Table) -> tuple[int, int]:
     return sum(int(row["arrived"]) for row in hours), sum(int(row["decided"]) for row in hours)
 
 
-def decide(scene: Scene, by: User, **more: object) -> None:
+def decide(scene: Scene, by: User, **more: Any) -> None:
     request = Escalation.objects.get(run=go(scene.launch()), state=EscalationState.OPEN)
-    given = {"approve": False, "comment": "no", "at": timezone.now() + timedelta(minutes=2)}
-    operations.decide(escalation_id=request.pk, by=by, **{**given, **more})  # type: ignore[arg-type]
+    at = more.pop("at", timezone.now() + timedelta(minutes=2))
+    wanted = Decision(**{"approve": False, "comment": "no", **more})
+    operations.decide(escalation_id=request.pk, by=by, wanted=wanted, at=at)
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from django.utils import timezone
 from playwright.sync_api import expect
 
 from agents import operations
+from agents.core.decisions import Decision
 from agents.models import Role, Run
 from agents.operations.refusal import time_here
 from agents.web.formats import moment
@@ -95,7 +96,9 @@ def test_a_refusal_tells_times_of_the_viewer_too(scene: Scene, refusal: str, say
     if refusal == "claimed":
         named = operations.claim(escalation_id=pk, by=scene.rita, at=at).claimed_until or at
     elif refusal == "decided":
-        operations.decide(escalation_id=pk, by=scene.rita, approve=False, comment="no", at=at)
+        operations.decide(
+            escalation_id=pk, by=scene.rita, at=at, wanted=Decision(approve=False, comment="no")
+        )
     elif refusal == "snooze":
         place = reverse("snooze", args=[pk])
         form, named = {"minutes": "1440"}, escalation.expires_at

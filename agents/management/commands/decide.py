@@ -9,6 +9,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
 from agents import operations
+from agents.core.decisions import Decision
 from agents.core.request_kinds import ADJUST, APPROVE, REJECT, SEND_BACK
 from agents.core.requests import Json
 from agents.core.states import EscalationState
@@ -59,14 +60,16 @@ class Command(BaseCommand):
             with refusals():
                 decided = operations.decide(
                     escalation_id=options["escalation"],
-                    patch=patch,
-                    approval=first.pk if first else None,
                     by=user_named(options["actor"]),
-                    approve=options["approve"],
-                    send_back=options["send_back"],
-                    comment=options["reason"],
-                    correction=options["correction"],
                     at=timezone.now(),
+                    wanted=Decision(
+                        patch=patch,
+                        approval=first.pk if first else None,
+                        approve=options["approve"],
+                        send_back=options["send_back"],
+                        comment=options["reason"],
+                        correction=options["correction"],
+                    ),
                 )
         except Escalation.DoesNotExist:
             raise CommandError(

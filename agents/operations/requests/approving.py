@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -146,7 +147,7 @@ def keep_first(
     escalation: Escalation,
     person: Membership,
     granted: Grant,
-    patch: dict[str, Json] | None,
+    patch: Mapping[str, Json] | None,
     comment: str,
     *,
     commit: Commit,

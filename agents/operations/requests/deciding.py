@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 
 from django.contrib.auth.models import User
@@ -10,6 +10,7 @@ from django.db import transaction
 
 from agents.core.actions import MAX_TEXT
 from agents.core.call_target import CallTarget
+from agents.core.decisions import Decision
 from agents.core.facts import Facts
 from agents.core.request_kinds import ANSWER, INSTRUCTIONS, TEXT, kind_of
 from agents.core.requests import Json
@@ -43,7 +44,6 @@ from agents.operations.requests.escalation_lock import lock_escalation
 from agents.operations.requests.granting import (
     LOCKED,
     Grant,
-    Patch,
     grant,
     look_ahead,
     name_patch,
@@ -98,69 +98,22 @@ class AlreadyDecided(Exception):
 _CODES: dict[type[Exception], str] = {AlreadyDecided: "already_decided", Claimed: "claimed"}
 
 
-@dataclass(frozen=True)
-class _Answer:
-    """The answer as requested."""
-
-    approve: bool
-    send_back: bool
-    comment: str
-    correction: str
-    patch: dict[str, Json] | None
-    bulk: str
-
-
-@dataclass(frozen=True)
-class _Seen:
-    """What the person saw, as far as their form says."""
-
-    action_sha256: str | None
-    approval: int | None
-    is_reported: bool | None
-
-
-def decide(
-    *,
-    escalation_id: int,
-    by: User,
-    approve: bool,
-    at: datetime,
-    send_back: bool = False,
-    comment: str = "",
-    correction: str = "",
-    patch: Patch | None = None,
-    action_sha256: str | None = None,
-    approval: int | None = None,
-    is_reported: bool | None = None,
-    bulk: str = "",
-) -> Escalation:
+def decide(*, escalation_id: int, by: User, wanted: Decision, at: datetime) -> Escalation:
     """Answer an escalation and queue its run. Raises Refused, AlreadyDecided, Claimed.
 
     KillSwitchStands, for an approval that a kill switch prevents, ApprovalLapsed and CallReported
     are kinds of Refused. If two people must approve, the first approval is kept and the request
-    stays open.
-
-    `send_back` instead of an approval lets the agent propose something else, with the comment as
-    the reason, as often in a run as its policy allows.
-
-    `patch` holds the changed arguments as JSON, of those that the tool lets people change:
-    {"amount_minor": 80000}. `correction` is the instruction for running a workflow's step again, or
-    the text to send instead of a letter. `action_sha256`, if given, is the hash of the action that
-    the person saw, `approval` the first approval that they saw (0: none), and `is_reported` whether
-    they saw what an agent reported of its call: a decision about anything else is refused. `bulk`
-    names the bulk rejection it is part of, for the record.
+    stays open. A request may be sent back as often in a run as its policy allows, and a decision
+    about anything else than what the person saw is refused.
 
     The same form sent again by the same person, as by a double click, returns the decided request
     and is no event.
     """
-    changes = dict(patch) if patch is not None and approve else None
-    back = send_back and not approve
-    wanted = _Answer(approve, back, comment.strip(), correction.strip(), changes, bulk)
+    bulk = wanted.bulk
     try:
-        ahead = _look_ahead(escalation_id) if approve else None
+        ahead = _look_ahead(escalation_id) if wanted.approve else None
         with transaction.atomic():
-            seen = _Seen(action_sha256, approval, is_reported)
-            decided = _decide(escalation_id, by, wanted, seen, at, ahead)
+            decided = _decide(escalation_id, by, wanted, at, ahead)
         if isinstance(decided, ApprovalLapsed):  # committed, unlike other refusals
             raise decided
     except ValuesLocked:
@@ -186,17 +139,12 @@ def _look_ahead(pk: int) -> LookedUp | None:
 
 
 def _decide(
-    pk: int,
-    by: User,
-    wanted: _Answer,
-    seen: _Seen,
-    at: datetime,
-    ahead: LookedUp | None,
+    pk: int, by: User, wanted: Decision, at: datetime, ahead: LookedUp | None
 ) -> Escalation | ApprovalLapsed:
     # The run's row first, as everywhere: then decisions and the engine queue up.
     escalation, steps, memberships, standing = lock_escalation(pk, by)
     person = require_role(memberships, escalation.workspace, by, Role.REVIEWER, Role.ADMIN)
-    if _is_repeated(escalation, by, wanted, seen):
+    if _is_repeated(escalation, by, wanted):
         return escalation
     if escalation.state != EscalationState.OPEN:
         raise AlreadyDecided(escalation)
@@ -210,15 +158,15 @@ def _decide(
         tool = escalation.action.get("name", "")
         if switch := next((one for one in standing if one.stops(escalation.run, tool)), None):
             raise KillSwitchStands(switch)
-    if seen.action_sha256 not in (None, escalation.action_sha256):
+    if wanted.action_sha256 not in (None, escalation.action_sha256):
         raise Refused("stale", "The action has changed since you opened it. Load the page again.")
     is_about_call = kind_of(escalation.kind, escalation.action).settles_call
-    if is_about_call and seen.is_reported is False and (report := report_on(escalation.step)):
+    if is_about_call and wanted.is_reported is False and (report := report_on(escalation.step)):
         raise CallReported(report)
     granted, first = None, None
     if wanted.approve:
         known = (escalation, steps)
-        found = standing_approval(*known, shown=seen.approval, at=at, ahead=ahead)
+        found = standing_approval(*known, shown=wanted.approval, at=at, ahead=ahead)
         if isinstance(found, ApprovalLapsed):
             return found
         first = found
@@ -237,7 +185,7 @@ def _decide(
     return escalation
 
 
-def _is_repeated(escalation: Escalation, by: User, wanted: _Answer, seen: _Seen) -> bool:
+def _is_repeated(escalation: Escalation, by: User, wanted: Decision) -> bool:
     """Tell whether a form is one that this person has sent already, and that counted.
 
     Compares the choice, values and comment, and what they saw, with the decision or, while a second
@@ -245,13 +193,13 @@ def _is_repeated(escalation: Escalation, by: User, wanted: _Answer, seen: _Seen)
     """
     is_open, first = escalation.state == EscalationState.OPEN, escalation.approval
     stands = first if is_open else escalation
-    if stands is None or seen.action_sha256 != escalation.action_sha256:
+    if stands is None or wanted.action_sha256 != escalation.action_sha256:
         return False
     if isinstance(stands, Escalation):
         given_by, is_yes = stands.decided_by_id, stands.state in GRANTED
         is_back = stands.state == EscalationState.SENT_BACK
     else:
-        given_by, is_yes, is_back = stands.by_id, seen.approval not in (None, stands.pk), False
+        given_by, is_yes, is_back = stands.by_id, wanted.approval not in (None, stands.pk), False
     if given_by != by.pk or (wanted.approve, wanted.send_back) != (is_yes, is_back):
         return False
     patch = wanted.patch
@@ -263,7 +211,7 @@ def _is_repeated(escalation: Escalation, by: User, wanted: _Answer, seen: _Seen)
     return (patch, texts) == (stands.patch, [stands.comment, correction])
 
 
-def _check_person(escalation: Escalation, person: Membership, wanted: _Answer) -> None:
+def _check_person(escalation: Escalation, person: Membership, wanted: Decision) -> None:
     """Check that the person may decide this and that the answer is valid. Raises Refused."""
     check_decider(escalation.run, person, escalation.workspace)
     first = escalation.approval
@@ -359,7 +307,7 @@ def _take(
     escalation: Escalation,
     by: User,
     person: Membership,
-    wanted: _Answer,
+    wanted: Decision,
     granted: Grant | None,
     commit: Commit,
     *,
@@ -367,7 +315,8 @@ def _take(
 ) -> None:
     """Store the decision; the UPDATE settles who was first. Raises AlreadyDecided."""
     target = granted.target if granted else CallTarget()
-    state = _state(escalation, wanted, granted)
+    is_changed = granted is not None and granted.args != escalation.action["args"]
+    state = wanted.state(is_changed=is_changed)
     like = _likeness(escalation, wanted, granted, at=commit.at)
     facts: dict[str, Json] = {"escalation": escalation.pk, "key": escalation.step.key}
     if target.resource not in ("", escalation.resource):  # another than the request's
@@ -388,16 +337,12 @@ def _take(
         raise AlreadyDecided(Escalation.objects.select_related("decided_by").get(pk=escalation.pk))
     for name, value in columns.items():
         setattr(escalation, name, value)
-    reply: dict[str, Json] = {
-        "decision": state.value,
-        "granted_minor": target.amount_minor,
-        "revised": bool(wanted.correction or wanted.patch),
-        "comment": wanted.comment,
-        "by": by.get_username(),
-        "simulated": person.is_simulated,
-        **({"correction": wanted.correction} if wanted.correction else {}),
-        **({"patch": wanted.patch} if wanted.patch else {}),
-    }
+    reply = wanted.reply(
+        state,
+        granted_minor=target.amount_minor,
+        by=by.get_username(),
+        is_simulated=person.is_simulated,
+    )
     facts |= reply
     facts |= {"currency": target.currency} if target.currency else {}
     facts |= {"bulk": wanted.bulk} if wanted.bulk else {}
@@ -423,7 +368,7 @@ _DECIDE = CompiledUpdate(
 
 
 def _likeness(
-    escalation: Escalation, wanted: _Answer, granted: Grant | None, *, at: datetime
+    escalation: Escalation, wanted: Decision, granted: Grant | None, *, at: datetime
 ) -> str:
     """Return what a yes or a no to a call is about; "" of any other answer. Locks as `grant`."""
     if wanted.send_back or not kind_of(escalation.kind, escalation.action).runs_tool:
@@ -436,14 +381,6 @@ def _likeness(
         return likeness(run, action, "")
     held = fetch_now(hold_resource, run, action, run.limits, at=at)
     return likeness(run, action, escalation.resource or held)
-
-
-def _state(escalation: Escalation, wanted: _Answer, granted: Grant | None) -> EscalationState:
-    if not wanted.approve:
-        return EscalationState.SENT_BACK if wanted.send_back else EscalationState.REJECTED
-    is_changed = granted is not None and granted.args != escalation.action["args"]
-    is_other = bool(wanted.correction) or is_changed
-    return EscalationState.ADJUSTED if is_other else EscalationState.APPROVED
 
 
 @transaction.atomic

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from django.contrib.auth.models import User
 
+from agents.core.decisions import Decision
 from agents.models import Event
 from agents.operations.refusal import Refused, check_text
 from agents.operations.requests.claiming import Claimed
@@ -39,12 +40,10 @@ def reject_many(
             decide(
                 escalation_id=pk,
                 by=by,
-                approve=False,
-                comment=comment,
-                action_sha256=seen,
-                is_reported=False,  # the list shows no reports
-                bulk=bulk,
                 at=now(),
+                wanted=Decision(
+                    approve=False, comment=comment, action_sha256=seen, is_reported=False, bulk=bulk
+                ),
             )
         except (Refused, Claimed, AlreadyDecided):
             continue  # the refusal is on record

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from django.http import QueryDict
 
 from agents import operations
+from agents.core.decisions import Decision
 from agents.core.request_kinds import (
     ADJUST,
     ANSWER,
@@ -38,22 +39,6 @@ FIELDS = {
 }
 
 
-@dataclass(frozen=True)
-class Wanted:
-    """A decision as it was filled in."""
-
-    approve: bool
-    send_back: bool
-    comment: str
-    action_sha256: str
-    approval: int = 0  # the first of two approvals, if one was shown; 0: none
-    is_reported: bool = False  # whether the page showed what an agent reported of its call
-    patch: Mapping[str, Json] | None = None  # changed arguments; None: no change
-    correction: str = (
-        ""  # instruction for running a step again, or text to send instead of a letter
-    )
-
-
 def read_decision(
     posted: QueryDict,
     kind: RequestKind,
@@ -61,7 +46,7 @@ def read_decision(
     asked: Mapping[str, Json],
     *,
     is_doubtful: bool = False,
-) -> Wanted:
+) -> Decision:
     """Return the decision in the form; `fields` of `asked` may be changed. Raises BadForm."""
     only(posted, FIELDS | {f"{SET}{field.name}" for field in fields})
     verdict = posted.get("verdict", "")
@@ -79,12 +64,12 @@ def read_decision(
     if verdict != ADJUST:  # where one of two has approved, they have chosen
         changed = [f for f in fields if f.words and verdict == APPROVE and not shown]
     is_changed = verdict == ADJUST or bool(changed)
-    wanted = Wanted(
+    wanted = Decision(
         verdict in (ADJUST, APPROVE),
         is_back,
         comment,
-        posted.get("action_sha256", ""),
-        shown,
+        action_sha256=posted.get("action_sha256", ""),
+        approval=shown,
         is_reported="reported" in posted,
     )
     if verdict == ADJUST and "correction" in posted and kind.change != ARGUMENTS:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cache
 
 from django.http import HttpRequest, HttpResponse, QueryDict
@@ -10,6 +11,7 @@ from django.shortcuts import redirect, render
 from django.utils import timezone
 
 from agents import operations
+from agents.core.decisions import Decision
 from agents.core.request_kinds import ADJUST, ANSWER, APPROVE, INSTRUCTIONS, TEXT
 from agents.core.requests import Json
 from agents.engine.desk.origins import doubts_of
@@ -19,7 +21,7 @@ from agents.web import access
 from agents.web.approvals import card as cards
 from agents.web.approvals import inbox as inboxes
 from agents.web.approvals.fields import SET, fill_fields
-from agents.web.approvals.form import Wanted, read_decision, read_patch
+from agents.web.approvals.form import read_decision, read_patch
 from agents.web.approvals.handover import handover_of
 from agents.web.approvals.just_decided import strip_of
 from agents.web.approvals.position import line_of
@@ -134,14 +136,7 @@ def decide(request: HttpRequest, pk: int) -> HttpResponse:
         operations.decide(
             escalation_id=escalation.pk,
             by=user,
-            approve=wanted.approve,
-            send_back=wanted.send_back,
-            patch=_patch(wanted, escalation),
-            comment=wanted.comment,
-            correction=wanted.correction,
-            action_sha256=wanted.action_sha256,
-            approval=wanted.approval,
-            is_reported=wanted.is_reported,
+            wanted=replace(wanted, patch=_patch(wanted, escalation)),
             at=timezone.now(),
         )
     except BadForm as bad:
@@ -162,14 +157,14 @@ def decide(request: HttpRequest, pk: int) -> HttpResponse:
     return redirect(queue.address(line.following, done=str(pk)))
 
 
-def _patch(wanted: Wanted, escalation: Escalation) -> Mapping[str, Json] | None:
+def _patch(wanted: Decision, escalation: Escalation) -> Mapping[str, Json] | None:
     """Return the changed arguments; a plain second approval repeats those of the first."""
     first = escalation.approval
     is_second = wanted.approve and first is not None and first.pk == wanted.approval
     return first.patch if first and is_second and wanted.patch is None else wanted.patch
 
 
-def _read_decision(request: HttpRequest, escalation: Escalation) -> Wanted:
+def _read_decision(request: HttpRequest, escalation: Escalation) -> Decision:
     """Read the decision form. A foreign form goes on record. Raises BadForm."""
     fields = operations.fields_of(escalation, at=timezone.now())
     try:
