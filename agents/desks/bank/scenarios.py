@@ -26,8 +26,15 @@ def _case(
     ends: str = WAITS,
     two_above: Money | None = None,
 ) -> None:
-    about = {"subject": "main", "goal": goal, "expect": expect, "ends": ends}
-    desk.scenario(title, demo=[*steps, Answers()], two_above=two_above, **about)
+    desk.scenario(
+        title,
+        subject="main",
+        goal=goal,
+        expect=expect,
+        demo=[*steps, Answers()],
+        ends=ends,
+        two_above=two_above,
+    )
 
 
 _case(
