@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
@@ -72,7 +73,9 @@ def grants_of(run: Run) -> list[tuple[int | None, str]]:
 
 def recorded_reasons(run: Run) -> list[str]:
     told = run.events.filter(kind="escalation.not_carried_out").order_by("seq")
-    return [event.facts["reason"] for event in told]
+    quoted = [event.texts.filter(name="reason").first() for event in told]
+    pairs = zip(told, quoted, strict=True)
+    return [json.loads(text.text) if text else event.facts["reason"] for event, text in pairs]
 
 
 @pytest.mark.proves("I41")
