@@ -87,4 +87,12 @@ def _bounded_int(digits: str) -> int:
     return int(digits)
 
 
-_DECODER = json.JSONDecoder(object_pairs_hook=_unique, parse_int=_bounded_int)
+class Rounded(float):
+    """A float of so many digits that another number may have been written: 5001.0000000000001."""
+
+
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_unique,
+    parse_int=_bounded_int,
+    parse_float=lambda text: (Rounded if len(text) > 17 else float)(text),
+)

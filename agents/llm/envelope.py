@@ -1,7 +1,7 @@
 """Adapt schemas to strict structured output, and its replies back.
 
 Its root must be an object, so a choice is wrapped in one. No property may be omitted, so null
-stands for an omission. Both are undone before the reply is recorded. And 5001.0 is an integer.
+stands for an omission. Both are undone before the reply is recorded.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from agents.core.schemas import exact_object
 from agents.core.strict_json import BadJson, parse
 
 ENVELOPE = "reply"
-MOST_EXACT = 2**53  # up to here every float without a fraction is one integer
 
 
 def envelop(schema: Json) -> Json:
@@ -42,23 +41,3 @@ def _without_nulls(value: Json, *, below: bool = True) -> Json:
         given = ((name, part) for name, part in value.items() if part is not None)
         return {n: _without_nulls(part, below=n != "args") if below else part for n, part in given}
     return [_without_nulls(part) for part in value] if isinstance(value, list) else value
-
-
-def fit(value: Json, schema: Json, *, is_untyped: bool = False) -> Json:
-    """Return a value with integers where its schema has no other numbers, and 5001.0 was written.
-
-    In an untyped value all is text: what the schema does not want as a text is read as JSON.
-    """
-    choices = schema.get("anyOf", [schema])
-    parts = {key: part for one in choices for key, part in one.items()}
-    kinds = str([one.get("type") for one in choices])
-    if is_untyped and isinstance(value, str) and "string" not in kinds:
-        with suppress(BadJson):
-            return fit(parse(value), schema)
-    if isinstance(value, dict):
-        known = parts.get("properties", {})
-        return {n: fit(part, known.get(n, {}), is_untyped=is_untyped) for n, part in value.items()}
-    if isinstance(value, list):
-        return [fit(part, parts.get("items", {})) for part in value]
-    is_whole = isinstance(value, float) and value.is_integer() and abs(value) <= MOST_EXACT
-    return int(value) if is_whole and "integer" in kinds and "number" not in kinds else value

@@ -32,7 +32,7 @@ _OTHERWISE = (  # what a word means that has one of these in it, in the spelling
 
 def is_whole(word: Json) -> bool:
     """Tell whether a word says that the reply is whole; none, as some servers send, says so too."""
-    return not word or (isinstance(word, str) and word.strip().lower() in _WHOLE)
+    return word is None or (isinstance(word, str) and word.strip().lower() in _WHOLE)
 
 
 def check_finish(word: Json, *, refused: bool = False, ignored: int = 0) -> None:
@@ -52,7 +52,9 @@ def check_finish(word: Json, *, refused: bool = False, ignored: int = 0) -> None
 
 def has_error(*parts: Json) -> bool:
     """Tell whether a server reports an error in one of these objects, beside what it holds."""
-    return any(isinstance(part, dict) and part.get("error") for part in parts)
+    objects = [part for part in parts if isinstance(part, dict)]
+    kinds = [one.get(name) for one in objects for name in ("type", "object")]
+    return "error" in kinds or any(one.get("error") or one.get("errors") for one in objects)
 
 
 def bad_response(message: str) -> ModelFailed:

@@ -32,19 +32,22 @@ class Completion:
 
 def read_reply(body: bytes) -> Completion:
     """Return the content of a completion. Raises ModelFailed if it is unusable."""
-    completion = _parse(body)
-    choice = _first(_of(completion, "choices"))
-    message = _of(choice, "message")
+    completion = parse_body(body)
+    choices = part_of(completion, "choices")
+    if not isinstance(choices, list) or not choices:
+        raise bad_response("The model's server answered without choices.")
+    choice = choices[0]
+    message = part_of(choice, "message")
     if not isinstance(message, dict):
         raise bad_response("The model's server answered without a message.")
-    if has_error(completion, choice, message):
+    if has_error(completion, *completion.values(), choice, message):
         raise bad_response("The model's server reported an error beside its answer.")
     text, refusal = content_of(message.get("content"))
-    calls = _calls(message)
-    is_refused = bool(message.get("refusal") or refusal) and not text
-    check_finish(_of(choice, "finish_reason"), refused=is_refused, ignored=len(calls))
-    model, usage = _of(completion, "model"), _of(completion, "usage")
-    cached = _of(_of(usage, "prompt_tokens_details"), "cached_tokens")
+    calls = calls_in(message)
+    is_refused = bool(message.get("refusal") or refusal)
+    check_finish(part_of(choice, "finish_reason"), refused=is_refused, ignored=len(calls))
+    model, usage = part_of(completion, "model"), part_of(completion, "usage")
+    cached = part_of(part_of(usage, "prompt_tokens_details"), "cached_tokens")
     return Completion(
         text=_storable(text),
         model=_storable(model) if isinstance(model, str) else "",
@@ -61,25 +64,26 @@ def content_of(content: Json) -> tuple[str, str]:
         return content or "", ""
     said = {"text": "", "refusal": ""}
     for part in content if isinstance(content, list) else [content]:
-        kind = _of(part, "type")
+        kind = part_of(part, "type")
         if kind in _REASONING:
             continue
         name = "refusal" if kind == "refusal" else "text"
-        text = _of(part, name)
+        text = part_of(part, name)
         if kind not in _SPOKEN or not isinstance(text, str):
             raise bad_response("The model's message is not text.")
         said[name] += text
     return said["text"], said["refusal"]
 
 
-def _calls(message: Json) -> list[Json]:
-    """Return the native tool calls in a message, which are only kept, as none was offered."""
-    calls = message.get("tool_calls")
-    found = [*(calls if isinstance(calls, list) else [calls]), message.get("function_call")]
+def calls_in(message: Json) -> list[Json]:
+    """Return the native tool calls in a message, or the parts of them in a delta."""
+    calls = part_of(message, "tool_calls")
+    found = [*(calls if isinstance(calls, list) else [calls]), part_of(message, "function_call")]
     return [call for call in found if call]
 
 
-def _parse(body: bytes) -> Json:
+def parse_body(body: bytes) -> Json:
+    """Return the JSON of a body. Raises ModelFailed."""
     if body.lstrip()[:1] == b"<":
         raise bad_response("The model's server answered with a web page. Check OPENAI_BASE_URL.")
     try:
@@ -88,18 +92,13 @@ def _parse(body: bytes) -> Json:
         raise bad_response("The model's server answered with something that is not JSON.") from None
 
 
-def _of(value: Json, key: str) -> Json:
+def part_of(value: Json, key: str) -> Json:
+    """Return a part of an object, None of anything else."""
     return value.get(key) if isinstance(value, dict) else None
 
 
-def _first(choices: Json) -> Json:
-    if not isinstance(choices, list) or not choices:
-        raise bad_response("The model's server answered without choices.")
-    return choices[0]
-
-
 def _tokens(usage: Json) -> tuple[int, int] | None:
-    counts = _of(usage, "prompt_tokens"), _of(usage, "completion_tokens")
+    counts = part_of(usage, "prompt_tokens"), part_of(usage, "completion_tokens")
     return counts if all(map(_is_count, counts)) else None
 
 

@@ -11,12 +11,13 @@ from collections.abc import Iterator
 
 from agents.core.requests import Json
 from agents.llm.finish import bad_response, has_error, is_whole
-from agents.llm.reply import content_of
+from agents.llm.reply import content_of, parse_body, part_of
 from agents.llm.stream import events_in, has_ended
 
 CHAT, RESPONSES = "chat", "responses"
 _SPOKEN = _CALL, _MESSAGE = "function_call", "message"  # types of items
 _COMPLETE = "completed"
+_PIECES = {"response.output_text.delta": "text", "response.refusal.delta": "refusal"}
 _ENDS = {f"response.{end}" for end in ("completed", "incomplete", "failed", "cancelled")}
 
 
@@ -48,15 +49,12 @@ def _items_of(message: Json) -> Iterator[Json]:
 
 def completion_of(body: bytes) -> bytes:
     """Return a response as the chat completion that it amounts to. Raises ModelFailed."""
-    try:
-        said = json.loads(body.decode("utf-8-sig"))
-    except (ValueError, RecursionError):
-        return body  # which is read, and refused, as any other
-    output = said.get("output") if isinstance(said, dict) else None
+    said = parse_body(body)
+    output = part_of(said, "output")
     if not isinstance(output, list) or said.get("status") == "failed" or has_error(said):
         raise bad_response("The model's server answered without a response.")
     text, refusal, calls = "", "", list[Json]()
-    spoken = [item for item in output if _is_object(item) and item.get("type") in _SPOKEN]
+    spoken = [item for item in output if part_of(item, "type") in _SPOKEN]
     for item in spoken:
         if item["type"] == _CALL:
             function = {name: item.get(name) for name in ("name", "arguments")}
@@ -64,14 +62,12 @@ def completion_of(body: bytes) -> bytes:
         else:
             words, no = content_of(item.get("content"))
             text, refusal = text + words, refusal + no
-    message: Json = {"content": text, "refusal": refusal or None}
-    if calls:
-        message["tool_calls"] = calls
-    counted = said.get("usage") if _is_object(said.get("usage")) else {}
+    message = {"content": text, "refusal": refusal, "tool_calls": calls}
+    counted = said.get("usage")
     usage = {
-        "prompt_tokens": counted.get("input_tokens"),
-        "completion_tokens": counted.get("output_tokens"),
-        "prompt_tokens_details": counted.get("input_tokens_details"),
+        "prompt_tokens": part_of(counted, "input_tokens"),
+        "completion_tokens": part_of(counted, "output_tokens"),
+        "prompt_tokens_details": part_of(counted, "input_tokens_details"),
     }
     choice = {"message": message, "finish_reason": _finish(said, spoken)}
     return json.dumps({"model": said.get("model"), "choices": [choice], "usage": usage}).encode()
@@ -85,8 +81,7 @@ def _finish(said: Json, spoken: list[Json]) -> Json:
         return "stop" if are_whole else "length"
     if status != "incomplete":
         return status
-    details = said.get("incomplete_details")
-    reason = details.get("reason") if _is_object(details) else None
+    reason = part_of(said.get("incomplete_details"), "reason")
     return "length" if is_whole(reason) else reason
 
 
@@ -96,28 +91,27 @@ def join_events(body: bytes) -> bytes:
     Some servers send its output only in pieces, and some no last event.
     """
     response: Json = None
-    items, text = dict[str, Json](), ""
+    items, said = dict[str, Json](), list[Json]()
     for event in events_in(body):
         kind, piece = event.get("type"), event.get("delta")
         item: Json = event.get("item")
-        place = str(event.get("output_index", len(items)))
+        id_ = event.get("item_id") or part_of(item, "id")
+        place = str(event.get("output_index", id_ or len(items)))
         if kind in _ENDS:
             response = event.get("response")
-        elif kind == "response.output_item.done" and _is_object(item):
+        elif kind == "response.output_item.done" and isinstance(item, dict):
             items[place] = item
-        elif _is_object(item) and item.get("type") == _CALL:
+        elif part_of(item, "type") == _CALL:
             items[place] = {**item, "status": "in_progress"}  # cut off, if nothing follows
-        elif kind == "response.output_text.delta" and isinstance(piece, str):
-            text += piece
+        elif kind == "response.function_call_arguments.done" and place in items:
+            items[place] |= {"arguments": event.get("arguments"), "status": _COMPLETE}
+        elif kind in _PIECES and isinstance(piece, str):
+            said.append({"type": _PIECES[kind], _PIECES[kind]: piece})
     if response is None and not (has_ended(body) and items):
         raise bad_response("The model's answer broke off.")
     response = {} if response is None else response
-    if _is_object(response) and not response.get("output"):
+    if isinstance(response, dict) and not response.get("output"):
         response["output"] = list(items.values())
-        if text and not any(item.get("type") == _MESSAGE for item in items.values()):
-            response["output"].append({"type": _MESSAGE, "content": text})
+        if said and not any(item.get("type") == _MESSAGE for item in items.values()):
+            response["output"].append({"type": _MESSAGE, "content": said})
     return json.dumps(response).encode()
-
-
-def _is_object(value: Json) -> bool:
-    return isinstance(value, dict)

@@ -16,7 +16,7 @@ from agents.core.strict_json import BadJson, parse
 MOST_MARKS, LONGEST_MARK = 6, 40  # behind a call, and characters of one
 _REASONING = re.compile(
     r"\ufeff?\s*(?:<(?P<tag>(?:\w+:)?(?:think|thinking|thought|reasoning))>.*?</(?P=tag)>"
-    r"|\[THINK\].*?\[/THINK\]"
+    r"|\[THINK\].*?\[/THINK\]|◁think▷.*?◁/think▷"
     r"|(?:<\|start\|>assistant)?<\|channel\|>analysis<\|message\|>.*?(?:<\|end\|>|(?=<\|start\|>))"
     r")\s*",
     re.DOTALL | re.IGNORECASE,
@@ -29,11 +29,13 @@ _LAST = re.compile(
 _BEGIN = re.compile(  # a mark of any family in front of a call, or a fence
     r"<[|｜]?(?![\w▁]*(?:respon|result|output))(?:\w+:)?"
     r"[\w▁]{0,20}(?:tool|function|plugin|action|python_tag)[\w▁]{0,20}[|｜]?>\s*"
-    r"|\[TOOL_CALLS?\]\s*|functools|```\w*\s*",
+    r"|\[TOOL_(?:CALLS?|REQUEST)\]\s*|functools|```\w*\s*",
     re.IGNORECASE,
 )
 _CLOSE = re.compile(
-    r"(?:</(?!parameter|arg_)[\w:]+>|<[|｜]/?[\w▁]+[|｜]>|\[/TOOL_CALLS?\]|```)\s*\Z", re.IGNORECASE
+    r"(?:</(?!parameter|arg_)[\w:]+>|<[|｜]/?[\w▁]+[|｜]>"
+    r"|\[(?:/TOOL_CALLS?|END_TOOL_REQUEST)\]|```)\s*\Z",
+    re.IGNORECASE,
 )
 _NAMED = re.compile(  # marks that hold the name of the tool: Llama, Claude, DeepSeek, Kimi, gpt-oss
     r'<function=([\w.-]+)>|<invoke name="([\w.-]+)">'
@@ -42,9 +44,7 @@ _NAMED = re.compile(  # marks that hold the name of the tool: Llama, Claude, Dee
     r"|(?:<\|start\|>assistant)?(?:<\|channel\|>)?(?:commentary|analysis)?\s*to=([\w.-]++)\s*+"
     r"(?:<\|channel\|>\w+\s*+)?(?:<\|constrain\|>)?(?:json)?\s*+<\|message\|>"
 )
-_NAME = re.compile(
-    r"([\w.-]+)(?:\[CALL_ID\]\w+)?(?:\[ARGS\])?(?=\s*(?:\{|<arg_key>))"
-)  # behind one
+_NAME = re.compile(r"([\w.-]+)(?:\[CALL_ID\]\w+)?(?:\[ARGS\])?(?=\s*(?:\{|<arg_key>|```))")
 _PARAMETER = re.compile(
     r'\s*(?:<parameter(?:=|\s+name=")([\w.-]++)"?[^<>]*>(.*?)</parameter>'
     r"|<arg_key>([\w.-]+)</arg_key>\s*<arg_value>(.*?)</arg_value>)\s*",
@@ -52,12 +52,17 @@ _PARAMETER = re.compile(
 )
 _KEYS = [(n, a) for n in ("name", "tool_name", "function") for a in ("arguments", "parameters")]
 _STRAY = re.compile(
-    r"</?(?:\w+:)?(?:tool|function|invoke|parameter|arg_|think|thought|reasoning)\w*+(?![.@-])"
-    r"|<[|｜]/?\w|```tool|\[/?(?:TOOL_|THINK|ARGS\])|functools\[|\bto=functions\.|\bAction Input:",
+    r"</?(?:\w+:|start_|end_)?(?:tool|function|invoke|parameter|arg_|think|thought|reasoning)\w*+"
+    r"(?![.@-])|<[|｜]/?\w|◁/?think|```tool|\[/?(?:(?:END_)?TOOL_|THINK|ARGS\])|functools\["
+    r"|\bto=functions\.|\bAction Input:",
     re.IGNORECASE,
 )
-_STRAY_NAME = re.compile(r"""["'](?:name|tool|tool_name|function)["']\s*:""")
-_STRAY_ARGUMENTS = re.compile(r"""["'](?:arguments|parameters|args)["']\s*:""")
+_STRAY_NAME = re.compile(r"""["'](?:name|tool|tool_name|function)\\*["']\s*:""")
+_STRAY_ARGUMENTS = re.compile(r"""["'](?:arguments|parameters|args|input)\\*["']\s*:""")
+_STRAY_KNOWN = (  # a call of a known tool: it is a value, a key, a tag, or has arguments
+    r"""[\w"']\s*[:=][\s\\"'*`]{{0,9}}(?:\w+\.)?(?:{0})(?:[\\"'*`]|\s*$)"""
+    r"""|["'](?:{0})\\*["']\s*:|</?(?:{0})\b|\b(?:{0})(?:\(|\s*:?\s*[{{\[])"""
+)
 
 
 class WrittenCall(NamedTuple):
@@ -102,7 +107,7 @@ def _call_in(value: Json) -> WrittenCall | None:
     value = inner if isinstance(inner, dict) else value
     known = set(value) if isinstance(value, dict) else set()
     for name, arguments in _KEYS:
-        if {name, arguments} <= known <= {name, arguments, "id", "type"}:
+        if {name, arguments} <= known <= {name, arguments, "id", "type", "tool_call_id"}:
             return WrittenCall(value[name], value[arguments])
     return None
 
@@ -129,7 +134,7 @@ def holds_call(text: str, tools: Collection[str] = ()) -> bool:
     if _STRAY.search(text) or (_STRAY_NAME.search(text) and _STRAY_ARGUMENTS.search(text)):
         return True
     names = "|".join(map(re.escape, tools)) or "(?!)"
-    return bool(re.search(rf"""["']\s*:\s*["'](?:{names})["']|\b(?:{names})\(""", text))
+    return bool(re.search(_STRAY_KNOWN.format(names), text, re.I | re.M))
 
 
 def _without_end(marks: re.Pattern[str], text: str) -> str:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from agents.core.requests import Json
 from agents.llm.exchange import ModelFailed
 from agents.llm.finish import bad_response, has_error, is_whole
-from agents.llm.reply import content_of
+from agents.llm.reply import calls_in, content_of, part_of
 
 BEGIN, END = b"data:", b"[DONE]"
 _ENDED = re.compile(rb"^data:\s*\[DONE\]\s*$", re.MULTILINE)  # and not within what is written
@@ -48,11 +48,13 @@ def events_in(body: bytes) -> Iterator[dict[str, Json]]:
         field, _, value = line.partition(b":")
         if field == b"event":
             name = value.strip()
+        elif field == b"error":  # llama.cpp: a field of its own
+            raise _broken_off()
         elif field == b"data" and value.strip() not in (b"", END):
             said.append(value)
         elif (said or name) and not line.strip():
             for event in _objects_in(said):
-                if has_error(event) or "error" in (event.get("type"), event.get("object")):
+                if has_error(event, *event.values()):
                     raise _broken_off()
                 yield event
             if name == b"error":
@@ -78,32 +80,31 @@ def join(body: bytes) -> bytes:
     """Return the completion that a stream amounts to. Raises ModelFailed if it broke off."""
     text, refusal, finish = "", "", None
     calls, whole = list[_Call](), dict[str, Json]()
+    may_end, has_choice = has_ended(body), False
     for chunk in events_in(body):
+        may_end = may_end and not chunk.keys().isdisjoint(("choices", "usage"))
         whole |= {name: chunk[name] for name in ("model", "usage") if chunk.get(name)}
         choices = chunk.get("choices")
-        choice = choices[0] if isinstance(choices, list) and choices else {}
-        choice = choice if isinstance(choice, dict) else {}
-        if is_whole(finish):  # a word that says otherwise stays
-            finish = choice.get("finish_reason") or finish
-        delta = choice.get("delta")
-        delta = delta if isinstance(delta, dict) else {}
+        choice = choices[0] if isinstance(choices, list) and choices else None
+        delta, word = part_of(choice, "delta"), part_of(choice, "finish_reason")
         if has_error(choice, delta):
             raise _broken_off()
-        said, no = content_of(delta.get("content"))
-        text, refusal = text + said, refusal + no + _text(delta.get("refusal"))
-        parts = delta.get("tool_calls") or []
-        for part in parts if isinstance(parts, list) else [parts]:
+        has_choice = has_choice or isinstance(delta, dict)
+        said, no = content_of(part_of(delta, "content"))
+        no += _text(part_of(delta, "refusal"))
+        parts = calls_in(delta)
+        for part in parts:
             _add(calls, part)
-        if delta.get("function_call"):
-            _add(calls, {"function": delta["function_call"]})
-    if finish is None and not has_ended(body):
+        text, refusal = text + said, refusal + no
+        # A word speaks for what came before it. One that says otherwise stays.
+        if is_whole(finish) and (said or no or parts or word not in (None, "")):
+            finish = None if word == "" else word
+    if finish is None and not may_end:
         raise bad_response("The model's answer broke off.")
-    message: Json = {"role": "assistant", "content": text, "refusal": refusal or None}
-    if calls:
-        calls.sort(key=lambda call: call.index or 0)
-        message["tool_calls"] = [{"type": "function", "function": call.as_json()} for call in calls]
-    choice = {"message": message, "finish_reason": finish}
-    return json.dumps({**whole, "choices": [choice]}).encode()
+    calls.sort(key=lambda call: call.index or 0)
+    message = {"content": text, "refusal": refusal, "tool_calls": [c.as_json() for c in calls]}
+    choices = [{"message": message, "finish_reason": finish}] if has_choice else []
+    return json.dumps({**whole, "choices": choices}).encode()
 
 
 @dataclass
@@ -130,7 +131,8 @@ class _Call:
 
     def as_json(self) -> Json:
         is_repeated = _is_json(self.newest) and not _is_json(self.arguments)
-        return {"name": self.name, "arguments": self.newest if is_repeated else self.arguments}
+        arguments = self.newest if is_repeated else self.arguments
+        return {"type": "function", "function": {"name": self.name, "arguments": arguments}}
 
     def goes_on(self, index: int | None, id_: str, name: str, piece: str) -> bool:
         """Tell whether a part belongs to this call, which is the nearest to it."""
@@ -145,7 +147,7 @@ class _Call:
 
 def _add(calls: list[_Call], part: Json) -> None:
     """Add a part to the call that it belongs to, or begin one with it."""
-    function = part.get("function") or {} if isinstance(part, dict) else None
+    function = (part.get("function", part) or {}) if isinstance(part, dict) else None
     if not isinstance(function, dict):
         raise bad_response("A part of the model's answer is no call.")
     index, id_, name = part.get("index"), _text(part.get("id")), _text(function.get("name"))

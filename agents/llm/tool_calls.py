@@ -7,14 +7,14 @@ The calls that we quote to a model have numbers of ours: its own ids are nothing
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 
 from agents.core.actions import ENDS
 from agents.core.requests import Json
-from agents.core.schemas import TEXT, exact_object, word
+from agents.core.schemas import TEXT, exact_object, fit, word
 from agents.core.strict_json import BadJson, parse
-from agents.llm.envelope import fit, unpack
+from agents.llm.envelope import unpack
 from agents.llm.exchange import ModelFailed, Question, ToolOffer
 from agents.llm.prompts import prompt_with_tools
 from agents.llm.reply import Completion
@@ -125,20 +125,19 @@ def read_text(text: str, question: Question, *, is_strict: bool = False) -> str:
         return inside
     if isinstance(value, dict):
         args = value.get("args")
-        fitted = fit(args, tools.get(str(value.get("name")), {})) if args else args
+        fitted = fit(_decoded(args), tools.get(str(value.get("name")), {})) if args else args
         is_fit = json.dumps(fitted) == json.dumps(args)
         text = inside if is_fit else json.dumps({**value, "args": fitted}, ensure_ascii=False)
-        return _without_call(value, text)
+        return _written(value, tools, text)
     is_torn = not said.strip() or said.lstrip().startswith(("{", "[{"))
     if question.offer is None or is_torn or holds_call(said, tools):
         return said
-    return _written({"kind": "final", "answer": said.strip()})
+    return _written({"kind": "final", "answer": said.strip()}, tools)
 
 
 def _native_call(call: Json) -> WrittenCall:
     function = call.get("function", call) if isinstance(call, dict) else None
-    if not isinstance(function, dict):
-        return WrittenCall(None, None)
+    function = function if isinstance(function, dict) else {}
     return WrittenCall(function.get("name"), function.get("arguments", function.get("parameters")))
 
 
@@ -153,27 +152,28 @@ def _proposal(call: WrittenCall, tools: Mapping[str, Json]) -> str:
     """Return a call in our form. What is no JSON object stays as it is, and is refused there."""
     name, args = call.name, call.arguments
     name = name.removeprefix(NAMESPACE) if isinstance(name, str) else name
+    args = fit(_decoded(args), tools.get(str(name), {}), is_untyped=call.is_untyped)
+    if name != FINAL:
+        return _written({"kind": "tool", "name": name, "args": args}, tools)
+    known, said = {"kind": "says", "text": "answer"}, args if isinstance(args, dict) else {"": args}
+    return _written({"kind": "final", **{known.get(k, f"{k}?"): said[k] for k in said}}, tools)
+
+
+def _decoded(args: Json) -> Json:
+    """Return arguments as they are meant, where they were written as a text within a text."""
     for _ in range(MOST_ENCODED):
         if isinstance(args, str):
             with suppress(BadJson):
                 args = parse(args or "{}")
-    args = fit(args, tools.get(str(name), {}), is_untyped=call.is_untyped)
-    if name != FINAL:
-        return _written({"kind": "tool", "name": name, "args": args})
-    known = {"kind": "says", "text": "answer"}
-    if not isinstance(args, dict):
-        return _written({"kind": "final", "text": args})
-    return _written({"kind": "final", **{known.get(key, f"{key}?"): args[key] for key in args}})
+    return args
 
 
-def _written(said: Json) -> str:
-    return _without_call(said, unpack(json.dumps(said, ensure_ascii=False)))
-
-
-def _without_call(said: Json, text: str) -> str:
-    """Return a proposal's text, or no JSON for an answer that holds a call."""
+def _written(said: Json, tools: Collection[str], text: str = "") -> str:
+    """Return a proposal as text, where it has none yet; no JSON for an answer that holds a call."""
     answer = _answer_in(said)
-    return f"{FINAL}: {answer}" if holds_call(answer) else text
+    if holds_call(answer, tools):
+        return f"{FINAL}: {answer}"
+    return text or unpack(json.dumps(said, ensure_ascii=False))
 
 
 def _answer_in(said: Json) -> str:

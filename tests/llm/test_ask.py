@@ -78,13 +78,6 @@ def test_without_a_count_tokens_are_estimated_and_the_cost_is_unknown(usage: Jso
     assert answer.cost_micro_usd is None
 
 
-@pytest.mark.parametrize("text", [None, ""])
-def test_nothing_said_is_an_answer(replay: ReplayServer, text: str | None) -> None:
-    url, _ = load_script(replay, {"text": text})
-
-    assert ask_model(url).text == ""
-
-
 @pytest.mark.proves("F31")
 @pytest.mark.parametrize(
     ("said", "kept"),

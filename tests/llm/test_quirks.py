@@ -54,14 +54,19 @@ WHOLE = [
     f"{OSS}functions.{N} <|constrain|>json<|message|>{ARGS}<|call|>",
     f"{KIMI}{ARGS}<|tool_call_end|><|tool_calls_section_end|>",
     f"<tool_call>{N}\n{KEYS}</tool_call>",
+    f"<tool_calls><tool_call>{N}\n```json\n{ARGS}\n```\n</tool_call></tool_calls>",
+    f"[TOOL_REQUEST]{CALL}[END_TOOL_REQUEST]",
+    f'<|START_ACTION|>[{{"tool_call_id": "0", "tool_name": "{N}", "parameters": {ARGS}}}]',
     f"functools[{CALL}]",
     f"<|tool_call|>[{CALL}]<|/tool_call|>",
     f'<minimax:tool_call><invoke name="{N}">{NAMED}</invoke></minimax:tool_call>',
     f"```json\n{CALL}\n```",
     f"```json\n{OURS}\n```",
     f"[THINK]Hm.[/THINK]```\n{OURS}```",
+    f"◁think▷Hm.◁/think▷{OURS.replace('42', '4.2e1')}",
     f"\ufeff{OURS}<|im_end|>",
     OURS.replace("42", "42.0"),
+    OURS.replace(ARGS, json.dumps(ARGS)),
 ]
 NEVER = {  # what is said, and where that is quoted, half, twice or hidden
     "a sentence in front": f"I will do it.\n<tool_call>{CALL}</tool_call>",
@@ -81,12 +86,22 @@ NEVER = {  # what is said, and where that is quoted, half, twice or hidden
     "reasoning without an end": f"<think>I could pay. {OURS}",
     "reasoning without a beginning": f"Hm.</think>{OURS}",
     "a fence in the middle": f"Here it is:\n```json\n{OURS}\n```",
+    "nothing": "",
+    "quotes within quotes": f"The letter reads {json.dumps(CALL)}",
+    "a text within a text": json.dumps(CALL),
+    "other quotes": f"<start_function_call>call:{N}{{user_id:42}}<end_function_call>",
+    "its name as a key": f'I call {{"{N}": {ARGS}}}',
+    "its name as a tag": f"<{N}>\n<user_id>42</user_id>\n</{N}>",
+    "YAML": f"name: {N}\narguments:\n  user_id: 42",
+    "Claude's own": f"I call {json.dumps({'name': 'other', 'input': GIVEN})}",
+    "brackets": f"Action: {N}[42, 300]",
     "Python": f"[{N}(user_id=42, amount_usd=300)]",
     "ReAct": f"Action: {N}\nAction Input: {ARGS}",
     "marks without a call": f"<|channel|>commentary to=functions.{N}",
     "a tool's result": f"<tool_response>{OURS}</tool_response>",
     "marks of a result": "[TOOL_RESULTS]{}",
     "an answer that holds a call": json.dumps({"kind": "final", "answer": f"Paid. {CALL}"}),
+    "an answer in Python": json.dumps({"kind": "final", "answer": f"{N}(user_id=42)"}),
     "an answer that is a call": json.dumps({"kind": "final", "answer": f"<tool_call>{CALL}"}),
     "arguments of two names": json.dumps({"name": N, "arguments": GIVEN, "parameters": GIVEN}),
 }
@@ -119,7 +134,7 @@ def spoken(text: str, *, stream: bool) -> bytes:
 def read(body: bytes, question: llm.Question = TOOLS, **settings: Json) -> list[Json]:
     """Return what a server's body is read as: proposals, or why they are none."""
     with serving(lambda handler: send(handler, body)) as (url, _):
-        answer = ask_model(url, question, **settings)
+        answer = ask_model(url, question, OPENAI_STREAM=True, **settings)
     found: list[Json] = []
     for text in (answer.text, *answer.more):
         try:
@@ -165,11 +180,14 @@ def test_answers_and_letters_hold_no_call(stream: bool) -> None:
             return ask_model(url, LETTER).text
 
     assert [written(letter), written(f"<think>{CALL}</think>{letter}")] == [letter] * 2
-    for text in (f"{letter} <tool_call>", f"Hm.</think>{letter}", f"<think>{letter}", CALL):
+    ends = "[END_TOOL_REQUEST]", "<end_function_call>", "<tool_call>", "◁/think▷"
+    for text in (*(letter + end for end in ends), f"Hm.</think>{letter}", f"<think>{letter}", CALL):
         error = failing(spoken(text, stream=stream), LETTER)
         assert (error.reason, error.outage) == ("llm_stray_call", False)
     native = sse(delta("tool_calls", **calls)) if stream else whole(calls)
     assert read(native) == ["invalid_action:non_json"]
+    honest = f"I proposed this tool: {N} (twice), which was blocked."
+    assert read(spoken(honest, stream=stream)) == [{"kind": "final", "answer": honest}]
     for said in ('{"result": "<tool_call>"}', f"Version 2 {CALL}", '"</think>"'):
         error = failing(spoken(said, stream=stream), replace(LETTER, as_json=True))
         assert error.reason == "llm_stray_call"
@@ -236,7 +254,11 @@ PARTS: dict[str, tuple[list[tuple[int | None, str, str, Json]], list[int]]] = {
     "a part too many": ([(0, "", N, ARGS), (0, "", "", "}")], []),
     "no name": ([(0, "", "", ARGS)], []),
     "another name within": ([(None, "", N, HEAD), (None, "", "other", TAIL)], []),
+    "encoded four times": ([(0, "", N, json.dumps(json.dumps(json.dumps(ARGS))))], []),
+    "a text for a number": ([(0, "", N, ARGS.replace("42", '"5001"'))], []),
     "5001.5": ([(0, "", N, ARGS.replace("42", "5001.5"))], []),
+    "nearly 5001": ([(0, "", N, ARGS.replace("42", "5001.0000000000001"))], []),
+    "nearly 2**53": ([(0, "", N, ARGS.replace("42", f"{2**53 + 1}.0"))], []),
 }
 
 
@@ -269,6 +291,11 @@ BODIES = {
     "parts, streamed": sse(delta(content=SPOKEN[:1]), delta("stop", content=SPOKEN[1:])),
     "for people": spoken("<|channel|>final<|message|>Hello<|return|>", stream=True),
     "no usage": sse(SAYS, {"choices": [], "usage": None}),
+    "comments": sse(": PROCESSING", delta(content="He"), ": wait", delta("stop", content="llo")),
+    "a word in front": sse(delta("stop", content="Hel"), delta(content="lo"), ENDED),
+    "no finding of a filter": whole(
+        {"content": "Hello"}, content_filter_results={"error": {"code": "content_filter_error"}}
+    ),
     "no word at the end": sse(delta(content="Hello"), ENDED),
     "EOS_TOKEN": whole({"content": "Hello"}, "EOS_TOKEN"),
     "an empty word": whole({"content": "Hello"}, ""),
@@ -312,7 +339,16 @@ WORDS = {
         *("PROHIBITED_CONTENT", "guardrail_intervened", "SPII"),
     ),
     "llm_bad_response": ("error", "network_error", "insufficient_system_resource", "abort"),
-    "llm_ended": ("banana", "MALFORMED_FUNCTION_CALL", "pause_turn", 7, ["stop"], "stop later"),
+    "llm_ended": (
+        "banana",
+        "MALFORMED_FUNCTION_CALL",
+        "pause_turn",
+        0,
+        False,
+        [],
+        ["stop"],
+        "stop later",
+    ),
 }
 
 
@@ -340,6 +376,10 @@ BROKEN: list[tuple[Json, str]] = [
     (cut("banana"), "llm_ended"),
     ({"status": "cancelled"}, "llm_ended"),
     ({"status": "in_progress"}, "llm_ended"),
+    (
+        {"output": [SAID, {**SAID, "content": [{"type": "refusal", "refusal": "No"}]}]},
+        "llm_refused",
+    ),
     ({"output": [{**SAID, "status": "incomplete"}]}, "llm_truncated"),
     ({"output": [{**ITEM, "status": "in_progress"}]}, "llm_truncated"),
     ({"status": "failed"}, "llm_bad_response"),
@@ -367,6 +407,14 @@ ERRORS = {
     "in a chunk's choice": sse(delta(**TEXT, error="upstream"), delta("stop")),
     "an event": sse(delta(**TEXT), 'event: error\ndata: {"code": 502}', ENDED),
     "an empty event": sse(delta(**TEXT), "event: error", ENDED),
+    "a field of an event": sse(delta(**TEXT), 'error: {"code": 500}', ENDED),
+    "errors": sse(delta(**TEXT), {"choices": [], "errors": [{"message": "x"}]}, ENDED),
+    "in what a server adds": sse(delta(**TEXT), {"choices": [], "x_groq": {"error": "x"}}, ENDED),
+    "an event that is no chunk": sse(delta(**TEXT), {"code": 500, "message": "x"}, ENDED),
+    "nothing but the end": sse(ENDED),
+    "no choice": sse({"choices": []}, {"choices": [], "usage": {}}, ENDED),
+    "torn behind a word": sse(delta("stop", **TEXT), delta(content=" be")),
+    "torn with empty words": sse(delta("", **TEXT), delta("", content=" be")),
     "an object": sse(delta(**TEXT), {"object": "error", "code": 400}, ENDED),
     "torn": sse(delta(**TEXT)),
     "torn after a word": sse(delta(content="The mail ends with [DONE]")),
@@ -378,11 +426,6 @@ ERRORS = {
     "an unknown part": whole({"content": [{"type": "image_url", "text": "Hi"}]}),
     "texts": whole({"content": ["a", "part"]}),
 }
-ITEM_DONE = {"type": "response.output_item.done", "item": SAID}
-OF_RESPONSES = {
-    "an event between": sse(ITEM_DONE, {"type": "error", "code": "x"}, DONE),
-    "no end": sse(ITEM_DONE),
-}
 
 
 @pytest.mark.parametrize("body", ERRORS.values(), ids=ERRORS)
@@ -392,12 +435,14 @@ def test_errors_of_a_server_are_outages(body: bytes) -> None:
     assert (error.reason, error.outage, error.retry) == ("llm_bad_response", True, True)
 
 
-@pytest.mark.parametrize("body", OF_RESPONSES.values(), ids=OF_RESPONSES)
-def test_errors_among_responses_are_outages(body: bytes) -> None:
-    assert failing(body, OPENAI_API="responses").outage
+def test_parts_of_a_response_need_their_end() -> None:
+    begun = {"type": "response.output_item.added", "item": {**ITEM, "id": "a", "arguments": ""}}
+    ended = {"type": "response.function_call_arguments.done", "item_id": "a", "arguments": ARGS}
+    refused, error = {"type": "response.refusal.delta", "delta": "No."}, {"type": "error"}
+    said = {"type": "response.output_item.done", "item": SAID}
 
-
-def test_half_a_call_of_a_response_is_none() -> None:
-    begun = {"type": "response.output_item.added", "item": {**ITEM, "arguments": ""}}
-
+    assert read(sse(begun, ended, DONE), OPENAI_API="responses") == [PAYS]
     assert failing(sse(begun, DONE), OPENAI_API="responses").reason == "llm_truncated"
+    assert failing(sse(refused, DONE), OPENAI_API="responses").reason == "llm_refused"
+    for body in (sse(said), sse(said, error, DONE), b"[", b"[]", b"<html>"):
+        assert failing(body, OPENAI_API="responses").outage

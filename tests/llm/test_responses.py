@@ -16,7 +16,7 @@ from tests.conformance.replay_server import ReplayServer
 from tests.desks import bank
 from tests.engine.scene import go
 from tests.engine.test_tool_calls import GOAL, READ, at_bank, end, note_of, pay
-from tests.llm.asking import ask_model, failure_of, load_script, send, serving
+from tests.llm.asking import ask_model, load_script, send, serving
 from tests.llm.tool_server import Calls
 
 OWN: dict[str, Any] = {"OPENAI_API": "responses"}
@@ -34,25 +34,6 @@ def test_an_answer_and_its_counts_are_read(replay: ReplayServer, stream: bool) -
     asked = session.log[-1]["body"]
     assert [item["role"] for item in asked["input"]] == ["system", "user"]
     assert (asked["text"]["format"], asked["store"]) == ({"type": "json_object"}, False)
-
-
-@pytest.mark.parametrize(
-    ("entry", "reason"),
-    [
-        ({"text": None, "refusal": "No."}, "llm_refused"),
-        ({"fault": "malformed"}, "llm_bad_response"),
-        ({"fault": "empty_choices"}, ""),
-        ({"fault": "http_429"}, "llm_rate_limited"),
-    ],
-    ids=str,
-)
-def test_failures_are_those_of_chat(replay: ReplayServer, entry: Json, reason: str) -> None:
-    url, _ = load_script(replay, entry)
-
-    if reason:
-        assert failure_of(url, **OWN).reason == reason
-    else:
-        assert ask_model(url, **OWN).text == ""
 
 
 @contextmanager

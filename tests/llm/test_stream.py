@@ -18,8 +18,7 @@ from agents.llm import call
 from tests.desks import bank
 from tests.engine.scene import fresh, go
 from tests.engine.test_tool_calls import READ, at_bank, end, pay
-from tests.llm.asking import QUESTION, ask_model, failure_of, serving
-from tests.llm.tool_server import completion
+from tests.llm.asking import failure_of, serving
 
 
 def chunk(delta: Json, finish: str | None = None, **more: Json) -> bytes:
@@ -30,7 +29,6 @@ def chunk(delta: Json, finish: str | None = None, **more: Json) -> bytes:
 DONE = b"data: [DONE]\n\n"
 USAGE = {"prompt_tokens": 7, "completion_tokens": 3}
 COUNT = b"data: " + json.dumps({"choices": [], "usage": USAGE, "model": "m"}).encode() + b"\n\n"
-HELLO = [chunk({"role": "assistant", "content": "Hel"}), chunk({"content": "lo"}, "stop")]
 
 
 def streaming(*parts: bytes | float) -> Callable[[BaseHTTPRequestHandler], None]:
@@ -51,14 +49,6 @@ def streaming(*parts: bytes | float) -> Callable[[BaseHTTPRequestHandler], None]
     return respond
 
 
-def test_parts_are_joined_and_counted_as_one_answer() -> None:
-    with serving(streaming(b": begin\n\n", *HELLO, COUNT, DONE)) as (url, _):
-        answer = ask_model(url, OPENAI_STREAM=True)
-
-    assert (answer.text, answer.model) == ("Hello", "m")
-    assert (answer.tokens_in, answer.tokens_out) == (7, 3)
-
-
 def test_a_stream_that_is_too_large_is_refused() -> None:
     with serving(streaming(*[chunk({"content": "x" * call.MAX_BODY})] * 2, DONE)) as (url, _):
         assert failure_of(url, OPENAI_STREAM=True).reason == "llm_bad_response"
@@ -67,26 +57,15 @@ def test_a_stream_that_is_too_large_is_refused() -> None:
 def test_silence_ends_a_stream_long_before_its_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(call, "SILENCE", 0.1)
 
-    with serving(streaming(HELLO[0], 0.2, 0.2, 0.2, DONE), threads_end=False) as (url, _):
+    with serving(streaming(chunk({"content": "Hel"}), 0.2, 0.2, 0.2, DONE), threads_end=False) as (
+        url,
+        _,
+    ):
         begun = time.monotonic()
         failed = failure_of(url, timeout=30, OPENAI_STREAM=True)
 
     assert failed.reason == "llm_timeout"
     assert time.monotonic() - begun < 5
-
-
-def test_a_server_that_does_not_stream_is_read_as_before() -> None:
-    body = json.dumps(completion("Hello")).encode()
-
-    def respond(handler: Any, asked: bytes) -> None:
-        assert json.loads(asked)["stream"] is True
-        handler.send_response(200)
-        handler.send_header("Content-Length", str(len(body)))
-        handler.end_headers()
-        handler.wfile.write(body)
-
-    with serving(respond, with_body=True) as (url, _):
-        assert ask_model(url, QUESTION, OPENAI_STREAM=True).text == "Hello"
 
 
 @pytest.mark.django_db(transaction=True)
@@ -125,5 +104,5 @@ def test_while_a_model_writes_its_step_says_how_much_and_never_what(
     assert any(one["tokens_out"] for found in seen for one in found)
     assert all(one["reply"] is None for found in seen for one in found)
     asks = fresh(run).steps.filter(kind="ask")
-    assert [step.tokens_out for step in asks] == [3, 3, 3]
+    assert [(step.tokens_in, step.tokens_out, step.model) for step in asks] == [(7, 3, "m")] * 3
     assert llm.address() == ""
