@@ -70,7 +70,7 @@ def test_a_client_killed_while_held_is_told_that_its_call_was_carried_out(
         until(lambda: payments(request.run) == [80000])
         with client(tmp_path, site, key, "issue_refund", json.dumps(refund(1200))) as second:
             paid, _ = second.communicate(timeout=PATIENCE)
-        again = desk.call("issue_refund", **refund(1200))
+        again = desk.call("issue_refund", **{**refund(1200), "user_id": 42.0})
 
     row = AgentCall.objects.get(agent=agent, pk=again.told["id"])
     assert looked.text.startswith("Carried out on ")

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from agents.core.actions import args_schema
 from agents.core.requests import Json
+from agents.core.schemas import fit
 from agents.tools import TOOLS, Tool
 
 _KINDS = {"integer": "a whole number", "number": "a number", "string": "a text"}
@@ -26,6 +27,11 @@ def _required(tool: Tool) -> list[str]:
     if isinstance(tool.spec, Mapping):
         return [name for name, kind in tool.spec.items() if not kind.endswith("?")]
     return list(tool.spec.required)
+
+
+def with_integers(name: str, args: Json) -> Json:
+    """Return arguments with 5001 for 5001.0 where the tool takes integers."""
+    return fit(args, args_schema(TOOLS[name].spec)) if name in TOOLS else args
 
 
 def without_nulls(name: str, args: Json) -> Json:

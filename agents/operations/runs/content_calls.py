@@ -18,6 +18,7 @@ from agents.engine.turns.calls import SILENT
 from agents.models import AgentCall, ExternalAgent, Run
 from agents.operations.refusal import Refused
 from agents.operations.runs.agent_calls import WAITING, ProposedCall, call_of, outcome_of_call
+from agents.operations.runs.call_forms import with_integers
 from agents.operations.runs.proposing import (
     ask_person,
     content_key,
@@ -64,7 +65,7 @@ def propose_content(
     A look is made anew, unless the last one like it is unanswered or was decided by a person.
     """
     name = _named(name)
-    key = content_key(run, [name, args])
+    key = content_key(run, [name, with_integers(name, args)])
     if name in TOOLS and not TOOLS[name].writes:
         key = _look_key(agent, run, key)
     return propose(

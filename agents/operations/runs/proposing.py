@@ -44,7 +44,7 @@ from agents.models.agent import LONGEST_KEY
 from agents.operations.people.agents import TOKEN
 from agents.operations.refusal import MEMBER, Refused, check_text
 from agents.operations.runs.agent_calls import ProposedCall, run_of
-from agents.operations.runs.call_forms import without_nulls
+from agents.operations.runs.call_forms import with_integers, without_nulls
 from agents.operations.runs.launching import LaunchOptions, launch
 from agents.policies.ends import end_sentence
 from agents.sdk.desk import DESKS
@@ -166,7 +166,8 @@ def propose(
     for text in (*told, *told.values()):
         check_text(text, most=MAX_SOURCE, what="source")
     more = {"side_by_side": side_by_side, "sources": told, PARENT: traceparent}
-    return _put(agent, run_id, _key(key), {"name": name, "args": args}, at, more)
+    asked = {"name": name, "args": with_integers(name, args)}
+    return _put(agent, run_id, _key(key), asked, at, more)
 
 
 def ask_person(
