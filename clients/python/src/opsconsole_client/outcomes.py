@@ -69,17 +69,8 @@ class Outcome:
     @property
     def told(self) -> dict[str, Json]:
         """Return what a model is told, as data. Unless it hears of a change, it asks again."""
-        names = (
-            "status",
-            "arguments",
-            "result",
-            "changed_by",
-            "decided_by",
-            "comment",
-            "reason",
-            "repeats",
-        )
-        found = {name: getattr(self, name) for name in (*names, "sentence")}
+        names = ("status", "arguments", "result", "changed_by", "decided_by", "comment", "reason")
+        found = {name: getattr(self, name) for name in (*names, "repeats", "sentence")}
         told = {name: value for name, value in found.items() if value not in ("", None, (), [])}
         if self.status != "executed":
             told.pop("result", None)
