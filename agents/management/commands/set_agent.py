@@ -15,7 +15,7 @@ from agents.management.operation_command import WORKSPACE, OperationCommand, arg
 class Command(OperationCommand):
     help = (
         "Add an agent that runs elsewhere, or change its owner, pause it, and make or revoke its "
-        "keys. Another owner revokes them. Exit code: 0 set, 3 refused, 2 bad usage."
+        "keys. A change of owner revokes them. Exit code: 0 set, 3 refused, 2 bad usage."
     )
     arguments = (
         WORKSPACE,

@@ -39,8 +39,8 @@ def set_agent(
 ) -> ExternalAgent:
     """Add an agent, or change its owner or whether it is paused. Raises Refused.
 
-    A new one needs a desk and an owner who may launch runs; its desk stays. Another owner revokes
-    its keys. `by` is the acting admin; without one, a command's `actor` is recorded.
+    A new one needs a desk and an owner who may launch runs; its desk stays. A change of owner
+    revokes its keys. `by` is the acting admin; without one, a command's `actor` is recorded.
     """
     with transaction.atomic():
         actor = lock_people(workspace, by) or actor
