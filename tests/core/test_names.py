@@ -46,16 +46,10 @@ def test_another_plan_is_not(plan: str) -> None:
 STORED = (
     *("3M", "Acme Ltd.", "St. Gallen AG", "Müller & Söhne", "E.ON SE", "e.on SE", "s.Oliver"),
     *("Novo Nordisk A/S", "D/S Norden", "24/7 Fitness", "c/o Weber", "Weber / Kunz GbR", "AC/DC"),
-    *(
-        "Dr.Anna Weber",
-        "Prof.Dr.Anna Weber",
-        "Dr.med.Weber",
-        "A.Weber",
-        "J.R.R.Tolkien",
-        "J.de Vries",
-    ),
-    *("St.Gallen Tourismus", "Gebr.Weiss", "A.Weber/B.Kunz GbR", "1.FC Köln", "No.12 Bar", "e.V."),
-    *("Groß: Filiale 3", "Nuñez y Cía. S.A.", "Fiat S.p.A.", "Ph.D.Weber", "Dr.Özgür", "С.Иванов"),
+    *("Dr.Anna Weber", "Prof.Dr.Anna Weber", "Dr.med.Weber", "A.Weber", "J.R.R.Tolkien", "e.V."),
+    *("J.de Vries", "St.Gallen Tourismus", "Gebr.Weiss", "A.Weber/B.Kunz GbR", "1.FC Köln"),
+    *("No.12 Bar", "Groß: Filiale 3", "Nuñez y Cía. S.A.", "Fiat S.p.A.", "Ph.D.Weber"),
+    *("Dr.Özgür", "С.Иванов"),
 )
 ADDRESSES = (
     *("x.com", "X.Com", "Dr.com", "t.me/pay", "T.ME/pay", "http://x", "//x", "A:B", "mailto:a"),

@@ -525,17 +525,6 @@ def test_whoever_saw_the_key_of_a_call_does_not_decide_it(
     assert "nobody is left who may decide" in words(client.get("/").text)
 
 
-def test_another_owner_revokes_the_keys_of_an_agent(scene: Scene) -> None:
-    session, at, mara = Session(scene), timezone.now(), scene.add("mara", Role.ADMIN)
-    own: dict[str, Any] = {"workspace": scene.workspace, "name": "triage", "at": at}
-    for number, (owner, lives) in enumerate(((scene.omar, True), (mara, False))):
-        _, token = operations.make_key(home=session.agent, lasts=timedelta(days=1), at=at)
-        operations.set_agent(owner=owner, **own)
-        assert (operations.agent_of(token, at=at) is not None) == lives, number
-    assert Event.objects.filter(kind="agent_key.revoked").count() == 2
-    assert faults() == set()
-
-
 @pytest.mark.proves("I55")
 def test_an_agent_that_obeys_an_invoice_does_not_name_its_payee_by_its_goal() -> None:
     goal = "Pay Kanzlei Brandt (P-103) EUR 120.00 for invoice INV-21."
