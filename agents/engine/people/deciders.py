@@ -64,7 +64,7 @@ def parties_of(run: Run) -> set[int]:
     told = _told_of(run.agent)
     names = {facts["owner"] for kind, at, _, facts in told if kind == OWNED and at >= began}
     names |= set(_viewers(told, keys_of(chain)).values())
-    found = User.objects.filter(username__in=names) if names else User.objects.none()
+    found = User.objects.filter(username__in=names)
     return {*chain.values(), run.agent.owner_id, *found.values_list("pk", flat=True)}
 
 
@@ -79,7 +79,7 @@ def keys_of(runs: Collection[UUID]) -> set[str]:
 def key_viewers(agent: ExternalAgent, prefixes: Collection[str]) -> dict[str, str]:
     """Return the name of who was shown each key of an agent, by prefix; "" where it is unknown."""
     seen = _viewers(_told_of(agent), prefixes) if prefixes else {}
-    found = User.objects.filter(username__in=set(seen.values())) if seen else User.objects.none()
+    found = User.objects.filter(username__in=set(seen.values()))
     people = set(found.values_list("username", flat=True))
     return {key: seen[key] if seen.get(key) in people else "" for key in prefixes}
 

@@ -295,11 +295,10 @@ def _of_agent(escalation: Escalation, steps: Sequence[Step]) -> dict[str, Json]:
         return {"keys": (), "claimed": (), "reported": None}
     key = f"{turn_of(escalation.step.key)}call"
     row = AgentCall.objects.filter(run=escalation.run_id, step=key).first()
+    prefixes = [row.key_prefix] if row and row.key_prefix else []
     asked = next((step.reply for step in steps if step.key == key), None) or {}
     return {
-        "keys": list(
-            key_viewers(agent, [row.key_prefix] if row and row.key_prefix else []).items()
-        ),
+        "keys": list(key_viewers(agent, prefixes).items()),
         "claimed": list((asked.get("sources") or {}).items()),
         "reported": row.reported and {**row.reported, "parts": list(row.reported["result"].items())}
         if row
