@@ -46,7 +46,7 @@ _WORDS = {
     Origin.PERSON: "whoever decided",
     Origin.LOOKED_UP: "our own records",
     Origin.OUTSIDE: "an outside text alone",
-    Origin.NOBODY: "the agent alone",
+    Origin.NOBODY: "the agent alone, as far as the console can read",
 }
 
 
