@@ -62,7 +62,7 @@ def test_a_held_mcp_client_is_answered_as_the_server_ends() -> None:
         printed, _ = server.communicate(timeout=120)
 
     [said] = told.json()["result"]["content"]
-    assert said["text"].startswith("Nothing was executed. It waits for its turn.")
+    assert said["text"].startswith("NOT DONE. It waits for its turn.")
     assert (server.returncode, printed) == (0, "")
 
 

@@ -121,7 +121,7 @@ MUTANTS = (
     Mutant(
         "the gateway does not look for a kill switch",
         "agents/engine/tools/admission.py",
-        "if switch.get():",
+        "if is_stopped.get():",
         "if False:",
         "tests/engine/test_kill_switch.py",
     ),

@@ -100,7 +100,7 @@ RECORD = (
     ),
     Mutant(
         "who launched the first run decides about the next",
-        "agents/models/belonging.py",
+        "agents/engine/people/deciders.py",
         "before = run.again_of_id",
         "before = None",
         "tests/engine/test_run.py -k launched_a_run",

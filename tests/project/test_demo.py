@@ -22,6 +22,7 @@ from tests.installations import LONGEST
 from tests.nursery import Program
 from tests.web.serving import is_up
 
+pytestmark = pytest.mark.django_db  # a command that is refused leaves no row behind
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = ["eve", "omar", "rita", "mara", "auditor", "admin"]
 

@@ -17,7 +17,7 @@ from agents.sdk.desk import DESKS
 from agents.tools import TOOLS, call_in_words
 from agents.web.markdown import as_html
 from agents.web.runs.turns import RunTurn
-from agents.web.sentences import with_name
+from agents.web.sentences import with_islands, with_name
 
 LONGEST = 6000  # characters shown of the agent's words
 
@@ -52,7 +52,7 @@ def ending_of(run: Run, turns: Sequence[RunTurn]) -> RunEnding:
     words = agent_words(run) or words_after_block(run)
     is_cut = len(words) > LONGEST and turns
     return RunEnding(
-        record=with_name(str(answer.get("answer", "")), run),
+        record=with_islands(with_name(str(answer.get("answer", "")), run)),
         is_after_block=bool(after_block),
         note="" if words else str(answer.get("note", "")),
         approved_by=str(answer.get("approved_by", "")),

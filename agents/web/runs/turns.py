@@ -34,6 +34,7 @@ from agents.web.changes import (
 from agents.web.formats import HELD, RULING_ROLES, standing_of
 from agents.web.runs.texts import ignored_calls, is_output_of_step, note_of, summary_of, title_of
 from agents.web.runs.timeline import Bar, axis
+from agents.web.sentences import with_islands
 
 # The rules of blocks that stand where a review would.
 UNREVIEWED = (UNREADABLE, REPEATED["rule"], TOO_MANY)
@@ -262,7 +263,7 @@ def _turn(
         final=lead_in_words(action, ran or patch_of(escalation)),
         money=amount_of(action),
         writes=is_write(action or called),
-        said=said,
+        said=with_islands(said),
         note="" if is_output else note_of(steps),
         ignored=ignored_calls(steps),
         role=role,
