@@ -77,7 +77,7 @@ class Command(BaseCommand):
             code = REFUSED if no.code == "not_permitted" else BAD_USAGE
             raise CommandError(str(no), returncode=code) from None
         self._say(f"run {run.pk} launched")
-        claims = asyncio.run(_drive(run, human, self._say))
+        claims = asyncio.run(_driven(run, human, self._say))
         run.refresh_from_db()
         result = results.result(run)
         of_whom = ""
@@ -233,7 +233,7 @@ def _actor(workspace: Workspace, name: str) -> User:
     return user
 
 
-async def _drive(run: Run, human: Human | None, say: Any) -> int:
+async def _driven(run: Run, human: Human | None, say: Any) -> int:
     """Drive the run here, as a worker would, until it ends or waits for a real person.
 
     Return how often it was claimed here: a running worker may claim it as well.
