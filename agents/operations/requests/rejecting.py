@@ -42,7 +42,11 @@ def reject_many(
                 by=by,
                 at=now(),
                 wanted=Decision(
-                    approve=False, comment=comment, action_sha256=seen, is_reported=False, bulk=bulk
+                    approve=False,
+                    comment=comment,
+                    action_sha256=seen,
+                    is_reported=False,  # the list shows no reports
+                    bulk=bulk,
                 ),
             )
         except (Refused, Claimed, AlreadyDecided):
