@@ -230,7 +230,7 @@ def test_a_question_is_answered_while_a_kill_switch_is_on(scene: Scene) -> None:
     assert answered.told["result"] == {"answer": "half of it"}
 
 
-def test_calls_without_a_reference_have_a_session_for_each_subject(scene: Scene) -> None:
+def test_calls_without_reference_share_a_session_by_subject(scene: Scene) -> None:
     agent, key = make_agent(scene)
     with mcp_site() as site:
 
@@ -260,7 +260,7 @@ def test_calls_without_a_reference_have_a_session_for_each_subject(scene: Scene)
     assert Run.objects.filter(agent=agent).count() == 3
 
 
-def test_what_waits_is_no_error_and_nothing_names_what_no_tool_does(scene: Scene) -> None:
+def test_a_waiting_call_is_no_error_and_advises_only_tools(scene: Scene) -> None:
     agent, key = make_agent(scene)
     with mcp_site() as site:
         desk = Desk(site, key, **{"opsconsole-subject": "42"})

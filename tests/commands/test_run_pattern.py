@@ -56,7 +56,7 @@ def test_progress_goes_to_stderr_and_the_plain_result_names_the_demo_model() -> 
     assert "demo model" in ended.out
 
 
-def test_a_run_that_a_worker_drives_meanwhile_is_not_called_ones_own() -> None:
+def test_run_pattern_names_the_worker_that_drove_its_run() -> None:
     def take_over() -> None:
         crashpoints.watch(None)
         overtake(Run.objects.get())

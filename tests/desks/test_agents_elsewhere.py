@@ -164,7 +164,7 @@ def order(sku: str, why: str, **more: Any) -> tuple[str, Any]:
     return "place_order", {**given, **more}
 
 
-def test_a_worded_anew_call_finds_its_answer_and_another_key_is_another_call(
+def test_a_reworded_call_is_found_and_another_key_is_not(
     scene: Scene, orders: Any, live_server: LiveServer
 ) -> None:
     session = Session(scene, desk="orders", subject="k9", name="buyer")

@@ -310,7 +310,7 @@ def test_request_keeps_the_charge_that_its_card_showed(
     assert len(rules_asking(run)) == 1
 
 
-def test_charge_of_what_a_person_wrote_who_sent_it_back_is_theirs(
+def test_a_charge_named_when_sending_back_is_the_persons(
     scene: Scene, server: FaultyServer
 ) -> None:
     paying(server, 40.0)
