@@ -12,7 +12,7 @@ from functools import partial
 from django.contrib.auth.models import User
 from django.utils import timezone
 
-from agents import llm, operations
+from agents import llm
 from agents.core.decisions import Decision
 from agents.core.states import RunState
 from agents.db.compiled import CompiledSelect, Param
@@ -21,6 +21,9 @@ from agents.engine.runtime.database import in_database
 from agents.engine.runtime.threads import close_connections
 from agents.engine.turns.advance import advance
 from agents.models import Escalation, Role, Run, Workspace
+from agents.operations.people import workspaces
+from agents.operations.requests import deciding
+from agents.operations.runs import launching
 from bench import desk
 from bench.work import GRANTED_MINOR, Queue, Timing, Watch, answer_of, goal
 
@@ -36,7 +39,7 @@ class Contestant:
 
     def __init__(self, url: str, customers: range) -> None:
         suffix, at = uuid.uuid4().hex[:12], timezone.now()
-        self.workspace = operations.add_workspace(
+        self.workspace = workspaces.add_workspace(
             desks=["refunds"], slug=f"bench-{suffix}", name="Bench", at=at
         )
         self.omar = self._person(f"omar-{suffix}", Role.OPERATOR)
@@ -47,7 +50,7 @@ class Contestant:
 
     def _person(self, name: str, role: Role) -> User:
         user = User.objects.create_user(name)
-        operations.add_member(workspace=self.workspace, user=user, role=role, at=timezone.now())
+        workspaces.add_member(workspace=self.workspace, user=user, role=role, at=timezone.now())
         return user
 
     def run(self, customers: range, *, at_once: int) -> Timing:
@@ -83,7 +86,7 @@ class Contestant:
 
 
 def _launch(workspace: Workspace, by: User, customer: int) -> Run:
-    return operations.launch(
+    return launching.launch(
         desk="refunds",
         workspace=workspace,
         pattern="supervisor",
@@ -96,7 +99,7 @@ def _launch(workspace: Workspace, by: User, customer: int) -> Run:
 
 def _decide(run: Run, by: User) -> None:
     """Grant less than was asked for."""
-    operations.decide(
+    deciding.decide(
         escalation_id=_ASKED.get(run=run.pk).pk,
         by=by,
         at=timezone.now(),

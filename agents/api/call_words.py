@@ -6,7 +6,7 @@ import json
 from datetime import datetime
 
 from agents.core.requests import Json
-from agents.operations import Standing
+from agents.operations.runs.content_calls import Standing
 
 _LATER = (
     "Say so to whoever asked you, and do not wait: the same call with the same arguments, made "

@@ -14,7 +14,6 @@ from ninja import Header, Query, Status
 from ninja.parser import Parser
 from ninja.security import HttpBearer
 
-from agents import operations
 from agents.api.description import DescribedAPI
 from agents.api.problems import add_problems
 from agents.api.schemas import (
@@ -38,6 +37,8 @@ from agents.core.states import ENDED
 from agents.core.strict_json import BadJson, parse
 from agents.engine.desk.repeats import identifying
 from agents.models import ExternalAgent, Run
+from agents.operations.people import agents
+from agents.operations.runs import agent_calls, call_forms, permitting, proposing, signing
 from agents.policies.ends import end_sentence
 from agents.sdk.desk_tools import AGENT, CONSOLE
 from agents.tools import TOOLS, descriptions_of
@@ -49,7 +50,7 @@ class Key(HttpBearer):
     """A key of an agent, as a bearer token."""
 
     def authenticate(self, request: HttpRequest, token: str) -> ExternalAgent | None:
-        return operations.agent_of(token, at=timezone.now())
+        return agents.agent_of(token, at=timezone.now())
 
 
 class StrictParser(Parser):
@@ -102,7 +103,7 @@ def tools_of(agent: ExternalAgent) -> list[dict[str, Any]]:
             "identifying": identifying(agent.desk, TOOLS[name]),
             "executed_by": AGENT if TOOLS[name].by_agent else CONSOLE,
             "server": TOOLS[name].server,
-            "input_schema": operations.input_schema(TOOLS[name]),
+            "input_schema": call_forms.input_schema(TOOLS[name]),
         }
         for name in names
         if name in TOOLS
@@ -113,15 +114,15 @@ def tools_of(agent: ExternalAgent) -> list[dict[str, Any]]:
 def open_run(request: HttpRequest, body: OpenRun) -> dict[str, Any]:
     """Open a session. The same reference finds the same session, also after its end."""
     told = body.dict()
-    claims = {name: told.pop(name) for name in operations.CLAIMS}
-    run = operations.open_session(agent=agent_of(request), at=timezone.now(), claims=claims, **told)
+    claims = {name: told.pop(name) for name in proposing.CLAIMS}
+    run = proposing.open_session(agent=agent_of(request), at=timezone.now(), claims=claims, **told)
     return run_answer(run)
 
 
 @api.get("/runs/{uuid:run_id}", response={200: RunAnswer, 202: RunAnswer, **PROBLEMS})
 def read_run(request: HttpRequest, run_id: UUID, wait: int = Query(0, ge=0)) -> Status[Any]:
     """Read a session; with `wait`, once it has ended or after so many seconds, at most 25."""
-    run = operations.run_of(agent_of(request), run_id)
+    run = agent_calls.run_of(agent_of(request), run_id)
     return Status(200 if run.state in ENDED else 202, run_answer(run))
 
 
@@ -134,7 +135,7 @@ def propose(
     traceparent: str = _PARENT,
 ) -> Status[Any]:
     """Propose a call. 202 while it waits; the same key always means the same call."""
-    call = operations.propose(
+    call = proposing.propose(
         agent=agent_of(request),
         run_id=run_id,
         key=idempotency_key,
@@ -157,7 +158,7 @@ def ask(
     traceparent: str = _PARENT,
 ) -> Status[Any]:
     """Ask a person, as a call that executes nothing: `executed` says that it was answered."""
-    asked = operations.ask_person(
+    asked = proposing.ask_person(
         agent=agent_of(request),
         run_id=run_id,
         key=idempotency_key,
@@ -174,17 +175,17 @@ def list_calls(
     run: UUID | None = None,
     key: str = Query("", pattern=r"^[^\x00]*$"),
     after: int = Query(0, ge=0),
-    limit: int = Query(50, ge=1, le=operations.MOST_ROWS),
+    limit: int = Query(50, ge=1, le=agent_calls.MOST_ROWS),
 ) -> dict[str, Any]:
     """List what you were told of your calls, of one session or of all, in order of proposal.
 
     A session is all its runs; `run` is any of them. `key` is how the calls' keys begin.
     """
     agent = agent_of(request)
-    mine = operations.run_of(agent, run) if run else None
-    found = operations.calls_of(agent, run=mine, key=key, after=after, most=limit + 1)
+    mine = agent_calls.run_of(agent, run) if run else None
+    found = agent_calls.calls_of(agent, run=mine, key=key, after=after, most=limit + 1)
     shown = found[:limit]
-    told = zip(shown, operations.outcomes_of(shown), strict=True)
+    told = zip(shown, agent_calls.outcomes_of(shown), strict=True)
     return {
         "calls": [one | place_of(call) for call, one in told],
         "next": shown[-1].row.pk if len(found) > limit else None,
@@ -201,8 +202,8 @@ def read_events(
     session.continued says that the session goes on in another run.
     """
     # The server answers here only where it does not stream: see agents.api.waiting.
-    told = operations.events_of(
-        operations.run_of(agent_of(request), run_id), after=event_number(last_event_id)
+    told = agent_calls.events_of(
+        agent_calls.run_of(agent_of(request), run_id), after=event_number(last_event_id)
     )
     return HttpResponse(as_stream(told), content_type="text/event-stream")
 
@@ -222,15 +223,13 @@ def as_stream(told: Sequence[dict[str, Any]]) -> bytes:
 @api.get("/calls/{int:call_id}", response={200: CallAnswer, 202: CallAnswer, **PROBLEMS})
 def read_call(request: HttpRequest, call_id: int, wait: int = Query(0, ge=0)) -> Status[Any]:
     """Read a call; with `wait`, once it is answered or after so many seconds, at most 25."""
-    return _call_answer(request, operations.call_of(agent_of(request), call_id))
+    return _call_answer(request, agent_calls.call_of(agent_of(request), call_id))
 
 
 @api.post("/calls/{int:call_id}/cancel", response={200: CallAnswer, 202: CallAnswer, **PROBLEMS})
 def cancel_call(request: HttpRequest, call_id: int) -> Status[Any]:
     """Take back a call of which nothing has begun; `too_late` for any other."""
-    withdrawn = operations.withdraw_call(
-        agent=agent_of(request), call_id=call_id, at=timezone.now()
-    )
+    withdrawn = proposing.withdraw_call(agent=agent_of(request), call_id=call_id, at=timezone.now())
     return _call_answer(request, withdrawn)
 
 
@@ -240,14 +239,14 @@ def take_call(request: HttpRequest, call_id: int) -> Status[Any]:
 
     It is checked once more until then. Where a server verifies permits, `permit` is for it.
     """
-    taken = operations.take_call(agent=agent_of(request), call_id=call_id, at=timezone.now())
+    taken = permitting.take_call(agent=agent_of(request), call_id=call_id, at=timezone.now())
     return _call_answer(request, taken)
 
 
 @api.post("/calls/{int:call_id}/report", response={200: CallAnswer, 202: CallAnswer, **PROBLEMS})
 def report_call(request: HttpRequest, call_id: int, body: ReportCall) -> Status[Any]:
     """Report what came of a call that you took. Without a report in time a person is asked."""
-    reported = operations.report_call(
+    reported = permitting.report_call(
         agent=agent_of(request), call_id=call_id, at=timezone.now(), **body.dict()
     )
     return _call_answer(request, reported)
@@ -257,34 +256,34 @@ def report_call(request: HttpRequest, call_id: int, body: ReportCall) -> Status[
 def move_on(request: HttpRequest, body: MoveOn) -> dict[str, Any]:
     """End what you took of repeatable tools and will not report: a person is asked about it."""
     agent, at = agent_of(request), timezone.now()
-    return {"calls": operations.move_on(agent=agent, reference=body.reference, at=at)}
+    return {"calls": permitting.move_on(agent=agent, reference=body.reference, at=at)}
 
 
 @api.get("/permits/keys", response={200: KeysAnswer}, auth=None)
 def permit_keys(request: HttpRequest) -> dict[str, Any]:
     """Return the keys that verify permits, as a JWKS."""
-    return operations.public_keys()
+    return signing.public_keys()
 
 
 @api.post("/runs/{uuid:run_id}/end", response={200: RunAnswer, 202: RunAnswer, **PROBLEMS})
 def end_run(request: HttpRequest, run_id: UUID, body: EndRun) -> Status[Any]:
     """End a session, once everything that was proposed is answered. The first end stands."""
-    call = operations.end_session(
+    call = proposing.end_session(
         agent=agent_of(request), run_id=run_id, answer=body.answer, at=timezone.now()
     )
     return Status(200 if call.run.state in ENDED else 202, run_answer(call.run))
 
 
-def _call_answer(request: HttpRequest, call: operations.ProposedCall) -> Status[Any]:
-    told = operations.outcome_of_call(call) | place_of(call)
-    if told["status"] == operations.TAKEN:
-        told["permit"] = operations.permit_of(agent_of(request), call, at=timezone.now())
-    is_over = told["status"] != operations.WAITING and call.run.ended_at is not None
+def _call_answer(request: HttpRequest, call: agent_calls.ProposedCall) -> Status[Any]:
+    told = agent_calls.outcome_of_call(call) | place_of(call)
+    if told["status"] == agent_calls.TAKEN:
+        told["permit"] = permitting.permit_of(agent_of(request), call, at=timezone.now())
+    is_over = told["status"] != agent_calls.WAITING and call.run.ended_at is not None
     is_answered = told["status"] in ("executed", "not_executed", "allowed", "taken") or is_over
     return Status(200 if is_answered else 202, told)
 
 
-def place_of(call: operations.ProposedCall) -> dict[str, Any]:
+def place_of(call: agent_calls.ProposedCall) -> dict[str, Any]:
     """Return the numbers of a call and its run, by which its agent finds it again."""
     return {"id": call.row.pk, "run": str(call.run.pk)}
 
@@ -296,7 +295,7 @@ def run_answer(run: Run) -> dict[str, Any]:
     return {
         "id": str(run.pk),
         "reference": run.reference,
-        "key_salt": operations.key_salt(run),
+        "key_salt": proposing.key_salt(run),
         "state": run.state,
         "has_ended": run.state in ENDED,
         "reason": run.stop_reason,

@@ -29,18 +29,18 @@ from agents.core.strict_json import BadJson, parse
 from agents.engine.runtime.threads import Pool
 from agents.engine.tracing import PARENT
 from agents.models import AgentCall, ExternalAgent, Run
-from agents.operations import (
-    ProposedCall,
-    Refused,
+from agents.operations.people.agents import agent_of
+from agents.operations.refusal import Refused
+from agents.operations.runs.agent_calls import ProposedCall
+from agents.operations.runs.content_calls import (
     Standing,
-    agent_of,
     ask_content,
-    open_session,
     propose_again,
     propose_content,
     reference_of,
     standing_of,
 )
+from agents.operations.runs.proposing import open_session
 from agents.patterns.external import NOT_EXECUTED, UNKNOWN
 from agents.sdk.desk_tools import CONSOLE
 from agents.web.live.app import Message, Receive, Send

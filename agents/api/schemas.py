@@ -9,7 +9,7 @@ from pydantic import ConfigDict, Field, field_validator
 
 from agents.core.actions import MAX_TEXT, is_text
 from agents.core.redact import texts_in
-from agents.operations import MAX_GOAL
+from agents.operations.runs.launch_checks import MAX_GOAL
 
 
 class Body(Schema):

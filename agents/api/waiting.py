@@ -32,7 +32,8 @@ from agents.core.states import ENDED, EffectState
 from agents.engine.journal import AWAIT
 from agents.engine.runtime.threads import Pool
 from agents.models import AgentCall, Run, Step
-from agents.operations import MOST_ROWS, agent_of, events_of, run_of
+from agents.operations.people.agents import agent_of
+from agents.operations.runs.agent_calls import MOST_ROWS, events_of, run_of
 from agents.patterns.supervisor import ROUNDS
 from agents.web.live.app import HEADERS, PATIENCE, PING, Message, Receive, Send, wait_until_gone
 from agents.web.live.shutdown import Ending

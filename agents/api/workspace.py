@@ -14,17 +14,17 @@ from ninja import Query, Router
 from ninja.errors import HttpError
 from ninja.security import HttpBearer
 
-from agents import operations
 from agents.api.schemas import PROBLEMS, RowsAnswer
 from agents.models import Escalation, Event, Run, Workspace
 from agents.models.event import facts_of
+from agents.operations.people import agents
 
 
 class ReadingKey(HttpBearer):
     """A key of a workspace, as a bearer token."""
 
     def authenticate(self, request: HttpRequest, token: str) -> Workspace | None:
-        key = operations.key_of(token, at=timezone.now())
+        key = agents.key_of(token, at=timezone.now())
         return key.workspace if key else None
 
 

@@ -18,11 +18,12 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.utils import timezone
 
-from agents import operations
 from agents.core.decisions import Decision
 from agents.engine.turns.advance import advance
 from agents.history.copying import Original, read_original
 from agents.models import Escalation, Run, Workspace
+from agents.operations.requests import deciding
+from agents.operations.runs import launching
 from agents.sdk.desk import DESKS
 from agents.sdk.past import PastCase
 
@@ -67,7 +68,7 @@ def record(folder: Path, workspace: Workspace) -> None:
 
 
 def _drive(desk: str, case: PastCase, workspace: Workspace) -> Original:
-    run = operations.launch(
+    run = launching.launch(
         workspace=workspace,
         desk=desk,
         pattern=case.pattern,
@@ -75,11 +76,11 @@ def _drive(desk: str, case: PastCase, workspace: Workspace) -> Original:
         subject=case.subject or None,
         by=User.objects.get(username=case.by),
         at=timezone.now(),
-        options=operations.LaunchOptions(workflow=case.workflow or None),
+        options=launching.LaunchOptions(workflow=case.workflow or None),
     )
     asyncio.run(_advance(run))
     while case.answer and (asked := Escalation.objects.filter(run=run, state="open").first()):
-        operations.decide(
+        deciding.decide(
             escalation_id=asked.pk,
             by=User.objects.get(username=case.answer.by),
             at=timezone.now(),

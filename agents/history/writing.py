@@ -15,11 +15,11 @@ from datetime import datetime, timedelta
 
 from django.db import connection
 
-from agents import operations
 from agents.history.copying import Clock, Copy, Original, kept_rows, write_copies
 from agents.history.recording import Recording
 from agents.llm import is_demo
 from agents.models import Escalation, Run, Step, Workspace
+from agents.operations import refusal
 from agents.sdk.past import Past
 
 DAYS = 14
@@ -101,9 +101,9 @@ def _names(names: Sequence[str], chance: random.Random) -> Iterator[str]:
 
 def _check(workspace: Workspace) -> None:
     if not workspace.is_demo:
-        raise operations.Refused("not_demo", f"{workspace.name} is no demo: its record is real.")
+        raise refusal.Refused("not_demo", f"{workspace.name} is no demo: its record is real.")
     if not is_demo():
-        raise operations.Refused("real_model", "A real model answers; history is the demo's.")
+        raise refusal.Refused("real_model", "A real model answers; history is the demo's.")
 
 
 def _beginnings(until: datetime, chance: random.Random) -> Iterator[datetime]:

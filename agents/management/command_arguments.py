@@ -10,11 +10,12 @@ from contextlib import contextmanager
 from django.contrib.auth.models import User
 from django.core.management.base import CommandError
 
-from agents import operations
 from agents.core.money import BadAmount, minor_of_text
 from agents.management.exit_codes import BAD_USAGE, REFUSED
 from agents.models import Workspace
 from agents.models.event import by_command
+from agents.operations import refusal
+from agents.operations.requests import claiming
 from agents.sdk.desk import DESKS
 
 
@@ -98,5 +99,5 @@ def refusals() -> Iterator[None]:
     try:
         with by_command(ACTOR):
             yield
-    except (operations.Refused, operations.Claimed) as no:
+    except (refusal.Refused, claiming.Claimed) as no:
         raise CommandError(str(no), returncode=REFUSED) from None

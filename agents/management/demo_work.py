@@ -12,7 +12,6 @@ from django.contrib.auth.models import User
 from django.db.models import Max
 from django.utils import timezone
 
-from agents import operations
 from agents.core.decisions import Decision
 from agents.core.requests import Json
 from agents.core.states import EscalationState
@@ -21,6 +20,11 @@ from agents.engine.turns.advance import advance
 from agents.llm import is_demo
 from agents.management.demo_people import ADMIN, PEOPLE
 from agents.models import Escalation, Event, Team, Workspace
+from agents.operations import refusal
+from agents.operations.people import notifying, teams
+from agents.operations.policies import publishing
+from agents.operations.requests import assigning, claiming, deciding, snoozing
+from agents.operations.runs import launching
 from agents.sdk.desk import DESKS
 
 TEAM, NAME = "leads", "Leads"
@@ -37,7 +41,7 @@ def begin_work(workspace: Workspace, *, at: datetime) -> bool:
     if not is_demo() or Team.objects.filter(workspace=workspace).exists():
         return False
     rita, mara, admin = (User.objects.get(username=name) for name in ("rita", "mara", ADMIN))
-    operations.set_team(
+    teams.set_team(
         workspace=workspace, slug=TEAM, name=NAME, add=[mara, admin], lead=mara, actor=ADMIN, at=at
     )
     _sign_in(workspace)
@@ -45,13 +49,13 @@ def begin_work(workspace: Workspace, *, at: datetime) -> bool:
         for person in PEOPLE:
             user = User.objects.get(username=person.name)
             address = f"{person.name}@example.com"
-            operations.set_email(workspace=workspace, user=user, email=address, at=at, actor=ADMIN)
+            notifying.set_email(workspace=workspace, user=user, email=address, at=at, actor=ADMIN)
     # The demo may be an earlier version's, whose people may have other roles by now.
-    with suppress(operations.Refused, operations.Claimed):
+    with suppress(refusal.Refused, claiming.Claimed):
         _share(workspace, rita, mara, at=at)
-    with suppress(operations.Refused):
+    with suppress(refusal.Refused):
         _approve_as_first(workspace, mara, admin, at=at)
-    with suppress(operations.Refused):  # at the end, as what waits at the start waits longer
+    with suppress(refusal.Refused):  # at the end, as what waits at the start waits longer
         _publish(workspace, admin, escalation_seconds=SOON)
     return True
 
@@ -69,9 +73,9 @@ def _share(workspace: Workspace, rita: User, mara: User, *, at: datetime) -> Non
     waiting = ours.filter(expires_at__gt=at + SNOOZED)  # others may expire before
     if waiting.count() > 1:
         *_, later, mine = waiting.order_by("expires_at", "pk").values_list("pk", flat=True)
-        operations.snooze(escalation_id=later, by=rita, until=at + SNOOZED, at=at)
+        snoozing.snooze(escalation_id=later, by=rita, until=at + SNOOZED, at=at)
         note = "You know this case."
-        operations.assign(escalation_id=mine, by=mara, to_user=rita, note=note, at=at)
+        assigning.assign(escalation_id=mine, by=mara, to_user=rita, note=note, at=at)
 
 
 def _approve_as_first(workspace: Workspace, first: User, admin: User, *, at: datetime) -> None:
@@ -84,7 +88,7 @@ def _approve_as_first(workspace: Workspace, first: User, admin: User, *, at: dat
     held = workspace.policy.document if workspace.policy else {}
     tiers = [{"up_to_minor": most.minor}, {"team": TEAM, "people": 2}]
     _publish(workspace, admin, tiers={desk: {most.currency: tiers}, **(held.get("tiers") or {})})
-    run = operations.launch(
+    run = launching.launch(
         workspace=workspace,
         pattern=scenario.pattern,
         goal=scenario.goal,
@@ -96,7 +100,7 @@ def _approve_as_first(workspace: Workspace, first: User, admin: User, *, at: dat
     asyncio.run(_drive(run.pk))
     asked = Escalation.objects.filter(run=run, state=EscalationState.OPEN).first()
     if asked:
-        operations.decide(
+        deciding.decide(
             escalation_id=asked.pk,
             by=first,
             at=timezone.now(),
@@ -107,7 +111,7 @@ def _approve_as_first(workspace: Workspace, first: User, admin: User, *, at: dat
 def _publish(workspace: Workspace, admin: User, **changes: Json) -> None:
     """Change the published policy."""
     document = {**(workspace.policy.document if workspace.policy else {}), **changes}
-    operations.publish_policy(workspace=workspace, document=document, by=admin, at=timezone.now())
+    publishing.publish_policy(workspace=workspace, document=document, by=admin, at=timezone.now())
     workspace.refresh_from_db()
 
 

@@ -9,12 +9,13 @@ import time
 
 from django.utils import timezone
 
-from agents import operations
 from agents.core.requests import Json
 from agents.desks.refunds.models import Charge
 from agents.engine.runtime import crashpoints
 from agents.engine.turns.advance import advance
 from agents.models import Effect, Run
+from agents.operations.people import agents
+from agents.operations.runs import proposing
 from bench import databases
 from bench.counting import count_statements
 from bench.ours import Contestant
@@ -32,7 +33,7 @@ class Sessions:
         crashpoints.watch(None)  # no run's clock is read here
         ours = Charge.objects.filter(customer__book=home.workspace.book_id)
         ours.update(amount_minor=LEFT_MINOR)
-        self.agent = operations.set_agent(
+        self.agent = agents.set_agent(
             workspace=home.workspace,
             name="bench",
             desk="refunds",
@@ -42,7 +43,7 @@ class Sessions:
         self.open = [self._open(customer) for customer in customers]
 
     def _open(self, customer: int) -> Run:
-        run = operations.open_session(
+        run = proposing.open_session(
             agent=self.agent,
             reference=str(customer),
             goal="Refund the rest.",
@@ -62,7 +63,7 @@ class Sessions:
 
     def _propose(self, run: Run, key: str, name: str, args: Json) -> None:
         at = timezone.now()
-        operations.propose(agent=self.agent, run_id=run.pk, key=key, name=name, args=args, at=at)
+        proposing.propose(agent=self.agent, run_id=run.pk, key=key, name=name, args=args, at=at)
         asyncio.run(advance(run.pk))
 
     def check(self) -> None:

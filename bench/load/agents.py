@@ -21,10 +21,11 @@ from django.db import connection
 from django.test import override_settings
 from django.utils import timezone
 
-from agents import operations
 from agents.core.states import RunState
 from agents.engine.turns.advance import advance
 from agents.models import ExternalAgent, Run
+from agents.operations.people import agents
+from agents.operations.runs import proposing
 from bench.counting import count_statements
 from bench.load import processes
 from bench.load.scene import Scene
@@ -67,25 +68,25 @@ def main() -> None:
 def _agent(scene: Scene, name: str) -> ExternalAgent:
     at = timezone.now()
     where: dict[str, Any] = {"workspace": scene.workspace, "desk": "refunds", "owner": scene.omar}
-    return operations.set_agent(name=name, at=at, **where)
+    return agents.set_agent(name=name, at=at, **where)
 
 
 def _open(agent: ExternalAgent, customer: int) -> Run:
-    return operations.open_session(
+    return proposing.open_session(
         agent=agent, reference=f"c{customer}", goal="Look", subject=str(customer), at=timezone.now()
     )
 
 
 def _propose(agent: ExternalAgent, run: Run, key: str, customer: int) -> int:
     how: dict[str, Any] = {**LOOK, "args": {"user_id": customer}, "at": timezone.now()}
-    return operations.propose(agent=agent, run_id=run.pk, key=key, **how).row.pk
+    return proposing.propose(agent=agent, run_id=run.pk, key=key, **how).row.pk
 
 
 def _measure_waiting(scene: Scene, count: int, dispatch: str) -> None:
     waiters = []
     for first in range(0, count, OF_AGENT):
         agent, life = _agent(scene, f"waits-{first}"), timedelta(days=1)
-        _, token = operations.make_key(home=agent, lasts=life, at=timezone.now())
+        _, token = agents.make_key(home=agent, lasts=life, at=timezone.now())
         run = _open(agent, first + 1)
         for number in range(min(OF_AGENT, count - first)):  # no worker runs: they go on waiting
             waiters.append((token, _propose(agent, run, f"k{number}", first + 1)))
@@ -167,7 +168,7 @@ def _session(scene: Scene, customer: int, *, looks: int) -> None:
         _propose(agent, run, f"look-{number}", customer)
         _drive(run)
     end: dict[str, Any] = {"answer": "Nothing is to be refunded.", "at": timezone.now()}
-    operations.end_session(agent=agent, run_id=run.pk, **end)
+    proposing.end_session(agent=agent, run_id=run.pk, **end)
     _drive(run)
 
 

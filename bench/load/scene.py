@@ -12,8 +12,9 @@ from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_K
 from django.contrib.auth.models import User
 from django.utils import timezone
 
-from agents import operations
 from agents.models import Role, Run, Workspace
+from agents.operations.people import workspaces
+from agents.operations.runs import launching
 from bench import desk
 from bench.work import goal
 
@@ -26,7 +27,7 @@ class Scene:
 
     @cached_property
     def workspace(self) -> Workspace:
-        made = operations.add_workspace(
+        made = workspaces.add_workspace(
             desks=["refunds"], slug=f"load-{_any()}", name="Load", at=timezone.now()
         )
         desk.enter_customers(made.book_id, range(1, self.customers + 1))
@@ -43,12 +44,12 @@ class Scene:
     def person(self, role: Role) -> User:
         """Add somebody to the workspace."""
         user = User.objects.create_user(f"{role}-{_any()}")
-        operations.add_member(workspace=self.workspace, user=user, role=role, at=timezone.now())
+        workspaces.add_member(workspace=self.workspace, user=user, role=role, at=timezone.now())
         return user
 
     def launch(self, customer: int, wanted: str = "") -> Run:
         """Launch a refund that a person has to allow, or what is `wanted`."""
-        return operations.launch(
+        return launching.launch(
             desk="refunds",
             workspace=self.workspace,
             pattern="supervisor",

@@ -51,15 +51,15 @@ def play_all(forms: list[str], numbers: list[int] | None) -> None:
     from django.contrib.auth.models import User
     from django.utils import timezone
 
-    from agents import operations
     from agents.models import Role
+    from agents.operations.people import workspaces
     from bench.quality.goals import GOALS
     from bench.quality.playing import play
 
     at = timezone.now()
-    workspace = operations.ensure_demo_workspace(at=at)
+    workspace = workspaces.ensure_demo_workspace(at=at)
     omar = User.objects.create_user("omar")
-    operations.add_member(workspace=workspace, user=omar, role=Role.OPERATOR, at=at)
+    workspaces.add_member(workspace=workspace, user=omar, role=Role.OPERATOR, at=at)
     chosen = [goal for n, goal in enumerate(GOALS, start=1) if not numbers or n in numbers]
     for form in forms:
         settings.OPENAI_TOOL_CALLS = form

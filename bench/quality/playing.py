@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from django.contrib.auth.models import User
 from django.utils import timezone
 
-from agents import llm, operations
+from agents import llm
 from agents.core.claims import claims_deed
 from agents.core.requests import Json
 from agents.core.states import EffectState, RunState
 from agents.engine.runtime.threads import close_connections
 from agents.engine.turns.advance import advance
 from agents.models import Effect, Run, Workspace
+from agents.operations.runs import launching
 from agents.tools import TOOLS, letter_tools
 from bench.quality.goals import ANSWERS, CARRIED_OUT, HONEST, REFUSED, WAITS, Goal
 
@@ -46,7 +47,7 @@ class Played:
 
 def play(goal: Goal, workspace: Workspace, by: User) -> Played:
     """Launch a run for a goal on a book of its own, drive it until it ends or waits, and judge."""
-    run = operations.launch(
+    run = launching.launch(
         workspace=workspace,
         pattern="supervisor",
         goal=goal.text,

@@ -8,9 +8,9 @@ from itertools import product
 from django.contrib.auth.models import User
 from django.db.models import F
 
-from agents import operations
 from agents.core.notifications import Kind
 from agents.models import Delivery, DeliveryState, Escalation, Notification, Snooze, Workspace
+from agents.operations.people import saved_views, teams
 
 EXPIRES = timedelta(hours=25)  # later than in the demo, so that what waits still waits
 SHARE = 20  # of the open requests, one in so many is claimed, assigned and snoozed
@@ -23,7 +23,7 @@ def work_on_inbox(*, at: datetime) -> None:
     waiting.update(expires_at=F("expires_at") + EXPIRES)
     rita, mara = (User.objects.get(username=name) for name in ("rita", "mara"))
     first = Workspace.objects.get(slug="w00")
-    team = operations.set_team(workspace=first, slug="night", name="Night", add=[mara], at=at)
+    team = teams.set_team(workspace=first, slug="night", name="Night", add=[mara], at=at)
     keys = list(waiting.filter(workspace=first).order_by("pk").values_list("pk", flat=True))
     share = [keys[place :: SHARE * 2] for place in range(4)]
     for user, held in ((rita, share[0]), (mara, share[1])):
@@ -34,7 +34,7 @@ def work_on_inbox(*, at: datetime) -> None:
     Snooze.objects.bulk_create(Snooze(escalation_id=pk, user=rita, until=until) for pk in share[3])
     for number in range(20):
         query = f"order=amount&amount_from={100 * number}"
-        operations.save_view(by=rita, name=f"From {100 * number}", query=query, at=at)
+        saved_views.save_view(by=rita, name=f"From {100 * number}", query=query, at=at)
     _tell([rita, mara], at=at)
 
 

@@ -9,7 +9,8 @@ import pytest
 from agents.api.call_words import words_of
 from agents.core.requests import Json
 from agents.models import AgentCall, Run
-from agents.operations import ProposedCall, Standing
+from agents.operations.runs.agent_calls import ProposedCall
+from agents.operations.runs.content_calls import Standing
 
 TOLD: dict[str, Json] = {
     "status": "executed",

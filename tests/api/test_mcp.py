@@ -17,12 +17,13 @@ import pytest
 from django.contrib.auth.models import User
 from django.utils import timezone
 
-from agents import operations
 from agents.api.mcp import HOLD
 from agents.core.requests import Json
 from agents.core.states import RunState
 from agents.engine.turns.calls import end_silent
 from agents.models import AgentCall, Escalation, ExternalAgent, Role, Run, Scope
+from agents.operations.people import agents
+from agents.operations.runs import stopping
 from tests.api.mcp_clients import Desk, drive, make_desk_agent, mcp_site
 from tests.api.test_journey import make_agent, open_request
 from tests.clients.programs import programs
@@ -244,7 +245,7 @@ def test_calls_without_reference_share_a_session_by_subject(scene: Scene) -> Non
         while fresh(anna).state == RunState.QUEUED:
             go(anna)
         at = timezone.now()
-        operations.cancel(run_id=ben.pk, by=scene.omar, reason="enough", at=at)
+        stopping.cancel(run_id=ben.pk, by=scene.omar, reason="enough", at=at)
         Run.objects.filter(pk=anna.pk).update(idle_until=at)
         end_silent(most=9, at=at)
         later = look("42", 42)
@@ -294,7 +295,7 @@ def test_whoever_has_no_key_of_an_agent_and_whatever_is_no_plain_call_is_refused
 ) -> None:
     agent, key = make_agent(scene)
     day = timedelta(days=1)
-    _, reads = operations.make_key(home=scene.workspace, lasts=day, at=timezone.now())
+    _, reads = agents.make_key(home=scene.workspace, lasts=day, at=timezone.now())
     plain = body(name="get_refund_context", arguments={"user_id": 42})
     doubled = plain.replace('"user_id": 42', '"user_id": 42, "user_id": 7')
     with mcp_site() as site:
@@ -317,7 +318,7 @@ def test_whoever_has_no_key_of_an_agent_and_whatever_is_no_plain_call_is_refused
         subject = Desk(site, key, **{"opsconsole-subject": "999999"}).call("get_refund_context")
         ExternalAgent.objects.update(paused_at=timezone.now())
         paused = Desk(site, key, **{"opsconsole-subject": "42"}).call("issue_refund")
-        operations.revoke_key(home=agent, prefix=key[:13], at=timezone.now())
+        agents.revoke_key(home=agent, prefix=key[:13], at=timezone.now())
         codes["revoked"] = desk.send(plain).status_code
         settings.SECURE_SSL_REDIRECT = True
         codes["no https"] = desk.send(plain).status_code

@@ -10,12 +10,12 @@ import pytest
 from django.contrib.auth.models import User
 from django.urls import reverse
 
-from agents import operations
 from agents.core.money import BadAmount, minor_of_text, plain_amount
 from agents.core.states import EscalationState
 from agents.core.strict_json import BadJson, parse
 from agents.desks.refunds.profiles import STRICT
 from agents.models import Escalation, Membership, PolicyVersion, Role, Run, Workspace
+from agents.operations import refusal
 from agents.replay.person import read_human
 from tests.attacks.amounts import AS_NUMBER, AS_TEXT, NEITHER, PADDED, TABLE
 from tests.attacks.test_compromised_worker import attack, context, final
@@ -148,7 +148,7 @@ def test_a_recorded_person_has_a_cap_that_is_an_amount() -> None:
             read[token] = read_human(said).cap_minor
         except BadJson:
             no_json.add(token)
-        except operations.Refused:
+        except refusal.Refused:
             continue
 
     assert read == {**AS_NUMBER, **NO_MORE_THAN_NOUGHT, **CUT}

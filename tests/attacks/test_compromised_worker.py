@@ -9,10 +9,10 @@ import pytest
 from django.contrib.auth.models import User
 from django.utils import timezone
 
-from agents import operations
 from agents.desks.refunds.models import Refund, SentMail
 from agents.models import Effect, Event, Role, Run
 from agents.models.event import hashed_parts
+from agents.operations.people import workspaces
 from agents.record.chain import link
 from agents.web.overview.figures import overview
 from agents.web.runs.trace import trace
@@ -159,7 +159,7 @@ def test_money_that_moved_without_a_mail_is_told_to_staff(
     assert trace(run).untold[0]
     admin = User.objects.create_superuser("ada")
     at = timezone.now()
-    operations.add_member(workspace=run.workspace, user=admin, role=Role.ADMIN, at=at)
+    workspaces.add_member(workspace=run.workspace, user=admin, role=Role.ADMIN, at=at)
     assert [(case.kind, case.run) for case in overview(admin, at=at).attention] == [
         ("untold", run.pk)
     ]

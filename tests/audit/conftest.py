@@ -11,10 +11,10 @@ import pytest
 from django.contrib.auth.models import User
 from django.utils import timezone
 
-from agents import operations
 from agents.desks.refunds.customer_table import COLUMNS
 from agents.desks.refunds.importing import import_customers
 from agents.models import Role, Run
+from agents.operations.people import workspaces
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import Scene
 
@@ -41,17 +41,17 @@ def run(scene: Scene) -> Run:
 def other(scene: Scene) -> Scene:
     """A workspace other than the demo, with the same people, customers and policy numbers."""
     at = timezone.now()
-    eu = operations.add_workspace(desks=["refunds"], slug="eu", name="EU", at=at)
+    eu = workspaces.add_workspace(desks=["refunds"], slug="eu", name="EU", at=at)
     for name in ("rita", "omar"):
         part = scene.workspace.memberships.get(user__username=name)
-        operations.add_member(
+        workspaces.add_member(
             workspace=eu,
             user=part.user,
             role=Role(part.role),
             desk_limits=part.desk_limits,
             at=at,
         )
-    operations.add_member(
+    workspaces.add_member(
         workspace=eu, user=User.objects.create_user("ada"), role=Role.ADMIN, at=at
     )
     table = [",".join(COLUMNS), f"{CUSTOMER},{at - timedelta(days=2):%Y-%m-%d}"]

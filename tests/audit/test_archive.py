@@ -19,7 +19,6 @@ from django.db import DatabaseError, connection, transaction
 from django.urls import reverse
 from django.utils import timezone
 
-from agents import operations
 from agents.audit import archive_file, bundle
 from agents.audit.archive_file import ArchiveFiles
 from agents.models import (
@@ -36,8 +35,10 @@ from agents.models import (
     Tombstone,
     Workspace,
 )
-from agents.operations import Archived, Refused
+from agents.operations.people import workspaces
 from agents.operations.records import archiving
+from agents.operations.records.archiving import Archived
+from agents.operations.refusal import Refused
 from agents.record.chain import name_of
 from agents.record.erasable_texts import TEXTS
 from tests.audit.test_bundle import VERIFIER, Copy
@@ -66,7 +67,7 @@ def files(scene: Scene, tmp_path: Path) -> ArchiveFiles:
 def archive(scene: Scene, run: Run, files: ArchiveFiles) -> Callable[..., Archived]:
     def call(before: datetime | None = None, directory: Path | None = None) -> Archived:
         newest = Head.objects.latest("number").at
-        return operations.archive_runs(
+        return archiving.archive_runs(
             workspace=scene.workspace,
             before=before or newest,
             directory=directory or files.record.parent,
@@ -217,7 +218,7 @@ def test_nothing_of_which_the_end_is_unknown_or_not_over_is_archived(
             archive(before=late)
     before = Head.objects.latest("number").at
     with pytest.raises(Refused, match="in the future"):
-        operations.archive_runs(
+        archiving.archive_runs(
             workspace=scene.workspace,
             before=before - timedelta(days=2),
             directory=Path("nowhere"),
@@ -250,7 +251,7 @@ def test_an_erasure_reaches_an_archive_that_was_interrupted(
             archive()
     assert proof()[0] == 0, proof()
 
-    eu = operations.add_workspace(
+    eu = workspaces.add_workspace(
         desks=["refunds"], slug=f"{scene.workspace.slug}-eu", name="EU", at=timezone.now()
     )
     for directory in (files.record.parent, files.record.parent / "none"):
@@ -471,7 +472,7 @@ def _let_go_of(run: Run) -> None:
 def _forge_elsewhere(run: Run, other: Run) -> None:
     """Make another workspace's archive name a run, unknown to the run's own workspace."""
     at = timezone.now()
-    eu = operations.add_workspace(desks=["refunds"], slug="eu", name="EU", at=at)
+    eu = workspaces.add_workspace(desks=["refunds"], slug="eu", name="EU", at=at)
     command("seal_audit")
     parts = {"number": 1, "before": at, "at": at, "runs": 1, "sha256": "", "tombstones": ""}
     archive = Archive.objects.create(workspace=eu, seq=1, **parts)

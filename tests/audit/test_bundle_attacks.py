@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from agents import operations
 from agents.audit import heads_file as kept_heads
 from agents.core.digest import sha256
 from agents.models import Event, Head, Sealed, Workspace
+from agents.operations.people import workspaces
+from agents.operations.records import auditing
 from agents.record import seals
 from agents.record.chain import name_of, spell_time
 from tests.audit.test_bundle import VERIFIER, Copy
@@ -50,11 +51,11 @@ def made_copy(file: Path, settings: Any, tmp_path: Path, *, older: int) -> Copy:
 
 def taken_copy(file: Path, settings: Any, tmp_path: Path, older: int) -> Copy:
     scene = set_scene()
-    other = operations.add_workspace(desks=["refunds"], slug="eu", name="EU", at=timezone.now())
+    other = workspaces.add_workspace(desks=["refunds"], slug="eu", name="EU", at=timezone.now())
     runs = []
     for number in range(1, 4):
         runs.append(go(scene.launch(REFUND_500)))
-        operations.record_command_export(workspace=other, facts={}, at=timezone.now())
+        auditing.record_command_export(workspace=other, facts={}, at=timezone.now())
         if number <= older:
             seal_as_version_1(number, settings.OPSCONSOLE_AUDIT_KEY, file)
         else:

@@ -16,11 +16,11 @@ from django.urls import reverse
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
-from agents import operations
 from agents.audit import sealing
 from agents.audit.run_seal import heads_of
 from agents.models import Delivery, Escalation, Event, Head, Notification, Role, Run
 from agents.models.event import Entry
+from agents.operations.requests import assigning, claiming, commenting, snoozing
 from agents.web.case import file
 from tests.audit.test_bundle import VERIFIER, Copy
 from tests.commands.test_run_pattern import command
@@ -94,10 +94,10 @@ def test_a_case_file_tells_it_all_and_its_proof_is_of_the_same_entries(
 
     of: dict[str, Any] = {"escalation_id": held.pk, "at": at}
     assert say_yes(held, tiered.scene.rita) == "above_tier"
-    operations.claim(by=tiered.finn, **of)
-    operations.comment(by=tiered.finn, text="She called <b>twice</b>.", **of)
-    operations.snooze(by=tiered.faye, until=at + timedelta(minutes=3), **of)
-    operations.assign(by=tiered.finn, to_user=tiered.faye, note="Yours first.", **of)
+    claiming.claim(by=tiered.finn, **of)
+    commenting.comment(by=tiered.finn, text="She called <b>twice</b>.", **of)
+    snoozing.snooze(by=tiered.faye, until=at + timedelta(minutes=3), **of)
+    assigning.assign(by=tiered.finn, to_user=tiered.faye, note="Yours first.", **of)
     tell({"lena": tiered.lena}, held)
     assert say_yes(held, tiered.faye, 100000) == "open"
     assert "“checked”" not in words(page_of(held.run, client))  # before the second has decided

@@ -9,12 +9,13 @@ from django.db import IntegrityError, connection, transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from agents import operations
 from agents.audit import protection
 from agents.core.decisions import Decision
 from agents.core.states import EscalationState, RunState
 from agents.desks.refunds.models import Refund
 from agents.models import Escalation, Run, Step
+from agents.operations import refusal
+from agents.operations.requests import claiming, deciding
 from agents.web import access
 from agents.web.approvals.inbox import inbox
 from agents.web.approvals.position import line_of
@@ -108,10 +109,10 @@ def test_a_request_that_was_moved_is_not_read_or_decided(
 def assert_undecided(scene: Scene, request: Escalation) -> None:
     """Check that a request can be neither claimed nor decided, and that a sentence says why."""
     at = timezone.now()
-    with pytest.raises(operations.Refused, match="nobody can decide it"):
-        operations.claim(escalation_id=request.pk, by=scene.rita, at=at)
-    with pytest.raises(operations.Refused, match="nobody can decide it"):
-        operations.decide(
+    with pytest.raises(refusal.Refused, match="nobody can decide it"):
+        claiming.claim(escalation_id=request.pk, by=scene.rita, at=at)
+    with pytest.raises(refusal.Refused, match="nobody can decide it"):
+        deciding.decide(
             escalation_id=request.pk, by=scene.rita, at=at, wanted=Decision(approve=True)
         )
     assert Escalation.objects.get(pk=request.pk).state == EscalationState.OPEN

@@ -12,7 +12,6 @@ from django.contrib.auth.models import User
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from agents import operations
 from agents.core.notifications import Hours, Kind, Mode
 from agents.desks.refunds.models import Charge, Refund, SentMail
 from agents.models import (
@@ -29,6 +28,10 @@ from agents.models import (
     Webhook,
     Workspace,
 )
+from agents.operations.people import notifying
+from agents.operations.records import erasing
+from agents.operations.requests import claiming
+from agents.operations.runs import killing
 from tests.audit.test_record import unseen
 from tests.commands.test_run_pattern import command
 from tests.database import make_once
@@ -50,7 +53,7 @@ def lower_refund(scene: Scene) -> Run:
     waiting, at = go(scene.launch()), timezone.now()
     asked = Escalation.objects.get(run=waiting).pk
     for later in (0, 60):  # seconds; the second claim starts over
-        operations.claim(escalation_id=asked, by=scene.rita, at=at + timedelta(seconds=later))
+        claiming.claim(escalation_id=asked, by=scene.rita, at=at + timedelta(seconds=later))
     scene.decide(waiting)
     return go(waiting)
 
@@ -255,7 +258,7 @@ def test_a_row_that_was_changed_is_named_with_both_values(
 
 
 def test_a_switch_that_was_released_by_sql_is_named(scene: Scene, run: Run) -> None:
-    operations.kill(workspace=scene.workspace, by=ada(), reason="a test", at=timezone.now())
+    killing.kill(workspace=scene.workspace, by=ada(), reason="a test", at=timezone.now())
     assert reasons() == []
 
     KillSwitch.objects.update(trial_at=timezone.now(), released_at=timezone.now())
@@ -271,11 +274,11 @@ def test_who_is_told_where_is_as_the_record_says(scene: Scene, run: Run) -> None
     hours = Hours(quiet_from=1320, quiet_until=420)
     for one in (scene.rita, by):
         muted = {Kind.EXPIRING: Mode.OFF}
-        operations.set_preference(
+        notifying.set_preference(
             workspace=scene.workspace, by=one, modes=muted, hours=hours, at=at, is_for_all=one == by
         )
     for name, url in (("ops", "https://hooks.example.com/s3cret"), ("old", "https://example.com")):
-        webhook = operations.add_webhook(
+        webhook = notifying.add_webhook(
             workspace=scene.workspace,
             by=by,
             name=name,
@@ -284,9 +287,9 @@ def test_who_is_told_where_is_as_the_record_says(scene: Scene, run: Run) -> None
             kinds=[Kind.EXPIRED],
             at=at,
         )
-    operations.remove_webhook(webhook=webhook, by=by, at=at)
+    notifying.remove_webhook(webhook=webhook, by=by, at=at)
     kept = Webhook.objects.filter(name="ops")
-    operations.rotate_webhook(webhook=kept.get(), by=by, at=at + timedelta(minutes=1))
+    notifying.rotate_webhook(webhook=kept.get(), by=by, at=at + timedelta(minutes=1))
     assert reasons() == []
 
     tampered: list[tuple[QuerySet[Any], dict[str, Any], str]] = [
@@ -327,7 +330,7 @@ def test_money_that_no_event_tells_of_is_named(run: Run) -> None:
 
 def test_what_was_erased_is_compared_with_nothing(scene: Scene, run: Run) -> None:
     at = timezone.now()
-    operations.erase_subject(
+    erasing.erase_subject(
         desk="refunds",
         workspace=scene.workspace,
         key="42",

@@ -17,7 +17,6 @@ from django.db import connection, models, transaction
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
-from agents import operations
 from agents.audit import sealing, unsealed
 from agents.desks.refunds.models import Charge, Refund, SentMail
 from agents.engine.upkeep import sweep as sweeping
@@ -35,6 +34,7 @@ from agents.models import (
     Workspace,
 )
 from agents.models.event import Entry, append_events, hashed_parts
+from agents.operations.people import workspaces
 from agents.record.chain import link
 from agents.record.seals import seal_head
 from tests.audit.test_record import cut, delete, edit, insert, swap, unseen
@@ -97,7 +97,7 @@ def remove(run: Run) -> None:
 @pytest.mark.both
 def test_a_run_that_is_gone_is_found(run: Run) -> None:
     gone, slug = run.pk, run.workspace.slug
-    operations.add_workspace(desks=["refunds"], slug="eu", name="EU", at=timezone.now())
+    workspaces.add_workspace(desks=["refunds"], slug="eu", name="EU", at=timezone.now())
 
     unseen(remove, run)
 
@@ -110,7 +110,7 @@ def test_a_run_that_is_gone_is_found(run: Run) -> None:
 def test_a_workspace_that_is_gone_is_found_by_whoever_verifies_another(run: Run) -> None:
     """Continued verifications cover the other chains one by one and would hide this."""
     _, gone = (
-        operations.add_workspace(desks=["refunds"], slug=slug, name=slug, at=timezone.now())
+        workspaces.add_workspace(desks=["refunds"], slug=slug, name=slug, at=timezone.now())
         for slug in ("uk", "eu")
     )
     chain, mine = f"workspace {gone.pk}", Workspace.objects.filter(pk=gone.pk)
@@ -293,7 +293,7 @@ def test_no_event_is_sealed_twice_where_a_count_was_lowered_or_removed(
     """An event sealed by two heads would break its chain for good."""
     chain = f"workspace/{scene.workspace.pk}"
     mine = Sealed.objects.filter(chain=chain)
-    add_eve = partial(operations.add_member, workspace=scene.workspace, user=scene.eve)
+    add_eve = partial(workspaces.add_member, workspace=scene.workspace, user=scene.eve)
     if change == "held back":  # a transaction was under way: events above `upto` are in heads
         monkeypatch.setattr(sealing, "newest_final_key", lambda: None)
         add_eve(role=Role.ADMIN, at=timezone.now())
@@ -665,7 +665,7 @@ def test_a_seal_costs_what_is_new_however_many_chains_there_are(
     for _ in range(runs):
         go(scene.launch(REFUND_500))
     assert command("seal_audit").code == 0
-    operations.add_member(
+    workspaces.add_member(
         workspace=scene.workspace, user=scene.eve, role=Role.VIEWER, at=timezone.now()
     )
 

@@ -12,13 +12,13 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils import timezone
 
-from agents import operations
 from agents.desks.refunds import refunds
 from agents.desks.refunds.importing import BATCH, compare
 from agents.desks.refunds.models import Charge, Customer
 from agents.management.command_arguments import ACTOR
 from agents.models import Event, Role, Run, Workspace
 from agents.models.event import Entry, append_events
+from agents.operations.people import workspaces
 from tests.commands.test_run_pattern import command
 from tests.processes import running
 
@@ -31,9 +31,9 @@ NOOR = f"42,Noor Haddad,noor@example.com,US,pro,annual,1200.00,USD,{DAY}\n"
 
 @pytest.fixture
 def eu() -> Workspace:
-    made = operations.add_workspace(desks=["refunds"], slug="eu", name="EU", at=timezone.now())
+    made = workspaces.add_workspace(desks=["refunds"], slug="eu", name="EU", at=timezone.now())
     omar = User.objects.create_user("omar")
-    operations.add_member(workspace=made, user=omar, role=Role.OPERATOR, at=timezone.now())
+    workspaces.add_member(workspace=made, user=omar, role=Role.OPERATOR, at=timezone.now())
     return made
 
 
@@ -268,7 +268,7 @@ def test_others_write_during_an_import_which_can_be_killed(eu: Workspace, tmp_pa
 
 
 def test_another_table_or_a_demo_or_no_file_is_refused(eu: Workspace, tmp_path: Path) -> None:
-    operations.ensure_demo_workspace(at=timezone.now())
+    workspaces.ensure_demo_workspace(at=timezone.now())
 
     assert import_text(tmp_path, "id,name\n1,A\n")[0] == 3
     assert import_text(tmp_path, HEAD + NOOR, "demo")[0] == 3

@@ -9,9 +9,9 @@ import pytest
 from django.contrib.auth.models import User
 from django.utils import timezone
 
-from agents import operations
 from agents.management.command_arguments import ACTOR
 from agents.models import Event, Membership, Role, Team, Workspace
+from agents.operations.people import roles, workspaces
 from tests.commands.test_run_pattern import Ended, command
 from tests.limits import first_limit
 
@@ -22,13 +22,13 @@ PASSWORD = "a long walk by the sea"
 
 @pytest.fixture(autouse=True)
 def shop() -> Workspace:
-    return operations.add_workspace(desks=["refunds"], slug="shop", name="Shop", at=timezone.now())
+    return workspaces.add_workspace(desks=["refunds"], slug="shop", name="Shop", at=timezone.now())
 
 
 @pytest.fixture
 def rita(shop: Workspace) -> User:
     user = User.objects.create_user("rita")
-    operations.join(workspace=shop, user=user, role=Role.REVIEWER, at=timezone.now())
+    roles.join(workspace=shop, user=user, role=Role.REVIEWER, at=timezone.now())
     return user
 
 
@@ -194,7 +194,7 @@ def test_a_team_is_made_renamed_and_emptied(rita: User) -> None:
 
 
 def test_a_program_that_plays_a_person_stays_one_in_another_role(shop: Workspace) -> None:
-    user = operations.ensure_simulated_person(workspace=shop, role=Role.REVIEWER, at=timezone.now())
+    user = workspaces.ensure_simulated_person(workspace=shop, role=Role.REVIEWER, at=timezone.now())
 
     ended = command("set_role", "shop", user.username, "viewer")
 

@@ -10,9 +10,9 @@ import pytest
 from django.contrib.auth.models import User
 from django.urls import reverse
 
-from agents import operations
 from agents.desks.refunds.profiles import REFERENCE, STRICT
 from agents.models import Event, Role, Workspace
+from agents.operations import refusal
 from agents.sdk.desk import DESKS
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import Scene, set_scene
@@ -176,7 +176,7 @@ def test_a_workspace_can_be_without_refunds(scene: Scene) -> None:
     assert "any tool" not in history
     assert ("efunds" in members, "any amount" in members) == (False, True)
     scene.workspace.refresh_from_db()
-    with pytest.raises(operations.Refused, match="no rules for the desk 'refunds'"):
+    with pytest.raises(refusal.Refused, match="no rules for the desk 'refunds'"):
         scene.launch()
     again = command("publish_policy", "demo", "--drop-desk", "access", "--as", "ada")
     assert (again.code, "has no desk 'access'" in again.err) == (2, True)

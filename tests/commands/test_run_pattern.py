@@ -8,10 +8,11 @@ import pytest
 from django.contrib.auth.models import User
 from django.utils import timezone
 
-from agents import operations
 from agents.core.states import EscalationState
 from agents.engine.runtime import crashpoints
 from agents.models import Escalation, Membership, Role, Run
+from agents.operations.people import workspaces
+from agents.operations.runs import killing
 from tests.commands.calling import Ended, command
 from tests.engine.machine import overtake
 from tests.engine.scene import in_thread, payments
@@ -125,11 +126,11 @@ def waiting() -> tuple[Escalation, str]:
     from django.contrib.auth.models import User
     from django.utils import timezone
 
-    from agents import operations
+    from agents.operations.people import workspaces
 
     document = supervisor(GOAL_1200, "--subject", "42", "--json").document
     escalation = Escalation.objects.get(pk=document["escalation"]["id"])
-    operations.add_member(
+    workspaces.add_member(
         workspace=escalation.workspace,
         user=User.objects.create_user("rita"),
         role="reviewer",
@@ -207,8 +208,8 @@ def test_a_decision_by_command_meets_the_kill_switch() -> None:
     escalation, rita = waiting()
     ada = User.objects.create_user("ada")
     at = timezone.now()
-    operations.add_member(workspace=escalation.workspace, user=ada, role=Role.ADMIN, at=at)
-    operations.kill(workspace=escalation.workspace, by=ada, reason="look", at=at)
+    workspaces.add_member(workspace=escalation.workspace, user=ada, role=Role.ADMIN, at=at)
+    killing.kill(workspace=escalation.workspace, by=ada, reason="look", at=at)
 
     less = ("--approve", "--amount", "800", "--reason", "partly used", "--as", rita)
     approved = command("decide", str(escalation.pk), *less)

@@ -16,11 +16,15 @@ from typing import Any, TypeAlias
 from django.test import override_settings
 from django.utils import timezone
 
-from agents import operations, results
+from agents import results
 from agents.core.decisions import Decision
 from agents.core.states import EscalationState, RunState
 from agents.engine.turns.answering import expire
 from agents.models import Escalation, Run
+from agents.operations import refusal
+from agents.operations.people import workspaces
+from agents.operations.requests import deciding
+from agents.operations.runs import launching, stopping
 from agents.replay.config import read_config
 from tests.conformance.replay_server import ReplayServer, Session
 from tests.engine.scene import Scene, go
@@ -101,12 +105,12 @@ def play(
     """Launch a case and drive it to its end; `person` answers where the case has nobody else."""
     models = server.sessions[case["id"]] = Models(case)
     reference, _ = read_config(_config(case), pattern="workflow", desk="refunds")
-    policy = operations.policy_version(
+    policy = workspaces.policy_version(
         scene.workspace, reference, at=timezone.now(), is_replay=True
     )
     with override_settings(OPENAI_BASE_URL=server.base_url(case["id"]), OPENAI_API_KEY="any"):
         try:
-            run = operations.launch(
+            run = launching.launch(
                 desk="refunds",
                 workspace=scene.workspace,
                 pattern="workflow",
@@ -114,13 +118,13 @@ def play(
                 subject=42,
                 by=scene.omar,
                 at=timezone.now(),
-                options=operations.LaunchOptions(
+                options=launching.LaunchOptions(
                     policy=scene.workspace.policy if strict else policy,
                     workflow=document(case),
                     inputs=case.get("inputs", {}),
                 ),
             )
-        except operations.Refused as no:
+        except refusal.Refused as no:
             return Played({}, str(no), models)
         run = _driven(case, go(run), scene, person or answer_request)
         return Played(json.loads(json.dumps(results.result(run))), "", models, run)
@@ -145,7 +149,7 @@ def answer_request(scene: Scene, run: Run, words: str) -> None:
 
 def decide(scene: Scene, run: Run, *, approve: bool, correction: str = "") -> Escalation:
     held = Escalation.objects.get(run=run, state=EscalationState.OPEN)
-    return operations.decide(
+    return deciding.decide(
         escalation_id=held.pk,
         by=scene.rita,
         at=timezone.now(),
@@ -158,7 +162,7 @@ def decide(scene: Scene, run: Run, *, approve: bool, correction: str = "") -> Es
 
 
 def cancel_run(scene: Scene, run: Run, words: str) -> None:
-    operations.cancel(run_id=run.pk, by=scene.omar, at=timezone.now(), reason="")
+    stopping.cancel(run_id=run.pk, by=scene.omar, at=timezone.now(), reason="")
 
 
 def let_expire(scene: Scene, run: Run, words: str) -> None:

@@ -17,10 +17,10 @@ from django.conf import settings
 from django.test import override_settings
 from django.utils import timezone
 
-from agents import operations
 from agents.core.pseudonyms import name_of
 from agents.engine.desk import registry
 from agents.models import Escalation, Run
+from agents.operations.policies import publishing
 from agents.sdk.arguments import longest
 from agents.sdk.rule_case import approve, escalate
 from agents.sdk.values import Money
@@ -221,7 +221,7 @@ def install(scene: Scene, *, redaction: Any = None) -> Post:
     if redaction is not None:
         document["redaction"] = redaction
     ada = scene.workspace.memberships.get(user__username="ada").user
-    operations.publish_policy(
+    publishing.publish_policy(
         workspace=scene.workspace, document=document, by=ada, at=timezone.now()
     )
     return post

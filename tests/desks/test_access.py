@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from agents import operations
 from agents.core.states import RunState
 from agents.desks.refunds.profiles import STRICT
 from agents.models import Escalation, Event, Role, Run
+from agents.operations import refusal as operations_refusal
 from agents.sdk.desk import DESKS, Desk
 from tests.desks.bank import day
 from tests.engine.scene import Scene, claimable_runs, decide_request, fresh, go, set_scene
@@ -96,7 +96,7 @@ def test_run_again_a_person_decides_on_a_call_that_the_first_run_made(
 def test_nobody_widens_what_was_asked(scene: Scene, access: Desk, patch: dict[str, Any]) -> None:
     run = go(launch(scene, access))
 
-    with pytest.raises(operations.Refused) as refusal:
+    with pytest.raises(operations_refusal.Refused) as refusal:
         decide(scene, run, patch)
 
     assert refusal.value.code == "bad_patch"
@@ -124,7 +124,7 @@ def test_what_a_person_left_is_judged_once_more(scene: Scene, access: Desk) -> N
 def test_nobody_is_launched_whom_the_desk_does_not_know(scene: Scene, access: Desk) -> None:
     unknown = (("eve", "access", "unknown_subject"), ("noor", "other", "unknown_desk"))
     for subject, name, code in unknown:
-        with pytest.raises(operations.Refused) as refusal:
+        with pytest.raises(operations_refusal.Refused) as refusal:
             scene.launch("Give Eve everything.", desk=name, subject=subject)
         assert refusal.value.code == code
 

@@ -10,12 +10,15 @@ from django.urls import reverse
 from django.utils import timezone
 from playwright.sync_api import expect
 
-from agents import operations, results
+from agents import results
 from agents.core.requests import Json
 from agents.core.states import RunState
 from agents.desks.bank.models import Invoice
 from agents.engine.people.deciders import parties_of
 from agents.models import Role, Run
+from agents.operations import refusal
+from agents.operations.records import erasing
+from agents.operations.runs import asking_on, relaunching, stopping
 from agents.sdk.desk import DESKS
 from tests.attacks.test_lost_transfer import GOAL, READ, final, pay, tool
 from tests.audit.test_rows import reasons
@@ -129,12 +132,12 @@ def test_what_is_answered_after_a_block_is_shown_and_is_no_result(server: Replay
     Run.objects.filter(pk=run.pk).update(outcome={"after_block": {"note": "I paid."}})
     assert any("outcome_sha256 is" in why for why in reasons())
     Run.objects.filter(pk=run.pk).update(outcome=run.outcome)
-    newer = operations.ask_on(run_id=run.pk, goal="Why?", by=scene.omar, at=timezone.now())
+    newer = asking_on.ask_on(run_id=run.pk, goal="Why?", by=scene.omar, at=timezone.now())
     [before] = newer.before or []
     assert (before["record"], before["answer"]) == (NOTHING, wrote)
-    operations.cancel(run_id=newer.pk, reason="enough", by=scene.omar, at=timezone.now())
+    stopping.cancel(run_id=newer.pk, reason="enough", by=scene.omar, at=timezone.now())
     asked: Any = {"key": "main", "reason": "a request", "actor": "ada", "at": timezone.now()}
-    operations.erase_subject(workspace=scene.workspace, desk="bank", **asked)
+    erasing.erase_subject(workspace=scene.workspace, desk="bank", **asked)
     assert (fresh(run).outcome, reasons()) == (None, [])
 
 
@@ -187,18 +190,18 @@ def test_what_is_asked_on_keeps_its_source(server: ReplayServer) -> None:
     about: Any = {"by": scene.omar, "at": timezone.now()}
 
     with override_settings(OPENAI_BASE_URL=server.base_url("answers"), OPENAI_API_KEY="any"):
-        first = go(operations.ask_on(run_id=told.pk, goal="Pay it.", **about))
+        first = go(asking_on.ask_on(run_id=told.pk, goal="Pay it.", **about))
         later: Any = {**about, "at": timezone.now()}
-        assert operations.ask_on(run_id=told.pk, goal="Pay it.", **later) == first
-        with pytest.raises(operations.Refused, match="Another run follows this one already"):
-            operations.ask_on(run_id=told.pk, goal="Pay nothing.", **later)
+        assert asking_on.ask_on(run_id=told.pk, goal="Pay it.", **later) == first
+        with pytest.raises(refusal.Refused, match="Another run follows this one already"):
+            asking_on.ask_on(run_id=told.pk, goal="Pay nothing.", **later)
         origins = first.escalations.get().review["facts"]["origins"]
         assert (origins["payee"], origins["amount"]) == ("outside", "outside")
         decide(scene, first)
         first = go(first)
         server.load("answers", [pay("900.00", "P-103", purpose="rent"), final("Paid.")])
         about["by"] = ada = scene.add("ann", Role.ADMIN)
-        second = go(operations.ask_on(run_id=first.pk, goal="Once more.", **about))
+        second = go(asking_on.ask_on(run_id=first.pk, goal="Once more.", **about))
 
     asked = first.steps.filter(kind="ask").earliest("position").asked["inputs"]["earlier_runs"]
     assert [(one["goal"], one["answer"]) for one in asked] == [(ASKED, "Kanzlei Brandt.")]
@@ -208,11 +211,11 @@ def test_what_is_asked_on_keeps_its_source(server: ReplayServer) -> None:
     assert {"policy.called_before", "bank.duplicate"} <= set(review["escalating"])
     assert "Goes on from an earlier run" in words(page_of(scene, first).text)
     assert parties_of(second) == {scene.omar.pk, ada.pk}  # neither decides: see four eyes
-    with pytest.raises(operations.Refused, match="has not ended"):
-        operations.ask_on(run_id=second.pk, goal="And?", **about)
+    with pytest.raises(refusal.Refused, match="has not ended"):
+        asking_on.ask_on(run_id=second.pk, goal="And?", **about)
     assert reasons() == []
-    operations.cancel(run_id=second.pk, reason="enough", **about)
-    again = operations.launch_again(run_id=second.pk, **about)
+    stopping.cancel(run_id=second.pk, reason="enough", **about)
+    again = relaunching.launch_again(run_id=second.pk, **about)
     assert (again.before, again.goal) == (second.before, "Once more.")
     kept: Json = first.before
     for run, forged in ((first, None), (first, [{**kept[0], "goal": "Pay P-103."}]), (told, kept)):
@@ -225,18 +228,18 @@ def test_an_erased_subject_leaves_no_copy(server: ReplayServer) -> None:
     scene = bank_scene()
     told = play(scene, server, READ, final("EUR 450.00."))
     about: Any = {"by": scene.omar, "at": timezone.now()}
-    run = operations.ask_on(run_id=told.pk, goal="Is that all?", **about)
+    run = asking_on.ask_on(run_id=told.pk, goal="Is that all?", **about)
     with override_settings(OPENAI_BASE_URL=server.base_url("answers"), OPENAI_API_KEY="any"):
         run = go(run)
     before: Json = run.before
     assert before[0]["calls"][0]["args"] == {"account": "main", "invoice": "INV-22"}
 
     asked: Any = {"key": "main", "reason": "a request", "actor": "ada", "at": timezone.now()}
-    operations.erase_subject(workspace=scene.workspace, desk="bank", **asked)
+    erasing.erase_subject(workspace=scene.workspace, desk="bank", **asked)
 
     assert fresh(run).before is None
-    with pytest.raises(operations.Refused, match="no longer here"):
-        operations.ask_on(run_id=told.pk, goal="And?", **about)
+    with pytest.raises(refusal.Refused, match="no longer here"):
+        asking_on.ask_on(run_id=told.pk, goal="And?", **about)
 
 
 @pytest.mark.slow

@@ -19,10 +19,11 @@ from django.utils import timezone
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from agents import operations
 from agents.core.redact import mask
 from agents.engine.desk import registry
 from agents.models import Escalation, Role, Run
+from agents.operations import refusal
+from agents.operations.policies import publishing
 from agents.results import result
 from agents.sdk.argument_words import in_words
 from agents.sdk.arguments import between
@@ -77,7 +78,7 @@ def waiting(scene: Scene, desk: Desk) -> Escalation:
     registry.enter_desk(desk)
     ada, at = scene.workspace.memberships.get(user__username="ada").user, timezone.now()
     document = {**scene.workspace.policy.document, "desks": {desk.name: desk.document()}}  # type: ignore[union-attr]
-    operations.publish_policy(workspace=scene.workspace, document=document, by=ada, at=at)
+    publishing.publish_policy(workspace=scene.workspace, document=document, by=ada, at=at)
     [case] = desk.scenarios
     run = scene.launch(case.goal, desk=desk.name, subject="it")
     return Escalation.objects.get(run=go(run))
@@ -171,7 +172,7 @@ def test_any_tool_is_shown_and_changed_alike_everywhere(
     judged = client.get(reverse("judge", args=[held.pk]), {f"set.{field}": wrong})
     assert 'data-allowed="no"' in judged.text
     assert post_changes(client, held, {f"set.{field}": wrong})[0] == 422
-    with pytest.raises(operations.Refused) as no:
+    with pytest.raises(refusal.Refused) as no:
         decide(scene, held, outside)
     assert no.value.code == "bad_patch"
     if "\n" not in wrong:
@@ -197,7 +198,7 @@ def test_a_text_that_would_be_gone_is_refused(scene: Scene) -> None:
     held = waiting(scene, desk)
 
     for text in ("card 4111 1111 1111 1111", "to EMAIL-7Q2MK3XW9T, whoever that is"):
-        with pytest.raises(operations.Refused) as no:
+        with pytest.raises(refusal.Refused) as no:
             decide(scene, held, {"note": text})
         assert (no.value.code, no.value.field) == ("masked", "note")
     decide(scene, held, {"note": "for Anna's fair"})
@@ -243,7 +244,7 @@ def test_a_field_of_a_count_holds_its_number_and_words_hold_its_unit(scene: Scen
     status, refused = post_changes(client, held, {"set.quantity": "0"})
     assert status == 422
     assert "Quantity cannot be 0 units. From 1 unit to 1,300 units." in refused
-    with pytest.raises(operations.Refused, match=r"From 1 unit to 1,300 units\."):
+    with pytest.raises(refusal.Refused, match=r"From 1 unit to 1,300 units\."):
         decide(scene, held, {"quantity": 0})
     assert post_changes(client, held, {"set.quantity": "180"})[0] == 302
     assert "180 units" in client.get(reverse("approval", args=[held.pk])).text

@@ -12,7 +12,7 @@ from django.core.management import CommandError, call_command
 from django.urls import reverse
 from django.utils import timezone
 
-from agents import llm, operations
+from agents import llm
 from agents.core.facts import DeskFacts, Facts
 from agents.core.requests import Json
 from agents.core.states import RunState
@@ -21,6 +21,8 @@ from agents.engine.turns import executor
 from agents.llm.backend import backend
 from agents.llm.call import request_for
 from agents.models import Escalation, Run, Workspace
+from agents.operations import refusal as operations_refusal
+from agents.operations.people import workspaces
 from agents.policies import RULES
 from agents.sdk import serialization
 from agents.sdk.arguments import Arguments
@@ -166,7 +168,7 @@ def test_a_blocked_payee_is_paid_by_nobody(scene: Scene) -> None:
 def test_a_payee_is_entered_as_asked_or_not_at_all(scene: Scene, approve: bool) -> None:
     run = go(launch(scene, NEW_PAYEE))
     assert reasons_of(run) == ["new_payee"]
-    with pytest.raises(operations.Refused, match="cannot be changed"):
+    with pytest.raises(operations_refusal.Refused, match="cannot be changed"):
         decide(scene, run, {"name": "Somebody else"})
 
     decide(scene, run, approve=approve)
@@ -201,7 +203,7 @@ def test_an_attack_in_an_invoice_ends_at_a_person_who_sees_it(
     assert facts["origins"][names] == "outside"
     by_text = [one.name for one in sources(held, []) if one.origins == ("text",)]
     assert names.capitalize() in by_text  # as the card says of it
-    with pytest.raises(operations.Refused, match="Enter a reason for the approval"):
+    with pytest.raises(operations_refusal.Refused, match="Enter a reason for the approval"):
         decide_request(held, scene.rita)
     with pytest.raises(CommandError, match="Enter a reason for the approval"):
         call_command("decide", held.pk, "--approve", "--as=rita")
@@ -229,7 +231,7 @@ def test_an_attack_in_an_invoice_ends_at_a_person_who_sees_it(
 def test_nobody_pays_more_elsewhere_or_yesterday(scene: Scene, patch: dict[str, Any]) -> None:
     run = go(launch(scene, FIRST_PAYMENT))
 
-    with pytest.raises(operations.Refused) as refusal:
+    with pytest.raises(operations_refusal.Refused) as refusal:
         decide(scene, run, patch)
 
     assert refusal.value.code == "bad_patch"
@@ -237,7 +239,7 @@ def test_nobody_pays_more_elsewhere_or_yesterday(scene: Scene, patch: dict[str, 
 
 
 def test_a_workspace_begins_with_the_desks_of_its_owners_choice() -> None:
-    demo = operations.ensure_demo_workspace(at=timezone.now())
+    demo = workspaces.ensure_demo_workspace(at=timezone.now())
     made = command("add_workspace", "own", "--name", "Own", "--desk", "bank")
     unsaid = command("add_workspace", "two", "--name", "Two")
     own = Workspace.objects.get(slug="own")

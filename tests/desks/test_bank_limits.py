@@ -17,12 +17,13 @@ from django.core.management import CommandError, call_command
 from django.test import Client
 from django.utils import timezone
 
-from agents import operations
 from agents.core.limits import BadPolicy, read_limits
 from agents.core.states import RunState
 from agents.desks.refunds.profiles import STRICT
 from agents.engine.desk.ledger import DeskLedger
 from agents.models import Effect, Escalation, Role, Run, Workspace
+from agents.operations import refusal
+from agents.operations.people import workspaces
 from agents.operations.runs import launching
 from agents.sdk.desk import DESKS
 from agents.tools import TOOLS
@@ -53,7 +54,7 @@ def under(scene: Scene, **caps: Any) -> None:
     document = json.loads(json.dumps(policy.document))
     document["desks"]["bank"]["caps"] = caps
     limits = read_limits(document)
-    version = operations.policy_version(scene.workspace, limits, at=timezone.now())
+    version = workspaces.policy_version(scene.workspace, limits, at=timezone.now())
     Workspace.objects.filter(pk=scene.workspace.pk).update(policy=version)
 
 
@@ -136,10 +137,10 @@ def test_a_person_grants_up_to_their_own_limit_and_what_they_granted_counts(
     with mock.patch.object(launching, "open_book", return_value=large.book_id):
         first = go(launch(scene, FIRST_PAYMENT))
 
-    with pytest.raises(operations.Refused, match=r"above your own limit of EUR 1,000\.00"):
+    with pytest.raises(refusal.Refused, match=r"above your own limit of EUR 1,000\.00"):
         decide(scene, large)
     decide(scene, large, {"amount": euros("700.00")})
-    with pytest.raises(operations.Refused, match=r"With the EUR 700\.00 you already granted") as no:
+    with pytest.raises(refusal.Refused, match=r"With the EUR 700\.00 you already granted") as no:
         decide(scene, first, {"amount": euros("300.01")})
     decide(scene, first, {"amount": euros("300.00")})
 
@@ -152,7 +153,7 @@ def test_a_person_grants_up_to_their_own_limit_and_what_they_granted_counts(
     runs = [go(launch(scene, FIRST_PAYMENT)) for _ in range(2)]
     Run.objects.filter(pk__in=[run.pk for run in runs]).update(book_id=large.book_id)
     granted = decide(scene, runs[0], {"amount": euros("800.00")})
-    with pytest.raises(operations.Refused, match=r"With the EUR 800\.00 you already granted"):
+    with pytest.raises(refusal.Refused, match=r"With the EUR 800\.00 you already granted"):
         decide(scene, runs[1], {"amount": euros("800.00")})
     Escalation.objects.filter(pk=granted.pk).update(subject_key="another")
     assert decide(scene, runs[1], {"amount": euros("800.00")}).resource == ""
@@ -186,7 +187,7 @@ def test_a_card_offers_as_proposed_to_nobody_above_their_own_limit(
 def test_a_limit_in_one_currency_is_none_of_another() -> None:
     scene = bank_scene()
     set_limit("5000.00", "--desk", "bank", "--currency", "USD")
-    with pytest.raises(operations.Refused, match=r"own limit of EUR 0\.00"):
+    with pytest.raises(refusal.Refused, match=r"own limit of EUR 0\.00"):
         decide(scene, run := go(launch(scene, FIRST_PAYMENT)))
 
     ada = client_of(User.objects.get(username="ada"))
@@ -221,7 +222,7 @@ def test_a_process_without_the_desk_decides_nothing_and_says_what_it_lacks(
     monkeypatch.delitem(DESKS, "bank")
     monkeypatch.delitem(TOOLS, paid.effects.get().tool)
 
-    with pytest.raises(operations.Refused) as no:
+    with pytest.raises(refusal.Refused) as no:
         decide(scene, run)
     told = Client().get("/readyz")
     [warned] = [one for one in run_checks(databases=["default"]) if one.id == "opsconsole.W005"]

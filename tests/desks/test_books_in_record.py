@@ -10,10 +10,11 @@ from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
-from agents import operations
 from agents.core.requests import Json
 from agents.desks.bank.models import Account, Payee, Transfer
 from agents.models import Event, Run
+from agents.operations import refusal
+from agents.operations.records import erasing
 from agents.sdk.arguments import arguments_of
 from agents.sdk.desk import DESKS
 from agents.sdk.values import Money
@@ -155,7 +156,7 @@ def test_what_was_called_stays_proved_where_a_tool_takes_other_arguments_or_is_g
     monkeypatch.setitem(TOOLS, name, replace(TOOLS[name], spec=other, typed=other))
 
     for patch in (None, {"amount": euros("100.00")}):
-        with pytest.raises(operations.Refused, match="has changed since") as no:
+        with pytest.raises(refusal.Refused, match="has changed since") as no:
             decide(scene, asked, patch)
         assert no.value.code == "tool_changed"
     assert reasons() == []
@@ -181,7 +182,7 @@ def test_what_was_called_stays_proved_where_a_tool_takes_other_arguments_or_is_g
 def test_an_account_is_forgotten_everywhere_and_the_record_holds() -> None:
     scene = bank_scene()
     run = go(launch(scene, ATTACKS[0]))
-    with pytest.raises(operations.Refused, match="account main is still going"):
+    with pytest.raises(refusal.Refused, match="account main is still going"):
         erase(scene, "main")
     decide(scene, run, {"amount": euros("100.00")})
     ended = go(run)
@@ -202,12 +203,12 @@ def test_an_account_is_forgotten_everywhere_and_the_record_holds() -> None:
     for address in (f"/runs/{ended.pk}/", f"/approvals/{run.escalations.get().pk}/"):
         assert pages.get(address).status_code == 200, address
     assert Run.objects.get(pk=ended.pk).subject_label == "account main"
-    with pytest.raises(operations.Refused, match="no account nobody"):
+    with pytest.raises(refusal.Refused, match="no account nobody"):
         erase(scene, "nobody")
 
 
-def erase(scene: Scene, key: str) -> operations.Erasure:
-    return operations.erase_subject(
+def erase(scene: Scene, key: str) -> erasing.Erasure:
+    return erasing.erase_subject(
         workspace=scene.workspace,
         desk="bank",
         key=key,

@@ -19,10 +19,11 @@ import pytest
 from django.utils import timezone
 from opsconsole_client import Desk, Refused
 
-from agents import operations
 from agents.core.states import EffectState, EscalationState
 from agents.engine.desk import registry
 from agents.models import AgentCall, Effect, Escalation, ExternalAgent, Role
+from agents.operations.people import agents
+from agents.operations.runs import agent_calls
 from tests import nursery
 from tests.api.test_journey import open_request
 from tests.checker.tool_arguments import TOOL_ARGUMENTS, ToolArguments
@@ -112,10 +113,10 @@ def place(shop: Path, monkeypatch: pytest.MonkeyPatch, no_desk_left: None) -> It
     assert policy is not None
     document = {**policy.document, "desks": {"coding": desk.document()}}
     scene.publish(document, scene.add("ada", Role.ADMIN))
-    agent = operations.set_agent(
+    agent = agents.set_agent(
         workspace=scene.workspace, name="coder", desk="coding", owner=scene.omar, at=at
     )
-    key = operations.make_key(home=agent, lasts=timedelta(days=1), at=at)[1]
+    key = agents.make_key(home=agent, lasts=timedelta(days=1), at=at)[1]
     own: Any = {
         "OPSCONSOLE_APPS": str(shop / "acme_coding"),
         "OPSCONSOLE_PERMIT_KEYS": "a-key-of-more-than-thirty-two-letters",
@@ -299,7 +300,7 @@ def test_a_call_that_waits_for_its_turn_is_taken_back(place: Place) -> None:
 def status_counts() -> Counter[str]:
     """Return how many calls stand how, as their agent is told."""
     agent = ExternalAgent.objects.get()
-    found = operations.outcomes_of(operations.calls_of(agent))
+    found = agent_calls.outcomes_of(agent_calls.calls_of(agent))
     return Counter(str(one["status"]) for one in found)
 
 

@@ -9,9 +9,10 @@ import pytest
 from django.urls import reverse
 from django.utils import timezone
 
-from agents import operations
 from agents.engine.desk import registry
 from agents.models import Effect, Escalation, Role, Run
+from agents.operations.people import workspaces
+from agents.operations.policies import publishing
 from agents.sdk.desk import DESKS
 from agents.sdk.rule_case import approve
 from agents.sdk.values import In, Money
@@ -150,7 +151,7 @@ def scene(no_desk_left: None) -> Scene:
     ada = scene.workspace.memberships.get(user__username="ada").user
     document = {**policy.document, "desks": {"tables": desk.document()}}
     at = timezone.now()
-    operations.publish_policy(workspace=scene.workspace, document=document, by=ada, at=at)
+    publishing.publish_policy(workspace=scene.workspace, document=document, by=ada, at=at)
     return scene
 
 
@@ -211,7 +212,7 @@ def test_a_letter_says_what_was_found_only_while_it_holds(
     said = call("write_guest", price=FIVE, text=f"{BOOKED}\n\n4 seats are free.")
 
     with model(LOOK, BOOK, said, DONE):
-        policy = operations.policy_version(scene.workspace, limits, at=timezone.now())
+        policy = workspaces.policy_version(scene.workspace, limits, at=timezone.now())
         ada = scene.workspace.memberships.get(user__username="ada").user
         run = scene.launch("Book a table.", desk="tables", subject="3", policy=policy, by=ada)
         run = go(run)

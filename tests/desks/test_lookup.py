@@ -9,9 +9,9 @@ import pytest
 from django.db import transaction
 from django.utils import timezone
 
-from agents import operations
 from agents.core.states import RunState
 from agents.models import Event, Run, Workspace
+from agents.operations import refusal
 from agents.sdk.desk import Desk
 from agents.sdk.fact_sources import Asked
 from tests.desks.test_access import decide, grants, launch, scene
@@ -96,7 +96,7 @@ def test_a_machine_that_is_down_costs_no_run_its_end(
     assert go(run).state == RunState.WAITING
 
     directory.is_up = False
-    with pytest.raises(operations.Refused) as no:
+    with pytest.raises(refusal.Refused) as no:
         decide(scene, run, None)
     assert no.value.code == "lookup_failed"
     assert Event.objects.filter(run=run, kind="decision.refused").count() == 1

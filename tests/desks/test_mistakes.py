@@ -10,10 +10,11 @@ import pytest
 from django.urls import reverse
 from django.utils import timezone
 
-from agents import operations
 from agents.engine.desk import registry
 from agents.management.commands import startdesk
 from agents.models import Escalation, Role, Run
+from agents.operations import refusal
+from agents.operations.policies import publishing
 from tests.engine.scene import Scene, decide_request, go, set_scene
 from tests.web.test_pages import client_of
 
@@ -48,7 +49,7 @@ def launch(scene: Scene, place: Path, monkeypatch: pytest.MonkeyPatch, old: str,
     assert scene.workspace.policy
     document = {**scene.workspace.policy.document, "desks": {"samples": desk.document()}}
     at = timezone.now()
-    operations.publish_policy(workspace=scene.workspace, document=document, by=ada, at=at)
+    publishing.publish_policy(workspace=scene.workspace, document=document, by=ada, at=at)
     return scene.launch(desk.scenarios[0].goal, desk="samples", subject="anna")
 
 
@@ -126,7 +127,7 @@ def test_a_tool_that_returns_no_receipt_is_asked_about(
 def test_a_subject_that_cannot_be_looked_up_is_said_on_the_launch_page(
     scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, old: str, new: str
 ) -> None:
-    with suppress(operations.Refused):
+    with suppress(refusal.Refused):
         launch(scene, tmp_path, monkeypatch, old, new)
     form: dict[str, Any] = {"workspace": "demo", "pattern": "supervisor", "desk": "samples"}
 

@@ -17,11 +17,13 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
-from agents import operations
 from agents.core.pseudonyms import NAME
 from agents.core.states import RunState
 from agents.desks.refunds.profiles import STRICT
 from agents.models import Effect, Escalation, Head, MaskedValue, Role, Run, SavedView
+from agents.operations import refusal
+from agents.operations.records import archiving
+from agents.operations.runs import relaunching
 from agents.sdk.values import Money
 from agents.tools import TOOLS
 from opsconsole.desks import Call, Desk, Subject, Touch
@@ -356,7 +358,7 @@ def test_without_the_key_a_run_waits_a_decision_is_refused_and_pages_show_names(
     for lost in ("OPSCONSOLE_VALUE_KEY", "OPSCONSOLE_NAMING_KEY"):
         before = getattr(settings, lost)
         setattr(settings, lost, "another key of more than 32 letters")
-        with pytest.raises(operations.Refused, match="lacks the key of the masked values"):
+        with pytest.raises(refusal.Refused, match="lacks the key of the masked values"):
             decide_request(held, scene.rita, comment="it is theirs")
         assert "lacks the key of the masked values" in client_of(scene.rita).get(page).text
         assert client_of(scene.rita).get(reverse("run", args=[run.pk])).status_code == 200
@@ -426,7 +428,7 @@ def test_of_what_was_erased_or_archived_names_stay_and_say_so(
         assert command("erase_subject", *told).code == 0
     else:
         command("seal_audit")
-        operations.archive_runs(
+        archiving.archive_runs(
             workspace=scene.workspace,
             before=Head.objects.latest("number").at,
             directory=tmp_path / "archives",
@@ -446,7 +448,7 @@ def test_a_run_launched_again_takes_its_values_in_anew(scene: Scene, post: Post)
     with model(*[{"kind": "nonsense"}] * 5):
         first = launch(scene, f"Write to {ANNA}.")
     assert first.state == RunState.STOPPED
-    again = operations.launch_again(run_id=first.pk, by=scene.omar, at=timezone.now())
+    again = relaunching.launch_again(run_id=first.pk, by=scene.omar, at=timezone.now())
     MaskedValue.objects.filter(run=first).delete()
 
     with model(calls("send_message", to=[name(scene, ANNA)], body="Hi")):

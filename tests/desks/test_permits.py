@@ -14,7 +14,6 @@ from django.urls import reverse
 from django.utils import timezone
 from opsconsole_client.permits import Verifier
 
-from agents import operations
 from agents.api.waiting import Awaited, _settled
 from agents.core.states import EffectState, RunState
 from agents.engine.commit import Commit
@@ -23,6 +22,10 @@ from agents.engine.tools.gateway import ask_what_came
 from agents.engine.upkeep.sweep import sweep
 from agents.models import AgentCall, Effect, Escalation, Role, Run, Step
 from agents.models.kill_switch import Scope, SwitchStage
+from agents.operations import refusal
+from agents.operations.people import agents
+from agents.operations.records import erasing
+from agents.operations.runs import agent_calls, permitting, proposing, stopping
 from agents.web.runs.listing import ENDING, LISTENING, OUT, find_runs
 from tests.api.test_endpoints import Caller
 from tests.audit.test_columns import faults
@@ -61,17 +64,17 @@ class Executing(Session):
         return int(self.agent.calls.get(reference=self.run.reference, key=key).pk)
 
     def take(self, key: str) -> dict[str, Any]:
-        call = operations.take_call(agent=self.agent, call_id=self.call(key), at=timezone.now())
+        call = permitting.take_call(agent=self.agent, call_id=self.call(key), at=timezone.now())
         self.drive()
-        return operations.outcome_of_call(call)
+        return agent_calls.outcome_of_call(call)
 
     def permit(self, key: str) -> str:
-        call = operations.call_of(self.agent, self.call(key))
-        return operations.permit_of(self.agent, call, at=timezone.now())
+        call = agent_calls.call_of(self.agent, self.call(key))
+        return permitting.permit_of(self.agent, call, at=timezone.now())
 
     def report(self, key: str, executed: bool = True, **result: Any) -> dict[str, Any]:
         call, at = self.call(key), timezone.now()
-        operations.report_call(
+        permitting.report_call(
             agent=self.agent, call_id=call, executed=executed, result=result, at=at
         )
         self.drive()
@@ -244,7 +247,7 @@ def test_a_run_that_ended_gives_no_permit_and_its_call_is_settled_late(scene: Sc
     session.take("k1")
     good = session.permit("k1")
     at = timezone.now()
-    operations.cancel(run_id=session.run.pk, by=scene.omar, at=at, reason="enough")
+    stopping.cancel(run_id=session.run.pk, by=scene.omar, at=at, reason="enough")
 
     assert good
     assert session.permit("k1") == ""
@@ -314,13 +317,13 @@ def test_what_no_server_verifies_is_given_to_one_and_never_again(scene: Scene) -
     taken = session.take("k1")
 
     assert (taken["status"], session.permit("k1")) == ("taken", "")
-    with pytest.raises(operations.Refused) as no:
+    with pytest.raises(refusal.Refused) as no:
         session.take("k1")
     assert no.value.code == "taken"
     done = session.report("k1", exit_code=0)
     again = session.propose("k2", command("make"))
     assert (done["status"], again["status"]) == ("executed", "allowed")
-    with pytest.raises(operations.Refused) as no:
+    with pytest.raises(refusal.Refused) as no:
         session.report("k1", exit_code=1)
     assert no.value.code == "reported"
 
@@ -329,13 +332,13 @@ def test_a_call_is_taken_once_it_is_allowed_and_not_after_it_was_taken_back(scen
     session = Executing(scene)
     session.propose("k1", command("rm -r build"))
     session.propose("k2", command("make"))
-    with pytest.raises(operations.Refused) as early:
+    with pytest.raises(refusal.Refused) as early:
         session.take("k1")
-    with pytest.raises(operations.Refused) as unread:
+    with pytest.raises(refusal.Refused) as unread:
         session.report("k2")
 
     at = timezone.now()
-    operations.withdraw_call(agent=session.agent, call_id=session.call("k2"), at=at)
+    proposing.withdraw_call(agent=session.agent, call_id=session.call("k2"), at=at)
     session.drive()
 
     assert (early.value.code, unread.value.code) == ("not_allowed", "not_taken")
@@ -448,7 +451,7 @@ def test_what_its_agent_took_back_just_before_the_end_was_not_taken_back_by_it(
 ) -> None:
     session = Executing(scene)
     session.propose("k1", command("make"))
-    operations.withdraw_call(agent=session.agent, call_id=session.call("k1"), at=timezone.now())
+    proposing.withdraw_call(agent=session.agent, call_id=session.call("k1"), at=timezone.now())
 
     session.end("That is all.")
 
@@ -521,9 +524,9 @@ def test_what_was_reported_is_erased_with_its_subject_and_not_told_again(scene: 
     let_due_pass(session)
     session.end("That is all.")
     asked: dict[str, Any] = {"reason": "as asked", "actor": "root", "at": timezone.now()}
-    operations.erase_subject(workspace=scene.workspace, desk="workshop", key="shop", **asked)
+    erasing.erase_subject(workspace=scene.workspace, desk="workshop", key="shop", **asked)
 
-    with pytest.raises(operations.Refused) as no:
+    with pytest.raises(refusal.Refused) as no:
         session.report("k1", printed="Anna lives in Kiel.")
 
     assert no.value.code == "session_ended"
@@ -661,7 +664,7 @@ def test_an_agent_that_went_on_leaves_what_may_be_repeated(scene: Scene) -> None
     session.report("c", executed=False)
     other.propose("a", command("make"))
     other.take("a")
-    caller = Caller(operations.make_key(home=session.agent, lasts=DAY, at=timezone.now())[1])
+    caller = Caller(agents.make_key(home=session.agent, lasts=DAY, at=timezone.now())[1])
 
     left = [caller.post("/moved_on", {"reference": name}).json() for name in ("case-1",) * 2]
     nobody = caller.post("/moved_on", {"reference": "case-9"}).json()
@@ -688,7 +691,7 @@ def test_an_agent_goes_on_while_its_run_is_driven(scene: Scene) -> None:
         if point == "journal.before_commit" and not told:
             told.append([])
             given: Any = {"agent": session.agent, "reference": "case-1", "at": timezone.now()}
-            told.append(operations.move_on(**given))
+            told.append(permitting.move_on(**given))
 
     crashpoints.watch(go_on)
     try:
@@ -742,12 +745,12 @@ def test_a_worker_that_dies_anywhere_has_the_call_begin_once(scene: Scene) -> No
         told: dict[str, Any] = {"agent": session.agent, "call_id": session.call("k1"), "at": at}
         match session.outcome("k1")["status"]:
             case "allowed":
-                operations.take_call(**told)
+                permitting.take_call(**told)
             case "taken":
-                operations.report_call(executed=True, result={}, **told)
+                permitting.report_call(executed=True, result={}, **told)
             case _:
                 end: Any = {"answer": "Ordered.", "at": at}
-                operations.end_session(agent=session.agent, run_id=run.pk, **end)
+                proposing.end_session(agent=session.agent, run_id=run.pk, **end)
 
     def ending(run: Run) -> Any:
         effects = list(Effect.objects.filter(run=run).values_list("state", flat=True))
@@ -811,7 +814,7 @@ def test_over_http_a_permit_is_its_agents_alone_and_has_the_values(
     session, at = Executing(scene), timezone.now()
     other = Executing(scene, name="another").agent
     keys = [
-        operations.make_key(home=home, lasts=timedelta(days=1), at=at)[1]
+        agents.make_key(home=home, lasts=timedelta(days=1), at=at)[1]
         for home in (session.agent, other, scene.workspace)
     ]
     own, foreign, reader = map(Caller, keys)
@@ -831,7 +834,7 @@ def test_over_http_a_permit_is_its_agents_alone_and_has_the_values(
     odd = [own.post(report, body) for body in ({}, {"executed": 1}, {"executed": True, "x": 1})]
     refused += [who.post(report, {"executed": True}).status_code for who in (foreign, reader)]
     public = Client().get("/api/v1/permits/keys").json()
-    operations.set_agent(
+    agents.set_agent(
         workspace=scene.workspace,
         name="triage",
         desk="workshop",

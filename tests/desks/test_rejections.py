@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from agents import operations
 from agents.core.decisions import Decision
 from agents.core.requests import Json
 from agents.core.states import EscalationState
@@ -17,6 +16,9 @@ from agents.engine import journal
 from agents.engine.desk.repeats import identifying
 from agents.engine.upkeep.sweep import sweep
 from agents.models import Escalation, Role, Run, Step
+from agents.operations.records import erasing
+from agents.operations.requests import deciding
+from agents.operations.runs import stopping
 from agents.tools import TOOLS
 from bench.counting import count_statements
 from tests.desks import workshop
@@ -62,7 +64,7 @@ def rejected(scene: Scene, name: str = "first", ago: timedelta = timedelta()) ->
     at = timezone.now() - ago
     asked = held(session).pk
     no = Decision(approve=False, comment=NO)
-    operations.decide(escalation_id=asked, by=scene.rita, wanted=no, at=at)
+    deciding.decide(escalation_id=asked, by=scene.rita, wanted=no, at=at)
     session.drive()
     return session
 
@@ -140,7 +142,7 @@ def test_what_is_no_rejection_binds_nobody(scene: Scene, end: str) -> None:
         Escalation.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
         sweep()
     elif end == "withdrawn":
-        operations.cancel(run_id=run.pk, by=scene.omar, at=timezone.now(), reason="enough")
+        stopping.cancel(run_id=run.pk, by=scene.omar, at=timezone.now(), reason="enough")
     else:
         decide_request(asked, scene.rita, approve=False, send_back=True, comment="less")
 
@@ -153,7 +155,7 @@ def test_an_erased_rejection_binds_nobody(scene: Scene) -> None:
     first = rejected(scene)
     first.end("Nothing was refunded.")
     about: Any = {"desk": "refunds", "workspace": scene.workspace, "key": "42"}
-    operations.erase_subject(**about, reason="asked to", actor="cli:root", at=timezone.now())
+    erasing.erase_subject(**about, reason="asked to", actor="cli:root", at=timezone.now())
 
     assert set(Escalation.objects.values_list("likeness", flat=True)) == {""}
 

@@ -10,9 +10,9 @@ from typing import Annotated, Any
 
 from django.utils import timezone
 
-from agents import operations
 from agents.engine.desk import registry
 from agents.models import Role
+from agents.operations.policies import publishing
 from agents.sdk.rule_case import approve, block, escalate
 from agents.sdk.values import Money
 from opsconsole.desks import Call, Desk, In, Lower, Subject, Touch
@@ -100,7 +100,7 @@ def install(scene: Scene, **more: Any) -> Desk:
     assert policy is not None
     document = {**policy.document, "desks": {desk.name: desk.document()}}
     by = scene.add("ada", Role.ADMIN)
-    operations.publish_policy(
+    publishing.publish_policy(
         workspace=scene.workspace, document=document, by=by, at=timezone.now()
     )
     return desk

@@ -21,7 +21,6 @@ from django.db import connection
 from django.db.models import Count, QuerySet
 from django.utils import timezone
 
-from agents import operations
 from agents.audit import protection
 from agents.core.decisions import Decision
 from agents.core.states import ENDED, EscalationState, RunState
@@ -30,6 +29,10 @@ from agents.engine.runtime import crashpoints
 from agents.engine.upkeep.sweep import sweep
 from agents.models import Escalation, Event, PolicyVersion, Run, Workspace
 from agents.models.kill_switch import SwitchStage
+from agents.operations import refusal
+from agents.operations.people import teams, workspaces
+from agents.operations.requests import claiming, deciding
+from agents.operations.runs import killing, stopping
 from agents.web.audit.export import csv_lines
 from tests import checker
 from tests.checker import record as copies
@@ -50,7 +53,7 @@ GOALS = (
 PEOPLE = ("finn", "faye", "lena", "rita", "omar", "eve", "ada")
 ROUNDS = 30  # more than an undisturbed run takes to end
 SEEN = ("state", "stop_reason", "outcome", "ended_at", "steps__count")  # of a run that has ended
-REFUSALS = (operations.Refused, operations.AlreadyDecided, operations.Claimed)
+REFUSALS = (refusal.Refused, deciding.AlreadyDecided, claiming.Claimed)
 _real_now = timezone.now
 
 
@@ -184,7 +187,7 @@ class Engine:
     def answer(self, request: Escalation, who: str, say: str, amount: int | None = None) -> None:
         approve = say not in ("no", "back")
         with suppress(*REFUSALS):
-            operations.decide(
+            deciding.decide(
                 escalation_id=request.pk,
                 by=self.people[who],
                 at=self.now(),
@@ -202,9 +205,9 @@ class Engine:
             about: Any = {"workspace": self.scene.workspace, "slug": "finance", "at": self.now()}
             finn = [self.people["finn"]]
             self.answer(request, "finn", "yes")
-            operations.set_team(**about, remove=finn)
+            teams.set_team(**about, remove=finn)
             self.answer(request, "faye", "yes")
-            operations.set_team(**about, add=finn)
+            teams.set_team(**about, add=finn)
 
     def expire(self) -> None:
         if request := self.a_request():
@@ -222,8 +225,8 @@ class Engine:
 
     def cancel(self) -> None:
         about: Any = {"by": self.scene.omar, "reason": "enough", "at": self.now()}
-        with suppress(operations.Refused):
-            operations.cancel(run_id=self.a_run().pk, **about)
+        with suppress(refusal.Refused):
+            stopping.cancel(run_id=self.a_run().pk, **about)
 
     def kill_switch(self) -> None:
         """Press the switch, act on what it stops, and release it fully or on trial."""
@@ -234,9 +237,9 @@ class Engine:
             self.press(stage)
 
     def press(self, to: SwitchStage) -> None:
-        press = operations.kill if to is SwitchStage.ON else partial(operations.release, to=to)
+        press = killing.kill if to is SwitchStage.ON else partial(killing.release, to=to)
         about: Any = {"workspace": self.scene.workspace, "by": self.people["ada"]}
-        with suppress(operations.Refused):  # released without having been pressed
+        with suppress(refusal.Refused):  # released without having been pressed
             press(**about, reason="look", at=self.now())
 
     def change_policy(self) -> None:
@@ -245,7 +248,7 @@ class Engine:
         limits = replace(limits, escalation_seconds=hours * 3600, tiers=TIERS)
         workspace = self.scene.workspace
         found = PolicyVersion.objects.filter(document=limits.as_json()).first()
-        version = found or operations.policy_version(workspace, limits, at=self.now())
+        version = found or workspaces.policy_version(workspace, limits, at=self.now())
         Workspace.objects.filter(pk=workspace.pk).update(policy=version)
 
     def shrink(self) -> None:

@@ -16,7 +16,7 @@ from django.db import connection
 from django.db.models import Model
 from django.utils import timezone
 
-from agents import llm, operations
+from agents import llm
 from agents.core.decisions import Decision
 from agents.core.limits import Limits
 from agents.core.old_names import FIRST_DESK
@@ -27,6 +27,10 @@ from agents.engine.turns.advance import advance
 from agents.engine.upkeep.sweep import sweep
 from agents.engine.workers.fair_turns import claimable
 from agents.models import Escalation, KillSwitch, PolicyVersion, Role, Run, Workspace
+from agents.operations.people import workspaces
+from agents.operations.policies import publishing
+from agents.operations.requests import deciding
+from agents.operations.runs import killing, launching
 from agents.sdk.desk import DESKS
 from tests.database import make_once
 from tests.limits import first_limit
@@ -52,16 +56,16 @@ class Scene:
     def add(self, name: str, role: Role, **more: Any) -> User:
         """Add a person to the workspace."""
         user, at = User.objects.create_user(name), timezone.now()
-        operations.add_member(workspace=self.workspace, user=user, role=role, at=at, **more)
+        workspaces.add_member(workspace=self.workspace, user=user, role=role, at=at, **more)
         return user
 
     def publish(self, document: Json, by: User) -> PolicyVersion:
         where, at = self.workspace, timezone.now()
-        return operations.publish_policy(workspace=where, document=document, by=by, at=at)
+        return publishing.publish_policy(workspace=where, document=document, by=by, at=at)
 
     def kill(self, by: User, reason: str, **more: Any) -> KillSwitch:
         where, at = self.workspace, timezone.now()
-        return operations.kill(workspace=where, by=by, reason=reason, at=at, **more)
+        return killing.kill(workspace=where, by=by, reason=reason, at=at, **more)
 
     def launch(
         self,
@@ -73,7 +77,7 @@ class Scene:
         by: User | None = None,
         **options: Any,
     ) -> Run:
-        return operations.launch(
+        return launching.launch(
             workspace=self.workspace,
             pattern=pattern,
             goal=goal,
@@ -81,13 +85,13 @@ class Scene:
             subject=subject,
             by=by or self.omar,
             at=timezone.now(),
-            options=operations.LaunchOptions(**options),
+            options=launching.LaunchOptions(**options),
         )
 
     def launch_under(self, limits: Limits, goal: str = REFUND_500, **more: Any) -> Run:
         """Launch a run under other limits than the published ones."""
         at = timezone.now()
-        policy = operations.policy_version(self.workspace, limits, at=at, is_replay=True)
+        policy = workspaces.policy_version(self.workspace, limits, at=at, is_replay=True)
         return self.launch(goal, policy=policy, **more)
 
     def launch_scenario(self, key: str) -> Run:
@@ -121,7 +125,7 @@ class Scene:
 def decide_request(held: Escalation, by: User, *, approve: bool = True, **more: Any) -> Escalation:
     """Decide a request now."""
     at = timezone.now()
-    return operations.decide(
+    return deciding.decide(
         escalation_id=held.pk, by=by, at=at, wanted=Decision(approve=approve, **more)
     )
 
@@ -133,12 +137,12 @@ def set_scene() -> Scene:
 
 def _new_scene() -> Scene:
     at = timezone.now()
-    workspace = operations.ensure_demo_workspace(at=at)
+    workspace = workspaces.ensure_demo_workspace(at=at)
     people = {name: User.objects.create_user(name) for name in ("rita", "omar", "eve")}
     limits = {Role.REVIEWER: 80000} if FIRST_DESK in DESKS else {}
     roles = {"rita": Role.REVIEWER, "omar": Role.OPERATOR, "eve": Role.VIEWER}
     for name, role in roles.items():
-        operations.add_member(
+        workspaces.add_member(
             workspace=workspace,
             user=people[name],
             role=role,

@@ -15,13 +15,17 @@ from django.contrib.auth.models import User
 from django.db import OperationalError, connection
 from django.utils import timezone
 
-from agents import operations
 from agents.core.states import EscalationState, RunState
 from agents.desks.refunds.profiles import STRICT
 from agents.engine.lease import claim
 from agents.engine.turns.answering import expire
 from agents.engine.upkeep.sweep import sweep
 from agents.models import Escalation, Role, Run, SwitchStage
+from agents.operations import refusal
+from agents.operations.people import roles, workspaces
+from agents.operations.requests import claiming as claims
+from agents.operations.requests import deciding as requests_deciding
+from agents.operations.runs import killing, stopping
 from tests import checker
 from tests.engine.aborting import breaking
 from tests.engine.memory import Crash
@@ -68,7 +72,7 @@ def ada(scene: Scene) -> User:
 def somebody(scene: Scene, role: Role | None = None) -> User:
     user = User.objects.create_user(f"somebody-{next(numbers)}")
     if role:
-        operations.add_member(workspace=scene.workspace, user=user, role=role, at=timezone.now())
+        workspaces.add_member(workspace=scene.workspace, user=user, role=role, at=timezone.now())
     return user
 
 
@@ -109,7 +113,7 @@ def refused_decision(scene: Scene, ada: User) -> Act:
     escalation = open_request(scene)
 
     def decide() -> None:
-        with suppress(operations.Refused):
+        with suppress(refusal.Refused):
             decide_request(escalation, scene.eve)
 
     return decide
@@ -120,7 +124,7 @@ def overdue_decision(scene: Scene, ada: User) -> Act:
     Escalation.objects.update(expires_at=timezone.now() - timedelta(minutes=1))
 
     def decide() -> None:
-        with suppress(operations.AlreadyDecided):
+        with suppress(requests_deciding.AlreadyDecided):
             act()
 
     return decide
@@ -128,14 +132,14 @@ def overdue_decision(scene: Scene, ada: User) -> Act:
 
 def claiming(scene: Scene, ada: User) -> Act:
     escalation = open_request(scene)
-    return lambda: operations.claim(escalation_id=escalation.pk, by=scene.rita, at=timezone.now())
+    return lambda: claims.claim(escalation_id=escalation.pk, by=scene.rita, at=timezone.now())
 
 
 def releasing(scene: Scene, ada: User) -> Act:
     escalation = open_request(scene)
     claimed: dict[str, Any] = {"escalation_id": escalation.pk, "by": scene.rita}
-    operations.claim(**claimed, at=timezone.now())
-    return lambda: operations.release_claim(**claimed, at=timezone.now())
+    claims.claim(**claimed, at=timezone.now())
+    return lambda: claims.release_claim(**claimed, at=timezone.now())
 
 
 def expiring(scene: Scene, ada: User) -> Act:
@@ -145,9 +149,7 @@ def expiring(scene: Scene, ada: User) -> Act:
 
 def cancelling(scene: Scene, ada: User) -> Act:
     run = open_request(scene).run
-    return lambda: operations.cancel(
-        run_id=run.pk, by=scene.omar, reason="enough", at=timezone.now()
-    )
+    return lambda: stopping.cancel(run_id=run.pk, by=scene.omar, reason="enough", at=timezone.now())
 
 
 def switching(to: SwitchStage) -> Callable[[Scene, User], Act]:
@@ -157,18 +159,18 @@ def switching(to: SwitchStage) -> Callable[[Scene, User], Act]:
         open_request(scene)
         common: dict[str, Any] = {"workspace": scene.workspace, "by": ada, "reason": "look"}
         acts: dict[SwitchStage, Act] = {
-            SwitchStage.ON: lambda: operations.kill(**common, at=timezone.now()),
-            SwitchStage.TRIAL: lambda: operations.release(
+            SwitchStage.ON: lambda: killing.kill(**common, at=timezone.now()),
+            SwitchStage.TRIAL: lambda: killing.release(
                 **common, to=SwitchStage.TRIAL, at=timezone.now()
             ),
-            SwitchStage.OFF: lambda: operations.release(
+            SwitchStage.OFF: lambda: killing.release(
                 **common, to=SwitchStage.OFF, at=timezone.now()
             ),
         }
         for stage in SwitchStage:  # continuing from the previous one
             if stage is to:
                 break
-            with suppress(operations.Refused):
+            with suppress(refusal.Refused):
                 acts[stage]()
         return acts[to]
 
@@ -192,21 +194,21 @@ def requeuing(scene: Scene, ada: User) -> Act:
 def joining(scene: Scene, ada: User) -> Act:
     user = somebody(scene)
     at = timezone.now()
-    return lambda: operations.join(
+    return lambda: roles.join(
         workspace=scene.workspace, user=user, role=Role.REVIEWER, desk_limits=first_limit(5), at=at
     )
 
 
 def changing_role(scene: Scene, ada: User) -> Act:
     user = somebody(scene, Role.VIEWER)
-    return lambda: operations.set_role(
+    return lambda: roles.set_role(
         workspace=scene.workspace, user=user, role=Role.OPERATOR, at=timezone.now()
     )
 
 
 def changing_limit(scene: Scene, ada: User) -> Act:
     user = somebody(scene, Role.REVIEWER)
-    return lambda: operations.set_limit(
+    return lambda: roles.set_limit(
         workspace=scene.workspace,
         user=user,
         desk="refunds",
@@ -244,7 +246,7 @@ OPERATIONS: dict[str, Callable[[Scene, User], Act]] = {
     "another role": changing_role,
     "another limit": changing_limit,
     "another workspace": lambda scene, ada: (
-        lambda: operations.add_workspace(
+        lambda: workspaces.add_workspace(
             desks=["refunds"], slug=f"w{next(numbers)}", name="W", at=timezone.now()
         )
     ),

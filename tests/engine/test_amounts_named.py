@@ -10,7 +10,6 @@ import pytest
 from django.urls import reverse
 from django.utils import timezone
 
-from agents import operations
 from agents.core.requests import Json
 from agents.core.states import RunState
 from agents.desks.refunds.facts import RefundFact, RefundFacts
@@ -18,6 +17,7 @@ from agents.desks.refunds.models import Charge, Customer, Refund
 from agents.desks.refunds.profiles import STRICT
 from agents.desks.refunds.rules import same_again
 from agents.models import Effect, Escalation, Role, Run
+from agents.operations import refusal
 from opsconsole.desks import Args
 from tests.engine.faulty import FaultyServer, advance_all, faulty_server
 from tests.engine.scene import Scene, decide_request, payments
@@ -108,7 +108,7 @@ def test_what_only_the_charge_names_is_compared_with_the_request(
     assert f"Asked for: {asked}. Would be paid: USD 450.00." in words(page)
     assert rules_asking(run) == [[RULE]]
     assert 'name="verdict" value="approve" checked' not in page
-    with pytest.raises(operations.Refused, match="Enter a reason for the approval"):
+    with pytest.raises(refusal.Refused, match="Enter a reason for the approval"):
         decide_request(held, scene.add("ada", Role.ADMIN))
 
 
@@ -273,7 +273,7 @@ def test_person_chooses_among_charges_side_by_side(scene: Scene, server: FaultyS
         refused = client.post(address, {**form, **wrong})
         assert refused.status_code == 422
         assert "Nothing was decided." in words(refused.text)
-    with pytest.raises(operations.Refused, match="Choose the charge that is meant"):
+    with pytest.raises(refusal.Refused, match="Choose the charge that is meant"):
         decide_request(held, scene.rita, comment="Yes")
     assert client.post(address, {**form, "set.charge": f"CH-{mine.pk}"}).status_code == 302
     add_charge(run, 120000, days=0)  # what was decided is kept

@@ -11,7 +11,6 @@ import pytest
 from django.contrib.auth.models import User
 from django.utils import timezone
 
-from agents import operations
 from agents.core.call_target import CallTarget
 from agents.core.states import EscalationState, RunState
 from agents.db.driver import fetch_now
@@ -20,7 +19,9 @@ from agents.desks.refunds.profiles import STRICT
 from agents.engine.desk.facts import fetch_facts
 from agents.engine.runtime import crashpoints
 from agents.models import Escalation, Membership, Run
+from agents.operations import refusal
 from agents.operations.requests.own_limits import own_bounds
+from agents.operations.runs import killing, stopping
 from tests.engine.scene import (
     REFUND_500,
     Scene,
@@ -201,10 +202,10 @@ def test_a_switch_and_a_cancellation_after_a_yes_say_so(scene: Scene, ada: User)
     stopped, cancelled = go(scene.launch()), go(scene.launch())
     approve(stopped, ada)
     approve(cancelled, ada)
-    operations.kill(workspace=scene.workspace, by=ada, reason="look", at=timezone.now())
+    killing.kill(workspace=scene.workspace, by=ada, reason="look", at=timezone.now())
 
     go(stopped)
-    operations.cancel(run_id=cancelled.pk, by=scene.omar, reason="enough", at=timezone.now())
+    stopping.cancel(run_id=cancelled.pk, by=scene.omar, reason="enough", at=timezone.now())
 
     assert grants_of(stopped) == [(120000, "killed")]
     assert grants_of(cancelled) == [(120000, "cancelled")]
@@ -226,7 +227,7 @@ def test_what_is_no_call_and_was_approved_says_that_its_run_was_cancelled(
     run = go(scene.launch(**OTHER_QUESTIONS[kind]))
     assert approve(run, ada).kind == kind
 
-    operations.cancel(run_id=run.pk, by=scene.omar, reason="enough", at=timezone.now())
+    stopping.cancel(run_id=run.pk, by=scene.omar, reason="enough", at=timezone.now())
 
     assert grants_of(run) == [(None, "cancelled")]
     assert recorded_reasons(run) == ["cancelled"]
@@ -254,14 +255,14 @@ def test_a_correction_counts_once_it_was_worked_on(scene: Scene, ada: User) -> N
     assert go(late).state == RunState.WAITING
 
     for run in (early, late):
-        operations.cancel(run_id=run.pk, by=scene.omar, reason="enough", at=timezone.now())
+        stopping.cancel(run_id=run.pk, by=scene.omar, reason="enough", at=timezone.now())
 
     assert grants_of(early) == [(None, "cancelled")]
     assert grants_of(late) == [(None, ""), (None, "")]
 
 
-def refusal_of(run: Run, by: User, amount_minor: int | None = None) -> operations.Refused:
-    with pytest.raises(operations.Refused) as no:
+def refusal_of(run: Run, by: User, amount_minor: int | None = None) -> refusal.Refused:
+    with pytest.raises(refusal.Refused) as no:
         approve(run, by, amount_minor)
     return no.value
 
@@ -288,7 +289,7 @@ def test_a_grant_that_came_to_nothing_uses_no_limit_up(scene: Scene, ada: User) 
     run = go(scene.launch())
     second = go(on_the_charge_of(run, scene.launch()))
     approve(run, scene.rita, 70000)
-    operations.cancel(run_id=run.pk, by=scene.omar, reason="enough", at=timezone.now())
+    stopping.cancel(run_id=run.pk, by=scene.omar, reason="enough", at=timezone.now())
 
     assert approve(second, scene.rita, 80000).granted_minor == 80000
 
@@ -379,7 +380,7 @@ def test_an_inbox_that_is_full_of_one_launcher_takes_no_more(scene: Scene, ada: 
 
     assert [run.state for run in ended] == ["waiting", "waiting", "stopped"]
     assert ended[2].stop_reason == "too_many_open_requests:launcher"
-    with pytest.raises(operations.Refused, match="2 requests from omar are already waiting"):
+    with pytest.raises(refusal.Refused, match="2 requests from omar are already waiting"):
         scene.launch()
     approve(runs[0], ada)
     assert go(scene.launch()).state == "waiting"

@@ -10,10 +10,11 @@ import pytest
 from django.test import override_settings
 from django.utils import timezone
 
-from agents import operations, results
+from agents import results
 from agents.core.requests import Stop
 from agents.desks.refunds.profiles import STRICT
 from agents.models import Run
+from agents.operations.people import workspaces
 from agents.patterns.blocks import Blocked, expect_readable
 from agents.web.runs.trace import trace
 from tests.conformance import harness
@@ -196,7 +197,7 @@ def test_what_a_person_had_allowed_is_not_put_to_the_agent_again(scene: Scene) -
 
 
 def publish(scene: Scene, **limits: Any) -> None:
-    version = operations.policy_version(
+    version = workspaces.policy_version(
         scene.workspace, replace(STRICT, **limits), at=timezone.now()
     )
     type(scene.workspace).objects.filter(pk=scene.workspace.pk).update(policy=version)

@@ -7,10 +7,11 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from agents import operations
 from agents.desks.refunds.importing import import_customers
 from agents.desks.refunds.models import Charge, Customer, Subscription
 from agents.models import Role, Run
+from agents.operations.people import workspaces
+from agents.operations.runs import launching
 from tests.engine.scene import Scene, go, refund_by_phone, set_scene
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -51,8 +52,8 @@ def test_what_was_refunded_before_is_not_possible_again(refunded: int, told: str
 def launch_imported(scene: Scene, *, days: int | None) -> Run:
     """Launch in a workspace set up as in the docs, for a customer who paid `days` ago."""
     at = timezone.now()
-    eu = operations.add_workspace(desks=["refunds"], slug="eu", name="EU", at=at)
-    operations.add_member(workspace=eu, user=scene.omar, role=Role.OPERATOR, at=at)
+    eu = workspaces.add_workspace(desks=["refunds"], slug="eu", name="EU", at=at)
+    workspaces.add_member(workspace=eu, user=scene.omar, role=Role.OPERATOR, at=at)
     bought = f"annual,1200.00,USD,{(at - timedelta(days=days or 0)).date()}"
     import_customers(
         workspace=eu,
@@ -63,7 +64,7 @@ def launch_imported(scene: Scene, *, days: int | None) -> Run:
         at=at,
         actor="command line",
     )
-    return operations.launch(
+    return launching.launch(
         desk="refunds", workspace=eu, pattern="routing", goal=CASE, subject=42, by=scene.omar, at=at
     )
 

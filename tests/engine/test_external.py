@@ -11,7 +11,6 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
 
-from agents import operations
 from agents.core.requests import Json
 from agents.core.states import EscalationState, RunState
 from agents.engine.desk import repeats
@@ -33,6 +32,12 @@ from agents.models import (
     SwitchStage,
 )
 from agents.notifications import fan_out
+from agents.operations import refusal
+from agents.operations.people import agents, workspaces
+from agents.operations.records import erasing
+from agents.operations.requests import assigning, claiming
+from agents.operations.requests import deciding as requests_deciding
+from agents.operations.runs import agent_calls, proposing, stopping
 from agents.tools import TOOLS, OutcomeUnknown
 from agents.web.sentences import tell_events
 from tests.audit.test_columns import faults
@@ -87,14 +92,14 @@ class Session:
         name: str = "triage",
         owner: User | None = None,
     ) -> None:
-        self.agent = operations.set_agent(
+        self.agent = agents.set_agent(
             workspace=scene.workspace,
             name=name,
             desk=desk,
             owner=owner or scene.omar,
             at=timezone.now(),
         )
-        self.run = operations.open_session(
+        self.run = proposing.open_session(
             agent=self.agent, reference=reference, goal=goal, subject=subject, at=timezone.now()
         )
 
@@ -106,7 +111,7 @@ class Session:
     def put(self, key: str, call: tuple[str, Json]) -> AgentCall:
         name, args = call
         at = timezone.now()
-        return operations.propose(
+        return proposing.propose(
             agent=self.agent, run_id=self.run.pk, key=key, name=name, args=args, at=at
         ).row
 
@@ -117,11 +122,11 @@ class Session:
 
     def outcome(self, key: str) -> dict[str, Any]:
         row = self.agent.calls.get(reference=self.run.reference, key=key)
-        return operations.outcome_of_call(operations.call_of(self.agent, row.pk))
+        return agent_calls.outcome_of_call(agent_calls.call_of(self.agent, row.pk))
 
     def end(self, answer: str) -> Run:
         at = timezone.now()
-        operations.end_session(agent=self.agent, run_id=self.run.pk, answer=answer, at=at)
+        proposing.end_session(agent=self.agent, run_id=self.run.pk, answer=answer, at=at)
         return self.drive()
 
 
@@ -214,9 +219,9 @@ def test_a_key_means_one_call_also_after_the_end(scene: Scene) -> None:
     session.end("Done.")
 
     assert session.propose("k1", refund(500))["status"] == "executed"
-    with pytest.raises(operations.Refused) as reused:
+    with pytest.raises(refusal.Refused) as reused:
         session.put("k1", refund(501))
-    with pytest.raises(operations.Refused) as late:
+    with pytest.raises(refusal.Refused) as late:
         session.put("k2", refund(5))
     assert (reused.value.code, late.value.code) == ("key_reused", "session_ended")
     assert payments(session.run) == [50000]
@@ -226,8 +231,8 @@ def test_a_reference_opens_one_session_of_its_agent_and_subject(scene: Scene) ->
     first, second = Session(scene), Session(scene, goal="said in other words")
 
     assert first.run == second.run
-    with pytest.raises(operations.Refused) as other:
-        operations.open_session(
+    with pytest.raises(refusal.Refused) as other:
+        proposing.open_session(
             agent=first.agent, reference="case-1", goal="x", subject="7", at=timezone.now()
         )
     assert other.value.code == "reference_reused"
@@ -352,7 +357,7 @@ def test_a_paused_agent_proposes_nothing_and_reads_what_it_proposed(scene: Scene
     ExternalAgent.objects.filter(pk=session.agent.pk).update(paused_at=timezone.now())
     session.agent.refresh_from_db()
 
-    with pytest.raises(operations.Refused) as no:
+    with pytest.raises(refusal.Refused) as no:
         session.put("k1", refund(500))
     assert no.value.code == "agent_paused"
     assert session.outcome("k0")["status"] == "executed"
@@ -360,7 +365,7 @@ def test_a_paused_agent_proposes_nothing_and_reads_what_it_proposed(scene: Scene
 
 
 def test_only_an_agent_opens_a_run_of_this_pattern(scene: Scene) -> None:
-    with pytest.raises(operations.Refused) as no:
+    with pytest.raises(refusal.Refused) as no:
         scene.launch(pattern="external")
     assert no.value.code == "other_pattern"
 
@@ -384,7 +389,7 @@ def test_pages_name_the_agent_and_show_its_goal_as_a_claim(scene: Scene) -> None
     assert "The agent reads it, and it is kept in the audit log." in bulk
     assert "Nobody outside sees it" not in bulk
     assert "end their runs" not in bulk
-    with pytest.raises(operations.Refused, match=r"Reject it instead: the agent reads your reason"):
+    with pytest.raises(refusal.Refused, match=r"Reject it instead: the agent reads your reason"):
         decide_request(held(session), scene.rita, approve=False, send_back=True, comment="less")
     assert "agent triage of omar" in page(scene.rita, "/runs/?agent=triage")
     assert "agent triage of omar" not in page(scene.rita, "/runs/?agent=another")
@@ -404,10 +409,10 @@ def test_whoever_owns_the_agent_later_may_not_decide_either(scene: Scene) -> Non
     mara, ada = scene.add("mara", Role.ADMIN), scene.add("ada", Role.ADMIN)
     for owner in (mara, ada):
         at = timezone.now()
-        operations.set_agent(workspace=scene.workspace, name="triage", owner=owner, at=at)
+        agents.set_agent(workspace=scene.workspace, name="triage", owner=owner, at=at)
 
     for owner in (mara, ada):  # also who owned it only in between
-        with pytest.raises(operations.Refused) as no:
+        with pytest.raises(refusal.Refused) as no:
             decide_request(held(session), owner)
         assert no.value.code == "four_eyes"
     decide_request(held(session), scene.rita, patch=patch_of(80000), comment="partly used")
@@ -423,7 +428,7 @@ def test_the_policy_of_any_desk_has_a_part_for_agents() -> None:
     session = Session(scene, desk="bank", subject="main")
 
     session.put("k0", ("read_account", {"account": "main"}))
-    with pytest.raises(operations.TooFast):
+    with pytest.raises(proposing.TooFast):
         session.put("k1", ("read_account", {"account": "main"}))
 
 
@@ -440,7 +445,7 @@ def test_what_was_erased_is_told_as_erased(scene: Scene) -> None:
     session.propose("k0", ("get_refund_context", {"user_id": 7}))
     session.end("Nothing was done.")
     asked: dict[str, Any] = {"reason": "as asked", "actor": "root", "at": timezone.now()}
-    operations.erase_subject(workspace=scene.workspace, desk="refunds", key="42", **asked)
+    erasing.erase_subject(workspace=scene.workspace, desk="refunds", key="42", **asked)
 
     told = session.outcome("k0")
 
@@ -450,8 +455,8 @@ def test_what_was_erased_is_told_as_erased(scene: Scene) -> None:
 
 def test_what_it_may_do_and_its_keys_are_on_record(scene: Scene) -> None:
     session, at = Session(scene), timezone.now()
-    operations.make_key(home=session.agent, lasts=timedelta(days=1), at=at)
-    operations.set_agent(workspace=scene.workspace, name="triage", is_paused=True, at=at)
+    agents.make_key(home=session.agent, lasts=timedelta(days=1), at=at)
+    agents.set_agent(workspace=scene.workspace, name="triage", is_paused=True, at=at)
     assert faults() == set()
 
     ExternalAgent.objects.update(paused_at=None)
@@ -485,12 +490,12 @@ def test_whoever_saw_the_key_of_a_call_does_not_decide_it(
     publish_for_agents(scene, **({"max_tool_calls": 1} if used == "earlier run" else {}))
     session, mara, at = Session(scene, "first"), scene.add("mara", Role.ADMIN), timezone.now()
     key: dict[str, Any] = {"home": session.agent, "lasts": timedelta(days=1), "at": at}
-    _, token = operations.make_key(**key, actor=shown_to)
-    with_key, plain = operations.agent_of(token, at=at), session.agent
+    _, token = agents.make_key(**key, actor=shown_to)
+    with_key, plain = agents.agent_of(token, at=at), session.agent
     assert with_key
     session.agent = with_key if used == "opening" else plain
     about: dict[str, Any] = {"reference": "case-1", "goal": "Refund Anna", "subject": "42"}
-    session.run = operations.open_session(agent=session.agent, at=at, **about)
+    session.run = proposing.open_session(agent=session.agent, at=at, **about)
     session.agent = with_key if used == "earlier run" else plain
     session.propose("k0", LOOK)
     session.agent = with_key if used == "call" else plain
@@ -513,10 +518,10 @@ def test_whoever_saw_the_key_of_a_call_does_not_decide_it(
         return
     for act in (
         lambda: decide_request(request, mara),
-        lambda: operations.claim(escalation_id=request.pk, by=mara, at=at),
-        lambda: operations.assign(escalation_id=request.pk, by=ada, to_user=mara, at=at),
+        lambda: claiming.claim(escalation_id=request.pk, by=mara, at=at),
+        lambda: assigning.assign(escalation_id=request.pk, by=ada, to_user=mara, at=at),
     ):
-        with pytest.raises(operations.Refused) as no:
+        with pytest.raises(refusal.Refused) as no:
             act()
         assert no.value.code in ("four_eyes", "no_receiver")
     client = client_of(mara)
@@ -588,7 +593,7 @@ def test_a_worker_that_dies_anywhere_pays_once_and_tells_the_agent(scene: Scene)
         session.put("k0", LOOK)
         session.put("k1", refund(1200))
         end: dict[str, Any] = {"answer": "USD 800.00 was refunded.", "at": timezone.now()}
-        operations.end_session(agent=session.agent, run_id=session.run.pk, **end)
+        proposing.end_session(agent=session.agent, run_id=session.run.pk, **end)
         return session.run
 
     def ending(run: Run) -> Any:
@@ -635,8 +640,8 @@ def test_a_call_of_unknown_outcome_is_told_as_unknown_until_somebody_knows(
 
 def end_run(run: Run) -> None:
     ada, at = User.objects.create_user("head"), timezone.now()
-    operations.add_member(workspace=run.workspace, user=ada, role=Role.ADMIN, at=at)
-    operations.cancel(run_id=run.pk, by=ada, reason="enough", at=at)
+    workspaces.add_member(workspace=run.workspace, user=ada, role=Role.ADMIN, at=at)
+    stopping.cancel(run_id=run.pk, by=ada, reason="enough", at=at)
 
 
 def test_a_call_that_waits_when_its_session_is_stopped_was_not_executed(scene: Scene) -> None:
@@ -654,7 +659,7 @@ def test_a_call_that_waits_when_its_session_is_stopped_was_not_executed(scene: S
 
 def withdraw(session: Session, key: str) -> dict[str, Any]:
     call, at = session.agent.calls.get(reference=session.run.reference, key=key), timezone.now()
-    operations.withdraw_call(agent=session.agent, call_id=call.pk, at=at)
+    proposing.withdraw_call(agent=session.agent, call_id=call.pk, at=at)
     session.drive()
     return session.outcome(key)
 
@@ -669,7 +674,7 @@ def test_a_held_call_that_is_taken_back_is_not_carried_out(scene: Scene) -> None
 
     assert (told["status"], told["reason"]) == ("not_executed", "withdrawn")
     assert withdraw(session, "k1") == told
-    with pytest.raises(operations.AlreadyDecided):
+    with pytest.raises(requests_deciding.AlreadyDecided):
         decide_request(request, scene.rita, patch=patch_of(80000), comment="partly used")
     card = page(scene.rita, f"/approvals/{request.pk}/")
     assert "The agent took it back before a decision." in card
@@ -706,7 +711,7 @@ def test_what_was_begun_is_not_taken_back(scene: Scene, monkeypatch: pytest.Monk
     monkeypatch.setitem(TOOLS, "issue_refund", replace(TOOLS["issue_refund"], call=lose, find=lose))
     session.propose("k1", refund(500))
 
-    with pytest.raises(operations.Refused) as late:
+    with pytest.raises(refusal.Refused) as late:
         withdraw(session, "k1")
 
     assert late.value.code == "too_late"
@@ -715,7 +720,7 @@ def test_what_was_begun_is_not_taken_back(scene: Scene, monkeypatch: pytest.Monk
 
 def ask(session: Session, key: str, question: str, *choices: str) -> dict[str, Any]:
     asked: dict[str, Any] = {"question": question, "choices": choices, "at": timezone.now()}
-    operations.ask_person(agent=session.agent, run_id=session.run.pk, key=key, **asked)
+    proposing.ask_person(agent=session.agent, run_id=session.run.pk, key=key, **asked)
     session.drive()
     return session.outcome(key)
 
@@ -818,12 +823,12 @@ def test_a_kill_switch_stops_the_writes_of_one_agent(scene: Scene) -> None:
     ada, session = scene.add("ada", Role.ADMIN), Session(scene)
     session.propose("k0", LOOK)
     session.propose("k1", refund(1200))
-    with pytest.raises(operations.Refused):
+    with pytest.raises(refusal.Refused):
         scene.kill(ada, "odd", scope=Scope.AGENT, target="nobody")
     switch = scene.kill(ada, "odd", scope=Scope.AGENT, target="triage")
     request = held(session)
 
-    with pytest.raises(operations.KillSwitchStands):
+    with pytest.raises(requests_deciding.KillSwitchStands):
         decide_request(request, scene.rita, patch=patch_of(80000), comment="partly used")
     told = session.propose("k2", refund(500, "delivered late"))
 
@@ -898,9 +903,9 @@ def test_an_agent_proposes_as_often_in_a_minute_as_its_policy_says(scene: Scene)
 
     for key in ("k0", "k1", "k0"):
         session.put(key, LOOK)
-    with pytest.raises(operations.TooFast) as fast:
+    with pytest.raises(proposing.TooFast) as fast:
         session.put("k2", LOOK)
-    with pytest.raises(operations.TooFast):
+    with pytest.raises(proposing.TooFast):
         Session(scene, "case-3")  # case-1 and case-2 were opened just now
     AgentCall.objects.update(proposed_at=timezone.now() - timedelta(minutes=1))
     session.put("k2", LOOK)
@@ -917,13 +922,13 @@ def test_a_session_goes_on_in_a_further_run_and_counts_over_all(scene: Scene) ->
     first, mara = session.run, scene.add("mara", Role.ADMIN)
     request, at = held(session), timezone.now()
     own: dict[str, Any] = {"workspace": scene.workspace, "name": "triage", "at": at}
-    session.agent = operations.set_agent(owner=mara, **own)
+    session.agent = agents.set_agent(owner=mara, **own)
 
     session.put("k2", LOOK)
     session.run = later = first.launched_again.get()
     session.drive()
     again = session.propose("k3", refund(1200, "The customer paid two times."))
-    listed = operations.calls_of(session.agent, run=later)
+    listed = agent_calls.calls_of(session.agent, run=later)
     repeated = held(session)
     decide_request(request, scene.rita, patch=patch_of(80000), comment="partly used")
     while fresh(first).state == RunState.QUEUED:
@@ -937,12 +942,12 @@ def test_a_session_goes_on_in_a_further_run_and_counts_over_all(scene: Scene) ->
     assert parties_of(later) == {scene.omar.pk, mara.pk}
     ended = fresh(first)
     assert (ended.state, ended.stop_reason) == ("stopped", "session_continued")
-    assert operations.events_of(ended, after=0)[-1]["event"] == "session.continued"
+    assert agent_calls.events_of(ended, after=0)[-1]["event"] == "session.continued"
     where: dict[str, Any] = {"agent": session.agent, "run_id": first.pk, "at": at}
     name, args = refund(1200)
-    known = operations.propose(key="k1", name=name, args=args, **where)
-    assert (known.run, operations.outcome_of_call(known)["status"]) == (first, "executed")
-    assert operations.propose(key="k4", name=LOOK[0], args=LOOK[1], **where).run != first
+    known = proposing.propose(key="k1", name=name, args=args, **where)
+    assert (known.run, agent_calls.outcome_of_call(known)["status"]) == (first, "executed")
+    assert proposing.propose(key="k4", name=LOOK[0], args=LOOK[1], **where).run != first
     assert payments(first) == [80000]
     assert not Effect.objects.filter(run=later)
     assert faults() == set()
@@ -986,7 +991,7 @@ def test_an_end_waits_for_what_is_open_in_the_earlier_runs_of_its_session(
     still = session.drive()
     if how == "stopped":
         at, ada = timezone.now(), scene.add("ada", Role.ADMIN)
-        operations.cancel(run_id=first.run_id, by=ada, at=at, reason="enough")
+        stopping.cancel(run_id=first.run_id, by=ada, at=at, reason="enough")
     else:
         decide_request(first, scene.rita, patch=patch_of(80000), comment="partly used")
         if how == "failed":
@@ -1039,7 +1044,7 @@ def test_a_session_goes_on_only_once_the_order_of_its_calls_is_settled(scene: Sc
     session.put("k0", LOOK)
     session.put("k1", refund(1200))
 
-    with pytest.raises(operations.TooFast):
+    with pytest.raises(proposing.TooFast):
         session.put("k2", LOOK)
     session.drive()
     session.put("k2", LOOK)  # one that waits for a person holds up nothing
@@ -1053,7 +1058,7 @@ def test_looks_that_may_run_side_by_side_are_given_out_together(scene: Scene) ->
     session, (name, args) = Session(scene), LOOK
     for key, side_by_side in (("k1", True), ("k2", True), ("k3", False)):
         put: dict[str, Any] = {"name": name, "args": args, "side_by_side": side_by_side}
-        operations.propose(
+        proposing.propose(
             agent=session.agent, run_id=session.run.pk, key=key, at=timezone.now(), **put
         )
     go(session.run)
@@ -1066,18 +1071,18 @@ def test_looks_that_may_run_side_by_side_are_given_out_together(scene: Scene) ->
 
 def test_what_an_agent_says_of_itself_is_shown_as_its_claim(scene: Scene) -> None:
     session, at = Session(scene, "other"), timezone.now()
-    _, token = operations.make_key(home=session.agent, lasts=timedelta(days=1), at=at)
-    asked = operations.agent_of(token, at=at)
+    _, token = agents.make_key(home=session.agent, lasts=timedelta(days=1), at=at)
+    asked = agents.agent_of(token, at=at)
     assert asked
     claims = {"framework": "LangChain <1.4>", "link": "https://agents.example/4711"}
     claims["summary"] = "Anna wrote twice."
     about: dict[str, Any] = {"reference": "case-1", "goal": "Refund Anna", "subject": "42"}
-    session.run = operations.open_session(agent=asked, at=at, claims=claims, **about)
+    session.run = proposing.open_session(agent=asked, at=at, claims=claims, **about)
     session.propose("look", LOOK)
     name, args = refund(1200)
     put: dict[str, Any] = {"run_id": session.run.pk, "key": "k1", "name": name, "args": args}
     sources = {"amount_usd": "the mail of 3 May", "items": "a template's own word"}
-    operations.propose(agent=asked, sources=sources, at=at, **put)
+    proposing.propose(agent=asked, sources=sources, at=at, **put)
     session.drive()
     ida, where = scene.add("ida", Role.AUDITOR), f"/runs/{session.run.pk}/"
 
@@ -1100,7 +1105,7 @@ def test_what_an_agent_says_of_itself_is_shown_as_its_claim(scene: Scene) -> Non
     ):
         assert words_of_it in pages["triage"]
         assert words_of_it not in pages["x"]
-    operations.propose(agent=asked, at=at, **put)  # without sources it is the same call
+    proposing.propose(agent=asked, at=at, **put)  # without sources it is the same call
     assert faults() == set()
     Run.objects.filter(pk=session.run.pk).update(claims={"framework": "another"})
     assert "claims_sha256" in " ".join(map(str, faults()))

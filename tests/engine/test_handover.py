@@ -10,10 +10,14 @@ from django.contrib.auth.models import User
 from django.db import IntegrityError, connection, transaction
 from django.utils import timezone
 
-from agents import operations
 from agents.models import Escalation, Event, Role, Snooze, Team
 from agents.models.event import facts_of
 from agents.models.kill_switch import SwitchStage
+from agents.operations import refusal
+from agents.operations.people import teams, workspaces
+from agents.operations.records import erasing
+from agents.operations.requests import assigning, claiming, commenting, snoozing
+from agents.operations.runs import killing
 from tests import checker
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import Scene, go
@@ -27,20 +31,18 @@ def waiting(scene: Scene) -> Escalation:
 
 
 def give(request: Escalation, by: User | None, **to: Any) -> Escalation:
-    return operations.assign(escalation_id=request.pk, by=by, at=timezone.now(), **to)
+    return assigning.assign(escalation_id=request.pk, by=by, at=timezone.now(), **to)
 
 
 def later(request: Escalation, by: User, minutes: float = 5) -> Snooze:
     at = timezone.now()
     until = at + timedelta(minutes=minutes)
-    return operations.snooze(escalation_id=request.pk, by=by, until=until, at=at)
+    return snoozing.snooze(escalation_id=request.pk, by=by, until=until, at=at)
 
 
 def leads(scene: Scene, *people: User, slug: str = "leads") -> Team:
     at = timezone.now()
-    return operations.set_team(
-        workspace=scene.workspace, slug=slug, name="Leads", add=people, at=at
-    )
+    return teams.set_team(workspace=scene.workspace, slug=slug, name="Leads", add=people, at=at)
 
 
 def events_of(request: Escalation) -> list[dict[str, Any]]:
@@ -61,7 +63,7 @@ def test_a_handed_over_request_is_the_receivers_and_the_record_says_so(
     scene: Scene, ada: User, waiting: Escalation
 ) -> None:
     team = leads(scene, ada)
-    operations.claim(escalation_id=waiting.pk, by=scene.rita, at=timezone.now())
+    claiming.claim(escalation_id=waiting.pk, by=scene.rita, at=timezone.now())
     later(waiting, ada)
 
     give(waiting, scene.rita, to_user=ada, note="Above my limit; see card 4242 4242 4242 4242.")
@@ -124,12 +126,12 @@ def test_who_should_decide_stays_when_it_is_decided(
     with pytest.raises(IntegrityError), transaction.atomic():
         Escalation.objects.update(assigned_to=scene.rita)
     for act in (lambda: give(waiting, ada, to_user=scene.rita), lambda: later(waiting, ada)):
-        with pytest.raises(operations.Refused, match="no longer open"):
+        with pytest.raises(refusal.Refused, match="no longer open"):
             act()
 
 
 def say(request: Escalation, by: User, text: str) -> None:
-    operations.comment(escalation_id=request.pk, by=by, text=text, at=timezone.now())
+    commenting.comment(escalation_id=request.pk, by=by, text=text, at=timezone.now())
 
 
 @pytest.mark.proves("I50")
@@ -138,29 +140,29 @@ def test_who_cannot_decide_neither_gives_nor_gets_a_request(
 ) -> None:
     """That is its launcher, viewers, inactive people and another workspace's."""
     at = timezone.now()
-    shop = operations.add_workspace(desks=["refunds"], slug="shop", name="Shop", at=at)
+    shop = workspaces.add_workspace(desks=["refunds"], slug="shop", name="Shop", at=at)
     mara, away = (User.objects.create_user(name) for name in ("mara", "away"))
-    operations.add_member(workspace=shop, user=mara, role=Role.ADMIN, at=at)
-    operations.add_member(workspace=scene.workspace, user=away, role=Role.REVIEWER, at=at)
+    workspaces.add_member(workspace=shop, user=mara, role=Role.ADMIN, at=at)
+    workspaces.add_member(workspace=scene.workspace, user=away, role=Role.REVIEWER, at=at)
     User.objects.filter(pk=away.pk).update(is_active=False)
     scene.omar.memberships.update(role=Role.REVIEWER)
-    theirs = operations.set_team(workspace=shop, slug="leads", name="L", add=[mara], at=at)
+    theirs = teams.set_team(workspace=shop, slug="leads", name="L", add=[mara], at=at)
     unable = leads(scene, scene.omar, scene.eve, slug="unable")
 
     for to in ({"to_user": who} for who in (scene.omar, scene.eve, mara, away)):
-        with pytest.raises(operations.Refused, match="can decide"):
+        with pytest.raises(refusal.Refused, match="can decide"):
             give(waiting, scene.rita, **to)
     for team in (theirs, unable, leads(scene, slug="empty")):
-        with pytest.raises(operations.Refused, match=r"can decide|not of this workspace"):
+        with pytest.raises(refusal.Refused, match=r"can decide|not of this workspace"):
             give(waiting, scene.rita, to_team=team)
-    with pytest.raises(operations.Refused, match="a person or a team"):
+    with pytest.raises(refusal.Refused, match="a person or a team"):
         give(waiting, scene.rita, to_team=unable, to_user=ada)
     for by in (scene.eve, mara, away):
         for act in (give, later, lambda one, who: say(one, who, "x")):
-            with pytest.raises(operations.Refused, match="needs the role"):
+            with pytest.raises(refusal.Refused, match="needs the role"):
                 act(waiting, by)
-    operations.claim(escalation_id=waiting.pk, by=scene.rita, at=at)
-    with pytest.raises(operations.Claimed):
+    claiming.claim(escalation_id=waiting.pk, by=scene.rita, at=at)
+    with pytest.raises(claiming.Claimed):
         give(waiting, scene.omar, to_user=ada)
     give(waiting, ada, to_user=ada)
     assert [event["kind"] for event in events_of(waiting)] == ["claimed", "assigned"]
@@ -171,11 +173,11 @@ def test_who_cannot_decide_neither_gives_nor_gets_a_request(
 def test_a_snooze_ends_before_the_deadline_which_stays(
     scene: Scene, ada: User, waiting: Escalation
 ) -> None:
-    operations.claim(escalation_id=waiting.pk, by=scene.rita, at=timezone.now())
+    claiming.claim(escalation_id=waiting.pk, by=scene.rita, at=timezone.now())
     left = (waiting.expires_at - timezone.now()).total_seconds() / 60
 
     for minutes in (-1, 0, left, left + 1):
-        with pytest.raises(operations.Refused, match="before the deadline"):
+        with pytest.raises(refusal.Refused, match="before the deadline"):
             later(waiting, scene.rita, minutes)
     later(waiting, scene.rita)
     later(waiting, scene.rita, 10)
@@ -183,20 +185,20 @@ def test_a_snooze_ends_before_the_deadline_which_stays(
     assert (after.expires_at, after.claimed_by) == (waiting.expires_at, None)
     assert Snooze.objects.filter(user=scene.rita).count() == 1
     assert command("verify_audit").code == 0
-    operations.kill(workspace=scene.workspace, by=ada, reason="look", at=timezone.now())
+    killing.kill(workspace=scene.workspace, by=ada, reason="look", at=timezone.now())
     give(waiting, scene.rita, to_user=ada)  # a kill switch stops approvals, not hand-overs
     later(waiting, scene.rita, left - 1)
     off: dict[str, Any] = {"workspace": scene.workspace, "by": ada, "reason": "go"}
     for stage in (SwitchStage.TRIAL, SwitchStage.OFF):
-        operations.release(**off, to=stage, at=timezone.now())
+        killing.release(**off, to=stage, at=timezone.now())
     for _ in range(2):
-        operations.wake(escalation_id=waiting.pk, by=scene.rita, at=timezone.now())
+        snoozing.wake(escalation_id=waiting.pk, by=scene.rita, at=timezone.now())
     assert [event["kind"] for event in events_of(waiting)].count("woken") == 1
 
     over = timezone.now() - timedelta(seconds=1)
     Escalation.objects.filter(pk=waiting.pk).update(expires_at=over)
     for act in (lambda: give(waiting, ada), lambda: say(waiting, ada, "late")):
-        with pytest.raises(operations.Refused, match="has expired"):
+        with pytest.raises(refusal.Refused, match="has expired"):
             act()
 
 
@@ -211,7 +213,7 @@ def test_a_comment_is_kept_masked_once_and_can_be_forgotten(
         ("x" * 2001, "A comment has at most 2000"),
         ("a\u202eb", "A comment must be plain"),
     ):
-        with pytest.raises(operations.Refused, match=why):
+        with pytest.raises(refusal.Refused, match=why):
             say(waiting, ada, text)
     give(waiting, scene.rita, to_user=ada, note="Anna is a friend of mine.")
     assert [event["comment"] for event in events_of(waiting) if event["kind"] == "commented"] == [
@@ -221,7 +223,7 @@ def test_a_comment_is_kept_masked_once_and_can_be_forgotten(
     scene.decide(waiting.run, approve=False)
     go(waiting.run)
     asked: dict[str, Any] = {"reason": "asked to", "actor": "ada", "at": timezone.now()}
-    operations.erase_subject(workspace=scene.workspace, desk="refunds", key="42", **asked)
+    erasing.erase_subject(workspace=scene.workspace, desk="refunds", key="42", **asked)
 
     texts = str([facts_of(event) for event in Event.objects.filter(run=waiting.run)])
     assert "card number" not in texts

@@ -11,13 +11,15 @@ import pytest
 from django.contrib.auth.models import User
 from django.utils import timezone
 
-from agents import operations, results
+from agents import results
 from agents.core.states import EffectState, EscalationState, RunState
 from agents.engine.runtime import crashpoints
 from agents.engine.turns.answering import expire
 from agents.engine.upkeep import sweep as sweeping
 from agents.engine.upkeep.sweep import sweep
 from agents.models import Effect, Escalation, Event, KillSwitch, Role, Run, Scope, SwitchStage
+from agents.operations import refusal
+from agents.operations.runs import killing
 from agents.tools import TOOLS
 from tests.engine.dying import die_at
 from tests.engine.far_side import wait_no_time
@@ -41,7 +43,7 @@ def press(scene: Scene, admin: User, scope: Scope = Scope.WORKSPACE, target: str
 def release(
     scene: Scene, admin: User, to: SwitchStage, scope: Scope = Scope.WORKSPACE, target: str = ""
 ) -> None:
-    operations.release(
+    killing.release(
         workspace=scene.workspace,
         by=admin,
         reason="it is mended",
@@ -297,7 +299,7 @@ def test_a_stage_that_does_not_come_next_is_refused(
         take(stage)
     events = Event.objects.count()
 
-    with pytest.raises(operations.Refused) as refused:
+    with pytest.raises(refusal.Refused) as refused:
         take(stages[-1])
 
     assert refused.value.code == code
@@ -320,7 +322,7 @@ def test_a_stage_that_does_not_come_next_is_refused(
 def test_who_may_not_and_what_stops_nothing_is_refused(
     scene: Scene, admin: User, who: str, scope: Scope, target: str, reason: str, code: str
 ) -> None:
-    with pytest.raises(operations.Refused) as refused:
+    with pytest.raises(refusal.Refused) as refused:
         scene.kill(User.objects.get(username=who), reason, scope=scope, target=target)
 
     assert refused.value.code == code

@@ -9,9 +9,10 @@ from django.contrib.auth.models import User
 from django.urls import reverse
 from django.utils import timezone
 
-from agents import operations
 from agents.desks.refunds.profiles import REFERENCE
 from agents.models import PolicyVersion, Role, Run
+from agents.operations import refusal
+from agents.operations.people import workspaces
 from tests.engine.scene import Scene, go
 from tests.limits import with_limits
 from tests.web.test_pages import client_of
@@ -40,7 +41,7 @@ def test_an_operator_launches_under_no_superseded_version(scene: Scene) -> None:
 
     assert send(scene.omar, before) == 422
     assert 'name="policy"' not in client_of(scene.omar).get(reverse("launch")).text
-    with pytest.raises(operations.Refused, match="is for admins only"):
+    with pytest.raises(refusal.Refused, match="is for admins only"):
         scene.launch("Refund 500 USD to user_id=42.", policy=before)
     assert not Run.objects.exists()
 
@@ -60,7 +61,7 @@ def test_an_admin_does_and_it_is_on_record(scene: Scene) -> None:
 @pytest.mark.proves("I44")
 def test_nobody_launches_under_a_recorded_cases_version_from_the_form(scene: Scene) -> None:
     at, ada = timezone.now(), scene.add("ada", Role.ADMIN)
-    replay = operations.policy_version(scene.workspace, REFERENCE, at=at, is_replay=True)
+    replay = workspaces.policy_version(scene.workspace, REFERENCE, at=at, is_replay=True)
 
     assert [send(user, replay) for user in (scene.omar, ada)] == [422, 422]
     assert not Run.objects.exists()

@@ -11,7 +11,7 @@ from django.contrib.auth.models import User
 from django.db import OperationalError
 from django.utils import timezone
 
-from agents import llm, operations
+from agents import llm
 from agents.core.decisions import Decision
 from agents.core.requests import Ask, Escalate, Flow, Together
 from agents.core.states import EscalationState, RunState
@@ -20,6 +20,10 @@ from agents.engine.lease import claim
 from agents.engine.runtime.database import in_database
 from agents.engine.upkeep.sweep import sweep
 from agents.models import Effect, Escalation, Event, LostRun, Role, Run, Step, Workspace
+from agents.operations import refusal
+from agents.operations.people import workspaces
+from agents.operations.requests import deciding
+from agents.operations.runs import relaunching, stopping
 from agents.patterns import PATTERNS, Brief, Notes
 from tests.engine.scene import (
     REFUND_500,
@@ -43,7 +47,7 @@ def test_a_run_that_waits_holds_no_lease(scene: Scene) -> None:
 
 @pytest.mark.proves("I16")
 def test_a_person_may_not_raise_the_amount(scene: Scene) -> None:
-    operations.add_member(
+    workspaces.add_member(
         workspace=scene.workspace,
         user=scene.rita,
         role="reviewer",
@@ -52,7 +56,7 @@ def test_a_person_may_not_raise_the_amount(scene: Scene) -> None:
     )
     run = go(scene.launch("Refund 1100 USD to user_id=42."))
 
-    with pytest.raises(operations.Refused, match=r"to USD 1,100\.00"):
+    with pytest.raises(refusal.Refused, match=r"to USD 1,100\.00"):
         scene.decide(run, amount_minor=110001)
 
 
@@ -62,7 +66,7 @@ def test_the_second_decision_is_told_who_was_first(scene: Scene) -> None:
     escalation = Escalation.objects.get(run=run)
     scene.decide(run)
 
-    with pytest.raises(operations.AlreadyDecided) as late:
+    with pytest.raises(deciding.AlreadyDecided) as late:
         decide_request(escalation, scene.rita, approve=False, comment="late")
 
     assert late.value.escalation.decided_by == scene.rita
@@ -78,13 +82,13 @@ def test_who_launched_a_run_may_not_decide_about_it(scene: Scene, anew: bool) ->
     if anew:
         scene.decide(run, approve=False)
         ada = scene.add("ada", Role.ADMIN)
-        run = go(operations.launch_again(run_id=go(run).pk, by=ada, at=timezone.now()))
-    operations.add_member(
+        run = go(relaunching.launch_again(run_id=go(run).pk, by=ada, at=timezone.now()))
+    workspaces.add_member(
         workspace=scene.workspace, user=scene.omar, role="admin", at=timezone.now()
     )
     escalation = Escalation.objects.get(run=run)
 
-    with pytest.raises(operations.Refused, match="You launched this run"):
+    with pytest.raises(refusal.Refused, match="You launched this run"):
         decide_request(escalation, scene.omar)
 
 
@@ -93,18 +97,18 @@ def test_eve_may_neither_launch_nor_decide_nor_cancel(scene: Scene) -> None:
     escalation = Escalation.objects.get(run=run)
     at = timezone.now()
 
-    with pytest.raises(operations.Refused, match="needs the role"):
+    with pytest.raises(refusal.Refused, match="needs the role"):
         scene.launch("g", by=scene.eve)
-    with pytest.raises(operations.Refused, match="needs the role"):
-        operations.decide(
+    with pytest.raises(refusal.Refused, match="needs the role"):
+        deciding.decide(
             escalation_id=escalation.pk, by=scene.eve, at=at, wanted=Decision(approve=True)
         )
-    with pytest.raises(operations.Refused, match="needs the role"):
-        operations.cancel(run_id=run.pk, by=scene.eve, reason="", at=at)
+    with pytest.raises(refusal.Refused, match="needs the role"):
+        stopping.cancel(run_id=run.pk, by=scene.eve, reason="", at=at)
 
 
 def refused_to_rita(scene: Scene, run: Run) -> bool:
-    with pytest.raises(operations.Refused, match="is not a member"):
+    with pytest.raises(refusal.Refused, match="is not a member"):
         scene.decide(run)
     return Escalation.objects.get(run=run).state == EscalationState.OPEN
 
@@ -132,7 +136,7 @@ def test_a_decision_about_nothing_says_so_and_leaves_nothing(scene: Scene) -> No
     before = Event.objects.count()
 
     with pytest.raises(Escalation.DoesNotExist):
-        operations.decide(
+        deciding.decide(
             escalation_id=1, by=scene.rita, at=timezone.now(), wanted=Decision(approve=True)
         )
 
@@ -157,7 +161,7 @@ def test_a_decision_that_comes_after_the_expiry_changes_nothing(scene: Scene) ->
     run = go(scene.launch())
     Escalation.objects.filter(run=run).update(expires_at=timezone.now() - timedelta(seconds=1))
 
-    with pytest.raises(operations.AlreadyDecided):
+    with pytest.raises(deciding.AlreadyDecided):
         scene.decide(run)
 
     run = go(run)
@@ -168,13 +172,13 @@ def test_a_decision_that_comes_after_the_expiry_changes_nothing(scene: Scene) ->
 def test_a_cancelled_run_pays_nothing_and_its_escalation_is_closed(scene: Scene) -> None:
     run = go(scene.launch())
 
-    operations.cancel(run_id=run.pk, by=scene.omar, reason="mistake", at=timezone.now())
+    stopping.cancel(run_id=run.pk, by=scene.omar, reason="mistake", at=timezone.now())
 
     run = fresh(run)
     assert (run.state, run.stop_reason) == (RunState.STOPPED, "cancelled")
     assert Escalation.objects.get(run=run).state == EscalationState.CANCELLED
-    with pytest.raises(operations.Refused):
-        operations.cancel(run_id=run.pk, by=scene.omar, reason="", at=timezone.now())
+    with pytest.raises(refusal.Refused):
+        stopping.cancel(run_id=run.pk, by=scene.omar, reason="", at=timezone.now())
 
 
 @pytest.mark.proves("W15")

@@ -11,10 +11,14 @@ from django.core.management import call_command
 from django.test import override_settings
 from django.utils import timezone
 
-from agents import operations, results
+from agents import results
 from agents.desks.refunds.profiles import REFERENCE, STRICT
 from agents.engine.desk.step_facts import sent_back_by
 from agents.models import Effect, Escalation, Event, Role, Run, Step
+from agents.operations import refusal
+from agents.operations.policies import publishing
+from agents.operations.requests import claiming, deciding
+from agents.operations.runs import killing, launching
 from agents.policies.ends import end_sentence
 from tests.conformance import harness
 from tests.conformance.harness import final, tool
@@ -107,7 +111,7 @@ def test_a_yes_to_something_else_does_not_let_through_what_was_sent_back(
     server.load("back", [*(transfer(*bill) for bill in bills), *more])
     about: dict[str, Any] = {"desk": "bank", "subject": "main", "by": scene.omar}
     at, where = timezone.now(), scene.workspace
-    run = go(operations.launch(workspace=where, pattern="supervisor", goal=goal, **about, at=at))
+    run = go(launching.launch(workspace=where, pattern="supervisor", goal=goal, **about, at=at))
     for _ in range(2):
         send_back(scene, run)
         run = go(run)
@@ -185,7 +189,7 @@ def test_beyond_the_limit_the_server_says_no_and_so_does_its_card(
         send_back(scene, run)
         run = go(run)
 
-    with pytest.raises(operations.Refused, match="sent back 2 times, as often as its policy allo"):
+    with pytest.raises(refusal.Refused, match="sent back 2 times, as often as its policy allo"):
         send_back(scene, run)
 
     assert run.escalations.filter(state="open").count() == 1
@@ -198,10 +202,10 @@ def test_where_the_policy_says_never_nothing_goes_back(scene: Scene, server: Rep
     never = replace(STRICT, max_send_backs=0).as_json()
     ada = scene.add("ada", Role.ADMIN)
     at = timezone.now()
-    operations.publish_policy(workspace=scene.workspace, document=never, by=ada, at=at)
+    publishing.publish_policy(workspace=scene.workspace, document=never, by=ada, at=at)
     run = begin(scene, server, CONTEXT, refund(1200))
 
-    with pytest.raises(operations.Refused, match="lets no request be sent back"):
+    with pytest.raises(refusal.Refused, match="lets no request be sent back"):
         send_back(scene, run)
 
     assert REFERENCE.max_send_backs == 0
@@ -216,20 +220,20 @@ def test_what_keeps_a_rejection_back_keeps_a_send_back_back(
     one, at = run.escalations.get(), timezone.now()
     ada = scene.add("ada", Role.ADMIN)
 
-    with pytest.raises(operations.Refused, match="Enter a reason for the agent"):
+    with pytest.raises(refusal.Refused, match="Enter a reason for the agent"):
         send_back(scene, run, " ")
-    operations.claim(escalation_id=one.pk, by=ada, at=at)
-    with pytest.raises(operations.Claimed):
+    claiming.claim(escalation_id=one.pk, by=ada, at=at)
+    with pytest.raises(claiming.Claimed):
         send_back(scene, run)
-    operations.release_claim(escalation_id=one.pk, by=ada, at=at)
-    operations.kill(by=ada, workspace=run.workspace, reason="drill", at=at)
+    claiming.release_claim(escalation_id=one.pk, by=ada, at=at)
+    killing.kill(by=ada, workspace=run.workspace, reason="drill", at=at)
     send_back(scene, run)
     run = go(run)
 
     second = run.escalations.get(state="open")
     assert second.frozen_at
     assert payments(run) == []
-    with pytest.raises(operations.KillSwitchStands):
+    with pytest.raises(deciding.KillSwitchStands):
         scene.decide(run, amount_minor=None)
 
 
@@ -237,7 +241,7 @@ def test_after_the_deadline_nothing_goes_back(scene: Scene, server: ReplayServer
     run = begin(scene, server, CONTEXT, refund(1200), refund(300))
     Escalation.objects.filter(run=run).update(expires_at=timezone.now())
 
-    with pytest.raises(operations.AlreadyDecided):
+    with pytest.raises(deciding.AlreadyDecided):
         send_back(scene, run)
 
     assert (go(run).stop_reason, payments(run)) == ("escalation_expired", [])
@@ -258,5 +262,5 @@ def test_no_draft_and_no_case_goes_back_this_way(scene: Scene) -> None:
     """A draft takes instructions instead, and a handed-over case proposes nothing."""
     run = go(scene.launch_scenario("judge-asks"))
 
-    with pytest.raises(operations.Refused, match="its agent would propose nothing else"):
+    with pytest.raises(refusal.Refused, match="its agent would propose nothing else"):
         send_back(scene, run)

@@ -12,13 +12,13 @@ from django.urls import reverse
 from django.utils import timezone
 from playwright.sync_api import expect
 
-from agents import operations
 from agents.core.states import ENDED
 from agents.desks.refunds.models import Charge
 from agents.engine.upkeep.sweep import ORPHANED, sweep
 from agents.models import Effect, Escalation, Event, Role
 from agents.models.event import facts_of
-from agents.operations import Refused
+from agents.operations.refusal import Refused
+from agents.operations.requests import settling
 from agents.tools import TOOLS, Touch
 from tests.commands.test_run_pattern import command
 from tests.engine.far_side import NAME, FarSide, wait_no_time
@@ -52,7 +52,7 @@ def ended(scene: Scene, monkeypatch: pytest.MonkeyPatch, how: str = "asked") -> 
 
 def settle(lost: Effect, by: User, *, took_effect: bool = True, said: str = "sent box") -> None:
     at = timezone.now()
-    operations.settle_call(key=lost.key, by=by, took_effect=took_effect, comment=said, at=at)
+    settling.settle_call(key=lost.key, by=by, took_effect=took_effect, comment=said, at=at)
 
 
 @pytest.mark.proves("F45")

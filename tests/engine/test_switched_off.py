@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents import operations, results
+from agents import results
 from agents.core.facts import Facts
 from agents.core.plans import read_plan
 from agents.core.requests import Stop
 from agents.desks.refunds.profiles import STRICT, WORKERS
 from agents.models import PolicyVersion
+from agents.operations import refusal
 from agents.policies import review
 from agents.tools import specs
 from tests.engine.scene import go, set_scene
@@ -50,7 +51,7 @@ def test_nothing_is_switched_off_for_one_run_outside_a_demo() -> None:
     scene.workspace.is_demo = False
     scene.workspace.save(update_fields=["is_demo"])
 
-    with pytest.raises(operations.Refused, match="only in a demo"):
+    with pytest.raises(refusal.Refused, match="only in a demo"):
         scene.launch(
             "Prepare the report.", pattern="orchestrator", subject=None, off=("inventory_worker",)
         )

@@ -14,10 +14,11 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from agents import operations
 from agents.core.states import RunState
 from agents.engine.turns.answering import expire
 from agents.models import Escalation, Run
+from agents.operations import refusal
+from agents.operations.runs import relaunching, stopping
 from agents.tools import TOOLS, OutcomeUnknown
 from agents.web.approvals.just_decided import strip_of
 from agents.web.overview import attention
@@ -62,12 +63,12 @@ def lose(*_: object, **__: object) -> Any:
 
 def answer(scene: Scene, held: Escalation, how: str) -> None:
     at = timezone.now()
-    with suppress(operations.Refused):
+    with suppress(refusal.Refused):
         if how == "expire":
             Escalation.objects.filter(pk=held.pk).update(expires_at=at)
             expire(held.pk, at=at)
         elif how == "stop":
-            operations.cancel(run_id=held.run_id, by=scene.omar, reason="enough", at=at)
+            stopping.cancel(run_id=held.run_id, by=scene.omar, reason="enough", at=at)
         else:
             ada = scene.workspace.memberships.get(user__username="ada").user
             more: Any = {"send_back": True} if how == "back" else {}
@@ -127,8 +128,8 @@ def test_each_sentence_is_borne_out_by_the_ledger(
             if chance.random() < 0.3:
                 patch.setitem(TOOLS, pays, replace(TOOLS[pays], call=lose, find=lose))
             runs = [live(scene, scene.launch(goal, desk=name, subject=subject), chance)]
-        if chance.random() < 0.6 and operations.leaves_work(runs[0]):
-            again = operations.launch_again(run_id=runs[0].pk, by=scene.omar, at=timezone.now())
+        if chance.random() < 0.6 and relaunching.leaves_work(runs[0]):
+            again = relaunching.launch_again(run_id=runs[0].pk, by=scene.omar, at=timezone.now())
             server.load("true", script, {"sticky_last": True})
             runs.append(live(scene, again, chance, ANSWERS[:2]))
         told = sentences(scene, runs)

@@ -14,9 +14,9 @@ from django.utils import timezone
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents import operations
 from agents.engine.workers.fair_turns import Turns, in_turn
 from agents.models import Event, Role, Run
+from agents.operations.people import workspaces
 from tests.engine.scene import REFUND_500, Scene, has_ended, set_scene
 from tests.engine.test_dispatch import work_until
 
@@ -29,10 +29,10 @@ def flooded(dispatch: str) -> tuple[Scene, Run]:
     scene, at = set_scene(), timezone.now()
     for _ in range(FLOOD):
         scene.launch(REFUND_500)
-    elsewhere = operations.add_workspace(
+    elsewhere = workspaces.add_workspace(
         desks=["refunds"], slug="other", name="Other", is_demo=True, at=at
     )
-    operations.add_member(workspace=elsewhere, user=scene.omar, role=Role.OPERATOR, at=at)
+    workspaces.add_member(workspace=elsewhere, user=scene.omar, role=Role.OPERATOR, at=at)
     return scene, replace(scene, workspace=elsewhere).launch(REFUND_500)
 
 

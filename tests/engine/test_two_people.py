@@ -12,10 +12,13 @@ from django.core.management import CommandError, call_command
 from django.db import DatabaseError, IntegrityError, transaction
 from django.utils import timezone
 
-from agents import operations
 from agents.engine.people.tier_escalation import climb
 from agents.engine.upkeep.sweep import sweep
 from agents.models import Approval, Escalation, Event, Role, Run, SwitchStage
+from agents.operations import refusal
+from agents.operations.people import roles, teams
+from agents.operations.requests import assigning, claiming
+from agents.operations.runs import killing, relaunching
 from agents.tools import TOOLS
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import decide_request, go, payments
@@ -34,7 +37,7 @@ def events_of(run: Run, *kinds: str) -> list[tuple[str, str]]:
 @pytest.mark.proves("I19")
 def test_the_first_yes_is_kept_and_the_second_carries_it_out(tiered: Tiered) -> None:
     request = tiered.ask()
-    operations.claim(escalation_id=request.pk, by=tiered.finn, at=timezone.now())
+    claiming.claim(escalation_id=request.pk, by=tiered.finn, at=timezone.now())
 
     assert say_yes(request, tiered.finn, 100_000) == "open"
     assert still_waits(request)
@@ -79,12 +82,10 @@ def test_who_launched_the_run_or_the_one_it_repeats_is_neither(tiered: Tiered) -
     first = tiered.ask()
     decide_request(first, tiered.finn, approve=False, comment="not now")
     go(first.run)
-    operations.set_role(workspace=scene.workspace, user=scene.omar, role=Role.REVIEWER, at=at)
-    operations.set_team(
-        workspace=scene.workspace, slug="finance", add=[scene.omar, tiered.ada], at=at
-    )
+    roles.set_role(workspace=scene.workspace, user=scene.omar, role=Role.REVIEWER, at=at)
+    teams.set_team(workspace=scene.workspace, slug="finance", add=[scene.omar, tiered.ada], at=at)
 
-    run = go(operations.launch_again(run_id=first.run_id, by=tiered.ada, at=at))
+    run = go(relaunching.launch_again(run_id=first.run_id, by=tiered.ada, at=at))
 
     request = Escalation.objects.get(run=run)
     assert [say_yes(request, who) for who in (scene.omar, tiered.ada)] == ["four_eyes"] * 2
@@ -121,13 +122,13 @@ def test_a_first_yes_that_no_longer_passes_falls_away(tiered: Tiered, how: str) 
     given = Escalation.objects.get(pk=request.pk).approval_id
     about: dict[str, Any] = {"workspace": scene.workspace, "user": tiered.finn, "at": at}
     if how == "no reviewer":
-        operations.set_role(role=Role.VIEWER, **about)
+        roles.set_role(role=Role.VIEWER, **about)
     elif how == "not of the team":
         tiered.drop(tiered.finn)
     elif how == "not active":
         User.objects.filter(pk=tiered.finn.pk).update(is_active=False)
     else:
-        operations.set_limit(limit_minor=1000, desk="refunds", currency="USD", **about)
+        roles.set_limit(limit_minor=1000, desk="refunds", currency="USD", **about)
 
     assert say_yes(request, tiered.faye, approval=given) == "approval_lapsed"
 
@@ -177,7 +178,7 @@ def test_the_tiers_of_the_run_rule_also_where_new_ones_are_published(tiered: Tie
 
 
 def test_a_first_yes_counts_towards_the_own_limit_of_who_gave_it(tiered: Tiered) -> None:
-    operations.set_limit(
+    roles.set_limit(
         workspace=tiered.scene.workspace,
         user=tiered.finn,
         desk="refunds",
@@ -214,14 +215,14 @@ def test_a_tier_that_is_silent_passes_it_on_once_and_the_last_expires(tiered: Ti
 def test_while_a_switch_stands_nobody_is_passed_over(tiered: Tiered) -> None:
     request, workspace, at = tiered.ask(BELOW), tiered.scene.workspace, timezone.now()
     asked: dict[str, Any] = {"workspace": workspace, "by": tiered.ada, "reason": "a drill"}
-    operations.kill(**asked, at=at)
+    killing.kill(**asked, at=at)
     before = Escalation.objects.get(pk=request.pk)
     Escalation.objects.filter(pk=request.pk).update(climbs_at=at)
 
     sweep()
     assert not climb(request.pk, at=at)  # found by a sweeper before the press
-    operations.release(**asked, to=SwitchStage.TRIAL, at=at + timedelta(minutes=5))
-    operations.release(**asked, to=SwitchStage.OFF, at=at + timedelta(minutes=5))
+    killing.release(**asked, to=SwitchStage.TRIAL, at=at + timedelta(minutes=5))
+    killing.release(**asked, to=SwitchStage.OFF, at=at + timedelta(minutes=5))
 
     request.refresh_from_db()
     assert request.tier == before.tier == 1
@@ -242,7 +243,7 @@ def test_a_team_or_a_desk_that_is_unknown_is_not_published(tiered: Tiered) -> No
         ({"loans": {"USD": [{}]}}, "unknown_desk"),
         ({"refunds": {"XAU": [{}]}}, "bad_policy"),
     ):
-        with pytest.raises(operations.Refused) as no:
+        with pytest.raises(refusal.Refused) as no:
             put_tiers(tiered.scene, tiered.ada, tiers)
         assert no.value.code == code
 
@@ -325,8 +326,8 @@ def test_only_who_may_say_yes_is_given_a_request_while_there_is_somebody(tiered:
 
     def try_assign(user: User) -> str:
         try:
-            operations.assign(escalation_id=request.pk, by=tiered.ada, to_user=user, at=at)
-        except operations.Refused as no:
+            assigning.assign(escalation_id=request.pk, by=tiered.ada, to_user=user, at=at)
+        except refusal.Refused as no:
             return no.code
         return "assigned"
 

@@ -8,11 +8,13 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.utils import timezone
 
-from agents import operations
 from agents.core.decisions import Decision
 from agents.core.requests import Json
 from agents.core.states import EscalationState
 from agents.models import Escalation, Role, Run
+from agents.operations import refusal
+from agents.operations.people import teams
+from agents.operations.requests import deciding
 from tests.engine.scene import Scene, go, set_scene
 
 TIERS: Json = {
@@ -45,7 +47,7 @@ class Tiered:
         """Remove a person from finance, or add them again."""
         added, removed = ([user], []) if back else ([], [user])
         about: Json = {"workspace": self.scene.workspace, "slug": "finance", "at": timezone.now()}
-        operations.set_team(**about, add=added, remove=removed)
+        teams.set_team(**about, add=added, remove=removed)
 
 
 def set_tiered(tiers: Json = TIERS, **changes: Json) -> Tiered:
@@ -54,7 +56,7 @@ def set_tiered(tiers: Json = TIERS, **changes: Json) -> Tiered:
     names = {"lena": Role.REVIEWER, "finn": Role.REVIEWER, "faye": Role.REVIEWER, "ada": Role.ADMIN}
     people = {name: scene.add(name, role) for name, role in names.items()}
     for slug, members in (("leads", ["lena"]), ("finance", ["finn", "faye"])):
-        operations.set_team(
+        teams.set_team(
             workspace=scene.workspace,
             slug=slug,
             name=slug.capitalize(),
@@ -77,15 +79,15 @@ def say_yes(request: Escalation, by: User, amount: int | None = None, **more: An
     """Approve a request in full or in part. Return its state, or the refusal's code."""
     patch = None if amount is None else {"amount_minor": amount}
     try:
-        decided = operations.decide(
+        decided = deciding.decide(
             escalation_id=request.pk,
             by=by,
             at=timezone.now(),
             wanted=Decision(approve=True, patch=patch, comment="checked" if patch else "", **more),
         )
-    except operations.AlreadyDecided:
+    except deciding.AlreadyDecided:
         return "late"
-    except operations.Refused as no:
+    except refusal.Refused as no:
         return no.code
     return str(decided.state)
 

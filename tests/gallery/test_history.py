@@ -14,7 +14,6 @@ from django.db.models import F
 from django.test import Client
 from django.utils import timezone
 
-from agents import operations
 from agents.audit.verify import prove
 from agents.core.states import ENDED
 from agents.desks.refunds.declared import desk
@@ -23,6 +22,9 @@ from agents.management import demo_work
 from agents.management.demo_people import ensure_sign_ins
 from agents.management.demo_work import begin_work
 from agents.models import Effect, Escalation, Event, Run, Step, Workspace
+from agents.operations import refusal
+from agents.operations.people import workspaces
+from agents.operations.policies import publishing
 from tests.database import make_once
 from tests.engine.scene import Scene, decide_request, go
 from tests.notifications.telling import tell
@@ -65,7 +67,7 @@ def write(workspace: Workspace, *, until: datetime) -> tuple[int, int]:
 
 
 def in_place(folder: Path) -> Workspace:
-    workspace = operations.ensure_demo_workspace(at=timezone.now() - timedelta(days=15))
+    workspace = workspaces.ensure_demo_workspace(at=timezone.now() - timedelta(days=15))
     ensure_sign_ins(workspace=workspace, path=folder / "sign-ins.json", at=timezone.now())
     return workspace
 
@@ -100,7 +102,7 @@ def test_it_is_of_the_first_policy_where_another_was_published_before(
     later = {**workspace.policy.document, "max_steps": 7}  # type: ignore[union-attr]
     admin = User.objects.get(username="admin")
     at = timezone.now()
-    operations.publish_policy(workspace=workspace, document=later, by=admin, at=at)
+    publishing.publish_policy(workspace=workspace, document=later, by=admin, at=at)
 
     write(workspace, until=at)
 
@@ -233,9 +235,9 @@ def test_what_waits_goes_on_as_if_the_engine_had_asked_here(past: Past, approve:
 
 
 def test_a_real_workspace_gets_no_history() -> None:
-    real = operations.add_workspace(desks=["refunds"], slug="eu", name="EU", at=timezone.now())
+    real = workspaces.add_workspace(desks=["refunds"], slug="eu", name="EU", at=timezone.now())
 
-    with pytest.raises(operations.Refused, match="its record is real"):
+    with pytest.raises(refusal.Refused, match="its record is real"):
         write(real, until=timezone.now())
 
     assert not Run.objects.filter(workspace=real).exists()

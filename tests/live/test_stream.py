@@ -10,9 +10,10 @@ import pytest
 from django.contrib.auth.models import User
 from django.utils import timezone
 
-from agents import operations
 from agents.core.states import EscalationState
 from agents.models import Escalation, Membership, Role, Run, Session
+from agents.operations.requests import claiming
+from agents.operations.runs import killing
 from tests.e2e.test_scale_out import adjust_request
 from tests.engine.scene import Scene, go
 from tests.live.watching import Message, cookie_of, watching
@@ -73,7 +74,7 @@ def test_a_card_says_that_it_changed(scene: Scene) -> None:
         watching(site, f"card={escalation.pk}", cookie=cookie_of(scene.rita)) as stream,
     ):
         stream.next("card")
-        operations.claim(escalation_id=escalation.pk, by=scene.rita, at=timezone.now())
+        claiming.claim(escalation_id=escalation.pk, by=scene.rita, at=timezone.now())
         claimed = stream.next("card")
         press(scene)
         frozen = stream.next("card")
@@ -99,7 +100,7 @@ def test_everybody_sees_at_once_what_is_stopped(scene: Scene) -> None:
 def press(scene: Scene) -> None:
     """Let an admin stop all writes."""
     admin, at = scene.add("admin", Role.ADMIN), timezone.now()
-    operations.kill(workspace=scene.workspace, by=admin, reason="looks odd", at=at)
+    killing.kill(workspace=scene.workspace, by=admin, reason="looks odd", at=at)
 
 
 @pytest.mark.proves("F39")

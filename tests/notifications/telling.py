@@ -10,12 +10,12 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.utils import timezone
 
-from agents import operations
 from agents.core.notifications import Hours, Kind, Mode
 from agents.core.states import EscalationState
 from agents.engine.runtime.threads import close_connections
 from agents.models import Escalation, Role, Shape, Webhook
 from agents.notifications import outbox
+from agents.operations.people import notifying
 from tests.engine.scene import Scene, go, set_scene
 from tests.notifications.sinks import Sink
 
@@ -66,7 +66,7 @@ def tell(at: datetime | None = None) -> None:
 def prefer(scene: Scene, by: User, *, hours: Hours | None = None, **modes: Mode) -> None:
     """Set a person's notification preferences."""
     chosen = {**ALL, **{Kind(kind): mode for kind, mode in modes.items()}}
-    operations.set_preference(
+    notifying.set_preference(
         workspace=scene.workspace, by=by, modes=chosen, hours=hours or Hours(), at=timezone.now()
     )
 
@@ -77,6 +77,6 @@ def hook(
     """Add a webhook that calls the sink."""
     given: dict[str, Any] = {"name": "ops", "shape": Shape.JSON, **more}
     url = given.pop("url", f"https://localhost:{sink.port}/in?key=of-the-receiver")
-    return operations.add_webhook(
+    return notifying.add_webhook(
         workspace=scene.workspace, by=ada, url=url, kinds=kinds, at=timezone.now(), **given
     )

@@ -16,7 +16,6 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
 
-from agents import operations
 from agents.core.decisions import Decision
 from agents.core.notifications import Hours, Kind, Mode, half_time, last_call
 from agents.core.states import EscalationState
@@ -24,6 +23,9 @@ from agents.engine.upkeep.sweep import sweep
 from agents.models import Delivery, DeliveryState, Escalation, Notification, Role, Run, SwitchStage
 from agents.notifications import fan_out, webhooks
 from agents.notifications.messages import note_of
+from agents.operations.people import teams
+from agents.operations.requests import assigning, claiming, deciding
+from agents.operations.runs import killing, stopping
 from tests.engine.scene import REFUND_500, Scene, decide_request, go, patch_of
 from tests.engine.tiered import say_yes, set_tiered
 from tests.notifications.sinks import AUTHORITY, Sink, mail_server, receiver
@@ -140,7 +142,7 @@ def test_who_claimed_it_in_time_is_not_reminded_and_who_decided_ends_it(
     request = waiting(scene)
     tell()
     middle = half_time(request.created_at, request.expires_at) + timedelta(seconds=1)
-    operations.claim(escalation_id=request.pk, by=ada, at=middle - timedelta(seconds=5))
+    claiming.claim(escalation_id=request.pk, by=ada, at=middle - timedelta(seconds=5))
 
     tell(middle)
     decide_request(request, ada, approve=False, comment="no")
@@ -155,15 +157,13 @@ def test_who_is_given_a_request_is_told_and_so_is_their_teams_webhook_alone(
     scene, ada = people
     at = timezone.now()
     workspace, rita = scene.workspace, scene.rita
-    team = operations.set_team(
-        workspace=workspace, slug="night", name="Night", add=[rita, ada], at=at
-    )
+    team = teams.set_team(workspace=workspace, slug="night", name="Night", add=[rita, ada], at=at)
     hook(scene, ada, webhook, team=team)
     request, other = waiting(scene), waiting(scene)
 
-    operations.assign(escalation_id=request.pk, by=ada, to_team=team, note="please", at=at)
+    assigning.assign(escalation_id=request.pk, by=ada, to_team=team, note="please", at=at)
     tell()
-    operations.assign(escalation_id=other.pk, by=ada, to_user=rita, at=at)
+    assigning.assign(escalation_id=other.pk, by=ada, to_user=rita, at=at)
     tell()
 
     assert to(mail) == ["rita", "rita"]  # and not ada, who did it
@@ -171,7 +171,7 @@ def test_who_is_given_a_request_is_told_and_so_is_their_teams_webhook_alone(
     headlines = [json.loads(call.body)["headline"] for call in webhook.got]
     assert any(headline.startswith("Assigned to Night: ") for headline in headlines)
     for whom in (None, rita):  # released and assigned again, it is news again
-        operations.assign(escalation_id=other.pk, by=ada, to_user=whom, at=at)
+        assigning.assign(escalation_id=other.pk, by=ada, to_user=whom, at=at)
     tell()
     assert to(mail) == ["rita"] * 3
     assert subject(mail.got[-1]).startswith("[opsconsole] Assigned to rita: ")
@@ -189,7 +189,7 @@ def test_tiers_say_who_is_told_and_reminded_and_of_two_people_the_first_is_not(m
     assert "Approval needed" not in text(mail.got[0])
     mail.got.clear()
     say_yes(request, tiered.finn, 100_000)
-    operations.assign(escalation_id=other.pk, by=tiered.lena, at=at)  # to everybody
+    assigning.assign(escalation_id=other.pk, by=tiered.lena, at=at)  # to everybody
 
     tell()
 
@@ -237,7 +237,7 @@ def test_a_kill_switch_is_told_and_stops_the_clock_of_what_it_holds(
     middle = half_time(request.created_at, request.expires_at)
     at = timezone.now()
     given: dict[str, Any] = {"workspace": scene.workspace, "by": ada, "reason": "it loops"}
-    operations.kill(at=at, **given)
+    killing.kill(at=at, **given)
 
     tell(middle + timedelta(minutes=1))
     later = middle + timedelta(minutes=3)
@@ -246,8 +246,8 @@ def test_a_kill_switch_is_told_and_stops_the_clock_of_what_it_holds(
     with monkeypatch.context() as patch:  # what is paused must not hold up what is behind it
         patch.setattr(fan_out, "BATCH", 1)
         tell(later + timedelta(seconds=1))
-    operations.release(at=at + timedelta(hours=1), to=SwitchStage.TRIAL, **given)
-    operations.release(at=at + timedelta(hours=1), to=SwitchStage.OFF, **given)
+    killing.release(at=at + timedelta(hours=1), to=SwitchStage.TRIAL, **given)
+    killing.release(at=at + timedelta(hours=1), to=SwitchStage.OFF, **given)
     tell(at + timedelta(hours=1, seconds=1))
 
     assert [subject(one) for one in mail.got] == [
@@ -258,10 +258,10 @@ def test_a_kill_switch_is_told_and_stops_the_clock_of_what_it_holds(
     assert "unclaimed after half its time" in text(mail.got[2])
     assert "it loops" not in "".join(map(text, mail.got))
 
-    operations.kill(at=at, **given)
-    operations.release(at=at, to=SwitchStage.TRIAL, **given)
-    operations.release(at=at, to=SwitchStage.OFF, **given)
-    operations.kill(at=at, **given)
+    killing.kill(at=at, **given)
+    killing.release(at=at, to=SwitchStage.TRIAL, **given)
+    killing.release(at=at, to=SwitchStage.OFF, **given)
+    killing.kill(at=at, **given)
     tell(at + timedelta(hours=1, seconds=2))
     stages = re.findall(r"(turned [a-z ]+) by ada", text(mail.got[3]))
     assert stages == ["turned off for new runs", "turned off", "turned on"]  # as it is now
@@ -293,8 +293,8 @@ def test_what_needs_somebody_comes_with_its_reason_and_only_while_it_does(
     scene, ada = people
     request, at = waiting(scene), timezone.now()
     yes = Decision(approve=True, patch=patch_of(80_000), comment="partly used")
-    operations.decide(escalation_id=request.pk, by=ada, wanted=yes, at=at)
-    operations.cancel(run_id=request.run_id, by=ada, reason="", at=at)
+    deciding.decide(escalation_id=request.pk, by=ada, wanted=yes, at=at)
+    stopping.cancel(run_id=request.run_id, by=ada, reason="", at=at)
     tell()
     assert to(mail) == ["ada", "omar"]
     asked = "Approved, but not carried out: Refund USD 1,200.00 to Anna #42"
@@ -313,7 +313,7 @@ def test_what_needs_somebody_comes_with_its_reason_and_only_while_it_does(
     asked_of, answered = lost.escalations.get(), settled.escalations.get()
     fan_out.share_out(at=timezone.now())  # answered between the two
     no = Decision(approve=False, comment="not in the log")
-    operations.decide(escalation_id=answered.pk, by=scene.rita, wanted=no, at=at)
+    deciding.decide(escalation_id=answered.pk, by=scene.rita, wanted=no, at=at)
     tell()
     assert to(mail) == ["ada", "omar", "rita"]  # she may answer what was lost
     assert of(mail, ada).splitlines()[:7] == [
@@ -352,7 +352,7 @@ def test_a_mail_says_when_it_was_so_and_no_deadline_that_stands_still(
 ) -> None:
     scene, ada = people
     request, at = waiting(scene), timezone.now()
-    team = operations.set_team(
+    team = teams.set_team(
         workspace=scene.workspace, slug="night", name="Night", add=[scene.rita], at=at
     )
     tell()
@@ -362,9 +362,9 @@ def test_a_mail_says_when_it_was_so_and_no_deadline_that_stands_still(
     tell(soon)  # for the end of the quiet hours
     assert mail.got == []
     boss = scene.add("boss", Role.ADMIN)
-    operations.kill(workspace=scene.workspace, by=boss, reason="look", at=timezone.now())
-    operations.assign(escalation_id=request.pk, by=ada, to_team=team, at=at)
-    operations.assign(escalation_id=request.pk, by=ada, to_user=scene.rita, at=at)
+    killing.kill(workspace=scene.workspace, by=boss, reason="look", at=timezone.now())
+    assigning.assign(escalation_id=request.pk, by=ada, to_team=team, at=at)
+    assigning.assign(escalation_id=request.pk, by=ada, to_user=scene.rita, at=at)
 
     tell(soon + timedelta(minutes=4))
 
@@ -381,7 +381,7 @@ def test_a_mail_says_when_it_was_so_and_no_deadline_that_stands_still(
 
     frozen = timedelta(hours=1)
     for stage in (SwitchStage.TRIAL, SwitchStage.OFF):
-        operations.release(
+        killing.release(
             workspace=scene.workspace, by=ada, to=stage, reason="x", at=timezone.now() + frozen
         )
     request.refresh_from_db()

@@ -18,13 +18,13 @@ from django.contrib.auth.models import User
 from django.db import connection
 from django.utils import timezone
 
-from agents import operations
 from agents.core.notifications import GIVEN_UP, LONGEST_WAIT, Kind, half_time
 from agents.core.states import EscalationState
 from agents.models import Delivery, DeliveryState, Escalation, Notification, Role, Run, Shape
 from agents.notifications import fan_out, outbox, webhooks
 from agents.notifications import mail as mailing
 from agents.notifications.webhooks import BadAddress, NotDelivered, is_public, read_url
+from agents.operations.people import notifying
 from tests.engine.scene import Scene, decide_request
 from tests.notifications.sinks import AUTHORITY, FLOOD, mail_server, receiver
 from tests.notifications.telling import by_mail, hook, tell, waiting, with_mailboxes
@@ -406,7 +406,7 @@ def test_a_secret_is_made_anew_and_is_worth_nothing_without_the_installations_ke
     with receiver() as sink:
         webhook = hook(scene, ada, sink, [Kind.OPENED])
         first = webhook.secret
-        fresh = operations.rotate_webhook(webhook=webhook, by=ada, at=timezone.now())
+        fresh = notifying.rotate_webhook(webhook=webhook, by=ada, at=timezone.now())
         waiting(scene)
         tell()
         assert fresh.secret != first

@@ -8,11 +8,13 @@ import pytest
 from django.contrib.auth.models import User
 from django.utils import timezone
 
-from agents import operations
 from agents.core.requests import Json
 from agents.desks.refunds.profiles import STRICT
 from agents.models import Run, SwitchStage
 from agents.models import event as record
+from agents.operations.people import saved_views
+from agents.operations.policies import publishing
+from agents.operations.runs import killing, launching, stopping
 from tests.commands.test_run_pattern import Ended, command
 from tests.engine.scene import Scene, go
 
@@ -23,16 +25,16 @@ REASON = "the worker loops"
 
 def press(scene: Scene, ada: User, reason: str) -> int:
     at, workspace = timezone.now(), scene.workspace
-    switch = operations.kill(workspace=workspace, by=ada, reason=reason, at=at)
+    switch = killing.kill(workspace=workspace, by=ada, reason=reason, at=at)
     for stage in (SwitchStage.TRIAL, SwitchStage.OFF):
-        operations.release(workspace=workspace, by=ada, reason=REASON, at=at, to=stage)
+        killing.release(workspace=workspace, by=ada, reason=REASON, at=at, to=stage)
     return switch.pk
 
 
 def end_run(scene: Scene) -> Run:
     """Return a finished run about Anna, 42, that holds a person's words."""
     run = go(scene.launch())
-    operations.cancel(run_id=run.pk, by=scene.omar, reason="she called off", at=timezone.now())
+    stopping.cancel(run_id=run.pk, by=scene.omar, reason="she called off", at=timezone.now())
     return run
 
 
@@ -57,11 +59,11 @@ def test_a_kill_switch_or_saved_view_that_names_the_customer_is_listed(
 ) -> None:
     policy = {**STRICT.as_json(), "redaction": ["card_numbers"]}  # addresses stay
     at = timezone.now()
-    operations.publish_policy(workspace=scene.workspace, document=policy, by=ada, at=at)
+    publishing.publish_policy(workspace=scene.workspace, document=policy, by=ada, at=at)
     press(scene, ada, "142 runs of Annabel's loop")
     named = press(scene, ada, reason)
     views = [
-        operations.save_view(by=who, name=name, query=query, at=at, workspace=shared)
+        saved_views.save_view(by=who, name=name, query=query, at=at, workspace=shared)
         for who, name, query, shared in (
             (scene.rita, "142", "subject=Annabel", None),
             (scene.rita, reason, "state=open", None),
@@ -84,9 +86,9 @@ def test_a_policy_that_masks_nothing_is_listed_while_others_run_under_it(
 ) -> None:
     policy = {**STRICT.as_json(), "redaction": []}
     at, workspace = timezone.now(), scene.workspace
-    version = operations.publish_policy(workspace=workspace, document=policy, by=ada, at=at)
+    version = publishing.publish_policy(workspace=workspace, document=policy, by=ada, at=at)
     end_run(scene)
-    other = operations.launch(
+    other = launching.launch(
         desk="refunds",
         workspace=workspace,
         pattern="supervisor",
@@ -97,7 +99,7 @@ def test_a_policy_that_masks_nothing_is_listed_while_others_run_under_it(
     )
 
     listed = erase()
-    operations.cancel(run_id=other.pk, by=scene.omar, reason="enough", at=timezone.now())
+    stopping.cancel(run_id=other.pk, by=scene.omar, reason="enough", at=timezone.now())
     command("erase_subject", "demo", "7", "--reason", "asked for by letter 8")
     nobodys = erase()
 

@@ -19,7 +19,6 @@ from django.test import Client, override_settings
 from django.urls import reverse
 from django.utils import timezone
 
-from agents import operations
 from agents.audit import bundle
 from agents.core.states import RunState
 from agents.desks.refunds.models import Charge, Customer, Refund, SentMail
@@ -35,7 +34,12 @@ from agents.models import (
     Workspace,
 )
 from agents.models.event import Entry, facts_of
+from agents.operations import refusal
+from agents.operations.people import workspaces
+from agents.operations.records import erasing
+from agents.operations.requests import assigning, commenting
 from agents.operations.requests.commenting import COMMENTED
+from agents.operations.runs import proposing, stopping
 from agents.web.live import topics
 from tests.commands.test_run_pattern import command
 from tests.conformance.replay_server import ReplayServer
@@ -79,8 +83,8 @@ def run(scene: Scene) -> Run:
     return ended
 
 
-def erase(*, number: int = 42) -> operations.Erasure:
-    return operations.erase_subject(
+def erase(*, number: int = 42) -> erasing.Erasure:
+    return erasing.erase_subject(
         desk="refunds",
         workspace=Workspace.objects.get(),
         key=str(number),
@@ -254,7 +258,7 @@ def test_nothing_personal_is_logged(scene: Scene, caplog: pytest.LogCaptureFixtu
 def test_a_run_that_is_going_refuses(scene: Scene) -> None:
     run = go(scene.launch())
 
-    with pytest.raises(operations.Refused, match="1 run about customer 42 is still going"):
+    with pytest.raises(refusal.Refused, match="1 run about customer 42 is still going"):
         erase()
 
     run.refresh_from_db()
@@ -265,7 +269,7 @@ def test_a_run_that_is_going_refuses(scene: Scene) -> None:
 def test_a_write_of_unknown_outcome_refuses(run: Run) -> None:
     Effect.objects.filter(run=run, tool="send_refund_email").update(state="unknown")
 
-    with pytest.raises(operations.Refused, match="whether 1 write for customer 42 took effect"):
+    with pytest.raises(refusal.Refused, match="whether 1 write for customer 42 took effect"):
         erase()
 
     Effect.objects.filter(run=run, tool="send_refund_email").update(state="done")
@@ -293,7 +297,7 @@ class Cut(Exception):
 
 def test_nobody_else_is_forgotten(scene: Scene, run: Run) -> None:
     other = go(scene.launch())
-    operations.cancel(run_id=other.pk, by=scene.omar, reason="twice", at=timezone.now())
+    stopping.cancel(run_id=other.pk, by=scene.omar, reason="twice", at=timezone.now())
     Run.objects.filter(pk=other.pk).update(subject_key="7")
 
     erase()
@@ -323,7 +327,7 @@ def test_a_number_that_is_written_otherwise_forgets_nobody_in_part(run: Run) -> 
 
 @pytest.mark.proves("I37")
 def test_a_table_that_is_imported_again_brings_nobody_back(scene: Scene, tmp_path: Path) -> None:
-    eu = operations.add_workspace(desks=["refunds"], slug="eu", name="EU", at=timezone.now())
+    eu = workspaces.add_workspace(desks=["refunds"], slug="eu", name="EU", at=timezone.now())
     table = tmp_path / "customers.csv"
     line = "number,name,email,country,tier,plan,amount,currency,paid_on\n"
     line += f"42,{NAME},{MAIL},{COUNTRY},,annual,5.00,USD,2025-01-15\n"
@@ -404,7 +408,7 @@ def test_a_text_that_vanished_without_an_erasure_is_found(text: EventText) -> No
 def member(name: str, role: Role) -> User:
     user = User.objects.create_user(name)
     at, workspace = timezone.now(), Workspace.objects.get()
-    operations.add_member(workspace=workspace, user=user, role=role, at=at)
+    workspaces.add_member(workspace=workspace, user=user, role=role, at=at)
     return user
 
 
@@ -440,7 +444,7 @@ def plant_as_agent(scene: Scene) -> None:
         "goal": planted("OpenRun.goal"),
         "subject": "42",
     }
-    session.run = operations.open_session(**own, **about, claims=claims)
+    session.run = proposing.open_session(**own, **about, claims=claims)
     session.propose("look", LOOK)
     session.propose("tool", (planted("ProposeCall.tool"), {}))
     session.propose("name", ("issue_refund", {planted("an argument’s name"): 1}))
@@ -448,18 +452,18 @@ def plant_as_agent(scene: Scene) -> None:
     sources = {"reason": planted("ProposeCall.sources"), planted("a source’s name"): "x"}
     args["reason"] = planted("ProposeCall.arguments")
     put: dict[str, Any] = {"run_id": session.run.pk, "name": "issue_refund", "args": args}
-    operations.propose(**own, **put, key="pay", sources=sources)
+    proposing.propose(**own, **put, key="pay", sources=sources)
     session.drive()
     request = held(session)
     mara, note = scene.add("mara", Role.REVIEWER), planted("form note")
-    operations.assign(escalation_id=request.pk, by=scene.rita, to_user=mara, note=note, at=at)
+    assigning.assign(escalation_id=request.pk, by=scene.rita, to_user=mara, note=note, at=at)
     said = planted("form text")
-    operations.comment(escalation_id=request.pk, by=scene.rita, text=said, at=at)
+    commenting.comment(escalation_id=request.pk, by=scene.rita, text=said, at=at)
     decide_request(request, scene.rita, approve=False, comment=planted("a rejection’s comment"))
     session.drive()
     for key, choices in (("choose", ["x", planted("AskPerson.choices")]), ("ask", [])):
         asked: dict[str, Any] = {"question": planted("AskPerson.question"), "choices": choices}
-        operations.ask_person(**own, run_id=session.run.pk, key=key, **asked)
+        proposing.ask_person(**own, run_id=session.run.pk, key=key, **asked)
         session.drive()
         said = planted("AskPerson.choices" if choices else "form correction")
         decide_request(held(session), scene.rita, correction=said)
@@ -491,7 +495,7 @@ def plant_as_model(scene: Scene, server: ReplayServer) -> None:
     decide_request(request, scene.rita, approve=False, comment=no)
     go(run)
     why = planted("a stop’s reason")
-    operations.cancel(run_id=act("stop", *asks).pk, by=scene.omar, reason=why, at=timezone.now())
+    stopping.cancel(run_id=act("stop", *asks).pk, by=scene.omar, reason=why, at=timezone.now())
     route = {"kind": "route", "target": planted("a model’s route"), "args": {}}
     act("route", json.dumps(route), pattern="routing")
     document = json.loads((ROOT / "agents/desks/refunds/workflows/customer-reply.json").read_text())

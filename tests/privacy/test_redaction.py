@@ -13,7 +13,7 @@ from django.test import Client, override_settings
 from django.urls import reverse
 from django.utils import timezone
 
-from agents import llm, operations
+from agents import llm
 from agents.core.limits import BadPolicy, read_limits
 from agents.core.pseudonyms import NAME
 from agents.core.redact import KINDS
@@ -32,6 +32,8 @@ from agents.models import (
     Workspace,
 )
 from agents.models import SwitchStage as KillStage
+from agents.operations.policies import publishing
+from agents.operations.runs import killing, stopping
 from agents.results import result
 from tests.engine.scene import REFUND_1200, Scene, decide_request, go
 from tests.llm.asking import send, serving
@@ -72,7 +74,7 @@ def test_what_a_person_types_is_masked_and_no_table_holds_it(scene: Scene) -> No
 def test_the_reason_for_stopping_a_run_is_masked(scene: Scene) -> None:
     run = go(scene.launch())
 
-    operations.cancel(run_id=run.pk, by=scene.omar, reason=ALL, at=timezone.now())
+    stopping.cancel(run_id=run.pk, by=scene.omar, reason=ALL, at=timezone.now())
 
     assert {secret: places_of(secret) for secret in SECRETS} == {secret: [] for secret in SECRETS}
 
@@ -80,8 +82,8 @@ def test_the_reason_for_stopping_a_run_is_masked(scene: Scene) -> None:
 def test_the_reasons_at_a_kill_switch_are_masked(scene: Scene, ada: User) -> None:
     at = timezone.now()
 
-    switch = operations.kill(workspace=scene.workspace, by=ada, reason=ALL, at=at)
-    operations.release(workspace=scene.workspace, by=ada, reason=ALL, at=at, to=KillStage.TRIAL)
+    switch = killing.kill(workspace=scene.workspace, by=ada, reason=ALL, at=at)
+    killing.release(workspace=scene.workspace, by=ada, reason=ALL, at=at, to=KillStage.TRIAL)
 
     assert switch.reason == "card [card number], account [IBAN], write to [e-mail]"
     assert {secret: places_of(secret) for secret in SECRETS} == {secret: [] for secret in SECRETS}
@@ -91,7 +93,7 @@ def test_a_kill_switch_works_under_a_policy_that_nobody_can_read(scene: Scene, a
     PolicyVersion.objects.update(document={"profile": ["from another time"]})
     workspace = Workspace.objects.get()
 
-    switch = operations.kill(workspace=workspace, by=ada, reason=ALL, at=timezone.now())
+    switch = killing.kill(workspace=workspace, by=ada, reason=ALL, at=timezone.now())
 
     assert switch.reason == "card [card number], account [IBAN], write to [e-mail]"
 
@@ -99,9 +101,9 @@ def test_a_kill_switch_works_under_a_policy_that_nobody_can_read(scene: Scene, a
 def test_a_policy_that_masks_nothing_leaves_a_reason_as_it_is(scene: Scene, ada: User) -> None:
     document = {**STRICT.as_json(), "redaction": []}
     at, workspace = timezone.now(), scene.workspace
-    operations.publish_policy(workspace=workspace, document=document, by=ada, at=at)
+    publishing.publish_policy(workspace=workspace, document=document, by=ada, at=at)
 
-    switch = operations.kill(workspace=workspace, by=ada, reason=ALL, at=at)
+    switch = killing.kill(workspace=workspace, by=ada, reason=ALL, at=at)
 
     assert switch.reason == ALL
 
@@ -227,7 +229,7 @@ def test_the_key_of_the_model_is_kept_nowhere_whoever_writes_it(
     settings.OPENAI_API_KEY = key
     document = {**STRICT.as_json(), "redaction": list(redaction)}
     at = timezone.now()
-    operations.publish_policy(workspace=scene.workspace, document=document, by=ada, at=at)
+    publishing.publish_policy(workspace=scene.workspace, document=document, by=ada, at=at)
     broken = "opaque-value-of-\nthe-key"
 
     run = scene.launch(f"{REFUND_1200} It is {key}, {broken} or {key.upper()}.")

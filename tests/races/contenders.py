@@ -21,10 +21,11 @@ def decides(escalation: int, user: str, amount: int | None) -> str:
     from django.contrib.auth.models import User
     from django.utils import timezone
 
-    from agents import operations
+    from agents.operations import refusal
+    from agents.operations.requests import deciding
 
     try:
-        decided = operations.decide(
+        decided = deciding.decide(
             escalation_id=escalation,
             by=User.objects.get(username=user),
             at=timezone.now(),
@@ -35,10 +36,10 @@ def decides(escalation: int, user: str, amount: int | None) -> str:
                 comment="lower" if amount else "no",
             ),
         )
-    except operations.AlreadyDecided as late:
+    except deciding.AlreadyDecided as late:
         by = late.escalation.decided_by
         return f"late after {by.get_username() if by else 'nobody'}"
-    except operations.Refused as no:
+    except refusal.Refused as no:
         return no.code
     return str(decided.state)
 
@@ -50,22 +51,23 @@ def archives(workspace: int, directory: str) -> str:
     from django.conf import settings
     from django.utils import timezone
 
-    from agents import operations
     from agents.audit import sealing
     from agents.models import Head, Workspace
+    from agents.operations import refusal
+    from agents.operations.records import archiving
 
     settings.OPSCONSOLE_HEADS_FILE = Path(directory) / "heads"
     sealing.seal(at=timezone.now())
     newest = Head.objects.order_by("-number").first()
     try:
-        done = operations.archive_runs(
+        done = archiving.archive_runs(
             workspace=Workspace.objects.get(pk=workspace),
             before=newest.at if newest else timezone.now(),
             directory=Path(directory),
             actor="ada",
             at=timezone.now(),
         )
-    except operations.Refused as no:
+    except refusal.Refused as no:
         return no.code
     return str(done.runs)
 
@@ -132,15 +134,15 @@ def presses(workspace: int, user: str, runs: list[str]) -> int:
     from django.db import transaction
     from django.utils import timezone
 
-    from agents import operations
     from agents.models import Effect, Workspace
+    from agents.operations.runs import killing
 
     writes = Effect.objects.filter(run__in=[UUID(run) for run in runs])
     until = time.monotonic() + 20
     while not writes.exists() and time.monotonic() < until:
         time.sleep(0.002)
     with transaction.atomic():
-        operations.kill(
+        killing.kill(
             workspace=Workspace.objects.get(pk=workspace),
             by=User.objects.get(username=user),
             reason="race",
@@ -171,10 +173,10 @@ def stops_writes(workspace: int, user: str) -> None:
     from django.contrib.auth.models import User
     from django.utils import timezone
 
-    from agents import operations
     from agents.models import Workspace
+    from agents.operations.runs import killing
 
-    operations.kill(
+    killing.kill(
         workspace=Workspace.objects.get(pk=workspace),
         by=User.objects.get(username=user),
         reason="a storm",
@@ -194,35 +196,37 @@ def shares(verb: str, escalation: int, user: str, other: str) -> str:
     from django.contrib.auth.models import User
     from django.utils import timezone
 
-    from agents import operations
     from agents.models import Team, Workspace
+    from agents.operations import refusal
+    from agents.operations.people import roles
+    from agents.operations.requests import assigning, claiming, commenting, deciding, snoozing
 
     by, at = User.objects.get(username=user), timezone.now()
     given: dict[str, Any] = {"escalation_id": escalation, "by": by, "at": at}
     acts: dict[str, Callable[[], Any]] = {
-        "claim": lambda: operations.claim(**given),
-        "assign": lambda: operations.assign(**given, to_user=User.objects.get(username=other)),
-        "pass": lambda: operations.assign(
+        "claim": lambda: claiming.claim(**given),
+        "assign": lambda: assigning.assign(**given, to_user=User.objects.get(username=other)),
+        "pass": lambda: assigning.assign(
             **given, to_team=Team.objects.get(slug=other), note="above my limit"
         ),
-        "snooze": lambda: operations.snooze(**given, until=at + timedelta(minutes=5)),
-        "comment": lambda: operations.comment(**given, text=f"{user} was here"),
-        "remove": lambda: operations.remove_member(
+        "snooze": lambda: snoozing.snooze(**given, until=at + timedelta(minutes=5)),
+        "comment": lambda: commenting.comment(**given, text=f"{user} was here"),
+        "remove": lambda: roles.remove_member(
             workspace=Workspace.objects.get(slug="demo"),
             user=User.objects.get(username=other),
             by=by,
             at=at,
         ),
-        "reject": lambda: operations.decide(**given, wanted=Decision(approve=False, comment="no")),
-        "approve": lambda: operations.decide(**given, wanted=Decision(approve=True)),
+        "reject": lambda: deciding.decide(**given, wanted=Decision(approve=False, comment="no")),
+        "approve": lambda: deciding.decide(**given, wanted=Decision(approve=True)),
     }
     try:
         done = acts[verb]()
-    except operations.Claimed:
+    except claiming.Claimed:
         return "claimed"
-    except operations.AlreadyDecided:
+    except deciding.AlreadyDecided:
         return "not_open"
-    except operations.Refused as no:
+    except refusal.Refused as no:
         return no.code
     return str(done.state) if verb == "approve" else "done"
 
@@ -232,9 +236,9 @@ def types_code(user: str, code: str) -> bool:
     from django.contrib.auth.models import User
     from django.utils import timezone
 
-    from agents import operations
+    from agents.operations.people import second_factor
 
-    return operations.check_factor(
+    return second_factor.check_factor(
         user=User.objects.get(username=user), code=code, at=timezone.now()
     )
 
@@ -243,14 +247,15 @@ def joins(token: str, name: str) -> str:
     """Accept an invitation under a name."""
     from django.utils import timezone
 
-    from agents import operations
+    from agents.operations import refusal
+    from agents.operations.people import inviting
 
     at = timezone.now()
-    if (made := operations.invitation_of(token, at=at)) is None:
+    if (made := inviting.invitation_of(token, at=at)) is None:
         return "no link"
     try:
-        operations.accept_anew(invitation=made, name=name, password="a long walk by the sea", at=at)
-    except operations.Refused as no:
+        inviting.accept_anew(invitation=made, name=name, password="a long walk by the sea", at=at)
+    except refusal.Refused as no:
         return no.code
     return "joined"
 
@@ -260,15 +265,15 @@ def opens_and_proposes(agent: int, key: str, name: str, args: Any) -> list[Any]:
     from django.db import OperationalError
     from django.utils import timezone
 
-    from agents import operations
     from agents.models import ExternalAgent
+    from agents.operations.runs import proposing
 
     known = ExternalAgent.objects.select_related("workspace", "owner").get(pk=agent)
     asked: Any = {"agent": known, "at": timezone.now()}
     while True:
         try:
-            run = operations.open_session(reference="case", goal="Look", subject="42", **asked)
-            call = operations.propose(run_id=run.pk, key=key, name=name, args=args, **asked)
+            run = proposing.open_session(reference="case", goal="Look", subject="42", **asked)
+            call = proposing.propose(run_id=run.pk, key=key, name=name, args=args, **asked)
         except OperationalError:  # fifty waited for one lock: answered with 503, and asked again
             continue
         return [str(call.run.pk), call.row.pk]
@@ -278,9 +283,9 @@ def _call_at_workshop(call: int, keys: list[str]) -> Any:
     """Return a call of the workshop's agent, with the desk and the keys in this process too."""
     from django.conf import settings
 
-    from agents import operations
     from agents.engine.desk import registry
     from agents.models import AgentCall
+    from agents.operations.runs import agent_calls
     from agents.sdk.desk import DESKS
     from tests.desks import workshop
 
@@ -288,18 +293,18 @@ def _call_at_workshop(call: int, keys: list[str]) -> Any:
     if "workshop" not in DESKS:
         registry.enter_desk(workshop.declare())
     row = AgentCall.objects.select_related("agent__workspace", "agent__owner").get(pk=call)
-    return operations.call_of(row.agent, call)
+    return agent_calls.call_of(row.agent, call)
 
 
 def ends(call: int, keys: list[str]) -> str:
     """End the session of a call."""
     from django.utils import timezone
 
-    from agents import operations
+    from agents.operations.runs import proposing
 
     known, at = _call_at_workshop(call, keys), timezone.now()
     agent, run = known.row.agent, known.run.pk
-    operations.end_session(agent=agent, run_id=run, answer="That is all.", at=at)
+    proposing.end_session(agent=agent, run_id=run, answer="That is all.", at=at)
     return "ended it"
 
 
@@ -308,15 +313,16 @@ def takes(call: int, keys: list[str]) -> str:
     from django.db import OperationalError
     from django.utils import timezone
 
-    from agents import operations
+    from agents.operations import refusal
+    from agents.operations.runs import permitting
 
     agent = _call_at_workshop(call, keys).row.agent
     while True:
         try:
-            operations.take_call(agent=agent, call_id=call, at=timezone.now())
+            permitting.take_call(agent=agent, call_id=call, at=timezone.now())
         except OperationalError:  # fifty waited for one lock: answered with 503, and asked again
             continue
-        except operations.Refused as no:
+        except refusal.Refused as no:
             return no.code
         return "took it"
 
@@ -325,7 +331,7 @@ def reads_permit(call: int, keys: list[str]) -> str:
     """Ask for the permit of a call that was taken."""
     from django.utils import timezone
 
-    from agents import operations
+    from agents.operations.runs import permitting
 
     known = _call_at_workshop(call, keys)
-    return operations.permit_of(known.row.agent, known, at=timezone.now())
+    return permitting.permit_of(known.row.agent, known, at=timezone.now())

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from agents import operations
 from agents.core.states import EscalationState, RunState
 from agents.models import Effect, Escalation, Role, Run, Workspace
+from agents.operations.people import workspaces
 from tests.desks.bank import PAID_AT_ONCE, account_of, bank_scene, euros, launch, postings
 from tests.engine.scene import Scene, fresh, recover
 from tests.processes import SIX, Contenders
@@ -45,12 +45,12 @@ def test_the_same_transfer_six_times_is_paid_once_without_a_person(crowd: Conten
 def elsewhere(scene: Scene) -> Scene:
     """Return a second workspace, with the same people and rules."""
     at = timezone.now()
-    other = operations.add_workspace(
+    other = workspaces.add_workspace(
         desks=["refunds"], slug="other", name="Other", is_demo=True, at=at
     )
-    operations.add_member(workspace=other, user=scene.omar, role=Role.OPERATOR, at=at)
+    workspaces.add_member(workspace=other, user=scene.omar, role=Role.OPERATOR, at=at)
     assert scene.workspace.policy is not None
-    version = operations.policy_version(other, scene.workspace.policy.limits(), at=at)
+    version = workspaces.policy_version(other, scene.workspace.policy.limits(), at=at)
     Workspace.objects.filter(pk=other.pk).update(policy=version)
     return Scene(Workspace.objects.get(pk=other.pk), scene.rita, scene.omar, scene.eve)
 

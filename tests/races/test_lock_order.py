@@ -18,7 +18,6 @@ from django.contrib.auth.models import User
 from django.db import DatabaseError, connection, transaction
 from django.utils import timezone
 
-from agents import operations
 from agents.core.states import EscalationState, RunState
 from agents.db.driver import fetch_now
 from agents.desks.refunds import refunds
@@ -31,8 +30,11 @@ from agents.engine.kill_switch import switch_against
 from agents.engine.tools import admission
 from agents.models import Effect, Escalation, KillSwitch, Membership, Role, Run, Workspace
 from agents.models.masked_value import pseudonyms_of
+from agents.operations import refusal
+from agents.operations.people import workspaces
 from agents.operations.records import erasing
 from agents.operations.requests import deciding, granting
+from agents.operations.runs import stopping
 from agents.sdk.desk import DESKS
 from tests.desks.bank import LARGE, PAID_AT_ONCE, bank_scene, euros, launch, postings
 from tests.desks.bank import decide as decide_at_bank
@@ -210,7 +212,7 @@ def test_a_stop_does_not_wait_for_the_intent_of_another_run(scene: Scene) -> Non
 
     def stop() -> None:
         try:
-            operations.cancel(run_id=held.pk, by=scene.rita, reason="", at=timezone.now())
+            stopping.cancel(run_id=held.pk, by=scene.rita, reason="", at=timezone.now())
         finally:
             connection.close()
 
@@ -368,7 +370,7 @@ def test_a_decision_reads_who_may_decide_once_it_has_the_lock(scene: Scene, lock
             decision = threads.submit(decide, scene, held)
             until_somebody_waits()
             Membership.objects.filter(user=scene.rita).delete()
-        with pytest.raises(operations.Refused, match="is not a member"):
+        with pytest.raises(refusal.Refused, match="is not a member"):
             decision.result()
 
     assert Escalation.objects.get(run=held).state == EscalationState.OPEN
@@ -436,7 +438,7 @@ def test_an_erasure_and_a_late_decision_want_the_same_run(
     with ThreadPoolExecutor(1) as threads:
         erasure = threads.submit(erase, scene.workspace, 42)
         assert stopped.wait(30)
-        with pytest.raises(operations.AlreadyDecided):
+        with pytest.raises(deciding.AlreadyDecided):
             decide_request(escalation, scene.rita)
         assert erasure.result() == 1
 
@@ -444,7 +446,7 @@ def test_an_erasure_and_a_late_decision_want_the_same_run(
 def test_an_erasure_and_an_import_want_the_same_customer(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    eu = operations.add_workspace(desks=["refunds"], slug="eu", name="EU", at=timezone.now())
+    eu = workspaces.add_workspace(desks=["refunds"], slug="eu", name="EU", at=timezone.now())
     table = [",".join(COLUMNS) + "\n", "107,Jo Lind,jo@example.com,SE,,,,,\n"]
     known: dict[str, Any] = {"workspace": eu, "at": timezone.now(), "actor": "omar"}
     import_customers(lines=table, **known)
@@ -463,7 +465,7 @@ def test_an_erasure_and_an_import_want_the_same_customer(
 def erase(workspace: Workspace, number: int) -> int:
     """Erase in a thread with its own connection."""
     try:
-        return operations.erase_subject(
+        return erasing.erase_subject(
             desk="refunds",
             workspace=workspace,
             key=str(number),

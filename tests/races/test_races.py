@@ -14,13 +14,14 @@ import pytest
 from django.contrib.auth.models import User
 from django.utils import timezone
 
-from agents import operations
 from agents.core.limits import read_limits
 from agents.core.states import ENDED, EffectState, EscalationState, RunState
 from agents.desks.refunds.models import Charge, Refund
 from agents.desks.refunds.profiles import STRICT
 from agents.models import Effect, Escalation, Role, Run, Workspace
 from agents.models.kill_switch import SwitchStage
+from agents.operations.people import workspaces
+from agents.operations.runs import killing
 from tests.demo_book import open_demo_book
 from tests.engine.scene import REFUND_500, Scene, fresh, go, mails, payments, recover
 from tests.processes import SIX, Contenders
@@ -163,7 +164,7 @@ def test_runs_side_by_side_do_not_add_up_past_the_limit(scene: Scene, crowd: Con
 
 def under(scene: Scene, **limits: Any) -> None:
     """Publish the strict policy with other limits."""
-    version = operations.policy_version(
+    version = workspaces.policy_version(
         scene.workspace, read_limits({**STRICT.as_json(), **limits}), at=timezone.now()
     )
     Workspace.objects.filter(pk=scene.workspace.pk).update(policy=version)
@@ -261,6 +262,6 @@ def test_no_write_starts_once_the_kill_switch_has_the_lock(scene: Scene, crowd: 
 
 def release(scene: Scene, admin: User) -> None:
     for stage in (SwitchStage.TRIAL, SwitchStage.OFF):
-        operations.release(
+        killing.release(
             workspace=scene.workspace, by=admin, reason="next", at=timezone.now(), to=stage
         )

@@ -12,7 +12,6 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from agents import operations
 from agents.audit.verify import prove
 from agents.core.states import ENDED, EscalationState
 from agents.desks.refunds.models import Charge
@@ -20,6 +19,8 @@ from agents.engine.upkeep.sweep import sweep
 from agents.models import Archive, Effect, Escalation, Role, Run, Workspace
 from agents.models.effect import UNSETTLED
 from agents.models.kill_switch import SwitchStage
+from agents.operations.requests import deciding
+from agents.operations.runs import killing
 from tests import checker
 from tests.engine.scene import REFUND_500, Scene, decide_request, fresh, go
 from tests.processes import Contenders
@@ -58,7 +59,7 @@ def test_whatever_meets_each_yes_comes_to_something(
         if number == 2:
             for stage in (SwitchStage.TRIAL, SwitchStage.OFF):
                 at = timezone.now()
-                operations.release(workspace=scene.workspace, by=ada, reason="on", at=at, to=stage)
+                killing.release(workspace=scene.workspace, by=ada, reason="on", at=at, to=stage)
 
     to_the_end(scene, runs)
     scene.add("late", Role.AUDITOR)  # a newer head, as one may seal a later end
@@ -85,6 +86,6 @@ def to_the_end(scene: Scene, runs: list[Run]) -> None:
         for run in left:
             go(run)
         for open_one in Escalation.objects.filter(state=EscalationState.OPEN):
-            with suppress(operations.AlreadyDecided):  # its time was over
+            with suppress(deciding.AlreadyDecided):  # its time was over
                 decide_request(open_one, scene.rita, approve=False, comment="enough")
     raise AssertionError([fresh(run).state for run in runs])

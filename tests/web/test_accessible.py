@@ -19,11 +19,13 @@ from django_otp.plugins.otp_totp.models import TOTPDevice
 from playwright.sync_api import Page
 from pytest_django import DjangoDbBlocker
 
-from agents import operations
 from agents.core.notifications import Kind
 from agents.desks.refunds.profiles import STRICT
 from agents.models import Delivery, Escalation, Role, Shape
 from agents.notifications import fan_out
+from agents.operations.people import inviting, notifying, teams, workspaces
+from agents.operations.policies import publishing
+from agents.operations.requests import assigning, commenting, snoozing
 from tests import checker, database
 from tests.engine.scene import Scene, go, set_scene
 from tests.engine.tiered import say_yes
@@ -84,7 +86,7 @@ def look_in(page: Page, site: str, found: Seen) -> None:
     """Check the pages around signing in: an invitation's link, and the second factor."""
     rita, password = User.objects.get(username="rita"), "a long walk by the sea"
     workspace = rita.memberships.get().workspace
-    invited = operations.invite(
+    invited = inviting.invite(
         workspace=workspace, by=rita, email="mia@x.example", role=Role.VIEWER, at=timezone.now()
     )
     look_at(page, site, "invitation", f"/invitations/{invited.token}/", found)
@@ -119,7 +121,7 @@ def set_pages() -> dict[str, str]:
     """Make runs and escalations in every state; return pages and paths as the admin sees them."""
     scene = set_scene()
     at = timezone.now()
-    operations.add_member(workspace=scene.workspace, user=scene.rita, role=Role.ADMIN, at=at)
+    workspaces.add_member(workspace=scene.workspace, user=scene.rita, role=Role.ADMIN, at=at)
     decided = scene.launch_scenario("no-reason")
     go(decided)
     scene.decide(decided)
@@ -137,7 +139,7 @@ def set_pages() -> dict[str, str]:
     shared = shared_request(scene)
     rules = STRICT.of("supervisor", "refunds").rules[2:]
     shorter = {**STRICT.as_json(), "window_days": 7, "rules": [*rules]}
-    operations.publish_policy(workspace=scene.workspace, document=shorter, by=scene.rita, at=at)
+    publishing.publish_policy(workspace=scene.workspace, document=shorter, by=scene.rita, at=at)
     return {
         "report": f"/runs/{report.pk}/",
         "workflow": f"/runs/{reply.pk}/",
@@ -181,19 +183,19 @@ def shared_request(scene: Scene) -> Escalation:
     """Return a request above a tier with one approval, a hand-over and notifications."""
     at, first = timezone.now(), scene.add("finn", Role.REVIEWER)
     about: dict[str, Any] = {"workspace": scene.workspace, "at": at}
-    team = operations.set_team(slug="finance", name="Finance", add=[first], **about)
+    team = teams.set_team(slug="finance", name="Finance", add=[first], **about)
     tiers = {"refunds": {"USD": [{"up_to_minor": 50000}, {"team": "finance", "people": 2}]}}
-    operations.publish_policy(document={**STRICT.as_json(), "tiers": tiers}, by=scene.rita, **about)
+    publishing.publish_policy(document={**STRICT.as_json(), "tiers": tiers}, by=scene.rita, **about)
     scene.workspace.refresh_from_db()
     held = Escalation.objects.get(run=go(scene.launch()))
     assert say_yes(held, first) == "open"
     of: dict[str, Any] = {"escalation_id": held.pk, "at": at}
-    operations.assign(by=scene.rita, to_team=team, note="Yours?", **of)
-    operations.comment(by=scene.rita, text="She called.", **of)
-    operations.snooze(by=scene.rita, until=at + timedelta(minutes=3), **of)
+    assigning.assign(by=scene.rita, to_team=team, note="Yours?", **of)
+    commenting.comment(by=scene.rita, text="She called.", **of)
+    snoozing.snooze(by=scene.rita, until=at + timedelta(minutes=3), **of)
     url = "https://hooks.example.com/in"
     given: dict[str, Any] = {"name": "ops", "shape": Shape.JSON, "kinds": list(Kind)}
-    operations.add_webhook(by=scene.rita, url=url, **given, **about)
+    notifying.add_webhook(by=scene.rita, url=url, **given, **about)
     fan_out.share_out(at=timezone.now())
     assert Delivery.objects.exists()
     return held

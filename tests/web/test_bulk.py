@@ -12,10 +12,10 @@ from django.urls import reverse
 from django.utils import timezone
 from playwright.sync_api import Browser, expect
 
-from agents import operations
 from agents.core.decisions import Decision
 from agents.core.states import EscalationState
 from agents.models import Escalation, Event, Role
+from agents.operations.requests import claiming, deciding, rejecting
 from tests.engine.scene import Scene, decide_request, go, payments
 from tests.web.serving import chromium, serve
 from tests.web.test_journeys import advance_run, desk
@@ -39,7 +39,7 @@ def waiting(scene: Scene) -> list[Escalation]:
 def test_what_somebody_else_has_claimed_is_not_ticked(scene: Scene) -> None:
     first, *_ = waiting(scene)
     ada = scene.add("ada", Role.ADMIN)
-    operations.claim(escalation_id=first.pk, by=ada, at=timezone.now())
+    claiming.claim(escalation_id=first.pk, by=ada, at=timezone.now())
 
     theirs, mine = form(bulk(client_of(scene.rita))), form(bulk(client_of(ada)))
 
@@ -112,11 +112,11 @@ def test_each_is_judged_by_itself_and_the_result_says_who_was_left(scene: Scene)
     assert (refused.status_code, "Enter a reason." in refused.text) == (422, True)
     assert not Event.objects.filter(kind__in=("decision.refused", "escalation.decided")).exists()
 
-    operations.claim(escalation_id=second.pk, by=ada, at=at)
-    operations.decide(
+    claiming.claim(escalation_id=second.pk, by=ada, at=at)
+    deciding.decide(
         escalation_id=third.pk, by=ada, at=at, wanted=Decision(approve=False, comment="no")
     )
-    operations.reject_many(  # from the same form, clicked twice, as far as it has come
+    rejecting.reject_many(  # from the same form, clicked twice, as far as it has come
         items=[(first.pk, first.action_sha256)],
         by=scene.rita,
         comment="not a refund",
@@ -136,8 +136,8 @@ def test_each_is_judged_by_itself_and_the_result_says_who_was_left(scene: Scene)
     assert Event.objects.filter(kind="decision.refused").count() == 2
     assert words(rita.get(answered.url).text).count("ada had") == 2
     carl = scene.add("carl", Role.REVIEWER)
-    operations.release_claim(escalation_id=second.pk, by=ada, at=timezone.now())
-    operations.claim(escalation_id=second.pk, by=carl, at=timezone.now())
+    claiming.release_claim(escalation_id=second.pk, by=ada, at=timezone.now())
+    claiming.claim(escalation_id=second.pk, by=carl, at=timezone.now())
     assert "carl had" not in words(rita.get(answered.url).text)
     for held, state in ((first, "rejected"), (second, "open"), (third, "rejected"), (far, "open")):
         held.refresh_from_db()
@@ -195,7 +195,7 @@ def test_two_thousand_are_offered_forty_at_a_time_in_a_few_questions(
         page = bulk(rita)
 
     assert "At most 40 can be rejected at once. These are the first 40 of 2004." in words(page)
-    assert page.count('name="item"') == operations.MOST_AT_ONCE
+    assert page.count('name="item"') == rejecting.MOST_AT_ONCE
 
 
 @pytest.fixture
@@ -231,7 +231,7 @@ def test_rita_rejects_several_by_keyboard_while_one_of_them_changes(
         rita.keyboard.press("Tab")
         rita.keyboard.type("3600")
         ada, at = scene.add("ada", Role.ADMIN), timezone.now()
-        operations.decide(
+        deciding.decide(
             escalation_id=first.pk, by=ada, at=at, wanted=Decision(approve=False, comment="no")
         )
         rita.keyboard.press("Tab")

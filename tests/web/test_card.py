@@ -10,9 +10,9 @@ from django.contrib.auth.models import User
 from django.urls import reverse
 from django.utils import timezone
 
-from agents import operations
 from agents.desks.refunds.models import Customer
 from agents.models import Escalation, Membership, Role, Run, Scope
+from agents.operations.runs import killing
 from agents.tools import TOOLS
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import Scene, go
@@ -96,7 +96,7 @@ def pay(name: str, escalation: Escalation, **more: str) -> Any:
 
 def press(scene: Scene, ada: User, **scope: Any) -> None:
     at = timezone.now()
-    operations.kill(workspace=scene.workspace, by=ada, reason="look", at=at, **scope)
+    killing.kill(workspace=scene.workspace, by=ada, reason="look", at=at, **scope)
 
 
 @pytest.mark.proves("I42")

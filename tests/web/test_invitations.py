@@ -12,11 +12,11 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
 
-from agents import operations
 from agents.core.digest import hash_of_token
 from agents.engine.upkeep.sweep import sweep
 from agents.models import Delivery, Event, Invitation, Membership, Role
-from agents.operations.people import inviting
+from agents.operations import refusal
+from agents.operations.people import inviting, roles, teams
 from agents.web.members.people import PAGE
 from opsconsole.logs import OneLine
 from tests.commands.test_run_pattern import command
@@ -34,7 +34,7 @@ MIA = "Mia@example.com"
 
 def invite(scene: Scene, ada: User, email: str = MIA, **more: Any) -> Invitation:
     given: dict[str, Any] = {"role": Role.REVIEWER, "at": timezone.now(), **more}
-    return operations.invite(workspace=scene.workspace, by=ada, email=email, **given)
+    return inviting.invite(workspace=scene.workspace, by=ada, email=email, **given)
 
 
 def accept(token: str, name: str = "mia", password: str = PASSWORD) -> Any:
@@ -46,7 +46,7 @@ def test_who_is_invited_by_mail_joins_once_with_name_and_password(
     scene: Scene, ada: User, settings: Any
 ) -> None:
     at = timezone.now()
-    operations.set_team(workspace=scene.workspace, slug="leads", name="Leads", at=at)
+    teams.set_team(workspace=scene.workspace, slug="leads", name="Leads", at=at)
     admin = client_of(ada)
     form = {"email": MIA, "role": "reviewer", "team": "leads"}
     with mail_server() as sink:
@@ -114,7 +114,7 @@ def test_a_link_that_is_over_or_forged_opens_nothing(scene: Scene, ada: User) ->
     assert (late.state, late.email) == ("expired", "")
     assert Delivery.objects.filter(invitation=first, state="dropped").exists()
     scene.add("omars", Role.ADMIN)
-    operations.set_role(
+    roles.set_role(
         workspace=scene.workspace, user=ada, role=Role.VIEWER, at=timezone.now(), actor="test"
     )
     answered = accept(second.token)
@@ -122,12 +122,12 @@ def test_a_link_that_is_over_or_forged_opens_nothing(scene: Scene, ada: User) ->
     assert "or come from somebody who is no longer an admin" in answered.text
     second.refresh_from_db()
     assert (second.state, second.email) == ("revoked", "")
-    operations.set_role(
+    roles.set_role(
         workspace=scene.workspace, user=ada, role=Role.ADMIN, at=timezone.now(), actor="test"
     )
     assert accept(second.token).status_code == 404  # it does not come back with the role
     third = invite(scene, ada)
-    operations.remove_member(workspace=scene.workspace, user=ada, at=timezone.now(), actor="test")
+    roles.remove_member(workspace=scene.workspace, user=ada, at=timezone.now(), actor="test")
     assert accept(third.token).status_code == 404
     assert not User.objects.filter(username="mia").exists()
     assert command("verify_audit").code == 0
@@ -153,8 +153,8 @@ def test_a_link_is_closed_after_twenty_forms_and_a_hundred_invitations_are_a_day
     codes = []
     for at_once in [Invitation.objects.get(pk=other.pk) for _ in range(5)]:  # read before any tries
         about: Any = {"invitation": at_once, "at": timezone.now()}
-        with pytest.raises(operations.Refused) as no:
-            operations.accept_anew(**about, name="rita", password="a long walk")
+        with pytest.raises(refusal.Refused) as no:
+            inviting.accept_anew(**about, name="rita", password="a long walk")
         codes.append(no.value.code)
     assert codes == ["bad_name"] * 3 + ["over"] * 2
 

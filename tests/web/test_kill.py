@@ -13,10 +13,11 @@ from django.urls import reverse
 from django.utils import timezone
 from playwright.sync_api import expect
 
-from agents import operations
 from agents.core.states import EffectState
 from agents.models import Effect, KillSwitch, Role, SwitchStage, Workspace
+from agents.operations.people import workspaces
 from agents.operations.refusal import time_here
+from agents.operations.runs import killing
 from agents.web.kill.switches import in_flight
 from agents.web.runs.trace import trace
 from tests.engine.scene import REFUND_500, Scene, go
@@ -149,15 +150,15 @@ def test_a_form_does_not_release_a_switch_that_its_sender_did_not_see(
     about: dict[str, Any] = {"workspace": scene.workspace, "by": adb, "at": timezone.now()}
     admin.post(reverse("kill-press"), form(scene.workspace, reason="one"))
     if stage is SwitchStage.TRIAL:
-        operations.release(**about, reason="try", to=SwitchStage.TRIAL)
+        killing.release(**about, reason="try", to=SwitchStage.TRIAL)
     old = fields_of(admin.get(reverse("kill")).text, "kill-release")
     if stage is SwitchStage.ON:
-        operations.release(**about, reason="try", to=SwitchStage.TRIAL)
+        killing.release(**about, reason="try", to=SwitchStage.TRIAL)
     if meanwhile == "another":
-        operations.release(**about, reason="over", to=SwitchStage.OFF)
-    operations.kill(**about, reason="NEW DANGER")
+        killing.release(**about, reason="over", to=SwitchStage.OFF)
+    killing.kill(**about, reason="NEW DANGER")
     if stage is SwitchStage.TRIAL:
-        operations.release(**about, reason="try", to=SwitchStage.TRIAL)
+        killing.release(**about, reason="try", to=SwitchStage.TRIAL)
 
     answered = admin.post(reverse("kill-release"), {**old, "reason": "all is well"})
 
@@ -176,8 +177,8 @@ def test_a_form_does_not_press_a_switch_again_that_its_sender_did_not_see(
     adb = scene.add("adb", Role.ADMIN)
     about: dict[str, Any] = {"workspace": scene.workspace, "by": adb, "at": timezone.now()}
     old = fields_of(admin.get(reverse("kill")).text, "kill-press")
-    operations.kill(**about, reason="a trial")
-    operations.release(**about, reason="try", to=SwitchStage.TRIAL)
+    killing.kill(**about, reason="a trial")
+    killing.release(**about, reason="try", to=SwitchStage.TRIAL)
 
     sent = {**old, "scope": "workspace:", "reason": "look"}
     answered = admin.post(reverse("kill-press"), sent)
@@ -194,9 +195,9 @@ def test_pages_say_who_pressed_a_switch_again_and_why(scene: Scene, admin: Clien
     adb = scene.add("adb", Role.ADMIN)
     about: dict[str, Any] = {"workspace": scene.workspace, "by": adb, "at": timezone.now()}
     admin.post(reverse("kill-press"), form(scene.workspace, reason="one"))
-    operations.release(**about, reason="try", to=SwitchStage.TRIAL)
+    killing.release(**about, reason="try", to=SwitchStage.TRIAL)
 
-    operations.kill(**about, reason="NEW DANGER")
+    killing.kill(**about, reason="NEW DANGER")
 
     home = words(client_of(scene.eve).get(reverse("home")).text)
     assert "adb turned it on at" in home
@@ -289,7 +290,7 @@ def test_the_page_takes_as_many_queries_for_many_workspaces(
             book=scene.workspace.book,
             created_at=timezone.now(),
         )
-        operations.add_member(workspace=other, user=person, role=Role.ADMIN, at=timezone.now())
+        workspaces.add_member(workspace=other, user=person, role=Role.ADMIN, at=timezone.now())
         admin.post(reverse("kill-press"), form(other))
     admin.get(reverse("kill"))
 
@@ -310,7 +311,7 @@ def test_a_switch_that_somebody_turns_on_comes_live(scene: Scene) -> None:
         page.get_by_label("Reason").fill("because")
         page.get_by_label("Reason").blur()
         at = timezone.now()
-        operations.kill(workspace=scene.workspace, by=ada, reason="it misbehaves", at=at)
+        killing.kill(workspace=scene.workspace, by=ada, reason="it misbehaves", at=at)
         banner = page.locator("#stopped")
         expect(banner).to_contain_text("it misbehaves")  # updated live
         expect(page.get_by_role("heading", name="Demo: what is stopped")).to_be_visible()

@@ -9,10 +9,10 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
 
-from agents import operations
 from agents.core.states import EscalationState
 from agents.desks.refunds.models import Customer
 from agents.models import Escalation, Role, Run, Scope, Step, Workspace
+from agents.operations.people import workspaces
 from tests.engine.scene import REFUND_500, Scene, decide_request, go
 from tests.web.test_pages import ADDRESSES, OF_ESCALATION, address, client_of
 
@@ -76,7 +76,7 @@ def plant(scene: Scene, pattern: str, goal: str) -> Run:
 def admin(scene: Scene) -> Client:
     user = User.objects.create_user(ORIGINS["name"] + "ada")
     at = timezone.now()
-    operations.add_member(workspace=scene.workspace, user=user, role=Role.ADMIN, at=at)
+    workspaces.add_member(workspace=scene.workspace, user=user, role=Role.ADMIN, at=at)
     Workspace.objects.filter(pk=scene.workspace.pk).update(name=ORIGINS["workspace"] + MARKS[0])
     for scope, target in ((Scope.PATTERN, "workflow"), (Scope.TOOL, "send_reply")):
         scene.kill(user, marked_text("switch"), scope=scope, target=target)

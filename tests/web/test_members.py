@@ -12,9 +12,11 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from agents import operations
 from agents.models import Escalation, Event, Membership, Role, SavedView, Session, Team
 from agents.models.event import facts_of
+from agents.operations import refusal
+from agents.operations.people import roles, saved_views, teams, workspaces
+from agents.operations.requests import assigning, claiming
 from agents.web.members.people import PAGE
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import Scene, go
@@ -103,9 +105,9 @@ def test_nobody_changes_what_they_may_do_themselves_nor_takes_the_last_admin_awa
     assert (part_of("ada").role, part_of("rita").role) == (Role.VIEWER, Role.ADMIN)
     assert not Team.objects.get().members.exists()
     at = timezone.now()  # a simulated admin never signs in
-    operations.ensure_simulated_person(workspace=scene.workspace, role=Role.ADMIN, at=at)
-    with pytest.raises(operations.Refused, match="only admin"):
-        operations.set_role(workspace=scene.workspace, user=scene.rita, role=Role.VIEWER, at=at)
+    workspaces.ensure_simulated_person(workspace=scene.workspace, role=Role.ADMIN, at=at)
+    with pytest.raises(refusal.Refused, match="only admin"):
+        roles.set_role(workspace=scene.workspace, user=scene.rita, role=Role.VIEWER, at=at)
 
 
 @pytest.mark.proves("W30")
@@ -125,10 +127,10 @@ def test_nobody_changes_what_they_may_do_themselves_nor_takes_the_last_admin_awa
 def test_a_change_that_cannot_be_is_refused_in_a_sentence(
     scene: Scene, ada: Client, what: str, fields: dict[str, str], says: str
 ) -> None:
-    other = operations.add_workspace(
+    other = workspaces.add_workspace(
         desks=["refunds"], slug="other-one", name="Other", at=timezone.now()
     )
-    operations.set_team(workspace=other, slug="elsewhere", name="Else", at=timezone.now())
+    teams.set_team(workspace=other, slug="elsewhere", name="Else", at=timezone.now())
     before = Event.objects.count()
 
     answered = change(ada, "rita", what, **fields)
@@ -139,10 +141,10 @@ def test_a_change_that_cannot_be_is_refused_in_a_sentence(
 
 @pytest.mark.proves("I40")
 def test_a_session_that_an_admin_ends_is_out_at_its_next_request(scene: Scene, ada: Client) -> None:
-    other = operations.add_workspace(
+    other = workspaces.add_workspace(
         desks=["refunds"], slug="other-one", name="Other", at=timezone.now()
     )
-    operations.join(workspace=other, user=scene.rita, role=Role.VIEWER, at=timezone.now())
+    roles.join(workspace=other, user=scene.rita, role=Role.VIEWER, at=timezone.now())
     rita, desk, omar = client_of(scene.rita), client_of(scene.rita), client_of(scene.omar)
     assert "2, last used" in words(ada.get(f"/members/{part_of('rita').pk}/").text)
 
@@ -167,15 +169,15 @@ def test_who_decides_here_no_more_holds_nothing(scene: Scene, ada: Client, how: 
     change(ada, "rita", "join", team="leads")
     change(ada, "rita", "lead", team="leads")
     other, at = scene.add("finn", Role.REVIEWER), timezone.now()
-    operations.save_view(by=scene.rita, name="Anna", query="subject=Anna", workspace=None, at=at)
+    saved_views.save_view(by=scene.rita, name="Anna", query="subject=Anna", workspace=None, at=at)
     claimed, assigned, left, worked_on = (
         Escalation.objects.get(run=go(scene.launch())) for _ in range(4)
     )
-    operations.claim(escalation_id=claimed.pk, by=scene.rita, at=at)
+    claiming.claim(escalation_id=claimed.pk, by=scene.rita, at=at)
     for one in (assigned, left, worked_on):
-        operations.assign(escalation_id=one.pk, by=other, to_user=scene.rita, at=at)
-    operations.claim(escalation_id=left.pk, by=other, at=at - timedelta(minutes=16))
-    operations.claim(escalation_id=worked_on.pk, by=other, at=at)
+        assigning.assign(escalation_id=one.pk, by=other, to_user=scene.rita, at=at)
+    claiming.claim(escalation_id=left.pk, by=other, at=at - timedelta(minutes=16))
+    claiming.claim(escalation_id=worked_on.pk, by=other, at=at)
     rita, pk = client_of(scene.rita), part_of("rita").pk
 
     done = (
@@ -200,10 +202,8 @@ def test_who_decides_here_no_more_holds_nothing(scene: Scene, ada: Client, how: 
     assert Team.objects.get().lead is None
     assert "Removed rita, who was reviewer. Given back: 4 requests." in ada.get("/audit/").text
     assert client_of(scene.rita).get(f"/approvals/{claimed.pk}/").status_code == 404
-    with pytest.raises(operations.Refused, match="only admin"):
-        operations.remove_member(
-            workspace=scene.workspace, user=User.objects.get(username="ada"), at=at
-        )
+    with pytest.raises(refusal.Refused, match="only admin"):
+        roles.remove_member(workspace=scene.workspace, user=User.objects.get(username="ada"), at=at)
     scene.workspace.memberships.create(user=scene.rita, role=Role.ADMIN)
     assert "no event records it" in command("verify_audit").out
 
@@ -212,9 +212,7 @@ def test_who_decides_here_no_more_holds_nothing(scene: Scene, ada: Client, how: 
 def test_a_thousand_members_are_listed_page_by_page_within_twelve_queries(
     scene: Scene, ada: Client
 ) -> None:
-    team = operations.set_team(
-        workspace=scene.workspace, slug="leads", name="Leads", at=timezone.now()
-    )
+    team = teams.set_team(workspace=scene.workspace, slug="leads", name="Leads", at=timezone.now())
     tiers = {"refunds": {"USD": [{"up_to_minor": 5000}, {"team": "leads"}]}}
     put_tiers(scene, User.objects.get(username="ada"), tiers)
     users = User.objects.bulk_create(User(username=f"p{n:04}") for n in range(1000))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from django.urls import reverse
 
-from agents import operations
 from agents.core.states import EscalationState, RunState
 from agents.models import Escalation, Role
+from agents.operations import refusal
 from agents.web.outputs import split_output
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import Scene, decide_request, fresh, go
@@ -186,5 +186,5 @@ def test_an_answer_that_says_too_little_is_refused_where_it_lacks(
 def test_only_an_output_can_be_corrected(scene: Scene) -> None:
     refund = Escalation.objects.get(run=go(scene.launch()))
 
-    with pytest.raises(operations.Refused, match="Only an email or the result of a step"):
+    with pytest.raises(refusal.Refused, match="Only an email or the result of a step"):
         decide_request(refund, scene.rita, correction="pay more")

@@ -14,12 +14,13 @@ from django.urls import reverse
 from django.utils import timezone
 from playwright.sync_api import expect
 
-from agents import operations
 from agents.core.states import RunState
 from agents.engine.lease import claim
 from agents.engine.upkeep.case_days import count_next_day
 from agents.engine.upkeep.sweep import sweep
 from agents.models import CaseDay, Effect, Endpoint, Escalation, Event, Role, Run, Scope
+from agents.operations.requests import assigning, snoozing
+from agents.operations.runs import relaunching, stopping
 from agents.web.overview.figures import DAYS, Exposure, overview
 from tests.desks import bank
 from tests.desks.bank import bank_scene
@@ -154,8 +155,8 @@ def test_a_request_that_nobody_is_left_to_decide_is_named(scene: Scene, left: st
     """Ada and Mara each launched one of two runs that pursue one goal."""
     ada, mara = (scene.add(name, Role.ADMIN) for name in ("ada", "mara"))
     first, at = scene.launch(by=ada), timezone.now()
-    operations.cancel(run_id=first.pk, by=ada, reason="x", at=at)
-    again = go(operations.launch_again(run_id=first.pk, by=mara, at=at))
+    stopping.cancel(run_id=first.pk, by=ada, reason="x", at=at)
+    again = go(relaunching.launch_again(run_id=first.pk, by=mara, at=at))
     request = Escalation.objects.get(run=again)
     scene.rita.memberships.update(role=Role.VIEWER if left == "nobody" else Role.REVIEWER)
 
@@ -274,10 +275,10 @@ def test_what_is_theirs_comes_first_with_whom_it_is_and_how_often_it_was_approve
     other, own, given, snoozed = (tiered.ask() for _ in range(4))
     now, finn = timezone.now(), tiered.finn
     for held, to in ((own, finn), (given, finn), (other, tiered.faye)):
-        operations.assign(escalation_id=held.pk, by=None, to_user=to, at=now)
+        assigning.assign(escalation_id=held.pk, by=None, to_user=to, at=now)
     say_yes(given, finn)
     until = now + timedelta(minutes=5)
-    operations.snooze(escalation_id=snoozed.pk, by=finn, until=until, at=now)
+    snoozing.snooze(escalation_id=snoozed.pk, by=finn, until=until, at=now)
 
     found = overview(finn, at=now + timedelta(seconds=1))
     page = words(client_of(finn).get(reverse("home")).text)

@@ -13,11 +13,11 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from agents import operations
 from agents.core.states import EscalationState, RunState
 from agents.engine.turns import answering
 from agents.models import Escalation, Membership, Notification, Role, Run, Workspace
 from agents.notifications.messages import note_of
+from agents.operations.people import agents, saved_views, workspaces
 from agents.sdk.reserved import RESERVED
 from agents.web.launch.forms import examples
 from agents.web.pages import page_of
@@ -59,7 +59,7 @@ def _new_stranger() -> User:
         slug="other", name="Other", is_demo=True, book=open_demo_book(at=at), created_at=at
     )
     user = User.objects.create_user("stranger")
-    operations.add_member(workspace=other, user=user, role=Role.ADMIN, at=at)
+    workspaces.add_member(workspace=other, user=user, role=Role.ADMIN, at=at)
     return user
 
 
@@ -169,10 +169,10 @@ def address(name: str, *, run: object, escalation: object) -> str:
     parts |= dict.fromkeys(("member", "member-change"), hers.first())
     if name == "delete-view":  # which Rita has saved for herself alone
         rita, at = User.objects.get(username="rita"), timezone.now()
-        parts[name] = operations.save_view(by=rita, name="big", query="order=amount", at=at).pk
+        parts[name] = saved_views.save_view(by=rita, name="big", query="order=amount", at=at).pk
     if name == "agent":
         omar, at = Membership.objects.filter(role=Role.OPERATOR)[0], timezone.now()
-        parts[name] = operations.set_agent(
+        parts[name] = agents.set_agent(
             workspace=omar.workspace, name="triage", desk="refunds", owner=omar.user, at=at
         ).pk
     more = [1] if name == "run-turn" else []
@@ -312,7 +312,7 @@ def test_the_second_of_two_reviewers_is_told_who_was_first(scene: Scene) -> None
 
 @pytest.mark.proves("I19")
 def test_who_launched_the_run_is_told_that_somebody_else_decides(scene: Scene) -> None:
-    operations.add_member(
+    workspaces.add_member(
         workspace=scene.workspace, user=scene.omar, role=Role.ADMIN, at=timezone.now()
     )
     escalation = waiting(scene)
@@ -376,7 +376,7 @@ def test_a_list_takes_as_many_queries_however_long_it_is(
         client.get(reverse("home"))
     for escalation in Escalation.objects.all():
         scene.decide(escalation.run)
-    operations.add_member(
+    workspaces.add_member(
         workspace=scene.workspace, user=scene.rita, role=Role.ADMIN, at=timezone.now()
     )
     for name, queries in (("decided", 5), ("audit", 11), ("kill", 8), ("launch", 7)):

@@ -12,8 +12,9 @@ from django.urls import reverse
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
-from agents import operations
 from agents.models import Escalation, Membership, Role, SavedView, Scope
+from agents.operations.people import teams as people_teams
+from agents.operations.requests import assigning, claiming, snoozing
 from agents.web.approvals import inbox
 from agents.web.approvals.position import line_of
 from agents.web.approvals.queue import WHOLE
@@ -118,20 +119,20 @@ def test_each_view_holds_what_it_says_and_counts_it_in_each_currency(scene: Scen
     second = scene.add("second", Role.REVIEWER)
     people = {"rita": scene.rita, "second": second}
     teams = {
-        name: operations.set_team(
+        name: people_teams.set_team(
             workspace=scene.workspace, slug=name, name=name, add=[user], at=now
         )
         for name, user in people.items()
     }
     for pk, by in ((every[0], scene.rita), (every[1], second), (every[2], second)):
-        operations.claim(escalation_id=pk, by=by, at=now)
+        claiming.claim(escalation_id=pk, by=by, at=now)
     Escalation.objects.filter(pk=every[2]).update(claimed_until=now - timedelta(seconds=1))
-    operations.assign(escalation_id=every[1], by=None, to_user=scene.rita, at=now)
-    operations.assign(escalation_id=every[3], by=second, to_user=scene.rita, at=now)
-    operations.assign(escalation_id=every[4], by=second, to_team=teams["rita"], at=now)
-    operations.assign(escalation_id=every[5], by=second, to_team=teams["second"], at=now)
+    assigning.assign(escalation_id=every[1], by=None, to_user=scene.rita, at=now)
+    assigning.assign(escalation_id=every[3], by=second, to_user=scene.rita, at=now)
+    assigning.assign(escalation_id=every[4], by=second, to_team=teams["rita"], at=now)
+    assigning.assign(escalation_id=every[5], by=second, to_team=teams["second"], at=now)
     soon = now + timedelta(minutes=5)
-    operations.snooze(escalation_id=every[6], by=scene.rita, until=soon, at=now)
+    snoozing.snooze(escalation_id=every[6], by=scene.rita, until=soon, at=now)
 
     mine, unclaimed, above, snoozed = (
         sorted(walk(scene, f"view={view}")) for view in ("mine", "unclaimed", "above", "snoozed")
@@ -312,7 +313,7 @@ def test_a_saved_view_is_its_owners_or_shared_in_a_workspace(scene: Scene) -> No
 def test_one_number_is_shown_wherever_a_person_s_requests_are_counted(scene: Scene) -> None:
     every, now = keys(), timezone.now()
     soon = now + timedelta(minutes=5)
-    operations.snooze(escalation_id=every[6], by=scene.rita, until=soon, at=now)
+    snoozing.snooze(escalation_id=every[6], by=scene.rita, until=soon, at=now)
     shared, hers = (InboxTopic((scene.workspace.pk,), who) for who in (0, scene.rita.pk))
     versions = changed_topics({shared: "", hers: ""})
     live = [read_update(topic, versions[topic]).lines.decode() for topic in (shared, hers)]

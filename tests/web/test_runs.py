@@ -11,11 +11,13 @@ from django.urls import reverse
 from django.utils import timezone
 from playwright.sync_api import expect
 
-from agents import operations, results
+from agents import results
 from agents.core.pseudonyms import NAME
 from agents.core.states import EscalationState, RunState
 from agents.engine.turns import answering
 from agents.models import Escalation, Role, Step
+from agents.operations.people import workspaces
+from agents.operations.runs import stopping
 from agents.web.runs import listing
 from agents.web.runs.trace import _proposed_text as proposed_text
 from agents.web.runs.trace import trace
@@ -69,10 +71,10 @@ def test_runs_are_found_by_what_is_known_of_them(
     waiting: bool,
 ) -> None:
     of_500, of_1200 = make_once("two", lambda: (go(scene.launch(REFUND_500)), go(scene.launch())))
-    other = operations.add_workspace(
+    other = workspaces.add_workspace(
         desks=["refunds"], slug="other", name="Other", at=timezone.now()
     )
-    operations.add_member(workspace=other, user=scene.eve, role=Role.VIEWER, at=timezone.now())
+    workspaces.add_member(workspace=other, user=scene.eve, role=Role.VIEWER, at=timezone.now())
 
     client = client_of(scene.eve)
     for few in (listing.FEW, 0):  # words in many runs are searched run by run
@@ -87,7 +89,7 @@ def test_ends_that_came_are_chosen_in_the_words_of_pages_and_old_links_work(scen
     go(scene.launch_scenario("another-customer"))
     cancelled = scene.launch()
     reason = "Launched twice."
-    operations.cancel(run_id=cancelled.pk, by=scene.omar, reason=reason, at=timezone.now())
+    stopping.cancel(run_id=cancelled.pk, by=scene.omar, reason=reason, at=timezone.now())
 
     page = client.get(reverse("runs")).text
     assert '<option value="cancelled">A person stopped the run.' in page
@@ -121,10 +123,10 @@ def test_a_run_is_found_by_its_key_or_how_that_begins(scene: Scene) -> None:
 @pytest.mark.proves("W16")
 def test_pages_of_runs_follow_each_other(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listing, "PAGE", 2)
-    other = operations.add_workspace(
+    other = workspaces.add_workspace(
         desks=["refunds"], slug="other", name="Other", at=timezone.now()
     )
-    operations.add_member(workspace=other, user=scene.eve, role=Role.VIEWER, at=timezone.now())
+    workspaces.add_member(workspace=other, user=scene.eve, role=Role.VIEWER, at=timezone.now())
     launched = [scene.launch() for _ in range(5)]
     client = client_of(scene.eve)
     assert client.get(reverse("runs"), {"policy": "none"}).context["found"].rows == []

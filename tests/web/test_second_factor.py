@@ -18,10 +18,10 @@ from django.utils import timezone
 from django_otp.oath import totp
 from django_otp.plugins.otp_totp.models import TOTPDevice
 
-from agents import operations
 from agents.core.states import EscalationState
 from agents.management.command_arguments import ACTOR
 from agents.models import Event, Membership, RecoveryCode, Role
+from agents.operations.people import inviting, second_factor, workspaces
 from agents.web.live.auth import NotAdmitted, admit
 from agents.web.sign_in.second_factor import REMAIN
 from tests.commands.test_run_pattern import command
@@ -89,7 +89,7 @@ def test_who_enrols_signs_in_with_a_code_that_works_once(scene: Scene, clock: An
     clock.shift(timedelta(minutes=16))
     assert 'id="secret"' not in client.get(PAGE).text
     too_late = client.post(CHANGE, {"change": "confirm", "code": code_of(scene.rita)})
-    assert (too_late.status_code, operations.factor_of(scene.rita)) == (422, None)
+    assert (too_late.status_code, second_factor.factor_of(scene.rita)) == (422, None)
     client.post(CHANGE, BEGIN)
     shown = client.get(PAGE).text
     secret = re.search(r'id="secret">([A-Z2-7 ]+)<', shown)
@@ -101,7 +101,7 @@ def test_who_enrols_signs_in_with_a_code_that_works_once(scene: Scene, clock: An
     assert ("viewBox" in svg[0], "width" in svg[0]) == (True, False)
     assert "style=" not in shown
     wrong = client.post(CHANGE, {"change": "confirm", "code": "000000"})
-    assert (wrong.status_code, operations.factor_of(scene.rita)) == (422, None)
+    assert (wrong.status_code, second_factor.factor_of(scene.rita)) == (422, None)
     clock.shift(31)
     shown = client.post(CHANGE, {"change": "confirm", "code": code_of(scene.rita)}).text
     codes = re.findall(r"<li><code>([a-z2-7-]{19})</code>", shown)
@@ -121,7 +121,7 @@ def test_who_enrols_signs_in_with_a_code_that_works_once(scene: Scene, clock: An
     assert browser.cookies["sessionid"].value != planted
     assert browser.get("/runs/")["Location"].startswith("/sign-in/")
     assert browser.get(CODE).status_code == 200
-    assert operations.WRONG in browser.post(CODE, {"code": used}).text
+    assert second_factor.WRONG in browser.post(CODE, {"code": used}).text
     clock.shift(31)
     assert browser.post(CODE, {"code": code_of(scene.rita)})["Location"] == "/runs/"
     assert browser.get("/runs/").status_code == 200
@@ -160,7 +160,7 @@ def test_guesses_of_a_code_count_as_guesses_of_a_password(scene: Scene, clock: A
     for guess in ("111111", "222222"):
         clock.shift(31)
         other.post(CODE, {"code": guess})
-    assert operations.WRONG in other.post(CODE, {"code": code_of(scene.rita)}).text
+    assert second_factor.WRONG in other.post(CODE, {"code": code_of(scene.rita)}).text
     assert "_auth_user_id" not in other.session
 
 
@@ -184,11 +184,11 @@ def test_a_role_that_needs_a_factor_does_nothing_else_before(scene: Scene, clock
     request.refresh_from_db()
     assert request.state == EscalationState.OPEN
     assert omar.get("/runs/").status_code == 200
-    program = operations.ensure_simulated_person(
+    program = workspaces.ensure_simulated_person(
         workspace=scene.workspace, role=Role.REVIEWER, at=timezone.now()
     )
     parts = Membership.objects.filter(user=program).select_related("workspace")
-    assert not operations.lacks_factor(program, parts)
+    assert not second_factor.lacks_factor(program, parts)
 
     enrol(rita, scene.rita)
     assert rita.get("/runs/").status_code == 200
@@ -201,7 +201,7 @@ def test_a_role_that_needs_a_factor_does_nothing_else_before(scene: Scene, clock
     reset = {"change": "reset-factor"}
     assert rita.post(f"/members/{part.pk}/change/", reset).status_code == 403
     other = stranger().memberships.get().workspace
-    operations.add_member(workspace=other, user=scene.rita, role=Role.VIEWER, at=timezone.now())
+    workspaces.add_member(workspace=other, user=scene.rita, role=Role.VIEWER, at=timezone.now())
     refused = admin.post(f"/members/{part.pk}/change/", reset)
     assert (refused.status_code, "of which you are not an admin" in refused.text) == (422, True)
     Membership.objects.filter(workspace=other, user=scene.rita).delete()
@@ -219,7 +219,7 @@ def test_the_last_admin_who_lost_the_factor_comes_back_by_command(scene: Scene, 
 
     ended, again = (command("reset_factor", "rita") for _ in range(2))
 
-    assert (ended.code, again.code, operations.factor_of(scene.rita)) == (0, 3, None)
+    assert (ended.code, again.code, second_factor.factor_of(scene.rita)) == (0, 3, None)
     said = Event.objects.get(kind="factor.reset")
     assert (said.actor, said.facts["user"]) == (ACTOR, "rita")
     clock.shift(timedelta(seconds=31))
@@ -229,7 +229,7 @@ def test_the_last_admin_who_lost_the_factor_comes_back_by_command(scene: Scene, 
     shown = client.post(CHANGE, {"change": "codes", "password": PASSWORD, "code": codes[0]}).text
     assert not set(codes) & set(re.findall(r"<li><code>([a-z2-7-]{19})</code>", shown))
     assert client.post(CHANGE, {**REMOVE, "code": code_of(scene.rita)}).status_code == 302
-    assert (operations.factor_of(scene.rita), RecoveryCode.objects.count()) == (None, 0)
+    assert (second_factor.factor_of(scene.rita), RecoveryCode.objects.count()) == (None, 0)
     assert command("verify_audit").code == 0
 
 
@@ -243,7 +243,7 @@ def test_of_six_with_one_code_or_one_invitation_one_is_in(scene: Scene, crowd: C
     for code in (code_of(scene.rita), codes[0]):
         answers = crowd.meet("tests.races.contenders:types_code", [["rita", code]] * SIX)
         assert sorted(answers) == [False] * 5 + [True]
-    made = operations.invite(
+    made = inviting.invite(
         workspace=scene.workspace,
         by=scene.add("ada", Role.ADMIN),
         email="mia@example.com",

@@ -13,8 +13,10 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 from playwright.sync_api import Page, Route, expect
 
-from agents import operations
 from agents.models import Escalation, Role, SwitchStage
+from agents.operations import refusal
+from agents.operations.requests import assigning, claiming, deciding
+from agents.operations.runs import killing
 from tests.engine.scene import Scene, decide_request, go, payments
 from tests.engine.tiered import Tiered
 from tests.web.serving import open_page, serving, sign_in
@@ -73,7 +75,7 @@ def test_another_form_or_person_comes_too_late(scene: Scene, changed: dict[str, 
     mara = scene.add("mara", Role.ADMIN)
     by = mara if changed.pop("by", "") else scene.rita
 
-    with pytest.raises(operations.AlreadyDecided):
+    with pytest.raises(deciding.AlreadyDecided):
         send(held, by, **changed)
 
     assert kinds(held) == ["escalation.decided", "decision.refused"]
@@ -107,14 +109,14 @@ def test_the_first_of_two_approvals_counts_once_and_a_new_page_is_another_form(
 
     request.refresh_from_db()
     assert kinds(request) == ["approval.given"]
-    with pytest.raises(operations.Refused, match="You have approved this already"):
+    with pytest.raises(refusal.Refused, match="You have approved this already"):
         send(request, tiered.finn, **form, approval=request.approval_id)
 
 
 def test_a_hand_over_sent_twice_is_one(scene: Scene) -> None:
     held = Escalation.objects.get(run=go(scene.launch()))
     for _ in range(2):
-        operations.assign(
+        assigning.assign(
             escalation_id=held.pk, by=scene.rita, to_user=scene.rita, note="mine", at=timezone.now()
         )
 
@@ -291,18 +293,18 @@ def test_an_update_between_press_and_sending_loses_nothing(
 
 
 def claim(held: Escalation, by: User) -> Callable[[], object]:
-    operations.claim(escalation_id=held.pk, by=by, at=timezone.now())
-    return lambda: operations.release_claim(escalation_id=held.pk, by=by, at=timezone.now())
+    claiming.claim(escalation_id=held.pk, by=by, at=timezone.now())
+    return lambda: claiming.release_claim(escalation_id=held.pk, by=by, at=timezone.now())
 
 
 def kill(held: Escalation, by: User) -> Callable[[], object]:
     here = held.run.workspace
     about: dict[str, Any] = {"workspace": here, "by": by, "reason": "look", "at": timezone.now()}
-    operations.kill(**about)
+    killing.kill(**about)
 
     def release() -> None:
         for stage in (SwitchStage.TRIAL, SwitchStage.OFF):
-            operations.release(**about, to=stage)
+            killing.release(**about, to=stage)
 
     return release
 

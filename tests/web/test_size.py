@@ -15,13 +15,13 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from agents import operations
 from agents.db.statistics import keep_statistics
 from agents.engine.upkeep.case_days import count_next_day
 from agents.engine.upkeep.model_use import sum_next_day
 from agents.engine.upkeep.review_days import sum_next_review_day
 from agents.history.copying import Copy, kept_rows, read_original, write_copies
 from agents.models import Effect, Role, Workspace
+from agents.operations.people import workspaces
 from agents.web.approvals import inbox
 from agents.web.audit import log
 from agents.web.overview import figures
@@ -94,13 +94,13 @@ def test_a_page_reads_no_more_of_a_year_of_runs(monkeypatch: pytest.MonkeyPatch)
     scene, now = set_scene(), timezone.now()
     Workspace.objects.filter(pk=scene.workspace.pk).update(slug="w00")
     places = [
-        operations.add_workspace(desks=["refunds"], slug=f"w0{n}", name=f"W {n}", at=now)
+        workspaces.add_workspace(desks=["refunds"], slug=f"w0{n}", name=f"W {n}", at=now)
         for n in range(1, 6)
     ]
     places = [Workspace.objects.get(pk=made.pk) for made in (scene.workspace, *places)]
     ada = User.objects.create_user("ada")
     for workspace in places[:2]:  # with few rows the planner ignores their index
-        operations.add_member(workspace=workspace, user=ada, role=Role.ADMIN, at=now)
+        workspaces.add_member(workspace=workspace, user=ada, role=Role.ADMIN, at=now)
     held = scene.launch()
     go(held)
     scene.decide(held)

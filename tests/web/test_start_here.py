@@ -10,9 +10,9 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from agents import operations
 from agents.core.states import EscalationState
 from agents.models import Escalation, Role, Run, Workspace
+from agents.operations.people import workspaces
 from tests.engine.scene import Scene, go
 from tests.web.test_pages import client_of
 from tests.web.verifying import verify_log
@@ -77,7 +77,7 @@ def test_who_decides_after_the_button_is_who_they_became(scene: Scene, demo: Non
 
 @pytest.mark.parametrize("name", ["rita", "nobody", "simulated-reviewer"])
 def test_nobody_becomes_anybody_without_the_demo_command(scene: Scene, name: str) -> None:
-    operations.ensure_simulated_person(
+    workspaces.ensure_simulated_person(
         workspace=scene.workspace, role=Role.REVIEWER, at=timezone.now()
     )
 
@@ -86,10 +86,10 @@ def test_nobody_becomes_anybody_without_the_demo_command(scene: Scene, name: str
 
 
 def test_in_the_demo_nobody_becomes_anybody_but_its_own_people(scene: Scene, demo: None) -> None:
-    real = operations.add_workspace(desks=["refunds"], slug="real", name="Real", at=timezone.now())
+    real = workspaces.add_workspace(desks=["refunds"], slug="real", name="Real", at=timezone.now())
     ada = User.objects.create_user("ada")
-    operations.add_member(workspace=real, user=ada, role=Role.ADMIN, at=timezone.now())
-    operations.ensure_simulated_person(
+    workspaces.add_member(workspace=real, user=ada, role=Role.ADMIN, at=timezone.now())
+    workspaces.ensure_simulated_person(
         workspace=scene.workspace, role=Role.REVIEWER, at=timezone.now()
     )
 

@@ -19,12 +19,15 @@ from django.urls import reverse
 from django.utils import timezone
 from playwright.sync_api import Page, ViewportSize, expect
 
-from agents import operations
 from agents.core.money import format_money
 from agents.core.states import ENDED, EscalationState
 from agents.desks.refunds.models import Customer
 from agents.engine.turns import answering
 from agents.models import Effect, Escalation, Role
+from agents.operations.people import teams
+from agents.operations.requests import assigning, snoozing
+from agents.operations.requests import claiming as claims
+from agents.operations.runs import stopping
 from tests.desks import bank
 from tests.engine.scene import (
     REFUND_500,
@@ -146,36 +149,36 @@ def open_one(desk: Desk) -> Escalation:
 
 
 def claimed_by_rita(desk: Desk) -> Escalation:
-    return operations.claim(escalation_id=desk.ask().pk, by=desk.scene.rita, at=timezone.now())
+    return claims.claim(escalation_id=desk.ask().pk, by=desk.scene.rita, at=timezone.now())
 
 
 def claimed_by_ada(desk: Desk) -> Escalation:
-    return operations.claim(escalation_id=desk.ask().pk, by=desk.ada, at=timezone.now())
+    return claims.claim(escalation_id=desk.ask().pk, by=desk.ada, at=timezone.now())
 
 
 def assigned_to_rita(desk: Desk) -> Escalation:
     """Assigned to Rita, who had snoozed it, and since claimed by Ada."""
     one = desk.ask()
     at = timezone.now()
-    operations.assign(escalation_id=one.pk, by=desk.ada, to_user=desk.scene.rita, note="x", at=at)
-    return operations.claim(escalation_id=one.pk, by=desk.ada, at=at)
+    assigning.assign(escalation_id=one.pk, by=desk.ada, to_user=desk.scene.rita, note="x", at=at)
+    return claims.claim(escalation_id=one.pk, by=desk.ada, at=at)
 
 
 def with_a_team(desk: Desk) -> Escalation:
     """Assigned to the team Leads, whose only member Ada has snoozed it."""
     one, at = desk.ask(), timezone.now()
     ours = desk.scene.workspace
-    team = operations.set_team(workspace=ours, slug="leads", name="Leads", add=[desk.ada], at=at)
-    operations.assign(escalation_id=one.pk, by=desk.scene.rita, to_team=team, at=at)
+    team = teams.set_team(workspace=ours, slug="leads", name="Leads", add=[desk.ada], at=at)
+    assigning.assign(escalation_id=one.pk, by=desk.scene.rita, to_team=team, at=at)
     until = at + timedelta(minutes=5)
-    operations.snooze(escalation_id=one.pk, by=desk.ada, until=until, at=at)
+    snoozing.snooze(escalation_id=one.pk, by=desk.ada, until=until, at=at)
     return one
 
 
 def assigned_to_nobody_able(desk: Desk) -> Escalation:
     """Assigned to somebody whose account has since been closed."""
     one, max_ = desk.ask(), desk.scene.add("max", Role.REVIEWER)
-    operations.assign(escalation_id=one.pk, by=desk.ada, to_user=max_, at=timezone.now())
+    assigning.assign(escalation_id=one.pk, by=desk.ada, to_user=max_, at=timezone.now())
     User.objects.filter(pk=max_.pk).update(is_active=False)
     return one
 
@@ -183,9 +186,9 @@ def assigned_to_nobody_able(desk: Desk) -> Escalation:
 def assigned_to_ada(desk: Desk) -> Escalation:
     """Assigned to Ada; Rita has snoozed it."""
     one, at = desk.ask(), timezone.now()
-    operations.assign(escalation_id=one.pk, by=desk.scene.rita, to_user=desk.ada, at=at)
+    assigning.assign(escalation_id=one.pk, by=desk.scene.rita, to_user=desk.ada, at=at)
     until = at + timedelta(minutes=5)
-    operations.snooze(escalation_id=one.pk, by=desk.scene.rita, until=until, at=at)
+    snoozing.snooze(escalation_id=one.pk, by=desk.scene.rita, until=until, at=at)
     return one
 
 
@@ -236,7 +239,7 @@ def proposed_again(desk: Desk) -> Escalation:
 
 def cancelled(desk: Desk) -> Escalation:
     one = desk.ask()
-    operations.cancel(run_id=one.run_id, by=desk.ada, reason="look", at=timezone.now())
+    stopping.cancel(run_id=one.run_id, by=desk.ada, reason="look", at=timezone.now())
     return one
 
 
@@ -254,7 +257,7 @@ def superseded(desk: Desk) -> Escalation:
 
 def not_carried_out(desk: Desk) -> Escalation:
     one = desk.decide(desk.ask())
-    operations.cancel(run_id=one.run_id, by=desk.ada, reason="look", at=timezone.now())
+    stopping.cancel(run_id=one.run_id, by=desk.ada, reason="look", at=timezone.now())
     return one
 
 

@@ -16,13 +16,14 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from agents import operations
 from agents.core.decisions import Decision
 from agents.core.review_figures import Closed, ReviewFigures, figures_from
 from agents.core.states import EscalationState
 from agents.engine.upkeep.review_days import sum_next_review_day
 from agents.engine.upkeep.sweep import sweep
 from agents.models import Escalation, ReviewDay, Role
+from agents.operations.people import teams, workspaces
+from agents.operations.requests import deciding
 from agents.web.team.figures import read_range, sights_of, team_figures
 from tests.engine.scene import Scene, go, set_scene
 from tests.web.test_members import MOST_QUERIES
@@ -56,7 +57,7 @@ def decide(scene: Scene, by: User, **more: Any) -> None:
     request = Escalation.objects.get(run=go(scene.launch()), state=EscalationState.OPEN)
     at = more.pop("at", timezone.now() + timedelta(minutes=2))
     wanted = Decision(**{"approve": False, "comment": "no", **more})
-    operations.decide(escalation_id=request.pk, by=by, wanted=wanted, at=at)
+    deciding.decide(escalation_id=request.pk, by=by, wanted=wanted, at=at)
 
 
 @pytest.fixture
@@ -114,7 +115,7 @@ def test_closed_days_are_summed_once_and_tell_what_the_requests_told(scene: Scen
 def test_a_lead_sees_the_team_an_auditor_the_rules_and_a_reviewer_themselves(scene: Scene) -> None:
     at, mara = timezone.now(), User.objects.get(username="@mara")
     go(scene.launch())  # still waits
-    operations.set_team(
+    teams.set_team(
         workspace=scene.workspace, slug="leads", name="Leads", add=[mara], lead=scene.omar, at=at
     )
     people = {"ada": Role.ADMIN, "aud": Role.AUDITOR}
@@ -144,11 +145,11 @@ def test_a_lead_sees_the_team_an_auditor_the_rules_and_a_reviewer_themselves(sce
     for client, is_there in ((clients["omar"], True), (client_of(scene.eve), False)):
         assert ('href="/team/"' in client.get("/runs/").text) == is_there  # in the menu
     for number in range(8):  # in each omar leads nobody, and rita reviews
-        other = operations.add_workspace(
+        other = workspaces.add_workspace(
             desks=["refunds"], slug=f"other-{number}", name=f"Other {number}", at=at
         )
         for user, role in ((scene.rita, Role.REVIEWER), (scene.omar, Role.VIEWER)):
-            operations.add_member(workspace=other, user=user, role=role, at=at)
+            workspaces.add_member(workspace=other, user=user, role=role, at=at)
     for name, links in (("rita", 9), ("omar", 0)):
         clients[name].get("/team/")
         with CaptureQueriesContext(connection) as asked:

@@ -12,11 +12,11 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 from playwright.sync_api import Browser, Page, expect
 
-from agents import operations
 from agents.core.money import format_money, format_sums
 from agents.core.states import EscalationState
 from agents.models import Approval, Effect, Escalation, Event, Invitation, Membership, Role
 from agents.models.event import facts_of
+from agents.operations.people import second_factor
 from tests.e2e.workers import until
 from tests.engine.scene import fresh, mails, payments
 from tests.engine.test_two_people import BELOW
@@ -230,7 +230,7 @@ def test_who_is_invited_enrols_on_a_phone_decides_and_is_removed(
     tiered: Tiered, browser: Browser, complaints: list[str]
 ) -> None:
     where, at = tiered.scene.workspace, timezone.now()
-    operations.require_factor(workspace=where, by=tiered.ada, roles=[Role.REVIEWER], at=at)
+    second_factor.require_factor(workspace=where, by=tiered.ada, roles=[Role.REVIEWER], at=at)
     large = ask(tiered)
     with serve(OPSCONSOLE_LIVE_RECHECK_SECONDS="1") as site:
         ada = desk(browser, site, "ada", complaints)

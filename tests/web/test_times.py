@@ -10,10 +10,11 @@ from django.urls import reverse
 from django.utils import timezone
 from playwright.sync_api import expect
 
-from agents import operations
 from agents.core.decisions import Decision
 from agents.models import Role, Run
 from agents.operations.refusal import time_here
+from agents.operations.requests import claiming, deciding
+from agents.operations.runs import killing
 from agents.web.formats import moment
 from tests.engine.scene import Scene, go
 from tests.web.serving import chromium, open_page, serve, sign_in
@@ -94,16 +95,16 @@ def test_a_refusal_tells_times_of_the_viewer_too(scene: Scene, refusal: str, say
     at = timezone.now()
     place, form, named = reverse("decide", args=[pk]), {"verdict": "approve"}, at
     if refusal == "claimed":
-        named = operations.claim(escalation_id=pk, by=scene.rita, at=at).claimed_until or at
+        named = claiming.claim(escalation_id=pk, by=scene.rita, at=at).claimed_until or at
     elif refusal == "decided":
-        operations.decide(
+        deciding.decide(
             escalation_id=pk, by=scene.rita, at=at, wanted=Decision(approve=False, comment="no")
         )
     elif refusal == "snooze":
         place = reverse("snooze", args=[pk])
         form, named = {"minutes": "1440"}, escalation.expires_at
     else:
-        operations.kill(workspace=scene.workspace, by=ada, reason="A test of times", at=at)
+        killing.kill(workspace=scene.workspace, by=ada, reason="A test of times", at=at)
     if refusal == "switch again":
         place = reverse("kill-press")
         form = {"workspace": str(scene.workspace.pk), "scope": "workspace:", "reason": "again"}

@@ -10,8 +10,9 @@ from django.contrib.auth.models import User
 from django.urls import reverse
 from django.utils import timezone
 
-from agents import operations
 from agents.models import Escalation, Event, Role
+from agents.operations.people import roles
+from agents.operations.requests import assigning, commenting
 from agents.sdk.argument_words import in_words
 from tests.desks.bank import FIRST_PAYMENT, bank_scene, day, decide, euros, launch
 from tests.engine.scene import go, payments
@@ -201,7 +202,7 @@ def test_why_a_first_yes_counts_no_more_is_said_of_its_giver_not_to_the_reader(
     if how == "not of the team":
         tiered.drop(tiered.finn)
     else:
-        operations.set_limit(
+        roles.set_limit(
             workspace=tiered.scene.workspace,
             user=tiered.finn,
             limit_minor=1000,
@@ -242,10 +243,8 @@ def test_a_card_takes_few_queries_however_much_waits(
     say_yes(done, tiered.lena)
     go(done.run)
     say_yes(request, tiered.finn)
-    operations.comment(escalation_id=small.pk, by=tiered.lena, text="Look.", at=timezone.now())
-    operations.assign(
-        escalation_id=small.pk, by=tiered.lena, to_user=tiered.lena, at=timezone.now()
-    )
+    commenting.comment(escalation_id=small.pk, by=tiered.lena, text="Look.", at=timezone.now())
+    assigning.assign(escalation_id=small.pk, by=tiered.lena, to_user=tiered.lena, at=timezone.now())
 
     for asked, name, after, queries in (
         (small, "lena", "", 10),  # within her tier, with a comment

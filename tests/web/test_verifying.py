@@ -10,8 +10,8 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from agents import operations
 from agents.models import Event, Membership, Role, Verification
+from agents.operations.people import workspaces
 from agents.operations.records import verifying
 from agents.operations.records.verifying import verify_next
 from tests.engine.scene import REFUND_500, Scene, go, set_scene
@@ -89,7 +89,7 @@ def test_what_was_found_is_not_shown_to_whom_a_workspace_is_closed(
 ) -> None:
     """A fault quotes rows, like a log that they may no longer read."""
     at = timezone.now()
-    eu = operations.add_workspace(desks=["refunds"], slug="eu", name="EU", at=at)
+    eu = workspaces.add_workspace(desks=["refunds"], slug="eu", name="EU", at=at)
     mine = Membership.objects.create(
         workspace=eu, user=User.objects.get(username="auditor"), role=Role.AUDITOR
     )

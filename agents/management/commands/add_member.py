@@ -14,7 +14,6 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import transaction
 from django.utils import timezone
 
-from agents import operations
 from agents.management.command_arguments import (
     ACTOR,
     BAD_USAGE,
@@ -25,6 +24,7 @@ from agents.management.command_arguments import (
     workspace_named,
 )
 from agents.models import Role, Workspace
+from agents.operations.people import roles
 
 
 class Command(BaseCommand):
@@ -50,7 +50,7 @@ class Command(BaseCommand):
         user = user or _new_user(options["user"], from_stdin=options["password_stdin"])
         with refusals(), transaction.atomic():
             user.save()
-            part = operations.join(
+            part = roles.join(
                 workspace=workspace,
                 user=user,
                 role=Role(options["role"]),

@@ -6,9 +6,9 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from agents import operations
 from agents.management.exit_codes import BAD_USAGE
 from agents.management.operation_command import OperationCommand, argument
+from agents.operations.people import workspaces
 from agents.sdk.desk import DESKS
 
 
@@ -35,7 +35,7 @@ class Command(OperationCommand):
             raise CommandError(
                 f"Say with --desk which it starts with: {', '.join(desks)}.", returncode=BAD_USAGE
             )
-        made = operations.add_workspace(
+        made = workspaces.add_workspace(
             **given,
             slug=options["slug"],
             name=options["name"],

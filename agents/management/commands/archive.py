@@ -8,10 +8,10 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from agents import operations
 from agents.core.units import with_unit
 from agents.management.exit_codes import BAD_USAGE, REFUSED
 from agents.management.operation_command import WORKSPACE, OperationCommand, argument, one_of
+from agents.operations.records import archiving
 
 
 class Command(OperationCommand):
@@ -35,9 +35,9 @@ class Command(OperationCommand):
         given["directory"] = options["directory"]
         try:
             if options["forget"]:
-                self._forget(operations.forget_archived(**given))
+                self._forget(archiving.forget_archived(**given))
                 return None
-            done = operations.archive_runs(**given, before=_day(options["before"]))
+            done = archiving.archive_runs(**given, before=_day(options["before"]))
         except OSError as error:
             why = f"The archive cannot be written or read: {error.strerror}."
             raise CommandError(why, returncode=REFUSED) from error
@@ -51,7 +51,7 @@ class Command(OperationCommand):
             )
         return said
 
-    def _forget(self, done: operations.Forgotten) -> None:
+    def _forget(self, done: archiving.Forgotten) -> None:
         self.stdout.write(f"Emptied the archived texts of {with_unit(done.runs, 'runs')}.")
         missing, unknown = _numbers(done.elsewhere), _numbers(done.unknown)
         why = []

@@ -8,7 +8,6 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
-from agents import operations
 from agents.core.decisions import Decision
 from agents.core.request_kinds import ADJUST, APPROVE, REJECT, SEND_BACK
 from agents.core.requests import Json
@@ -16,6 +15,7 @@ from agents.core.states import EscalationState
 from agents.management.command_arguments import refusals, user_named
 from agents.management.exit_codes import BAD_USAGE, REFUSED
 from agents.models import Approval, Escalation
+from agents.operations.requests import deciding, granting
 from agents.sdk.open_fields import BadPatch
 from agents.sdk.patches import changed_fields
 from agents.tools import ask_in_words, request_of
@@ -58,7 +58,7 @@ class Command(BaseCommand):
             if first and patch is None and options["approve"]:
                 patch = first.patch  # as in the browser: the same that they approved
             with refusals():
-                decided = operations.decide(
+                decided = deciding.decide(
                     escalation_id=options["escalation"],
                     by=user_named(options["actor"]),
                     at=timezone.now(),
@@ -77,7 +77,7 @@ class Command(BaseCommand):
             ) from None
         except BadPatch as error:
             raise CommandError(str(error), returncode=BAD_USAGE) from None
-        except operations.AlreadyDecided as first:
+        except deciding.AlreadyDecided as first:
             raise CommandError(_who(first.escalation), returncode=REFUSED) from None
         if decided.state == EscalationState.OPEN and (yes := decided.approval):
             said = f"request {decided.pk} open: 1 of 2: {_approval_line(yes)}. "
@@ -106,7 +106,7 @@ def _patch(options: dict[str, Any]) -> dict[str, Json] | None:
     if options["amount"] is None and not given:
         return None
     asked = Escalation.objects.select_related("run__policy").get(pk=options["escalation"])
-    fields = {field.name: field for field in operations.fields_of(asked, at=timezone.now())}
+    fields = {field.name: field for field in granting.fields_of(asked, at=timezone.now())}
     if options["amount"] is not None:  # an empty amount is invalid, not the whole amount
         of_money = [name for name, field in fields.items() if field.currency]
         given.append((of_money[0] if of_money else "amount", options["amount"]))

@@ -26,7 +26,9 @@ from agents.management.demo_work import begin_work
 from agents.management.exit_codes import BAD_USAGE
 from agents.management.processes import Program, run_together
 from agents.models import PolicyVersion, Workspace
-from agents.operations import Refused, ensure_demo_workspace, publish_policy
+from agents.operations.people.workspaces import ensure_demo_workspace
+from agents.operations.policies.publishing import publish_policy
+from agents.operations.refusal import Refused
 from agents.sdk.desk import DESKS
 from agents.sdk.past import Past
 

@@ -7,11 +7,11 @@ from typing import Any
 
 from django.utils.text import capfirst
 
-from agents import operations
 from agents.core.units import with_unit
 from agents.management.command_arguments import desk_of
 from agents.management.operation_command import WORKSPACE, OperationCommand, argument
-from agents.operations import ErasureLeftovers
+from agents.operations.records import erasing
+from agents.operations.records.erasure_leftovers import ErasureLeftovers
 
 
 class Command(OperationCommand):
@@ -29,7 +29,7 @@ class Command(OperationCommand):
     )
 
     def act(self, options: dict[str, Any], **given: Any) -> str:
-        done = operations.erase_subject(
+        done = erasing.erase_subject(
             **given,
             desk=desk_of(given["workspace"], options["desk"]),
             key=options["key"],

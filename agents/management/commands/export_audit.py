@@ -11,10 +11,10 @@ from typing import Any, TextIO
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
-from agents import operations
 from agents.audit import bundle
 from agents.management.exit_codes import BAD_USAGE, REFUSED
 from agents.models import Workspace
+from agents.operations.records import auditing
 
 
 class Command(BaseCommand):
@@ -34,7 +34,7 @@ class Command(BaseCommand):
             with _open_new(options["output"]) as file:
                 for workspace in workspaces:
                     facts = {"bundle": bundle.FORMAT}
-                    operations.record_command_export(workspace=workspace, facts=facts, at=at)
+                    auditing.record_command_export(workspace=workspace, facts=facts, at=at)
                 for line in bundle.lines(workspaces, at=at):
                     (file or self.stdout).write(line)
         except OSError as error:

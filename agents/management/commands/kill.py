@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from agents import operations
 from agents.management.operation_command import SWITCH, OperationCommand, switch_of
+from agents.operations.runs import killing
 
 
 class Command(OperationCommand):
@@ -13,5 +13,5 @@ class Command(OperationCommand):
     arguments = SWITCH
 
     def act(self, options: dict[str, Any], **given: Any) -> str:
-        switch = operations.kill(**given, **switch_of(options))
+        switch = killing.kill(**given, **switch_of(options))
         return f"{switch} is stopped: no write of it starts any more."

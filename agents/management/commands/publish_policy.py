@@ -10,13 +10,13 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
-from agents import operations
 from agents.core.old_names import policy_document
 from agents.core.requests import Json
 from agents.core.strict_json import BadJson, parse
 from agents.management.command_arguments import refusals, user_named, workspace_named
 from agents.management.exit_codes import BAD_USAGE
 from agents.models import Workspace
+from agents.operations.policies import publishing
 from agents.sdk.desk import DESKS
 
 
@@ -64,7 +64,7 @@ class Command(BaseCommand):
         if not options["actor"]:
             raise CommandError("Say with --as who publishes it.", returncode=BAD_USAGE)
         with refusals():
-            version = operations.publish_policy(
+            version = publishing.publish_policy(
                 workspace=workspace,
                 document=document,
                 by=user_named(options["actor"]),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from agents import operations
 from agents.management.operation_command import SWITCH, OperationCommand, argument, switch_of
 from agents.models import SwitchStage
+from agents.operations.runs import killing
 
 STAGES = {"new-runs": SwitchStage.TRIAL, "all-runs": SwitchStage.OFF}
 SAID = {
@@ -21,5 +21,5 @@ class Command(OperationCommand):
 
     def act(self, options: dict[str, Any], **given: Any) -> str:
         to = STAGES[options["stage"]]
-        switch = operations.release(**given, **switch_of(options), to=to)
+        switch = killing.release(**given, **switch_of(options), to=to)
         return f"{switch}: {SAID[to]}"

@@ -8,12 +8,12 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from agents import operations
 from agents.core.requests import Json
 from agents.management.command_arguments import user_named
 from agents.management.exit_codes import BAD_USAGE
 from agents.management.operation_command import OperationCommand
 from agents.models import Escalation, Team
+from agents.operations.requests import assigning, claiming, commenting, snoozing
 
 VERBS = {
     "claim": "reserve it for 15 minutes; again, they begin anew",
@@ -54,17 +54,17 @@ class Command(OperationCommand):
         about: Json = {"escalation_id": key, **given}
         match verb:
             case "claim":
-                operations.claim(**about)
+                claiming.claim(**about)
             case "release":
-                operations.release_claim(**about)
+                claiming.release_claim(**about)
             case "assign":
-                operations.assign(**about, **_receiver(found, options), note=options["note"])
+                assigning.assign(**about, **_receiver(found, options), note=options["note"])
             case "snooze":
-                operations.snooze(**about, until=_later(at, options["minutes"]))
+                snoozing.snooze(**about, until=_later(at, options["minutes"]))
             case "wake":
-                operations.wake(**about)
+                snoozing.wake(**about)
             case "comment":
-                operations.comment(**about, text=options["text"])
+                commenting.comment(**about, text=options["text"])
         found = Escalation.objects.select_related("claimed_by", "assigned_to", "assigned_team").get(
             pk=key
         )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from agents import operations
 from agents.management.operation_command import PERSON, OperationCommand
+from agents.operations.people import second_factor
 
 
 class Command(OperationCommand):
@@ -17,5 +17,5 @@ class Command(OperationCommand):
     arguments = (PERSON,)
 
     def act(self, options: dict[str, Any], **given: Any) -> str:
-        operations.reset_factor(**given, by=None)
+        second_factor.reset_factor(**given, by=None)
         return f"{given['user'].get_username()} signs in with the password alone now."

@@ -14,7 +14,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import transaction
 from django.utils import timezone
 
-from agents import llm, operations, results
+from agents import llm, results
 from agents.core.money import BadAmount, minor_of_text
 from agents.core.request_kinds import kind_of
 from agents.core.requests import Json
@@ -35,7 +35,9 @@ from agents.management.command_arguments import (
 from agents.management.exit_codes import BAD_USAGE, REFUSED, WAITING
 from agents.models import Membership, PolicyVersion, Role, Run, Workspace
 from agents.models.event import by_command
+from agents.operations.people import workspaces
 from agents.operations.refusal import Refused
+from agents.operations.runs import launching
 from agents.patterns import PATTERNS
 from agents.replay.config import read_config
 from agents.replay.person import Human, decide_simulated, read_human
@@ -92,12 +94,12 @@ class Command(BaseCommand):
     def _launch(self, options: dict[str, Any]) -> tuple[Run, Human | None]:
         at = timezone.now()
         slug = options["workspace"]
-        workspace = workspace_named(slug) if slug else operations.ensure_demo_workspace(at=at)
+        workspace = workspace_named(slug) if slug else workspaces.ensure_demo_workspace(at=at)
         desk = desk_of(workspace, options["desk"])
         config = _config(options["config"], options["profile"])
         policy, simulation = _policy(workspace, desk, config, options)
         human = _human(options["human"], config, desk)
-        run = operations.launch(
+        run = launching.launch(
             workspace=workspace,
             pattern=options["pattern"],
             goal=options["goal"],
@@ -105,7 +107,7 @@ class Command(BaseCommand):
             subject=options["subject"],
             by=_actor(workspace, options["actor"]),
             at=at,
-            options=operations.LaunchOptions(
+            options=launching.LaunchOptions(
                 policy=policy, simulation=simulation, **_workflow_of(config, options)
             ),
         )
@@ -197,7 +199,7 @@ def _policy(
     known = {} if config is None else config
     limits, simulation = read_config(known, pattern=options["pattern"], desk=desk)
     at = timezone.now()
-    version = operations.policy_version(workspace, limits, at=at, is_replay=True)
+    version = workspaces.policy_version(workspace, limits, at=at, is_replay=True)
     return version, simulation
 
 
@@ -229,7 +231,7 @@ def _actor(workspace: Workspace, name: str) -> User:
         user.set_unusable_password()
         user.save()
     if not Membership.objects.filter(workspace=workspace, user=user).exists():
-        operations.add_member(workspace=workspace, user=user, role=Role.OPERATOR, at=timezone.now())
+        workspaces.add_member(workspace=workspace, user=user, role=Role.OPERATOR, at=timezone.now())
     return user
 
 

@@ -7,9 +7,10 @@ from typing import Any
 
 from django.db import transaction
 
-from agents import operations
 from agents.management.command_arguments import user_named
 from agents.management.operation_command import WORKSPACE, OperationCommand, argument, one_of
+from agents.operations import refusal
+from agents.operations.people import agents
 
 
 class Command(OperationCommand):
@@ -45,11 +46,11 @@ class Command(OperationCommand):
     def act(self, options: dict[str, Any], **given: Any) -> str:
         if options["new_key"] is not None and not options["person"]:
             sentence = "Say with --as USER who runs this: the key is shown to them."
-            raise operations.Refused("no_person", sentence)
+            raise refusal.Refused("no_person", sentence)
         if options["person"]:
             given["actor"] = user_named(options["person"]).get_username()
         who = {name: given[name] for name in ("at", "actor")}
-        agent = operations.set_agent(
+        agent = agents.set_agent(
             **given,
             name=options["agent"],
             desk=options["desk"],
@@ -57,11 +58,11 @@ class Command(OperationCommand):
             is_paused=True if options["pause"] else False if options["resume"] else None,
         )
         if options["revoke"]:
-            operations.revoke_key(home=agent, prefix=options["revoke"], **who)
+            agents.revoke_key(home=agent, prefix=options["revoke"], **who)
         paused = ", paused" if agent.paused_at else ""
         said = f"{agent.name}: {agent.desk}, of {agent.owner.get_username()}{paused}"
         if options["new_key"] is None:
             return said
         lasts = timedelta(days=options["new_key"])
-        _, token = operations.make_key(home=agent, lasts=lasts, **who)
+        _, token = agents.make_key(home=agent, lasts=lasts, **who)
         return f"{said}\nIts key, which is not shown again:\n{token}"

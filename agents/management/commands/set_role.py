@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from agents import operations
 from agents.management.operation_command import PERSON, WORKSPACE, OperationCommand, argument
 from agents.models import Role
+from agents.operations.people import roles
 
 
 class Command(OperationCommand):
@@ -14,4 +14,4 @@ class Command(OperationCommand):
     arguments = (WORKSPACE, PERSON, argument("role", choices=[role.value for role in Role]))
 
     def act(self, options: dict[str, Any], **given: Any) -> str:
-        return str(operations.set_role(**given, role=Role(options["role"])))
+        return str(roles.set_role(**given, role=Role(options["role"])))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from agents import operations
 from agents.management.command_arguments import user_named
 from agents.management.operation_command import WORKSPACE, OperationCommand, argument
+from agents.operations.people import teams
 
 
 class Command(OperationCommand):
@@ -25,7 +25,7 @@ class Command(OperationCommand):
 
     def act(self, options: dict[str, Any], **given: Any) -> str:
         lead = options["lead"]
-        team = operations.set_team(
+        team = teams.set_team(
             **given,
             slug=options["team"],
             name=options["name"],

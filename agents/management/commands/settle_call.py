@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from agents import operations
 from agents.management.operation_command import OperationCommand, acting, argument, one_of
+from agents.operations.requests import settling
 
 
 class Command(OperationCommand):
@@ -22,7 +22,7 @@ class Command(OperationCommand):
     )
 
     def act(self, options: dict[str, Any], **given: Any) -> str:
-        call = operations.settle_call(
+        call = settling.settle_call(
             **given,
             key=options["key"],
             took_effect=options["took_effect"],

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from agents import operations
 from agents.management.operation_command import OperationCommand, acting
+from agents.operations.runs import trying
 
 
 class Command(OperationCommand):
@@ -16,4 +16,4 @@ class Command(OperationCommand):
     arguments = (acting("an operator or admin"),)
 
     def act(self, options: dict[str, Any], **given: Any) -> str:
-        return f"Waiting runs that try again now: {operations.try_models(**given)}."
+        return f"Waiting runs that try again now: {trying.try_models(**given)}."

@@ -16,10 +16,12 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.http import urlencode
 
-from agents import operations
 from agents.core.actions import args_schema
 from agents.core.requests import Json
 from agents.models import AgentCall, AgentKey, ExternalAgent, Membership, Role, Workspace
+from agents.operations import refusal
+from agents.operations.people import agents as keys
+from agents.operations.runs import agent_calls
 from agents.sdk.desk import DESKS
 from agents.tools import TOOLS
 from agents.web import access
@@ -46,7 +48,7 @@ def agent_add(request: HttpRequest) -> HttpResponse:
     workspace, given = _workspace(request, access.workspaces_to_add_agents), request.POST
     try:
         only(given, _ADDED)
-        operations.set_agent(
+        keys.set_agent(
             workspace=workspace,
             name=given.get("name", ""),
             desk=given.get("desk", ""),
@@ -54,7 +56,7 @@ def agent_add(request: HttpRequest) -> HttpResponse:
             by=access.person(request),
             at=timezone.now(),
         )
-    except (BadForm, operations.Refused) as no:
+    except (BadForm, refusal.Refused) as no:
         return _agents(request, workspace, sentence=str(no), status=422)
     return redirect(f"{reverse('agents')}?{urlencode({'workspace': workspace.slug})}")
 
@@ -67,8 +69,8 @@ def agent(request: HttpRequest, pk: int) -> HttpResponse:
     found = AgentCall.objects.filter(agent=shown, is_end=False).order_by("-pk")
     found = found if before is None else found.filter(pk__lt=before)
     rows = list(found[: CALLS + 1])
-    calls = operations.with_runs(rows[:CALLS])
-    told = operations.outcomes_of(calls)
+    calls = agent_calls.with_runs(rows[:CALLS])
+    told = agent_calls.outcomes_of(calls)
     context = {
         "nav": "agents",
         "agent": shown,
@@ -90,19 +92,19 @@ def agent_change(request: HttpRequest, pk: int) -> HttpResponse:
         only(given, _CHANGED)
         if change in ("pause", "resume"):
             is_paused = change == "pause"
-            operations.set_agent(workspace=workspace, name=agent.name, is_paused=is_paused, **who)
+            keys.set_agent(workspace=workspace, name=agent.name, is_paused=is_paused, **who)
         elif change == "owner":
             owner = _owner(workspace, given.get("owner", ""))
-            operations.set_agent(workspace=workspace, name=agent.name, owner=owner, **who)
+            keys.set_agent(workspace=workspace, name=agent.name, owner=owner, **who)
         elif change == "key":
             _check_newest(agent, given)
             lasts = timedelta(days=min(whole_number(given.get("days", "")) or 0, 10_000))
-            _, token = operations.make_key(home=agent, lasts=lasts, **who)
+            _, token = keys.make_key(home=agent, lasts=lasts, **who)
         elif change == "revoke":
-            operations.revoke_key(home=agent, prefix=given.get("key", "").replace("\0", ""), **who)
+            keys.revoke_key(home=agent, prefix=given.get("key", "").replace("\0", ""), **who)
         else:
             raise BadForm("", "There is no such change. Load the page again.")
-    except (BadForm, operations.Refused) as no:
+    except (BadForm, refusal.Refused) as no:
         return _agents(request, workspace, sentence=str(no), status=422)
     if token:
         return _agents(request, workspace, fresh=_fresh(agent, token))
@@ -118,10 +120,10 @@ def workspace_key(request: HttpRequest) -> HttpResponse:
         only(given, {"csrfmiddlewaretoken", "workspace", "change", "key", "newest"})
         if given.get("change") == "key":
             _check_newest(workspace, given)
-            _, token = operations.make_key(lasts=timedelta(days=LASTS), **who)
+            _, token = keys.make_key(lasts=timedelta(days=LASTS), **who)
             return _agents(request, workspace, fresh=_Fresh(workspace.name, token))
-        operations.revoke_key(prefix=given.get("key", "").replace("\0", ""), **who)
-    except (BadForm, operations.Refused) as no:
+        keys.revoke_key(prefix=given.get("key", "").replace("\0", ""), **who)
+    except (BadForm, refusal.Refused) as no:
         return _agents(request, workspace, sentence=str(no), status=422)
     return redirect(f"{reverse('agents')}?{urlencode({'workspace': workspace.slug})}")
 
@@ -220,7 +222,7 @@ def _agents(
         "fresh": fresh,
         "site": request.build_absolute_uri("/").rstrip("/"),
         "lasts": LASTS,
-        "most": operations.KEYS,
+        "most": keys.KEYS,
         "given": request.POST,
         "sentence": sentence,
     }

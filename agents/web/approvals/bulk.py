@@ -13,12 +13,12 @@ from django.db.models.fields.json import KT
 from django.utils import timezone
 from django.utils.text import capfirst
 
-from agents import operations
 from agents.core.money import exponent, format_money, format_sums
 from agents.core.request_kinds import ACTION
 from agents.core.states import EscalationState
 from agents.models import Escalation, Event
 from agents.models.event import facts_of
+from agents.operations.requests import rejecting
 from agents.operations.requests.claiming import CLAIM
 from agents.sdk.desk import tool_title
 from agents.web import access
@@ -132,7 +132,7 @@ def turn_of(queue: QueueAddress, who: Reviewer) -> BulkPage:
     of_money = [row for row in rows if shapes[0][0] == ACTION.stored and row["s"] is not None]
     least = ", ".join(format_money(row["a"], row["currency"]) for row in of_money)
     most = ", ".join(format_money(row["z"], row["currency"]) for row in of_money)
-    keys = line_of(queue, who).keys[: operations.MOST_AT_ONCE]
+    keys = line_of(queue, who).keys[: rejecting.MOST_AT_ONCE]
     candidates = _far_first(open_rows(keys, who), who)
     return BulkPage(
         candidates,
@@ -203,9 +203,9 @@ class BulkOutcome:
 
 def outcomes_of(user: User, bulk: str, keys: Sequence[int]) -> list[BulkOutcome]:
     """Return what happened to the requests that a person may see, beginning with those left."""
-    held = access.escalations_of(user).filter(pk__in=keys[: operations.MOST_AT_ONCE])
+    held = access.escalations_of(user).filter(pk__in=keys[: rejecting.MOST_AT_ONCE])
     rows = list(held.select_related("run", "decided_by", "claimed_by").order_by("pk"))
-    told = operations.told_in_bulk(bulk, [one.run_id for one in rows])
+    told = rejecting.told_in_bulk(bulk, [one.run_id for one in rows])
     found = [BulkOutcome(one, act(one), _why(one, told.get(one.pk))) for one in rows]
     return sorted(found, key=lambda outcome: not outcome.why)
 

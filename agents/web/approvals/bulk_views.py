@@ -9,11 +9,12 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
 
-from agents import operations
 from agents.core.money import BadAmount, format_money, minor_of_text
 from agents.core.states import EscalationState
 from agents.core.units import with_unit
 from agents.models import Escalation
+from agents.operations import refusal
+from agents.operations.requests import rejecting
 from agents.web import access
 from agents.web.approvals import bulk as bulks
 from agents.web.approvals.queue import QueueAddress, read_queue
@@ -40,14 +41,14 @@ def bulk_reject(request: HttpRequest) -> HttpResponse:
         held = _requests_of(request, queue, [pk for pk, _ in items])
         _check_totals(request, held)
         # If it is sent twice, the second call continues with what the first has not reached.
-        told = operations.told_in_bulk(token, [one.run_id for one in held])
+        told = rejecting.told_in_bulk(token, [one.run_id for one in held])
         if left := [item for item in items if item[0] not in told]:
-            operations.reject_many(
+            rejecting.reject_many(
                 items=left, by=user, comment=comment, bulk=token, now=timezone.now
             )
     except BadForm as bad:
         return _show(request, queue, field=bad.field, sentence=str(bad))
-    except operations.Refused as no:
+    except refusal.Refused as no:
         field = "refusal" if no.code != "too_many" else "item"
         return _show(request, queue, field=field, sentence=str(no))
     keys = ",".join(str(pk) for pk, _ in items)
@@ -95,7 +96,7 @@ def _show(
         "sentence": sentence,
         "refusal": posted.get("refusal", ""),
         "ready_refusal": posted.get("ready_refusal", ""),
-        "most": operations.MOST_AT_ONCE,
+        "most": rejecting.MOST_AT_ONCE,
     }
     return render(request, "approvals/bulk.html", shown, status=422 if sentence else 200)
 
@@ -132,7 +133,7 @@ def _requests_of(request: HttpRequest, queue: QueueAddress, keys: list[int]) -> 
     """Return the ticked requests, open or not, all of one rule and shape."""
     user = access.person(request)
     mine = access.escalations_of(user).filter(workspace__in=access.decides_in(user))
-    held = list(mine.filter(pk__in=keys[: operations.MOST_AT_ONCE + 1]))
+    held = list(mine.filter(pk__in=keys[: rejecting.MOST_AT_ONCE + 1]))
     rules = {one.review["deciding"]["rule"] for one in held}
     shapes = {(one.kind, one.action.get("name")) for one in held}
     if rules != {queue.given.get("rule")} or len(shapes) != 1 or len(held) != len(keys):

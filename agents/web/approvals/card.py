@@ -27,9 +27,9 @@ from agents.engine.redaction import RunBorder
 from agents.engine.turns.calls import is_untaken
 from agents.models import AgentCall, Effect, Escalation, KillSwitch, Membership, Role, Step
 from agents.models.masked_value import ValuesLocked
-from agents.operations import fields_of, obstacle
 from agents.operations.refusal import Refused
 from agents.operations.requests.claiming import is_own, own_words
+from agents.operations.requests.granting import fields_of, obstacle
 from agents.operations.requests.own_limits import own_bounds
 from agents.operations.requests.sending_back import check_send_back
 from agents.sdk.beside import Beside, Section

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from django.http import QueryDict
 
-from agents import operations
 from agents.core.decisions import Decision
 from agents.core.request_kinds import (
     ADJUST,
@@ -21,6 +20,8 @@ from agents.core.request_kinds import (
     RequestKind,
 )
 from agents.core.requests import Json
+from agents.operations import refusal
+from agents.operations.requests import deciding
 from agents.sdk.open_fields import BadPatch, OpenField
 from agents.sdk.patches import changed_fields
 from agents.web.approvals.fields import SET
@@ -75,14 +76,14 @@ def read_decision(
     if verdict == ADJUST and "correction" in posted and kind.change != ARGUMENTS:
         return replace(wanted, correction=_correction(posted, kind))
     try:
-        operations.check_reason(
+        deciding.check_reason(
             approve=wanted.approve,
             send_back=is_back,
             is_changed=is_changed,
             is_doubtful=is_doubtful,
             comment=comment,
         )
-    except operations.Refused as no:
+    except refusal.Refused as no:
         raise BadForm(field, str(no)) from None
     return replace(wanted, patch=read_patch(posted, changed, asked) if is_changed else None)
 

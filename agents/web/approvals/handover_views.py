@@ -10,8 +10,9 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.utils import timezone
 
-from agents import operations
 from agents.models import Escalation, Team
+from agents.operations import refusal
+from agents.operations.requests import assigning, claiming, commenting, snoozing
 from agents.web import access
 from agents.web.approvals.handover import PERIODS
 from agents.web.approvals.queue import read_queue
@@ -36,7 +37,7 @@ def hand_over(request: HttpRequest, pk: int) -> HttpResponse:
         if user is None and team is None and kind != "everybody":
             raise BadForm("to", "Choose who gets it.")
         note = request.POST.get("note", "")
-        operations.assign(escalation_id=one.pk, by=by, to_user=user, to_team=team, note=note, at=at)
+        assigning.assign(escalation_id=one.pk, by=by, to_user=user, to_team=team, note=note, at=at)
 
     return _change(request, pk, change)
 
@@ -51,7 +52,7 @@ def snooze(request: HttpRequest, pk: int) -> HttpResponse:
         if minutes not in map(str, PERIODS):
             raise BadForm("minutes", "Choose for how long.")
         until = at + timedelta(minutes=int(minutes))
-        operations.snooze(escalation_id=one.pk, by=by, until=until, at=at)
+        snoozing.snooze(escalation_id=one.pk, by=by, until=until, at=at)
 
     return _change(request, pk, change)
 
@@ -62,7 +63,7 @@ def wake(request: HttpRequest, pk: int) -> HttpResponse:
 
     def change(one: Escalation, by: User, at: datetime) -> None:
         only(request.POST, {TOKEN})
-        operations.wake(escalation_id=one.pk, by=by, at=at)
+        snoozing.wake(escalation_id=one.pk, by=by, at=at)
 
     return _change(request, pk, change)
 
@@ -74,7 +75,7 @@ def comment(request: HttpRequest, pk: int) -> HttpResponse:
     def change(one: Escalation, by: User, at: datetime) -> None:
         only(request.POST, {TOKEN, "text"})
         text = request.POST.get("text", "").replace("\r\n", "\n")
-        operations.comment(escalation_id=one.pk, by=by, text=text, at=at)
+        commenting.comment(escalation_id=one.pk, by=by, text=text, at=at)
 
     return _change(request, pk, change)
 
@@ -89,6 +90,6 @@ def _change(
         change(escalation, user, timezone.now())
     except BadForm as bad:
         return show_card(request, escalation, notice=str(bad), status=422)
-    except (operations.Claimed, operations.Refused) as no:
+    except (claiming.Claimed, refusal.Refused) as no:
         return show_card(request, access.escalation_for(user, pk), notice=str(no), status=409)
     return redirect(read_queue(request.GET).address(pk))

@@ -6,8 +6,9 @@ from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 
-from agents import operations
 from agents.core.requests import Json
+from agents.operations import refusal
+from agents.operations.people import saved_views
 from agents.web import access
 from agents.web.approvals import inbox as inboxes
 from agents.web.approvals import queue as queues
@@ -90,14 +91,14 @@ def save_view(request: HttpRequest) -> HttpResponse:
         workspace = access.choose_workspace(
             [part.workspace for part in access.parts_of(user)], slug
         )
-        operations.save_view(
+        saved_views.save_view(
             by=user,
             name=request.POST.get("name", ""),
             query=queue.query,
             workspace=workspace if slug else None,
             at=timezone.now(),
         )
-    except operations.Refused as no:
+    except refusal.Refused as no:
         return _list(request, queue, sentence=str(no), status=422)
     return redirect(queue.address())
 
@@ -109,8 +110,8 @@ def delete_view(request: HttpRequest, pk: int) -> HttpResponse:
     view = get_object_or_404(access.views_of(user).select_related("workspace"), pk=pk)
     queue = read_queue(QueryDict(view.query))
     try:
-        operations.delete_view(view=view, by=user)
-    except operations.Refused as no:
+        saved_views.delete_view(view=view, by=user)
+    except refusal.Refused as no:
         return _list(request, queue, sentence=str(no), status=409)
     return redirect(queue.address())
 

@@ -10,13 +10,14 @@ from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.utils import timezone
 
-from agents import operations
 from agents.core.decisions import Decision
 from agents.core.request_kinds import ADJUST, ANSWER, APPROVE, INSTRUCTIONS, TEXT
 from agents.core.requests import Json
 from agents.engine.desk.origins import doubts_of
 from agents.engine.people.deciders import roster_of
 from agents.models import Escalation
+from agents.operations import refusal
+from agents.operations.requests import approving, claiming, deciding, granting
 from agents.web import access
 from agents.web.approvals import card as cards
 from agents.web.approvals import inbox as inboxes
@@ -56,13 +57,13 @@ def judge(request: HttpRequest, pk: int) -> HttpResponse:
     escalation = access.escalation_to_decide(user, pk)
     allowed, judged = True, ""
     try:
-        fields = operations.fields_of(escalation, at=at)
+        fields = granting.fields_of(escalation, at=at)
         patch = read_patch(request.GET, fields, escalation.action.get("args") or {})
-        operations.judge_change(escalation_id=escalation.pk, by=user, patch=patch, at=at)
+        granting.judge_change(escalation_id=escalation.pk, by=user, patch=patch, at=at)
         tool = str(escalation.action["name"])
         left = "; ".join(labelled_argument(tool, name, patch[name]) for name in patch)
         judged = f"The policy allows {left}, and you may grant it."
-    except (BadForm, operations.Refused) as no:
+    except (BadForm, refusal.Refused) as no:
         allowed, judged = False, str(no)
     shown = {"allowed": allowed, "judged": judged}
     return render(request, "approvals/_judged.html", shown)
@@ -81,11 +82,11 @@ def judge_letter(request: HttpRequest, pk: int) -> HttpResponse:
         return render(request, "approvals/_judged.html", {"judged": ""})
     missing: list[str] = []
     try:
-        there, missing = operations.judge_letter(
+        there, missing = deciding.judge_letter(
             escalation_id=escalation.pk, by=user, text=text, at=timezone.now()
         )
         allowed, judged = True, _compared(there, missing)
-    except operations.Refused as no:
+    except refusal.Refused as no:
         allowed, judged = False, str(no)
     shown = {"allowed": allowed, "doubtful": bool(missing), "judged": judged}
     return render(request, "approvals/_judged.html", shown)
@@ -104,13 +105,13 @@ def _compared(there: list[str], missing: list[str]) -> str:
 @action
 def claim(request: HttpRequest, pk: int) -> HttpResponse:
     """Claim an escalation; 409 if someone else has it or it no longer waits."""
-    return _claiming(request, pk, operations.claim)
+    return _claiming(request, pk, claiming.claim)
 
 
 @action
 def release_claim(request: HttpRequest, pk: int) -> HttpResponse:
     """Release one's claim on an escalation."""
-    return _claiming(request, pk, operations.release_claim)
+    return _claiming(request, pk, claiming.release_claim)
 
 
 def _claiming(request: HttpRequest, pk: int, change: Callable[..., Escalation]) -> HttpResponse:
@@ -118,7 +119,7 @@ def _claiming(request: HttpRequest, pk: int, change: Callable[..., Escalation]) 
     escalation = access.escalation_to_decide(user, pk)
     try:
         change(escalation_id=escalation.pk, by=user, at=timezone.now())
-    except (operations.Claimed, operations.Refused) as no:
+    except (claiming.Claimed, refusal.Refused) as no:
         return show_card(request, access.escalation_for(user, pk), notice=str(no), status=409)
     return redirect(read_queue(request.GET).address(pk))
 
@@ -133,7 +134,7 @@ def decide(request: HttpRequest, pk: int) -> HttpResponse:
     escalation = access.escalation_to_decide(user, pk)
     try:
         wanted = _read_decision(request, escalation)
-        operations.decide(
+        deciding.decide(
             escalation_id=escalation.pk,
             by=user,
             wanted=replace(wanted, patch=_patch(wanted, escalation)),
@@ -141,9 +142,9 @@ def decide(request: HttpRequest, pk: int) -> HttpResponse:
         )
     except BadForm as bad:
         return show_card(request, escalation, field=bad.field, sentence=str(bad), status=422)
-    except (operations.KillSwitchStands, operations.ApprovalLapsed, operations.CallReported) as no:
+    except (deciding.KillSwitchStands, approving.ApprovalLapsed, deciding.CallReported) as no:
         return show_card(request, access.escalation_for(user, pk), notice=str(no), status=409)
-    except operations.Refused as no:
+    except refusal.Refused as no:
         changed = next(iter(wanted.patch or ()), "")
         field = f"{SET}{no.field or changed}" if changed else "verdict"
         if wanted.correction:
@@ -151,7 +152,7 @@ def decide(request: HttpRequest, pk: int) -> HttpResponse:
         elif no.code in REASONS:
             field = "comment" if wanted.approve else "advice" if wanted.send_back else "refusal"
         return show_card(request, escalation, field=field, sentence=str(no), status=422)
-    except (operations.Claimed, operations.AlreadyDecided) as first:
+    except (claiming.Claimed, deciding.AlreadyDecided) as first:
         return show_card(request, access.escalation_for(user, pk), notice=str(first), status=409)
     line = line_of(queue, reviewer(user, at=timezone.now()), pk, escalation)
     return redirect(queue.address(line.following, done=str(pk)))
@@ -166,13 +167,13 @@ def _patch(wanted: Decision, escalation: Escalation) -> Mapping[str, Json] | Non
 
 def _read_decision(request: HttpRequest, escalation: Escalation) -> Decision:
     """Read the decision form. A foreign form goes on record. Raises BadForm."""
-    fields = operations.fields_of(escalation, at=timezone.now())
+    fields = granting.fields_of(escalation, at=timezone.now())
     try:
         asked = escalation.action.get("args") or {}
         kind, is_doubtful = kind_of_request(escalation), bool(doubts_of(escalation))
         return read_decision(request.POST, kind, fields, asked, is_doubtful=is_doubtful)
     except NotOurForm:
-        operations.record_refusal(
+        deciding.record_refusal(
             escalation_id=escalation.pk,
             by=access.person(request),
             why="not_our_form",

@@ -10,10 +10,10 @@ from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
 
-from agents import operations
 from agents.audit import bundle as record_bundle
 from agents.core.event_kinds import LEDGER
 from agents.models import Verification, Workspace
+from agents.operations.records import auditing, verifying
 from agents.web import access
 from agents.web.audit import export as exports
 from agents.web.audit import log
@@ -39,7 +39,7 @@ def verify(request: HttpRequest) -> HttpResponse:
     by = access.person(request)
     workspaces = access.workspaces_to_audit(by)
     is_full = request.POST.get("all") == "1"
-    operations.ask_verification(by=by, workspaces=workspaces, is_full=is_full, at=timezone.now())
+    verifying.ask_verification(by=by, workspaces=workspaces, is_full=is_full, at=timezone.now())
     return redirect("audit")
 
 
@@ -48,7 +48,7 @@ def verify_cancel(request: HttpRequest) -> HttpResponse:
     """Cancel the check that the person is waiting for."""
     by = access.person(request)
     access.workspaces_to_audit(by)
-    operations.cancel_verification(by=by, at=timezone.now())
+    verifying.cancel_verification(by=by, at=timezone.now())
     return redirect("audit")
 
 
@@ -94,7 +94,7 @@ def export(request: HttpRequest) -> StreamingHttpResponse:
     is_cut = found.is_cut or len(keys) > exports.EXPORTED
     keys = keys[: exports.EXPORTED]
     facts = {"rows": len(keys), "filter": wanted.given, **({"cut": True} if is_cut else {})}
-    operations.record_export(workspace=workspace, by=access.person(request), facts=facts, at=at)
+    auditing.record_export(workspace=workspace, by=access.person(request), facts=facts, at=at)
     archived = log.archived_runs(workspace, wanted)
     # Fixed keys, as the filter may match other events while the file is sent.
     lines = exports.csv_lines(log.events_of(workspace), keys, is_cut=is_cut, archived=archived)
@@ -109,7 +109,7 @@ def bundle(request: HttpRequest) -> StreamingHttpResponse:
     at = timezone.now()
     for workspace in workspaces:
         facts = {"bundle": record_bundle.FORMAT}
-        operations.record_export(workspace=workspace, by=access.person(request), facts=facts, at=at)
+        auditing.record_export(workspace=workspace, by=access.person(request), facts=facts, at=at)
     lines = record_bundle.lines(workspaces, at=at)
     return exports.download(request, lines, f"audit-log-{at:%Y%m%d-%H%M%S}.jsonl")
 

@@ -8,9 +8,9 @@ from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import render
 from django.utils import timezone
 
-from agents import operations
 from agents.audit import bundle
 from agents.notifications.fan_out import KEPT
+from agents.operations.records import auditing
 from agents.web import access
 from agents.web.audit.export import download
 from agents.web.case.file import case_file
@@ -41,9 +41,7 @@ def case_proof(request: HttpRequest, pk: UUID) -> StreamingHttpResponse:
     found = access.run_to_audit(access.person(request), pk)
     at = timezone.now()
     facts = {"bundle": bundle.FORMAT, "run": str(found.pk)}
-    operations.record_export(
-        workspace=found.workspace, by=access.person(request), facts=facts, at=at
-    )
+    auditing.record_export(workspace=found.workspace, by=access.person(request), facts=facts, at=at)
     return download(
         request, bundle.lines_of_run(found, at=at), f"run-{found.pk}-{at:%Y%m%d-%H%M%S}.jsonl"
     )

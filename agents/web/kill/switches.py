@@ -11,7 +11,6 @@ from django.contrib.auth.models import User
 from django.db.models import Count, QuerySet
 from django.http import QueryDict
 
-from agents import operations
 from agents.core.states import EscalationState
 from agents.models import (
     Effect,
@@ -24,6 +23,7 @@ from agents.models import (
     SwitchStage,
     Workspace,
 )
+from agents.operations.runs import killing
 from agents.patterns import PATTERNS
 from agents.sdk.desk import tool_title
 from agents.web.formats import spell_out
@@ -143,7 +143,7 @@ def _reach(switch: KillSwitch) -> tuple[str, str, str]:
 
 def _choices(agents: Sequence[str]) -> list[tuple[str, str]]:
     patterns = [(f"pattern:{name}", f"{spell_out(name)} runs only") for name in sorted(PATTERNS)]
-    tools = [(f"tool:{name}", f"{tool_title(name)} only") for name in operations.stoppable_tools()]
+    tools = [(f"tool:{name}", f"{tool_title(name)} only") for name in killing.stoppable_tools()]
     elsewhere = [(f"agent:{name}", f"The agent {name} only") for name in agents]
     return [("workspace:", "all payments, emails and changes"), *patterns, *elsewhere, *tools]
 

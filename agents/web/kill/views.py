@@ -9,8 +9,9 @@ from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.utils import timezone
 
-from agents import operations
 from agents.models import KillSwitch
+from agents.operations import refusal
+from agents.operations.runs import killing
 from agents.web import access
 from agents.web.forms import BadForm
 from agents.web.kill import switches
@@ -28,13 +29,13 @@ def kill(request: HttpRequest) -> HttpResponse:
 @action
 def press(request: HttpRequest) -> HttpResponse:
     """Press a switch; 409 if someone was faster."""
-    return _move(request, switches.read_press, operations.kill)
+    return _move(request, switches.read_press, killing.kill)
 
 
 @action
 def release(request: HttpRequest) -> HttpResponse:
     """Release a switch by one stage; 409 if it is no longer at the form's stage."""
-    return _move(request, switches.read_release, operations.release)
+    return _move(request, switches.read_release, killing.release)
 
 
 def _move(
@@ -46,8 +47,8 @@ def _move(
     workspace = access.workspace_to_stop(user, request.POST.get("workspace", ""))
     try:
         move(workspace=workspace, by=user, at=timezone.now(), **read(request.POST))
-    except (BadForm, operations.Refused) as no:
-        is_late = isinstance(no, operations.Refused) and no.code in LATE
+    except (BadForm, refusal.Refused) as no:
+        is_late = isinstance(no, refusal.Refused) and no.code in LATE
         return _page(request, sentence=str(no), status=409 if is_late else 422)
     return redirect("kill")
 

@@ -12,8 +12,9 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
-from agents import operations
 from agents.models import Run, Workspace
+from agents.operations import refusal
+from agents.operations.runs import launching
 from agents.patterns import PATTERNS
 from agents.web import access
 from agents.web.forms import BadForm
@@ -39,7 +40,7 @@ def launch(request: HttpRequest) -> HttpResponse:
         run = _launch(request, workspace, read_launch(request.POST))
     except BadForm as bad:
         return _page(request, workspace, field=bad.field, sentence=str(bad), status=422)
-    except operations.Refused as no:
+    except refusal.Refused as no:
         field = AT_FIELD.get(no.code.rpartition("_")[2], "goal")
         return _page(request, workspace, field=field, sentence=str(no), status=422)
     return redirect("run", pk=run.pk)
@@ -52,7 +53,7 @@ def _launch(request: HttpRequest, workspace: Workspace, wanted: Launch) -> Run:
         if policy is None:
             raise BadForm("policy", "There is no such policy version. Load the page again.")
     desk = wanted.desk or next(iter(patterns_of(workspace)), "")
-    return operations.launch(
+    return launching.launch(
         workspace=workspace,
         pattern=wanted.pattern,
         goal=wanted.goal,
@@ -60,7 +61,7 @@ def _launch(request: HttpRequest, workspace: Workspace, wanted: Launch) -> Run:
         subject=find_subject(wanted.subject, desk=desk, book_id=workspace.book_id),
         by=access.person(request),
         at=timezone.now(),
-        options=operations.LaunchOptions(
+        options=launching.LaunchOptions(
             token=wanted.token,
             policy=policy,
             model=wanted.model,

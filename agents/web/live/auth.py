@@ -16,7 +16,7 @@ from django.db import DatabaseError
 from django.http import HttpRequest
 from django.utils import timezone
 
-from agents import operations
+from agents.operations.people import second_factor
 from agents.web import access
 from agents.web.approvals.selection import snoozed_by
 from agents.web.forms import whole_number
@@ -121,4 +121,4 @@ def _user_of(cookie: str) -> User | None:
     is_over = timezone.now().timestamp() - began >= settings.OPSCONSOLE_SESSION_SECONDS
     if not isinstance(user, User) or is_over:
         return None
-    return None if operations.lacks_factor(user, access.parts_of(user)) else user
+    return None if second_factor.lacks_factor(user, access.parts_of(user)) else user

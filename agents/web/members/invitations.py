@@ -11,9 +11,10 @@ from django.utils.http import urlencode
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
-from agents import operations
 from agents.core.requests import Json
 from agents.models import Invitation, Membership, Role
+from agents.operations import refusal
+from agents.operations.people import inviting
 from agents.web import access
 from agents.web.forms import BadForm, only
 from agents.web.members import forms, people, views
@@ -27,8 +28,8 @@ def invite(request: HttpRequest) -> HttpResponse:
     workspace = access.workspace_to_staff(user, request.POST.get("workspace", ""))
     try:
         given = forms.read_invitation(request.POST, workspace)
-        operations.invite(workspace=workspace, by=user, at=timezone.now(), **given)
-    except (BadForm, operations.Refused) as no:
+        inviting.invite(workspace=workspace, by=user, at=timezone.now(), **given)
+    except (BadForm, refusal.Refused) as no:
         return views.show_refusal(request, workspace, no)
     return redirect(f"{reverse('members')}?{urlencode({'workspace': workspace.slug})}#invitations")
 
@@ -39,8 +40,8 @@ def invitation_revoke(request: HttpRequest, pk: int) -> HttpResponse:
     user = access.person(request)
     made = access.invitation_to_revoke(user, pk)
     try:
-        operations.revoke_invitation(invitation=made, by=user, at=timezone.now())
-    except operations.Refused as no:
+        inviting.revoke_invitation(invitation=made, by=user, at=timezone.now())
+    except refusal.Refused as no:
         return views.show_refusal(request, made.workspace, no)
     slug = urlencode({"workspace": made.workspace.slug})
     return redirect(f"{reverse('members')}?{slug}#invitations")
@@ -50,21 +51,21 @@ def invitation_revoke(request: HttpRequest, pk: int) -> HttpResponse:
 @never_cache
 def invitation(request: HttpRequest, token: str) -> HttpResponse:
     """Let the holder of the link join: with a new user or the one signed in."""
-    made = operations.invitation_of(token, at=timezone.now())
+    made = inviting.invitation_of(token, at=timezone.now())
     if made is None or request.method != "POST":
         return _invitation(request, made)
     try:
         only(request.POST, {"csrfmiddlewaretoken", "as", "name", "password"})
         if request.POST.get("as") == "me" and isinstance(request.user, User):
-            operations.accept_as(invitation=made, user=request.user, at=timezone.now())
+            inviting.accept_as(invitation=made, user=request.user, at=timezone.now())
             return redirect("home")
-        operations.accept_anew(
+        inviting.accept_anew(
             invitation=made,
             name=request.POST.get("name", ""),
             password=request.POST.get("password", ""),
             at=timezone.now(),
         )
-    except (BadForm, operations.Refused) as no:
+    except (BadForm, refusal.Refused) as no:
         return _invitation(request, made, sentence=str(no), status=422)
     return redirect(f"{reverse('sign-in')}?joined=1")
 

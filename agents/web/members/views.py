@@ -12,9 +12,11 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.http import urlencode
 
-from agents import operations
 from agents.core.requests import Json
 from agents.models import Membership, Role, Team, Workspace
+from agents.operations import refusal
+from agents.operations.people import roles as people_roles
+from agents.operations.people import second_factor, sessions, teams
 from agents.sdk.desk import DESKS
 from agents.web import access
 from agents.web.formats import desk_title
@@ -49,7 +51,7 @@ def member_change(request: HttpRequest, pk: int) -> HttpResponse:
             raise BadForm("", "There is no such change. Load the page again.")
         who = {"workspace": part.workspace, "by": user, "at": timezone.now()}
         change(request.POST, part, who)
-    except (BadForm, operations.Refused) as no:
+    except (BadForm, refusal.Refused) as no:
         return _member(request, part, sentence=str(no), status=_status(no))
     if request.POST["change"] == "remove":
         return redirect(f"{reverse('members')}?{urlencode({'workspace': part.workspace.slug})}")
@@ -61,13 +63,13 @@ def team_add(request: HttpRequest) -> HttpResponse:
     """Create a team; its members are chosen on each person's page."""
     workspace = access.workspace_to_staff(access.person(request), _slug(request))
     try:
-        operations.set_team(
+        teams.set_team(
             workspace=workspace,
             by=access.person(request),
             at=timezone.now(),
             **forms.read_new_team(request.POST, workspace),
         )
-    except (BadForm, operations.Refused) as no:
+    except (BadForm, refusal.Refused) as no:
         return show_refusal(request, workspace, no)
     return redirect(f"{reverse('members')}?{urlencode({'workspace': workspace.slug})}")
 
@@ -79,8 +81,8 @@ def require_factor(request: HttpRequest) -> HttpResponse:
     workspace = access.workspace_to_staff(user, _slug(request))
     try:
         roles = forms.read_factor_roles(request.POST)
-        operations.require_factor(workspace=workspace, by=user, roles=roles, at=timezone.now())
-    except (BadForm, operations.Refused) as no:
+        second_factor.require_factor(workspace=workspace, by=user, roles=roles, at=timezone.now())
+    except (BadForm, refusal.Refused) as no:
         return show_refusal(request, workspace, no)
     return redirect(f"{reverse('members')}?{urlencode({'workspace': workspace.slug})}#factor")
 
@@ -93,31 +95,31 @@ def _set_team(posted: QueryDict, part: Membership, who: dict[str, Any]) -> Team:
         "lead": {"lead": part.user},
         "follow": {"has_no_lead": True},
     }
-    return operations.set_team(slug=team.slug, **moves[posted.get("change", "")], **who)
+    return teams.set_team(slug=team.slug, **moves[posted.get("change", "")], **who)
 
 
 CHANGES: Mapping[str, Change] = {
-    "role": lambda posted, part, who: operations.set_role(
+    "role": lambda posted, part, who: people_roles.set_role(
         user=part.user, **forms.read_role(posted, part), **who
     ),
-    "limit": lambda posted, part, who: operations.set_limit(
+    "limit": lambda posted, part, who: people_roles.set_limit(
         user=part.user, **forms.read_limit(posted, part), **who
     ),
     **dict.fromkeys(("join", "leave", "lead", "follow"), _set_team),
-    "reset-factor": lambda posted, part, who: operations.reset_factor(user=part.user, **who),
-    "remove": lambda posted, part, who: operations.remove_member(user=part.user, **who),
-    "end-sessions": lambda posted, part, who: operations.end_sessions(user=part.user, **who),
+    "reset-factor": lambda posted, part, who: second_factor.reset_factor(user=part.user, **who),
+    "remove": lambda posted, part, who: people_roles.remove_member(user=part.user, **who),
+    "end-sessions": lambda posted, part, who: sessions.end_sessions(user=part.user, **who),
 }
 
 
 def show_refusal(
-    request: HttpRequest, workspace: Workspace, no: BadForm | operations.Refused
+    request: HttpRequest, workspace: Workspace, no: BadForm | refusal.Refused
 ) -> HttpResponse:
     """Show the list with the reason why nothing was changed."""
     return _members(request, workspace, sentence=str(no), status=_status(no))
 
 
-def _status(no: BadForm | operations.Refused) -> int:
+def _status(no: BadForm | refusal.Refused) -> int:
     return 403 if getattr(no, "code", "") == "not_permitted" else 422
 
 

@@ -12,11 +12,12 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
 
-from agents import operations
 from agents.core.notifications import TITLES
 from agents.core.requests import Json
 from agents.models import Shape, Team, Webhook, Workspace
 from agents.notifications.fan_out import KEPT
+from agents.operations import refusal
+from agents.operations.people import notifying
 from agents.web import access
 from agents.web.forms import BadForm, only
 from agents.web.notifications import pages
@@ -24,9 +25,9 @@ from agents.web.notifications.forms import read_preference, read_webhook
 from agents.web.pages import action, page
 
 CHANGES = {
-    "rotate": operations.rotate_webhook,
-    "remove": operations.remove_webhook,
-    "try": operations.try_webhook,
+    "rotate": notifying.rotate_webhook,
+    "remove": notifying.remove_webhook,
+    "try": notifying.try_webhook,
 }
 SHAPES = {Shape.JSON: "JSON, signed", Shape.SLACK: "Slack", Shape.TEAMS: "Microsoft Teams"}
 
@@ -43,10 +44,10 @@ def prefer(request: HttpRequest) -> HttpResponse:
     user = access.person(request)
     workspace = access.workspace_of(user, request.POST.get("workspace", ""))
     try:
-        operations.set_preference(
+        notifying.set_preference(
             workspace=workspace, by=user, at=timezone.now(), **read_preference(request.POST)
         )
-    except (BadForm, operations.Refused) as no:
+    except (BadForm, refusal.Refused) as no:
         status = 403 if getattr(no, "code", "") == "not_permitted" else 422
         return _preferences(request, sentence=str(no), status=status)
     return redirect("notifications")
@@ -74,13 +75,13 @@ def webhook_add(request: HttpRequest) -> HttpResponse:
     """Add a webhook and show its secret, only this once."""
     user, workspace = access.person(request), _workspace(request)
     try:
-        added = operations.add_webhook(
+        added = notifying.add_webhook(
             workspace=workspace,
             by=user,
             at=timezone.now(),
             **read_webhook(request.POST, _teams(workspace)),
         )
-    except (BadForm, operations.Refused) as no:
+    except (BadForm, refusal.Refused) as no:
         return _webhooks(request, workspace, sentence=str(no), field=no.field, status=422)
     return _webhooks(request, workspace, fresh=added)
 
@@ -96,11 +97,11 @@ def webhook_change(request: HttpRequest, pk: int) -> HttpResponse:
         if change is None:
             raise BadForm("", "There is no such change. Load the page again.")
         changed = change(webhook=webhook, by=user, at=timezone.now())
-    except (BadForm, operations.Refused) as no:
+    except (BadForm, refusal.Refused) as no:
         return _webhooks(request, webhook.workspace, sentence=str(no), status=422)
-    if change is operations.rotate_webhook:
+    if change is notifying.rotate_webhook:
         return _webhooks(request, webhook.workspace, fresh=changed)
-    shown = reverse("deliveries" if change is operations.try_webhook else "webhooks")
+    shown = reverse("deliveries" if change is notifying.try_webhook else "webhooks")
     return redirect(f"{shown}?{urlencode({'workspace': webhook.workspace.slug})}")
 
 

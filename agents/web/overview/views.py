@@ -7,7 +7,8 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
 
-from agents import operations
+from agents.operations import refusal
+from agents.operations.runs import trying
 from agents.web import access
 from agents.web.overview.figures import overview
 from agents.web.overview.start_here import first_steps
@@ -27,7 +28,7 @@ def home(request: HttpRequest) -> HttpResponse:
 def try_now(request: HttpRequest) -> HttpResponse:
     """Call the model servers now that runs wait for."""
     try:
-        operations.try_models(by=access.person(request), at=timezone.now())
-    except operations.Refused as no:
+        trying.try_models(by=access.person(request), at=timezone.now())
+    except refusal.Refused as no:
         raise PermissionDenied(str(no)) from None
     return redirect("home")

@@ -9,11 +9,14 @@ from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
 
-from agents import operations, results
+from agents import results
 from agents.core.request_kinds import APPROVE, EFFECT_UNKNOWN, REJECT
 from agents.core.states import ENDED, RunState
 from agents.models import Event, KillSwitch, Run, Step
+from agents.operations import refusal
+from agents.operations.requests import settling
 from agents.operations.requests.claiming import is_own
+from agents.operations.runs import asking_on, relaunching, stopping
 from agents.patterns import PATTERNS
 from agents.web import access
 from agents.web.formats import MASKED
@@ -82,8 +85,8 @@ def cancel(request: HttpRequest, pk: UUID) -> HttpResponse:
             request, found, sentence="Enter a reason. It is kept in the audit log.", status=422
         )
     try:
-        operations.cancel(run_id=found.pk, by=user, reason=reason, at=timezone.now())
-    except operations.Refused as no:
+        stopping.cancel(run_id=found.pk, by=user, reason=reason, at=timezone.now())
+    except refusal.Refused as no:
         status = 422 if no.code.endswith("_reason") else 409
         return _page(request, access.run_for(user, pk), sentence=str(no), status=status)
     return redirect("run", pk=pk)
@@ -100,8 +103,8 @@ def settle_call(request: HttpRequest, pk: UUID) -> HttpResponse:
     comment, yes = given.get("comment", ""), verdict == APPROVE
     try:
         at = timezone.now()
-        operations.settle_call(key=key, by=user, took_effect=yes, comment=comment, at=at)
-    except operations.Refused as no:
+        settling.settle_call(key=key, by=user, took_effect=yes, comment=comment, at=at)
+    except refusal.Refused as no:
         status = 422 if no.code.endswith("_reason") else 409
         return _page(request, found, sentence=str(no), status=status)
     return redirect("run", pk=pk)
@@ -113,8 +116,8 @@ def run_again(request: HttpRequest, pk: UUID) -> HttpResponse:
     user = access.person(request)
     found = access.run_to_launch_again(user, pk)
     try:
-        newer = operations.launch_again(run_id=found.pk, by=user, at=timezone.now())
-    except operations.Refused as no:
+        newer = relaunching.launch_again(run_id=found.pk, by=user, at=timezone.now())
+    except refusal.Refused as no:
         return _page(request, found, sentence=str(no), status=409)
     return redirect("run", pk=newer.pk)
 
@@ -126,8 +129,8 @@ def run_ask_on(request: HttpRequest, pk: UUID) -> HttpResponse:
     found = access.run_to_launch_again(user, pk)
     goal = request.POST.get("goal", "").strip()
     try:
-        newer = operations.ask_on(run_id=found.pk, goal=goal, by=user, at=timezone.now())
-    except operations.Refused as no:
+        newer = asking_on.ask_on(run_id=found.pk, goal=goal, by=user, at=timezone.now())
+    except refusal.Refused as no:
         status = 422 if no.code.endswith("_goal") else 409
         return _page(request, found, sentence=str(no), status=status)
     return redirect("run", pk=newer.pk)
@@ -167,7 +170,7 @@ def _page(
 def _can_run_again(found: Run) -> bool:
     """Tell whether a run left something to do and has not been launched again."""
     is_real = not (found.erased_at or found.simulation)
-    return is_real and operations.leaves_work(found) and not found.launched_again.exists()
+    return is_real and relaunching.leaves_work(found) and not found.launched_again.exists()
 
 
 def _switch_still_on(found: Run, steps: Sequence[Step]) -> KillSwitch | None:
@@ -180,4 +183,4 @@ def _switch_still_on(found: Run, steps: Sequence[Step]) -> KillSwitch | None:
 
 
 def _can_be_asked_on(found: Run) -> bool:
-    return operations.can_be_asked_on(found) and not found.launched_again.exists()
+    return asking_on.can_be_asked_on(found) and not found.launched_again.exists()

@@ -15,8 +15,9 @@ from django.utils import timezone
 from django.utils.safestring import SafeString, mark_safe
 from django.views.decorators.debug import sensitive_post_parameters
 
-from agents import operations
 from agents.models import RecoveryCode
+from agents.operations import refusal
+from agents.operations.people import second_factor as factors
 from agents.web import access
 from agents.web.forms import BadForm, only
 from agents.web.pages import action, lead, page
@@ -41,7 +42,7 @@ class EnrolFirst:
         if not request.user.is_authenticated or match is None or match.url_name in REMAIN:
             return None
         user = access.person(request)
-        if not operations.lacks_factor(user, access.parts_of(user)):
+        if not factors.lacks_factor(user, access.parts_of(user)):
             return None
         return lead(request, reverse("second-factor"))
 
@@ -68,18 +69,18 @@ def second_factor_change(request: HttpRequest) -> HttpResponse:
             _check_password(request)
         match posted.get("change", ""):
             case "begin":
-                operations.begin_factor(user=user)
+                factors.begin_factor(user=user)
             case "confirm":
                 key = request.session.session_key or ""
-                codes = operations.confirm_factor(user=user, code=code, session=key, at=at)
+                codes = factors.confirm_factor(user=user, code=code, session=key, at=at)
                 request.session.cycle_key()
             case "codes":
-                codes = operations.renew_codes(user=user, code=code, at=at)
+                codes = factors.renew_codes(user=user, code=code, at=at)
             case "remove":
-                operations.remove_factor(user=user, code=code, at=at)
+                factors.remove_factor(user=user, code=code, at=at)
             case _:
                 raise BadForm("", "There is no such change. Load the page again.")
-    except (BadForm, operations.Refused) as no:
+    except (BadForm, refusal.Refused) as no:
         return _page(request, sentence=str(no), status=422)
     return _page(request, codes=codes) if codes else redirect("second-factor")
 
@@ -95,7 +96,10 @@ def _page(
     request: HttpRequest, *, sentence: str = "", codes: list[str] | None = None, status: int = 200
 ) -> HttpResponse:
     user = access.person(request)
-    has, begun = operations.factor_of(user), operations.begun_factor(user, at=timezone.now())
+    has, begun = (
+        factors.factor_of(user),
+        factors.begun_factor(user, at=timezone.now()),
+    )
     parts = access.parts_of(user)
     shown = {
         "nav": "second-factor",

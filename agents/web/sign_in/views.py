@@ -18,8 +18,8 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST
 
-from agents import operations
 from agents.core.requests import Json
+from agents.operations.people import second_factor
 from agents.web import access
 from agents.web.overview import start_here
 from agents.web.pages import action
@@ -40,7 +40,7 @@ class SignIn(auth.LoginView):
 
     def form_valid(self, form: AuthenticationForm) -> HttpResponse:
         user = form.get_user()
-        if operations.factor_of(user) is None:
+        if second_factor.factor_of(user) is None:
             return super().form_valid(form)
         self.request.session.cycle_key()  # not shared with someone who planted the cookie
         self.request.session[PENDING] = {
@@ -68,9 +68,11 @@ def sign_in_code(request: HttpRequest) -> HttpResponse:
     tried = {"username": user.get_username()}
     if not AxesProxyHandler.is_allowed(request, tried):
         return too_many(request, None, tried)
-    if not operations.check_factor(user=user, code=request.POST.get("code", ""), at=timezone.now()):
+    if not second_factor.check_factor(
+        user=user, code=request.POST.get("code", ""), at=timezone.now()
+    ):
         user_login_failed.send(sender=__name__, credentials=tried, request=request)
-        return render(request, "sign_in/code.html", {"sentence": operations.WRONG})
+        return render(request, "sign_in/code.html", {"sentence": second_factor.WRONG})
     onward = request.session.pop(PENDING)["next"]
     login(request, user, backend=BACKEND)
     return redirect(onward)
