@@ -127,13 +127,13 @@ def section(page: str, beginning: str) -> str:
 
 def test_the_newest_heading_of_the_changelog_is_the_version() -> None:
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
-    headings = re.findall(r"^## (\S+), ", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    headings = re.findall(r"^## (\S+) - ", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
 
     assert headings[0] == version
 
 
 def test_each_release_has_its_stored_databases_and_its_row() -> None:
-    released = re.findall(r"^## (\S+), \d", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    released = re.findall(r"^## (\S+) - \d", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     stored = {path.name for path in (ROOT / "tests/upgrade/stored").glob("[0-9]*")}
     rows = re.findall(r"^\| \d.*", (ROOT / "docs/upgrading.md").read_text(), re.MULTILINE)
 
