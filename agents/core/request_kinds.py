@@ -376,3 +376,18 @@ def kind_of(stored: str, action: Mapping[str, Any]) -> RequestKind:
     if stored == FINAL.stored and action.get("kind") == "final":
         return FINAL
     return _OTHERS.get(stored) or _BY_STORED[stored, action.get("kind") == "tool"]
+
+
+# Reasons for a lapse that concern its giver, whom the refusals address.
+LAPSES = {
+    "above_tier": "they are in no team that may approve it",
+    "above_own_limit": "the amount is above their own limit now",
+    "above_daily_total": "the amount is above their own daily limit",
+    "four_eyes": "they launched the run, own its agent or saw its key",
+    "not_permitted": "they no longer decide requests",
+}
+
+
+def answer_of(took_effect: object) -> EscalationState:
+    """Return the answer to a request that would have said this."""
+    return EscalationState.APPROVED if took_effect else EscalationState.REJECTED

@@ -12,13 +12,19 @@ from django.utils.text import capfirst
 
 from agents.core.money import format_money
 from agents.core.old_names import currency_of, erased_subject, own_limits
-from agents.core.request_kinds import ACTION, ANSWER, EFFECT_UNKNOWN, INSTRUCTIONS, RequestKind
+from agents.core.request_kinds import (
+    ACTION,
+    ANSWER,
+    EFFECT_UNKNOWN,
+    INSTRUCTIONS,
+    LAPSES,
+    RequestKind,
+    answer_of,
+)
 from agents.core.units import with_unit
 from agents.engine.withdrawal import UNTAKEN, WITHDRAWN
 from agents.models.event import ErasedText
 from agents.models.kill_switch import stopped_by
-from agents.operations.requests.approving import LAPSES
-from agents.operations.requests.settling import answer_of
 from agents.policies import desk_words
 from agents.policies.ends import end_sentence, why_not
 from agents.sdk.adjustments import label_of

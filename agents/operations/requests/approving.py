@@ -10,6 +10,7 @@ from django.contrib.auth.models import User
 from django.db.models import Q
 from django.db.models.functions import Now
 
+from agents.core.request_kinds import LAPSES
 from agents.core.requests import Json
 from agents.core.states import EscalationState
 from agents.core.tiers import Yes, what_yes_does
@@ -26,16 +27,6 @@ from agents.operations.requests.granting import Grant, grant
 # Not expired, or its clock is stopped.
 WAITS = Q(expires_at__gt=Now()) | Q(frozen_at__isnull=False)
 SAW_NONE = 0  # the page showed no approval yet
-
-
-# Reasons for a lapse that concern its giver, whom the refusals address.
-LAPSES = {
-    "above_tier": "they are in no team that may approve it",
-    "above_own_limit": "the amount is above their own limit now",
-    "above_daily_total": "the amount is above their own daily limit",
-    "four_eyes": "they launched the run, own its agent or saw its key",
-    "not_permitted": "they no longer decide requests",
-}
 
 
 def lapse_in_words(approval: Approval, why: Refused) -> str:

@@ -7,8 +7,8 @@ from datetime import datetime
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from agents.core.request_kinds import EFFECT_UNKNOWN
-from agents.core.states import ENDED, EffectState, EscalationState
+from agents.core.request_kinds import EFFECT_UNKNOWN, answer_of
+from agents.core.states import ENDED, EffectState
 from agents.engine.commit import Commit
 from agents.engine.redaction import redact_for
 from agents.engine.turns.answering import settle_as_told
@@ -57,8 +57,3 @@ def _check_lost(effect: Effect, run: Run) -> None:
         raise Refused("settled", f"{first.actor} {did}, at {time_here(first.at)}.")
     why = "no person has to say so: its run asks, it is still looked up, or it is on record"
     raise Refused("not_lost", f"This call is {effect.state}, and {why}. See the page of its run.")
-
-
-def answer_of(took_effect: object) -> EscalationState:
-    """Return the answer to a request that would have said this."""
-    return EscalationState.APPROVED if took_effect else EscalationState.REJECTED
