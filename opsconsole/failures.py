@@ -10,7 +10,7 @@ from django.template.loader import render_to_string
 
 from agents.api.problems import failure
 from agents.db.locks import is_of_a_lock
-from agents.web.pages import page_of
+from agents.shell.pages import page_of
 from opsconsole import databases
 
 AGAIN = 5  # seconds until the next try, about as long as a database takes to restart

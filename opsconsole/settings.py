@@ -111,11 +111,11 @@ MIDDLEWARE = [
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
     "agents.web.context_processors.sign_in_again",
-    "agents.web.times.viewer_zone",
+    "agents.shell.formats.viewer_zone",
     "agents.web.sign_in.second_factor.EnrolFirst",
     "axes.middleware.AxesMiddleware",
     "opsconsole.sign_in_throttle.address_limit",
-    "agents.web.values.values_for_people",
+    "agents.shell.access.values_for_people",
 ]
 ROOT_URLCONF = "opsconsole.urls"
 ASGI_APPLICATION = "opsconsole.asgi.application"
@@ -132,7 +132,7 @@ TEMPLATES = [
                 "django.contrib.auth.context_processors.auth",
                 "agents.web.context_processors.page_frame",
             ],
-            "builtins": ["agents.web.formats"],
+            "builtins": ["agents.shell.formats"],
         },
     }
 ]
@@ -166,7 +166,7 @@ LOGIN_REDIRECT_URL = "/"
 LOGOUT_REDIRECT_URL = LOGIN_URL
 AUTHENTICATION_BACKENDS = [
     "axes.backends.AxesStandaloneBackend",
-    "agents.web.access.MembersBackend",
+    "agents.shell.access.MembersBackend",
 ]
 # A name that is tried too often waits, but only from the network that tried: an office is not
 # locked out by one of its own, nor Rita by somebody elsewhere. A network that tried as many names

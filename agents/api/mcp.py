@@ -30,7 +30,6 @@ from agents.engine.runtime.threads import Pool
 from agents.engine.tracing import PARENT
 from agents.models import AgentCall, ExternalAgent, Run
 from agents.operations.people.agents import agent_of
-from agents.operations.refusal import Refused
 from agents.operations.runs.agent_calls import ProposedCall
 from agents.operations.runs.content_calls import (
     Standing,
@@ -43,6 +42,7 @@ from agents.operations.runs.content_calls import (
 from agents.operations.runs.proposing import open_session
 from agents.patterns.external import NOT_EXECUTED, UNKNOWN
 from agents.sdk.desk_tools import CONSOLE
+from agents.shell.refusal import Refused
 from agents.web.live.app import Message, Receive, Send
 from agents.web.live.shutdown import Ending
 

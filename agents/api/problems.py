@@ -13,8 +13,8 @@ from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 
 from agents.models import AgentCall, Run
-from agents.operations.refusal import Refused
 from agents.operations.runs.proposing import CallKeyReused, TooFast
+from agents.shell.refusal import Refused
 
 log = logging.getLogger(__name__)
 

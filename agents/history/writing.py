@@ -19,8 +19,8 @@ from agents.history.copying import Clock, Copy, Original, kept_rows, write_copie
 from agents.history.recording import Recording
 from agents.llm import is_demo
 from agents.models import Escalation, Run, Step, Workspace
-from agents.operations import refusal
 from agents.sdk.past import Past
+from agents.shell import refusal
 
 DAYS = 14
 BEFORE_HISTORY = timedelta(days=DAYS + 1)  # the least age of its workspace

@@ -14,9 +14,9 @@ from agents.core.money import BadAmount, minor_of_text
 from agents.management.exit_codes import BAD_USAGE, REFUSED
 from agents.models import Workspace
 from agents.models.event import by_command
-from agents.operations import refusal
 from agents.operations.requests import claiming
 from agents.sdk.desk import DESKS
+from agents.shell import refusal
 
 
 def user_named(name: str) -> User:

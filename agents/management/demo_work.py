@@ -20,12 +20,12 @@ from agents.engine.turns.advance import advance
 from agents.llm import is_demo
 from agents.management.demo_people import ADMIN, PEOPLE
 from agents.models import Escalation, Event, Team, Workspace
-from agents.operations import refusal
 from agents.operations.people import notifying, teams
 from agents.operations.policies import publishing
 from agents.operations.requests import assigning, claiming, deciding, snoozing
 from agents.operations.runs import launching
 from agents.sdk.desk import DESKS
+from agents.shell import refusal
 
 TEAM, NAME = "leads", "Leads"
 SOON = 30 * 60  # seconds until what is launched from then on expires: somebody can see that

@@ -10,8 +10,8 @@ from typing import Any
 from agents.core.limits import OF_DESK, BadPolicy, Limits, read_limits
 from agents.core.old_names import RECORDED_LIMITS
 from agents.core.requests import Json
-from agents.operations.refusal import Refused
 from agents.sdk.desk import DESKS
+from agents.shell.refusal import Refused
 
 _OWN_NAMES = {key: key for key in ("max_steps", "max_tool_calls", "max_seconds")}
 _BUDGETS = {  # names of a pattern's budgets in a case, and in a policy

@@ -11,8 +11,8 @@ from agents.core.money import MAX_MINOR, BadAmount, minor_of_number, to_model_un
 from agents.core.requests import Json
 from agents.models import Escalation, Role
 from agents.operations.people.workspaces import ensure_simulated_person
-from agents.operations.refusal import Refused
 from agents.operations.requests.deciding import decide
+from agents.shell.refusal import Refused
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from agents.sdk.adjustments import label_of
 from agents.sdk.argument_words import Called, money_of
 from agents.sdk.desk import tool_title
 from agents.sdk.desk_tools import executor_in_words
+from agents.shell.formats import ESCALATION_ROLES, rule_title
 from agents.tools import TOOLS, argument_in_words, currency_of_argument, names_in
-from agents.web.formats import ESCALATION_ROLES, rule_title
 
 
 @dataclass(frozen=True)

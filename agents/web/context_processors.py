@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from agents.core.requests import Json
 from agents.models import Role
-from agents.web.access import (
+from agents.shell.access import (
     AUDITS,
     DECIDES,
     LAUNCHES,
@@ -24,11 +24,11 @@ from agents.web.access import (
     person,
     stopped_workspaces,
 )
+from agents.shell.formats import is_in_utc
+from agents.shell.pages import HtmxRequest, lead, page_of
 from agents.web.approvals.selection import waiting_in
 from agents.web.kill import switches
-from agents.web.pages import HtmxRequest, lead, page_of
 from agents.web.sign_in.views import THEMES
-from agents.web.times import is_in_utc
 
 GetResponse: TypeAlias = Callable[[HttpRequest], HttpResponse]
 

@@ -15,8 +15,8 @@ from agents.core.states import EscalationState
 from agents.core.strict_json import BadJson, parse
 from agents.desks.refunds.profiles import STRICT
 from agents.models import Escalation, Membership, PolicyVersion, Role, Run, Workspace
-from agents.operations import refusal
 from agents.replay.person import read_human
+from agents.shell import refusal
 from tests.attacks.amounts import AS_NUMBER, AS_TEXT, NEITHER, PADDED, TABLE
 from tests.attacks.test_compromised_worker import attack, context, final
 from tests.commands.test_run_pattern import command

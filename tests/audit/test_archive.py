@@ -38,9 +38,9 @@ from agents.models import (
 from agents.operations.people import workspaces
 from agents.operations.records import archiving
 from agents.operations.records.archiving import Archived
-from agents.operations.refusal import Refused
 from agents.record.chain import name_of
 from agents.record.erasable_texts import TEXTS
+from agents.shell.refusal import Refused
 from tests.audit.test_bundle import VERIFIER, Copy
 from tests.audit.test_bundle_attacks import rename, take_chain
 from tests.commands.test_run_pattern import command

@@ -14,9 +14,8 @@ from agents.core.decisions import Decision
 from agents.core.states import EscalationState, RunState
 from agents.desks.refunds.models import Refund
 from agents.models import Escalation, Run, Step
-from agents.operations import refusal
 from agents.operations.requests import claiming, deciding
-from agents.web import access
+from agents.shell import access, refusal
 from agents.web.approvals.inbox import inbox
 from agents.web.approvals.position import line_of
 from agents.web.approvals.queue import WHOLE

@@ -12,8 +12,8 @@ from django.urls import reverse
 
 from agents.desks.refunds.profiles import REFERENCE, STRICT
 from agents.models import Event, Role, Workspace
-from agents.operations import refusal
 from agents.sdk.desk import DESKS
+from agents.shell import refusal
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import Scene, set_scene
 from tests.web.test_pages import client_of

@@ -21,11 +21,11 @@ from agents.core.decisions import Decision
 from agents.core.states import EscalationState, RunState
 from agents.engine.turns.answering import expire
 from agents.models import Escalation, Run
-from agents.operations import refusal
 from agents.operations.people import workspaces
 from agents.operations.requests import deciding
 from agents.operations.runs import launching, stopping
 from agents.replay.config import read_config
+from agents.shell import refusal
 from tests.conformance.replay_server import ReplayServer, Session
 from tests.engine.scene import Scene, go
 

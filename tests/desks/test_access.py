@@ -9,8 +9,8 @@ import pytest
 from agents.core.states import RunState
 from agents.desks.refunds.profiles import STRICT
 from agents.models import Escalation, Event, Role, Run
-from agents.operations import refusal as operations_refusal
 from agents.sdk.desk import DESKS, Desk
+from agents.shell import refusal as operations_refusal
 from tests.desks.bank import day
 from tests.engine.scene import Scene, claimable_runs, decide_request, fresh, go, set_scene
 from tests.limits import with_desk

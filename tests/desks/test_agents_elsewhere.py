@@ -18,10 +18,10 @@ from agents.engine.desk import registry
 from agents.engine.desk.gathering import read_asked
 from agents.engine.desk.repeats import comparable
 from agents.models import AgentCall, Escalation, Role, Run
-from agents.operations import refusal
 from agents.operations.people import agents, roles
 from agents.operations.runs import agent_calls, content_calls
 from agents.sdk.values import Money
+from agents.shell import refusal
 from opsconsole import desks as declared
 from tests.api.test_endpoints import Caller
 from tests.checker.tool_arguments import TOOL_ARGUMENTS, ToolArguments

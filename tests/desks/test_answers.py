@@ -16,10 +16,10 @@ from agents.core.states import RunState
 from agents.desks.bank.models import Invoice
 from agents.engine.people.deciders import parties_of
 from agents.models import Role, Run
-from agents.operations import refusal
 from agents.operations.records import erasing
 from agents.operations.runs import asking_on, relaunching, stopping
 from agents.sdk.desk import DESKS
+from agents.shell import refusal
 from tests.attacks.test_lost_transfer import GOAL, READ, final, pay, tool
 from tests.audit.test_rows import reasons
 from tests.conformance.replay_server import ReplayServer

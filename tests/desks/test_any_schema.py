@@ -22,12 +22,12 @@ from hypothesis import strategies as st
 from agents.core.redact import mask
 from agents.engine.desk import registry
 from agents.models import Escalation, Role, Run
-from agents.operations import refusal
 from agents.operations.policies import publishing
 from agents.results import result
 from agents.sdk.argument_words import in_words
 from agents.sdk.arguments import between
 from agents.sdk.rule_case import escalate
+from agents.shell import refusal
 from opsconsole.desks import Answers, Desk, Lower, Range, Says, Subject, Touch
 from tests.checker.tool_arguments import TOOL_ARGUMENTS, ToolArguments
 from tests.commands.test_run_pattern import command

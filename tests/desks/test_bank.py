@@ -21,13 +21,13 @@ from agents.engine.turns import executor
 from agents.llm.backend import backend
 from agents.llm.call import request_for
 from agents.models import Escalation, Run, Workspace
-from agents.operations import refusal as operations_refusal
 from agents.operations.people import workspaces
 from agents.policies import RULES
 from agents.sdk import serialization
 from agents.sdk.arguments import Arguments
 from agents.sdk.desk import DESKS
 from agents.sdk.rule_case import Case
+from agents.shell import refusal as operations_refusal
 from agents.web.approvals.provenance import sources
 from agents.web.approvals.wording import act
 from agents.web.runs.trace import trace

@@ -22,10 +22,10 @@ from agents.core.states import RunState
 from agents.desks.refunds.profiles import STRICT
 from agents.engine.desk.ledger import DeskLedger
 from agents.models import Effect, Escalation, Role, Run, Workspace
-from agents.operations import refusal
 from agents.operations.people import workspaces
 from agents.operations.runs import launching
 from agents.sdk.desk import DESKS
+from agents.shell import refusal
 from agents.tools import TOOLS
 from agents.web.overview.figures import overview
 from tests.audit.test_rows import reasons

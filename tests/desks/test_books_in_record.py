@@ -13,13 +13,13 @@ from django.utils import timezone
 from agents.core.requests import Json
 from agents.desks.bank.models import Account, Payee, Transfer
 from agents.models import Event, Run
-from agents.operations import refusal
 from agents.operations.records import erasing
 from agents.sdk.arguments import arguments_of
 from agents.sdk.desk import DESKS
 from agents.sdk.values import Money
+from agents.shell import refusal
+from agents.shell.event_words import tell_events
 from agents.tools import TOOLS
-from agents.web.sentences import tell_events
 from tests.audit.test_rows import reasons
 from tests.commands.test_run_pattern import command
 from tests.desks.bank import (

@@ -10,7 +10,7 @@ import pytest
 from agents.core.requests import Json
 from agents.desks.bank.models import Account, Payee
 from agents.models import Run
-from agents.operations.refusal import Refused
+from agents.shell.refusal import Refused
 from agents.tools import TOOLS
 from agents.web.changes import reply_of
 from opsconsole.desks import Range

@@ -13,8 +13,8 @@ from django.utils import timezone
 from agents.engine.desk import registry
 from agents.management.commands import startdesk
 from agents.models import Escalation, Role, Run
-from agents.operations import refusal
 from agents.operations.policies import publishing
+from agents.shell import refusal
 from tests.engine.scene import Scene, decide_request, go, set_scene
 from tests.web.test_pages import client_of
 

@@ -21,10 +21,10 @@ from agents.core.pseudonyms import NAME
 from agents.core.states import RunState
 from agents.desks.refunds.profiles import STRICT
 from agents.models import Effect, Escalation, Head, MaskedValue, Role, Run, SavedView
-from agents.operations import refusal
 from agents.operations.records import archiving
 from agents.operations.runs import relaunching
 from agents.sdk.values import Money
+from agents.shell import refusal
 from agents.tools import TOOLS
 from opsconsole.desks import Call, Desk, Subject, Touch
 from opsconsole.logs import OneLine

@@ -22,11 +22,11 @@ from agents import results
 from agents.core.states import RunState
 from agents.engine.desk import registry
 from agents.models import Escalation, Role, Run
-from agents.operations.refusal import Refused
 from agents.operations.runs.relaunching import launch_again
 from agents.policies import rule_words
 from agents.sdk.demo_script import ONLY_SCENARIOS
 from agents.sdk.desk import DESKS
+from agents.shell.refusal import Refused
 from agents.tools import TOOLS
 from tests.checker.tool_arguments import TOOL_ARGUMENTS, ToolArguments
 from tests.commands.calling import command

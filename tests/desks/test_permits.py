@@ -22,10 +22,10 @@ from agents.engine.tools.gateway import ask_what_came
 from agents.engine.upkeep.sweep import sweep
 from agents.models import AgentCall, Effect, Escalation, Role, Run, Step
 from agents.models.kill_switch import Scope, SwitchStage
-from agents.operations import refusal
 from agents.operations.people import agents
 from agents.operations.records import erasing
 from agents.operations.runs import agent_calls, permitting, proposing, stopping
+from agents.shell import refusal
 from agents.web.runs.listing import ENDING, LISTENING, OUT, find_runs
 from tests.api.test_endpoints import Caller
 from tests.audit.test_columns import faults

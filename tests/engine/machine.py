@@ -29,10 +29,10 @@ from agents.engine.runtime import crashpoints
 from agents.engine.upkeep.sweep import sweep
 from agents.models import Escalation, Event, PolicyVersion, Run, Workspace
 from agents.models.kill_switch import SwitchStage
-from agents.operations import refusal
 from agents.operations.people import teams, workspaces
 from agents.operations.requests import claiming, deciding
 from agents.operations.runs import killing, stopping
+from agents.shell import refusal
 from agents.web.audit.export import csv_lines
 from tests import checker
 from tests.checker import record as copies

@@ -21,11 +21,11 @@ from agents.engine.lease import claim
 from agents.engine.turns.answering import expire
 from agents.engine.upkeep.sweep import sweep
 from agents.models import Escalation, Role, Run, SwitchStage
-from agents.operations import refusal
 from agents.operations.people import roles, workspaces
 from agents.operations.requests import claiming as claims
 from agents.operations.requests import deciding as requests_deciding
 from agents.operations.runs import killing, stopping
+from agents.shell import refusal
 from tests import checker
 from tests.engine.aborting import breaking
 from tests.engine.memory import Crash

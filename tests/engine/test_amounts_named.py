@@ -17,7 +17,7 @@ from agents.desks.refunds.models import Charge, Customer, Refund
 from agents.desks.refunds.profiles import STRICT
 from agents.desks.refunds.rules import same_again
 from agents.models import Effect, Escalation, Role, Run
-from agents.operations import refusal
+from agents.shell import refusal
 from opsconsole.desks import Args
 from tests.engine.faulty import FaultyServer, advance_all, faulty_server
 from tests.engine.scene import Scene, decide_request, payments

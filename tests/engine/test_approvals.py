@@ -19,9 +19,9 @@ from agents.desks.refunds.profiles import STRICT
 from agents.engine.desk.facts import fetch_facts
 from agents.engine.runtime import crashpoints
 from agents.models import Escalation, Membership, Run
-from agents.operations import refusal
 from agents.operations.requests.own_limits import own_bounds
 from agents.operations.runs import killing, stopping
+from agents.shell import refusal
 from tests.engine.scene import (
     REFUND_500,
     Scene,

@@ -32,14 +32,14 @@ from agents.models import (
     SwitchStage,
 )
 from agents.notifications import fan_out
-from agents.operations import refusal
 from agents.operations.people import agents, workspaces
 from agents.operations.records import erasing
 from agents.operations.requests import assigning, claiming
 from agents.operations.requests import deciding as requests_deciding
 from agents.operations.runs import agent_calls, proposing, stopping
+from agents.shell import refusal
+from agents.shell.event_words import tell_events
 from agents.tools import TOOLS, OutcomeUnknown
-from agents.web.sentences import tell_events
 from tests.audit.test_columns import faults
 from tests.audit.test_rows import reasons
 from tests.desks.bank import bank_scene, day, euros, postings

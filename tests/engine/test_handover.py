@@ -13,11 +13,11 @@ from django.utils import timezone
 from agents.models import Escalation, Event, Role, Snooze, Team
 from agents.models.event import facts_of
 from agents.models.kill_switch import SwitchStage
-from agents.operations import refusal
 from agents.operations.people import teams, workspaces
 from agents.operations.records import erasing
 from agents.operations.requests import assigning, claiming, commenting, snoozing
 from agents.operations.runs import killing
+from agents.shell import refusal
 from tests import checker
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import Scene, go

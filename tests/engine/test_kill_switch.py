@@ -18,8 +18,8 @@ from agents.engine.turns.answering import expire
 from agents.engine.upkeep import sweep as sweeping
 from agents.engine.upkeep.sweep import sweep
 from agents.models import Effect, Escalation, Event, KillSwitch, Role, Run, Scope, SwitchStage
-from agents.operations import refusal
 from agents.operations.runs import killing
+from agents.shell import refusal
 from agents.tools import TOOLS
 from tests.engine.dying import die_at
 from tests.engine.far_side import wait_no_time

@@ -11,8 +11,8 @@ from django.utils import timezone
 
 from agents.desks.refunds.profiles import REFERENCE
 from agents.models import PolicyVersion, Role, Run
-from agents.operations import refusal
 from agents.operations.people import workspaces
+from agents.shell import refusal
 from tests.engine.scene import Scene, go
 from tests.limits import with_limits
 from tests.web.test_pages import client_of

@@ -13,7 +13,7 @@ from agents.core.requests import Json
 from agents.core.states import EscalationState, RunState
 from agents.desks.refunds.models import Charge, SentMail
 from agents.models import Escalation, Run
-from agents.operations.refusal import Refused
+from agents.shell.refusal import Refused
 from tests.engine.faulty import advance_all, as_demo, faulty_server
 from tests.engine.scene import Scene, decide_request, go
 

@@ -17,8 +17,8 @@ from agents.desks.refunds.models import Charge
 from agents.engine.upkeep.sweep import ORPHANED, sweep
 from agents.models import Effect, Escalation, Event, Role
 from agents.models.event import facts_of
-from agents.operations.refusal import Refused
 from agents.operations.requests import settling
+from agents.shell.refusal import Refused
 from agents.tools import TOOLS, Touch
 from tests.commands.test_run_pattern import command
 from tests.engine.far_side import NAME, FarSide, wait_no_time

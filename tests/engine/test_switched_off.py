@@ -15,8 +15,8 @@ from agents.core.plans import read_plan
 from agents.core.requests import Stop
 from agents.desks.refunds.profiles import STRICT, WORKERS
 from agents.models import PolicyVersion
-from agents.operations import refusal
 from agents.policies import review
+from agents.shell import refusal
 from agents.tools import specs
 from tests.engine.scene import go, set_scene
 

@@ -17,8 +17,8 @@ from django.utils import timezone
 from agents.core.states import RunState
 from agents.engine.turns.answering import expire
 from agents.models import Escalation, Run
-from agents.operations import refusal
 from agents.operations.runs import relaunching, stopping
+from agents.shell import refusal
 from agents.tools import TOOLS, OutcomeUnknown
 from agents.web.approvals.just_decided import strip_of
 from agents.web.overview import attention

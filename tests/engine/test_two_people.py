@@ -15,10 +15,10 @@ from django.utils import timezone
 from agents.engine.people.tier_escalation import climb
 from agents.engine.upkeep.sweep import sweep
 from agents.models import Approval, Escalation, Event, Role, Run, SwitchStage
-from agents.operations import refusal
 from agents.operations.people import roles, teams
 from agents.operations.requests import assigning, claiming
 from agents.operations.runs import killing, relaunching
+from agents.shell import refusal
 from agents.tools import TOOLS
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import decide_request, go, payments

@@ -12,9 +12,9 @@ from agents.core.decisions import Decision
 from agents.core.requests import Json
 from agents.core.states import EscalationState
 from agents.models import Escalation, Role, Run
-from agents.operations import refusal
 from agents.operations.people import teams
 from agents.operations.requests import deciding
+from agents.shell import refusal
 from tests.engine.scene import Scene, go, set_scene
 
 TIERS: Json = {

@@ -22,9 +22,9 @@ from agents.management import demo_work
 from agents.management.demo_people import ensure_sign_ins
 from agents.management.demo_work import begin_work
 from agents.models import Effect, Escalation, Event, Run, Step, Workspace
-from agents.operations import refusal
 from agents.operations.people import workspaces
 from agents.operations.policies import publishing
+from agents.shell import refusal
 from tests.database import make_once
 from tests.engine.scene import Scene, decide_request, go
 from tests.notifications.telling import tell

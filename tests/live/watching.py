@@ -30,7 +30,7 @@ def cookie_of(user: User) -> str:
     """Sign a person in without a form; return their cookie."""
     session = import_module(settings.SESSION_ENGINE).SessionStore()
     session[SESSION_KEY] = str(user.pk)
-    session[BACKEND_SESSION_KEY] = "agents.web.access.MembersBackend"
+    session[BACKEND_SESSION_KEY] = "agents.shell.access.MembersBackend"
     session[HASH_SESSION_KEY] = user.get_session_auth_hash()
     session["began_at"] = int(timezone.now().timestamp())
     session.save()

@@ -21,8 +21,8 @@ def decides(escalation: int, user: str, amount: int | None) -> str:
     from django.contrib.auth.models import User
     from django.utils import timezone
 
-    from agents.operations import refusal
     from agents.operations.requests import deciding
+    from agents.shell import refusal
 
     try:
         decided = deciding.decide(
@@ -53,8 +53,8 @@ def archives(workspace: int, directory: str) -> str:
 
     from agents.audit import sealing
     from agents.models import Head, Workspace
-    from agents.operations import refusal
     from agents.operations.records import archiving
+    from agents.shell import refusal
 
     settings.OPSCONSOLE_HEADS_FILE = Path(directory) / "heads"
     sealing.seal(at=timezone.now())
@@ -197,9 +197,9 @@ def shares(verb: str, escalation: int, user: str, other: str) -> str:
     from django.utils import timezone
 
     from agents.models import Team, Workspace
-    from agents.operations import refusal
     from agents.operations.people import roles
     from agents.operations.requests import assigning, claiming, commenting, deciding, snoozing
+    from agents.shell import refusal
 
     by, at = User.objects.get(username=user), timezone.now()
     given: dict[str, Any] = {"escalation_id": escalation, "by": by, "at": at}
@@ -247,8 +247,8 @@ def joins(token: str, name: str) -> str:
     """Accept an invitation under a name."""
     from django.utils import timezone
 
-    from agents.operations import refusal
     from agents.operations.people import inviting
+    from agents.shell import refusal
 
     at = timezone.now()
     if (made := inviting.invitation_of(token, at=at)) is None:
@@ -313,8 +313,8 @@ def takes(call: int, keys: list[str]) -> str:
     from django.db import OperationalError
     from django.utils import timezone
 
-    from agents.operations import refusal
     from agents.operations.runs import permitting
+    from agents.shell import refusal
 
     agent = _call_at_workshop(call, keys).row.agent
     while True:

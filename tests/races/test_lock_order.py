@@ -30,12 +30,12 @@ from agents.engine.kill_switch import switch_against
 from agents.engine.tools import admission
 from agents.models import Effect, Escalation, KillSwitch, Membership, Role, Run, Workspace
 from agents.models.masked_value import pseudonyms_of
-from agents.operations import refusal
 from agents.operations.people import workspaces
 from agents.operations.records import erasing
 from agents.operations.requests import deciding, granting
 from agents.operations.runs import stopping
 from agents.sdk.desk import DESKS
+from agents.shell import refusal
 from tests.desks.bank import LARGE, PAID_AT_ONCE, bank_scene, euros, launch, postings
 from tests.desks.bank import decide as decide_at_bank
 from tests.desks.post import IBAN, OTHER_IBAN, calls, install, model

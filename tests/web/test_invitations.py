@@ -15,8 +15,8 @@ from django.utils import timezone
 from agents.core.digest import hash_of_token
 from agents.engine.upkeep.sweep import sweep
 from agents.models import Delivery, Event, Invitation, Membership, Role
-from agents.operations import refusal
 from agents.operations.people import inviting, roles, teams
+from agents.shell import refusal
 from agents.web.members.people import PAGE
 from opsconsole.logs import OneLine
 from tests.commands.test_run_pattern import command

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from agents.web.markdown import as_html, as_line
+from agents.shell.formats import as_html, as_line
 
 ATTACKS = {
     "<script>alert(1)</script>": "<p>&lt;script&gt;alert(1)&lt;/script&gt;</p>",

@@ -14,9 +14,9 @@ from django.utils import timezone
 
 from agents.models import Escalation, Event, Membership, Role, SavedView, Session, Team
 from agents.models.event import facts_of
-from agents.operations import refusal
 from agents.operations.people import roles, saved_views, teams, workspaces
 from agents.operations.requests import assigning, claiming
+from agents.shell import refusal
 from agents.web.members.people import PAGE
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import Scene, go

@@ -7,8 +7,8 @@ from django.urls import reverse
 
 from agents.core.states import EscalationState, RunState
 from agents.models import Escalation, Role
-from agents.operations import refusal
-from agents.web.outputs import split_output
+from agents.shell import refusal
+from agents.shell.formats import split_output
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import Scene, decide_request, fresh, go
 from tests.web.test_pages import client_of

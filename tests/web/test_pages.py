@@ -19,8 +19,8 @@ from agents.models import Escalation, Membership, Notification, Role, Run, Works
 from agents.notifications.messages import note_of
 from agents.operations.people import agents, saved_views, workspaces
 from agents.sdk.reserved import RESERVED
+from agents.shell.pages import page_of
 from agents.web.launch.forms import examples
-from agents.web.pages import page_of
 from agents.web.urls import urlpatterns
 from tests.database import make_once
 from tests.demo_book import open_demo_book

@@ -14,9 +14,9 @@ from django.utils import timezone
 from playwright.sync_api import Page, Route, expect
 
 from agents.models import Escalation, Role, SwitchStage
-from agents.operations import refusal
 from agents.operations.requests import assigning, claiming, deciding
 from agents.operations.runs import killing
+from agents.shell import refusal
 from tests.engine.scene import Scene, decide_request, go, payments
 from tests.engine.tiered import Tiered
 from tests.web.serving import open_page, serving, sign_in

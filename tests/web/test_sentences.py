@@ -14,8 +14,13 @@ from agents.core.states import EffectState, RunState
 from agents.models import Event, Run
 from agents.models.invitation import InvitationState
 from agents.models.kill_switch import SwitchStage
-from agents.web.event_words import ASK_REASONS, EventContext
-from agents.web.sentences import kind_labels, known_kinds, tell_events
+from agents.shell.event_words import (
+    ASK_REASONS,
+    EventContext,
+    kind_labels,
+    known_kinds,
+    tell_events,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 # Kinds that the code composes.
@@ -71,8 +76,10 @@ ODD: list[Any] = [{}, [], "text", None, 7, {"decision": [], "key": {}}, {"key": 
 
 @pytest.mark.parametrize("kind", [*sorted(known_kinds()), "of.a_later_release", "", "x"])
 def test_no_facts_are_too_odd_to_be_told(kind: str, monkeypatch: Any) -> None:
-    monkeypatch.setattr("agents.web.sentences._context", lambda events: EventContext())
-    monkeypatch.setattr("agents.web.sentences.facts_of", lambda event: dict(event.facts.items()))
+    monkeypatch.setattr("agents.shell.event_words._context", lambda events: EventContext())
+    monkeypatch.setattr(
+        "agents.shell.event_words.facts_of", lambda event: dict(event.facts.items())
+    )
     run = Run(subject_key="no number")
     events = [Event(pk=1, kind=kind, facts=facts, run=run, at="2026-11-21") for facts in ODD]
 
@@ -82,8 +89,10 @@ def test_no_facts_are_too_odd_to_be_told(kind: str, monkeypatch: Any) -> None:
 
 
 def test_a_minute_of_silence_is_one(monkeypatch: Any) -> None:
-    monkeypatch.setattr("agents.web.sentences._context", lambda events: EventContext())
-    monkeypatch.setattr("agents.web.sentences.facts_of", lambda event: dict(event.facts.items()))
+    monkeypatch.setattr("agents.shell.event_words._context", lambda events: EventContext())
+    monkeypatch.setattr(
+        "agents.shell.event_words.facts_of", lambda event: dict(event.facts.items())
+    )
     facts = {"team_name": "Leads", "team": "leads", "silent_minutes": 1}
     event = Event(pk=1, kind="escalation.assigned", facts=facts, run=Run(), at="2026-11-21")
 

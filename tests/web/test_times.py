@@ -12,10 +12,10 @@ from playwright.sync_api import expect
 
 from agents.core.decisions import Decision
 from agents.models import Role, Run
-from agents.operations.refusal import time_here
 from agents.operations.requests import claiming, deciding
 from agents.operations.runs import killing
-from agents.web.formats import moment
+from agents.shell.formats import moment
+from agents.shell.refusal import time_here
 from tests.engine.scene import Scene, go
 from tests.web.serving import chromium, open_page, serve, sign_in
 from tests.web.test_card import waiting

@@ -23,8 +23,8 @@ from agents.desks.refunds.customer_table import (
 from agents.desks.refunds.models import Charge, Customer
 from agents.models import Event, Workspace
 from agents.models.event import Entry, append_events
-from agents.operations.refusal import Refused
 from agents.record.erasable_texts import ERASURE
+from agents.shell.refusal import Refused
 
 __all__ = ["COLUMNS", "Imported", "import_customers"]
 

@@ -28,9 +28,9 @@ from agents.management.processes import Program, run_together
 from agents.models import PolicyVersion, Workspace
 from agents.operations.people.workspaces import ensure_demo_workspace
 from agents.operations.policies.publishing import publish_policy
-from agents.operations.refusal import Refused
 from agents.sdk.desk import DESKS
 from agents.sdk.past import Past
+from agents.shell.refusal import Refused
 
 
 class Command(BaseCommand):

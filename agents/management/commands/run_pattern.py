@@ -36,12 +36,12 @@ from agents.management.exit_codes import BAD_USAGE, REFUSED, WAITING
 from agents.models import Membership, PolicyVersion, Role, Run, Workspace
 from agents.models.event import by_command
 from agents.operations.people import workspaces
-from agents.operations.refusal import Refused
 from agents.operations.runs import launching
 from agents.patterns import PATTERNS
 from agents.replay.config import read_config
 from agents.replay.person import Human, decide_simulated, read_human
 from agents.sdk.desk import DESKS
+from agents.shell.refusal import Refused
 
 EXIT = {"ok": 0, "waiting": WAITING}  # anything else: REFUSED, stopped
 LOOK = 0.1  # seconds between looks at a run that another worker has taken

@@ -9,8 +9,8 @@ from django.db import transaction
 
 from agents.management.command_arguments import user_named
 from agents.management.operation_command import WORKSPACE, OperationCommand, argument, one_of
-from agents.operations import refusal
 from agents.operations.people import agents
+from agents.shell import refusal
 
 
 class Command(OperationCommand):

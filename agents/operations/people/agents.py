@@ -16,8 +16,8 @@ from agents.core.requests import Json
 from agents.models import LAUNCHES, AgentKey, ExternalAgent, Role, Workspace
 from agents.models.event import Entry, append_events
 from agents.operations.people.workspaces import check_slug, lock_people
-from agents.operations.refusal import Refused, require_member
 from agents.sdk.desk import DESKS
+from agents.shell.refusal import Refused, require_member
 
 KEYS = 2  # of one agent at a time, so that one can follow the other
 LONGEST_LIFE = timedelta(days=366)

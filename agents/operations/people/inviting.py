@@ -31,7 +31,7 @@ from agents.notifications.messages import INVITATION
 from agents.operations.people.roles import join
 from agents.operations.people.teams import set_team
 from agents.operations.people.workspaces import lock_people
-from agents.operations.refusal import Refused
+from agents.shell.refusal import Refused
 
 LASTS = timedelta(days=7)
 LONGEST = 254  # characters of an address, as of a path in SMTP

@@ -30,7 +30,7 @@ from agents.models.event import Entry, append_events
 from agents.models.notification import check_of, secret_of
 from agents.notifications.messages import TEST
 from agents.notifications.webhooks import BadAddress, read_url
-from agents.operations.refusal import Refused, require_member
+from agents.shell.refusal import Refused, require_member
 
 MOST = 20  # webhooks of a workspace
 LONGEST_NAME = 80  # characters

@@ -20,8 +20,8 @@ from agents.operations.people.workspaces import (
     lock_people,
     lock_workspaces_of,
 )
-from agents.operations.refusal import Refused
 from agents.operations.requests.held_requests import lock_held, release_held
+from agents.shell.refusal import Refused
 
 
 def join(

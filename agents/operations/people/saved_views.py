@@ -9,7 +9,7 @@ from django.db import transaction
 
 from agents.engine.redaction import redact_in
 from agents.models import DECIDES, Membership, Role, SavedView, Workspace
-from agents.operations.refusal import Refused, check_text, require_member
+from agents.shell.refusal import Refused, check_text, require_member
 
 MAX_NAME = 40  # characters
 MAX_QUERY = 1000

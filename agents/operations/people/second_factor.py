@@ -21,7 +21,7 @@ from agents.models import Membership, RecoveryCode, Role, Session, Workspace
 from agents.models.event import Entry, append_events
 from agents.models.recovery_code import hash_of_code
 from agents.operations.people.workspaces import lock_people, lock_workspaces_of
-from agents.operations.refusal import Refused
+from agents.shell.refusal import Refused
 
 CODES = 10  # recovery codes of a person
 TO_CONFIRM = timedelta(minutes=15)  # to type a code of a new secret in

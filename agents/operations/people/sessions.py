@@ -11,7 +11,7 @@ from django.db import transaction
 from agents.models import Role, Session, Workspace
 from agents.models.event import Entry, append_events
 from agents.operations.people.workspaces import find_part, lock_workspaces_of
-from agents.operations.refusal import Refused, require_member
+from agents.shell.refusal import Refused, require_member
 
 
 def end_sessions(

@@ -11,7 +11,7 @@ from django.db import transaction
 from agents.models import Team, Workspace
 from agents.models.event import Entry, append_events
 from agents.operations.people.workspaces import check_name, check_slug, find_part, lock_people
-from agents.operations.refusal import Refused
+from agents.shell.refusal import Refused
 
 
 def set_team(

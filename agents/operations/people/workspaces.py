@@ -18,8 +18,8 @@ from agents.core.requests import Json
 from agents.engine.desk.subjects import new_book
 from agents.models import Membership, PolicyVersion, Role, Workspace
 from agents.models.event import Entry, append_events
-from agents.operations.refusal import Refused, require_member
 from agents.sdk.desk import DESKS
+from agents.shell.refusal import Refused, require_member
 
 DEMO = "demo"
 DEMO_EXPIRY = 8 * 3600  # seconds: who comes back after lunch finds what waited at the start

@@ -15,11 +15,11 @@ from agents.core.units import is_currency
 from agents.models import PolicyVersion, Role, Team, Workspace
 from agents.models.event import Entry, append_events
 from agents.operations.people.workspaces import policy_version
-from agents.operations.refusal import Refused, require_member
 from agents.patterns import offered_at
 from agents.policies import RULES
 from agents.sdk import serialization
 from agents.sdk.desk import DESKS
+from agents.shell.refusal import Refused, require_member
 from agents.tools import TOOLS
 
 

@@ -47,8 +47,8 @@ from agents.models import (
 )
 from agents.models.effect import UNSETTLED
 from agents.models.event import Entry, append_events
-from agents.operations.refusal import Refused
 from agents.record.chain import name_of
+from agents.shell.refusal import Refused
 
 MOST = 2_000  # runs in one archive and its transaction
 _CLOCKS = timedelta(minutes=10)  # by which the clocks of hosts may differ

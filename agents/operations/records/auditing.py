@@ -11,7 +11,7 @@ from agents.core.requests import Json
 from agents.engine.redaction import redact_in
 from agents.models import Role, Workspace
 from agents.models.event import Entry, append_events
-from agents.operations.refusal import require_member
+from agents.shell.refusal import require_member
 
 
 def record_export(*, workspace: Workspace, by: User, facts: Json, at: datetime) -> None:

@@ -31,10 +31,10 @@ from agents.models import (
 )
 from agents.models.event import Entry, append_events
 from agents.operations.records.erasure_leftovers import ErasureLeftovers, find_leftovers
-from agents.operations.refusal import Refused, check_text
 from agents.record.erasable_texts import ERASURE
 from agents.sdk.argument_words import money_of
 from agents.sdk.desk import DESKS
+from agents.shell.refusal import Refused, check_text
 
 MAX_REASON = 500  # characters
 _UNSETTLED = (EffectState.INTENDED, EffectState.UNKNOWN)

@@ -7,7 +7,7 @@ from django.db import transaction
 
 from agents.models import MaskedValue
 from agents.models.masked_value import cipher
-from agents.operations.refusal import Refused
+from agents.shell.refusal import Refused
 
 TOGETHER = 500  # values in one transaction
 

@@ -24,8 +24,8 @@ from agents.engine.runtime.database import in_database
 from agents.engine.runtime.threads import VERIFYING_THREADS
 from agents.models import Run, Verification, Workspace
 from agents.operations.records.auditing import record_verification
-from agents.operations.refusal import Refused
 from agents.record.chain import run_keys
+from agents.shell.refusal import Refused
 
 log = logging.getLogger(__name__)
 

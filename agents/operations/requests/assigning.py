@@ -14,7 +14,6 @@ from agents.core.requests import Json
 from agents.engine.people.deciders import deciders, roster_of
 from agents.engine.redaction import redact_words
 from agents.models import DECIDES, Escalation, Role, Snooze, Team
-from agents.operations.refusal import Refused, check_text, require_member
 from agents.operations.requests.claiming import (
     Claimed,
     is_kept_from,
@@ -23,6 +22,7 @@ from agents.operations.requests.claiming import (
     tell_of,
     wait_for_part,
 )
+from agents.shell.refusal import Refused, check_text, require_member
 
 MAX_NOTE = 500  # characters
 ASSIGNED = "escalation.assigned"

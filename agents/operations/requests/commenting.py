@@ -8,8 +8,8 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from agents.engine.redaction import redact_words
-from agents.operations.refusal import Refused, check_text
 from agents.operations.requests.claiming import is_told_again, lock_open, tell_of
+from agents.shell.refusal import Refused, check_text
 
 MAX_COMMENT = 2000  # characters
 COMMENTED = "escalation.commented"

@@ -30,7 +30,6 @@ from agents.engine.turns.answering import answer, expire
 from agents.models import Escalation, KillSwitch, Membership, Role, Run, Step, Workspace
 from agents.models.event import Entry, append_events, commanding_account
 from agents.models.masked_value import ValuesLocked
-from agents.operations.refusal import Refused, check_text, require_role, time_here
 from agents.operations.requests.approving import (
     WAITS,
     ApprovalLapsed,
@@ -53,6 +52,7 @@ from agents.operations.requests.granting import (
 from agents.operations.requests.sending_back import check_send_back
 from agents.policies.answers import compare_amounts, outdated_sentences
 from agents.sdk.desk import DESKS
+from agents.shell.refusal import Refused, check_text, require_role, time_here
 
 MAX_COMMENT = 2000  # characters
 

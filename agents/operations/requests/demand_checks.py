@@ -5,8 +5,8 @@ from __future__ import annotations
 from agents.core.tiers import Demand
 from agents.engine.people.deciders import Roster, parties_of, people_who_may, roster_of
 from agents.models import Escalation, Membership, Team
-from agents.operations.refusal import Refused
 from agents.operations.requests.claiming import own_words
+from agents.shell.refusal import Refused
 
 
 def check_demand(escalation: Escalation, person: Membership, demand: Demand) -> None:

@@ -14,7 +14,7 @@ from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import pipeline
 from agents.models import Escalation, KillSwitch, Membership, Run, Step
 from agents.models.belonging import request_belongs
-from agents.operations.refusal import Refused, members
+from agents.shell.refusal import Refused, members
 
 MISPLACED = (
     "Data of this request was changed to point at another run or workspace, so nobody can decide "

@@ -24,7 +24,6 @@ from agents.engine.redaction import RunBorder
 from agents.models import Escalation, Membership, Role, Run, Step
 from agents.models.call_target import target_of
 from agents.models.masked_value import ValuesLocked
-from agents.operations.refusal import Refused, require_member
 from agents.operations.requests.demand_checks import check_demand
 from agents.operations.requests.own_limits import Bound, own_bounds
 from agents.policies import judge, review
@@ -35,6 +34,7 @@ from agents.sdk.fact_sources import EarlierReview
 from agents.sdk.open_fields import AmountTooHigh, BadPatch, Choices, OpenField, open_fields
 from agents.sdk.patches import apply_patch
 from agents.sdk.rule_case import Case
+from agents.shell.refusal import Refused, require_member
 from agents.tools import TOOLS, Tool, accepts
 
 Patch: TypeAlias = Mapping[str, Json]  # arguments set by a person, by name

@@ -12,8 +12,8 @@ from django.db.models import Q, QuerySet
 from agents.core.requests import Json
 from agents.core.states import EscalationState
 from agents.models import Escalation, Run, Workspace
-from agents.operations.refusal import Refused
 from agents.operations.requests.claiming import is_kept_from
+from agents.shell.refusal import Refused
 
 
 def lock_held(workspace: Workspace, user: User) -> set[UUID]:

@@ -10,9 +10,9 @@ from django.contrib.auth.models import User
 
 from agents.core.decisions import Decision
 from agents.models import Event
-from agents.operations.refusal import Refused, check_text
 from agents.operations.requests.claiming import Claimed
 from agents.operations.requests.deciding import MAX_COMMENT, AlreadyDecided, decide
+from agents.shell.refusal import Refused, check_text
 
 MOST_AT_ONCE = 40  # requests in one form, which has at most 50 fields (settings)
 

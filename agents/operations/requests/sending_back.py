@@ -7,8 +7,8 @@ from django.db.models import QuerySet
 from agents.core.request_kinds import SEND_BACK
 from agents.core.states import EscalationState
 from agents.models import Escalation, Run
-from agents.operations.refusal import Refused
 from agents.patterns import PROPOSE_AGAIN
+from agents.shell.refusal import Refused
 from agents.tools import request_of
 
 UNHEARD = "This request cannot be sent back: its agent would propose nothing else."

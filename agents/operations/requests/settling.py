@@ -15,9 +15,9 @@ from agents.engine.turns.answering import settle_as_told
 from agents.models import DECIDES, Effect, Event, Run
 from agents.models.event import facts_of
 from agents.models.masked_value import ValuesLocked
-from agents.operations.refusal import Refused, check_text, require_member, time_here
 from agents.operations.requests.deciding import MAX_COMMENT, check_decider
 from agents.operations.requests.granting import LOCKED
+from agents.shell.refusal import Refused, check_text, require_member, time_here
 
 
 def settle_call(*, key: str, by: User, took_effect: bool, comment: str, at: datetime) -> Effect:

@@ -8,8 +8,8 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from agents.models import Escalation, Snooze
-from agents.operations.refusal import Refused, time_here
 from agents.operations.requests.claiming import lock_open, tell_of
+from agents.shell.refusal import Refused, time_here
 
 
 def deadline_of(escalation: Escalation, *, at: datetime) -> datetime:

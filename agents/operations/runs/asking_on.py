@@ -18,9 +18,9 @@ from agents.core.requests import Json
 from agents.core.states import ENDED
 from agents.engine.redaction import RunBorder
 from agents.models import Role, Run
-from agents.operations.refusal import Refused, require_member
 from agents.operations.runs.launching import LaunchOptions, launch
 from agents.sdk.desk import DESKS, WORDS
+from agents.shell.refusal import Refused, require_member
 
 MOST = 100_000  # characters of what came before, as JSON
 

@@ -16,7 +16,6 @@ from django.db import transaction
 from agents.core.requests import Json
 from agents.engine.turns.calls import SILENT
 from agents.models import AgentCall, ExternalAgent, Run
-from agents.operations.refusal import Refused
 from agents.operations.runs.agent_calls import WAITING, ProposedCall, call_of, outcome_of_call
 from agents.operations.runs.call_forms import with_integers
 from agents.operations.runs.proposing import (
@@ -28,6 +27,7 @@ from agents.operations.runs.proposing import (
     propose,
 )
 from agents.patterns.external import EXECUTED, NOT_EXECUTED, UNKNOWN
+from agents.shell.refusal import Refused
 from agents.tools import TOOLS
 
 _ANSWERED = (EXECUTED, NOT_EXECUTED)

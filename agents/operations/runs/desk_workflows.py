@@ -12,8 +12,8 @@ from agents.core.limits import Limits
 from agents.core.requests import Json
 from agents.core.workflow_checks import bind_parameters, check_workflow
 from agents.core.workflows import BadWorkflow, read_workflow
-from agents.operations.refusal import Refused
 from agents.sdk.desk import DESKS
+from agents.shell.refusal import Refused
 
 
 def shipped_workflow(name: str, desk: str) -> Json:

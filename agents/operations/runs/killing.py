@@ -13,8 +13,8 @@ from agents.engine.kill_switch import freeze, keep_writes_out
 from agents.engine.redaction import redact_in
 from agents.models import KillSwitch, Role, Scope, SwitchStage, Workspace
 from agents.models.event import Entry, append_events
-from agents.operations.refusal import Refused, check_text, require_member, time_here
 from agents.patterns import PATTERNS
+from agents.shell.refusal import Refused, check_text, require_member, time_here
 from agents.tools import TOOLS
 
 MAX_REASON = 500  # characters

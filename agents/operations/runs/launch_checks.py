@@ -8,8 +8,8 @@ from agents.core.homoglyphs import invisible_characters
 from agents.core.limits import EXTERNAL
 from agents.core.requests import Json
 from agents.models import PolicyVersion, Role, Workspace
-from agents.operations.refusal import Refused
 from agents.sdk.desk import DESKS
+from agents.shell.refusal import Refused
 
 MAX_GOAL = 8000  # characters
 

@@ -29,10 +29,10 @@ from agents.models import ExternalAgent, PolicyVersion, Role, Run, Workspace
 from agents.models.belonging import belongs
 from agents.models.masked_value import give_pseudonyms, naming
 from agents.operations.people.workspaces import policy_version
-from agents.operations.refusal import MEMBER, Refused, require_role
 from agents.operations.runs.desk_workflows import checked_workflow
 from agents.operations.runs.launch_checks import check_desk, check_launch, check_version
 from agents.sdk.desk import DESKS
+from agents.shell.refusal import MEMBER, Refused, require_role
 
 SHOWN = 8  # days of a report that a refusal names
 

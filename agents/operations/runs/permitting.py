@@ -27,11 +27,11 @@ from agents.engine.turns.answering import settle_reported, wake
 from agents.engine.turns.calls import answer_await
 from agents.models import AgentCall, Effect, ExternalAgent, Run, Step
 from agents.models.masked_value import ValuesLocked
-from agents.operations.refusal import Refused
 from agents.operations.runs.agent_calls import ProposedCall
 from agents.operations.runs.proposing import check_agent, lock_run
 from agents.operations.runs.signing import can_sign, sign_permit
 from agents.sdk.desk import DESKS
+from agents.shell.refusal import Refused
 from agents.tools import TOOLS
 
 _NEEDED = "the extra permits is to be installed, and OPSCONSOLE_PERMIT_KEYS to be set"

@@ -11,8 +11,8 @@ from django.contrib.auth.models import User
 from agents.core.states import RunState
 from agents.engine.tools.letters import EARLIER, untold_effects
 from agents.models import Role, Run
-from agents.operations.refusal import Refused, require_member
 from agents.operations.runs.launching import LaunchOptions, launch
+from agents.shell.refusal import Refused, require_member
 
 
 def leaves_work(run: Run) -> bool:

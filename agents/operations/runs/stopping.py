@@ -13,7 +13,7 @@ from agents.engine.commit import Commit
 from agents.engine.ending import end_run
 from agents.engine.redaction import redact_words
 from agents.models import Escalation, Role, Run
-from agents.operations.refusal import Refused, check_text, require_member
+from agents.shell.refusal import Refused, check_text, require_member
 
 MAX_REASON = 500  # characters
 

@@ -10,7 +10,7 @@ from django.db import transaction
 from agents.engine.runtime.breaker import wake_runs
 from agents.models import Endpoint, Membership, Role, Run
 from agents.models.event import Entry, append_events
-from agents.operations.refusal import Refused
+from agents.shell.refusal import Refused
 
 TRIES = (Role.OPERATOR, Role.ADMIN)
 

@@ -19,15 +19,13 @@ from django.utils.http import urlencode
 from agents.core.actions import args_schema
 from agents.core.requests import Json
 from agents.models import AgentCall, AgentKey, ExternalAgent, Membership, Role, Workspace
-from agents.operations import refusal
 from agents.operations.people import agents as keys
 from agents.operations.runs import agent_calls
 from agents.sdk.desk import DESKS
+from agents.shell import access, refusal
+from agents.shell.formats import desk_title
+from agents.shell.pages import BadForm, action, only, page, whole_number
 from agents.tools import TOOLS
-from agents.web import access
-from agents.web.formats import desk_title
-from agents.web.forms import BadForm, only, whole_number
-from agents.web.pages import action, page
 from agents.web.policy.versions import readable_limits
 
 LASTS = 90  # days, as the form suggests

@@ -21,14 +21,14 @@ from agents.models.event import facts_of
 from agents.operations.requests import rejecting
 from agents.operations.requests.claiming import CLAIM
 from agents.sdk.desk import tool_title
-from agents.web import access
+from agents.shell import access
+from agents.shell.event_words import REFUSALS
+from agents.shell.formats import rule_of_desk
 from agents.web.approvals.inbox import InboxRow, open_rows
 from agents.web.approvals.position import line_of
 from agents.web.approvals.queue import QueueAddress
 from agents.web.approvals.selection import Reviewer, requests_in, reviewer
 from agents.web.approvals.wording import act, kind_of_request
-from agents.web.event_words import REFUSALS
-from agents.web.formats import rule_of_desk
 
 FAR = 3  # an amount above FAR times the median, or below 1/FAR of it, is unlike the others
 COUNT = "requests"  # the unit of the typed total if there is no amount

@@ -13,13 +13,11 @@ from agents.core.money import BadAmount, format_money, minor_of_text
 from agents.core.states import EscalationState
 from agents.core.units import with_unit
 from agents.models import Escalation
-from agents.operations import refusal
 from agents.operations.requests import rejecting
-from agents.web import access
+from agents.shell import access, refusal
+from agents.shell.pages import BadForm, NotOurForm, action, page, whole_number
 from agents.web.approvals import bulk as bulks
 from agents.web.approvals.queue import QueueAddress, read_queue
-from agents.web.forms import BadForm, NotOurForm, whole_number
-from agents.web.pages import action, page
 
 TOTAL = "total."
 ONCE = {"csrfmiddlewaretoken", "token", "refusal", "ready_refusal"}

@@ -27,13 +27,16 @@ from agents.engine.redaction import RunBorder
 from agents.engine.turns.calls import is_untaken
 from agents.models import AgentCall, Effect, Escalation, KillSwitch, Membership, Role, Step
 from agents.models.masked_value import ValuesLocked
-from agents.operations.refusal import Refused
 from agents.operations.requests.claiming import is_own, own_words
 from agents.operations.requests.granting import fields_of, obstacle
 from agents.operations.requests.own_limits import own_bounds
 from agents.operations.requests.sending_back import check_send_back
 from agents.sdk.beside import Beside, Section
-from agents.web import access
+from agents.shell import access
+from agents.shell.access import SEE_VALUES
+from agents.shell.event_words import stopped_by_hand
+from agents.shell.formats import Output, as_html, split_output
+from agents.shell.refusal import Refused
 from agents.web.approvals.entitlement import Entitlement, entitlement_of
 from agents.web.approvals.fields import FormField, form_field
 from agents.web.approvals.inbox import claimant
@@ -63,10 +66,6 @@ from agents.web.approvals.wording import (
 )
 from agents.web.changes import ActionStage, reply_of, stages
 from agents.web.kill import switches
-from agents.web.markdown import as_html
-from agents.web.outputs import Output, split_output
-from agents.web.sentences import stopped_by_hand
-from agents.web.values import SEE_VALUES
 
 LOOKALIKES = 5  # sentences
 EARLIER = 5  # decisions about the same subject

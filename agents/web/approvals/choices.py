@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from agents.sdk.desk import tool_title
+from agents.shell.formats import desk_title, rule_in_full, spell_out
 from agents.web.approvals.queue import FILTERS, MINUTES, QueueAddress
 from agents.web.approvals.selection import NAMED, Reviewer, open_in
-from agents.web.formats import desk_title, rule_in_full, spell_out
 
 
 @dataclass(frozen=True)

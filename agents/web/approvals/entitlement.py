@@ -13,9 +13,9 @@ from agents.core.tiers import MOST_PEOPLE, Demand
 from agents.engine.people.approval_demand import OPEN_TO_ALL, demand_for
 from agents.engine.people.deciders import Roster, people_who_may
 from agents.models import Approval, Escalation, Membership
-from agents.operations.refusal import Refused
 from agents.operations.requests.approving import SAW_NONE, lapse_in_words, membership_of
 from agents.operations.requests.demand_checks import above_tier
+from agents.shell.refusal import Refused
 
 
 @dataclass(frozen=True)

@@ -20,12 +20,12 @@ from agents.core.request_kinds import (
     RequestKind,
 )
 from agents.core.requests import Json
-from agents.operations import refusal
 from agents.operations.requests import deciding
 from agents.sdk.open_fields import BadPatch, OpenField
 from agents.sdk.patches import changed_fields
+from agents.shell import refusal
+from agents.shell.pages import BadForm, only, whole_number
 from agents.web.approvals.fields import SET
-from agents.web.forms import BadForm, only, whole_number
 
 FIELDS = {
     "csrfmiddlewaretoken",

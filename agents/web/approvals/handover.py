@@ -17,7 +17,7 @@ from agents.models import Escalation, Event, EventText, Role, Team
 from agents.models.event import ErasedText, facts_of
 from agents.operations.requests.commenting import COMMENTED
 from agents.operations.requests.snoozing import deadline_of
-from agents.web import access
+from agents.shell import access
 from agents.web.approvals.inbox import claimant
 
 SAID = 30  # entries that a card shows, the newest

@@ -11,14 +11,12 @@ from django.shortcuts import redirect
 from django.utils import timezone
 
 from agents.models import Escalation, Team
-from agents.operations import refusal
 from agents.operations.requests import assigning, claiming, commenting, snoozing
-from agents.web import access
+from agents.shell import access, refusal
+from agents.shell.pages import BadForm, action, only
 from agents.web.approvals.handover import PERIODS
 from agents.web.approvals.queue import read_queue
 from agents.web.approvals.views import show_card
-from agents.web.forms import BadForm, only
-from agents.web.pages import action
 
 TOKEN = "csrfmiddlewaretoken"  # noqa: S105 - the name of a field
 

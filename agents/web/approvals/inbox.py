@@ -18,16 +18,15 @@ from agents.db.compiled import CompiledSelect, Param, Params, spread
 from agents.models import Escalation
 from agents.models.belonging import belongs
 from agents.sdk.adjustments import label_of
+from agents.shell import access
+from agents.shell.formats import read_time
+from agents.shell.pages import newest, older, whole_number
 from agents.tools import argument_in_words
-from agents.web import access
 from agents.web.approvals.position import QueuePosition, line_of
 from agents.web.approvals.provenance import mark_of
 from agents.web.approvals.queue import ALL, MINE, VIEWS, WHOLE, QueueAddress
 from agents.web.approvals.selection import Reviewer, in_view, open_in
 from agents.web.approvals.wording import act, kind_of_request, told_apart_by
-from agents.web.forms import whole_number
-from agents.web.newest import newest, older
-from agents.web.times import read_time
 
 INBOX = 50  # requests on one page
 BESIDE = 40  # beside an open card; at most so many of them before it:

@@ -10,10 +10,10 @@ from django.utils.html import escape, format_html
 from django.utils.safestring import SafeString
 
 from agents.models import Effect, Escalation
-from agents.web import access
+from agents.shell import access
+from agents.shell.formats import standing_of
+from agents.shell.pages import whole_number
 from agents.web.approvals.outcomes import came_to_nothing, outcome
-from agents.web.formats import standing_of
-from agents.web.forms import whole_number
 
 _EFFECT: str = "carried"  # an annotation, which the types of select_related do not know
 

@@ -7,9 +7,10 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 
 from agents.core.requests import Json
-from agents.operations import refusal
 from agents.operations.people import saved_views
-from agents.web import access
+from agents.shell import access, refusal
+from agents.shell.formats import day_begun
+from agents.shell.pages import action, page
 from agents.web.approvals import inbox as inboxes
 from agents.web.approvals import queue as queues
 from agents.web.approvals.choices import filter_fields
@@ -17,8 +18,6 @@ from agents.web.approvals.just_decided import strip_of
 from agents.web.approvals.position import QueuePosition, line_of
 from agents.web.approvals.queue import QueueAddress, read_queue
 from agents.web.approvals.selection import Reviewer, reviewer
-from agents.web.pages import action, page
-from agents.web.times import day_begun
 
 
 @page

@@ -15,9 +15,9 @@ from agents.sdk.adjustments import label_of
 from agents.sdk.amounts import read_amounts
 from agents.sdk.desk import tool_title
 from agents.sdk.fact_sources import Origin
+from agents.shell.formats import mark
 from agents.tools import argument_in_words, names_in
 from agents.web.changes import patch_of
-from agents.web.formats import mark
 
 ORIGINS = {
     "request": ("chat", "in the request"),

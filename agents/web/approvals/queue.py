@@ -8,8 +8,8 @@ from urllib.parse import urlencode
 
 from django.urls import reverse
 
-from agents.web.amounts import read_amount, read_currency
-from agents.web.forms import whole_number
+from agents.shell.formats import read_amount, read_currency
+from agents.shell.pages import whole_number
 
 ALL, MINE, UNCLAIMED, ABOVE, SNOOZED = "all", "mine", "unclaimed", "above", "snoozed"
 VIEWS: Mapping[str, str] = {

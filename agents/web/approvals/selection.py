@@ -19,11 +19,11 @@ from agents.core.tiers import demand_of, read_tiers
 from agents.db.compiled import CompiledSelect, Param, Params, spread
 from agents.models import Escalation, Membership, PolicyVersion, Snooze, Team
 from agents.models.belonging import belongs
-from agents.web import access
-from agents.web.amounts import AMOUNTS, of_amount
+from agents.shell import access
+from agents.shell.access import spellings
+from agents.shell.formats import AMOUNTS, of_amount
 from agents.web.approvals import queue as queues
 from agents.web.approvals.queue import QueueAddress
-from agents.web.values import spellings
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,9 @@ from agents.core.requests import Json
 from agents.engine.desk.origins import doubts_of
 from agents.engine.people.deciders import roster_of
 from agents.models import Escalation
-from agents.operations import refusal
 from agents.operations.requests import approving, claiming, deciding, granting
-from agents.web import access
+from agents.shell import access, refusal
+from agents.shell.pages import BadForm, HtmxRequest, NotOurForm, action, page
 from agents.web.approvals import card as cards
 from agents.web.approvals import inbox as inboxes
 from agents.web.approvals.fields import SET, fill_fields
@@ -30,9 +30,7 @@ from agents.web.approvals.queue import read_queue, view_addresses
 from agents.web.approvals.selection import reviewer
 from agents.web.approvals.wording import kind_of_request
 from agents.web.changes import labelled_argument
-from agents.web.forms import BadForm, NotOurForm
 from agents.web.kill import switches
-from agents.web.pages import HtmxRequest, action, page
 
 TYPED = ("comment", "ready", "refusal", "ready_refusal", "advice", "correction")
 REASONS = ("no_reason", "long_reason", "bad_reason")

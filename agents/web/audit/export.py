@@ -17,7 +17,7 @@ from django.utils import timezone
 from agents.audit.unreadable import UNREADABLE
 from agents.models import Event
 from agents.models.event import facts_of
-from agents.web.sentences import EventLine, read_events, tell_events
+from agents.shell.event_words import EventLine, read_events, tell_events
 
 EXPORTED = 10_000  # rows of one export
 TOGETHER = 500  # rows in memory at once

@@ -18,11 +18,9 @@ from django.http import QueryDict
 from agents.core.event_kinds import FREQUENT, LEDGER
 from agents.models import Archive, DatabaseSize, Effect, Escalation, Event, Run, Workspace
 from agents.sdk.adjustments import label_of
-from agents.web.amounts import AMOUNTS, of_amount, read_amount, read_currency
-from agents.web.forms import whole_number
-from agents.web.occurring import occurring
-from agents.web.sentences import EventLine, read_events, tell_events
-from agents.web.times import read_time
+from agents.shell.event_words import EventLine, read_events, tell_events
+from agents.shell.formats import AMOUNTS, of_amount, read_amount, read_currency, read_time
+from agents.shell.pages import occurring, whole_number
 
 PAGE = 50
 COUNTED = 10_000  # entries that are counted while a page is made

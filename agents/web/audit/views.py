@@ -14,13 +14,13 @@ from agents.audit import bundle as record_bundle
 from agents.core.event_kinds import LEDGER
 from agents.models import Verification, Workspace
 from agents.operations.records import auditing, verifying
-from agents.web import access
+from agents.shell import access
+from agents.shell.event_words import kind_labels
+from agents.shell.formats import in_utc
+from agents.shell.pages import action, page
 from agents.web.audit import export as exports
 from agents.web.audit import log
 from agents.web.audit.state import AuditState, check_notes, state_of
-from agents.web.pages import action, page
-from agents.web.sentences import kind_labels
-from agents.web.times import in_utc
 
 NAMED = 100  # faults on the page
 

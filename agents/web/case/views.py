@@ -11,12 +11,11 @@ from django.utils import timezone
 from agents.audit import bundle
 from agents.notifications.fan_out import KEPT
 from agents.operations.records import auditing
-from agents.web import access
+from agents.shell import access
+from agents.shell.formats import in_utc
+from agents.shell.pages import action, page, whole_number
 from agents.web.audit.export import download
 from agents.web.case.file import case_file
-from agents.web.forms import whole_number
-from agents.web.pages import action, page
-from agents.web.times import in_utc
 
 
 @page

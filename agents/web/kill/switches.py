@@ -26,8 +26,8 @@ from agents.models import (
 from agents.operations.runs import killing
 from agents.patterns import PATTERNS
 from agents.sdk.desk import tool_title
-from agents.web.formats import spell_out
-from agents.web.forms import BadForm, only, whole_number
+from agents.shell.formats import spell_out
+from agents.shell.pages import BadForm, only, whole_number
 
 IN_FLIGHT = 100  # effects shown on the page
 NEXT = {SwitchStage.ON: SwitchStage.TRIAL, SwitchStage.TRIAL: SwitchStage.OFF}

@@ -10,12 +10,10 @@ from django.shortcuts import redirect, render
 from django.utils import timezone
 
 from agents.models import KillSwitch
-from agents.operations import refusal
 from agents.operations.runs import killing
-from agents.web import access
-from agents.web.forms import BadForm
+from agents.shell import access, refusal
+from agents.shell.pages import BadForm, action, page
 from agents.web.kill import switches
-from agents.web.pages import action, page
 
 LATE = ("on", "stage")  # someone was faster
 

@@ -8,7 +8,7 @@ from django.http import QueryDict
 
 from agents.engine.desk.subjects import UnknownSubject, find_all
 from agents.sdk.desk import DESKS, Scenario
-from agents.web.forms import BadForm, only, whole_number
+from agents.shell.pages import BadForm, only, whole_number
 
 LONGEST_NAME = 120  # characters
 MOST = 5  # subjects named when several match

@@ -11,7 +11,7 @@ from agents.core.pseudonyms import without_values
 from agents.models import KillSwitch, Run, Scope, SwitchStage, Workspace
 from agents.patterns import offered_at
 from agents.sdk.desk import DESKS, Desk, Scenario, tool_title
-from agents.web.formats import spell_out
+from agents.shell.formats import spell_out
 from agents.web.kill import switches
 
 NEWEST = 300  # runs among which a scenario's last one is looked for

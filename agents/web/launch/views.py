@@ -13,11 +13,10 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
 from agents.models import Run, Workspace
-from agents.operations import refusal
 from agents.operations.runs import launching
 from agents.patterns import PATTERNS
-from agents.web import access
-from agents.web.forms import BadForm
+from agents.shell import access, refusal
+from agents.shell.pages import BadForm
 from agents.web.launch.forms import Launch, find_subject, read_launch
 from agents.web.launch.gallery import desks_of, gallery, patterns_of
 

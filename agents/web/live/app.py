@@ -16,10 +16,10 @@ from django.contrib.auth.models import User
 from django.db import DatabaseError
 
 from agents.engine.runtime.threads import Pool
+from agents.shell.access import NAME_IN_HTML, with_values
 from agents.web.live.auth import NotAdmitted, Visitor, admit, lost_visitors
 from agents.web.live.hub import Hub, Viewer
 from agents.web.live.shutdown import Ending
-from agents.web.values import NAME_IN_HTML, with_values
 
 Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]

@@ -9,7 +9,7 @@ from django.http import QueryDict
 from agents.core.money import BadAmount, minor_of_text
 from agents.models import Membership, Role, Team, Workspace
 from agents.sdk.desk import DESKS
-from agents.web.forms import BadForm, only
+from agents.shell.pages import BadForm, only
 
 _OURS = {"csrfmiddlewaretoken", "change"}
 

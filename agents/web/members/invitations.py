@@ -13,12 +13,10 @@ from django.views.decorators.http import require_http_methods
 
 from agents.core.requests import Json
 from agents.models import Invitation, Membership, Role
-from agents.operations import refusal
 from agents.operations.people import inviting
-from agents.web import access
-from agents.web.forms import BadForm, only
+from agents.shell import access, refusal
+from agents.shell.pages import BadForm, action, only
 from agents.web.members import forms, people, views
-from agents.web.pages import action
 
 
 @action

@@ -16,8 +16,8 @@ from agents.core.money import format_money
 from agents.core.tiers import Tiers, read_tiers
 from agents.models import Invitation, InvitationState, Membership, Role, Session, Team, Workspace
 from agents.sdk.desk import DESKS
-from agents.web.access import DECIDES
-from agents.web.formats import desk_title, up_to
+from agents.shell.access import DECIDES
+from agents.shell.formats import desk_title, up_to
 from agents.web.policy.desk_sections import desk_names
 from agents.web.policy.versions import readable_limits
 

@@ -14,15 +14,13 @@ from django.utils.http import urlencode
 
 from agents.core.requests import Json
 from agents.models import Membership, Role, Team, Workspace
-from agents.operations import refusal
 from agents.operations.people import roles as people_roles
 from agents.operations.people import second_factor, sessions, teams
 from agents.sdk.desk import DESKS
-from agents.web import access
-from agents.web.formats import desk_title
-from agents.web.forms import BadForm, whole_number
+from agents.shell import access, refusal
+from agents.shell.formats import desk_title
+from agents.shell.pages import BadForm, action, page, whole_number
 from agents.web.members import forms, people
-from agents.web.pages import action, page
 from agents.web.policy.versions import readable_limits
 
 Change: TypeAlias = Callable[[QueryDict, Membership, dict[str, Any]], object]

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from agents.core.notifications import Hours, Kind, Mode
 from agents.models import Shape, Team
-from agents.web.forms import BadForm, only
+from agents.shell.pages import BadForm, only
 
 FIELDS = {"csrfmiddlewaretoken", "workspace", "for", "hears_all", "digest_at"}
 TIMES = {"quiet_from", "quiet_until"}

@@ -19,7 +19,7 @@ from agents.models import (
     Workspace,
 )
 from agents.notifications.messages import INVITATION, TEST
-from agents.web.forms import whole_number
+from agents.shell.pages import whole_number
 from agents.web.notifications.forms import clock
 
 LOG_PAGE = 100

@@ -16,13 +16,11 @@ from agents.core.notifications import TITLES
 from agents.core.requests import Json
 from agents.models import Shape, Team, Webhook, Workspace
 from agents.notifications.fan_out import KEPT
-from agents.operations import refusal
 from agents.operations.people import notifying
-from agents.web import access
-from agents.web.forms import BadForm, only
+from agents.shell import access, refusal
+from agents.shell.pages import BadForm, action, only, page
 from agents.web.notifications import pages
 from agents.web.notifications.forms import read_preference, read_webhook
-from agents.web.pages import action, page
 
 CHANGES = {
     "rotate": notifying.rotate_webhook,

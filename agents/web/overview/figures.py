@@ -17,11 +17,11 @@ from agents.core.came_of import IN_WORDS, CameOf
 from agents.core.money import format_money, format_sums
 from agents.core.states import EscalationState
 from agents.models import Escalation, Run, Workspace
-from agents.web import access
+from agents.shell import access
+from agents.shell.formats import day_begun, desk_title
+from agents.shell.pages import newest
 from agents.web.approvals.inbox import InboxRow, first_rows
 from agents.web.approvals.selection import WaitingCount, reviewer
-from agents.web.formats import desk_title
-from agents.web.newest import newest
 from agents.web.overview.attention import UNANSWERED, Attention, attention
 from agents.web.overview.chart import Chart, Layer, chart
 from agents.web.overview.counts import (
@@ -36,7 +36,6 @@ from agents.web.overview.counts import (
 )
 from agents.web.overview.system_status import SystemStatus, system
 from agents.web.policy.versions import readable_limits
-from agents.web.times import day_begun
 
 FIRST = 5  # requests shown
 NEWEST = 100  # decisions that the median covers

@@ -12,7 +12,7 @@ from django.urls import reverse
 
 from agents.core.states import EscalationState
 from agents.models import Escalation, Event, Run, Workspace
-from agents.web import access
+from agents.shell import access
 
 
 @dataclass(frozen=True)

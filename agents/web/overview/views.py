@@ -7,12 +7,11 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
 
-from agents.operations import refusal
 from agents.operations.runs import trying
-from agents.web import access
+from agents.shell import access, refusal
+from agents.shell.pages import action, page
 from agents.web.overview.figures import overview
 from agents.web.overview.start_here import first_steps
-from agents.web.pages import action, page
 
 
 @page

@@ -11,7 +11,7 @@ from agents.core.requests import Json
 from agents.policies.rule_words import RuleLine, rule_lines
 from agents.sdk.argument_words import in_words
 from agents.sdk.desk import DESKS, Desk
-from agents.web.formats import with_article
+from agents.shell.formats import with_article
 from agents.web.policy.limits import OF_DESK, WORDS
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from agents.core.limits import Limits
-from agents.web.formats import desk_title, rule_in_full
+from agents.shell.formats import desk_title, rule_in_full
 from agents.web.policy.desk_sections import desk_limits
 from agents.web.policy.limits import WORDS
 

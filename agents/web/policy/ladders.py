@@ -13,7 +13,7 @@ from agents.core.tiers import Tiers, read_tiers
 from agents.core.units import is_currency
 from agents.sdk.argument_words import money_of
 from agents.sdk.desk import DESKS
-from agents.web.formats import desk_title
+from agents.shell.formats import desk_title
 from agents.web.policy.desk_sections import CAPS, desk_names
 from agents.web.policy.limits import who_approves
 

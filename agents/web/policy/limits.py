@@ -15,7 +15,7 @@ from agents.core.redact import CARDS, EMAILS, GONE, IBANS, NAME, OFF
 from agents.core.tiers import Tier, Tiers, read_tiers
 from agents.core.units import with_unit
 from agents.sdk.desk import tool_title
-from agents.web.formats import cost, desk_title, duration, thousands
+from agents.shell.formats import cost, desk_title, duration, thousands
 
 Told: TypeAlias = Callable[[Limits], str]
 _OFTEN = {1: "once", 2: "twice"}

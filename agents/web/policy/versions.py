@@ -11,10 +11,10 @@ from agents.core.limits import BadPolicy, Limits
 from agents.core.requests import Json
 from agents.models import Event, PolicyVersion, Team, Workspace
 from agents.policies.rule_words import RuleLine
+from agents.shell.event_words import read_events
 from agents.web.policy.desk_sections import DeskPart, desk_parts
 from agents.web.policy.differences import LimitDifference, LimitLine, differences, lines
 from agents.web.policy.ladders import Ladder, ladders
-from agents.web.sentences import read_events
 
 NOT_NAMED: Mapping[str, str] = {}
 PUBLISHED = 30  # publications shown of one workspace

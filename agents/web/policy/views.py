@@ -6,9 +6,8 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 
 from agents.models import PolicyVersion, Workspace
-from agents.web import access
-from agents.web.forms import whole_number
-from agents.web.pages import page
+from agents.shell import access
+from agents.shell.pages import page, whole_number
 from agents.web.policy import versions
 
 

@@ -14,10 +14,10 @@ from agents.core.idempotency import Touch
 from agents.models import Run
 from agents.results import agent_words, answer_after_block, words_after_block
 from agents.sdk.desk import DESKS
+from agents.shell.event_words import with_islands, with_name
+from agents.shell.formats import as_html
 from agents.tools import TOOLS, call_in_words
-from agents.web.markdown import as_html
 from agents.web.runs.turns import RunTurn
-from agents.web.sentences import with_islands, with_name
 
 LONGEST = 6000  # characters shown of the agent's words
 

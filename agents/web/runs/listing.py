@@ -23,16 +23,12 @@ from agents.engine.withdrawal import LAST_WORDS
 from agents.models import AgentCall, Effect, Escalation, Run
 from agents.policies.ends import end_sentence, known_ends
 from agents.results import agent_words, words_after_block
+from agents.shell import access
+from agents.shell.access import spellings
+from agents.shell.event_words import with_name
+from agents.shell.formats import RUN_ROLES, as_line, read_time
+from agents.shell.pages import newest, occurring, older, whole_number
 from agents.tools import letter_tools
-from agents.web import access
-from agents.web.formats import RUN_ROLES
-from agents.web.forms import whole_number
-from agents.web.markdown import as_line
-from agents.web.newest import newest, older
-from agents.web.occurring import occurring
-from agents.web.sentences import with_name
-from agents.web.times import read_time
-from agents.web.values import spellings
 
 PAGE = 50
 SHOWN = 120  # characters of what an agent wrote, in the list

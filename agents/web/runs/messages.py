@@ -17,11 +17,10 @@ from agents.patterns.steps import reports_error
 from agents.policies.ends import end_sentence
 from agents.sdk.adjustments import label_of
 from agents.sdk.desk import tool_title
+from agents.shell.event_words import phase_in_words
+from agents.shell.formats import RULING_ROLES, field_in_words, split_output, thousands
 from agents.web.changes import amount_of, reply_of
-from agents.web.formats import RULING_ROLES, thousands
-from agents.web.outputs import field_in_words, split_output
 from agents.web.runs.texts import as_text
-from agents.web.step_words import phase_in_words
 
 
 @dataclass(frozen=True)

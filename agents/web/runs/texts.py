@@ -10,10 +10,9 @@ from agents.core.requests import Json
 from agents.models import Step
 from agents.policies.ends import end_sentence
 from agents.sdk.desk import tool_title
+from agents.shell.event_words import is_answer_of_run, step_in_words
+from agents.shell.formats import fields_in_words, in_prose, within_sentence
 from agents.web.changes import reply_of
-from agents.web.formats import within_sentence
-from agents.web.outputs import fields_in_words, in_prose
-from agents.web.step_words import is_answer_of_run, step_in_words
 
 
 def title_of(name: str, steps: Sequence[Step], action: Json) -> str:

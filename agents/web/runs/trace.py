@@ -30,15 +30,14 @@ from agents.engine.turns.calls import is_untaken
 from agents.models import Effect, Escalation, KillSwitch, Run, Step
 from agents.policies.ends import end_sentence
 from agents.sdk.desk import tool_title
+from agents.shell.event_words import stopped_by_hand
+from agents.shell.formats import EMAIL_FAILED, duration, thousands, why_untold
 from agents.tools import TOOLS, ask_in_words
-from agents.web.formats import duration, thousands
 from agents.web.outage import outage_of_run
 from agents.web.runs.ending import RunEnding, ending_of
 from agents.web.runs.listing import Closing, chip_of, closings, waits_of
 from agents.web.runs.patterns import ABOVE
 from agents.web.runs.turns import RunTurn, busy_since, cost_of, turns_of
-from agents.web.sentences import stopped_by_hand
-from agents.web.untold import EMAIL_FAILED, why_untold
 
 TURNS = 25  # on one page, and in one live update
 _BAD_ENDS = frozenset({RunState.STOPPED, RunState.FAILED})

@@ -17,6 +17,8 @@ from agents.models import Effect, Escalation, Step
 from agents.patterns.blocks import REPEATED, TOO_MANY, UNREADABLE
 from agents.patterns.steps import reports_error
 from agents.sdk.desk import tool_title
+from agents.shell.event_words import with_islands
+from agents.shell.formats import HELD, RULING_ROLES, standing_of
 from agents.tools import request_of
 from agents.web.approvals.outcomes import closed_by
 from agents.web.changes import (
@@ -31,10 +33,8 @@ from agents.web.changes import (
     reply_of,
     stages,
 )
-from agents.web.formats import HELD, RULING_ROLES, standing_of
 from agents.web.runs.texts import ignored_calls, is_output_of_step, note_of, summary_of, title_of
 from agents.web.runs.timeline import Bar, axis
-from agents.web.sentences import with_islands
 
 # The rules of blocks that stand where a review would.
 UNREVIEWED = (UNREADABLE, REPEATED["rule"], TOO_MANY)

@@ -13,20 +13,18 @@ from agents import results
 from agents.core.request_kinds import APPROVE, EFFECT_UNKNOWN, REJECT
 from agents.core.states import ENDED, RunState
 from agents.models import Event, KillSwitch, Run, Step
-from agents.operations import refusal
 from agents.operations.requests import settling
 from agents.operations.requests.claiming import is_own
 from agents.operations.runs import asking_on, relaunching, stopping
 from agents.patterns import PATTERNS
-from agents.web import access
-from agents.web.formats import MASKED
-from agents.web.forms import whole_number
-from agents.web.pages import action, page
+from agents.shell import access, refusal
+from agents.shell.event_words import read_events, tell_events
+from agents.shell.formats import MASKED
+from agents.shell.pages import action, page, whole_number
 from agents.web.runs import listing, trace
 from agents.web.runs.messages import messages_of
 from agents.web.runs.texts import raw_of
 from agents.web.runs.turns import steps_of_turn
-from agents.web.sentences import read_events, tell_events
 
 LINES = 30  # of the audit log, on a run's page
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from django.http import HttpResponse
 from django.shortcuts import render
 
-from agents.web import access
-from agents.web.pages import HtmxRequest, page
+from agents.shell import access
+from agents.shell.pages import HtmxRequest, page
 from agents.web.search.found import LONGEST, find
 
 

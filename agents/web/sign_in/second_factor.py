@@ -16,11 +16,9 @@ from django.utils.safestring import SafeString, mark_safe
 from django.views.decorators.debug import sensitive_post_parameters
 
 from agents.models import RecoveryCode
-from agents.operations import refusal
 from agents.operations.people import second_factor as factors
-from agents.web import access
-from agents.web.forms import BadForm, only
-from agents.web.pages import action, lead, page
+from agents.shell import access, refusal
+from agents.shell.pages import BadForm, action, lead, only, page
 
 GetResponse: TypeAlias = Callable[[HttpRequest], HttpResponse]
 # The pages open to a person who has to enrol first.

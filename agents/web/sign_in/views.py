@@ -20,15 +20,15 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from agents.core.requests import Json
 from agents.operations.people import second_factor
-from agents.web import access
+from agents.shell import access
+from agents.shell.pages import action
 from agents.web.overview import start_here
-from agents.web.pages import action
 
 THEMES = ("light", "dark")
 YEAR = 365 * 24 * 60 * 60  # seconds
 
 PENDING, PATIENCE = "password_passed", 5 * 60  # key in the session; seconds to type the code
-BACKEND = "agents.web.access.MembersBackend"
+BACKEND = "agents.shell.access.MembersBackend"
 
 
 class SignIn(auth.LoginView):

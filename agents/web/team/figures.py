@@ -22,7 +22,7 @@ from agents.core.states import EscalationState
 from agents.engine.upkeep.day_sums import DAY, summed_until
 from agents.engine.upkeep.review_days import closed_between, sum_closed
 from agents.models import Escalation, Membership, ReviewDay, Role, Team, Workspace
-from agents.web import access
+from agents.shell import access
 
 USUAL, LONGEST = 28, 92  # days of a range
 FRESH = 2 * DAY  # read without stored sums

@@ -14,8 +14,7 @@ from agents.policies.ends import why_not
 from agents.sdk.adjustments import label_of
 from agents.sdk.argument_words import money_of
 from agents.sdk.desk import tool_title
-from agents.web.formats import RULING_ROLES
-from agents.web.outputs import field_in_words, fields_in_words
+from agents.shell.formats import RULING_ROLES, field_in_words, fields_in_words
 from agents.web.runs.timeline import Axis, Bar, axis
 
 HEALTH = {  # role and word of the aggregate's finding

@@ -11,7 +11,7 @@ from agents.core.requests import Json
 from agents.core.states import ENDED
 from agents.core.units import with_unit
 from agents.models import Step
-from agents.web.step_words import answer_in_words
+from agents.shell.event_words import answer_in_words
 
 VERDICTS = {
     "continue": ("approve", "approve", "continue"),

@@ -12,7 +12,7 @@ from agents.desks.refunds.customer_table import COLUMNS, ENCODINGS, REFERENCE, d
 from agents.desks.refunds.importing import BATCH, import_customers
 from agents.management.exit_codes import BAD_USAGE
 from agents.management.operation_command import WORKSPACE, OperationCommand, argument
-from agents.operations.refusal import Refused
+from agents.shell.refusal import Refused
 
 SHOWN = 10  # groups of equal lines
 STRETCH = 2_000  # lines between two reports of progress

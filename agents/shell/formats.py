@@ -7,27 +7,51 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
-from typing import Any, Protocol
+from decimal import Decimal
+from functools import cache, lru_cache, reduce, wraps
+from math import ceil, floor
+from operator import or_
+from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeAlias, TypeVar
+from zoneinfo import ZoneInfo, available_timezones
 
 from django import template
+from django.db.models import Q
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from django.templatetags.static import static
 from django.utils import timezone
-from django.utils.html import conditional_escape, format_html, format_html_join
+from django.utils.dateparse import parse_date, parse_datetime
+from django.utils.html import conditional_escape, escape, format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
 
-from agents.core.money import PRICED_IN, format_money, format_sums
-from agents.core.old_names import unit_of
+from agents.core.actions import is_hidden
+from agents.core.money import (
+    MAX_MINOR,
+    PRICED_IN,
+    BadAmount,
+    currencies_with,
+    exponent,
+    format_money,
+    format_sums,
+    minor_of_text,
+)
+from agents.core.old_names import currency_of, unit_of
 from agents.core.pseudonyms import NAME
 from agents.core.redact import ANY_MASK
 from agents.core.request_kinds import kind_of
+from agents.core.requests import Json
 from agents.core.states import EscalationState
+from agents.core.strict_json import BadJson, parse
 from agents.core.units import is_currency, with_unit
 from agents.models import Escalation, KillSwitch, Scope, SwitchStage
-from agents.policies import RULES
+from agents.policies import RULES, desk_words
 from agents.policies.rule_words import words_of
+from agents.sdk.adjustments import label_of
+from agents.sdk.argument_words import in_words
 from agents.sdk.desk import DESKS, tool_title
 from agents.tools import request_of
 
@@ -350,3 +374,279 @@ def duration(seconds: float) -> str:
     if minutes < 60:
         return f"{minutes} min"
     return f"{minutes // 60} h {minutes % 60:02d}".removesuffix(" 00")
+
+
+# The zone in which a person reads and types times: their own, from a cookie; UTC in the record.
+
+
+COOKIE = "zone"  # the name of a zone, such as Europe/Berlin, set by opsconsole.js
+P = ParamSpec("P")
+GetResponse: TypeAlias = Callable[[HttpRequest], HttpResponse]
+R = TypeVar("R", bound=HttpResponseBase)
+View: TypeAlias = Callable[Concatenate[HttpRequest, P], R]
+
+
+def viewer_zone(get_response: GetResponse) -> GetResponse:
+    """Answer each request in the viewer's zone, or UTC if it is unknown."""
+
+    def answer(request: HttpRequest) -> HttpResponse:
+        name = request.COOKIES.get(COOKIE, "")
+        with timezone.override(ZoneInfo(name) if name in _zones() else UTC):
+            return get_response(request)
+
+    return answer
+
+
+def day_begun(at: datetime) -> datetime:
+    """Return the beginning of a time's day in the viewer's zone."""
+    return timezone.localtime(at).replace(hour=0, minute=0, second=0, microsecond=0)
+
+
+def in_utc(view: View[P, R]) -> View[P, R]:
+    """Show and read a page's times in UTC for every viewer: they are evidence."""
+
+    @wraps(view)
+    def answer(request: HttpRequest, *args: P.args, **kwargs: P.kwargs) -> R:
+        request.META["opsconsole.in_utc"] = True
+        with timezone.override(UTC):
+            return view(request, *args, **kwargs)
+
+    return answer
+
+
+def is_in_utc(request: HttpRequest) -> bool:
+    """Tell whether a page's times are in UTC for every viewer."""
+    return "opsconsole.in_utc" in request.META
+
+
+def read_time(text: str) -> datetime | None:
+    """Return a time in UTC, for a date its beginning; None if invalid or beyond the calendar.
+
+    Without an offset it is read in the viewer's zone.
+    """
+    try:
+        found = parse_datetime(text)
+        if found is None and (day := parse_date(text)) is not None:
+            found = datetime(day.year, day.month, day.day)  # noqa: DTZ001 - made aware below
+        if found is None:
+            return None
+        aware = found if timezone.is_aware(found) else timezone.make_aware(found)
+        return aware.astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+
+
+@cache
+def _zones() -> frozenset[str]:
+    """Return the names that may be looked up, so that a cookie's text is never used as a path."""
+    return frozenset(available_timezones())
+
+
+# Amounts in the address of a filter: as people write them, in one currency or any.
+
+
+_ENDS = {"amount_from": "0", "amount_to": str(MAX_MINOR)}
+AMOUNTS = (*_ENDS, "currency")
+_UNUSUAL = (0, 3, 4)  # numbers of minor digits; nearly every currency has two
+_MOST_DIGITS = "CLF"  # the currency with the most minor digits: it can read any amount
+
+
+def of_amount(given: Mapping[str, str]) -> Q:
+    """Return the filter by amount: in one currency, or the same amount in any."""
+
+    def within(digits: int) -> Q:
+        least, most = (Decimal(given.get(name, end)) for name, end in _ENDS.items())
+        bounds = (ceil(least.scaleb(digits)), min(floor(most.scaleb(digits)), MAX_MINOR))
+        return Q(amount_minor__range=bounds)
+
+    if known := given.get("currency", "").upper():
+        return Q(currency=known) & within(exponent(known))
+    unusual = [(Q(currency__in=currencies_with(digits)), within(digits)) for digits in _UNUSUAL]
+    usual = ~reduce(or_, (those for those, _ in unusual)) & within(2)
+    return reduce(or_, (those & amounts for those, amounts in unusual), usual)
+
+
+def read_amount(text: str) -> int | None:
+    """Return an amount in minor units of _MOST_DIGITS, or None if it cannot be read."""
+    try:
+        return minor_of_text(text, _MOST_DIGITS)
+    except BadAmount:
+        return None
+
+
+def read_currency(text: str) -> int | None:
+    """Return a currency's number of minor digits; None if it is not a currency."""
+    try:
+        return exponent(text.upper())
+    except BadAmount:
+        return None
+
+
+# What an agent put out, as people read it: its words, and the fields of JSON after them.
+
+
+_CODE = re.compile("[a-z]+(_[a-z]+)+")
+# What a reply's status says that its other fields do not.
+_STATUSES = {"done": "", "ok": "", "error": "", "needs_reroute": "Declined"}
+
+
+class Output(NamedTuple):
+    """Its words, and the fields that later steps read, by label."""
+
+    words: str
+    fields: dict[str, str]
+
+
+def split_output(text: str) -> Output:
+    """Return what ends with a JSON object in its two parts; anything else is words."""
+    begin = 0 if text.startswith("{") else text.rfind("\n{") + 1
+    if not text.startswith("{", begin):
+        return Output(text, {})
+    try:
+        said = parse(text[begin:].rstrip().removesuffix("```"))
+    except BadJson:
+        return Output(text, {})
+    if said.get("kind") == "tool" and isinstance(said.get("args"), dict):
+        said = {"Proposes": tool_title(str(said.get("name"))), **said["args"]}
+    currency = currency_of(said)
+    words = text[:begin].rstrip().removesuffix("json").removesuffix("```")
+    fields = {label_of(name): field_in_words(name, said[name], currency) for name in said}
+    return Output(words.rstrip(), fields)
+
+
+def field_in_words(name: str, value: Json, currency: str) -> str:
+    """Return a field of a reply as people read it: amounts, shares, counts, codes as words."""
+    if name.endswith("_minor") and type(value) is int:
+        return format_money(value, currency)
+    unit = name.rpartition("_")[2].upper()
+    if type(value) in (int, float) and any(unit == desk.numbers for desk in DESKS.values()):
+        return f"{unit} {value:,.2f}"
+    if name.endswith("_rate") and type(value) is float:
+        return f"{value:.1%}"
+    if type(value) is int and not name.endswith("id"):
+        return f"{value:,}"
+    words = in_words(value)
+    return words.replace("_", " ") if _CODE.fullmatch(words) else words
+
+
+def fields_in_words(reply: Mapping[str, Json]) -> str:
+    """Return the fields of a tool's reply in a line."""
+    currency, status = currency_of(reply), str(reply.get("status", ""))
+    told = [
+        f"{label} {field_in_words(name, value, currency)}"
+        for name, value in reply.items()
+        if name != "status" and (label := desk_words.FIELDS.get(name, label_of(name)))
+    ]
+    return " · ".join(filter(None, (_STATUSES.get(status, status.capitalize()), *told)))
+
+
+def in_prose(text: str) -> str:
+    """Return the same as one text: the fields are sentences at its end."""
+    words, fields = split_output(text)
+    return "\n\n".join(filter(None, (words, "; ".join(f"{k}: {v}" for k, v in fields.items()))))
+
+
+# Why nobody was told of an amount that was carried out, by the ledger.
+
+
+EMAIL_FAILED = "email_failed"
+_WHY = {EMAIL_FAILED: "its email failed", "success": "the agent sent no email"}
+
+
+def why_untold(code: str, letters: Sequence[tuple[str, int | None]]) -> str:
+    """Return why, as the end of a sentence.
+
+    `code` is EMAIL_FAILED or the stop reason of the run, `letters` what `letters_sent` has of it.
+    """
+    if not letters:
+        return f"nobody was told, because {_WHY.get(code, 'the run ended first')}"
+    amounts = sorted({(currency, minor) for currency, minor in letters if minor is not None})
+    told = ", ".join(format_money(minor, currency) for currency, minor in amounts)
+    return "no email states this amount" + (f" (told of {told})" if told else "")
+
+
+# An agent's answer as HTML: paragraphs, lists, tables, emphasis and code, and nothing else.
+#
+# A model may have copied from an outsider: so nothing in it can be followed, loaded or run. A
+# link or a picture is its text with the address beside it.
+
+
+_DEEPEST = 30  # of lists in lists: below it the parser leaves text out
+_PARSER = MarkdownIt("zero", {"maxNesting": _DEEPEST}).enable(
+    [
+        *("list", "table", "fence", "code", "heading", "lheading", "newline", "escape"),
+        *("backticks", "emphasis", "link", "image", "entity"),
+    ]
+)
+_TAGS = {"p", "ul", "ol", "li", "thead", "tbody", "tr", "th", "td", "em", "strong"}
+_REPLACED = "\N{REPLACEMENT CHARACTER}"
+
+
+def as_html(text: str) -> SafeString:
+    """Return a text as HTML; one that is nested too deeply as it is written."""
+    tokens = _PARSER.parse(text)
+    if any(token.level >= _DEEPEST - 1 for token in tokens):
+        return mark_safe(f'<p class="said">{_escaped(text)}</p>')  # noqa: S308 - escaped
+    return mark_safe("".join(_html(tokens)))  # noqa: S308 - each text is escaped
+
+
+def as_line(text: str, most: int) -> str:
+    """Return the beginning of a text without its marks, on one line."""
+    shown = _texts(_PARSER.parse(text[: 2 * most]))
+    return _shown(" ".join(" ".join(shown).split()))
+
+
+def _html(tokens: Iterable[Token]) -> Iterator[str]:
+    addresses: list[str] = []
+    tables = 0
+    for token in tokens:
+        end = "/" if token.nesting < 0 else ""
+        if token.hidden:  # of a list without blank lines
+            continue
+        if token.type == "inline":
+            yield from _html(token.children or ())
+        elif token.type in ("softbreak", "hardbreak"):
+            yield "<br>"
+        elif token.type == "code_inline":
+            yield f"<code>{_escaped(token.content)}</code>"
+        elif token.type in ("fence", "code_block"):
+            yield f"<pre><code>{_escaped(token.content)}</code></pre>"
+        elif token.type == "image":
+            yield _escaped(token.content) + _address(str(token.attrs.get("src", "")))
+        elif token.type == "link_open":
+            addresses.append(str(token.attrs.get("href", "")))
+        elif token.type == "link_close":
+            yield _address(addresses.pop())
+        elif token.type.startswith("heading_"):
+            yield "</strong></p>" if end else "<p><strong>"
+        elif token.tag == "table":
+            tables += not end
+            place = f'<div class="scroll-x" tabindex="0" role="region" aria-label="Table {tables}">'
+            yield "</table></div>" if end else f'{place}<table class="table">'
+        elif token.tag in _TAGS:
+            first = token.attrs.get("start")  # of a numbered list
+            yield f"<{end}{token.tag}{f' start={int(first)}' if first else ''}>"
+        else:
+            yield _escaped(token.content)
+
+
+def _texts(tokens: Sequence[Token]) -> Iterator[str]:
+    for token in tokens:
+        if token.type == "inline":
+            yield "".join(_texts(token.children or ()))
+        else:
+            yield " " if token.type.endswith("break") else token.content
+
+
+def _address(given: str) -> str:
+    """Return where a link goes, in brackets; one without a host leads nowhere."""
+    return f" ({_escaped(given)})" if "//" in given or given.startswith("mailto:") else ""
+
+
+def _escaped(text: str) -> str:
+    return str(escape(_shown(text)))
+
+
+def _shown(text: str) -> str:
+    """Return a text without characters that control the display: an entity may stand for one."""
+    return "".join(_REPLACED if is_hidden(char) else char for char in text)
