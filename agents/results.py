@@ -11,7 +11,7 @@ from agents.core.requests import Json
 from agents.core.states import EscalationState, RunState
 from agents.engine.turns.advance import brief_of
 from agents.models import Escalation, Run, Step
-from agents.models.masked_value import ValuesLocked
+from agents.models.runs import ValuesLocked
 from agents.sdk.desk import DESKS, WORDS
 
 

@@ -29,7 +29,7 @@ from agents.db.inserts import send_columns
 from agents.desks.refunds.facts import RefundFacts
 from agents.engine import kill_switch, redaction
 from agents.engine.people import open_requests
-from agents.models.notification import Notification
+from agents.models.notifications import Notification
 from agents.policies import NO_CONSENT
 from bench import graph, supervised
 from bench.supervised.case import Case, lock_case

@@ -185,7 +185,7 @@ AXES_VERBOSE = False
 # What is kept of a failed try has neither a code nor, as the next page, the link of an invitation.
 AXES_SENSITIVE_PARAMETERS = ["username", "ip_address", "code", "next"]
 OTP_TOTP_ISSUER = "opsconsole"  # what an app writes above its code
-SESSION_ENGINE = "agents.models.session"  # which knows whose a session is
+SESSION_ENGINE = "agents.models.people"  # which knows whose a session is
 SESSION_COOKIE_AGE = 2 * 60 * 60  # seconds without a request
 OPSCONSOLE_LIVE_RECHECK_SECONDS = _env.number(
     "OPSCONSOLE_LIVE_RECHECK_SECONDS", default=15, low=0.1, high=60

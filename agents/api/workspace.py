@@ -16,7 +16,7 @@ from ninja.security import HttpBearer
 
 from agents.api.schemas import PROBLEMS, RowsAnswer
 from agents.models import Escalation, Event, Run, Workspace
-from agents.models.event import facts_of
+from agents.models.record import facts_of
 from agents.operations.people import agents
 
 

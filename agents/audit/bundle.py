@@ -22,7 +22,7 @@ from agents.audit.run_seal import heads_of
 from agents.core.digest import canonical, sha256
 from agents.core.requests import Json
 from agents.models import Event, Head, Run, Tombstone, Workspace
-from agents.models.event import hashed_parts, texts_of
+from agents.models.record import hashed_parts, texts_of
 from agents.record import seals
 from agents.record.chain import name_of, run_keys, spell_time
 from agents.record.erasable_texts import Text

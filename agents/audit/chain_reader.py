@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from agents.audit.sealed_chains import UNKNOWN
 from agents.models import Event, Run, Workspace
-from agents.models.event import hashed_parts, texts_of
+from agents.models.record import hashed_parts, texts_of
 from agents.record.chain_faults import Fault, Linked
 from agents.record.rows_from_events import Told
 

@@ -16,7 +16,7 @@ from agents.audit.sealed_chains import SealedChains
 from agents.audit.tombstones import tombstones_of
 from agents.audit.unreadable import UNREADABLE
 from agents.models import Event, Run, Tombstone, Workspace
-from agents.models.event import hashed_parts
+from agents.models.record import hashed_parts
 from agents.record.chain import link, name_of
 from agents.record.chain_faults import Fault, first_fault
 from agents.record.rows_from_events import Row

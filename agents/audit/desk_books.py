@@ -11,7 +11,7 @@ from django.db.models import Exists, OuterRef
 
 from agents.core.requests import Json
 from agents.models import Effect
-from agents.models.masked_value import pseudonyms_of
+from agents.models.runs import pseudonyms_of
 from agents.record.rows_from_events import Derived
 from agents.sdk.arguments import BadArguments
 from agents.sdk.books import Booked

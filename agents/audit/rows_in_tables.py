@@ -36,7 +36,7 @@ from agents.models import (
     Workspace,
 )
 from agents.models.belonging import has_own_book, references
-from agents.models.call_target import target_of
+from agents.models.runs import target_of
 from agents.record.rows_from_events import Derived, Row, Rows
 from agents.sdk.arguments import BadArguments
 from agents.sdk.desk import DESKS

@@ -15,7 +15,7 @@ from agents.core.pseudonyms import Pseudonyms, names_in
 from agents.core.redact import NAME
 from agents.core.requests import Json
 from agents.models import Effect, Escalation, MaskedValue, Run
-from agents.models.masked_value import ValuesLocked, give_pseudonyms, naming, read_values
+from agents.models.runs import ValuesLocked, give_pseudonyms, naming, read_values
 from agents.record.rows_from_events import Derived, Row
 
 LOCKED = "not readable without the key of the stored values"

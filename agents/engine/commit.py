@@ -20,9 +20,8 @@ from agents.db.driver import Pending, pipeline
 from agents.db.inserts import send_columns, send_rows, update_row
 from agents.engine.tracing import tell_recorded
 from agents.models import Run, Step
-from agents.models.event import Entry, chain_events
-from agents.models.masked_value import keep_values, taken_by
-from agents.models.run import columns_of_move, send_change
+from agents.models.record import Entry, chain_events
+from agents.models.runs import columns_of_move, keep_values, send_change, taken_by
 
 # The columns of a step that change after it was begun.
 PROGRESS = (

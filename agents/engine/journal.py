@@ -36,8 +36,8 @@ from agents.engine.drive import WaitsForPerson
 from agents.engine.runtime.crashpoints import crashpoint
 from agents.engine.runtime.database import in_database
 from agents.models import Escalation, Run, Step
-from agents.models.event import Entry
-from agents.models.masked_value import give_pseudonyms, taken_by
+from agents.models.record import Entry
+from agents.models.runs import give_pseudonyms, taken_by
 
 T = TypeVar("T")
 

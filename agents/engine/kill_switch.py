@@ -25,7 +25,7 @@ from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import Pending, fetch_now
 from agents.db.locks import send_lock, take_lock
 from agents.models import Escalation, KillSwitch, Run, Workspace
-from agents.models.escalation import has_rejections
+from agents.models.requests import has_rejections
 
 # FOR NO KEY UPDATE: inserts that refer to the workspace lock its key and must not wait for us.
 _WORKSPACE = CompiledSelect(

@@ -28,7 +28,7 @@ from agents.engine.runtime.database import in_time
 from agents.engine.runtime.dispatch import ring
 from agents.models import Run, Worker
 from agents.models.belonging import run_belongs
-from agents.models.escalation import has_rejections
+from agents.models.requests import has_rejections
 from agents.patterns import QUESTION_VERSION
 
 log = logging.getLogger(__name__)

@@ -4,7 +4,7 @@ A policy says for each kind what becomes of it (`redaction`); secrets are gone u
 There is one call at each way in: the goal, a workflow and a person's words in the operations, a
 model's reply, what a tool returned, and what came of a tool by its key. What is hashed afterwards
 is what is stored: names in place of values. Only what a desk's own code is handed is resolved
-(`agents.models.masked_value`), and what it says is named here again.
+(`agents.models.runs`), and what it says is named here again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from agents.core.pseudonyms import Pseudonyms, has_name
 from agents.core.redact import GONE, KINDS, NAME, Namer, mask_json, masks_in
 from agents.core.requests import Json
 from agents.models import Run, Workspace
-from agents.models.masked_value import keep_values, naming, pseudonyms_of, taken_by
+from agents.models.runs import keep_values, naming, pseudonyms_of, taken_by
 
 
 def redact(value: Json, limits: Limits, namer: Namer | None = None) -> Json:

@@ -19,7 +19,7 @@ from django.db import transaction
 
 from agents.core.requests import Json
 from agents.models import AgentCall, Run, Step
-from agents.models.event import Entry
+from agents.models.record import Entry
 from agents.patterns.external import ANSWERED, EXECUTED, NOT_EXECUTED, UNKNOWN
 
 PARENT = "traceparent"

@@ -37,7 +37,7 @@ from agents.models import (
     Step,
     Workspace,
 )
-from agents.models.event import Entry, chain_events, facts_of
+from agents.models.record import Entry, chain_events, facts_of
 from agents.sdk.desk import DESKS
 
 # Parents first, after the tables of the desks' books. The chain's own functions make events.

@@ -11,7 +11,7 @@ from django.conf import settings
 from django.db import migrations, models
 
 import agents.core.states
-import agents.models.workspace
+import agents.models.people
 
 _SIGNS = r"E'[\\x01-\\x2f\\x3a-\\x40\\x5b-\\x60\\x7b-\\x7f]+'"  # of ASCII; the parser knows others
 _WORDS = f"to_tsvector('simple', regexp_replace(%s, {_SIGNS}, ' ', 'g'))"
@@ -411,11 +411,11 @@ class Migration(migrations.Migration):
                             (
                                 "role__in",
                                 [
-                                    agents.models.workspace.Role["VIEWER"],
-                                    agents.models.workspace.Role["OPERATOR"],
-                                    agents.models.workspace.Role["REVIEWER"],
-                                    agents.models.workspace.Role["AUDITOR"],
-                                    agents.models.workspace.Role["ADMIN"],
+                                    agents.models.people.Role["VIEWER"],
+                                    agents.models.people.Role["OPERATOR"],
+                                    agents.models.people.Role["REVIEWER"],
+                                    agents.models.people.Role["AUDITOR"],
+                                    agents.models.people.Role["ADMIN"],
                                 ],
                             )
                         ),

@@ -1,21 +1,6 @@
 """What is stored: one file per noun."""
 
-from agents.models.agent import AgentCall, AgentKey, ExternalAgent
-from agents.models.approval import Approval
-from agents.models.archive import Archive, Tombstone
-from agents.models.book import Book
-from agents.models.case_day import CaseDay
-from agents.models.database_size import DatabaseSize
-from agents.models.effect import Effect
-from agents.models.endpoint import Endpoint
-from agents.models.escalation import Escalation
-from agents.models.event import Event, EventText
-from agents.models.head import Head, Sealed
-from agents.models.invitation import Invitation, InvitationState
-from agents.models.kill_switch import KillSwitch, Scope, SwitchStage
-from agents.models.masked_value import MaskedValue
-from agents.models.model_use import ModelUse
-from agents.models.notification import (
+from agents.models.notifications import (
     Delivery,
     DeliveryState,
     Notification,
@@ -23,18 +8,40 @@ from agents.models.notification import (
     Shape,
     Webhook,
 )
-from agents.models.policy import PolicyVersion
-from agents.models.recovery_code import RecoveryCode
-from agents.models.review_day import ReviewDay
-from agents.models.run import LostRun, Run
-from agents.models.saved_view import SavedView
-from agents.models.session import Session
-from agents.models.snooze import Snooze
-from agents.models.step import Step
-from agents.models.team import Team
-from agents.models.verification import Verification, VerifiedHead
-from agents.models.worker import Worker
-from agents.models.workspace import DECIDES, LAUNCHES, Membership, Role, Workspace
+from agents.models.outside import (
+    AgentCall,
+    AgentKey,
+    Endpoint,
+    ExternalAgent,
+    KillSwitch,
+    Scope,
+    SwitchStage,
+)
+from agents.models.people import (
+    DECIDES,
+    LAUNCHES,
+    Invitation,
+    InvitationState,
+    Membership,
+    RecoveryCode,
+    Role,
+    Session,
+    Team,
+    Workspace,
+)
+from agents.models.record import (
+    Archive,
+    Event,
+    EventText,
+    Head,
+    Sealed,
+    Tombstone,
+    Verification,
+    VerifiedHead,
+)
+from agents.models.requests import Approval, Escalation, SavedView, Snooze
+from agents.models.runs import Book, Effect, LostRun, MaskedValue, PolicyVersion, Run, Step, Worker
+from agents.models.sums import CaseDay, DatabaseSize, ModelUse, ReviewDay
 
 __all__ = [
     "DECIDES",

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 from django.db.models import F, ForeignKey, Model, Q
 
-from agents.models.escalation import Escalation
-from agents.models.run import Run
+from agents.models.requests import Escalation
+from agents.models.runs import Run
 
 HOMES = ("run", "workspace")
 

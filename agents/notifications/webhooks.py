@@ -22,7 +22,7 @@ import httpx2
 from django.conf import settings
 
 from agents.models import Webhook
-from agents.models.notification import LONGEST_FAULT, check_of, secret_of
+from agents.models.notifications import LONGEST_FAULT, check_of, secret_of
 from agents.notifications.daemons import in_daemon
 
 TOTAL = 10.0  # seconds from resolving its name to its answer

@@ -46,7 +46,7 @@ from agents.models import (
     Workspace,
 )
 from agents.models.belonging import belongs
-from agents.models.masked_value import ValuesLocked, naming, read_values
+from agents.models.runs import ValuesLocked, naming, read_values
 
 CANCELS = (Role.OPERATOR, Role.REVIEWER, Role.ADMIN)
 AUDITS = (Role.AUDITOR, Role.ADMIN)

@@ -33,8 +33,8 @@ from agents.core.units import with_unit
 from agents.engine.people.approvals import turn_of
 from agents.engine.withdrawal import UNTAKEN, WITHDRAWN
 from agents.models import AgentCall, Event, Run
-from agents.models.event import ErasedText, facts_of
-from agents.models.kill_switch import stopped_by
+from agents.models.outside import stopped_by
+from agents.models.record import ErasedText, facts_of
 from agents.policies import desk_words
 from agents.policies.ends import end_sentence, why_not
 from agents.sdk.adjustments import label_of

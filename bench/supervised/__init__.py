@@ -27,7 +27,7 @@ from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import pipeline
 from agents.desks.refunds.facts import RefundFacts
 from agents.models import Membership, Role, Workspace
-from agents.models.event import Entry
+from agents.models.record import Entry
 from agents.policies import NO_CONSENT, review
 from agents.record.chain import spell_time
 from agents.tools import TOOLS, Context, specs

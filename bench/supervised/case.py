@@ -12,7 +12,7 @@ from agents.core.rulings import ReviewResult
 from agents.db.driver import pipeline
 from agents.desks.refunds import billing
 from agents.desks.refunds.facts import RefundFacts
-from agents.models.event import Entry
+from agents.models.record import Entry
 from agents.record.chain import spell_time
 from agents.tools import TOOLS, Context
 from bench.supervised import record, tables

@@ -17,7 +17,7 @@ from agents.core.actions import Action
 from agents.core.digest import canonical
 from agents.core.requests import Json
 from agents.db import driver
-from agents.models.event import Entry
+from agents.models.record import Entry
 from agents.record.chain import link, spell_time
 from bench.supervised import tables
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, TypeAlias
 
 from agents.core.digest import canonical
-from agents.models.event import Entry
+from agents.models.record import Entry
 from agents.record.chain import spell_time
 from agents.tools import TOOLS
 from bench.supervised import tables

@@ -18,7 +18,7 @@ from django.utils import timezone
 from agents.audit import bundle, chains
 from agents.audit.verify import prove
 from agents.models import Event, Run, Workspace
-from agents.models.event import Entry, chain_events
+from agents.models.record import Entry, chain_events
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import REFUND_500, Scene
 

@@ -19,7 +19,7 @@ from pytest_django import DjangoAssertNumQueries
 from agents.audit import sealing
 from agents.audit.run_seal import heads_of
 from agents.models import Delivery, Escalation, Event, Head, Notification, Role, Run
-from agents.models.event import Entry
+from agents.models.record import Entry
 from agents.operations.requests import assigning, claiming, commenting, snoozing
 from agents.web.case import file
 from tests.audit.test_bundle import VERIFIER, Copy

@@ -12,7 +12,7 @@ from django.db.models import F
 
 from agents.audit import protection
 from agents.models import Event, Run, Workspace
-from agents.models.event import EventText, hashed_parts
+from agents.models.record import EventText, hashed_parts
 from agents.record.chain import link
 from agents.record.chain_faults import Fault, Linked, first_fault
 from tests.commands.test_run_pattern import command

@@ -33,7 +33,7 @@ from agents.models import (
     Step,
     Workspace,
 )
-from agents.models.event import Entry, append_events, hashed_parts
+from agents.models.record import Entry, append_events, hashed_parts
 from agents.operations.people import workspaces
 from agents.record.chain import link
 from agents.record.seals import seal_head

@@ -21,7 +21,7 @@ from agents.engine.runtime import crashpoints
 from agents.engine.tools.gateway import ask_what_came
 from agents.engine.upkeep.sweep import sweep
 from agents.models import AgentCall, Effect, Escalation, Role, Run, Step
-from agents.models.kill_switch import Scope, SwitchStage
+from agents.models.outside import Scope, SwitchStage
 from agents.operations.people import agents
 from agents.operations.records import erasing
 from agents.operations.runs import agent_calls, permitting, proposing, stopping

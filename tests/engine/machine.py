@@ -28,7 +28,7 @@ from agents.desks.refunds import refunds
 from agents.engine.runtime import crashpoints
 from agents.engine.upkeep.sweep import sweep
 from agents.models import Escalation, Event, PolicyVersion, Run, Workspace
-from agents.models.kill_switch import SwitchStage
+from agents.models.outside import SwitchStage
 from agents.operations.people import teams, workspaces
 from agents.operations.requests import claiming, deciding
 from agents.operations.runs import killing, stopping

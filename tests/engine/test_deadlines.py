@@ -21,7 +21,7 @@ from agents.desks.refunds.profiles import STRICT
 from agents.engine.tools import calling
 from agents.engine.tools.tool_call import LATE
 from agents.models import Event, Run
-from agents.models.event import facts_of
+from agents.models.record import facts_of
 from agents.tools import TOOLS, Context
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import Scene, go, has_ended, set_scene

@@ -11,8 +11,8 @@ from django.db import IntegrityError, connection, transaction
 from django.utils import timezone
 
 from agents.models import Escalation, Event, Role, Snooze, Team
-from agents.models.event import facts_of
-from agents.models.kill_switch import SwitchStage
+from agents.models.outside import SwitchStage
+from agents.models.record import facts_of
 from agents.operations.people import teams, workspaces
 from agents.operations.records import erasing
 from agents.operations.requests import assigning, claiming, commenting, snoozing

@@ -19,7 +19,7 @@ from agents.core.states import ENDED, EscalationState, RunState
 from agents.desks.refunds.limits import RefundLimits
 from agents.desks.refunds.models import Charge, Refund, SentMail
 from agents.models import Effect, Run
-from agents.models.event import hashed_parts
+from agents.models.record import hashed_parts
 from agents.record.chain import link
 from agents.replay.person import decide_simulated, read_human
 from tests.conformance.replay_server import ReplayServer

@@ -16,7 +16,7 @@ from agents.core.states import ENDED
 from agents.desks.refunds.models import Charge
 from agents.engine.upkeep.sweep import ORPHANED, sweep
 from agents.models import Effect, Escalation, Event, Role
-from agents.models.event import facts_of
+from agents.models.record import facts_of
 from agents.operations.requests import settling
 from agents.shell.refusal import Refused
 from agents.tools import TOOLS, Touch

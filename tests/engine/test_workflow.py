@@ -11,7 +11,7 @@ from agents.core.digest import sha256
 from agents.desks.refunds.models import SentMail
 from agents.desks.refunds.profiles import STRICT
 from agents.models import Event
-from agents.models.event import facts_of
+from agents.models.record import facts_of
 from tests.conformance import phases
 from tests.conformance.harness import final, tool
 from tests.conformance.replay_server import ReplayServer

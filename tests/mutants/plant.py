@@ -76,7 +76,7 @@ MUTANTS = (
     ),
     Mutant(
         "the fence is not looked at",
-        "agents/models/run.py",
+        "agents/models/runs.py",
         'Run.objects.filter(pk=Param("pk"), fence=Param("fence"), state=RunState.RUNNING)',
         'Run.objects.filter(pk=Param("pk"), state=RunState.RUNNING)',
         "tests/engine/test_run.py -k lost_its_lease",
@@ -127,7 +127,7 @@ MUTANTS = (
     ),
     Mutant(
         "a kill switch on trial lets older runs write",
-        "agents/models/kill_switch.py",
+        "agents/models/outside.py",
         "if self.trial_at and run.created_at > self.trial_at:",
         "if self.trial_at:",
         "tests/engine/test_kill_switch.py -k on_trial",
@@ -190,7 +190,7 @@ MUTANTS = (
     ),
     Mutant(
         "any call may find out whether a server is back",
-        "agents/models/endpoint.py",
+        "agents/models/outside.py",
         "rested = cls.objects.filter(address=address, rests_until__lte=Now())",
         "rested = cls.objects.filter(address=address)",
         "tests/engine/test_breaker.py -k one_makes_the_call",

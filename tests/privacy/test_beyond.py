@@ -10,8 +10,7 @@ from django.utils import timezone
 
 from agents.core.requests import Json
 from agents.desks.refunds.profiles import STRICT
-from agents.models import Run, SwitchStage
-from agents.models import event as record
+from agents.models import Run, SwitchStage, record
 from agents.operations.people import saved_views
 from agents.operations.policies import publishing
 from agents.operations.runs import killing, launching, stopping

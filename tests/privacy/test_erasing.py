@@ -33,7 +33,7 @@ from agents.models import (
     Step,
     Workspace,
 )
-from agents.models.event import Entry, facts_of
+from agents.models.record import Entry, facts_of
 from agents.operations.people import workspaces
 from agents.operations.records import erasing
 from agents.operations.requests import assigning, commenting

@@ -10,7 +10,7 @@ from django.contrib.auth.models import AnonymousUser, User
 from django.http import HttpRequest, HttpResponse
 from django.test import RequestFactory
 
-from agents.models.session import SessionStore
+from agents.models.people import SessionStore
 from opsconsole.session_limits import SessionLifetime
 
 pytestmark = pytest.mark.django_db

@@ -29,7 +29,7 @@ from agents.engine.desk.facts import fetch_facts
 from agents.engine.kill_switch import switch_against
 from agents.engine.tools import admission
 from agents.models import Effect, Escalation, KillSwitch, Membership, Role, Run, Workspace
-from agents.models.masked_value import pseudonyms_of
+from agents.models.runs import pseudonyms_of
 from agents.operations.people import workspaces
 from agents.operations.records import erasing
 from agents.operations.requests import deciding, granting

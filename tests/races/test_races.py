@@ -19,7 +19,7 @@ from agents.core.states import ENDED, EffectState, EscalationState, RunState
 from agents.desks.refunds.models import Charge, Refund
 from agents.desks.refunds.profiles import STRICT
 from agents.models import Effect, Escalation, Role, Run, Workspace
-from agents.models.kill_switch import SwitchStage
+from agents.models.outside import SwitchStage
 from agents.operations.people import workspaces
 from agents.operations.runs import killing
 from tests.demo_book import open_demo_book

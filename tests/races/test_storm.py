@@ -17,8 +17,8 @@ from agents.core.states import ENDED, EscalationState
 from agents.desks.refunds.models import Charge
 from agents.engine.upkeep.sweep import sweep
 from agents.models import Archive, Effect, Escalation, Role, Run, Workspace
-from agents.models.effect import UNSETTLED
-from agents.models.kill_switch import SwitchStage
+from agents.models.outside import SwitchStage
+from agents.models.runs import UNSETTLED
 from agents.operations.requests import deciding
 from agents.operations.runs import killing
 from tests import checker

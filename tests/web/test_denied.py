@@ -11,7 +11,7 @@ from django.test import Client
 from django.urls import reverse
 
 from agents.models import Event
-from agents.models.event import facts_of
+from agents.models.record import facts_of
 from opsconsole.logs import OneLine
 from tests.engine.scene import Scene
 from tests.web.test_pages import client_of, form, waiting

@@ -7,7 +7,7 @@ from django.utils import timezone
 from playwright.sync_api import expect
 
 from agents.models import Escalation
-from agents.models.event import facts_of
+from agents.models.record import facts_of
 from agents.operations.requests import claiming
 from tests.engine.scene import Scene
 from tests.web.serving import serve

@@ -13,7 +13,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from agents.models import Escalation, Event, Membership, Role, SavedView, Session, Team
-from agents.models.event import facts_of
+from agents.models.record import facts_of
 from agents.operations.people import roles, saved_views, teams, workspaces
 from agents.operations.requests import assigning, claiming
 from agents.shell import refusal

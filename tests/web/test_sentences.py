@@ -12,8 +12,8 @@ import pytest
 from agents.core.event_kinds import LEDGER
 from agents.core.states import EffectState, RunState
 from agents.models import Event, Run
-from agents.models.invitation import InvitationState
-from agents.models.kill_switch import SwitchStage
+from agents.models.outside import SwitchStage
+from agents.models.people import InvitationState
 from agents.shell.event_words import (
     ASK_REASONS,
     EventContext,

@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, Page, expect
 from agents.core.money import format_money, format_sums
 from agents.core.states import EscalationState
 from agents.models import Approval, Effect, Escalation, Event, Invitation, Membership, Role
-from agents.models.event import facts_of
+from agents.models.record import facts_of
 from agents.operations.people import second_factor
 from tests.e2e.workers import until
 from tests.engine.scene import fresh, mails, payments

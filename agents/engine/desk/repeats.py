@@ -31,8 +31,8 @@ from agents.engine.desk.past_calls import MAYBE_DONE
 from agents.engine.people.approvals import turn_of
 from agents.engine.redaction import RunBorder
 from agents.models import Effect, Escalation, Run, Step
-from agents.models.call_target import target_of
-from agents.models.escalation import REMEMBERED
+from agents.models.requests import REMEMBERED
+from agents.models.runs import target_of
 from agents.patterns.external import ANSWERED, NOT_EXECUTED, UNKNOWN
 from agents.sdk.arguments import BadArguments
 from agents.sdk.desk import DESKS

@@ -13,7 +13,7 @@ from agents.core.request_kinds import INQUIRY, KINDS
 from agents.core.states import GRANTED, EffectState, EscalationState
 from agents.db.compiled import CompiledSelect, Param
 from agents.models import Effect, Escalation, Run, Step
-from agents.models.event import Entry
+from agents.models.record import Entry
 from agents.patterns.routing import NO_SPECIALIST
 from agents.tools import TOOLS
 

@@ -18,7 +18,7 @@ from agents.engine.people.approvals import ASKED_AGAIN, CARRIED_OUT, close_appro
 from agents.engine.people.open_requests import fetch_full
 from agents.engine.people.tier_escalation import put_to_tier
 from agents.models import Escalation, Step
-from agents.models.call_target import target_of
+from agents.models.runs import target_of
 
 _OF_STEP = CompiledSelect(
     lambda: Escalation.objects.filter(run=Param("run"), step__key=Param("key")).order_by("pk")

@@ -29,8 +29,8 @@ from agents.engine.redaction import RunBorder
 from agents.engine.tools.letters import is_told_of, owes_letter
 from agents.engine.withdrawal import fetch_withdrawn, why_withdrawn
 from agents.models import Effect, Escalation, Run, Step
-from agents.models.call_target import target_of
-from agents.models.event import Entry
+from agents.models.record import Entry
+from agents.models.runs import target_of
 from agents.policies import NO_CONSENT, review
 from agents.sdk.fact_sources import EarlierReview
 from agents.tools import Context, accepts

@@ -18,7 +18,7 @@ from agents.core.states import ENDED, EffectState
 from agents.engine.desk import simulation
 from agents.engine.journal import Journal
 from agents.models import Effect, Step
-from agents.models.effect import EffectQuerySet
+from agents.models.runs import EffectQuerySet
 from agents.sdk.desk import DESKS
 from agents.tools import TOOLS, Tool, letter_tools
 

@@ -44,7 +44,7 @@ from agents.engine.turns.calls import (
 )
 from agents.engine.turns.executor import RunExecutor
 from agents.models import Escalation, LostRun, Run, Step
-from agents.models.masked_value import ValuesLocked, pseudonyms_of
+from agents.models.runs import ValuesLocked, pseudonyms_of
 from agents.sdk.desk import DESKS, tells_plain_numbers
 
 log = logging.getLogger(__name__)

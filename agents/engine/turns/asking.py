@@ -34,7 +34,7 @@ from agents.engine.tools.letters import owes_letter
 from agents.llm.prompts import TOOL_FORM
 from agents.llm.tool_calls import is_ready
 from agents.models import Endpoint, Run, Step
-from agents.models.masked_value import pseudonyms_of
+from agents.models.runs import pseudonyms_of
 from agents.sdk.desk import DESKS
 from agents.tools import descriptions_of
 

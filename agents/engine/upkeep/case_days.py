@@ -15,7 +15,7 @@ from agents.core.request_kinds import ACTION
 from agents.core.states import ENDED, EffectState, EscalationState, RunState
 from agents.engine.upkeep import day_sums
 from agents.models import CaseDay, Effect, Run, Workspace
-from agents.models.effect import EffectQuerySet
+from agents.models.runs import EffectQuerySet
 from agents.tools import letter_tools
 
 AUTOMATIC, PERMITTED = "call.automatic", "call.permitted"

@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from agents.models import Invitation, InvitationState, Workspace
-from agents.models.event import Entry, append_events
+from agents.models.record import Entry, append_events
 
 BATCH = 100
 

@@ -12,7 +12,7 @@ from agents.core.states import ENDED, RunState
 from agents.engine.upkeep import day_sums
 from agents.engine.upkeep.case_days import runs_ended_since
 from agents.models import ModelUse, Run, Step
-from agents.models.step import IsAsk
+from agents.models.runs import IsAsk
 
 SUMS = {
     "calls": Sum("attempts"),

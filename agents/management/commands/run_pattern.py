@@ -34,7 +34,7 @@ from agents.management.command_arguments import (
 )
 from agents.management.exit_codes import BAD_USAGE, REFUSED, WAITING
 from agents.models import Membership, PolicyVersion, Role, Run, Workspace
-from agents.models.event import by_command
+from agents.models.record import by_command
 from agents.operations.people import workspaces
 from agents.operations.runs import launching
 from agents.patterns import PATTERNS

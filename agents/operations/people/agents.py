@@ -14,7 +14,7 @@ from django.db.models import Q, QuerySet
 from agents.core.digest import hash_of_token
 from agents.core.requests import Json
 from agents.models import LAUNCHES, AgentKey, ExternalAgent, Role, Workspace
-from agents.models.event import Entry, append_events
+from agents.models.record import Entry, append_events
 from agents.operations.people.workspaces import check_slug, lock_people
 from agents.sdk.desk import DESKS
 from agents.shell.refusal import Refused, require_member

@@ -25,8 +25,8 @@ from agents.models import (
     Team,
     Workspace,
 )
-from agents.models.event import Entry, append_events
-from agents.models.invitation import token_of
+from agents.models.people import token_of
+from agents.models.record import Entry, append_events
 from agents.notifications.messages import INVITATION
 from agents.operations.people.roles import join
 from agents.operations.people.teams import set_team

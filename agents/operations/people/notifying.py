@@ -26,8 +26,8 @@ from agents.models import (
     Webhook,
     Workspace,
 )
-from agents.models.event import Entry, append_events
-from agents.models.notification import check_of, secret_of
+from agents.models.notifications import check_of, secret_of
+from agents.models.record import Entry, append_events
 from agents.notifications.messages import TEST
 from agents.notifications.webhooks import BadAddress, read_url
 from agents.shell.refusal import Refused, require_member

@@ -11,7 +11,7 @@ from django.db.models import Q
 from agents.core.requests import Json
 from agents.engine.upkeep.expired_invitations import revoke_invitations_of
 from agents.models import DECIDES, Membership, Role, Team, Workspace
-from agents.models.event import Entry, append_events
+from agents.models.record import Entry, append_events
 from agents.operations.people.sessions import forget_sessions
 from agents.operations.people.teams import set_team
 from agents.operations.people.workspaces import (

@@ -18,8 +18,8 @@ from django_otp.plugins.otp_totp.models import TOTPDevice
 
 from agents.core.requests import Json
 from agents.models import Membership, RecoveryCode, Role, Session, Workspace
-from agents.models.event import Entry, append_events
-from agents.models.recovery_code import hash_of_code
+from agents.models.people import hash_of_code
+from agents.models.record import Entry, append_events
 from agents.operations.people.workspaces import lock_people, lock_workspaces_of
 from agents.shell.refusal import Refused
 

@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from agents.models import Role, Session, Workspace
-from agents.models.event import Entry, append_events
+from agents.models.record import Entry, append_events
 from agents.operations.people.workspaces import find_part, lock_workspaces_of
 from agents.shell.refusal import Refused, require_member
 

@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from agents.models import Team, Workspace
-from agents.models.event import Entry, append_events
+from agents.models.record import Entry, append_events
 from agents.operations.people.workspaces import check_name, check_slug, find_part, lock_people
 from agents.shell.refusal import Refused
 

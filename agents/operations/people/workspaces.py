@@ -17,7 +17,7 @@ from agents.core.limits import Limits, strict
 from agents.core.requests import Json
 from agents.engine.desk.subjects import new_book
 from agents.models import Membership, PolicyVersion, Role, Workspace
-from agents.models.event import Entry, append_events
+from agents.models.record import Entry, append_events
 from agents.sdk.desk import DESKS
 from agents.shell.refusal import Refused, require_member
 

@@ -13,7 +13,7 @@ from agents.core.requests import Json
 from agents.core.tiers import read_tiers
 from agents.core.units import is_currency
 from agents.models import PolicyVersion, Role, Team, Workspace
-from agents.models.event import Entry, append_events
+from agents.models.record import Entry, append_events
 from agents.operations.people.workspaces import policy_version
 from agents.patterns import offered_at
 from agents.policies import RULES

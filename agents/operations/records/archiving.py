@@ -45,8 +45,8 @@ from agents.models import (
     Tombstone,
     Workspace,
 )
-from agents.models.effect import UNSETTLED
-from agents.models.event import Entry, append_events
+from agents.models.record import Entry, append_events
+from agents.models.runs import UNSETTLED
 from agents.record.chain import name_of
 from agents.shell.refusal import Refused
 

@@ -10,7 +10,7 @@ from django.db import transaction
 from agents.core.requests import Json
 from agents.engine.redaction import redact_in
 from agents.models import Role, Workspace
-from agents.models.event import Entry, append_events
+from agents.models.record import Entry, append_events
 from agents.shell.refusal import require_member
 
 

@@ -29,7 +29,7 @@ from agents.models import (
     Step,
     Workspace,
 )
-from agents.models.event import Entry, append_events
+from agents.models.record import Entry, append_events
 from agents.operations.records.erasure_leftovers import ErasureLeftovers, find_leftovers
 from agents.record.erasable_texts import ERASURE
 from agents.sdk.argument_words import money_of

@@ -6,7 +6,7 @@ from cryptography.fernet import InvalidToken
 from django.db import transaction
 
 from agents.models import MaskedValue
-from agents.models.masked_value import cipher
+from agents.models.runs import cipher
 from agents.shell.refusal import Refused
 
 TOGETHER = 500  # values in one transaction

@@ -19,7 +19,7 @@ from agents.engine.commit import Commit
 from agents.engine.desk.fresh_lookup import LookedUp
 from agents.engine.people.approval_demand import demand_for
 from agents.models import Approval, Escalation, Membership, Role, Step
-from agents.models.event import commanding_account
+from agents.models.record import commanding_account
 from agents.operations.requests.demand_checks import check_demand
 from agents.operations.requests.granting import Grant, grant
 from agents.shell.refusal import Refused, require_member

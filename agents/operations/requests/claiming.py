@@ -14,7 +14,7 @@ from agents.core.states import EscalationState
 from agents.engine.people.deciders import parties_of
 from agents.models import DECIDES, Escalation, Event, Membership, Role, Run
 from agents.models.belonging import request_belongs
-from agents.models.event import facts_of
+from agents.models.record import facts_of
 from agents.operations.requests.escalation_lock import MISPLACED
 from agents.shell.refusal import Refused, require_member, time_here
 

@@ -28,8 +28,8 @@ from agents.engine.runtime.crashpoints import crashpoint
 from agents.engine.tools.settling import report_on
 from agents.engine.turns.answering import answer, expire
 from agents.models import Escalation, KillSwitch, Membership, Role, Run, Step, Workspace
-from agents.models.event import Entry, append_events, commanding_account
-from agents.models.masked_value import ValuesLocked
+from agents.models.record import Entry, append_events, commanding_account
+from agents.models.runs import ValuesLocked
 from agents.operations.requests.approving import (
     WAITS,
     ApprovalLapsed,

@@ -22,8 +22,7 @@ from agents.engine.desk.key_names import key_ruling
 from agents.engine.people.approval_demand import demand_for, held_tool
 from agents.engine.redaction import RunBorder
 from agents.models import Escalation, Membership, Role, Run, Step
-from agents.models.call_target import target_of
-from agents.models.masked_value import ValuesLocked
+from agents.models.runs import ValuesLocked, target_of
 from agents.operations.requests.demand_checks import check_demand
 from agents.operations.requests.own_limits import Bound, own_bounds
 from agents.policies import judge, review

@@ -13,8 +13,8 @@ from agents.engine.commit import Commit
 from agents.engine.redaction import redact_for
 from agents.engine.turns.answering import settle_as_told
 from agents.models import DECIDES, Effect, Event, Run
-from agents.models.event import facts_of
-from agents.models.masked_value import ValuesLocked
+from agents.models.record import facts_of
+from agents.models.runs import ValuesLocked
 from agents.operations.requests.deciding import MAX_COMMENT, check_decider
 from agents.operations.requests.granting import LOCKED
 from agents.shell.refusal import Refused, check_text, require_member, time_here

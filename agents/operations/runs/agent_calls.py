@@ -29,7 +29,7 @@ from agents.models import (
     Run,
     Step,
 )
-from agents.models.masked_value import ValuesLocked, naming, pseudonyms_of
+from agents.models.runs import ValuesLocked, naming, pseudonyms_of
 from agents.operations.runs.call_forms import form_words
 from agents.patterns.external import ANSWERED, CONTINUED, EXECUTED, NOT_EXECUTED, UNKNOWN
 from agents.patterns.steps import reports_error

@@ -12,7 +12,7 @@ from agents.core.requests import Json
 from agents.engine.kill_switch import freeze, keep_writes_out
 from agents.engine.redaction import redact_in
 from agents.models import KillSwitch, Role, Scope, SwitchStage, Workspace
-from agents.models.event import Entry, append_events
+from agents.models.record import Entry, append_events
 from agents.patterns import PATTERNS
 from agents.shell.refusal import Refused, check_text, require_member, time_here
 from agents.tools import TOOLS

@@ -26,7 +26,7 @@ from agents.engine.tools.gateway import ask_what_came
 from agents.engine.turns.answering import settle_reported, wake
 from agents.engine.turns.calls import answer_await
 from agents.models import AgentCall, Effect, ExternalAgent, Run, Step
-from agents.models.masked_value import ValuesLocked
+from agents.models.runs import ValuesLocked
 from agents.operations.runs.agent_calls import ProposedCall
 from agents.operations.runs.proposing import check_agent, lock_run
 from agents.operations.runs.signing import can_sign, sign_permit

@@ -40,7 +40,7 @@ from agents.engine.turns.calls import (
 )
 from agents.engine.withdrawal import LAST_WORDS, WITHDRAWN
 from agents.models import AgentCall, Effect, Escalation, ExternalAgent, Membership, Role, Run, Step
-from agents.models.agent import LONGEST_KEY
+from agents.models.outside import LONGEST_KEY
 from agents.operations.people.agents import TOKEN
 from agents.operations.runs.agent_calls import ProposedCall, run_of
 from agents.operations.runs.call_forms import with_integers, without_nulls

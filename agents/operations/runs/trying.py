@@ -9,7 +9,7 @@ from django.db import transaction
 
 from agents.engine.runtime.breaker import wake_runs
 from agents.models import Endpoint, Membership, Role, Run
-from agents.models.event import Entry, append_events
+from agents.models.record import Entry, append_events
 from agents.shell.refusal import Refused
 
 TRIES = (Role.OPERATOR, Role.ADMIN)

@@ -17,7 +17,7 @@ from agents.core.money import exponent, format_money, format_sums
 from agents.core.request_kinds import ACTION
 from agents.core.states import EscalationState
 from agents.models import Escalation, Event
-from agents.models.event import facts_of
+from agents.models.record import facts_of
 from agents.operations.requests import rejecting
 from agents.operations.requests.claiming import CLAIM
 from agents.sdk.desk import tool_title

@@ -26,7 +26,7 @@ from agents.engine.people.deciders import Roster, key_viewers, people_who_may
 from agents.engine.redaction import RunBorder
 from agents.engine.turns.calls import is_untaken
 from agents.models import AgentCall, Effect, Escalation, KillSwitch, Membership, Role, Step
-from agents.models.masked_value import ValuesLocked
+from agents.models.runs import ValuesLocked
 from agents.operations.requests.claiming import is_own, own_words
 from agents.operations.requests.granting import fields_of, obstacle
 from agents.operations.requests.own_limits import own_bounds

@@ -14,7 +14,7 @@ from agents.core.states import EscalationState
 from agents.core.units import with_unit
 from agents.engine.people.deciders import Roster, deciders
 from agents.models import Escalation, Event, EventText, Role, Team
-from agents.models.event import ErasedText, facts_of
+from agents.models.record import ErasedText, facts_of
 from agents.operations.requests.commenting import COMMENTED
 from agents.operations.requests.snoozing import deadline_of
 from agents.shell import access

@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from agents.audit.unreadable import UNREADABLE
 from agents.models import Event
-from agents.models.event import facts_of
+from agents.models.record import facts_of
 from agents.shell.event_words import EventLine, read_events, tell_events
 
 EXPORTED = 10_000  # rows of one export

@@ -15,7 +15,7 @@ from agents.audit.run_seal import RunSeal, run_seal
 from agents.core.requests import Json
 from agents.core.states import ENDED, EscalationState
 from agents.models import Delivery, Escalation, Event, Run, Step
-from agents.models.event import facts_of
+from agents.models.record import facts_of
 from agents.results import agent_words, words_after_block
 from agents.sdk.adjustments import label_of
 from agents.shell.event_words import EventLine, name_of, quotation, read_events, tell_events

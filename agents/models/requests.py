@@ -183,3 +183,96 @@ def has_rejections(*, workspace: Any, subject: Any) -> Exists:
         workspace=workspace, subject_key=subject, state=EscalationState.REJECTED
     )
     return Exists(decided.exclude(likeness="").filter(decided_at__gte=Now() - REMEMBERED))
+
+
+# The first approval of a request that takes two people.
+
+
+class Approval(models.Model):
+    """A person's approval while the request waits for a second person.
+
+    It is never changed or removed: `Escalation.approval` names the valid one.
+    """
+
+    run = models.ForeignKey("agents.Run", models.CASCADE, related_name="+", db_index=False)
+    escalation = models.ForeignKey("agents.Escalation", models.CASCADE, related_name="approvals")
+    by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.PROTECT, related_name="+", db_index=False
+    )
+    account = models.CharField(max_length=150, blank=True)  # that ran the command for them
+    at = models.DateTimeField()
+    # The terms, which a second person has to approve as well.
+    action_sha256 = models.CharField(max_length=64)  # of the requested action
+    patch = models.JSONField(null=True)  # the arguments they set
+    resource = models.CharField(max_length=200, blank=True)
+    granted_minor = models.BigIntegerField(null=True)
+    currency = models.CharField(max_length=3, blank=True)
+    comment = models.TextField(blank=True)
+    is_simulated = models.BooleanField(default=False)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(granted_minor__isnull=True) | Q(granted_minor__gt=0),
+                name="approval_grants_something",
+            ),
+        ]
+        indexes = [
+            # A person's approvals, which count towards their own limits.
+            models.Index(fields=["by", "at"], name="approval_of_person"),
+        ]
+
+    def __str__(self) -> str:
+        return f"approval {self.pk} of escalation {self.escalation_id}"
+
+    @property
+    def granted(self) -> str:
+        """Return the amount in words; "" for none."""
+        return "" if self.granted_minor is None else format_money(self.granted_minor, self.currency)
+
+
+# A snooze: a request is hidden from one person's views for a while.
+
+
+class Snooze(models.Model):
+    """One person's snooze. It stops no clock and, once over, has no effect."""
+
+    escalation = models.ForeignKey(Escalation, models.CASCADE, related_name="snoozes")
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.PROTECT, related_name="snoozes", db_index=False
+    )
+    until = models.DateTimeField()  # before the request's deadline
+
+    class Meta:
+        constraints = [
+            # Begins with the person, as the queue's views select by their snoozes.
+            models.UniqueConstraint(fields=["user", "escalation"], name="snooze_once"),
+        ]
+
+    def __str__(self) -> str:
+        return f"snooze of escalation {self.escalation_id} until {self.until:%Y-%m-%d %H:%M}"
+
+
+# A saved view: an address of the queue under a name, one person's own or a workspace's.
+
+
+class SavedView(models.Model):
+    """A view changes nothing and is not recorded: it only names what to look at."""
+
+    owner = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.CASCADE, related_name="saved_views", db_index=False
+    )
+    workspace = models.ForeignKey(
+        "agents.Workspace", models.CASCADE, null=True, related_name="saved_views"
+    )  # its members see it too; null: private
+    name = models.CharField(max_length=40)
+    query = models.CharField(max_length=1000)  # of the queue's address
+    created_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["owner", "name"], name="saved_view_once"),
+        ]
+
+    def __str__(self) -> str:
+        return self.name

@@ -18,6 +18,7 @@ from typing import Any
 from uuid import UUID
 
 from django.apps import apps
+from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
@@ -27,8 +28,9 @@ from agents.core.requests import Json
 from agents.db.compiled import CompiledSelect, CompiledUpdate, Param
 from agents.db.driver import pipeline
 from agents.db.inserts import send_columns
-from agents.models.notification import Notification, notifications_of
-from agents.record.chain import link
+from agents.models.notifications import Notification, notifications_of
+from agents.record import seals
+from agents.record.chain import link, spell_time
 from agents.record.erasable_texts import TEXTS, Text, digest_of, without_texts
 
 
@@ -291,3 +293,144 @@ def _head(name: str) -> tuple[CompiledSelect[Any], CompiledUpdate]:
 
 
 _CHAINS = {name: _head(name) for name in ("agents.Run", "agents.Workspace")}
+
+
+# The seals over the record. A copy of each is kept outside the database.
+
+
+class Head(models.Model):
+    """One seal over the new events of all chains; the newest covers the whole record."""
+
+    number = models.PositiveBigIntegerField(primary_key=True)  # from 1; two sealers collide here
+    at = models.DateTimeField()
+    key = models.CharField(max_length=12)  # the id of the key, not the key
+    before = models.CharField(max_length=64, blank=True)
+    moved = models.JSONField()  # version 1: chain -> hashes since the head before
+    workspaces = models.JSONField(null=True)  # version 2: workspace -> its part, see record.seals
+    # Every event up to this key is sealed, so the next seal starts here.
+    upto = models.PositiveBigIntegerField(null=True)
+    # Proves `upto` with the key. Null for older heads, so that SQLite need not copy them.
+    proof = models.CharField(max_length=64, null=True)  # noqa: DJ001
+    seal = models.CharField(max_length=64)
+
+    class Meta:
+        indexes = [
+            # The proof of a run: the head that seals its last event.
+            models.Index(fields=["upto", "number"], name="head_upto"),
+        ]
+
+    def __str__(self) -> str:
+        return f"head {self.number}"
+
+    def plain(self) -> seals.SealedHead:
+        """Return the head in the form of `record.seals`."""
+        return seals.SealedHead(
+            number=self.number,
+            at=spell_time(self.at),
+            key=self.key,
+            before=self.before,
+            moved=self.moved,
+            seal=self.seal,
+            workspaces=self.workspaces,
+        )
+
+
+class Sealed(models.Model):
+    """How far the heads reach in one chain, so that the next seal need not read them all.
+
+    No seal covers it: sealing and verify_audit check it against the heads.
+    """
+
+    chain = models.CharField(max_length=60, primary_key=True)
+    event_count = models.PositiveBigIntegerField()
+
+    def __str__(self) -> str:
+        return f"{self.chain}: {self.event_count}"
+
+
+# A verification of the record on request: a worker runs it, the page shows its progress.
+
+
+class Verification(models.Model):
+    """A job for a worker. Its result becomes an event too, unless it was cancelled."""
+
+    by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.CASCADE, related_name="+", db_index=False
+    )
+    workspaces = models.JSONField()  # their ids
+    asked_at = models.DateTimeField()
+    seen_at = models.DateTimeField(null=True)  # last sign of life of its worker; null: not started
+    tries = models.PositiveSmallIntegerField(default=0)
+    done = models.PositiveBigIntegerField(default=0)  # chains
+    total = models.PositiveBigIntegerField(default=0)
+    cancelled_at = models.DateTimeField(null=True)
+    ended_at = models.DateTimeField(null=True)
+    outcome = models.JSONField(null=True)  # {"chains", "faults", "more", "notes"} or {"failed"}
+    is_full = models.BooleanField(default=False, db_default=False)  # all is to be read
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["by"], condition=Q(ended_at=None), name="verification_one_each"
+            ),
+        ]
+        indexes = [models.Index(fields=["by", "-id"], name="verification_newest")]
+
+    def __str__(self) -> str:
+        return f"verification {self.pk}: {self.done} of {self.total}"
+
+
+class VerifiedHead(models.Model):
+    """The head up to which a workspace's record was valid; see agents.audit.verified."""
+
+    workspace = models.OneToOneField("agents.Workspace", models.CASCADE, primary_key=True)
+    head = models.PositiveBigIntegerField()
+    seal = models.CharField(max_length=64)
+    upto = models.PositiveBigIntegerField()
+    full_at = models.DateTimeField()  # when all of it was last read
+    proof = models.CharField(max_length=64)  # made with the audit key
+
+    def __str__(self) -> str:
+        return f"workspace {self.workspace_id}: verified up to head {self.head}"
+
+
+# Archives: the files with the events of runs, and a tombstone for each run.
+
+
+class Archive(models.Model):
+    """The chains of some runs of a workspace, in a file outside the database.
+
+    An event of the workspace records it. Once that event is sealed, the triggers allow deleting the
+    runs' events.
+    """
+
+    workspace = models.ForeignKey("agents.Workspace", models.PROTECT, related_name="archives")
+    number = models.PositiveIntegerField()  # from 1 in its workspace
+    before = models.DateTimeField()  # its runs ended before this
+    at = models.DateTimeField()
+    runs = models.PositiveIntegerField()
+    sha256 = models.CharField(max_length=64)  # of the file with the record
+    tombstones = models.CharField(max_length=64)  # the digest over those of its runs
+    seq = models.PositiveBigIntegerField()  # of the event, in the workspace's chain
+    let_go_at = models.DateTimeField(null=True)  # since then only the file has the events
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["workspace", "number"], name="archive_number_once"),
+        ]
+
+    def __str__(self) -> str:
+        return f"archive {self.number} of workspace {self.workspace_id}"
+
+
+class Tombstone(models.Model):
+    """The remains of an archived run's chain. It never changes."""
+
+    run = models.OneToOneField("agents.Run", models.PROTECT, primary_key=True, related_name="+")
+    archive = models.ForeignKey(Archive, models.PROTECT, related_name="+")
+    event_count = models.PositiveBigIntegerField()  # in the file
+    head_hash = models.CharField(max_length=64)  # of the last of them
+    sha256 = models.CharField(max_length=64)  # of the run's remaining rows
+
+    def __str__(self) -> str:
+        return f"tombstone of run {self.run_id}"

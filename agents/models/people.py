@@ -1,0 +1,235 @@
+"""Whose runs these are, and what each person may do there."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from hashlib import sha256
+from typing import Any, cast
+
+from django.conf import settings
+from django.contrib.auth import SESSION_KEY
+from django.contrib.sessions.backends.base import UpdateError
+from django.contrib.sessions.backends.db import SessionStore as DatabaseStore
+from django.contrib.sessions.base_session import AbstractBaseSession
+from django.db import OperationalError, models
+from django.db.models import Q
+from django.utils.crypto import salted_hmac
+
+
+class Role(StrEnum):
+    VIEWER = "viewer"  # reads runs
+    OPERATOR = "operator"  # launches and stops runs
+    REVIEWER = "reviewer"  # decides escalations
+    AUDITOR = "auditor"  # reads everything, with the audit record
+    ADMIN = "admin"  # people, policies, kill switch
+
+
+DECIDES = (Role.REVIEWER, Role.ADMIN)
+LAUNCHES = (Role.OPERATOR, Role.ADMIN)
+
+
+class Workspace(models.Model):
+    """A tenant: its people, policies, runs and one book of the business."""
+
+    slug = models.SlugField(max_length=40, unique=True)
+    name = models.CharField(max_length=80)
+    is_demo = models.BooleanField(default=False)  # simulated people and copies of the book
+    book = models.ForeignKey("agents.Book", models.PROTECT, related_name="+")
+    policy = models.ForeignKey(
+        "agents.PolicyVersion", models.PROTECT, null=True, related_name="+"
+    )  # the version that new runs pin
+    second_factor_roles = models.JSONField(default=list, db_default=[])  # roles that must have one
+    event_count = models.PositiveBigIntegerField(default=0)  # of events that belong to no run
+    head_hash = models.CharField(max_length=64, blank=True)  # of the newest of them
+    created_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Membership(models.Model):
+    """A person in a workspace."""
+
+    workspace = models.ForeignKey(Workspace, models.CASCADE, related_name="memberships")
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="memberships")
+    role = models.CharField(max_length=10)
+    # {"credits": {"EUR": 500000}}: up to what the person may grant of a desk; absent: any.
+    desk_limits = models.JSONField(default=dict, db_default={})
+    is_simulated = models.BooleanField(default=False)  # a program that plays a person
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["workspace", "user"], name="membership_once"),
+            models.CheckConstraint(condition=Q(role__in=list(Role)), name="membership_role_known"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.user} in {self.workspace}: {self.role}"
+
+    def limit_minor(self, desk: str, currency: str) -> int | None:
+        """Return up to what the person may grant; None: any.
+
+        Once one currency of a desk is limited, an amount of another is not theirs to grant.
+        """
+        own = self.desk_limits.get(desk)
+        return own.get(currency, 0) if own else None
+
+
+# A team: members of a workspace to whom a request can be assigned together.
+
+
+class Team(models.Model):
+    """A named group of members of one workspace. Each change to it is an event."""
+
+    workspace = models.ForeignKey(Workspace, models.PROTECT, related_name="teams", db_index=False)
+    slug = models.SlugField(max_length=40, db_index=False)  # in policies and addresses
+    name = models.CharField(max_length=80)
+    members = models.ManyToManyField(Membership, related_name="teams")
+    # Sees how the team's reviewers decide, as admins see for all; null: only admins.
+    lead = models.ForeignKey(
+        Membership, models.SET_NULL, null=True, related_name="leads", db_index=False
+    )
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["workspace", "slug"], name="team_slug_once"),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+# An invitation to a workspace: a link that works once, for a limited time.
+
+
+class InvitationState(StrEnum):
+    OPEN = "open"
+    ACCEPTED = "accepted"
+    REVOKED = "revoked"
+    EXPIRED = "expired"
+
+
+class Invitation(models.Model):
+    """Who may join, and in which role.
+
+    Its token is signed with the server's key, so that writing rows makes no link. The address is
+    deleted at its end and is never in the record.
+    """
+
+    workspace = models.ForeignKey(
+        Workspace, models.CASCADE, related_name="invitations", db_index=False
+    )
+    email = models.CharField(max_length=254, blank=True)
+    role = models.CharField(max_length=10)
+    team = models.ForeignKey(Team, models.SET_NULL, null=True, related_name="+", db_index=False)
+    state = models.CharField(max_length=10, default=InvitationState.OPEN.value)
+    by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.PROTECT, related_name="+", db_index=False
+    )
+    salt = models.CharField(max_length=32)
+    token_sha256 = models.CharField(max_length=64, unique=True)
+    tries = models.PositiveSmallIntegerField(default=0)  # refused forms
+    created_at = models.DateTimeField()
+    expires_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=Q(role__in=list(Role)), name="invitation_role_known"),
+            models.CheckConstraint(
+                condition=Q(state__in=list(InvitationState)), name="invitation_state_known"
+            ),
+            models.CheckConstraint(
+                condition=Q(state=InvitationState.OPEN) | Q(email=""),
+                name="invitation_over_has_no_address",
+            ),
+            models.UniqueConstraint(
+                fields=["workspace", "email"],
+                condition=Q(state=InvitationState.OPEN),
+                name="invitation_open_once",
+            ),
+        ]
+        indexes = [
+            # The page's list, and the number of a day.
+            models.Index(fields=["workspace", "created_at"], name="invitation_newest"),
+            models.Index(
+                fields=["expires_at"],
+                condition=Q(state=InvitationState.OPEN),
+                name="invitation_due",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"invitation {self.pk}: {self.state}"
+
+    @property
+    def token(self) -> str:
+        """Return the token in its link, signed with this installation's secret key."""
+        return token_of(self.salt)
+
+
+def token_of(salt: str) -> str:
+    """Return the token of a salt: 256 bits in hexadecimal."""
+    return salted_hmac("opsconsole.invitation", salt, algorithm="sha256").hexdigest()
+
+
+# Sessions with their user, so that an admin can see and end them (SESSION_ENGINE).
+
+
+class Session(AbstractBaseSession):
+    """A browser that is or is about to be signed in; deleting the row signs it out."""
+
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.CASCADE, null=True, related_name="sessions"
+    )
+
+    @classmethod
+    def get_session_store_class(cls) -> type[SessionStore]:
+        return SessionStore
+
+
+class SessionStore(DatabaseStore):
+    """Django's own store, which also stores the user of a session."""
+
+    @classmethod
+    def get_model_class(cls) -> type[Session]:
+        return Session
+
+    def create_model_instance(self, data: dict[str, Any]) -> Session:
+        row = cast(Session, super().create_model_instance(data))
+        row.user_id = int(data[SESSION_KEY]) if SESSION_KEY in data else None
+        return row
+
+    def save(self, must_create: bool = False) -> None:
+        """Save like Django, but do not call a session ended because its database is busy."""
+        try:
+            super().save(must_create)
+        except UpdateError as ended:
+            if isinstance(ended.__context__, OperationalError):
+                raise ended.__context__ from ended.__context__.__cause__
+            raise
+
+
+# Recovery codes: single-use replacements for a lost second factor.
+
+
+class RecoveryCode(models.Model):
+    """The hash of an unused code, which has 80 random bits, so that one round is enough."""
+
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.CASCADE, related_name="recovery_codes", db_index=False
+    )
+    code_sha256 = models.CharField(max_length=64)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["user", "code_sha256"], name="recovery_code_once")
+        ]
+
+    def __str__(self) -> str:
+        return f"a recovery code of {self.user_id}"
+
+
+def hash_of_code(user_id: int, code: str) -> str:
+    """Return the stored hash of a person's code, in whatever form it was typed."""
+    plain = "".join(code.split()).replace("-", "").lower()
+    return sha256(f"{user_id}:{plain}".encode()).hexdigest()

@@ -1,0 +1,119 @@
+"""Outcomes of runs, requests and calls on past days, counted once."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q, Value
+
+
+class CaseDay(models.Model):
+    """The cases of a workspace with one outcome on one day (UTC) in one currency."""
+
+    workspace = models.ForeignKey(
+        "agents.Workspace", models.CASCADE, related_name="+", db_index=False
+    )
+    day = models.DateField()
+    # run.STATE and stop.REASON, of all workspaces, stand under the first; request.STATE,
+    # call.automatic and call.permitted under each; "" under the first, of every day
+    outcome = models.CharField(max_length=220, blank=True)
+    currency = models.CharField(max_length=3, blank=True)  # "" without an amount
+    count = models.PositiveBigIntegerField()
+    minor = models.BigIntegerField(default=0)  # moved by calls, withheld from requests
+
+    class Meta:
+        constraints = [
+            # The overview's range of days, and the last counted day.
+            models.UniqueConstraint(
+                fields=["day", "workspace", "outcome", "currency"], name="case_day_once"
+            ),
+        ]
+        indexes = [
+            # The metrics: all days of an outcome.
+            models.Index(fields=["outcome", "count"], name="case_day_outcome"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.outcome} on {self.day}"
+
+
+# How people decided requests, summed once per past day for the Team page.
+#
+# Not a policy's review of an action, which is a step (`models.step`).
+
+
+class ReviewDay(models.Model):
+    """The requests closed on one day (UTC), by escalating rule or by the person who decided."""
+
+    workspace = models.ForeignKey(
+        "agents.Workspace", models.CASCADE, related_name="+", db_index=False
+    )
+    day = models.DateField()
+    rule = models.CharField(
+        max_length=100, blank=True
+    )  # "" for a person, and for a day without requests
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.CASCADE, null=True, related_name="+", db_index=False
+    )
+    figures = models.JSONField()  # as core.review_figures adds them up
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["workspace", "day", "rule"],
+                condition=Q(user=None),
+                name="review_day_of_rule_once",
+            ),
+            models.UniqueConstraint(
+                fields=["workspace", "day", "user"],
+                condition=Q(user__isnull=False),
+                name="review_day_of_person_once",
+            ),
+        ]
+        indexes = [
+            # The page's range, and the last summed day.
+            models.Index(fields=["workspace", "day"], name="review_day_range"),
+            models.Index(fields=["day"], name="review_day_newest"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.rule or self.user_id} on {self.day}"
+
+
+# The use of models on past days, summed once, as steps are too many to sum again.
+
+
+class ModelUse(models.Model):
+    """The model calls of runs that ended on one day (UTC), by model; columns as in Step."""
+
+    day = models.DateField()
+    model = models.CharField(max_length=100, blank=True)  # that answered; "": none did
+    calls = models.PositiveBigIntegerField()
+    tokens_in = models.PositiveBigIntegerField()
+    tokens_out = models.PositiveBigIntegerField()
+    tokens_lost = models.PositiveBigIntegerField()
+    cost_micro_usd = models.PositiveBigIntegerField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["day", "model"], name="model_use_once")]
+
+    def __str__(self) -> str:
+        return f"{self.model} on {self.day}"
+
+
+# The size of the database, measured once a day.
+
+
+class DatabaseSize(models.Model):
+    """One day's measurement, used only for the overview's forecast."""
+
+    day = models.DateField(primary_key=True)  # UTC
+    bytes = models.PositiveBigIntegerField()  # of what is in use, with indexes
+    run_bytes = models.PositiveBigIntegerField(null=True)  # for each run; null: too few to tell
+    day_runs = models.PositiveBigIntegerField()  # launched per day lately
+    # By workspace id, to estimate the length of a copy.
+    entries = models.JSONField(db_default=Value({}, models.JSONField()), default=dict)
+    full_at = models.DateTimeField(null=True)  # null: never, or nobody can tell
+
+    def __str__(self) -> str:
+        return f"{self.bytes} bytes on {self.day}"
