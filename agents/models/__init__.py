@@ -1,4 +1,4 @@
-"""What is stored: one file per noun."""
+"""What is stored: one file per topic."""
 
 from agents.models.notifications import (
     Delivery,
@@ -42,53 +42,3 @@ from agents.models.record import (
 from agents.models.requests import Approval, Escalation, SavedView, Snooze
 from agents.models.runs import Book, Effect, LostRun, MaskedValue, PolicyVersion, Run, Step, Worker
 from agents.models.sums import CaseDay, DatabaseSize, ModelUse, ReviewDay
-
-__all__ = [
-    "DECIDES",
-    "LAUNCHES",
-    "AgentCall",
-    "AgentKey",
-    "Approval",
-    "Archive",
-    "Book",
-    "CaseDay",
-    "DatabaseSize",
-    "Delivery",
-    "DeliveryState",
-    "Effect",
-    "Endpoint",
-    "Escalation",
-    "Event",
-    "EventText",
-    "ExternalAgent",
-    "Head",
-    "Invitation",
-    "InvitationState",
-    "KillSwitch",
-    "LostRun",
-    "MaskedValue",
-    "Membership",
-    "ModelUse",
-    "Notification",
-    "NotificationPreference",
-    "PolicyVersion",
-    "RecoveryCode",
-    "ReviewDay",
-    "Role",
-    "Run",
-    "SavedView",
-    "Scope",
-    "Sealed",
-    "Session",
-    "Shape",
-    "Snooze",
-    "Step",
-    "SwitchStage",
-    "Team",
-    "Tombstone",
-    "Verification",
-    "VerifiedHead",
-    "Webhook",
-    "Worker",
-    "Workspace",
-]

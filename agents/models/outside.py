@@ -1,4 +1,4 @@
-"""Agents that run elsewhere, their keys, and the calls they propose."""
+"""What is outside: agents that run elsewhere, model servers, and the switches that stop calls."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from django.db.models import F, Q
 from django.db.models.functions import Now
 
 from agents.models.people import Workspace
-from agents.models.runs import Run
+from agents.models.runs import Run, from_now
 from agents.sdk.desk import tool_title
 
 LONGEST_KEY = 200  # characters of a reference and of a call's key
@@ -109,9 +109,6 @@ class AgentCall(models.Model):
         return f"call {self.pk}"
 
 
-# Kill switches: which writes may not start, and since when.
-
-
 class Scope(StrEnum):
     WORKSPACE = "workspace"
     PATTERN = "pattern"
@@ -132,7 +129,9 @@ class KillSwitches(models.QuerySet["KillSwitch"]):
 
 
 class KillSwitch(models.Model):
-    """Pressed once, put on trial, then released for good; the next press is another row.
+    """Which writes may not start, and since when.
+
+    Pressed once, put on trial, then released for good; the next press is another row.
 
     A press of one on trial releases it too, so that a row tells who pressed last, and why.
     """
@@ -210,9 +209,6 @@ def stopped_by(scope: str, target: str) -> str:
     return tool_title(target) if target else "all payments, emails and changes"
 
 
-# An endpoint: a model server, and whether it has been answering.
-
-
 LONGEST_FAULT = 300  # characters kept of the newest error
 
 
@@ -227,7 +223,7 @@ class EndpointQuerySet(models.QuerySet["Endpoint"]):
 
 
 class Endpoint(models.Model):
-    """One row for each address that has ever failed or was offered tools, shared by all workers.
+    """A model server that has ever failed or was offered tools, shared by all workers.
 
     While `rests_until` is set, no call is made before that time, and then a single probe for all.
     Times are the database's, because workers' clocks differ.
@@ -250,7 +246,7 @@ class Endpoint(models.Model):
     def probe(cls, address: str, *, within: timedelta) -> bool:
         """Try to get the probe after a rest; the others rest on, for `within` at most."""
         rested = cls.objects.filter(address=address, rests_until__lte=Now())
-        return bool(rested.update(rests_until=_after(within)))
+        return bool(rested.update(rests_until=from_now(within)))
 
     @classmethod
     def count_failure(
@@ -264,7 +260,7 @@ class Endpoint(models.Model):
         mine = cls.objects.filter(address=address)
         mine.update(failures=F("failures") + 1, fault=fault[:LONGEST_FAULT])
         due = mine if probe else mine.filter(failures__gte=most, rests_until=None)
-        return bool(due.update(rests_until=_after(rest)))
+        return bool(due.update(rests_until=from_now(rest)))
 
     @classmethod
     def record_recovery(cls, address: str) -> bool:
@@ -293,7 +289,3 @@ class Endpoint(models.Model):
     def has_answered_since(cls, address: str, since: datetime) -> bool:
         """Tell whether it has recovered since then."""
         return cls.objects.filter(address=address, recovered_at__gt=since).exists()
-
-
-def _after(period: timedelta) -> models.ExpressionWrapper:
-    return models.ExpressionWrapper(Now() + period, output_field=models.DateTimeField())

@@ -1,4 +1,4 @@
-"""Whose runs these are, and what each person may do there."""
+"""Workspaces and their people: memberships, teams, invitations, sessions, recovery codes."""
 
 from __future__ import annotations
 
@@ -75,11 +75,8 @@ class Membership(models.Model):
         return own.get(currency, 0) if own else None
 
 
-# A team: members of a workspace to whom a request can be assigned together.
-
-
 class Team(models.Model):
-    """A named group of members of one workspace. Each change to it is an event."""
+    """Members of a workspace to whom a request can be assigned together."""
 
     workspace = models.ForeignKey(Workspace, models.PROTECT, related_name="teams", db_index=False)
     slug = models.SlugField(max_length=40, db_index=False)  # in policies and addresses
@@ -99,9 +96,6 @@ class Team(models.Model):
         return self.name
 
 
-# An invitation to a workspace: a link that works once, for a limited time.
-
-
 class InvitationState(StrEnum):
     OPEN = "open"
     ACCEPTED = "accepted"
@@ -110,7 +104,7 @@ class InvitationState(StrEnum):
 
 
 class Invitation(models.Model):
-    """Who may join, and in which role.
+    """A link that works once, for a limited time: who may join, and in which role.
 
     Its token is signed with the server's key, so that writing rows makes no link. The address is
     deleted at its end and is never in the record.
@@ -172,9 +166,6 @@ def token_of(salt: str) -> str:
     return salted_hmac("opsconsole.invitation", salt, algorithm="sha256").hexdigest()
 
 
-# Sessions with their user, so that an admin can see and end them (SESSION_ENGINE).
-
-
 class Session(AbstractBaseSession):
     """A browser that is or is about to be signed in; deleting the row signs it out."""
 
@@ -188,7 +179,7 @@ class Session(AbstractBaseSession):
 
 
 class SessionStore(DatabaseStore):
-    """Django's own store, which also stores the user of a session."""
+    """Django's own store, with the user of a session (SESSION_ENGINE): an admin can end it."""
 
     @classmethod
     def get_model_class(cls) -> type[Session]:
@@ -209,11 +200,8 @@ class SessionStore(DatabaseStore):
             raise
 
 
-# Recovery codes: single-use replacements for a lost second factor.
-
-
 class RecoveryCode(models.Model):
-    """The hash of an unused code, which has 80 random bits, so that one round is enough."""
+    """Replaces a lost second factor once: a hash of 80 random bits, so that one round is enough."""
 
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL, models.CASCADE, related_name="recovery_codes", db_index=False

@@ -1,4 +1,6 @@
-"""The record: events are only ever added, each bound to the previous one by its hash.
+"""The record: events, the seals over them, verifications and archives.
+
+Events are only ever added, each bound to the previous one by its hash.
 
 Personal data is stored beside the event, with only a salted digest in the chain, so that it can be
 erased without breaking the chain (record.erasable_texts, decision 11).
@@ -295,11 +297,11 @@ def _head(name: str) -> tuple[CompiledSelect[Any], CompiledUpdate]:
 _CHAINS = {name: _head(name) for name in ("agents.Run", "agents.Workspace")}
 
 
-# The seals over the record. A copy of each is kept outside the database.
-
-
 class Head(models.Model):
-    """One seal over the new events of all chains; the newest covers the whole record."""
+    """One seal over the new events of all chains; the newest covers the whole record.
+
+    A copy of each is kept outside the database.
+    """
 
     number = models.PositiveBigIntegerField(primary_key=True)  # from 1; two sealers collide here
     at = models.DateTimeField()
@@ -348,11 +350,11 @@ class Sealed(models.Model):
         return f"{self.chain}: {self.event_count}"
 
 
-# A verification of the record on request: a worker runs it, the page shows its progress.
-
-
 class Verification(models.Model):
-    """A job for a worker. Its result becomes an event too, unless it was cancelled."""
+    """A verification on request: a worker runs it, the page shows its progress.
+
+    Its result becomes an event too, unless it was cancelled.
+    """
 
     by = models.ForeignKey(
         settings.AUTH_USER_MODEL, models.CASCADE, related_name="+", db_index=False
@@ -392,9 +394,6 @@ class VerifiedHead(models.Model):
 
     def __str__(self) -> str:
         return f"workspace {self.workspace_id}: verified up to head {self.head}"
-
-
-# Archives: the files with the events of runs, and a tombstone for each run.
 
 
 class Archive(models.Model):

@@ -1,4 +1,4 @@
-"""An escalation: an action that is held until a person decides."""
+"""Requests to people: what is held until a person decides, and how people arrange them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ REMEMBERED = timedelta(days=30)  # for which a rejection binds
 
 
 class Escalation(models.Model):
-    """The decision becomes the reply of its step."""
+    """An action that is held until a person decides; the decision becomes the reply of its step."""
 
     workspace = models.ForeignKey(
         "agents.Workspace", models.PROTECT, related_name="escalations", db_index=False
@@ -185,11 +185,8 @@ def has_rejections(*, workspace: Any, subject: Any) -> Exists:
     return Exists(decided.exclude(likeness="").filter(decided_at__gte=Now() - REMEMBERED))
 
 
-# The first approval of a request that takes two people.
-
-
 class Approval(models.Model):
-    """A person's approval while the request waits for a second person.
+    """The first approval of a request that takes two people, while it waits for the second.
 
     It is never changed or removed: `Escalation.approval` names the valid one.
     """
@@ -231,11 +228,8 @@ class Approval(models.Model):
         return "" if self.granted_minor is None else format_money(self.granted_minor, self.currency)
 
 
-# A snooze: a request is hidden from one person's views for a while.
-
-
 class Snooze(models.Model):
-    """One person's snooze. It stops no clock and, once over, has no effect."""
+    """A request is hidden from one person's views for a while. No clock stops for it."""
 
     escalation = models.ForeignKey(Escalation, models.CASCADE, related_name="snoozes")
     user = models.ForeignKey(
@@ -253,11 +247,8 @@ class Snooze(models.Model):
         return f"snooze of escalation {self.escalation_id} until {self.until:%Y-%m-%d %H:%M}"
 
 
-# A saved view: an address of the queue under a name, one person's own or a workspace's.
-
-
 class SavedView(models.Model):
-    """A view changes nothing and is not recorded: it only names what to look at."""
+    """An address of the queue under a name, one person's own or a workspace's; not recorded."""
 
     owner = models.ForeignKey(
         settings.AUTH_USER_MODEL, models.CASCADE, related_name="saved_views", db_index=False

@@ -1,4 +1,4 @@
-"""A run: one goal, pursued by one pattern to one outcome."""
+"""Runs, their steps and the ledger of their calls; the policy, book and values they use."""
 
 from __future__ import annotations
 
@@ -37,13 +37,16 @@ class LostRun(Exception):
     """Another worker or a person moved the run first."""
 
 
-def _after(lease: timedelta | Param) -> models.ExpressionWrapper:
+def from_now(lease: timedelta | Param) -> models.ExpressionWrapper:
     """Return the end of a lease by the database's clock, because workers' clocks differ."""
     return models.ExpressionWrapper(Now() + lease, output_field=models.DateTimeField())
 
 
 class Run(models.Model):
-    """Its steps are its state; this row says who may continue it."""
+    """One goal, pursued by one pattern to one outcome.
+
+    Its steps are its state; this row says who may continue it.
+    """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     workspace = models.ForeignKey(
@@ -186,7 +189,7 @@ class Run(models.Model):
     def renew(cls, owner: str, lease: timedelta, runs: Collection[uuid.UUID]) -> int:
         """Renew the leases that `owner` holds on these runs. Return their number."""
         held = cls.objects.filter(pk__in=runs, lease_owner=owner, state=RunState.RUNNING)
-        return held.update(lease_ends_at=_after(lease))
+        return held.update(lease_ends_at=from_now(lease))
 
     def earlier_runs(self) -> list[uuid.UUID]:
         """Return the earlier runs that this one repeats, newest first; almost always none."""
@@ -272,7 +275,7 @@ def _updating(names: frozenset[str]) -> CompiledUpdate:
     # Sorted: one statement for every process, and one plan.
     columns = {name: Param(name, Run._meta.get_field(name)) for name in sorted(names - {"lease"})}
     lease = Param("lease", models.DurationField())
-    ends = {"lease_ends_at": _after(lease)} if "lease" in names else {}
+    ends = {"lease_ends_at": from_now(lease)} if "lease" in names else {}
     as_it_was = Q(pk=Param("pk"), state=Param("was"), fence=Param("fenced"))
     return CompiledUpdate(lambda: Run.objects.filter(as_it_was), **columns, **ends)
 
@@ -285,9 +288,6 @@ _HELD = CompiledSelect(
         .only("event_count", "head_hash")
     )
 )
-
-
-# A step: one request of a run's pattern, and the reply to it.
 
 
 class IsAsk(Func):
@@ -346,11 +346,6 @@ class Step(models.Model):
         return begun, begun + self.seconds
 
 
-# The ledger: one row per call that writes, committed before the call and settled after it.
-#
-# The row that proves a payment: what was paid, by which key, and which review allowed it.
-
-
 UNSETTLED = (EffectState.INTENDED.value, EffectState.UNKNOWN.value)
 
 
@@ -375,7 +370,11 @@ class EffectQuerySet(models.QuerySet["Effect"]):
 
 
 class Effect(models.Model):
-    """One call that writes: intended, then done, refused or, if nobody can tell, unknown."""
+    """One call that writes: intended, then done, refused or, if nobody can tell, unknown.
+
+    It is committed before the call and settled after it. It proves a payment: what was paid, by
+    which key, and which review allowed it.
+    """
 
     run = models.ForeignKey("agents.Run", models.PROTECT, related_name="effects")
     step = models.OneToOneField("agents.Step", models.PROTECT)  # one effect a step
@@ -443,9 +442,6 @@ class Effect(models.Model):
         return f"{self.tool} {self.state}"
 
 
-# What a call is about and how much it moves, by its tool's declaration.
-
-
 def target_of(run: Run, action: Action) -> CallTarget:
     """Return what an action is about and how much it moves; of what is no call, its run's."""
     desk, given = DESKS[run.desk], action.get("args") or {}
@@ -456,9 +452,6 @@ def target_of(run: Run, action: Action) -> CallTarget:
     money = tool.amount_of(tool.read(real)) if tool.amount else None
     about = str(real[tool.subject]), tool.resource_of(given)
     return CallTarget(*about, *((money.minor, money.currency) if money else ()))
-
-
-# A policy version: data, immutable once published, pinned by each run.
 
 
 @dataclass(frozen=True)
@@ -486,7 +479,7 @@ class _DocumentField(models.JSONField):
 
 
 class PolicyVersion(models.Model):
-    """Rules by name and every limit, as one document."""
+    """Rules by name and every limit, as one document: immutable once published."""
 
     workspace = models.ForeignKey("agents.Workspace", models.CASCADE, related_name="policies")
     number = models.PositiveIntegerField()
@@ -528,11 +521,11 @@ class PolicyVersion(models.Model):
         return known
 
 
-# A book: the business data that a workspace's runs act on, or a copy for a demo.
-
-
 class Book(models.Model):
-    """Books are separate from each other; desks store the book's key in their own rows."""
+    """The business data that a workspace's runs act on, or a copy for a demo.
+
+    Books are separate from each other; desks store the book's key in their own rows.
+    """
 
     name = models.CharField(max_length=80)
     is_demo = models.BooleanField(default=False)  # invented people; nobody is really paid
@@ -659,14 +652,11 @@ def _row(workspace_id: int, run_id: UUID, name: str, kind: str, value: str) -> M
     )
 
 
-# A worker: a process that takes runs, known by its signs of life.
-
-
 FORGOTTEN = timedelta(hours=1)  # after the last sign of life of a worker that crashed
 
 
 class Worker(models.Model):
-    """Shows whether there are live workers; leases do not depend on it."""
+    """A process that takes runs, known by its signs of life; leases do not depend on it."""
 
     owner = models.CharField(primary_key=True, max_length=32)  # as in a run's lease
     seen_at = models.DateTimeField()

@@ -1,4 +1,4 @@
-"""Outcomes of runs, requests and calls on past days, counted once."""
+"""Sums of past days, added up once: outcomes, people's decisions, use of models, size."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from django.db.models import Q, Value
 
 
 class CaseDay(models.Model):
-    """The cases of a workspace with one outcome on one day (UTC) in one currency."""
+    """The runs, requests and calls with one outcome on one day (UTC) in one currency."""
 
     workspace = models.ForeignKey(
         "agents.Workspace", models.CASCADE, related_name="+", db_index=False
@@ -37,13 +37,11 @@ class CaseDay(models.Model):
         return f"{self.outcome} on {self.day}"
 
 
-# How people decided requests, summed once per past day for the Team page.
-#
-# Not a policy's review of an action, which is a step (`models.step`).
-
-
 class ReviewDay(models.Model):
-    """The requests closed on one day (UTC), by escalating rule or by the person who decided."""
+    """The requests closed on one day (UTC), by escalating rule or by the person who decided.
+
+    Not a policy's review of an action, which is a `Step`.
+    """
 
     workspace = models.ForeignKey(
         "agents.Workspace", models.CASCADE, related_name="+", db_index=False
@@ -80,9 +78,6 @@ class ReviewDay(models.Model):
         return f"{self.rule or self.user_id} on {self.day}"
 
 
-# The use of models on past days, summed once, as steps are too many to sum again.
-
-
 class ModelUse(models.Model):
     """The model calls of runs that ended on one day (UTC), by model; columns as in Step."""
 
@@ -101,11 +96,8 @@ class ModelUse(models.Model):
         return f"{self.model} on {self.day}"
 
 
-# The size of the database, measured once a day.
-
-
 class DatabaseSize(models.Model):
-    """One day's measurement, used only for the overview's forecast."""
+    """The size of the database on one day, used only for the overview's forecast."""
 
     day = models.DateField(primary_key=True)  # UTC
     bytes = models.PositiveBigIntegerField()  # of what is in use, with indexes
