@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from django.conf import settings
 
-from agents.llm.backend import address, is_demo
-from agents.llm.exchange import ModelAnswer, ModelFailed, Question, ToolOffer
+from agents.llm.exchange import ModelAnswer, ModelFailed, Question, ToolOffer, address, is_demo
 
 __all__ = [
     "ModelAnswer",

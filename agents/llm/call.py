@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from decimal import Decimal
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -17,17 +21,23 @@ from openai import AsyncOpenAI
 
 from agents.core.requests import Json
 from agents.llm import model_of
-from agents.llm.backend import Backend, backend
 from agents.llm.client import client_of
-from agents.llm.envelope import envelop, unpack
-from agents.llm.exchange import ModelAnswer, ModelFailed, Question
-from agents.llm.finish import bad_response
-from agents.llm.prices import cost_micro_usd
+from agents.llm.exchange import Backend, ModelAnswer, ModelFailed, Question, backend
 from agents.llm.prompts import prompt
-from agents.llm.reply import MAX_CALLS, read_reply
-from agents.llm.responses import RESPONSES, completion_of, join_events, reworded
-from agents.llm.stream import LONGEST_BEGIN, chunks_in, is_stream, join
-from agents.llm.tool_calls import PROBE, offer_tools, read_proposals, read_text
+from agents.llm.reply import (
+    LONGEST_BEGIN,
+    MAX_CALLS,
+    RESPONSES,
+    bad_response,
+    chunks_in,
+    completion_of,
+    is_stream,
+    join,
+    join_events,
+    read_reply,
+    reworded,
+)
+from agents.llm.tool_calls import PROBE, envelop, offer_tools, read_proposals, read_text, unpack
 
 MAX_BODY = 1024 * 1024  # bytes, unpacked
 MAX_STREAM = 16 * MAX_BODY  # a stream has a few hundred bytes for each token
@@ -177,3 +187,44 @@ def _length(request: dict[str, Json]) -> int:
 def tokens_in_text(characters: int) -> int:
     """Estimate the tokens in a text of so many characters, at least 1."""
     return max(1, -(-characters // CHARACTERS_A_TOKEN))
+
+
+# What an answer cost, from prices that are data: prices.json says where they come from.
+
+
+_MILLION = 1_000_000
+_DATE = re.compile(r"-(?:\d{4}-\d{2}-\d{2}|\d{4})", re.ASCII)  # how a dated model's name ends
+
+
+def cost_micro_usd(model: str, *, tokens_in: int, tokens_out: int) -> int | None:
+    """Return millionths of a dollar, rounded up; None for a model of unknown price."""
+    price = _price(model)
+    if price is None:
+        return None
+    of_million = tokens_in * price[0] + tokens_out * price[1]
+    return -(-of_million // _MILLION)
+
+
+def _price(model: str) -> tuple[int, int] | None:
+    """Return the price of a model, or of the model that it is a dated version of.
+
+    Only dates may follow the name: gpt-4.1-huge is not a known kind of gpt-4.1.
+    """
+    fitting = [
+        name
+        for name in _prices()
+        if model == name or (model.startswith(name) and _DATE.fullmatch(model, len(name)))
+    ]
+    return _prices()[max(fitting, key=len)] if fitting else None
+
+
+@cache
+def _prices() -> dict[str, tuple[int, int]]:
+    """Return millionths of a dollar per million tokens, in and out, by model."""
+    text = Path(__file__).with_name("prices.json").read_text(encoding="utf-8")
+    models = json.loads(text)["models"]
+    return {model: (_micro(sent), _micro(back)) for model, (sent, back) in models.items()}
+
+
+def _micro(dollars: str) -> int:
+    return int(Decimal(dollars) * _MILLION)

@@ -6,8 +6,12 @@ Each event loop has a pool for each address and key, so that a key is never sent
 from __future__ import annotations
 
 import asyncio
+import email.utils
+import math
+import re
 from asyncio import AbstractEventLoop
 from collections.abc import AsyncGenerator
+from datetime import UTC, datetime
 from functools import cache
 from ssl import SSLContext
 from typing import TypeAlias
@@ -15,9 +19,8 @@ from typing import TypeAlias
 import httpx2
 from openai import AsyncOpenAI, DefaultAioHttpClient
 
-from agents.llm.backend import Backend
 from agents.llm.demo_model import DemoModel
-from agents.llm.faults import refuse_faults
+from agents.llm.exchange import RATE_LIMITED, Backend, ModelFailed
 
 Place: TypeAlias = tuple[AbstractEventLoop, Backend]
 _clients: dict[Place, tuple[AsyncOpenAI, AsyncGenerator[None, None]]] = {}
@@ -71,3 +74,56 @@ async def _closing_with_the_loop(place: Place, client: AsyncOpenAI) -> AsyncGene
     finally:
         _clients.pop(place, None)
         await client.close()
+
+
+# The meaning of an HTTP refusal, from its status and headers alone.
+#
+# Its body is never read: it may be endless, and it may quote the key.
+
+
+_SECONDS = re.compile(r"\d+(?:\.\d+)?", re.ASCII)
+_RETRYABLE = (408, 409)  # and every 5xx, and 1xx, which is no answer
+_ADVICE = {  # refusals that other settings would mend, for every run at once
+    401: "refused the key (401). Set OPENAI_API_KEY to a valid one.",
+    402: "wants to be paid first (402). Look at the account that OPENAI_API_KEY belongs to.",
+    403: "does not let this key use the model (403). Check OPENAI_API_KEY and OPENAI_MODEL.",
+    404: "knows no such model or address (404). Check OPENAI_MODEL and OPENAI_BASE_URL.",
+}
+
+
+async def refuse_faults(response: httpx2.Response) -> None:
+    """Raise ModelFailed unless the server accepted the call. A hook of the HTTP client."""
+    if not response.is_success:
+        raise fault(response.status_code, response.headers.get("retry-after"), at=datetime.now(UTC))
+
+
+def fault(status: int, hint: str | None, *, at: datetime) -> ModelFailed:
+    """Return the failure for an HTTP status; `hint` is its Retry-After header."""
+    wait = retry_after(hint, at=at)
+    if status == 429:
+        message = "The model's server is limiting our rate (429)."
+        return ModelFailed(RATE_LIMITED, message, retry=True, retry_after=wait, outage=True)
+    if status >= 500 or status < 200 or status in _RETRYABLE:
+        message = f"The model's server is in trouble ({status})."
+        return ModelFailed("llm_error", message, retry=True, retry_after=wait, outage=True)
+    if 300 <= status < 400:
+        # Following a redirect would send people's words to an unconfigured address.
+        message = f"redirects ({status}), which is not followed. Set OPENAI_BASE_URL to its end."
+        return ModelFailed("llm_error", f"The model's server {message}", outage=True)
+    advice = _ADVICE.get(status, f"refused the request ({status}).")
+    return ModelFailed("llm_error", f"The model's server {advice}", outage=status in _ADVICE)
+
+
+def retry_after(hint: str | None, *, at: datetime) -> float | None:
+    """Return the seconds that a Retry-After header asks for; None if it says nothing usable."""
+    hint = (hint or "").strip()
+    if _SECONDS.fullmatch(hint):
+        seconds = float(hint)
+    else:
+        try:
+            date = email.utils.parsedate_to_datetime(hint)
+        except (ValueError, OverflowError):
+            return None
+        # HTTP dates are GMT; an offset of -0000 leaves the zone unsaid.
+        seconds = (date.replace(tzinfo=date.tzinfo or UTC) - at).total_seconds()
+    return seconds if 0 <= seconds < math.inf else None

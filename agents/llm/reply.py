@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import re
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 from agents.core.requests import Json
-from agents.llm.finish import bad_response, check_finish, has_error
+from agents.llm.exchange import ModelFailed
 
 MAX_TOKENS = 1_000_000_000  # a larger count is an error and would not fit its column
 MAX_CALLS = 5  # unrequested tool calls that are kept
@@ -109,3 +112,332 @@ def _is_count(count: Json) -> bool:
 
 def _storable(text: str) -> str:
     return _UNSTORABLE.sub("\ufffd", text)
+
+
+# Judge a server's word for why a reply ended: only a reply that is known to be whole is read.
+#
+# The beginning of a reply may parse and yet say the opposite of the whole.
+
+
+_WHOLE = {"", "stop", "tool_calls", "function_call", "eos", "eos_token", "stop_sequence"}
+_WHOLE |= {"end_turn"}
+_FAULT = "llm_bad_response"
+_OTHERWISE = (  # what a word means that has one of these in it, in the spellings of many families
+    (_FAULT, r"(?:network_)?error|insufficient_system_resource|abort", "broke off with an error"),
+    (
+        "llm_refused",
+        r".*(?:filter|safety|sensitive|recitation|block|prohibit|refus|spii|toxic|guardrail).*",
+        "was withheld by a content filter",
+    ),
+    (
+        "llm_truncated",
+        r".*(?:length|max|truncat|context|token_limit|too_long).*",
+        "was cut off at its length limit",
+    ),
+    ("llm_ended", r"(?s:.*)", "ended with a word that is not known"),
+)
+
+
+def is_whole(word: Json) -> bool:
+    """Tell whether a word says that the reply is whole; none, as some servers send, says so too."""
+    return word is None or (isinstance(word, str) and word.strip().lower() in _WHOLE)
+
+
+def check_finish(word: Json, *, refused: bool = False, ignored: int = 0) -> None:
+    """Raise ModelFailed unless the reply is whole. Only a server's fault is an outage."""
+    if is_whole(word):
+        if refused:
+            raise ModelFailed("llm_refused", "The model refused to answer.", ignored=ignored)
+        return
+    said = word if isinstance(word, str) else json.dumps(word)
+    known = (one for one in _OTHERWISE if re.fullmatch(one[1], said.strip().lower()))
+    reason, _, told = next(known)
+    if reason == _FAULT:
+        raise bad_response(f"The model's answer {told}.")
+    unknown = said if reason == "llm_ended" else ""
+    raise ModelFailed(reason, f"The model's answer {told}.", ignored=ignored, word=unknown)
+
+
+def has_error(*parts: Json) -> bool:
+    """Tell whether a server reports an error in one of these objects, beside what it holds."""
+    objects = [part for part in parts if isinstance(part, dict)]
+    kinds = [one.get(name) for one in objects for name in ("type", "object")]
+    return "error" in kinds or any(one.get("error") or one.get("errors") for one in objects)
+
+
+def bad_response(message: str) -> ModelFailed:
+    """Return the failure for an invalid body: torn, or not from a model."""
+    return ModelFailed(_FAULT, message, retry=True, outage=True)
+
+
+# Read an answer that comes in events. Its parts are joined and then read like any other.
+#
+# Servers number and name the parts of calls in their own ways. A part without a name begins no
+# call. A part with one begins a call where the call before is whole, or where number or id say
+# so.
+
+
+BEGIN, END = b"data:", b"[DONE]"
+_ENDED = re.compile(rb"^data:\s*\[DONE\]\s*$", re.MULTILINE)  # and not within what is written
+LONGEST_BEGIN = 64  # bytes of a body that tell whether it is a stream
+MOST_CALLS = 100  # in one answer
+LONGEST_READ = 16_000  # characters of arguments that are read before all their parts are there
+
+
+def is_stream(body: bytes | bytearray) -> bool:
+    """Tell whether a body that has begun is a stream of events."""
+    begin = body.removeprefix(codecs.BOM_UTF8).lstrip()
+    return begin.startswith((BEGIN, b":", b"event:", b"id:", b"retry:"))
+
+
+def chunks_in(body: bytes | bytearray) -> int:
+    """Return how many chunks have come so far: about as many as tokens were written."""
+    return body.count(BEGIN)
+
+
+def has_ended(body: bytes) -> bool:
+    """Tell whether a stream says that it is complete."""
+    return _ENDED.search(body) is not None
+
+
+def events_in(body: bytes) -> Iterator[dict[str, Json]]:
+    """Yield the object of each event. Raises ModelFailed for an error, whatever came before."""
+    said, name = list[bytes](), b""
+    for line in [*body.removeprefix(codecs.BOM_UTF8).splitlines(), b""]:
+        field, _, value = line.partition(b":")
+        if field == b"event":
+            name = value.strip()
+        elif field == b"error":  # llama.cpp: a field of its own
+            raise _broken_off()
+        elif field == b"data" and value.strip() not in (b"", END):
+            said.append(value)
+        elif (said or name) and not line.strip():
+            for event in _objects_in(said):
+                if has_error(event, *event.values()):
+                    raise _broken_off()
+                yield event
+            if name == b"error":
+                raise _broken_off()
+            said, name = [], b""
+
+
+def _objects_in(lines: list[bytes]) -> list[dict[str, Json]]:
+    """Return what the data lines of an event hold: one object or, for some servers, one a line."""
+    for parts in [[b"\n".join(lines)], lines] if lines else [lines]:
+        with suppress(ValueError, RecursionError):
+            found = [json.loads(part.decode()) for part in parts]
+            if all(isinstance(one, dict) for one in found):
+                return found
+    raise bad_response("A part of the model's answer is not a JSON object.")
+
+
+def _broken_off() -> ModelFailed:
+    return bad_response("The model's server broke its answer off with an error.")
+
+
+def join(body: bytes) -> bytes:
+    """Return the completion that a stream amounts to. Raises ModelFailed if it broke off."""
+    text, refusal, finish = "", "", None
+    calls, whole = list[_Call](), dict[str, Json]()
+    may_end, has_choice = has_ended(body), False
+    for chunk in events_in(body):
+        may_end = may_end and not chunk.keys().isdisjoint(("choices", "usage"))
+        whole |= {name: chunk[name] for name in ("model", "usage") if chunk.get(name)}
+        choices = chunk.get("choices")
+        choice = choices[0] if isinstance(choices, list) and choices else None
+        delta, word = part_of(choice, "delta"), part_of(choice, "finish_reason")
+        if has_error(choice, delta):
+            raise _broken_off()
+        has_choice = has_choice or isinstance(delta, dict)
+        said, no = content_of(part_of(delta, "content"))
+        no += _text(part_of(delta, "refusal"))
+        parts = calls_in(delta)
+        for part in parts:
+            _add(calls, part)
+        text, refusal = text + said, refusal + no
+        # A word speaks for what came before it. One that says otherwise stays.
+        if is_whole(finish) and (said or no or parts or word not in (None, "")):
+            finish = None if word == "" else word
+    if finish is None and not may_end:
+        raise bad_response("The model's answer broke off.")
+    calls.sort(key=lambda call: call.index or 0)
+    message = {"content": text, "refusal": refusal, "tool_calls": [c.as_json() for c in calls]}
+    choices = [{"message": message, "finish_reason": finish}] if has_choice else []
+    return json.dumps({**whole, "choices": choices}).encode()
+
+
+@dataclass
+class _Call:
+    """A call whose parts are still coming."""
+
+    index: int | None
+    id: str
+    name: str = ""
+    arguments: str = ""
+    newest: str | None = ""  # the last part, as long as each repeats all before; else None
+
+    def add(self, name: str, piece: str) -> None:
+        self.name = name if name.startswith(self.name) else self.name + name
+        if piece:
+            repeats = self.newest is not None and piece.startswith(self.newest)
+            self.newest = piece if repeats else None
+            self.arguments += piece
+
+    def is_whole(self) -> bool:
+        """Tell whether its arguments are all there. Those of many parts are not read each time."""
+        is_short = len(self.arguments) <= LONGEST_READ
+        return is_short and (_is_json(self.arguments) or _is_json(self.newest))
+
+    def as_json(self) -> Json:
+        is_repeated = _is_json(self.newest) and not _is_json(self.arguments)
+        arguments = self.newest if is_repeated else self.arguments
+        return {"type": "function", "function": {"name": self.name, "arguments": arguments}}
+
+    def goes_on(self, index: int | None, id_: str, name: str, piece: str) -> bool:
+        """Tell whether a part belongs to this call, which is the nearest to it."""
+        if not name or (id_ and self.id and id_ != self.id):
+            return not name
+        if index != self.index:  # it grows within a call of one id
+            return bool(id_ and self.arguments) and name == self.name and not self.is_whole()
+        if name == self.name and self.newest and piece.startswith(self.newest):
+            return True
+        return (name == self.name or not (self.name and self.arguments)) and not self.is_whole()
+
+
+def _add(calls: list[_Call], part: Json) -> None:
+    """Add a part to the call that it belongs to, or begin one with it."""
+    function = (part.get("function", part) or {}) if isinstance(part, dict) else None
+    if not isinstance(function, dict):
+        raise bad_response("A part of the model's answer is no call.")
+    index, id_, name = part.get("index"), _text(part.get("id")), _text(function.get("name"))
+    index = index if type(index) is int else None
+    piece = function.get("arguments")
+    piece = json.dumps(piece) if isinstance(piece, dict) else _text(piece)
+    near = max(reversed(calls), key=lambda c: (c.index == index, c.id == id_ != ""), default=None)
+    if near is None or not near.goes_on(index, id_, name, piece):
+        if len(calls) == MOST_CALLS:
+            raise bad_response("The model's answer holds too many calls.")
+        near = _Call(index, id_)
+        calls.append(near)
+    near.add(name, piece)
+
+
+def _is_json(text: str | None) -> bool:
+    """Tell whether a text is an object, or one that is written as a text once more."""
+    with suppress(ValueError, RecursionError):
+        if text and text.rstrip().endswith(("}", '"')):
+            return isinstance(json.loads(text), dict | str)
+    return False
+
+
+def _text(value: Json) -> str:
+    return value if isinstance(value, str) else ""
+
+
+# Ask by the Responses API: a request and its answer are those of a chat completion, reworded.
+#
+# So prompts, tools, limits and the reading of untrusted replies are the same. Nothing is stored
+# at the server.
+
+
+CHAT, RESPONSES = "chat", "responses"
+_ITEMS = _CALL, _MESSAGE = "function_call", "message"  # types of items
+_COMPLETE = "completed"
+_PIECES = {"response.output_text.delta": "text", "response.refusal.delta": "refusal"}
+_ENDS = {f"response.{end}" for end in ("completed", "incomplete", "failed", "cancelled")}
+
+
+def reworded(request: dict[str, Json]) -> dict[str, Json]:
+    """Return a request for a chat completion in the words of the Responses API."""
+    items = [item for message in request["messages"] for item in _items_of(message)]
+    asked: dict[str, Json] = {"model": request["model"], "input": items, "store": False}
+    if form := request.get("response_format"):
+        schema = form.get("json_schema", {})
+        asked["text"] = {"format": {"type": form["type"], **schema}}
+    if "tools" in request:
+        asked["tools"] = [{"type": "function", **tool["function"]} for tool in request["tools"]]
+        choice = request["tool_choice"]
+        asked["tool_choice"] = (
+            {"type": "function", **choice["function"]} if isinstance(choice, dict) else choice
+        )
+    return asked
+
+
+def _items_of(message: Json) -> Iterator[Json]:
+    if message["role"] == "tool":
+        output = {"call_id": message["tool_call_id"], "output": message["content"]}
+        yield {"type": "function_call_output", **output}
+    for call in message.get("tool_calls", ()):
+        yield {"type": "function_call", "call_id": call["id"], **call["function"]}
+    if message["role"] != "tool" and message["content"] is not None:
+        yield {"role": message["role"], "content": message["content"]}
+
+
+def completion_of(body: bytes) -> bytes:
+    """Return a response as the chat completion that it amounts to. Raises ModelFailed."""
+    said = parse_body(body)
+    output = part_of(said, "output")
+    if not isinstance(output, list) or said.get("status") == "failed" or has_error(said):
+        raise bad_response("The model's server answered without a response.")
+    text, refusal, calls = "", "", list[Json]()
+    spoken = [item for item in output if part_of(item, "type") in _ITEMS]
+    for item in spoken:
+        if item["type"] == _CALL:
+            function = {name: item.get(name) for name in ("name", "arguments")}
+            calls.append({"type": "function", "function": function})
+        else:
+            words, no = content_of(item.get("content"))
+            text, refusal = text + words, refusal + no
+    message = {"content": text, "refusal": refusal, "tool_calls": calls}
+    counted = said.get("usage")
+    usage = {
+        "prompt_tokens": part_of(counted, "input_tokens"),
+        "completion_tokens": part_of(counted, "output_tokens"),
+        "prompt_tokens_details": part_of(counted, "input_tokens_details"),
+    }
+    choice = {"message": message, "finish_reason": _finish(said, spoken)}
+    return json.dumps({"model": said.get("model"), "choices": [choice], "usage": usage}).encode()
+
+
+def _finish(said: Json, spoken: list[Json]) -> Json:
+    """Return why it ended, in the words of a completion; an item of it may be cut off, too."""
+    status = said.get("status") or _COMPLETE
+    if status == _COMPLETE:
+        are_whole = all((item.get("status") or _COMPLETE) == _COMPLETE for item in spoken)
+        return "stop" if are_whole else "length"
+    if status != "incomplete":
+        return status
+    reason = part_of(said.get("incomplete_details"), "reason")
+    return "length" if is_whole(reason) else reason
+
+
+def join_events(body: bytes) -> bytes:
+    """Return the response that a stream of events amounts to. Raises ModelFailed if it broke off.
+
+    Some servers send its output only in pieces, and some no last event.
+    """
+    response: Json = None
+    items, said = dict[str, Json](), list[Json]()
+    for event in events_in(body):
+        kind, piece = event.get("type"), event.get("delta")
+        item: Json = event.get("item")
+        id_ = event.get("item_id") or part_of(item, "id")
+        place = str(event.get("output_index", id_ or len(items)))
+        if kind in _ENDS:
+            response = event.get("response")
+        elif kind == "response.output_item.done" and isinstance(item, dict):
+            items[place] = item
+        elif part_of(item, "type") == _CALL:
+            items[place] = {**item, "status": "in_progress"}  # cut off, if nothing follows
+        elif kind == "response.function_call_arguments.done" and place in items:
+            items[place] |= {"arguments": event.get("arguments"), "status": _COMPLETE}
+        elif kind in _PIECES and isinstance(piece, str):
+            said.append({"type": _PIECES[kind], _PIECES[kind]: piece})
+    if response is None and not (has_ended(body) and items):
+        raise bad_response("The model's answer broke off.")
+    response = {} if response is None else response
+    if isinstance(response, dict) and not response.get("output"):
+        response["output"] = list(items.values())
+        if said and not any(item.get("type") == _MESSAGE for item in items.values()):
+            response["output"].append({"type": _MESSAGE, "content": said})
+    return json.dumps(response).encode()

@@ -12,7 +12,7 @@ from agents.core.actions import action_schema, read_action
 from agents.core.plans import plan_schema, read_plan
 from agents.core.routes import read_route, route_schema
 from agents.desks.refunds.profiles import REFUND_TOOLS, SPECIALISTS, WORKERS
-from agents.llm.envelope import envelop, unpack
+from agents.llm.tool_calls import envelop, unpack
 
 # What strict output accepts; https://platform.openai.com/docs/guides/structured-outputs
 TAKEN = {

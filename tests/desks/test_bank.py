@@ -18,8 +18,8 @@ from agents.core.requests import Json
 from agents.core.states import RunState
 from agents.desks.refunds.profiles import STRICT
 from agents.engine.turns import executor
-from agents.llm.backend import backend
 from agents.llm.call import request_for
+from agents.llm.exchange import backend
 from agents.models import Escalation, Run, Workspace
 from agents.operations.people import workspaces
 from agents.policies import RULES

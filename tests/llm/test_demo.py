@@ -15,7 +15,7 @@ from agents.core.money import to_model_units
 from agents.core.requests import Json
 from agents.desks.refunds.demo import play
 from agents.desks.refunds.profiles import REFUND_TOOLS
-from agents.llm.prices import cost_micro_usd
+from agents.llm.call import cost_micro_usd
 from agents.sdk.demo_script import ONLY_SCENARIOS
 from tests.conformance.harness import cases
 

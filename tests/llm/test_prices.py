@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from agents.llm import prices
-from agents.llm.prices import cost_micro_usd
+from agents.llm import call as prices
+from agents.llm.call import cost_micro_usd
 
 
 @pytest.mark.parametrize(

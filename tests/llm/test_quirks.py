@@ -13,7 +13,7 @@ from agents import llm
 from agents.core.actions import action_schema, read_action
 from agents.core.old_names import AMOUNT
 from agents.core.requests import Json, Stop
-from agents.llm.spellings import holds_call, read_call, without_reasoning
+from agents.llm.tool_calls import holds_call, read_call, without_reasoning
 from tests.llm.asking import ask_model, send, serving
 from tests.llm.tool_server import completion
 
