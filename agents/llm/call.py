@@ -1,4 +1,4 @@
-"""Ask a model once, under one deadline and one size cap."""
+"""Ask a model once, under one deadline and one size cap, and price its answer."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ from agents.llm.reply import (
 from agents.llm.tool_calls import PROBE, envelop, offer_tools, read_proposals, read_text, unpack
 
 MAX_BODY = 1024 * 1024  # bytes, unpacked
-MAX_STREAM = 16 * MAX_BODY  # a stream has a few hundred bytes for each token
+_MAX_STREAM = 16 * MAX_BODY  # a stream has a few hundred bytes for each token
 SILENCE = 30.0  # seconds between two parts of a stream
 TOLD_EVERY = 1.0  # seconds
-CHARACTERS_A_TOKEN = 4  # about, where a server does not count
+_CHARACTERS_A_TOKEN = 4  # about, where a server does not count
 
 
 async def ask(question: Question, *, timeout: float) -> ModelAnswer:
@@ -134,7 +134,7 @@ async def _fetch(client: AsyncOpenAI, request: dict[str, Json], timeout: float, 
             if told and streams and time.monotonic() - newest >= TOLD_EVERY:
                 newest = time.monotonic()
                 await told(chunks_in(body))
-            _check_size(body, MAX_STREAM if streams else MAX_BODY)
+            _check_size(body, _MAX_STREAM if streams else MAX_BODY)
     return bytes(body)
 
 
@@ -157,7 +157,7 @@ def _answer(body: bytes, request: dict[str, Json], question: Question, demo: boo
     reply = read_reply(body)
     model = reply.model or request["model"]
     calls = sum(map(len, reply.tool_calls))
-    estimate = tokens_in_text(_length(request)), tokens_in_text(len(reply.text) + calls)
+    estimate = _tokens_in_text(_length(request)), _tokens_in_text(len(reply.text) + calls)
     tokens_in, tokens_out = reply.tokens or estimate
     cost = None
     if reply.tokens:
@@ -184,13 +184,12 @@ def _length(request: dict[str, Json]) -> int:
     )
 
 
-def tokens_in_text(characters: int) -> int:
+def _tokens_in_text(characters: int) -> int:
     """Estimate the tokens in a text of so many characters, at least 1."""
-    return max(1, -(-characters // CHARACTERS_A_TOKEN))
+    return max(1, -(-characters // _CHARACTERS_A_TOKEN))
 
 
 # What an answer cost, from prices that are data: prices.json says where they come from.
-
 
 _MILLION = 1_000_000
 _DATE = re.compile(r"-(?:\d{4}-\d{2}-\d{2}|\d{4})", re.ASCII)  # how a dated model's name ends

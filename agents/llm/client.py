@@ -1,4 +1,4 @@
-"""The open connections to model servers.
+"""The open connections to model servers, and what their refusals mean.
 
 Each event loop has a pool for each address and key, so that a key is never sent to another address.
 """
@@ -22,8 +22,8 @@ from openai import AsyncOpenAI, DefaultAioHttpClient
 from agents.llm.demo_model import DemoModel
 from agents.llm.exchange import RATE_LIMITED, Backend, ModelFailed
 
-Place: TypeAlias = tuple[AbstractEventLoop, Backend]
-_clients: dict[Place, tuple[AsyncOpenAI, AsyncGenerator[None, None]]] = {}
+_Place: TypeAlias = tuple[AbstractEventLoop, Backend]
+_clients: dict[_Place, tuple[AsyncOpenAI, AsyncGenerator[None, None]]] = {}
 
 
 async def client_of(server: Backend) -> AsyncOpenAI:
@@ -45,7 +45,7 @@ async def close() -> None:
 
 
 def _open_client(server: Backend) -> AsyncOpenAI:
-    hooks = {"response": [refuse_faults]}
+    hooks = {"response": [_refuse_faults]}
     http: httpx2.AsyncClient
     if server.demo:
         http = httpx2.AsyncClient(transport=DemoModel(), event_hooks=hooks, trust_env=False)
@@ -64,7 +64,7 @@ def _tls() -> SSLContext:
     return httpx2.create_ssl_context()
 
 
-async def _closing_with_the_loop(place: Place, client: AsyncOpenAI) -> AsyncGenerator[None, None]:
+async def _closing_with_the_loop(place: _Place, client: AsyncOpenAI) -> AsyncGenerator[None, None]:
     """Close a client at the latest when its event loop ends.
 
     An ending loop closes its generators; it knows nothing of clients.
@@ -76,10 +76,7 @@ async def _closing_with_the_loop(place: Place, client: AsyncOpenAI) -> AsyncGene
         await client.close()
 
 
-# The meaning of an HTTP refusal, from its status and headers alone.
-#
-# Its body is never read: it may be endless, and it may quote the key.
-
+# A refusal is read from its status and headers alone: its body may be endless or quote the key.
 
 _SECONDS = re.compile(r"\d+(?:\.\d+)?", re.ASCII)
 _RETRYABLE = (408, 409)  # and every 5xx, and 1xx, which is no answer
@@ -91,7 +88,7 @@ _ADVICE = {  # refusals that other settings would mend, for every run at once
 }
 
 
-async def refuse_faults(response: httpx2.Response) -> None:
+async def _refuse_faults(response: httpx2.Response) -> None:
     """Raise ModelFailed unless the server accepted the call. A hook of the HTTP client."""
     if not response.is_success:
         raise fault(response.status_code, response.headers.get("retry-after"), at=datetime.now(UTC))

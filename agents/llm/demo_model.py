@@ -22,8 +22,8 @@ from agents.core.requests import Json
 from agents.sdk.demo_script import PATTERN_OF, NeverAnswers, spoken
 from agents.sdk.desk import DESKS, Desk
 
-MODEL = "demo"
-Named: TypeAlias = Sequence[str]  # a name and a key
+_MODEL = "demo"
+_Named: TypeAlias = Sequence[str]  # a name and a key
 
 
 class DemoModel(httpx2.AsyncBaseTransport):
@@ -44,10 +44,10 @@ class DemoModel(httpx2.AsyncBaseTransport):
 
 def demo_reply(role: str, inputs: Json) -> str:
     """Return what the demo model says. Raises NeverAnswers."""
-    return play_scenario(role, inputs) or ROLES[role].demo(inputs)
+    return _play_scenario(role, inputs) or ROLES[role].demo(inputs)
 
 
-def play_scenario(role: str, inputs: Json) -> str:
+def _play_scenario(role: str, inputs: Json) -> str:
     """Return what the model of a scenario says, or that there is none; "" at no desk."""
     name = (inputs.get("desk") or {}).get("name", "")
     # Where amounts are numbers, questions do not name the desk.
@@ -63,7 +63,7 @@ def play_scenario(role: str, inputs: Json) -> str:
     return said
 
 
-def _script_of(desk: Desk, goal: str, pattern: str) -> tuple[Sequence[Any], Named, Named]:
+def _script_of(desk: Desk, goal: str, pattern: str) -> tuple[Sequence[Any], _Named, _Named]:
     """Return what a scenario's model says, and whom its goal and this one name.
 
     A goal is a scenario's, too, if it is the same of somebody else: Noor (employee noor).
@@ -91,7 +91,7 @@ def _completion(text: str, *, asked: bytes) -> Json:
     sent, back = -(-len(asked) // 4), -(-len(text) // 4)
     return {
         "object": "chat.completion",
-        "model": MODEL,
+        "model": _MODEL,
         "choices": [
             {
                 "index": 0,

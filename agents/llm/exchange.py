@@ -1,4 +1,4 @@
-"""A request to a model, its answer, and its failures."""
+"""A request to a model, its answer and failures, and where it goes: a server or the demo model."""
 
 from __future__ import annotations
 
@@ -88,12 +88,11 @@ class ModelFailed(Exception):
         return self.outage and self.retry and self.reason != RATE_LIMITED
 
 
-# Where requests go: a model server, or the demo model. Settings are read at each call.
+# Where requests go. Settings are read at each call.
 
-
-LONGEST_ADDRESS = 500  # characters of it that count
-OFFICIAL = "https://api.openai.com/v1"
-NO_KEY = "not-needed"  # for servers without keys: the header must be sent
+_LONGEST_ADDRESS = 500  # characters of it that count
+_OFFICIAL = "https://api.openai.com/v1"
+_NO_KEY = "not-needed"  # for servers without keys: the header must be sent
 
 
 @dataclass(frozen=True)
@@ -113,17 +112,17 @@ def is_demo() -> bool:
 def backend() -> Backend:
     """Return the present backend. Raises ModelFailed for an address that is not HTTP(S)."""
     if is_demo():
-        return Backend("https://demo.invalid/v1", NO_KEY, demo=True)
-    url = settings.OPENAI_BASE_URL or OFFICIAL
+        return Backend("https://demo.invalid/v1", _NO_KEY, demo=True)
+    url = settings.OPENAI_BASE_URL or _OFFICIAL
     if not url.startswith(("https://", "http://")):
         message = "OPENAI_BASE_URL must begin with https:// or http://."
         raise ModelFailed("llm_error", message, outage=True)
-    return Backend(url, settings.OPENAI_API_KEY or NO_KEY)
+    return Backend(url, settings.OPENAI_API_KEY or _NO_KEY)
 
 
 def address() -> str:
     """Return the server's address without credentials; "" for the demo model."""
     if is_demo():
         return ""
-    parts = urlsplit(settings.OPENAI_BASE_URL or OFFICIAL)
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"[:LONGEST_ADDRESS]
+    parts = urlsplit(settings.OPENAI_BASE_URL or _OFFICIAL)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"[:_LONGEST_ADDRESS]

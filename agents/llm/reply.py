@@ -1,4 +1,8 @@
-"""Read the body of a chat completion. The server is trusted no more than its model."""
+"""Read what a server answers: a chat completion, whole or in events, or a response.
+
+Each form becomes the body of a completion, which is read once. The server is trusted no more than
+its model.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,7 @@ from dataclasses import dataclass
 from agents.core.requests import Json
 from agents.llm.exchange import ModelFailed
 
-MAX_TOKENS = 1_000_000_000  # a larger count is an error and would not fit its column
+_MAX_TOKENS = 1_000_000_000  # a larger count is an error and would not fit its column
 MAX_CALLS = 5  # unrequested tool calls that are kept
 _SPOKEN = (None, "text", "output_text", "refusal")  # kinds of parts of a message
 _REASONING = ("thinking", "redacted_thinking", "reasoning", "reasoning_text")
@@ -35,22 +39,22 @@ class Completion:
 
 def read_reply(body: bytes) -> Completion:
     """Return the content of a completion. Raises ModelFailed if it is unusable."""
-    completion = parse_body(body)
-    choices = part_of(completion, "choices")
+    completion = _parse_body(body)
+    choices = _part_of(completion, "choices")
     if not isinstance(choices, list) or not choices:
         raise bad_response("The model's server answered without choices.")
     choice = choices[0]
-    message = part_of(choice, "message")
+    message = _part_of(choice, "message")
     if not isinstance(message, dict):
         raise bad_response("The model's server answered without a message.")
-    if has_error(completion, *completion.values(), choice, message):
+    if _has_error(completion, *completion.values(), choice, message):
         raise bad_response("The model's server reported an error beside its answer.")
-    text, refusal = content_of(message.get("content"))
-    calls = calls_in(message)
+    text, refusal = _content_of(message.get("content"))
+    calls = _calls_in(message)
     is_refused = bool(message.get("refusal") or refusal)
-    check_finish(part_of(choice, "finish_reason"), refused=is_refused, ignored=len(calls))
-    model, usage = part_of(completion, "model"), part_of(completion, "usage")
-    cached = part_of(part_of(usage, "prompt_tokens_details"), "cached_tokens")
+    _check_finish(_part_of(choice, "finish_reason"), refused=is_refused, ignored=len(calls))
+    model, usage = _part_of(completion, "model"), _part_of(completion, "usage")
+    cached = _part_of(_part_of(usage, "prompt_tokens_details"), "cached_tokens")
     return Completion(
         text=_storable(text),
         model=_storable(model) if isinstance(model, str) else "",
@@ -61,31 +65,31 @@ def read_reply(body: bytes) -> Completion:
     )
 
 
-def content_of(content: Json) -> tuple[str, str]:
+def _content_of(content: Json) -> tuple[str, str]:
     """Return what a message says, and how it refuses. Parts that hold reasoning are left out."""
     if isinstance(content, str | None):
         return content or "", ""
     said = {"text": "", "refusal": ""}
     for part in content if isinstance(content, list) else [content]:
-        kind = part_of(part, "type")
+        kind = _part_of(part, "type")
         if kind in _REASONING:
             continue
         name = "refusal" if kind == "refusal" else "text"
-        text = part_of(part, name)
+        text = _part_of(part, name)
         if kind not in _SPOKEN or not isinstance(text, str):
             raise bad_response("The model's message is not text.")
         said[name] += text
     return said["text"], said["refusal"]
 
 
-def calls_in(message: Json) -> list[Json]:
+def _calls_in(message: Json) -> list[Json]:
     """Return the native tool calls in a message, or the parts of them in a delta."""
-    calls = part_of(message, "tool_calls")
-    found = [*(calls if isinstance(calls, list) else [calls]), part_of(message, "function_call")]
+    calls = _part_of(message, "tool_calls")
+    found = [*(calls if isinstance(calls, list) else [calls]), _part_of(message, "function_call")]
     return [call for call in found if call]
 
 
-def parse_body(body: bytes) -> Json:
+def _parse_body(body: bytes) -> Json:
     """Return the JSON of a body. Raises ModelFailed."""
     if body.lstrip()[:1] == b"<":
         raise bad_response("The model's server answered with a web page. Check OPENAI_BASE_URL.")
@@ -95,29 +99,27 @@ def parse_body(body: bytes) -> Json:
         raise bad_response("The model's server answered with something that is not JSON.") from None
 
 
-def part_of(value: Json, key: str) -> Json:
+def _part_of(value: Json, key: str) -> Json:
     """Return a part of an object, None of anything else."""
     return value.get(key) if isinstance(value, dict) else None
 
 
 def _tokens(usage: Json) -> tuple[int, int] | None:
-    counts = part_of(usage, "prompt_tokens"), part_of(usage, "completion_tokens")
+    counts = _part_of(usage, "prompt_tokens"), _part_of(usage, "completion_tokens")
     return counts if all(map(_is_count, counts)) else None
 
 
 def _is_count(count: Json) -> bool:
     # `type`, because True is an int too.
-    return type(count) is int and 0 <= count <= MAX_TOKENS
+    return type(count) is int and 0 <= count <= _MAX_TOKENS
 
 
 def _storable(text: str) -> str:
     return _UNSTORABLE.sub("\ufffd", text)
 
 
-# Judge a server's word for why a reply ended: only a reply that is known to be whole is read.
-#
-# The beginning of a reply may parse and yet say the opposite of the whole.
-
+# Why a reply ended. Only one that is known to be whole is read: its beginning may parse and yet say
+# the opposite of the whole.
 
 _WHOLE = {"", "stop", "tool_calls", "function_call", "eos", "eos_token", "stop_sequence"}
 _WHOLE |= {"end_turn"}
@@ -138,14 +140,14 @@ _OTHERWISE = (  # what a word means that has one of these in it, in the spelling
 )
 
 
-def is_whole(word: Json) -> bool:
+def _is_whole(word: Json) -> bool:
     """Tell whether a word says that the reply is whole; none, as some servers send, says so too."""
     return word is None or (isinstance(word, str) and word.strip().lower() in _WHOLE)
 
 
-def check_finish(word: Json, *, refused: bool = False, ignored: int = 0) -> None:
+def _check_finish(word: Json, *, refused: bool = False, ignored: int = 0) -> None:
     """Raise ModelFailed unless the reply is whole. Only a server's fault is an outage."""
-    if is_whole(word):
+    if _is_whole(word):
         if refused:
             raise ModelFailed("llm_refused", "The model refused to answer.", ignored=ignored)
         return
@@ -158,7 +160,7 @@ def check_finish(word: Json, *, refused: bool = False, ignored: int = 0) -> None
     raise ModelFailed(reason, f"The model's answer {told}.", ignored=ignored, word=unknown)
 
 
-def has_error(*parts: Json) -> bool:
+def _has_error(*parts: Json) -> bool:
     """Tell whether a server reports an error in one of these objects, beside what it holds."""
     objects = [part for part in parts if isinstance(part, dict)]
     kinds = [one.get(name) for one in objects for name in ("type", "object")]
@@ -170,37 +172,34 @@ def bad_response(message: str) -> ModelFailed:
     return ModelFailed(_FAULT, message, retry=True, outage=True)
 
 
-# Read an answer that comes in events. Its parts are joined and then read like any other.
-#
-# Servers number and name the parts of calls in their own ways. A part without a name begins no
-# call. A part with one begins a call where the call before is whole, or where number or id say
-# so.
+# An answer that comes in events: its parts are joined and then read like any other. Servers number
+# and name the parts of calls in their own ways. A part without a name begins no call. A part with
+# one begins a call where the call before is whole, or where number or id say so.
 
-
-BEGIN, END = b"data:", b"[DONE]"
+_BEGIN, END = b"data:", b"[DONE]"
 _ENDED = re.compile(rb"^data:\s*\[DONE\]\s*$", re.MULTILINE)  # and not within what is written
 LONGEST_BEGIN = 64  # bytes of a body that tell whether it is a stream
-MOST_CALLS = 100  # in one answer
-LONGEST_READ = 16_000  # characters of arguments that are read before all their parts are there
+_MOST_CALLS = 100  # in one answer
+_LONGEST_READ = 16_000  # characters of arguments that are read before all their parts are there
 
 
 def is_stream(body: bytes | bytearray) -> bool:
     """Tell whether a body that has begun is a stream of events."""
     begin = body.removeprefix(codecs.BOM_UTF8).lstrip()
-    return begin.startswith((BEGIN, b":", b"event:", b"id:", b"retry:"))
+    return begin.startswith((_BEGIN, b":", b"event:", b"id:", b"retry:"))
 
 
 def chunks_in(body: bytes | bytearray) -> int:
     """Return how many chunks have come so far: about as many as tokens were written."""
-    return body.count(BEGIN)
+    return body.count(_BEGIN)
 
 
-def has_ended(body: bytes) -> bool:
+def _has_ended(body: bytes) -> bool:
     """Tell whether a stream says that it is complete."""
     return _ENDED.search(body) is not None
 
 
-def events_in(body: bytes) -> Iterator[dict[str, Json]]:
+def _events_in(body: bytes) -> Iterator[dict[str, Json]]:
     """Yield the object of each event. Raises ModelFailed for an error, whatever came before."""
     said, name = list[bytes](), b""
     for line in [*body.removeprefix(codecs.BOM_UTF8).splitlines(), b""]:
@@ -213,7 +212,7 @@ def events_in(body: bytes) -> Iterator[dict[str, Json]]:
             said.append(value)
         elif (said or name) and not line.strip():
             for event in _objects_in(said):
-                if has_error(event, *event.values()):
+                if _has_error(event, *event.values()):
                     raise _broken_off()
                 yield event
             if name == b"error":
@@ -239,24 +238,24 @@ def join(body: bytes) -> bytes:
     """Return the completion that a stream amounts to. Raises ModelFailed if it broke off."""
     text, refusal, finish = "", "", None
     calls, whole = list[_Call](), dict[str, Json]()
-    may_end, has_choice = has_ended(body), False
-    for chunk in events_in(body):
+    may_end, has_choice = _has_ended(body), False
+    for chunk in _events_in(body):
         may_end = may_end and not chunk.keys().isdisjoint(("choices", "usage"))
         whole |= {name: chunk[name] for name in ("model", "usage") if chunk.get(name)}
         choices = chunk.get("choices")
         choice = choices[0] if isinstance(choices, list) and choices else None
-        delta, word = part_of(choice, "delta"), part_of(choice, "finish_reason")
-        if has_error(choice, delta):
+        delta, word = _part_of(choice, "delta"), _part_of(choice, "finish_reason")
+        if _has_error(choice, delta):
             raise _broken_off()
         has_choice = has_choice or isinstance(delta, dict)
-        said, no = content_of(part_of(delta, "content"))
-        no += _text(part_of(delta, "refusal"))
-        parts = calls_in(delta)
+        said, no = _content_of(_part_of(delta, "content"))
+        no += _text(_part_of(delta, "refusal"))
+        parts = _calls_in(delta)
         for part in parts:
             _add(calls, part)
         text, refusal = text + said, refusal + no
         # A word speaks for what came before it. One that says otherwise stays.
-        if is_whole(finish) and (said or no or parts or word not in (None, "")):
+        if _is_whole(finish) and (said or no or parts or word not in (None, "")):
             finish = None if word == "" else word
     if finish is None and not may_end:
         raise bad_response("The model's answer broke off.")
@@ -285,7 +284,7 @@ class _Call:
 
     def is_whole(self) -> bool:
         """Tell whether its arguments are all there. Those of many parts are not read each time."""
-        is_short = len(self.arguments) <= LONGEST_READ
+        is_short = len(self.arguments) <= _LONGEST_READ
         return is_short and (_is_json(self.arguments) or _is_json(self.newest))
 
     def as_json(self) -> Json:
@@ -315,7 +314,7 @@ def _add(calls: list[_Call], part: Json) -> None:
     piece = json.dumps(piece) if isinstance(piece, dict) else _text(piece)
     near = max(reversed(calls), key=lambda c: (c.index == index, c.id == id_ != ""), default=None)
     if near is None or not near.goes_on(index, id_, name, piece):
-        if len(calls) == MOST_CALLS:
+        if len(calls) == _MOST_CALLS:
             raise bad_response("The model's answer holds too many calls.")
         near = _Call(index, id_)
         calls.append(near)
@@ -334,13 +333,10 @@ def _text(value: Json) -> str:
     return value if isinstance(value, str) else ""
 
 
-# Ask by the Responses API: a request and its answer are those of a chat completion, reworded.
-#
-# So prompts, tools, limits and the reading of untrusted replies are the same. Nothing is stored
-# at the server.
+# The Responses API: a request and its answer are those of a chat completion, reworded. So prompts,
+# tools, limits and the reading of untrusted replies are the same. Nothing is stored at the server.
 
-
-CHAT, RESPONSES = "chat", "responses"
+_CHAT, RESPONSES = "chat", "responses"
 _ITEMS = _CALL, _MESSAGE = "function_call", "message"  # types of items
 _COMPLETE = "completed"
 _PIECES = {"response.output_text.delta": "text", "response.refusal.delta": "refusal"}
@@ -375,25 +371,25 @@ def _items_of(message: Json) -> Iterator[Json]:
 
 def completion_of(body: bytes) -> bytes:
     """Return a response as the chat completion that it amounts to. Raises ModelFailed."""
-    said = parse_body(body)
-    output = part_of(said, "output")
-    if not isinstance(output, list) or said.get("status") == "failed" or has_error(said):
+    said = _parse_body(body)
+    output = _part_of(said, "output")
+    if not isinstance(output, list) or said.get("status") == "failed" or _has_error(said):
         raise bad_response("The model's server answered without a response.")
     text, refusal, calls = "", "", list[Json]()
-    spoken = [item for item in output if part_of(item, "type") in _ITEMS]
+    spoken = [item for item in output if _part_of(item, "type") in _ITEMS]
     for item in spoken:
         if item["type"] == _CALL:
             function = {name: item.get(name) for name in ("name", "arguments")}
             calls.append({"type": "function", "function": function})
         else:
-            words, no = content_of(item.get("content"))
+            words, no = _content_of(item.get("content"))
             text, refusal = text + words, refusal + no
     message = {"content": text, "refusal": refusal, "tool_calls": calls}
     counted = said.get("usage")
     usage = {
-        "prompt_tokens": part_of(counted, "input_tokens"),
-        "completion_tokens": part_of(counted, "output_tokens"),
-        "prompt_tokens_details": part_of(counted, "input_tokens_details"),
+        "prompt_tokens": _part_of(counted, "input_tokens"),
+        "completion_tokens": _part_of(counted, "output_tokens"),
+        "prompt_tokens_details": _part_of(counted, "input_tokens_details"),
     }
     choice = {"message": message, "finish_reason": _finish(said, spoken)}
     return json.dumps({"model": said.get("model"), "choices": [choice], "usage": usage}).encode()
@@ -407,8 +403,8 @@ def _finish(said: Json, spoken: list[Json]) -> Json:
         return "stop" if are_whole else "length"
     if status != "incomplete":
         return status
-    reason = part_of(said.get("incomplete_details"), "reason")
-    return "length" if is_whole(reason) else reason
+    reason = _part_of(said.get("incomplete_details"), "reason")
+    return "length" if _is_whole(reason) else reason
 
 
 def join_events(body: bytes) -> bytes:
@@ -418,22 +414,22 @@ def join_events(body: bytes) -> bytes:
     """
     response: Json = None
     items, said = dict[str, Json](), list[Json]()
-    for event in events_in(body):
+    for event in _events_in(body):
         kind, piece = event.get("type"), event.get("delta")
         item: Json = event.get("item")
-        id_ = event.get("item_id") or part_of(item, "id")
+        id_ = event.get("item_id") or _part_of(item, "id")
         place = str(event.get("output_index", id_ or len(items)))
         if kind in _ENDS:
             response = event.get("response")
         elif kind == "response.output_item.done" and isinstance(item, dict):
             items[place] = item
-        elif part_of(item, "type") == _CALL:
+        elif _part_of(item, "type") == _CALL:
             items[place] = {**item, "status": "in_progress"}  # cut off, if nothing follows
         elif kind == "response.function_call_arguments.done" and place in items:
             items[place] |= {"arguments": event.get("arguments"), "status": _COMPLETE}
         elif kind in _PIECES and isinstance(piece, str):
             said.append({"type": _PIECES[kind], _PIECES[kind]: piece})
-    if response is None and not (has_ended(body) and items):
+    if response is None and not (_has_ended(body) and items):
         raise bad_response("The model's answer broke off.")
     response = {} if response is None else response
     if isinstance(response, dict) and not response.get("output"):

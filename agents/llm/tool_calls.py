@@ -20,10 +20,10 @@ from agents.llm.exchange import ModelFailed, Question, ToolOffer
 from agents.llm.prompts import prompt_with_tools
 from agents.llm.reply import Completion
 
-FINAL = "final_answer"
-READY = "report_ready"
-NAMESPACE = "functions."  # which some models put before a tool's name
-MOST_ENCODED = 3  # times that arguments are written as a text within a text
+_FINAL = "final_answer"
+_READY = "report_ready"
+_NAMESPACE = "functions."  # which some models put before a tool's name
+_MOST_ENCODED = 3  # times that arguments are written as a text within a text
 _ENDED = "End the work: tell the person who asked what was done, what was found, or why not."
 # Of the inputs of a question, what the messages show in their own way.
 _AS_MESSAGES = frozenset(
@@ -39,9 +39,9 @@ def _function(name: str, told: str, parameters: Json) -> Json:
 
 # A harmless tool, and a call that is forced. Most servers without tools ignore both.
 PROBE: Mapping[str, Json] = {
-    "messages": [{"role": "user", "content": f"Call {READY}."}],
-    "tools": [_function(READY, "Report that you are ready.", exact_object())],
-    "tool_choice": {"type": "function", "function": {"name": READY}},
+    "messages": [{"role": "user", "content": f"Call {_READY}."}],
+    "tools": [_function(_READY, "Report that you are ready.", exact_object())],
+    "tool_choice": {"type": "function", "function": {"name": _READY}},
 }
 
 
@@ -66,7 +66,7 @@ def offer_tools(question: Question, offer: ToolOffer) -> dict[str, Json]:
     choice = "required" if offer.required else "auto"
     return {
         "messages": messages,
-        "tools": [*tools, _function(FINAL, _ENDED, final)],
+        "tools": [*tools, _function(_FINAL, _ENDED, final)],
         "tool_choice": choice,
     }
 
@@ -77,7 +77,7 @@ def _messages_of(turn: Json, id_: str) -> list[Json]:
     if call is None:
         return [{"role": "user", "content": came}]
     is_call = call["kind"] == "tool"
-    name = call["name"] if is_call else FINAL
+    name = call["name"] if is_call else _FINAL
     args = call["args"] if is_call else {"kind": call.get("says", ENDS[0]), "text": call["answer"]}
     function = {"name": name, "arguments": json.dumps(args, ensure_ascii=False)}
     calls = [{"id": id_, "type": "function", "function": function}]
@@ -89,7 +89,7 @@ def _messages_of(turn: Json, id_: str) -> list[Json]:
 
 def is_ready(calls: tuple[str, ...]) -> bool:
     """Tell whether a reply to the probe holds the call that was forced."""
-    return any(_native_call(json.loads(call)).name == READY for call in calls)
+    return any(_native_call(json.loads(call)).name == _READY for call in calls)
 
 
 def read_proposals(reply: Completion, question: Question) -> list[str]:
@@ -135,10 +135,10 @@ def read_text(text: str, question: Question, *, is_strict: bool = False) -> str:
     return _written({"kind": "final", "answer": said.strip()}, tools)
 
 
-def _native_call(call: Json) -> WrittenCall:
+def _native_call(call: Json) -> _WrittenCall:
     function = call.get("function", call) if isinstance(call, dict) else None
     function = function if isinstance(function, dict) else {}
-    return WrittenCall(function.get("name"), function.get("arguments", function.get("parameters")))
+    return _WrittenCall(function.get("name"), function.get("arguments", function.get("parameters")))
 
 
 def _arguments_of(question: Question) -> dict[str, Json]:
@@ -148,12 +148,12 @@ def _arguments_of(question: Question) -> dict[str, Json]:
     return {p["name"]["enum"][0]: p["args"] for p in parts if {"name", "args"} <= set(p)}
 
 
-def _proposal(call: WrittenCall, tools: Mapping[str, Json]) -> str:
+def _proposal(call: _WrittenCall, tools: Mapping[str, Json]) -> str:
     """Return a call in our form. What is no JSON object stays as it is, and is refused there."""
     name, args = call.name, call.arguments
-    name = name.removeprefix(NAMESPACE) if isinstance(name, str) else name
+    name = name.removeprefix(_NAMESPACE) if isinstance(name, str) else name
     args = fit(_decoded(args), tools.get(str(name), {}), is_untyped=call.is_untyped)
-    if name != FINAL:
+    if name != _FINAL:
         return _written({"kind": "tool", "name": name, "args": args}, tools)
     known, said = {"kind": "says", "text": "answer"}, args if isinstance(args, dict) else {"": args}
     return _written({"kind": "final", **{known.get(k, f"{k}?"): said[k] for k in said}}, tools)
@@ -161,7 +161,7 @@ def _proposal(call: WrittenCall, tools: Mapping[str, Json]) -> str:
 
 def _decoded(args: Json) -> Json:
     """Return arguments as they are meant, where they were written as a text within a text."""
-    for _ in range(MOST_ENCODED):
+    for _ in range(_MOST_ENCODED):
         if isinstance(args, str):
             with suppress(BadJson):
                 args = parse(args or "{}")
@@ -172,7 +172,7 @@ def _written(said: Json, tools: Collection[str], text: str = "") -> str:
     """Return a proposal as text, where it has none yet; no JSON for an answer that holds a call."""
     answer = _answer_in(said)
     if holds_call(answer, tools):
-        return f"{FINAL}: {answer}"
+        return f"{_FINAL}: {answer}"
     return text or unpack(json.dumps(said, ensure_ascii=False))
 
 
@@ -182,13 +182,11 @@ def _answer_in(said: Json) -> str:
     return answer if isinstance(answer, str) else ""
 
 
-# Read what models write around an answer or in place of one: reasoning, fences, calls as text.
-#
-# Each family spells a call in its own way. One is read only as the last thing of a message, after
+# What models write around an answer or in place of one: reasoning, fences, calls as text. Each
+# family spells a call in its own way. One is read only as the last thing of a message, after
 # nothing but reasoning: anywhere else it may be quoted from somebody outside.
 
-
-MOST_MARKS, LONGEST_MARK = 6, 40  # behind a call, and characters of one
+_MOST_MARKS, LONGEST_MARK = 6, 40  # behind a call, and characters of one
 _REASONING = re.compile(
     r"\ufeff?\s*(?:<(?P<tag>(?:\w+:)?(?:think|thinking|thought|reasoning))>.*?</(?P=tag)>"
     r"|\[THINK\].*?\[/THINK\]|◁think▷.*?◁/think▷"
@@ -240,7 +238,7 @@ _STRAY_KNOWN = (  # a call of a known tool: it is a value, a key, a tag, or has 
 )
 
 
-class WrittenCall(NamedTuple):
+class _WrittenCall(NamedTuple):
     """A call as its model wrote it, untrusted. `is_untyped`: all its arguments are texts."""
 
     name: Json
@@ -257,7 +255,7 @@ def without_reasoning(text: str) -> str:
     return _without_end(_LAST, text[front.end() if front else place :])
 
 
-def read_call(text: str) -> tuple[WrittenCall | None, str]:
+def read_call(text: str) -> tuple[_WrittenCall | None, str]:
     """Return the one call that a text is, or None, and what stands within the marks around it."""
     text, place = text.strip().replace("｜DSML｜", ""), 0
     while not (named := _NAMED.match(text, place)) and (mark := _BEGIN.match(text, place)):
@@ -276,22 +274,22 @@ def read_call(text: str) -> tuple[WrittenCall | None, str]:
     return _call_in(value[0] if isinstance(value, list) and len(value) == 1 else value), inside
 
 
-def _call_in(value: Json) -> WrittenCall | None:
+def _call_in(value: Json) -> _WrittenCall | None:
     """Return the call that an object is, under any of the names that models give to its parts."""
     inner = value.get("function") if isinstance(value, dict) else None
     value = inner if isinstance(inner, dict) else value
     known = set(value) if isinstance(value, dict) else set()
     for name, arguments in _KEYS:
         if {name, arguments} <= known <= {name, arguments, "id", "type", "tool_call_id"}:
-            return WrittenCall(value[name], value[arguments])
+            return _WrittenCall(value[name], value[arguments])
     return None
 
 
-def _call_by_name(name: str, inside: str) -> WrittenCall | None:
+def _call_by_name(name: str, inside: str) -> _WrittenCall | None:
     """Return the call of a tool whose arguments are an object or follow one another."""
     if inside.startswith("{"):
         try:
-            return WrittenCall(name, parse(inside))
+            return _WrittenCall(name, parse(inside))
         except BadJson:
             return None
     given, place = dict[str, Json](), 0
@@ -301,7 +299,7 @@ def _call_by_name(name: str, inside: str) -> WrittenCall | None:
         if found is None or key in given:
             return None
         given[key], place = value.strip("\n"), found.end()
-    return WrittenCall(name, given, is_untyped=True)
+    return _WrittenCall(name, given, is_untyped=True)
 
 
 def holds_call(text: str, tools: Collection[str] = ()) -> bool:
@@ -313,31 +311,28 @@ def holds_call(text: str, tools: Collection[str] = ()) -> bool:
 
 
 def _without_end(marks: re.Pattern[str], text: str) -> str:
-    for _ in range(MOST_MARKS):
+    for _ in range(_MOST_MARKS):
         found = marks.search(text, max(0, len(text) - LONGEST_MARK))
         text = text[: found.start()] if found else text
     return text
 
 
-# Adapt schemas to strict structured output, and its replies back.
-#
-# Its root must be an object, so a choice is wrapped in one. No property may be omitted, so null
-# stands for an omission. Both are undone before the reply is recorded.
+# Strict structured output. Its root must be an object, so a choice is wrapped in one. No property
+# may be omitted, so null stands for an omission. Both are undone before the reply is recorded.
 
-
-ENVELOPE = "reply"
+_ENVELOPE = "reply"
 
 
 def envelop(schema: Json) -> Json:
     """Return a schema for strict output, with a choice at the root wrapped."""
-    return exact_object(**{ENVELOPE: schema}) if "anyOf" in schema else schema
+    return exact_object(**{_ENVELOPE: schema}) if "anyOf" in schema else schema
 
 
 def unpack(text: str) -> str:
     """Return the content of an envelope without nulls; any other text stays unchanged."""
     with suppress(BadJson):
         said = parse(text)
-        inside = said[ENVELOPE] if isinstance(said, dict) and set(said) == {ENVELOPE} else said
+        inside = said[_ENVELOPE] if isinstance(said, dict) and set(said) == {_ENVELOPE} else said
         kept = _without_nulls(inside)
         if kept != said:
             return json.dumps(kept, ensure_ascii=False)
