@@ -21,7 +21,7 @@ from agents.core.decisions import Decision
 from agents.core.states import EscalationState, RunState
 from agents.engine.turns.answering import expire
 from agents.models import Escalation, Run
-from agents.operations.people import workspaces
+from agents.operations.policies.publishing import policy_version
 from agents.operations.requests import deciding
 from agents.operations.runs import launching, stopping
 from agents.replay.config import read_config
@@ -105,9 +105,7 @@ def play(
     """Launch a case and drive it to its end; `person` answers where the case has nobody else."""
     models = server.sessions[case["id"]] = Models(case)
     reference, _ = read_config(_config(case), pattern="workflow", desk="refunds")
-    policy = workspaces.policy_version(
-        scene.workspace, reference, at=timezone.now(), is_replay=True
-    )
+    policy = policy_version(scene.workspace, reference, at=timezone.now(), is_replay=True)
     with override_settings(OPENAI_BASE_URL=server.base_url(case["id"]), OPENAI_API_KEY="any"):
         try:
             run = launching.launch(

@@ -14,7 +14,7 @@ from agents import results
 from agents.core.requests import Stop
 from agents.desks.refunds.profiles import STRICT
 from agents.models import Run
-from agents.operations.people import workspaces
+from agents.operations.policies.publishing import policy_version
 from agents.patterns.blocks import Blocked, expect_readable
 from agents.web.runs.trace import trace
 from tests.conformance import harness
@@ -197,9 +197,7 @@ def test_what_a_person_had_allowed_is_not_put_to_the_agent_again(scene: Scene) -
 
 
 def publish(scene: Scene, **limits: Any) -> None:
-    version = workspaces.policy_version(
-        scene.workspace, replace(STRICT, **limits), at=timezone.now()
-    )
+    version = policy_version(scene.workspace, replace(STRICT, **limits), at=timezone.now())
     type(scene.workspace).objects.filter(pk=scene.workspace.pk).update(policy=version)
 
 

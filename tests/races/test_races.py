@@ -20,7 +20,7 @@ from agents.desks.refunds.models import Charge, Refund
 from agents.desks.refunds.profiles import STRICT
 from agents.models import Effect, Escalation, Role, Run, Workspace
 from agents.models.outside import SwitchStage
-from agents.operations.people import workspaces
+from agents.operations.policies.publishing import policy_version
 from agents.operations.runs import killing
 from tests.demo_book import open_demo_book
 from tests.engine.scene import REFUND_500, Scene, fresh, go, mails, payments, recover
@@ -164,7 +164,7 @@ def test_runs_side_by_side_do_not_add_up_past_the_limit(scene: Scene, crowd: Con
 
 def under(scene: Scene, **limits: Any) -> None:
     """Publish the strict policy with other limits."""
-    version = workspaces.policy_version(
+    version = policy_version(
         scene.workspace, read_limits({**STRICT.as_json(), **limits}), at=timezone.now()
     )
     Workspace.objects.filter(pk=scene.workspace.pk).update(policy=version)

@@ -1,4 +1,4 @@
-"""Workspaces, the people in them, and the policies they run under."""
+"""Workspaces and the people in them."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ from datetime import datetime
 
 from django.contrib.auth.models import User
 from django.db import transaction
-from django.db.models import Max
 
 from agents.core.actions import has_hidden
-from agents.core.digest import sha256
-from agents.core.limits import Limits, strict
+from agents.core.limits import strict
 from agents.core.requests import Json
 from agents.engine.desk.subjects import new_book
-from agents.models import Membership, PolicyVersion, Role, Workspace
+from agents.models import Membership, Role, Workspace
 from agents.models.record import Entry, append_events
+from agents.operations.policies.publishing import policy_version
 from agents.sdk.desk import DESKS
 from agents.shell.refusal import Refused, require_member
 
@@ -122,32 +121,6 @@ def add_workspace(
         workspace.policy = policy_version(workspace, limits, at=at)
         workspace.save(update_fields=["policy"])
         return workspace
-
-
-def policy_version(
-    workspace: Workspace, limits: Limits, *, at: datetime, is_replay: bool = False
-) -> PolicyVersion:
-    """Return the workspace's version with exactly these limits, creating it if missing."""
-    document = limits.as_json()
-    digest = sha256(document)
-    with transaction.atomic():
-        Workspace.objects.select_for_update().get(pk=workspace.pk)  # one numbering at a time
-        found = PolicyVersion.objects.filter(workspace=workspace, sha256=digest).first()
-        if found:
-            return found
-        numbers = PolicyVersion.objects.filter(workspace=workspace)
-        highest = numbers.aggregate(highest=Max("number"))["highest"] or 0
-        version = PolicyVersion.objects.create(
-            workspace=workspace,
-            number=highest + 1,
-            document=document,
-            sha256=digest,
-            is_replay=is_replay,
-            created_at=at,
-        )
-        facts = {"number": version.number, "sha256": digest, "profile": limits.profile}
-        append_events([Entry("policy.created", facts)], workspace_id=workspace.pk, at=at)
-        return version
 
 
 def add_member(

@@ -7,14 +7,15 @@ from datetime import datetime
 
 from django.contrib.auth.models import User
 from django.db import transaction
+from django.db.models import Max
 
+from agents.core.digest import sha256
 from agents.core.limits import EXTERNAL, BadPolicy, Limits, read_limits
 from agents.core.requests import Json
 from agents.core.tiers import read_tiers
 from agents.core.units import is_currency
 from agents.models import PolicyVersion, Role, Team, Workspace
 from agents.models.record import Entry, append_events
-from agents.operations.people.workspaces import policy_version
 from agents.patterns import offered_at
 from agents.policies import RULES
 from agents.sdk import serialization
@@ -45,6 +46,32 @@ def publish_policy(
         append_events([said], workspace_id=locked.pk, at=at)
     workspace.policy = version
     return version
+
+
+def policy_version(
+    workspace: Workspace, limits: Limits, *, at: datetime, is_replay: bool = False
+) -> PolicyVersion:
+    """Return the workspace's version with exactly these limits, creating it if missing."""
+    document = limits.as_json()
+    digest = sha256(document)
+    with transaction.atomic():
+        Workspace.objects.select_for_update().get(pk=workspace.pk)  # one numbering at a time
+        found = PolicyVersion.objects.filter(workspace=workspace, sha256=digest).first()
+        if found:
+            return found
+        numbers = PolicyVersion.objects.filter(workspace=workspace)
+        highest = numbers.aggregate(highest=Max("number"))["highest"] or 0
+        version = PolicyVersion.objects.create(
+            workspace=workspace,
+            number=highest + 1,
+            document=document,
+            sha256=digest,
+            is_replay=is_replay,
+            created_at=at,
+        )
+        facts = {"number": version.number, "sha256": digest, "profile": limits.profile}
+        append_events([Entry("policy.created", facts)], workspace_id=workspace.pk, at=at)
+        return version
 
 
 def _check_document(document: Json) -> Limits:
