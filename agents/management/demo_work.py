@@ -21,9 +21,9 @@ from agents.llm import is_demo
 from agents.management.demo_people import ADMIN, PEOPLE
 from agents.models import Escalation, Event, Team, Workspace
 from agents.operations.people import notifying, teams
-from agents.operations.policies import publishing
 from agents.operations.requests import assigning, claiming, deciding, snoozing
 from agents.operations.runs import launching
+from agents.publishing import versions as publishing
 from agents.sdk.desk import DESKS
 from agents.shell import refusal
 

@@ -2,6 +2,7 @@
 
 from django.urls import URLPattern, path
 
+from agents.publishing import pages as policy
 from agents.web.agents import views as agents
 from agents.web.approvals import bulk_views, handover_views, lists
 from agents.web.approvals import views as approvals
@@ -14,7 +15,6 @@ from agents.web.members import invitations
 from agents.web.members import views as members
 from agents.web.notifications import views as notifications
 from agents.web.overview import views as overview
-from agents.web.policy import views as policy
 from agents.web.runs import views as runs
 from agents.web.search import views as search
 from agents.web.sign_in import second_factor

@@ -20,7 +20,7 @@ from django.utils import timezone
 from agents.core.pseudonyms import name_of
 from agents.engine.desk import registry
 from agents.models import Escalation, Run
-from agents.operations.policies import publishing
+from agents.publishing import versions as publishing
 from agents.sdk.arguments import longest
 from agents.sdk.rule_case import approve, escalate
 from agents.sdk.values import Money

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from agents.core.redact import mask
 from agents.engine.desk import registry
 from agents.models import Escalation, Role, Run
-from agents.operations.policies import publishing
+from agents.publishing import versions as publishing
 from agents.results import result
 from agents.sdk.argument_words import in_words
 from agents.sdk.arguments import between

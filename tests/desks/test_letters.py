@@ -12,7 +12,7 @@ from django.utils import timezone
 from agents.engine.desk import registry
 from agents.models import Effect, Escalation, Role, Run
 from agents.operations.people import workspaces
-from agents.operations.policies import publishing
+from agents.publishing import versions as publishing
 from agents.sdk.desk import DESKS
 from agents.sdk.rule_case import approve
 from agents.sdk.values import In, Money

@@ -13,7 +13,7 @@ from django.utils import timezone
 from agents.engine.desk import registry
 from agents.management.commands import startdesk
 from agents.models import Escalation, Role, Run
-from agents.operations.policies import publishing
+from agents.publishing import versions as publishing
 from agents.shell import refusal
 from tests.engine.scene import Scene, decide_request, go, set_scene
 from tests.web.test_pages import client_of

@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from agents.engine.desk import registry
 from agents.models import Role
-from agents.operations.policies import publishing
+from agents.publishing import versions as publishing
 from agents.sdk.rule_case import approve, block, escalate
 from agents.sdk.values import Money
 from opsconsole.desks import Call, Desk, In, Lower, Subject, Touch

@@ -28,9 +28,9 @@ from agents.engine.upkeep.sweep import sweep
 from agents.engine.workers.fair_turns import claimable
 from agents.models import Escalation, KillSwitch, PolicyVersion, Role, Run, Workspace
 from agents.operations.people import workspaces
-from agents.operations.policies import publishing
 from agents.operations.requests import deciding
 from agents.operations.runs import killing, launching
+from agents.publishing import versions as publishing
 from agents.sdk.desk import DESKS
 from tests.database import make_once
 from tests.limits import first_limit

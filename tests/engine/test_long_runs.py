@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from agents import llm
 from agents.models import Run
-from agents.operations.policies.publishing import policy_version
+from agents.publishing.versions import policy_version
 from agents.web.live.topics import RunTopic, read_update
 from tests.engine.scene import Scene, go, set_scene
 from tests.limits import with_part

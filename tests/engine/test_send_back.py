@@ -15,10 +15,10 @@ from agents import results
 from agents.desks.refunds.profiles import REFERENCE, STRICT
 from agents.engine.desk.step_facts import sent_back_by
 from agents.models import Effect, Escalation, Event, Role, Run, Step
-from agents.operations.policies import publishing
 from agents.operations.requests import claiming, deciding
 from agents.operations.runs import killing, launching
 from agents.policies.ends import end_sentence
+from agents.publishing import versions as publishing
 from agents.shell import refusal
 from tests.conformance import harness
 from tests.conformance.harness import final, tool

@@ -23,7 +23,7 @@ from agents.management.demo_people import ensure_sign_ins
 from agents.management.demo_work import begin_work
 from agents.models import Effect, Escalation, Event, Run, Step, Workspace
 from agents.operations.people import workspaces
-from agents.operations.policies import publishing
+from agents.publishing import versions as publishing
 from agents.shell import refusal
 from tests.database import make_once
 from tests.engine.scene import Scene, decide_request, go

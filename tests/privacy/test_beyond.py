@@ -12,8 +12,8 @@ from agents.core.requests import Json
 from agents.desks.refunds.profiles import STRICT
 from agents.models import Run, SwitchStage, record
 from agents.operations.people import saved_views
-from agents.operations.policies import publishing
 from agents.operations.runs import killing, launching, stopping
+from agents.publishing import versions as publishing
 from tests.commands.test_run_pattern import Ended, command
 from tests.engine.scene import Scene, go
 

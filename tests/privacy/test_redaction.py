@@ -32,8 +32,8 @@ from agents.models import (
     Workspace,
 )
 from agents.models import SwitchStage as KillStage
-from agents.operations.policies import publishing
 from agents.operations.runs import killing, stopping
+from agents.publishing import versions as publishing
 from agents.results import result
 from tests.engine.scene import REFUND_1200, Scene, decide_request, go
 from tests.llm.asking import send, serving

@@ -24,8 +24,8 @@ from agents.desks.refunds.profiles import STRICT
 from agents.models import Delivery, Escalation, Role, Shape
 from agents.notifications import fan_out
 from agents.operations.people import inviting, notifying, teams, workspaces
-from agents.operations.policies import publishing
 from agents.operations.requests import assigning, commenting, snoozing
+from agents.publishing import versions as publishing
 from tests import checker, database
 from tests.engine.scene import Scene, go, set_scene
 from tests.engine.tiered import say_yes

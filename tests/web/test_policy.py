@@ -18,14 +18,10 @@ from agents.desks.refunds.profiles import PROFILES, STRICT
 from agents.models import PolicyVersion, Role
 from agents.policies import RULES
 from agents.policies.rule_words import TITLES, rule_lines, words_of
+from agents.publishing import words as policy_limits
+from agents.publishing.pages import PUBLISHED, ladders
+from agents.publishing.words import WORDS, desk_parts, differences, lines, policy_reference
 from agents.sdk.desk import DESKS
-from agents.web.policy import limits as policy_limits
-from agents.web.policy.desk_sections import desk_parts
-from agents.web.policy.differences import differences, lines
-from agents.web.policy.ladders import ladders
-from agents.web.policy.limits import WORDS
-from agents.web.policy.reference import policy_reference
-from agents.web.policy.versions import PUBLISHED
 from tests.engine.scene import Scene
 from tests.limits import with_desk, with_limits, with_part
 from tests.web.test_pages import client_of, stranger

@@ -27,7 +27,7 @@ from agents.management.exit_codes import BAD_USAGE
 from agents.management.processes import Program, run_together
 from agents.models import PolicyVersion, Workspace
 from agents.operations.people.workspaces import ensure_demo_workspace
-from agents.operations.policies.publishing import publish_policy
+from agents.publishing.versions import publish_policy
 from agents.sdk.desk import DESKS
 from agents.sdk.past import Past
 from agents.shell.refusal import Refused

@@ -16,7 +16,7 @@ from agents.core.strict_json import BadJson, parse
 from agents.management.command_arguments import refusals, user_named, workspace_named
 from agents.management.exit_codes import BAD_USAGE
 from agents.models import Workspace
-from agents.operations.policies import publishing
+from agents.publishing import versions as publishing
 from agents.sdk.desk import DESKS
 
 

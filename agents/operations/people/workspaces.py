@@ -16,7 +16,7 @@ from agents.core.requests import Json
 from agents.engine.desk.subjects import new_book
 from agents.models import Membership, Role, Workspace
 from agents.models.record import Entry, append_events
-from agents.operations.policies.publishing import policy_version
+from agents.publishing.versions import policy_version
 from agents.sdk.desk import DESKS
 from agents.shell.refusal import Refused, require_member
 

@@ -28,9 +28,9 @@ from agents.engine.runtime.dispatch import ring
 from agents.models import ExternalAgent, PolicyVersion, Role, Run, Workspace
 from agents.models.belonging import belongs
 from agents.models.runs import give_pseudonyms, naming
-from agents.operations.policies.publishing import policy_version
 from agents.operations.runs.desk_workflows import checked_workflow
 from agents.operations.runs.launch_checks import check_desk, check_launch, check_version
+from agents.publishing.versions import policy_version
 from agents.sdk.desk import DESKS
 from agents.shell.refusal import MEMBER, Refused, require_role
 

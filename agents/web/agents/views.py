@@ -21,12 +21,12 @@ from agents.core.requests import Json
 from agents.models import AgentCall, AgentKey, ExternalAgent, Membership, Role, Workspace
 from agents.operations.people import agents as keys
 from agents.operations.runs import agent_calls
+from agents.publishing.pages import readable_limits
 from agents.sdk.desk import DESKS
 from agents.shell import access, refusal
 from agents.shell.formats import desk_title
 from agents.shell.pages import BadForm, action, only, page, whole_number
 from agents.tools import TOOLS
-from agents.web.policy.versions import readable_limits
 
 LASTS = 90  # days, as the form suggests
 CALLS = 50  # on a page

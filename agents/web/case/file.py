@@ -16,6 +16,9 @@ from agents.core.requests import Json
 from agents.core.states import ENDED, EscalationState
 from agents.models import Delivery, Escalation, Event, Run, Step
 from agents.models.record import facts_of
+from agents.publishing.pages import readable_limits, team_names
+from agents.publishing.words import DeskPart, LimitLine, desk_parts
+from agents.publishing.words import lines as limit_lines
 from agents.results import agent_words, words_after_block
 from agents.sdk.adjustments import label_of
 from agents.shell.event_words import EventLine, name_of, quotation, read_events, tell_events
@@ -23,10 +26,6 @@ from agents.shell.formats import as_html, in_prose
 from agents.tools import call_in_words
 from agents.web.changes import reply_of
 from agents.web.notifications.pages import LogLine, log_line
-from agents.web.policy.desk_sections import DeskPart, desk_parts
-from agents.web.policy.differences import LimitLine
-from agents.web.policy.differences import lines as limit_lines
-from agents.web.policy.versions import readable_limits, team_names
 from agents.web.runs.listing import closings, outcome_of, waits_of
 from agents.web.runs.texts import is_output_of_step, title_of
 from agents.web.runs.trace import moved_sums

@@ -15,11 +15,11 @@ from agents.core.limits import Limits
 from agents.core.money import format_money
 from agents.core.tiers import Tiers, read_tiers
 from agents.models import Invitation, InvitationState, Membership, Role, Session, Team, Workspace
+from agents.publishing.pages import readable_limits
+from agents.publishing.words import desk_names
 from agents.sdk.desk import DESKS
 from agents.shell.access import DECIDES
 from agents.shell.formats import desk_title, up_to
-from agents.web.policy.desk_sections import desk_names
-from agents.web.policy.versions import readable_limits
 
 PAGE = 50
 # What each role may do, for people who know no other page.

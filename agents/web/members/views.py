@@ -16,12 +16,12 @@ from agents.core.requests import Json
 from agents.models import Membership, Role, Team, Workspace
 from agents.operations.people import roles as people_roles
 from agents.operations.people import second_factor, sessions, teams
+from agents.publishing.pages import readable_limits
 from agents.sdk.desk import DESKS
 from agents.shell import access, refusal
 from agents.shell.formats import desk_title
 from agents.shell.pages import BadForm, action, page, whole_number
 from agents.web.members import forms, people
-from agents.web.policy.versions import readable_limits
 
 Change: TypeAlias = Callable[[QueryDict, Membership, dict[str, Any]], object]
 

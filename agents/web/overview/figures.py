@@ -17,6 +17,7 @@ from agents.core.came_of import IN_WORDS, CameOf
 from agents.core.money import format_money, format_sums
 from agents.core.states import EscalationState
 from agents.models import Escalation, Run, Workspace
+from agents.publishing.pages import readable_limits
 from agents.shell import access
 from agents.shell.formats import day_begun, desk_title
 from agents.shell.pages import newest
@@ -35,7 +36,6 @@ from agents.web.overview.counts import (
     read_counted_days,
 )
 from agents.web.overview.system_status import SystemStatus, system
-from agents.web.policy.versions import readable_limits
 
 FIRST = 5  # requests shown
 NEWEST = 100  # decisions that the median covers

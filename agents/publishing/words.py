@@ -5,17 +5,21 @@ One long table, for looking up.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from agents.core.limits import ANY_TOOL, Limits
+from agents.core.limits import ANY_TOOL, Limits, strict
 from agents.core.money import format_money
 from agents.core.redact import CARDS, EMAILS, GONE, IBANS, NAME, OFF
+from agents.core.requests import Json
 from agents.core.tiers import Tier, Tiers, read_tiers
 from agents.core.units import with_unit
-from agents.sdk.desk import tool_title
-from agents.shell.formats import cost, desk_title, duration, thousands
+from agents.policies import RULES
+from agents.policies.rule_words import RuleLine, rule_lines, words_of
+from agents.sdk.argument_words import in_words
+from agents.sdk.desk import DESKS, Desk, tool_title
+from agents.shell.formats import cost, desk_title, duration, rule_in_full, thousands, with_article
 
 Told: TypeAlias = Callable[[Limits], str]
 _OFTEN = {1: "once", 2: "twice"}
@@ -335,3 +339,259 @@ WORDS: dict[str, dict[str, Words]] = {
     "Compatibility with recorded cases": REPLAYS,
     "Personal data": PRIVACY,
 }
+
+
+# A policy's section for each desk, in the desk's words.
+
+
+@dataclass(frozen=True)
+class DeskLimit:
+    """One limit of a desk: its label, what it does and its value in its unit."""
+
+    name: str
+    means: str
+    value: str
+
+
+@dataclass(frozen=True)
+class DeskPart:
+    """One desk of a version."""
+
+    name: str
+    title: str
+    brief: str  # the brief of its agents, or that the desk is not installed here
+    limits: Sequence[DeskLimit]
+    rules: Sequence[RuleLine]
+    patterns: Mapping[str, Sequence[DeskLimit]]  # what differs in each, by its name
+    missing: Sequence[str]  # rules, tools and patterns of the desk that this version does not name
+
+
+def desk_names(limits: Limits) -> list[str]:
+    """Return the desks in a version: those installed here in their order, then others."""
+    return [
+        *(name for name in DESKS if name in limits.desks),
+        *sorted({*limits.desks} - {*DESKS}),
+    ]
+
+
+def desk_parts(limits: Limits) -> list[DeskPart]:
+    """Return the desks in a version, including those not installed here."""
+    return [_part(name, limits) for name in desk_names(limits)]
+
+
+def _part(name: str, limits: Limits) -> DeskPart:
+    desk, patterns = DESKS.get(name), limits.part_of(name, "patterns")
+    return DeskPart(
+        name=name,
+        title=desk.title if desk else f"{name}: not installed here",
+        brief=_brief(desk),
+        limits=[*_about(name), *desk_limits(name, limits)],
+        rules=rule_lines(limits, name),
+        patterns={pattern: desk_limits(name, limits, pattern) for pattern in patterns},
+        missing=desk.missing_from(limits.desks[name]) if desk else (),
+    )
+
+
+def desk_limits(name: str, limits: Limits, pattern: str = "") -> list[DeskLimit]:
+    """Return a desk's tools and limits in its own words; of a pattern, those that differ there."""
+    here, whole = limits.of(pattern, name), limits.desks[name]
+    held = whole["patterns"][pattern] if pattern else whole
+    lines = [] if pattern and "limits" not in held else _own(name, held.get("limits", {}))
+    lines += _caps(held.get("caps", {}))
+    words = dict(OF_DESK)
+    if pattern:
+        words |= {key: word for topic in WORDS.values() for key, word in topic.items()}
+    shown = [words[key] for key in held if key in words]
+    return lines + [DeskLimit(word.name, word.means, word.told(here)) for word in shown]
+
+
+def _brief(desk: Desk | None) -> str:
+    if desk is None:
+        return "Its runs wait for a server that has it."
+    return f"Its agents are told: “{desk.brief}”" if desk.brief else ""
+
+
+def _about(name: str) -> list[DeskLimit]:
+    """Return what a run of the desk is about."""
+    desk, means = DESKS.get(name), "Chosen at launch; the run can act on nothing else."
+    return [DeskLimit("A run is about", means, with_article(desk.subject.kind))] if desk else []
+
+
+def _caps(by_currency: Mapping[str, Json]) -> list[DeskLimit]:
+    """Return the daily cap of each currency."""
+    return [
+        DeskLimit(CAPS.get(key, key), "Per day (UTC) and currency.", format_money(minor, currency))
+        for currency, caps in sorted(by_currency.items())
+        for key, minor in caps.items()
+    ]
+
+
+CAPS = {
+    "launcher_daily_minor": "Without approval per day, by one launcher",
+    "workspace_daily_minor": "Without approval per day, in the workspace",
+    "reviewer_daily_minor": "Approved by one reviewer per day",
+}
+
+
+def _own(name: str, held: Mapping[str, Json]) -> list[DeskLimit]:
+    """Return the limits that a desk declares, with defaults for those not in the document."""
+    desk = DESKS.get(name)
+    if desk is None:
+        return [DeskLimit(key, "", in_words(value)) for key, value in held.items()]
+    return [
+        DeskLimit(
+            limit.label,
+            limit.help,
+            in_words(held.get(limit.name, limit.default), {**limit.schema, "unit": limit.unit}),
+        )
+        for limit in desk.limit_fields
+    ]
+
+
+# The limits of a version by topic, and what changed from one version to the next.
+
+
+@dataclass(frozen=True)
+class LimitLine:
+    """One limit: its name, what it does, and its value."""
+
+    name: str
+    means: str
+    value: str
+
+
+def lines(
+    limits: Limits, *, pattern: str = "", desk: str = ""
+) -> list[tuple[str, list[LimitLine]]]:
+    """Return the limits for all desks by topic; for a run of `desk`, as they are in its pattern."""
+    if desk:
+        tiers = limits.tiers or {}
+        here = {desk: tiers[desk]} if desk in tiers else None
+        limits = replace(limits.of(pattern, desk), tiers=here)
+    return [
+        (topic, [LimitLine(word.name, word.means, word.told(limits)) for word in words.values()])
+        for topic, words in WORDS.items()
+    ]
+
+
+@dataclass(frozen=True)
+class LimitDifference:
+    """A limit that changed from one version to the next."""
+
+    name: str
+    where: str  # its desk and pattern; "" for all
+    before: str
+    after: str
+
+
+def differences(old: Limits, new: Limits) -> list[LimitDifference]:
+    """Return the changes between two versions, in the order of the page."""
+    said = [
+        (word.name, word.told(old), word.told(new))
+        for words in WORDS.values()
+        for word in words.values()
+    ]
+    found = [LimitDifference(name, "", *_apart(was, now)) for name, was, now in said if was != now]
+    for name in dict.fromkeys((*old.desks, *new.desks)):
+        found += _of_part("Desk", name, desk_title(name), old, new)
+    return found
+
+
+def _of_part(
+    what: str, desk: str, where: str, old: Limits, new: Limits, pattern: str = ""
+) -> Iterator[LimitDifference]:
+    """Yield the changes of a desk, or of one of its patterns: new or removed, and each limit."""
+    held = [
+        one.desks.get(desk) if not pattern else one.part_of(desk, "patterns").get(pattern)
+        for one in (old, new)
+    ]
+    if None in held:
+        states = ["none" if part is None else "in force" for part in held]
+        yield LimitDifference(what, where, *states)
+        return
+    was, now = (_told(desk, limits, pattern) for limits in (old, new))
+    for line in dict.fromkeys((*was, *now)):
+        pair = was.get(line, _AS_ELSEWHERE), now.get(line, _AS_ELSEWHERE)
+        if pair[0] != pair[1]:
+            yield LimitDifference(line, where, *_apart(*pair))
+    patterns = [one.part_of(desk, "patterns") for one in (old, new)] if not pattern else [{}]
+    for one in dict.fromkeys(name for part in patterns for name in part):
+        yield from _of_part("Pattern", desk, f"{where}, {one}", old, new, one)
+
+
+_AS_ELSEWHERE = "as for any run"
+
+
+def _told(desk: str, limits: Limits, pattern: str) -> dict[str, str]:
+    """Return the limits of a desk or of a pattern's part in words, by name, its rules last."""
+    told = {line.name: line.value for line in desk_limits(desk, limits, pattern)}
+    here = limits.of(pattern, desk)
+    return told | {"Rules": ", ".join(map(rule_in_full, here.rules))}
+
+
+def _apart(was: str, now: str) -> tuple[str, str]:
+    """Return two values; of two lists, only the items that the other lacks."""
+    before, after = was.split(", "), now.split(", ")
+    gone = [item for item in before if item not in after]
+    new = [item for item in after if item not in before]
+    if len(before) == len(after) == 1 or not gone + new:  # no lists, or in another order
+        return was, now
+    return ", ".join(gone) or "not there", ", ".join(new) or "gone"
+
+
+# The reference of rules and limits for docs/policy.md, from the tables of the policy page.
+
+
+_BEGIN = """# What a policy holds
+
+A policy is a document of rules and limits; `docs/desks.md` says how a desk adds rules, and \
+`manage.py publish_policy` publishes a version. The **Policy** page shows a version in these words.
+`scripts/policy-docs` writes this page from the tables in `agents/publishing/`.
+
+## Rules
+
+Every action is put to each rule of its pattern before it runs. The strictest answer counts: a \
+block before a change, a change before approval by a person.
+
+| rule | what it does |
+| --- | --- |
+"""
+
+
+_OF_DESK = """\
+A document has a part for each desk, `desks.<name>`: its `rules`; its `tools`, and those of them \
+that are `off`; what a day may cost without approval, `caps`, by currency; its own `limits`; and \
+`patterns`, with what differs in each, any limit below among it. Documents of before 0.3.0, with \
+everything of one desk at the top, are read as well."""
+_HEAD = "| in the document | name and value under `strict` |\n| --- | --- |\n"
+
+
+def policy_reference() -> str:
+    """Return the page as Markdown, with the values of the profile strict."""
+    limits = strict({name: desk.part() for name, desk in DESKS.items()})
+    rules = [_row(name, *words_of(name)) for name in sorted(RULES)]
+    parts = [_BEGIN + "\n".join(rules) + "\n"]
+    parts.append(_of_desks(limits))
+    for topic, words in WORDS.items():
+        rows = [
+            _row(key, f"{word.name}: {word.told(limits)}", word.means)
+            for key, word in words.items()
+        ]
+        parts.append(f"## {topic}\n\n{_HEAD}" + "\n".join(rows) + "\n")
+    return "\n".join(parts)
+
+
+def _of_desks(limits: Limits) -> str:
+    """Return the table of a desk's part, with the limits that each desk declares."""
+    words, here = OF_DESK.items(), limits.of("supervisor", next(iter(DESKS)))
+    rows = [_row(key, f"{word.name}: {word.told(here)}", word.means) for key, word in words]
+    for desk in DESKS.values():
+        for one in desk.limit_fields:
+            value = in_words(one.default, {**one.schema, "unit": one.unit})
+            key = f"limits.{one.name}` of `{desk.name}"
+            rows.append(_row(key, f"{one.label}: {value}", one.help))
+    return f"## Each desk\n\n{_OF_DESK}\n\n{_HEAD}" + "\n".join(rows) + "\n"
+
+
+def _row(name: str, title: str, text: str) -> str:
+    return f"| `{name}` | **{title}** {text} |"

@@ -1,0 +1,1 @@
+"""Policies: publish a version, and show in words what each one allows."""
