@@ -36,6 +36,10 @@ from agents.shell.event_words import read_events
 from agents.shell.formats import desk_title
 from agents.shell.pages import page, whole_number
 
+_LEAST = 10.0  # percent of the scale that the lowest amount takes
+_NOT_NAMED: Mapping[str, str] = {}
+PUBLISHED = 30  # publications shown of one workspace
+
 
 @page
 def policy(request: HttpRequest) -> HttpResponse:
@@ -47,7 +51,7 @@ def policy(request: HttpRequest) -> HttpResponse:
     shown = {
         "nav": "policy",
         "workspaces": workspaces,
-        "shown": narrow(found, text) if text else found,
+        "shown": _narrow(found, text) if text else found,
         "newest": found.newest,
         "is_readable": bool(found.topics),
         "find": text,
@@ -68,108 +72,11 @@ def _version(workspace: Workspace, number: str) -> PolicyVersion | None:
     return found
 
 
-# The amounts of a policy in order, for a picture: what is small, and how far the next one is.
-
-
-LEAST = 10.0  # percent of the scale that the lowest amount takes
+# One version in words, and the workspace's publications.
 
 
 @dataclass(frozen=True)
-class Rung:
-    """One amount, and its place in percent of a logarithmic scale."""
-
-    name: str
-    amount: str
-    place: float
-
-    @property
-    def rest(self) -> float:
-        return round(100 - self.place, 2)
-
-
-@dataclass(frozen=True)
-class Ladder:
-    """The amounts of a desk in one currency, lowest first."""
-
-    title: str
-    rungs: Sequence[Rung]
-    above: str  # who approves the largest amounts, in words; "": there are no tiers
-
-
-def ladders(limits: Limits) -> list[Ladder]:
-    """Return a ladder for each desk and currency that has amounts."""
-    tiers = read_tiers(limits.tiers or {})
-    found = []
-    for desk in desk_names(limits):
-        amounts: dict[str, list[tuple[int, str]]] = {}
-        for currency, minor, name in (*_limits(limits, desk), *_caps(limits, desk)):
-            amounts.setdefault(currency, []).append((minor, name))
-        for currency, bands in tiers.get(desk, {}).items():
-            amounts.setdefault(currency, []).extend(
-                (band.up_to_minor, f"Approved by {who_approves(band)}")
-                for band in bands
-                if band.up_to_minor
-            )
-        for currency, of in sorted(amounts.items()):
-            title, above = f"{desk_title(desk)}, {currency}", _above(tiers, desk, currency)
-            found.append(Ladder(title, _rungs(of, currency), above))
-    return [one for one in found if one.rungs]
-
-
-def _above(tiers: Mapping[str, Mapping[str, Tiers]], desk: str, currency: str) -> str:
-    bands = tiers.get(desk, {}).get(currency)
-    if not bands:
-        return ""
-    bound = bands[-2].up_to_minor if len(bands) > 1 else None
-    what = f"Above {format_money(bound, currency)}" if bound else "Any amount"
-    return f"{what}: approved by {who_approves(bands[-1])}."
-
-
-def _limits(limits: Limits, desk: str) -> Iterator[tuple[str, int, str]]:
-    """Yield the amounts among a desk's limits, in any pattern, as currency, units and name."""
-    if desk in DESKS:
-        patterns = ("", *limits.part_of(desk, "patterns"))
-        held = [limits.of(pattern, desk).part_of(desk, "limits") for pattern in patterns]
-        for one in DESKS[desk].limit_fields:
-            if is_currency(one.unit):
-                yield from _amounts(one, [part.get(one.name, one.default) for part in held])
-
-
-def _amounts(one: LimitField, values: Iterable[Json]) -> Iterator[tuple[str, int, str]]:
-    """Yield each amount once."""
-    for minor in {money.minor if (money := money_of(value)) else value for value in values}:
-        yield one.unit, minor, one.label
-
-
-def _caps(limits: Limits, desk: str) -> Iterator[tuple[str, int, str]]:
-    for currency, caps in limits.caps_of(desk).items():
-        for key, minor in caps.items():
-            yield currency, minor, CAPS.get(key, key)
-
-
-def _rungs(amounts: Sequence[tuple[int, str]], currency: str) -> list[Rung]:
-    """Place amounts above zero: each ten times larger one is equally far from the last."""
-    of = sorted((one for one in amounts if one[0] > 0), key=lambda one: one[0])
-    if not of:
-        return []
-    low, high = log10(of[0][0]), log10(of[-1][0])
-    wide = (100 - LEAST) / (high - low) if high > low else 0
-
-    def place(minor: int) -> float:
-        return round(LEAST + (log10(minor) - low) * wide, 2) if wide else 50.0
-
-    return [Rung(name, format_money(minor, currency), place(minor)) for minor, name in of]
-
-
-# The policy page: a version in words, and what each publication changed.
-
-
-NOT_NAMED: Mapping[str, str] = {}
-PUBLISHED = 30  # publications shown of one workspace
-
-
-@dataclass(frozen=True)
-class Publication:
+class _Publication:
     """The publication of a version."""
 
     version: PolicyVersion | None  # None: the version is gone
@@ -181,7 +88,7 @@ class Publication:
 
 
 @dataclass(frozen=True)
-class VersionPage:
+class _VersionPage:
     """One version in words, and the workspace's publications, newest first."""
 
     workspace: Workspace
@@ -189,16 +96,16 @@ class VersionPage:
     is_published: bool  # new runs follow it
     topics: Sequence[tuple[str, Sequence[LimitLine]]]  # [] if the version cannot be read
     desks: Sequence[DeskPart]
-    ladders: Sequence[Ladder]
-    history: Sequence[Publication]
+    ladders: Sequence[_Ladder]
+    history: Sequence[_Publication]
     has_older: bool
 
     @property
-    def newest(self) -> Publication | None:
+    def newest(self) -> _Publication | None:
         return self.history[0] if self.history else None
 
 
-def show(workspace: Workspace, version: PolicyVersion | None) -> VersionPage:
+def show(workspace: Workspace, version: PolicyVersion | None) -> _VersionPage:
     """Return a version of a workspace's policy for the page, in four queries."""
     events = _publications(workspace)
     numbers = {event.facts["number"] for event in events[: PUBLISHED + 1]}
@@ -207,7 +114,7 @@ def show(workspace: Workspace, version: PolicyVersion | None) -> VersionPage:
     teams = team_names(workspace.pk)
     limits = readable_limits(version, teams)
     pairs = zip_longest(events[: PUBLISHED + 1], events[1 : PUBLISHED + 1])
-    return VersionPage(
+    return _VersionPage(
         workspace=workspace,
         version=version,
         is_published=version is not None and version.pk == workspace.policy_id,
@@ -221,7 +128,7 @@ def show(workspace: Workspace, version: PolicyVersion | None) -> VersionPage:
     )
 
 
-def narrow(shown: VersionPage, text: str) -> VersionPage:
+def _narrow(shown: _VersionPage, text: str) -> _VersionPage:
     """Return a version with only the limits and rules that contain all words of a text."""
     wanted = text.casefold().split()
 
@@ -274,7 +181,7 @@ def _publication(
     before: Event | None,
     versions: dict[int, PolicyVersion],
     teams: Mapping[str, str],
-) -> Publication:
+) -> _Publication:
     version = versions.get(event.facts["number"])
     new = readable_limits(version, teams)
     old = readable_limits(versions.get(before.facts["number"]), teams) if before else None
@@ -286,7 +193,7 @@ def _publication(
     else:
         changes = differences(old, new)
         note = "" if changes else "No limit changed."
-    return Publication(version, event.facts["number"], event.actor, event.at, changes, note)
+    return _Publication(version, event.facts["number"], event.actor, event.at, changes, note)
 
 
 def team_names(workspace: int) -> dict[str, str]:
@@ -295,7 +202,7 @@ def team_names(workspace: int) -> dict[str, str]:
 
 
 def readable_limits(
-    version: PolicyVersion | None, teams: Mapping[str, str] = NOT_NAMED
+    version: PolicyVersion | None, teams: Mapping[str, str] = _NOT_NAMED
 ) -> Limits | None:
     """Return a version's limits for display, or None if they cannot be read.
 
@@ -317,3 +224,93 @@ def _with_team_names(held: Json, teams: Mapping[str, str]) -> Json:
             for key, value in held.items()
         }
     return [_with_team_names(one, teams) for one in held] if isinstance(held, list) else held
+
+
+# The amounts of a policy in order, for a picture: what is small, and how far the next one is.
+
+
+@dataclass(frozen=True)
+class _Rung:
+    """One amount, and its place in percent of a logarithmic scale."""
+
+    name: str
+    amount: str
+    place: float
+
+    @property
+    def rest(self) -> float:
+        return round(100 - self.place, 2)
+
+
+@dataclass(frozen=True)
+class _Ladder:
+    """The amounts of a desk in one currency, lowest first."""
+
+    title: str
+    rungs: Sequence[_Rung]
+    above: str  # who approves the largest amounts, in words; "": there are no tiers
+
+
+def ladders(limits: Limits) -> list[_Ladder]:
+    """Return a ladder for each desk and currency that has amounts."""
+    tiers = read_tiers(limits.tiers or {})
+    found = []
+    for desk in desk_names(limits):
+        amounts: dict[str, list[tuple[int, str]]] = {}
+        for currency, minor, name in (*_limits(limits, desk), *_caps(limits, desk)):
+            amounts.setdefault(currency, []).append((minor, name))
+        for currency, bands in tiers.get(desk, {}).items():
+            amounts.setdefault(currency, []).extend(
+                (band.up_to_minor, f"Approved by {who_approves(band)}")
+                for band in bands
+                if band.up_to_minor
+            )
+        for currency, of in sorted(amounts.items()):
+            title, above = f"{desk_title(desk)}, {currency}", _above(tiers, desk, currency)
+            found.append(_Ladder(title, _rungs(of, currency), above))
+    return [one for one in found if one.rungs]
+
+
+def _above(tiers: Mapping[str, Mapping[str, Tiers]], desk: str, currency: str) -> str:
+    bands = tiers.get(desk, {}).get(currency)
+    if not bands:
+        return ""
+    bound = bands[-2].up_to_minor if len(bands) > 1 else None
+    what = f"Above {format_money(bound, currency)}" if bound else "Any amount"
+    return f"{what}: approved by {who_approves(bands[-1])}."
+
+
+def _limits(limits: Limits, desk: str) -> Iterator[tuple[str, int, str]]:
+    """Yield the amounts among a desk's limits, in any pattern, as currency, units and name."""
+    if desk in DESKS:
+        patterns = ("", *limits.part_of(desk, "patterns"))
+        held = [limits.of(pattern, desk).part_of(desk, "limits") for pattern in patterns]
+        for one in DESKS[desk].limit_fields:
+            if is_currency(one.unit):
+                yield from _amounts(one, [part.get(one.name, one.default) for part in held])
+
+
+def _amounts(one: LimitField, values: Iterable[Json]) -> Iterator[tuple[str, int, str]]:
+    """Yield each amount once."""
+    for minor in {money.minor if (money := money_of(value)) else value for value in values}:
+        yield one.unit, minor, one.label
+
+
+def _caps(limits: Limits, desk: str) -> Iterator[tuple[str, int, str]]:
+    for currency, caps in limits.caps_of(desk).items():
+        for key, minor in caps.items():
+            yield currency, minor, CAPS.get(key, key)
+
+
+def _rungs(amounts: Sequence[tuple[int, str]], currency: str) -> list[_Rung]:
+    """Place amounts above zero: each ten times larger one is equally far from the last."""
+    of = sorted((one for one in amounts if one[0] > 0), key=lambda one: one[0])
+    if not of:
+        return []
+    low, high = log10(of[0][0]), log10(of[-1][0])
+    wide = (100 - _LEAST) / (high - low) if high > low else 0
+
+    def place(minor: int) -> float:
+        return round(_LEAST + (log10(minor) - low) * wide, 2) if wide else 50.0
+
+    return [_Rung(name, format_money(minor, currency), place(minor)) for minor, name in of]

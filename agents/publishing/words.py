@@ -1,6 +1,6 @@
-"""Each limit of a policy in words, for the policy page, its history and the docs.
+"""The limits of a policy in words: each one, each desk's part, and what a version changed.
 
-One long table, for looking up.
+One long table, for looking up; docs/policy.md is written from it.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from agents.sdk.argument_words import in_words
 from agents.sdk.desk import DESKS, Desk, tool_title
 from agents.shell.formats import cost, desk_title, duration, rule_in_full, thousands, with_article
 
-Told: TypeAlias = Callable[[Limits], str]
+_Told: TypeAlias = Callable[[Limits], str]
 _OFTEN = {1: "once", 2: "twice"}
-TREATED = {NAME: "replaced by a name", GONE: "gone"}
-MASKED = {CARDS: "card numbers", IBANS: "IBANs", EMAILS: "email addresses"}
+_TREATED = {NAME: "replaced by a name", GONE: "gone"}
+_MASKED = {CARDS: "card numbers", IBANS: "IBANs", EMAILS: "email addresses"}
 
 
 @dataclass(frozen=True)
-class Words:
+class _Words:
     """A limit's name, how its value is written, what it does and what happens beyond it."""
 
     name: str
-    told: Told
+    told: _Told
     means: str
 
 
@@ -84,24 +84,24 @@ def who_approves(tier: Tier) -> str:
     return "two reviewers" if is_two else "any reviewer"
 
 
-PEOPLE = {
-    "inbox": Words(
+_PEOPLE = {
+    "inbox": _Words(
         "Human approval enabled",
         lambda p: _yes(p.inbox),
         "If no, a run stops where it would have asked a reviewer.",
     ),
-    "escalation_seconds": Words(
+    "escalation_seconds": _Words(
         "Time to decide",
         lambda p: duration(p.escalation_seconds),
         "A request that nobody decides within this time is rejected automatically.",
     ),
-    "four_eyes": Words(
+    "four_eyes": _Words(
         "No self-approval",
         lambda p: _yes(p.four_eyes),
         "If yes, nobody can decide the requests of a run that they launched, or of one that "
         "repeats it.",
     ),
-    "max_empty_ends": Words(
+    "max_empty_ends": _Words(
         "Ends asked about, per run",
         lambda p: (
             f"at most {with_unit(p.max_empty_ends, 'times')}" if p.max_empty_ends else "never"
@@ -110,7 +110,7 @@ PEOPLE = {
         "carried out, blocked or put to a person, is told so and may propose the call or say why "
         "not.",
     ),
-    "max_send_backs": Words(
+    "max_send_backs": _Words(
         "Requests sent back, per run",
         lambda p: (
             f"at most {with_unit(p.max_send_backs, 'times')}" if p.max_send_backs else "never"
@@ -119,7 +119,7 @@ PEOPLE = {
         "may propose something else, which waits for a reviewer again. After that many, the "
         "requests of the run can only be approved, changed or rejected.",
     ),
-    "tiers": Words(
+    "tiers": _Words(
         "Who approves which amounts",
         _tiers,
         "The amount that is asked for picks the tier. Members of its team, or of a higher tier's, "
@@ -127,18 +127,18 @@ PEOPLE = {
         "request waits until a second person has approved exactly what the first did. A tier that "
         "does not answer in its time passes the request on to the next.",
     ),
-    "open_per_launcher": Words(
+    "open_per_launcher": _Words(
         "Requests waiting, per launcher",
         lambda p: _most(p.open_per_launcher),
         "With this many waiting, the same person cannot launch more runs until some are decided.",
     ),
-    "open_per_subject": Words(
+    "open_per_subject": _Words(
         "Requests waiting, per subject",
         lambda p: _most(p.open_per_subject),
         "With this many waiting about one subject, nobody can launch more runs about "
         "it until some are decided.",
     ),
-    "hand_over": Words(
+    "hand_over": _Words(
         "Unsolved cases go to people",
         lambda p: _yes(p.hand_over),
         "If yes, a case that every specialist declines waits for a reviewer to take it over. If "
@@ -147,151 +147,151 @@ PEOPLE = {
 }
 # What a desk's part of a document says, for any of its patterns; the page lists rules apart.
 OF_DESK = {
-    "tools": Words(
+    "tools": _Words(
         "Tools",
         lambda p: _names(map(tool_title, p.proposable)),
         "Any other tool is refused before the rules are checked.",
     ),
-    "off": Words(
+    "off": _Words(
         "Tools that are off",
         lambda p: _names(tool_title(tool) for tool in p.proposable if tool not in p.executable),
         "The agent may propose them, and they are refused when they are called.",
     ),
-    "tool_calls": Words(
+    "tool_calls": _Words(
         "Calls of one tool in a run",
         lambda p: _counts(p.tool_calls, others=p.calls_of(ANY_TOOL)),
         "An agent that proposes one more is told so, as it seems to be in a loop. If it cannot be "
         "told, the run stops.",
     ),
-    "tool_repeats": Words(
+    "tool_repeats": _Words(
         "The same call in a run",
         lambda p: _counts(p.tool_repeats, others=p.repeats_of(ANY_TOOL)),
         "How often one tool may be called with exactly the same values. An agent that does so "
         "once more is told so. If it cannot be told, the run stops.",
     ),
-    "rolling_days": Words(
+    "rolling_days": _Words(
         "Amounts are added up over",
         lambda p: with_unit(p.rolling_days, "days"),
         "In this period, what was paid for the same thing without approval counts as one sum, and "
         "so does what one reviewer approved: a large amount cannot be split into small ones.",
     ),
-    "required": Words(
+    "required": _Words(
         "Required sources",
         lambda p: _names(map(tool_title, p.required)),
         "A plan for a report that leaves one of them out is blocked.",
     ),
-    "critical": Words(
+    "critical": _Words(
         "Critical sources",
         lambda p: _names(map(tool_title, p.critical)),
         "If one of them fails, no report is written.",
     ),
-    "calls_per_minute": Words(
+    "calls_per_minute": _Words(
         "Calls of an agent in a minute",
         lambda p: thousands(p.calls_per_minute),
         "How often an agent that runs elsewhere may open a session or propose, in all its "
         "sessions together. Further calls are refused until a minute has passed.",
     ),
-    "idle_seconds": Words(
+    "idle_seconds": _Words(
         "Idle time of an agent's session",
         lambda p: duration(p.idle_seconds),
         "After so long without a call, while nothing waits for a person, the session of an agent "
         "that runs elsewhere is closed.",
     ),
 }
-TOOL_LIMITS = {
-    "profile": Words("Profile", lambda p: p.profile, "The name of this set of rules and limits."),
-    "call_seconds": Words(
+_TOOL_LIMITS = {
+    "profile": _Words("Profile", lambda p: p.profile, "The name of this set of rules and limits."),
+    "call_seconds": _Words(
         "Time for one call",
         lambda p: duration(p.call_seconds),
         "A tool that takes longer counts as failed. A tool's own limit may be shorter.",
     ),
-    "errors_fail": Words(
+    "errors_fail": _Words(
         "A tool's error fails the step",
         lambda p: _yes(p.reference.errors_fail),
         "If no, a step whose tool reported an error is shown as if it had worked.",
     ),
 }
-BUDGETS = {
-    "max_steps": Words(
+_BUDGETS = {
+    "max_steps": _Words(
         "Steps",
         lambda p: thousands(p.max_steps),
         "Actions the agent may propose in one run. The next one stops the run.",
     ),
-    "max_blocks": Words(
+    "max_blocks": _Words(
         "Second chances after a block",
         lambda p: thousands(p.max_blocks),
         "How often in a run the agent is told why it was blocked and may propose something else. "
         "The next block stops the run.",
     ),
-    "max_tool_calls": Words(
+    "max_tool_calls": _Words(
         "Tool calls",
         lambda p: thousands(p.max_tool_calls),
         "How often one run may call tools. An agent that proposes one more is told so and may "
         "answer; if it cannot be told, the run stops.",
     ),
-    "max_seconds": Words(
+    "max_seconds": _Words(
         "Working time",
         lambda p: duration(p.max_seconds),
         "Time that models and tools take; waiting for people does not count. When it is used up, "
         "the run stops.",
     ),
-    "max_tokens": Words(
+    "max_tokens": _Words(
         "Tokens",
         lambda p: thousands(p.max_tokens),
         "Text that models read and write in one run, about four letters each. When they are used "
         "up, the run stops.",
     ),
-    "max_cost_micro_usd": Words(
+    "max_cost_micro_usd": _Words(
         "Model cost",
         lambda p: cost(p.max_cost_micro_usd),
         "What one run may spend on models. When it is used up, the run stops.",
     ),
-    "outlasts_outages": Words(
+    "outlasts_outages": _Words(
         "Waits out model outages",
         lambda p: _yes(p.outlasts_outages),
         "If yes, a run waits while the model's server is down and continues afterwards. If no, it "
         "stops.",
     ),
-    "finishes_letters": Words(
+    "finishes_letters": _Words(
         "Letters are finished when time is up",
         lambda p: _yes(p.finishes_letters),
         "If yes, a run that has paid still writes the letter about it after its working time is "
         "used up.",
     ),
-    "late": Words(
+    "late": _Words(
         "May run past the working time",
         lambda p: _names(p.late),
         "Models and tools that are still used when the working time is used up.",
     ),
-    "late_calls": Words(
+    "late_calls": _Words(
         "Finishes calls under way",
         lambda p: _yes(p.reference.late_calls),
         "If yes, the result of a call that began in time is used even if it comes too late.",
     ),
-    "finalize": Words(
+    "finalize": _Words(
         "Closing answer after the last step",
         lambda p: _yes(p.reference.finalize),
         "If yes, an agent that has used all its steps is asked once more, for a closing answer.",
     ),
 }
-PATTERNS = {
-    "call_attempts": Words(
+_PATTERNS = {
+    "call_attempts": _Words(
         "Attempts at a task",
         lambda p: thousands(p.call_attempts),
         "How often a report's task is tried when it takes too long. Then it counts as failed.",
     ),
-    "at_once": Words(
+    "at_once": _Words(
         "Tasks side by side",
         lambda p: thousands(p.at_once),
         "How many tasks of a report run at the same time, or how many calls of an agent that runs "
         "elsewhere may wait for people side by side.",
     ),
-    "judge": Words(
+    "judge": _Words(
         "A model may judge drafts",
         lambda p: _yes(p.judge),
         "If no, workflows whose drafts a model would judge cannot be launched.",
     ),
-    "max_reorients": Words(
+    "max_reorients": _Words(
         "Corrections per draft",
         lambda p: with_unit(p.max_reorients, "times"),
         "How often the judging model may send one draft back. If it objects again, a reviewer "
@@ -299,28 +299,28 @@ PATTERNS = {
     ),
 }
 # Flags for replaying recorded cases only; all are off in the strict profile.
-REPLAYS = {
-    "forget_refusals": Words(
+_REPLAYS = {
+    "forget_refusals": _Words(
         "Only the latest refusal counts",
         lambda p: _yes(p.reference.forget_refusals),
         "If yes, only the specialist who declined last may not be asked again.",
     ),
-    "self_reported": Words(
+    "self_reported": _Words(
         "Count only self-reported deviations",
         lambda p: _yes(p.reference.self_reported),
         "If yes, a draft counts as off its plan only where its agent says so itself.",
     ),
-    "marker_word": Words(
+    "marker_word": _Words(
         "Stop word ends iteration",
         lambda p: _yes(p.reference.marker_word),
         "If yes, a draft is final once its agent writes the word CONVERGED.",
     ),
 }
-PRIVACY = {
-    "redaction": Words(
+_PRIVACY = {
+    "redaction": _Words(
         "Masked before anything is kept",
         lambda p: _names(
-            f"{MASKED[kind]} ({TREATED[treatment]})"
+            f"{_MASKED[kind]} ({_TREATED[treatment]})"
             for kind, treatment in p.redaction.items()
             if treatment != OFF
         ),
@@ -331,13 +331,13 @@ PRIVACY = {
     ),
 }
 # By topic; each limit by its name in the document.
-WORDS: dict[str, dict[str, Words]] = {
-    "People": PEOPLE,
-    "Rules and tools": TOOL_LIMITS,
-    "Budgets of a run": BUDGETS,
-    "Reports, cases and workflows": PATTERNS,
-    "Compatibility with recorded cases": REPLAYS,
-    "Personal data": PRIVACY,
+WORDS: dict[str, dict[str, _Words]] = {
+    "People": _PEOPLE,
+    "Rules and tools": _TOOL_LIMITS,
+    "Budgets of a run": _BUDGETS,
+    "Reports, cases and workflows": _PATTERNS,
+    "Compatibility with recorded cases": _REPLAYS,
+    "Personal data": _PRIVACY,
 }
 
 
@@ -345,8 +345,8 @@ WORDS: dict[str, dict[str, Words]] = {
 
 
 @dataclass(frozen=True)
-class DeskLimit:
-    """One limit of a desk: its label, what it does and its value in its unit."""
+class LimitLine:
+    """One limit: its name, what it does, and its value in its unit."""
 
     name: str
     means: str
@@ -360,9 +360,9 @@ class DeskPart:
     name: str
     title: str
     brief: str  # the brief of its agents, or that the desk is not installed here
-    limits: Sequence[DeskLimit]
+    limits: Sequence[LimitLine]
     rules: Sequence[RuleLine]
-    patterns: Mapping[str, Sequence[DeskLimit]]  # what differs in each, by its name
+    patterns: Mapping[str, Sequence[LimitLine]]  # what differs in each, by its name
     missing: Sequence[str]  # rules, tools and patterns of the desk that this version does not name
 
 
@@ -392,7 +392,7 @@ def _part(name: str, limits: Limits) -> DeskPart:
     )
 
 
-def desk_limits(name: str, limits: Limits, pattern: str = "") -> list[DeskLimit]:
+def desk_limits(name: str, limits: Limits, pattern: str = "") -> list[LimitLine]:
     """Return a desk's tools and limits in its own words; of a pattern, those that differ there."""
     here, whole = limits.of(pattern, name), limits.desks[name]
     held = whole["patterns"][pattern] if pattern else whole
@@ -402,7 +402,7 @@ def desk_limits(name: str, limits: Limits, pattern: str = "") -> list[DeskLimit]
     if pattern:
         words |= {key: word for topic in WORDS.values() for key, word in topic.items()}
     shown = [words[key] for key in held if key in words]
-    return lines + [DeskLimit(word.name, word.means, word.told(here)) for word in shown]
+    return lines + [LimitLine(word.name, word.means, word.told(here)) for word in shown]
 
 
 def _brief(desk: Desk | None) -> str:
@@ -411,16 +411,16 @@ def _brief(desk: Desk | None) -> str:
     return f"Its agents are told: “{desk.brief}”" if desk.brief else ""
 
 
-def _about(name: str) -> list[DeskLimit]:
+def _about(name: str) -> list[LimitLine]:
     """Return what a run of the desk is about."""
     desk, means = DESKS.get(name), "Chosen at launch; the run can act on nothing else."
-    return [DeskLimit("A run is about", means, with_article(desk.subject.kind))] if desk else []
+    return [LimitLine("A run is about", means, with_article(desk.subject.kind))] if desk else []
 
 
-def _caps(by_currency: Mapping[str, Json]) -> list[DeskLimit]:
+def _caps(by_currency: Mapping[str, Json]) -> list[LimitLine]:
     """Return the daily cap of each currency."""
     return [
-        DeskLimit(CAPS.get(key, key), "Per day (UTC) and currency.", format_money(minor, currency))
+        LimitLine(CAPS.get(key, key), "Per day (UTC) and currency.", format_money(minor, currency))
         for currency, caps in sorted(by_currency.items())
         for key, minor in caps.items()
     ]
@@ -433,13 +433,13 @@ CAPS = {
 }
 
 
-def _own(name: str, held: Mapping[str, Json]) -> list[DeskLimit]:
+def _own(name: str, held: Mapping[str, Json]) -> list[LimitLine]:
     """Return the limits that a desk declares, with defaults for those not in the document."""
     desk = DESKS.get(name)
     if desk is None:
-        return [DeskLimit(key, "", in_words(value)) for key, value in held.items()]
+        return [LimitLine(key, "", in_words(value)) for key, value in held.items()]
     return [
-        DeskLimit(
+        LimitLine(
             limit.label,
             limit.help,
             in_words(held.get(limit.name, limit.default), {**limit.schema, "unit": limit.unit}),
@@ -449,15 +449,6 @@ def _own(name: str, held: Mapping[str, Json]) -> list[DeskLimit]:
 
 
 # The limits of a version by topic, and what changed from one version to the next.
-
-
-@dataclass(frozen=True)
-class LimitLine:
-    """One limit: its name, what it does, and its value."""
-
-    name: str
-    means: str
-    value: str
 
 
 def lines(
@@ -539,7 +530,7 @@ def _apart(was: str, now: str) -> tuple[str, str]:
     return ", ".join(gone) or "not there", ", ".join(new) or "gone"
 
 
-# The reference of rules and limits for docs/policy.md, from the tables of the policy page.
+# The page docs/policy.md.
 
 
 _BEGIN = """# What a policy holds
