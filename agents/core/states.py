@@ -49,3 +49,6 @@ class EffectState(StrEnum):
     DONE = "done"
     REFUSED = "refused"  # the system of record said no, or never did it
     UNKNOWN = "unknown"  # the key does not tell: a person is asked
+
+
+MAYBE_DONE = (EffectState.INTENDED, EffectState.DONE, EffectState.UNKNOWN)

@@ -68,7 +68,7 @@ BANK = (
     ),
     Mutant(
         "what is under way is not counted",
-        "agents/engine/desk/past_calls.py",
+        "agents/core/states.py",
         "MAYBE_DONE = (EffectState.INTENDED, EffectState.DONE, EffectState.UNKNOWN)",
         "MAYBE_DONE = (EffectState.DONE,)",
         f"{BOOKS} -k counts",

@@ -17,13 +17,13 @@ from agents.core.names import plan_in_words
 from agents.core.old_names import CURRENCY
 from agents.core.requests import Json
 from agents.core.statements import NO_MONEY
+from agents.core.states import MAYBE_DONE
 from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import Pending
 from agents.desks.refunds import billing, mail
 from agents.desks.refunds.declared import CHARGE, CUSTOMER, desk
 from agents.desks.refunds.limits import in_usd
 from agents.desks.refunds.meant import kept_charge, meant_charge
-from agents.engine.desk.past_calls import MAYBE_DONE
 from agents.models import Effect
 from agents.sdk.fact_sources import MadeCall
 from agents.sdk.values import show

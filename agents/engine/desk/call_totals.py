@@ -13,8 +13,8 @@ from typing import Any, Literal, NamedTuple
 
 from django.db.models import Count, Max, QuerySet, Sum
 
+from agents.core.states import MAYBE_DONE
 from agents.db.compiled import CompiledSelect, Param
-from agents.engine.desk.past_calls import MAYBE_DONE
 from agents.models import Effect
 from agents.sdk.fact_sources import By
 

@@ -5,7 +5,7 @@ One class, as a desk gets it in one piece.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
@@ -16,21 +16,21 @@ from typing import Any
 from django.db.models import Q
 
 from agents.core import old_names
+from agents.core.digest import sha256
 from agents.core.facts import Border, Open
 from agents.core.idempotency import Touch
 from agents.core.pseudonyms import NAME
 from agents.core.redact import texts_in, without_masks
 from agents.core.requests import Json
-from agents.core.states import EffectState
+from agents.core.states import MAYBE_DONE, EffectState
 from agents.db.driver import Pending
 from agents.db.locks import send_lock
 from agents.engine.desk.call_totals import CallTotal, calls_of, totals_by, totals_of
 from agents.engine.desk.fresh_lookup import LookedUp, StaleLookup
 from agents.engine.desk.functions import DeskFailed, of_company
 from agents.engine.desk.origins import ReadText, advice_in, before_revision, doubt, patch_of
-from agents.engine.desk.past_calls import MAYBE_DONE, fetch_unattended
+from agents.engine.desk.past_calls import fetch_unattended
 from agents.engine.desk.repeats import spellings_of
-from agents.engine.desk.step_facts import accepted_outputs
 from agents.models import Effect, Run, Step
 from agents.patterns.steps import reports_error
 from agents.sdk.argument_words import Called, with_name
@@ -193,7 +193,7 @@ class DeskLedger:
 
     @property
     def accepted(self) -> tuple[str, ...]:
-        return accepted_outputs(self.steps)
+        return _accepted_outputs(self.steps)
 
     def count(
         self,
@@ -458,3 +458,18 @@ class DeskLedger:
                 either = (Q(**{f"args__{name}": one}) for one in values)
                 calls = calls.filter(reduce(or_, either))
         return [CallTotal(*row) for row in totals_of(calls)]
+
+
+def _accepted_outputs(steps: Iterable[Step]) -> tuple[str, ...]:
+    """Return the SHA-256 of each output that was let stand by whoever supervised its step.
+
+    What a person wrote in place of a letter stands too.
+    """
+    found = []
+    for step in steps:
+        if step.kind == "say" and step.asked["kind"] == "step.accepted":
+            found.append(step.asked["facts"]["sha256"])
+        elif step.kind == "escalate" and step.asked["action"]["kind"] == "tool":
+            correction = (step.reply or {}).get("correction")
+            found += [sha256(correction)] if correction else []
+    return tuple(found)

@@ -9,13 +9,12 @@ from typing import Any
 from django.db.models import Q, QuerySet, Sum
 
 from agents.core.days import utc_midnight
-from agents.core.states import EffectState
+from agents.core.states import MAYBE_DONE
 from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import Pending
 from agents.models import Effect, Run
 from agents.sdk.desk import Desk
 
-MAYBE_DONE = (EffectState.INTENDED, EffectState.DONE, EffectState.UNKNOWN)
 # Read at each review: the calls that the run made or may have made, oldest first.
 EFFECTS = CompiledSelect(
     lambda: Effect.objects.filter(run=Param("run"), state__in=MAYBE_DONE).order_by("pk")

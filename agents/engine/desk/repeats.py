@@ -25,9 +25,8 @@ from agents.core.actions import Action, args_schema
 from agents.core.deobfuscation import read_plainly
 from agents.core.money import format_money
 from agents.core.requests import Json
-from agents.core.states import EscalationState
+from agents.core.states import MAYBE_DONE, EscalationState
 from agents.db.compiled import CompiledSelect, Param
-from agents.engine.desk.past_calls import MAYBE_DONE
 from agents.engine.people.approvals import turn_of
 from agents.engine.redaction import RunBorder
 from agents.models import Effect, Escalation, Run, Step

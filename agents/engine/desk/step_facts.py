@@ -8,7 +8,6 @@ from operator import attrgetter
 from types import MappingProxyType
 
 from agents.core.actions import Action
-from agents.core.digest import sha256
 from agents.core.facts import Border
 from agents.core.requests import Json
 from agents.core.states import EscalationState
@@ -24,21 +23,6 @@ def specialist_results(steps: Iterable[Step]) -> tuple[Json, ...]:
         for reply in replies
         if isinstance(reply, dict) and reply.get("status") == "done" and "result" in reply
     )
-
-
-def accepted_outputs(steps: Iterable[Step]) -> tuple[str, ...]:
-    """Return the SHA-256 of each output that was let stand by whoever supervised its step.
-
-    What a person wrote in place of a letter stands too.
-    """
-    found = []
-    for step in steps:
-        if step.kind == "say" and step.asked["kind"] == "step.accepted":
-            found.append(step.asked["facts"]["sha256"])
-        elif step.kind == "escalate" and step.asked["action"]["kind"] == "tool":
-            correction = (step.reply or {}).get("correction")
-            found += [sha256(correction)] if correction else []
-    return tuple(found)
 
 
 def approvals_of(steps: Sequence[Step]) -> dict[int, str]:
