@@ -31,7 +31,7 @@ from agents.db.inserts import new_row
 from agents.engine import lease
 from agents.engine.active_time import ActiveTime
 from agents.engine.commit import Commit, Draft, NewRow, UnderLock
-from agents.engine.desk.fresh_lookup import LookedUp
+from agents.engine.desk.company import LookedUp
 from agents.engine.drive import WaitsForPerson
 from agents.engine.runtime.crashpoints import crashpoint
 from agents.engine.runtime.database import in_database

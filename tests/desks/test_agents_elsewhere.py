@@ -15,7 +15,7 @@ from pytest_django.live_server_helper import LiveServer
 
 from agents.api.call_words import words_of
 from agents.engine.desk import registry
-from agents.engine.desk.gathering import read_asked
+from agents.engine.desk.facts import read_asked
 from agents.engine.desk.repeats import comparable
 from agents.models import AgentCall, Escalation, Role, Run
 from agents.operations.people import agents, roles

@@ -14,7 +14,7 @@ from agents.core.limits import Limits
 from agents.db.driver import fetch_now
 from agents.desks.bank import ledger
 from agents.engine.desk.facts import fetch_facts
-from agents.engine.desk.ledger import DeskLedger
+from agents.engine.desk.review_context import DeskLedger
 from agents.models import Effect, Run
 from agents.policies import review
 from agents.sdk.desk import DESKS

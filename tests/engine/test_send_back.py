@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from agents import results
 from agents.desks.refunds.profiles import REFERENCE, STRICT
-from agents.engine.desk.step_facts import sent_back_by
+from agents.engine.desk.facts import sent_back_by
 from agents.models import Effect, Escalation, Event, Role, Run, Step
 from agents.operations.requests import claiming, deciding
 from agents.operations.runs import killing, launching

@@ -17,7 +17,7 @@ from agents.core.digest import sha256
 from agents.core.requests import Flow
 from agents.core.states import RunState
 from agents.desks.refunds.profiles import STRICT
-from agents.engine.desk import simulation
+from agents.engine.desk import registry as simulation
 from agents.models import Run
 from agents.patterns import PATTERNS, Brief, Notes
 from agents.policies.ends import end_sentence

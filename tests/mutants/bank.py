@@ -16,7 +16,7 @@ BANK = (
         f"{JOURNEY} -k attack",
     ),
     *(
-        Mutant(name, "agents/engine/desk/ledger.py", was, now, tests)
+        Mutant(name, "agents/engine/desk/review_context.py", was, now, tests)
         for name, was, now, tests in (
             ("one of several counts as looked up", "== {part.casefold()}", "> set()", LOOKED_UP),
             (
@@ -61,7 +61,7 @@ BANK = (
     ),
     Mutant(
         "what a person set counts in every call",
-        "agents/engine/desk/origins.py",
+        "agents/engine/desk/review_context.py",
         "    return patch if left == given else {}",
         "    return patch",
         f"{BOOKS} -k elsewhere",
@@ -75,7 +75,7 @@ BANK = (
     ),
     Mutant(
         "currencies are added",
-        "agents/engine/desk/ledger.py",
+        "agents/engine/desk/review_context.py",
         " if one.currency == currency",
         "",
         f"{BOOKS} -k currencies",

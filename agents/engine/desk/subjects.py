@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 
+from agents.core.actions import Action, is_text
+from agents.core.limits import Limits
 from agents.core.request_kinds import EFFECT_UNKNOWN
-from agents.core.requests import Json
+from agents.core.requests import Json, Stop
+from agents.core.rulings import Ruling, RulingKind
 from agents.core.states import EscalationState
-from agents.engine.desk.functions import DeskFailed, of_company
-from agents.engine.desk.rules import LONGEST
+from agents.core.strict_json import is_storable
+from agents.engine.desk.company import DeskFailed, of_company
+from agents.engine.desk.rules import LONGEST, limits_of
+from agents.engine.redaction import RunBorder
 from agents.models import Book, Escalation, Run, Workspace
+from agents.patterns.dialogue import FROM_VERSION
 from agents.sdk.beside import Beside, HeldRequest, Section
 from agents.sdk.desk import DESKS, Desk
 from agents.sdk.evidence import write_evidence
+from agents.sdk.report import found_in
+from agents.sdk.subjects import Subject
 
 
 class UnknownSubject(LookupError):
@@ -123,3 +132,139 @@ def forget(desk: Desk, key: str, *, books: Collection[int]) -> int | None:
     """
     empty = desk.subject.forget
     return sum(bool(empty(key, book)) for book in books) if empty else None
+
+
+# A name in place of a key: the policy takes it for the key that exactly one name stands for.
+#
+# Nobody learns names by guessing: what has none or several is listed by a tool or not told, and
+# of subjects only the run's own name counts.
+
+
+RULE = "policy.named"
+
+
+def key_ruling(run: Run, action: Action, limits: Limits) -> Ruling | None:
+    """Return how a call's names in place of keys are judged; None if it has none.
+
+    Revised to the keys, or blocked with how to find one. Call it before facts are gathered, as
+    they are about the keys.
+    """
+    desk = DESKS.get(run.desk)
+    tool = desk.tools.get(str(action.get("name"))) if desk else None
+    is_earlier = run.question_version < FROM_VERSION or limits.profile == "reference"
+    if desk is None or tool is None or is_earlier:
+        return None
+    given, border = action.get("args") or {}, RunBorder(run)
+    keys: dict[str, str] = {}
+    for name, about in {**tool.names, tool.subject: desk.subject}.items():
+        text = border.resolve(given.get(name))
+        if not isinstance(text, str) or about.named is None:
+            continue
+        try:
+            with of_company(f"{desk.title} could not look up names"):
+                if about.find_key(text, run.book_id):
+                    continue
+                found = about.keys_named(text, run.book_id)
+        except DeskFailed:
+            continue  # the call is judged as it stands
+        if name == tool.subject:
+            if run.subject_key in found:
+                keys[name] = run.subject_key
+        elif len(found) == 1:
+            keys[name] = found[0]
+        else:
+            return _no_key(about, str(border.name(text)), found, limits)
+    if not keys:
+        return None
+    told = " and ".join(f"“{given[name]}” is the name of {key}" for name, key in keys.items())
+    revised = {**action, "args": {**given, **keys}}
+    return Ruling(
+        RulingKind.REVISE,
+        "name_for_key",
+        f"{told}.",
+        risk=5,
+        observed=", ".join(str(given[name]) for name in keys),
+        limit=", ".join(keys.values()),
+        action=border.name(revised),
+        rule=RULE,
+    )
+
+
+def _no_key(about: Subject, text: str, found: list[str], limits: Limits) -> Ruling:
+    """Block a name that is no key and not the name of exactly one; say how to find the key."""
+    lists = about.listed_by if about.listed_by in limits.proposable else ""
+    sentence = f"There is no {about.kind} with the key or the name “{text}”."
+    if found:
+        which = f": {', '.join(found)}" if lists else ""
+        sentence = f"Several have the name “{text}”{which}."
+    flip = f"Call {lists} first: it lists each {about.kind} with its key." if lists else ""
+    known = {"observed": text, "flip": flip, "rule": RULE}
+    return Ruling(RulingKind.BLOCK, "no_such_name", sentence, 60, **known)
+
+
+# What a desk's report is about, and its figures.
+#
+# The desk's functions get values, and what they return is named again.
+
+
+_WORD = re.compile(r"[\w-]+")
+
+
+def scopes_of(desk: str, book: int) -> list[dict[str, str]]:
+    """Return what a report of a desk can be about, the default first. Raises DeskFailed."""
+    known, report = DESKS[desk], DESKS[desk].report
+    if report is None:
+        return []
+    with of_company(f"{known.title} could not say what to report on"):
+        found = report.choices(book) if report.choices else [report.scope(book)]
+        scopes = [dict(scope) for scope in found if scope]
+        for scope in scopes:
+            names = {name for one in known.sources.values() for name in one.arguments} or {*scope}
+            if set(scope) != names or not all(map(is_text, scope.values())):
+                raise TypeError(f"{scope!r} is to hold texts by the names {sorted(names)}")
+        return scopes
+
+
+def choose_scope(scopes: Sequence[dict[str, str]], goal: str, chosen: str) -> dict[str, str] | None:
+    """Return the first scope with all words of a choice, or else that the goal names most of.
+
+    None if there is none like it. A choice is written in any case: "2026-11-27 us".
+    """
+    if wanted := set(_WORD.findall(chosen.casefold())):
+        found = (one for one in scopes if wanted <= {text.casefold() for text in one.values()})
+        return next(found, None)
+    words = set(_WORD.findall(goal))
+    return max(scopes, key=lambda scope: sum(map(words.__contains__, scope.values())), default=None)
+
+
+def in_words(scope: Mapping[str, str]) -> str:
+    """Return a scope for a form: "2026-11-27 US"."""
+    return " ".join(scope.values())
+
+
+def figures_of(run: Run) -> Callable[[Sequence[Json], Collection[str]], dict[str, Json]] | None:
+    """Return what makes figures of the lines of a run's tasks; None for what is no report.
+
+    It raises Stop where the desk's function fails, and ValuesLocked.
+    """
+    desk, border = DESKS[run.desk], RunBorder(run)
+    report = desk.report if run.scope else None
+    if report is None:
+        return None
+
+    def figures(lines: Sequence[Json], expected: Collection[str]) -> dict[str, Json]:
+        scope, seen = border.resolve([run.scope, lines])
+        try:
+            with of_company(f"{desk.title} could not make its figures"):
+                limits = limits_of(desk, run.limits)
+                known = found_in(scope, seen, expected=expected, limits=limits)
+                found: Json = {**known.scope, **report.figures(known)}
+                found.setdefault("failed_tasks", known.failed_tasks)
+                if not is_storable(found):
+                    raise TypeError(f"{found!r} is no JSON")
+        except DeskFailed as error:
+            raise Stop("report_failed", phase="aggregate", error=str(error)) from None
+        named: dict[str, Json] = border.name(found)
+        return named
+
+    return figures

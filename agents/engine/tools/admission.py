@@ -18,9 +18,9 @@ from agents.core.rulings import consent_of
 from agents.core.states import EffectState
 from agents.db.driver import Pending, pipeline
 from agents.engine.commit import STEP_BY_KEY
-from agents.engine.desk import simulation
+from agents.engine.desk import registry as simulation
+from agents.engine.desk.company import StaleLookup
 from agents.engine.desk.facts import calls_before, fetch_facts
-from agents.engine.desk.fresh_lookup import StaleLookup
 from agents.engine.journal import Journal
 from agents.engine.kill_switch import fetch_standing, hold_writes
 from agents.engine.people.approvals import AMOUNT_CHANGED, close_approvals, turn_of

@@ -14,7 +14,7 @@ from agents.core.replay import Reply
 from agents.core.requests import Json
 from agents.core.states import EffectState
 from agents.core.strict_json import is_storable
-from agents.engine.desk import simulation
+from agents.engine.desk import registry as simulation
 from agents.engine.journal import Journal
 from agents.engine.kill_switch import switch_against
 from agents.engine.runtime.crashpoints import crashpoint

@@ -19,8 +19,8 @@ from agents.core.request_kinds import EFFECT_UNKNOWN
 from agents.core.requests import Json, Use
 from agents.core.states import EffectState
 from agents.engine.commit import PROGRESS, Commit
-from agents.engine.desk import simulation
-from agents.engine.desk.fresh_lookup import look_up
+from agents.engine.desk import registry as simulation
+from agents.engine.desk.company import look_up
 from agents.engine.drive import WaitsForPerson
 from agents.engine.journal import Journal
 from agents.engine.people.escalating import open_escalation

@@ -15,7 +15,7 @@ from django.db.models import Exists, OuterRef, Q
 
 from agents.core.limits import Limits
 from agents.core.states import ENDED, EffectState
-from agents.engine.desk import simulation
+from agents.engine.desk import registry as simulation
 from agents.engine.journal import Journal
 from agents.models import Effect, Step
 from agents.models.runs import EffectQuerySet

@@ -22,10 +22,9 @@ from agents.core.states import ENDED, RunState
 from agents.db.compiled import CompiledSelect, Param
 from agents.engine import lease
 from agents.engine.commit import Commit
-from agents.engine.desk import simulation
+from agents.engine.desk import registry as simulation
 from agents.engine.desk.facts import steps_before
-from agents.engine.desk.reports import figures_of
-from agents.engine.desk.subjects import bound_arguments
+from agents.engine.desk.subjects import bound_arguments, figures_of
 from agents.engine.drive import Later, drive
 from agents.engine.ending import end_run
 from agents.engine.journal import AWAIT, USE, Journal

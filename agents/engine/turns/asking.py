@@ -23,7 +23,7 @@ from agents.core.limits import Limits
 from agents.core.replay import Reply
 from agents.core.requests import Ask, Json
 from agents.core.retry import ATTEMPTS, LONGEST_WAIT, pause_before
-from agents.engine.desk import simulation
+from agents.engine.desk import registry as simulation
 from agents.engine.drive import Later
 from agents.engine.journal import Journal
 from agents.engine.redaction import redact

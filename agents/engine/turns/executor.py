@@ -13,10 +13,10 @@ from agents.core.requests import Ask, Await, Escalate, Json, Request, Review, Sa
 from agents.core.rulings import Ruling, consent_of
 from agents.db.driver import fetch_now
 from agents.engine.commit import Commit
+from agents.engine.desk.company import AGAIN, FAILED, StaleLookup, look_up
 from agents.engine.desk.facts import calls_before, fetch_facts
-from agents.engine.desk.fresh_lookup import AGAIN, FAILED, StaleLookup, look_up
-from agents.engine.desk.key_names import key_ruling
-from agents.engine.desk.origins import review_shown
+from agents.engine.desk.review_context import review_shown
+from agents.engine.desk.subjects import key_ruling
 from agents.engine.drive import Later, WaitsForPerson
 from agents.engine.journal import Journal
 from agents.engine.people.approvals import close_approvals, turn_of

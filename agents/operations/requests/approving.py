@@ -16,7 +16,7 @@ from agents.core.states import EscalationState
 from agents.core.tiers import Yes, what_yes_does
 from agents.db.inserts import insert_rows
 from agents.engine.commit import Commit
-from agents.engine.desk.fresh_lookup import LookedUp
+from agents.engine.desk.company import LookedUp
 from agents.engine.people.approval_demand import demand_for
 from agents.models import Approval, Escalation, Membership, Role, Step
 from agents.models.record import commanding_account

@@ -18,10 +18,10 @@ from agents.core.states import GRANTED, EscalationState
 from agents.db.compiled import CompiledUpdate, Param
 from agents.db.driver import fetch_now
 from agents.engine.commit import Commit
+from agents.engine.desk.company import LookedUp
 from agents.engine.desk.facts import fetch_facts, hold_resource
-from agents.engine.desk.fresh_lookup import LookedUp
-from agents.engine.desk.origins import doubts_of
-from agents.engine.desk.rejections import likeness
+from agents.engine.desk.repeats import likeness
+from agents.engine.desk.review_context import doubts_of
 from agents.engine.people.approval_demand import held_tool
 from agents.engine.redaction import RunBorder, redact_for, redact_to_tell
 from agents.engine.runtime.crashpoints import crashpoint

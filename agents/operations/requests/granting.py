@@ -15,10 +15,9 @@ from agents.core.request_kinds import kind_of
 from agents.core.requests import Json
 from agents.core.rulings import RulingKind, consent_of
 from agents.db.driver import fetch_now
-from agents.engine.desk.facts import calls_before, fetch_facts
-from agents.engine.desk.fresh_lookup import LookedUp, LookupFailed, look_up_now
-from agents.engine.desk.gathering import case_of
-from agents.engine.desk.key_names import key_ruling
+from agents.engine.desk.company import LookedUp, LookupFailed, look_up_now
+from agents.engine.desk.facts import calls_before, case_of, fetch_facts
+from agents.engine.desk.subjects import key_ruling
 from agents.engine.people.approval_demand import demand_for, held_tool
 from agents.engine.redaction import RunBorder
 from agents.models import Escalation, Membership, Role, Run, Step

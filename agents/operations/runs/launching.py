@@ -19,9 +19,15 @@ from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import fetch_now, pipeline
 from agents.db.inserts import new_row
 from agents.engine.commit import Commit
-from agents.engine.desk.functions import DeskFailed
-from agents.engine.desk.reports import choose_scope, in_words, scopes_of
-from agents.engine.desk.subjects import UnknownSubject, find_subject, open_book
+from agents.engine.desk.company import DeskFailed
+from agents.engine.desk.subjects import (
+    UnknownSubject,
+    choose_scope,
+    find_subject,
+    in_words,
+    open_book,
+    scopes_of,
+)
 from agents.engine.people.open_requests import LAUNCHER, SUBJECT, fetch_full
 from agents.engine.redaction import RunBorder, redact
 from agents.engine.runtime.dispatch import ring

@@ -9,7 +9,7 @@ from django.utils.safestring import SafeString
 
 from agents.core.old_names import ORIGINS as ORIGINS_NOW
 from agents.core.requests import Json
-from agents.engine.desk.origins import doubts_of
+from agents.engine.desk.review_context import doubts_of
 from agents.models import Escalation, Step
 from agents.sdk.adjustments import label_of
 from agents.sdk.amounts import read_amounts

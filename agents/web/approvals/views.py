@@ -13,7 +13,7 @@ from django.utils import timezone
 from agents.core.decisions import Decision
 from agents.core.request_kinds import ADJUST, ANSWER, APPROVE, INSTRUCTIONS, TEXT
 from agents.core.requests import Json
-from agents.engine.desk.origins import doubts_of
+from agents.engine.desk.review_context import doubts_of
 from agents.engine.people.deciders import roster_of
 from agents.models import Escalation
 from agents.operations.requests import approving, claiming, deciding, granting

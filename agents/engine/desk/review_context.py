@@ -9,29 +9,28 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
-from functools import cached_property, reduce
+from functools import cache, cached_property, reduce
 from operator import or_
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
-from django.db.models import Q
+from django.db.models import Count, Max, Q, QuerySet, Sum
 
 from agents.core import old_names
+from agents.core.days import utc_midnight
 from agents.core.digest import sha256
 from agents.core.facts import Border, Open
 from agents.core.idempotency import Touch
 from agents.core.pseudonyms import NAME
 from agents.core.redact import texts_in, without_masks
+from agents.core.request_kinds import kind_of
 from agents.core.requests import Json
-from agents.core.states import MAYBE_DONE, EffectState
+from agents.core.states import MAYBE_DONE, EffectState, EscalationState
+from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import Pending
 from agents.db.locks import send_lock
-from agents.engine.desk.call_totals import CallTotal, calls_of, totals_by, totals_of
-from agents.engine.desk.fresh_lookup import LookedUp, StaleLookup
-from agents.engine.desk.functions import DeskFailed, of_company
-from agents.engine.desk.origins import ReadText, advice_in, before_revision, doubt, patch_of
-from agents.engine.desk.past_calls import fetch_unattended
+from agents.engine.desk.company import DeskFailed, LookedUp, StaleLookup, of_company
 from agents.engine.desk.repeats import spellings_of
-from agents.models import Effect, Run, Step
+from agents.models import Effect, Escalation, Run, Step
 from agents.patterns.steps import reports_error
 from agents.sdk.argument_words import Called, with_name
 from agents.sdk.desk import Desk
@@ -43,12 +42,66 @@ from agents.sdk.fact_sources import (
     Origin,
     amounts_in,
     is_named,
+    names_used,
     parts_of,
+    passage,
     texts_at,
     values_at,
 )
 from agents.sdk.text_parts import AMOUNT, LINK, TextPart, find_parts, other_names
 from agents.sdk.values import Money
+
+# What the calls of a tool add up to, for the facts of declared desks.
+#
+# Calls under way or of unknown outcome count as done. Books are separate: a demo launch sees only
+# its own.
+
+
+_WHOSE: Mapping[str, Mapping[str, str]] = {
+    "book": {"run__book": "book"},
+    "subject": {"run__book": "book", "subject_key": "subject"},
+    "resource": {"run__book": "book", "resource": "resource"},
+    "launcher": {"run__workspace": "workspace", "run__launched_by": "launcher"},
+    "workspace": {"run__workspace": "workspace"},
+}
+
+
+class CallTotal(NamedTuple):
+    """The calls in one currency, or of none."""
+
+    currency: str
+    calls: int
+    moved_minor: int | None
+    newest_at: datetime
+
+
+def calls_of(
+    by: By | Literal["book"], *, unattended: bool, given: Mapping[str, Any]
+) -> QuerySet[Effect]:
+    """Return the query for a tool's calls since a time; see `_WHOSE` for what is `given`."""
+    return Effect.objects.filter(
+        **{column: given[name] for column, name in _WHOSE[by].items()},
+        **({"escalation": None} if unattended else {}),
+        run__desk=given["desk"],
+        tool=given["tool"],
+        state__in=MAYBE_DONE,
+        intended_at__gte=given["since"],
+    )
+
+
+def totals_of(calls: QuerySet[Effect]) -> QuerySet[Any]:
+    """Return the query for what calls add up to: the columns of CallTotal."""
+    sums = {"calls": Count("pk"), "moved": Sum("amount_minor"), "newest": Max("intended_at")}
+    return calls.order_by().values("currency").annotate(**sums).values_list("currency", *sums)
+
+
+@cache
+def totals_by(by: By, unattended: bool) -> CompiledSelect[Effect]:
+    """Return that query for whatever is given, compiled."""
+    names = (*_WHOSE[by].values(), "desk", "tool", "since")
+    places = {name: Param(name) for name in names}
+    return CompiledSelect(lambda: totals_of(calls_of(by, unattended=unattended, given=places)))
+
 
 _ORDER = (Origin.GOAL, Origin.PERSON, Origin.LOOKED_UP, Origin.OUTSIDE, Origin.NOBODY)
 OWN_DAYS = timedelta(days=7)  # in which what a subject's agents entered is not taken for a record
@@ -473,3 +526,127 @@ def _accepted_outputs(steps: Iterable[Step]) -> tuple[str, ...]:
             correction = (step.reply or {}).get("correction")
             found += [sha256(correction)] if correction else []
     return tuple(found)
+
+
+# Who named each argument of a call, and which of them a person has to compare.
+#
+# Both are kept with the review, so that card, list and decision agree.
+
+
+class ReadText(NamedTuple):
+    """A text that a tool returned."""
+
+    tool: str
+    text: str
+
+
+def doubt(
+    name: str,
+    value: Json,
+    origin: str,
+    *,
+    named: Sequence[Any],
+    asked: Collection[str],
+    read: Iterable[ReadText],
+) -> Json:
+    """Return an argument that a person has to compare with the request, as it is kept.
+
+    `named` are the value and its other names, `asked` what the goal has of its kind, in words.
+    """
+    kept: dict[str, Json] = {"name": name, "value": value, "origin": origin, "asked": list(asked)}
+    for one in read if origin == Origin.OUTSIDE else ():
+        if marks := names_used(named, one.text):
+            return {**kept, "tool": one.tool, "marks": marks, "text": passage(one.text, marks[0])}
+    return kept
+
+
+def doubts_of(escalation: Escalation) -> list[Json]:
+    """Return what has to be compared before a call is approved. What the policy changed is its."""
+    if not kind_of(escalation.kind, escalation.action).runs_tool:
+        return []
+    args = escalation.action.get("args") or {}
+    kept = (escalation.review.get("facts") or {}).get("doubts") or []
+    return [one for one in kept if args.get(one["name"]) == one["value"]]
+
+
+def advice_in(steps: Iterable[Step]) -> list[str]:
+    """Return what people wrote when they sent a proposal back: they name what they want instead."""
+    replies = (step.reply for step in steps if step.kind == "escalate")
+    given = (reply for reply in replies if isinstance(reply, dict))
+    return [one["comment"] for one in given if one.get("decision") == EscalationState.SENT_BACK]
+
+
+def patch_of(step: Step, given: Json) -> dict[str, Json]:
+    """Return the arguments that a person set at a step, if the result is exactly this call."""
+    reply = step.reply if step.kind == "escalate" and isinstance(step.reply, dict) else {}
+    patch: dict[str, Json] = reply.get("patch") or {}
+    left = {**step.asked["action"]["args"], **patch} if patch else None
+    return patch if left == given else {}
+
+
+def review_shown(step: Step) -> EarlierReview:
+    """Return the review that a person was shown at a step, with what they then set."""
+    reply = step.reply if isinstance(step.reply, dict) else {}
+    return EarlierReview(step.asked["review"].get("facts") or {}, step.begun_at, reply.get("patch"))
+
+
+def before_revision(steps: Iterable[Step], args: Json) -> Mapping[str, str]:
+    """Return who named the arguments that the policy made these of, if it changed any."""
+    for step in steps:
+        reply = step.reply if step.kind == "review" and isinstance(step.reply, dict) else {}
+        if reply.get("revisions") and reply["action"].get("args") == args:
+            found: Mapping[str, str] = reply["facts"].get("origins") or {}
+            return found
+    return {}
+
+
+# The calls of tools in the ledger, in compiled statements that every review sends.
+
+
+# Read at each review: the calls that the run made or may have made, oldest first.
+EFFECTS = CompiledSelect(
+    lambda: Effect.objects.filter(run=Param("run"), state__in=MAYBE_DONE).order_by("pk")
+)
+
+
+@cache
+def _unattended_by(tools: tuple[str, ...]) -> CompiledSelect[Effect]:
+    """Return the query for what these tools moved without a person: in all, and by one launcher.
+
+    Grouped, so that there is no row if nothing was.
+    """
+
+    def query() -> QuerySet[Any]:
+        alone = Effect.objects.filter(
+            tool__in=tools,
+            currency=Param("currency"),
+            escalation=None,
+            amount_minor__isnull=False,
+            state__in=MAYBE_DONE,
+            intended_at__gte=Param("since"),
+            run__workspace=Param("workspace"),
+        )
+        mine = Sum("amount_minor", filter=Q(run__launched_by=Param("launcher")))
+        sums = alone.order_by().values("currency").annotate(all=Sum("amount_minor"), mine=mine)
+        return sums.values_list("all", "mine")
+
+    return CompiledSelect(query)
+
+
+def fetch_unattended(
+    desk: Desk, run: Run, currency: str, *, at: datetime
+) -> Pending[dict[str, int]]:
+    """Fetch the sums moved without a person since midnight UTC: in all, and by the launcher.
+
+    For an intent they are locked (`DeskLedger.lock_sums`), so no two use the same allowance.
+    """
+    moving = tuple(t.name for t in desk.tools.values() if t.amount and not t.letter)
+    here = {"workspace": run.workspace_id, "launcher": run.launched_by_id}
+    since = utc_midnight(at)
+    asked = _unattended_by(moving).fetch_tuples(currency=currency, since=since, **here)
+
+    def answer() -> dict[str, int]:
+        workspace, launcher = next(iter(asked.get()), (0, 0))
+        return {"workspace": workspace, "launcher": launcher or 0}
+
+    return Pending(answer)

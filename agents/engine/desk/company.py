@@ -1,20 +1,26 @@
-"""A desk's look-up on other machines: before a transaction, never under its locks."""
+"""Call a company's own functions: an error becomes a sentence for people and a logged traceback."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
+from django.db import DatabaseError
 from django.utils import timezone
 
 from agents.engine.drive import Later
 from agents.engine.runtime.threads import TOOL_THREADS
 from agents.models import Run
 from agents.sdk.desk import DESKS, Desk
+
+# A desk's look-up on other machines: before a transaction, never under its locks.
+
 
 log = logging.getLogger(__name__)
 
@@ -68,3 +74,19 @@ def look_up_now(run: Run) -> LookedUp | None:
     except Exception as error:
         log.exception("The desk %s could not look up what it needs", desk.name)
         raise LookupFailed from error
+
+
+class DeskFailed(Exception):
+    """A function of a desk raised. The message says what it was for."""
+
+
+@contextmanager
+def of_company(failure: str) -> Iterator[None]:
+    """Call a company's function. Raises DeskFailed, and database errors as they are."""
+    try:
+        yield
+    except (DatabaseError, StaleLookup):
+        raise
+    except Exception as error:  # whatever a company's function does wrong
+        log.exception("%s", failure)
+        raise DeskFailed(f"{failure} ({type(error).__name__})") from error
