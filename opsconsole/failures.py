@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from django.template.loader import render_to_string
 
 from agents.api.problems import failure
-from agents.db.locks import is_of_a_lock
+from agents.db.driver import is_of_a_lock
 from agents.shell.pages import page_of
 from opsconsole import databases
 

@@ -39,7 +39,7 @@ from agents.engine.desk.repeats import identifying
 from agents.models import ExternalAgent, Run
 from agents.operations.people import agents
 from agents.operations.runs import agent_calls, call_forms, permitting, proposing, signing
-from agents.policies.ends import end_sentence
+from agents.policies.words import end_sentence
 from agents.sdk.desk_tools import AGENT, CONSOLE
 from agents.tools import TOOLS, descriptions_of
 

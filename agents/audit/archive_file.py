@@ -23,9 +23,7 @@ from agents.audit.bundle import FORMAT, run_lines
 from agents.core.digest import canonical, sha256
 from agents.core.requests import Json
 from agents.models import Archive, Step
-from agents.record.chain import spell_time
-from agents.record.chain_faults import UNTOLD_ERASURE, Linked, first_fault
-from agents.record.erasable_texts import TEXTS, Text
+from agents.record.chain import TEXTS, UNTOLD_ERASURE, Linked, Text, first_fault, spell_time
 
 PART = ".part"  # a file that no event names yet
 NEXT = ".next"  # the new texts while some are being emptied

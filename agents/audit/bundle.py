@@ -24,8 +24,7 @@ from agents.core.requests import Json
 from agents.models import Event, Head, Run, Tombstone, Workspace
 from agents.models.record import hashed_parts, texts_of
 from agents.record import seals
-from agents.record.chain import name_of, run_keys, spell_time
-from agents.record.erasable_texts import Text
+from agents.record.chain import Text, name_of, run_keys, spell_time
 
 FORMAT = "opsconsole-record/2"
 CHUNK, HEADS = 500, 10  # rows in memory at once

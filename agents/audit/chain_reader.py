@@ -13,7 +13,7 @@ from django.utils import timezone
 from agents.audit.sealed_chains import UNKNOWN
 from agents.models import Event, Run, Workspace
 from agents.models.record import hashed_parts, texts_of
-from agents.record.chain_faults import Fault, Linked
+from agents.record.chain import Fault, Linked
 from agents.record.rows_from_events import Told
 
 LATE = timedelta(minutes=10)  # the longest normal delay between an event and its seal

@@ -17,8 +17,7 @@ from agents.audit.tombstones import tombstones_of
 from agents.audit.unreadable import UNREADABLE
 from agents.models import Event, Run, Tombstone, Workspace
 from agents.models.record import hashed_parts
-from agents.record.chain import link, name_of
-from agents.record.chain_faults import Fault, first_fault
+from agents.record.chain import Fault, first_fault, link, name_of
 from agents.record.rows_from_events import Row
 
 CHUNK = 500  # rows in memory at once

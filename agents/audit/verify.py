@@ -27,8 +27,7 @@ from agents.audit.unreadable import UNREADABLE, any_text, list_false_keys, with_
 from agents.audit.verified import Verified
 from agents.models import Event, Head, Run, Sealed, Workspace
 from agents.record import seals
-from agents.record.chain import name_of, run_keys
-from agents.record.chain_faults import Fault
+from agents.record.chain import Fault, name_of, run_keys
 
 log = logging.getLogger(__name__)
 

@@ -11,8 +11,7 @@ from django.db import DEFAULT_DB_ALIAS, connection
 from django.db.models import Field, JSONField, Model
 from django.db.models.base import ModelState
 
-from agents.db.adapters import AS_THEY_ARE, to_driver
-from agents.db.compiled import CompiledSelect, attach, fill_params
+from agents.db.compiled import AS_THEY_ARE, CompiledSelect, attach, fill_params, to_driver
 from agents.db.driver import (
     STATEMENTS,
     Pending,

@@ -22,8 +22,7 @@ from django.db.models import (
 
 from agents.core.states import EscalationState
 from agents.db.compiled import CompiledSelect, Param
-from agents.db.driver import Pending, fetch_now
-from agents.db.locks import send_lock, take_lock
+from agents.db.driver import Pending, fetch_now, send_lock, take_lock
 from agents.models import Escalation, KillSwitch, Run, Workspace
 from agents.models.requests import has_rejections
 

@@ -9,7 +9,7 @@ from django.db import DatabaseError, connection
 from django.utils import timezone
 
 from agents.core.units import with_unit
-from agents.db.locks import is_of_a_lock
+from agents.db.driver import is_of_a_lock
 from agents.engine.runtime.database_state import (
     DatabaseTooOld,
     check_not_too_old,

@@ -32,8 +32,7 @@ from agents.db.driver import pipeline
 from agents.db.inserts import send_columns
 from agents.models.notifications import Notification, notifications_of
 from agents.record import seals
-from agents.record.chain import link, spell_time
-from agents.record.erasable_texts import TEXTS, Text, digest_of, without_texts
+from agents.record.chain import TEXTS, Text, digest_of, link, spell_time, without_texts
 
 
 class Event(models.Model):

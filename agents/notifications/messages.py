@@ -26,7 +26,7 @@ from agents.core.states import EscalationState
 from agents.engine.redaction import redact_to_tell
 from agents.engine.tools.asked_again import unsettled_approvals
 from agents.models import Escalation, Invitation, Notification, Run, Shape
-from agents.policies.ends import end_sentence, why_not
+from agents.policies.words import end_sentence, why_not
 from agents.tools import ask_in_words, request_of
 
 LONGEST = 200  # characters of a line

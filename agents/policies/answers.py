@@ -143,3 +143,17 @@ def letter_ruling(action: Action, facts: Facts) -> Ruling | None:
         unit="words",
         flip="An email of greetings, thanks and facts from the record is sent without approval.",
     )
+
+
+# Which specialist a case may be put to.
+
+
+@rule
+def reading(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
+    """A specialist looks things up and changes nothing; a ticket is all they are given."""
+    if action.get("kind") != "tool" or action["name"] not in limits.proposable:
+        return None
+    if set(action["args"]) != {"ticket"}:
+        return None
+    sentence = "A specialist only looks things up."
+    return Ruling(RulingKind.APPROVE, "read_only_delegation", sentence, 5)

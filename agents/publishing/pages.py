@@ -17,7 +17,7 @@ from agents.core.requests import Json
 from agents.core.tiers import Tiers, read_tiers
 from agents.core.units import is_currency
 from agents.models import Event, PolicyVersion, Team, Workspace
-from agents.policies.rule_words import RuleLine
+from agents.policies.words import RuleLine
 from agents.publishing.words import (
     CAPS,
     DeskPart,

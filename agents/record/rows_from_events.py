@@ -18,8 +18,7 @@ from agents.core.old_names import desk_of, own_limits
 from agents.core.request_kinds import EFFECT_UNKNOWN
 from agents.core.requests import Json
 from agents.core.states import ENDED, EffectState, EscalationState, RunState
-from agents.record.chain_faults import Linked
-from agents.record.erasable_texts import TEXTS
+from agents.record.chain import TEXTS, Linked
 
 Row = dict[str, Json]
 Rows = dict[str, Row]

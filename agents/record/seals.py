@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, fields, replace
 
 from agents.core.digest import canonical, sha256
 from agents.core.requests import Json
-from agents.record.chain_faults import Fault
+from agents.record.chain import Fault
 
 VERSION = 2
 Moved = Mapping[str, Sequence[str]]  # the name of a chain -> the hashes of its new events, in order

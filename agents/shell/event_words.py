@@ -35,8 +35,8 @@ from agents.engine.withdrawal import UNTAKEN, WITHDRAWN
 from agents.models import AgentCall, Event, Run
 from agents.models.outside import stopped_by
 from agents.models.record import ErasedText, facts_of
-from agents.policies import desk_words
-from agents.policies.ends import end_sentence, why_not
+from agents.policies import words as desk_words
+from agents.policies.words import end_sentence, why_not
 from agents.sdk.adjustments import label_of
 from agents.sdk.argument_words import in_words
 from agents.sdk.desk import DESKS

@@ -48,8 +48,9 @@ from agents.core.states import EscalationState
 from agents.core.strict_json import BadJson, parse
 from agents.core.units import is_currency, with_unit
 from agents.models import Escalation, KillSwitch, Scope, SwitchStage
-from agents.policies import RULES, desk_words
-from agents.policies.rule_words import words_of
+from agents.policies import RULES
+from agents.policies import words as desk_words
+from agents.policies.words import words_of
 from agents.sdk.adjustments import label_of
 from agents.sdk.argument_words import in_words
 from agents.sdk.desk import DESKS, tool_title

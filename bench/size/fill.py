@@ -17,7 +17,7 @@ from django.db.models import BigIntegerField, DateTimeField, Field, Max, Model
 from django.utils import timezone
 
 from agents.audit import sealing
-from agents.db.statistics import keep_statistics
+from agents.db.sqlite import keep_statistics
 from agents.desks.refunds.cases import CASES, NAMES, WAITING
 from agents.engine.upkeep.case_days import count_next_day
 from agents.engine.upkeep.database_growth import measure_database

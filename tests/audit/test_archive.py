@@ -38,8 +38,7 @@ from agents.models import (
 from agents.operations.people import workspaces
 from agents.operations.records import archiving
 from agents.operations.records.archiving import Archived
-from agents.record.chain import name_of
-from agents.record.erasable_texts import TEXTS
+from agents.record.chain import TEXTS, name_of
 from agents.shell.refusal import Refused
 from tests.audit.test_bundle import VERIFIER, Copy
 from tests.audit.test_bundle_attacks import rename, take_chain

@@ -13,8 +13,7 @@ from django.db.models import F
 from agents.audit import protection
 from agents.models import Event, Run, Workspace
 from agents.models.record import EventText, hashed_parts
-from agents.record.chain import link
-from agents.record.chain_faults import Fault, Linked, first_fault
+from agents.record.chain import Fault, Linked, first_fault, link
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import Scene, go
 

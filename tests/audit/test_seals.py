@@ -10,7 +10,7 @@ import pytest
 
 from agents.audit.sealed_chains import SealedChains
 from agents.record import seals
-from agents.record.chain_faults import Fault
+from agents.record.chain import Fault
 from agents.record.seals import SealedHead, judge_heads, seal_head
 
 KEY = "a-key-of-the-tests-with-32-characters"

@@ -17,7 +17,7 @@ from agents.engine.desk.facts import sent_back_by
 from agents.models import Effect, Escalation, Event, Role, Run, Step
 from agents.operations.requests import claiming, deciding
 from agents.operations.runs import killing, launching
-from agents.policies.ends import end_sentence
+from agents.policies.words import end_sentence
 from agents.publishing import versions as publishing
 from agents.shell import refusal
 from tests.conformance import harness

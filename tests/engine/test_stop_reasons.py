@@ -20,7 +20,7 @@ from agents.desks.refunds.profiles import STRICT
 from agents.engine.desk import registry as simulation
 from agents.models import Run
 from agents.patterns import PATTERNS, Brief, Notes
-from agents.policies.ends import end_sentence
+from agents.policies.words import end_sentence
 from agents.tools import TOOLS, Context
 from tests.commands.test_run_pattern import command
 from tests.conformance import harness

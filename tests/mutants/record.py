@@ -107,19 +107,19 @@ RECORD = (
     ),
     _without_guard(
         "an event's content is not hashed again",
-        "agents/record/chain_faults.py",
+        "agents/record/chain.py",
         "event.hash != _link(event)",
         "tests/audit/test_record.py -k found",
     ),
     _without_guard(
         "the end of a chain is not held against its row",
-        "agents/record/chain_faults.py",
+        "agents/record/chain.py",
         "previous != head",
         "tests/audit/test_record.py -k rehash-None",
     ),
     _without_guard(
         "a shorter chain than its row says holds",
-        "agents/record/chain_faults.py",
+        "agents/record/chain.py",
         "seq != count",
         "tests/audit/test_record.py -k cut-None",
     ),

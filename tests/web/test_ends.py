@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from agents.core.budget import BUDGETS
-from agents.policies import ends
-from agents.policies.ends import end_sentence
+from agents.policies import words as ends
+from agents.policies.words import end_sentence
 
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = ("core", "engine", "llm", "patterns", "policies", "operations")

@@ -17,7 +17,7 @@ from agents.core.limits import KEYS, OF_DESK, OF_PATTERN, Limits, read_limits
 from agents.desks.refunds.profiles import PROFILES, STRICT
 from agents.models import PolicyVersion, Role
 from agents.policies import RULES
-from agents.policies.rule_words import TITLES, rule_lines, words_of
+from agents.policies.words import TITLES, rule_lines, words_of
 from agents.publishing import words as policy_limits
 from agents.publishing.pages import PUBLISHED, ladders
 from agents.publishing.words import WORDS, desk_parts, differences, lines, policy_reference

@@ -15,7 +15,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from agents.db.statistics import keep_statistics
+from agents.db.sqlite import keep_statistics
 from agents.engine.upkeep.case_days import count_next_day
 from agents.engine.upkeep.model_use import sum_next_day
 from agents.engine.upkeep.review_days import sum_next_review_day

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agents.policies import RULES
-from agents.policies.rule_words import words_of
+from agents.policies.words import words_of
 from agents.shell import formats
 from agents.shell.formats import compare_measure, rule_in_full
 from agents.web.approvals.ruler import ruler, ruling_to_draw

@@ -23,7 +23,7 @@ from agents.desks.refunds.customer_table import (
 from agents.desks.refunds.models import Charge, Customer
 from agents.models import Event, Workspace
 from agents.models.record import Entry, append_events
-from agents.record.erasable_texts import ERASURE
+from agents.record.chain import ERASURE
 from agents.shell.refusal import Refused
 
 __all__ = ["COLUMNS", "Imported", "import_customers"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agents.policies import desk_words
+from agents.policies import words as desk_words
 
 desk_words.EVENTS |= {
     "book.imported": (

@@ -17,8 +17,7 @@ from agents.core.limits import Limits
 from agents.core.requests import Json
 from agents.core.statements import Deed, ledger_sentences
 from agents.core.states import EffectState, EscalationState
-from agents.db.driver import Pending
-from agents.db.locks import send_lock
+from agents.db.driver import Pending, send_lock
 from agents.engine.desk import registry as simulation
 from agents.engine.desk.company import DeskFailed, LookedUp, of_company
 from agents.engine.desk.repeats import comparable, rejection_of, repeats_of

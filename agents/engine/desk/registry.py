@@ -37,8 +37,9 @@ from agents.core.workflow_checks import check_workflow
 from agents.core.workflows import BadWorkflow, read_workflow
 from agents.engine.desk.rules import limits_of, rules_of
 from agents.models import Run
-from agents.policies import RULES, desk_words
-from agents.policies.rule_words import has_words
+from agents.policies import RULES
+from agents.policies import words as desk_words
+from agents.policies.words import has_words
 from agents.sdk.desk import DESKS, Desk
 from agents.sdk.desk_patterns import DeskSource, DeskSpecialist, describe
 from agents.sdk.desk_tools import AGENT, DeskCall, DeskTool, executor_in_words

@@ -26,8 +26,7 @@ from agents.core.request_kinds import kind_of
 from agents.core.requests import Json
 from agents.core.states import MAYBE_DONE, EffectState, EscalationState
 from agents.db.compiled import CompiledSelect, Param
-from agents.db.driver import Pending
-from agents.db.locks import send_lock
+from agents.db.driver import Pending, send_lock
 from agents.engine.desk.company import DeskFailed, LookedUp, StaleLookup, of_company
 from agents.engine.desk.repeats import spellings_of
 from agents.models import Effect, Escalation, Run, Step

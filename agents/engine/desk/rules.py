@@ -15,7 +15,8 @@ from agents.core.limits import Limits
 from agents.core.requests import Json
 from agents.core.rulings import Ruling, RulingKind
 from agents.core.statements import fill_references, referenced_sentences
-from agents.policies import Rule, delegation
+from agents.policies import Rule
+from agents.policies import answers as delegation
 from agents.policies.answers import letter_ruling
 from agents.policies.reports import report_rules
 from agents.sdk import serialization

@@ -21,7 +21,7 @@ from agents.audit.unsealed import HeadsDiffer
 from agents.core.limits import EXTERNAL
 from agents.core.replay import Reply
 from agents.core.states import EffectState, EscalationState, RunState
-from agents.db.statistics import keep_statistics
+from agents.db.sqlite import keep_statistics
 from agents.engine.commit import Commit
 from agents.engine.lease import TOGETHER, requeue_runs
 from agents.engine.people.tier_escalation import climb

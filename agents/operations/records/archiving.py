@@ -29,7 +29,7 @@ from agents.audit.tombstones import digest_of, tombstones_of
 from agents.audit.unsealed import HeadsDiffer
 from agents.core.digest import sha256
 from agents.core.states import ENDED, EscalationState
-from agents.db.sqlite_log import empty_log
+from agents.db.sqlite import empty_log
 from agents.models import (
     AgentCall,
     Archive,

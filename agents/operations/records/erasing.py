@@ -13,7 +13,7 @@ from agents.core.requests import Json
 from agents.core.states import ENDED, EffectState
 from agents.core.units import with_unit
 from agents.db.run_words import purge_words
-from agents.db.sqlite_log import empty_log
+from agents.db.sqlite import empty_log
 from agents.engine.desk.subjects import forget, names_of
 from agents.engine.kill_switch import keep_writes_out
 from agents.engine.redaction import redact_in
@@ -31,7 +31,7 @@ from agents.models import (
 )
 from agents.models.record import Entry, append_events
 from agents.operations.records.erasure_leftovers import ErasureLeftovers, find_leftovers
-from agents.record.erasable_texts import ERASURE
+from agents.record.chain import ERASURE
 from agents.sdk.argument_words import money_of
 from agents.sdk.desk import DESKS
 from agents.shell.refusal import Refused, check_text

@@ -23,7 +23,7 @@ from agents.models import (
     Tombstone,
     Workspace,
 )
-from agents.record.erasable_texts import without_texts
+from agents.record.chain import without_texts
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ from agents.models.runs import ValuesLocked, naming, pseudonyms_of
 from agents.operations.runs.call_forms import form_words
 from agents.patterns.external import ANSWERED, CONTINUED, EXECUTED, NOT_EXECUTED, UNKNOWN
 from agents.patterns.steps import reports_error
-from agents.policies.ends import end_sentence
+from agents.policies.words import end_sentence
 from agents.sdk.desk import tells_plain_numbers
 from agents.tools import is_by_agent
 

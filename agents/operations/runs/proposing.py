@@ -45,7 +45,7 @@ from agents.operations.people.agents import TOKEN
 from agents.operations.runs.agent_calls import ProposedCall, run_of
 from agents.operations.runs.call_forms import with_integers, without_nulls
 from agents.operations.runs.launching import LaunchOptions, launch
-from agents.policies.ends import end_sentence
+from agents.policies.words import end_sentence
 from agents.sdk.desk import DESKS
 from agents.shell.refusal import MEMBER, Refused, check_text
 from agents.tools import TOOLS

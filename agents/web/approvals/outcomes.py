@@ -10,7 +10,7 @@ from agents.engine.people.approvals import CARRIED_OUT, OWN_ENDS
 from agents.engine.tools.settling import SETTLED
 from agents.engine.withdrawal import UNTAKEN
 from agents.models import Effect, Escalation
-from agents.policies.ends import why_not
+from agents.policies.words import why_not
 from agents.web.approvals.wording import fill_sentence, kind_of_request
 
 

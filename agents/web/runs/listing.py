@@ -21,7 +21,7 @@ from agents.core.states import DECIDED, EffectState, EscalationState, RunState
 from agents.db.run_words import HasWords, WordBeginnings, newest_on_sqlite
 from agents.engine.withdrawal import LAST_WORDS
 from agents.models import AgentCall, Effect, Escalation, Run
-from agents.policies.ends import end_sentence, known_ends
+from agents.policies.words import end_sentence, known_ends
 from agents.results import agent_words, words_after_block
 from agents.shell import access
 from agents.shell.access import spellings

@@ -14,7 +14,7 @@ from agents.llm.prompts import TOOL_FORM, prompt, prompt_with_tools
 from agents.llm.reply import MAX_CALLS
 from agents.models import Step
 from agents.patterns.steps import reports_error
-from agents.policies.ends import end_sentence
+from agents.policies.words import end_sentence
 from agents.sdk.adjustments import label_of
 from agents.sdk.desk import tool_title
 from agents.shell.event_words import phase_in_words

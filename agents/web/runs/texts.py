@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from agents.core.request_kinds import kind_of
 from agents.core.requests import Json
 from agents.models import Step
-from agents.policies.ends import end_sentence
+from agents.policies.words import end_sentence
 from agents.sdk.desk import tool_title
 from agents.shell.event_words import is_answer_of_run, step_in_words
 from agents.shell.formats import fields_in_words, in_prose, within_sentence

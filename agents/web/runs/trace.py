@@ -28,7 +28,7 @@ from agents.engine.people.approvals import turn_of
 from agents.engine.tools.letters import failed_letter, is_told_of, letters_sent, untold_effects
 from agents.engine.turns.calls import is_untaken
 from agents.models import Effect, Escalation, KillSwitch, Run, Step
-from agents.policies.ends import end_sentence
+from agents.policies.words import end_sentence
 from agents.sdk.desk import tool_title
 from agents.shell.event_words import stopped_by_hand
 from agents.shell.formats import EMAIL_FAILED, duration, thousands, why_untold

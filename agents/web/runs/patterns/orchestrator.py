@@ -10,7 +10,7 @@ from agents.core.old_names import currency_of
 from agents.core.requests import Json
 from agents.core.units import with_unit
 from agents.models import Step
-from agents.policies.ends import why_not
+from agents.policies.words import why_not
 from agents.sdk.adjustments import label_of
 from agents.sdk.argument_words import money_of
 from agents.sdk.desk import tool_title

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from agents.core.requests import Json
 from agents.models import Step
-from agents.policies.ends import end_sentence
+from agents.policies.words import end_sentence
 from agents.sdk.desk import tool_title
 
 
