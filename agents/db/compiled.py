@@ -1,4 +1,4 @@
-"""Queries of the hot path, compiled once.
+"""Queries of the hot path, compiled once, and their values as the driver takes and gives them.
 
 Django compiles a query each time it is made, which takes several times as long as a small database
 needs to answer it. A compiled query is written like any other, with a Param for each value, and is
@@ -35,93 +35,6 @@ from psycopg.types.json import Jsonb
 
 from agents.core.row_json import decode, encode
 from agents.db.driver import Pending, require_answer, send, this_connection
-
-# Convert column values for the driver and back.
-#
-# Django inspects each value of each row through several functions. Here the conversion is chosen
-# once per column or type, for the values in the hot path's rows; any other is left to Django.
-
-
-Reading: TypeAlias = Callable[[Any], Any]
-
-# Types that every driver takes unchanged, for any column except JSON.
-AS_THEY_ARE = frozenset({str, int, bool, type(None)})
-
-
-def to_driver(value: Any, vendor: str, *, is_json: bool = False) -> Any:
-    """Return a value as the driver takes it."""
-    if is_json:
-        if value is None:
-            return None
-        return Jsonb(value, encode) if vendor == "postgresql" else encode(value)
-    of_type = type(value)
-    if of_type in AS_THEY_ARE:
-        return value
-    if vendor == "sqlite" and of_type in _ON_SQLITE:
-        return _ON_SQLITE[of_type](value)
-    return str(value) if isinstance(value, str) else value  # a state's name
-
-
-def _time(value: datetime) -> str:
-    if value.tzinfo is not UTC:
-        value = value.astimezone(UTC)
-    return value.isoformat(" ")[: -len("+00:00")]
-
-
-_ON_SQLITE: dict[type, Callable[[Any], Any]] = {
-    datetime: _time,
-    date: date.isoformat,
-    timedelta: duration_microseconds,
-    UUID: lambda value: value.hex,
-}
-
-
-def readings(columns: Sequence[Any], compiler: Any) -> list[tuple[int, Reading]]:
-    """Return the conversions for reading a query's columns, by position, if any are needed.
-
-    None is not converted.
-    """
-    found: list[tuple[int, Reading]] = []
-    for place, (converters, column) in compiler.get_converters(columns).items():
-        target = column.target if isinstance(column, Col) else None
-        if isinstance(target, ForeignKey):
-            target = target.target_field
-        if type(target) is JSONField and target.decoder is None:
-            found.append((place, _from_json))
-        elif isinstance(target, DateTimeField) and connection.vendor == "sqlite":
-            found.append((place, _in_utc))
-        elif isinstance(target, BooleanField) and connection.vendor == "sqlite":
-            found.append((place, _truth))
-        elif isinstance(target, UUIDField) and connection.vendor == "sqlite":
-            found.append((place, _key))
-        else:
-            found.append((place, partial(_by_django, tuple(converters), column)))
-    return found
-
-
-def _from_json(value: str | None) -> Any:
-    return None if value is None else decode(value)
-
-
-def _in_utc(value: datetime) -> datetime:
-    return value.replace(tzinfo=UTC)
-
-
-def _truth(value: Any) -> Any:
-    return bool(value) if value in (0, 1) else value
-
-
-@lru_cache(4096)
-def _key(text: str) -> UUID:
-    """Return the UUID of a text: each of a run's rows names the run."""
-    return UUID(text)
-
-
-def _by_django(converters: Sequence[Callable[..., Any]], column: Any, value: Any) -> Any:
-    for convert in converters:
-        value = convert(value, column, connection)
-    return value
-
 
 M = TypeVar("M", bound=Model)
 
@@ -389,3 +302,87 @@ def fill_params(places: Sequence[Any], given: Mapping[str, object], vendor: str)
         else to_driver(value, vendor, is_json=at.is_json)
         for at in places
     ]
+
+
+# Django inspects each value of each row through several functions. Here the conversion is chosen
+# once per column or type, for the values in the hot path's rows; any other is left to Django.
+
+Reading: TypeAlias = Callable[[Any], Any]
+
+# Types that every driver takes unchanged, for any column except JSON.
+AS_THEY_ARE = frozenset({str, int, bool, type(None)})
+
+
+def to_driver(value: Any, vendor: str, *, is_json: bool = False) -> Any:
+    """Return a value as the driver takes it."""
+    if is_json:
+        if value is None:
+            return None
+        return Jsonb(value, encode) if vendor == "postgresql" else encode(value)
+    of_type = type(value)
+    if of_type in AS_THEY_ARE:
+        return value
+    if vendor == "sqlite" and of_type in _ON_SQLITE:
+        return _ON_SQLITE[of_type](value)
+    return str(value) if isinstance(value, str) else value  # a state's name
+
+
+def _time(value: datetime) -> str:
+    if value.tzinfo is not UTC:
+        value = value.astimezone(UTC)
+    return value.isoformat(" ")[: -len("+00:00")]
+
+
+_ON_SQLITE: dict[type, Callable[[Any], Any]] = {
+    datetime: _time,
+    date: date.isoformat,
+    timedelta: duration_microseconds,
+    UUID: lambda value: value.hex,
+}
+
+
+def readings(columns: Sequence[Any], compiler: Any) -> list[tuple[int, Reading]]:
+    """Return the conversions for reading a query's columns, by position, if any are needed.
+
+    None is not converted.
+    """
+    found: list[tuple[int, Reading]] = []
+    for place, (converters, column) in compiler.get_converters(columns).items():
+        target = column.target if isinstance(column, Col) else None
+        if isinstance(target, ForeignKey):
+            target = target.target_field
+        if type(target) is JSONField and target.decoder is None:
+            found.append((place, _from_json))
+        elif isinstance(target, DateTimeField) and connection.vendor == "sqlite":
+            found.append((place, _in_utc))
+        elif isinstance(target, BooleanField) and connection.vendor == "sqlite":
+            found.append((place, _truth))
+        elif isinstance(target, UUIDField) and connection.vendor == "sqlite":
+            found.append((place, _key))
+        else:
+            found.append((place, partial(_by_django, tuple(converters), column)))
+    return found
+
+
+def _from_json(value: str | None) -> Any:
+    return None if value is None else decode(value)
+
+
+def _in_utc(value: datetime) -> datetime:
+    return value.replace(tzinfo=UTC)
+
+
+def _truth(value: Any) -> Any:
+    return bool(value) if value in (0, 1) else value
+
+
+@lru_cache(4096)
+def _key(text: str) -> UUID:
+    """Return the UUID of a text: each of a run's rows names the run."""
+    return UUID(text)
+
+
+def _by_django(converters: Sequence[Callable[..., Any]], column: Any, value: Any) -> Any:
+    for convert in converters:
+        value = convert(value, column, connection)
+    return value

@@ -1,4 +1,4 @@
-"""Send compiled statements straight to the driver.
+"""Send compiled statements straight to the driver, and take named locks.
 
 Django's cursors process each statement again: they replace its placeholders and, on PostgreSQL,
 write its values into it, so that the server plans it each time. A compiled statement is sent as it
@@ -273,10 +273,8 @@ def on_new_connection(connection: BaseDatabaseWrapper, **kwargs: Any) -> None:
 _EXECUTE: dict[str, Execute] = {"sqlite": _on_sqlite, "postgresql": _on_postgresql}
 
 
-# Named locks that last until the transaction ends: of what need not have a row.
-#
-# Only on PostgreSQL, which queues those who wait; SQLite has one writer. And whether somebody did
-# not get a lock of either.
+# Named locks that last until the transaction ends, of what need not have a row: only on PostgreSQL,
+# which queues those who wait; SQLite has one writer.
 
 
 def send_lock(name: str, *, shared: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""SQLite's statistics on its tables, by which it chooses an index."""
+"""What SQLite does not do by itself: keep statistics and empty its log."""
 
 from __future__ import annotations
 
@@ -6,29 +6,26 @@ import logging
 
 from django.db import connection
 
+log = logging.getLogger(__name__)
+
 # Rows read of each index, as https://sqlite.org/lang_analyze.html advises: some milliseconds at any
 # size. Without statistics, finding the audit log's entries by time took ten times as long.
 ROWS = 1000
 
 
 def keep_statistics() -> None:
-    """Update SQLite's statistics; PostgreSQL does so by itself."""
+    """Update the statistics by which SQLite chooses an index; PostgreSQL does so by itself."""
     if connection.vendor == "sqlite":
         with connection.cursor() as cursor:
             cursor.execute(f"PRAGMA analysis_limit = {ROWS}")
             cursor.execute("ANALYZE")
 
 
-# Empty SQLite's log (WAL), which still has pages from before an erasure.
-
-
-log = logging.getLogger(__name__)
-
-
 def empty_log() -> None:
-    """Move committed pages into SQLite's database file and truncate its log.
+    """Move committed pages into SQLite's file and truncate its log (WAL).
 
-    Waits for readers as long as any statement; if one reads on, a warning is logged.
+    The log still has pages from before an erasure. A reader is waited for as long as by any
+    statement; if one reads on, a warning is logged.
     """
     if connection.vendor != "sqlite":
         return

@@ -30,12 +30,13 @@ NO_CONSENT: Consent = {}  # nobody has been asked
 ROUNDS = 3  # the action as proposed, and at most two revisions of it
 
 
-def rule(check: Rule) -> Rule:
-    """Register a rule under the name of its module and function: ``answers.matches_ledger``.
+def rule(check: Rule, topic: str = "") -> Rule:
+    """Register a rule under its topic, else its module, and its function: ``answers.reading``.
 
-    Policies on record hold that name: a module of rules keeps its own.
+    Policies on record hold that name, so it stays.
     """
-    enter(RULES, f"{check.__module__.rpartition('.')[2]}.{check.__name__}", check)
+    topic = topic or check.__module__.rpartition(".")[2]
+    enter(RULES, f"{topic}.{check.__name__}", check)
     return check
 
 

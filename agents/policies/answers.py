@@ -1,10 +1,11 @@
-"""What a run may say when it ends, and what it may write to somebody outside."""
+"""What a run may say when it ends, what it may write to somebody outside, and whom it may ask."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
 from decimal import Decimal
+from functools import partial
 
 from agents.core.actions import Action
 from agents.core.facts import Facts
@@ -145,10 +146,7 @@ def letter_ruling(action: Action, facts: Facts) -> Ruling | None:
     )
 
 
-# Which specialist a case may be put to.
-
-
-@rule
+@partial(rule, topic="delegation")
 def reading(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
     """A specialist looks things up and changes nothing; a ticket is all they are given."""
     if action.get("kind") != "tool" or action["name"] not in limits.proposable:

@@ -1,4 +1,7 @@
-"""Why a run ended or an approval was not carried out, in words: a table of all codes."""
+"""Policy in words: why a run ended or an approval was not carried out, and what each rule does.
+
+One long table of codes and rules, for looking up.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +17,7 @@ from agents.core.old_names import STOP_REASONS
 from agents.policies import RULES
 from agents.sdk.desk import DESKS
 
-# The words of pages about a shipped desk: why rules block and ask, its fields and events.
-#
-# The desk registers them. A declared desk has its words in its declarations.
-
-
+# The words of a desk: it registers them, or its declarations have them.
 STOPS: dict[str, str] = {}  # by the code of a ruling that blocks
 ASKS: dict[str, str] = {}  # by the code of a ruling that asks a person
 FIELDS: dict[str, str] = {}  # label of a field of a tool's reply; "": it is not shown

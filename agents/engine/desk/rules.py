@@ -16,8 +16,7 @@ from agents.core.requests import Json
 from agents.core.rulings import Ruling, RulingKind
 from agents.core.statements import fill_references, referenced_sentences
 from agents.policies import Rule
-from agents.policies import answers as delegation
-from agents.policies.answers import letter_ruling
+from agents.policies.answers import letter_ruling, reading
 from agents.policies.reports import report_rules
 from agents.sdk import serialization
 from agents.sdk.desk import WORDS, Desk
@@ -173,7 +172,7 @@ def _check_binding(desk: Desk, action: Action, facts: Facts, limits: Limits) -> 
     if action.get("kind") != "tool":
         return None
     name, subject = str(action.get("name")), _desk_facts(facts).case.subject
-    if name in desk.specialists and (said := delegation.reading(action, facts, limits)):
+    if name in desk.specialists and (said := reading(action, facts, limits)):
         return said  # it gets the run's subject, whatever a ticket says
     tool = desk.tools.get(name)
     if tool is None:
