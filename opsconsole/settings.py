@@ -255,7 +255,7 @@ EMAIL_HOST_USER = _env.text("EMAIL_HOST_USER")
 EMAIL_HOST_PASSWORD = _env.text("EMAIL_HOST_PASSWORD")
 EMAIL_USE_TLS = _env.flag("EMAIL_USE_TLS", default=True)
 EMAIL_TIMEOUT = 10  # seconds; without it a dead server would hold a worker's thread for ever
-EMAIL_BACKEND = "agents.notifications.mail.LimitedBackend"  # SMTP, each mail within a limit
+EMAIL_BACKEND = "agents.notifications.channels.mail.LimitedBackend"  # each mail within a limit
 if not EMAIL_HOST:
     EMAIL_BACKEND = "django.core.mail.backends.filebased.EmailBackend"
 EMAIL_FILE_PATH = DATA_DIR / "mail"

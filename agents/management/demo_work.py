@@ -20,7 +20,8 @@ from agents.engine.turns.advance import advance
 from agents.llm import is_demo
 from agents.management.demo_people import ADMIN, PEOPLE
 from agents.models import Escalation, Event, Team, Workspace
-from agents.operations.people import notifying, teams
+from agents.notifications.channels import mail
+from agents.operations.people import teams
 from agents.operations.requests import assigning, claiming, deciding, snoozing
 from agents.operations.runs import launching
 from agents.publishing import versions as publishing
@@ -49,7 +50,7 @@ def begin_work(workspace: Workspace, *, at: datetime) -> bool:
         for person in PEOPLE:
             user = User.objects.get(username=person.name)
             address = f"{person.name}@example.com"
-            notifying.set_email(workspace=workspace, user=user, email=address, at=at, actor=ADMIN)
+            mail.set_email(workspace=workspace, user=user, email=address, at=at, actor=ADMIN)
     # The demo may be an earlier version's, whose people may have other roles by now.
     with suppress(refusal.Refused, claiming.Claimed):
         _share(workspace, rita, mara, at=at)

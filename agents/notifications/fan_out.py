@@ -9,19 +9,23 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import NamedTuple, TypeAlias
 
+from django.contrib.auth.models import User
 from django.db import DatabaseError, transaction
 from django.db.models import Exists, OuterRef
 
 from agents.core.limits import BadPolicy
 from agents.core.notifications import (
+    DAY,
     UNKNOWN,
     UNTOLD,
     WHILE_OPEN,
+    Hours,
     Kind,
+    Mode,
     Occurrence,
     Person,
     half_time,
@@ -43,10 +47,14 @@ from agents.models import (
     Membership,
     Notification,
     NotificationPreference,
+    Role,
     Run,
     Snooze,
     Webhook,
+    Workspace,
 )
+from agents.notifications.channels.webhooks import _say
+from agents.shell.refusal import Refused, require_member
 
 log = logging.getLogger(__name__)
 
@@ -290,3 +298,36 @@ def preferences_of(workspace: int) -> Callable[[int], NotificationPreference]:
     said = {row.user_id: row for row in rows}
     common = said.get(None) or NotificationPreference(workspace_id=workspace)
     return lambda user: said.get(user, common)
+
+
+def set_preference(
+    *,
+    workspace: Workspace,
+    by: User,
+    modes: Mapping[Kind, Mode],
+    hours: Hours,
+    at: datetime,
+    hears_all: bool = False,
+    is_for_all: bool = False,
+) -> None:
+    """Set a person's preferences, or as an admin the workspace's defaults. Raises Refused."""
+    require_member(workspace, by, *((Role.ADMIN,) if is_for_all else Role))
+    minutes = (hours.digest_at, hours.quiet_from or 0, hours.quiet_until or 0)
+    if not all(0 <= minute < DAY for minute in minutes):
+        raise Refused("bad_hours", "Enter a time of day, such as 22:00.")
+    chosen = {kind.value: mode.value for kind, mode in modes.items()}
+    columns = {
+        "modes": chosen,
+        "hears_all": hears_all,
+        "quiet_from": hours.quiet_from,
+        "quiet_until": hours.quiet_until,
+        "digest_at": hours.digest_at,
+        "zone": hours.zone,
+    }
+    whom = None if is_for_all else by
+    with transaction.atomic():
+        NotificationPreference.objects.update_or_create(
+            workspace=workspace, user=whom, defaults=columns
+        )
+        facts = {"of": by.get_username() if whom else "", **columns}
+        _say(workspace, "notifications.set", facts, by, at)

@@ -6,7 +6,6 @@ or models, no secret, and no link that decides: links open pages, which require 
 
 from __future__ import annotations
 
-import json
 import re
 import unicodedata
 from collections.abc import Sequence
@@ -25,7 +24,7 @@ from agents.core.requests import Json
 from agents.core.states import EscalationState
 from agents.engine.redaction import redact_to_tell
 from agents.engine.tools.asked_again import unsettled_approvals
-from agents.models import Escalation, Invitation, Notification, Run, Shape
+from agents.models import Escalation, Invitation, Notification, Run
 from agents.policies.words import end_sentence, why_not
 from agents.tools import ask_in_words, request_of
 
@@ -181,59 +180,6 @@ def _invitation_note(notification: Notification, facts: Json) -> Note:
         f"This link works once, until {_moment(made.expires_at)}:",
     ]
     return Note(INVITATION, headline, lines, _url("invitation", made.token), facts)
-
-
-def mail_of(notes: Sequence[Note], *, at: datetime) -> tuple[str, str]:
-    """Return subject and text of one mail about these notes, as of a time."""
-    # Only the newest note per request, which includes earlier ones, in the order of the newest:
-    # a switch that was turned on, off and on again ends as on.
-    newest: dict[object, Note] = {}
-    for note in notes:
-        key = note.facts.get("request") or (note.headline, note.url)
-        newest.pop(key, None)
-        newest[key] = note
-    notes = list(newest.values())
-    subject = notes[0].headline if len(notes) == 1 else f"{len(notes)} notifications"
-    parts = ["\n".join([note.headline, *note.lines, note.url]) for note in notes]
-    parts.append(
-        "If you did not expect this invitation, ignore this mail: nothing will happen."
-        if notes[0].kind == INVITATION
-        else f"As of {_moment(at)}; each page shows what is true now. Nothing can be "
-        "decided by mail: open the page and sign in.\n"
-        f"Choose your notifications: {_url('notifications')}"
-    )
-    return f"[opsconsole] {subject}"[:LONGEST], "\n\n".join(parts) + "\n"
-
-
-def body_of(note: Note, shape: str, *, message: str, at: datetime) -> bytes:
-    """Return the body of a webhook call about one item, in its receiver's format."""
-    body: Json = {"id": message, "at": at.isoformat(), "headline": note.headline, **note.facts}
-    if shape == Shape.SLACK:
-        text = "\n".join([f"*{_slack(note.headline)}*", *map(_slack, note.lines)])
-        body = {"text": f"{text}\n<{note.url}|Open>", "unfurl_links": False}
-    if shape == Shape.TEAMS:
-        body = {"type": "message", "attachments": [_card(note)]}
-    return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
-
-
-def _card(note: Note) -> Json:
-    # Plain text elements are not read as Markdown: a name might otherwise become a link.
-    runs = [{"type": "TextRun", "text": note.headline, "weight": "bolder"}]
-    runs += [{"type": "TextRun", "text": f"\n{line}"} for line in note.lines]
-    return {
-        "contentType": "application/vnd.microsoft.card.adaptive",
-        "content": {
-            "type": "AdaptiveCard",
-            "version": "1.4",
-            "body": [{"type": "RichTextBlock", "inlines": runs}],
-            "actions": [{"type": "Action.OpenUrl", "title": "Open", "url": note.url}],
-        },
-    }
-
-
-def _slack(text: str) -> str:
-    """Escape text so that Slack makes neither a link nor a mention of it."""
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def _mask(notification: Notification, text: str) -> str:

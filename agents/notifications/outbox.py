@@ -21,10 +21,11 @@ from django.utils import timezone
 from agents.core.notifications import GIVEN_UP, WHILE_OPEN, Kind, wait_after
 from agents.engine.runtime.database import in_database
 from agents.models import Delivery, DeliveryState, InvitationState, Membership
-from agents.notifications import mail, webhooks
+from agents.notifications.channels import NotDelivered, mail, webhooks
+from agents.notifications.channels.mail import mail_of
+from agents.notifications.channels.webhooks import body_of
 from agents.notifications.fan_out import later_due, share_out, still_matters
-from agents.notifications.messages import Note, body_of, mail_of, note_of
-from agents.notifications.webhooks import NotDelivered
+from agents.notifications.messages import Note, note_of
 
 log = logging.getLogger(__name__)
 

@@ -2,6 +2,7 @@
 
 from django.urls import URLPattern, path
 
+from agents.notifications import pages as notifications
 from agents.publishing import pages as policy
 from agents.web.agents import views as agents
 from agents.web.approvals import bulk_views, handover_views, lists
@@ -13,7 +14,6 @@ from agents.web.kill import views as kill
 from agents.web.launch import views as launch
 from agents.web.members import invitations
 from agents.web.members import views as members
-from agents.web.notifications import views as notifications
 from agents.web.overview import views as overview
 from agents.web.runs import views as runs
 from agents.web.search import views as search

@@ -28,7 +28,8 @@ from agents.models import (
     Webhook,
     Workspace,
 )
-from agents.operations.people import notifying
+from agents.notifications import fan_out
+from agents.notifications.channels import webhooks as notifying
 from agents.operations.records import erasing
 from agents.operations.requests import claiming
 from agents.operations.runs import killing
@@ -274,7 +275,7 @@ def test_who_is_told_where_is_as_the_record_says(scene: Scene, run: Run) -> None
     hours = Hours(quiet_from=1320, quiet_until=420)
     for one in (scene.rita, by):
         muted = {Kind.EXPIRING: Mode.OFF}
-        notifying.set_preference(
+        fan_out.set_preference(
             workspace=scene.workspace, by=one, modes=muted, hours=hours, at=at, is_for_all=one == by
         )
     for name, url in (("ops", "https://hooks.example.com/s3cret"), ("old", "https://example.com")):

@@ -21,7 +21,7 @@ from agents.desks.refunds import mail
 from agents.desks.refunds.models import Customer, SentMail
 from agents.desks.refunds.refunds import KeyReused
 from agents.models import Book
-from agents.notifications import mail as mailing
+from agents.notifications.channels import mail as mailing
 from tests.desk import contenders, letterboxes
 from tests.desk.ordering import demo_book, letter
 from tests.notifications.sinks import mail_server
@@ -151,7 +151,7 @@ def test_a_mail_server_that_hangs_or_drips_ends_at_a_limit(
 def test_a_mail_that_a_server_does_not_take_was_not_begun(
     book: Book, settings: Settings, word: str
 ) -> None:
-    settings.EMAIL_BACKEND = "agents.notifications.mail.LimitedBackend"
+    settings.EMAIL_BACKEND = "agents.notifications.channels.mail.LimitedBackend"
     settings.EMAIL_HOST, settings.EMAIL_USE_TLS = "127.0.0.1", False
     with letterboxes.refusing(word) as port:
         settings.EMAIL_PORT = port

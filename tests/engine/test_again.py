@@ -46,7 +46,7 @@ MAIL = (
     '"args": {"user_id": 42, "amount_usd": 500, "message": "paid"}}'
 )
 FINAL = '{"kind": "final", "answer": "The refund was looked into."}'
-BY_SMTP = "agents.notifications.mail.LimitedBackend"
+BY_SMTP = "agents.notifications.channels.mail.LimitedBackend"
 LOST = {"fault": "http", "status": 400}  # the model's fault, which ends the run
 
 

@@ -35,7 +35,7 @@ from tests.web.words import words
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
 HISTORIES = 90
-LOST = ("agents.notifications.mail.LimitedBackend", "tests.desk.letterboxes.Broken")
+LOST = ("agents.notifications.channels.mail.LimitedBackend", "tests.desk.letterboxes.Broken")
 ABOUT = {"user_id": 42, "reason": "asked"}
 REFUNDS = [tool("issue_refund", amount_usd=usd, **ABOUT) for usd in (100, 200, 1200)]
 MAIL = tool("send_refund_email", user_id=42, amount_usd=100, message="Paid.")

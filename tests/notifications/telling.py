@@ -14,8 +14,8 @@ from agents.core.notifications import Hours, Kind, Mode
 from agents.core.states import EscalationState
 from agents.engine.runtime.threads import close_connections
 from agents.models import Escalation, Role, Shape, Webhook
-from agents.notifications import outbox
-from agents.operations.people import notifying
+from agents.notifications import fan_out, outbox
+from agents.notifications.channels import webhooks as notifying
 from tests.engine.scene import Scene, go, set_scene
 from tests.notifications.sinks import Sink
 
@@ -38,7 +38,7 @@ def with_addresses() -> None:
 
 def by_mail(settings: Any, sink: Sink) -> None:
     """Send mail to the sink."""
-    settings.EMAIL_BACKEND = "agents.notifications.mail.LimitedBackend"
+    settings.EMAIL_BACKEND = "agents.notifications.channels.mail.LimitedBackend"
     settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", sink.port
     settings.EMAIL_USE_TLS = False
 
@@ -66,7 +66,7 @@ def tell(at: datetime | None = None) -> None:
 def prefer(scene: Scene, by: User, *, hours: Hours | None = None, **modes: Mode) -> None:
     """Set a person's notification preferences."""
     chosen = {**ALL, **{Kind(kind): mode for kind, mode in modes.items()}}
-    notifying.set_preference(
+    fan_out.set_preference(
         workspace=scene.workspace, by=by, modes=chosen, hours=hours or Hours(), at=timezone.now()
     )
 

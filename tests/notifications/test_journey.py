@@ -21,7 +21,8 @@ from agents.core.notifications import Hours, Kind, Mode, half_time, last_call
 from agents.core.states import EscalationState
 from agents.engine.upkeep.sweep import sweep
 from agents.models import Delivery, DeliveryState, Escalation, Notification, Role, Run, SwitchStage
-from agents.notifications import fan_out, webhooks
+from agents.notifications import fan_out
+from agents.notifications.channels import webhooks
 from agents.notifications.messages import note_of
 from agents.operations.people import teams
 from agents.operations.requests import assigning, claiming, deciding

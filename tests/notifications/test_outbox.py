@@ -21,10 +21,11 @@ from django.utils import timezone
 from agents.core.notifications import GIVEN_UP, LONGEST_WAIT, Kind, half_time
 from agents.core.states import EscalationState
 from agents.models import Delivery, DeliveryState, Escalation, Notification, Role, Run, Shape
-from agents.notifications import fan_out, outbox, webhooks
-from agents.notifications import mail as mailing
-from agents.notifications.webhooks import BadAddress, NotDelivered, is_public, read_url
-from agents.operations.people import notifying
+from agents.notifications import fan_out, outbox
+from agents.notifications.channels import NotDelivered, webhooks
+from agents.notifications.channels import mail as mailing
+from agents.notifications.channels import webhooks as notifying
+from agents.notifications.channels.webhooks import BadAddress, is_public, read_url
 from tests.engine.scene import Scene, decide_request
 from tests.notifications.sinks import AUTHORITY, FLOOD, mail_server, receiver
 from tests.notifications.telling import by_mail, hook, tell, waiting, with_mailboxes

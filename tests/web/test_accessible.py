@@ -23,7 +23,8 @@ from agents.core.notifications import Kind
 from agents.desks.refunds.profiles import STRICT
 from agents.models import Delivery, Escalation, Role, Shape
 from agents.notifications import fan_out
-from agents.operations.people import inviting, notifying, teams, workspaces
+from agents.notifications.channels import webhooks as notifying
+from agents.operations.people import inviting, teams, workspaces
 from agents.operations.requests import assigning, commenting, snoozing
 from agents.publishing import versions as publishing
 from tests import checker, database

@@ -40,7 +40,7 @@ def test_the_card_tells_what_the_mail_server_said(scene: Scene, settings: Any) -
 def test_where_no_mail_server_listens_nobody_is_asked_and_the_answer_says_so(
     scene: Scene, settings: Any
 ) -> None:
-    settings.EMAIL_BACKEND = "agents.notifications.mail.LimitedBackend"
+    settings.EMAIL_BACKEND = "agents.notifications.channels.mail.LimitedBackend"
     settings.EMAIL_HOST, settings.EMAIL_PORT, settings.EMAIL_USE_TLS = "127.0.0.1", 1, False
 
     run = go(scene.launch(REFUND_500))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from agents.management.operation_command import PERSON, WORKSPACE, OperationCommand, argument
-from agents.operations.people import notifying
+from agents.notifications.channels import mail
 
 
 class Command(OperationCommand):
@@ -20,6 +20,6 @@ class Command(OperationCommand):
     )
 
     def act(self, options: dict[str, Any], **given: Any) -> str:
-        notifying.set_email(**given, email=options["email"])
+        mail.set_email(**given, email=options["email"])
         where = f"goes to {options['email']}" if options["email"] else "is not sent"
         return f"Mail for {given['user'].get_username()} {where}."

@@ -16,6 +16,7 @@ from agents.core.requests import Json
 from agents.core.states import ENDED, EscalationState
 from agents.models import Delivery, Escalation, Event, Run, Step
 from agents.models.record import facts_of
+from agents.notifications.pages import LogLine, log_line
 from agents.publishing.pages import readable_limits, team_names
 from agents.publishing.words import DeskPart, LimitLine, desk_parts
 from agents.publishing.words import lines as limit_lines
@@ -25,7 +26,6 @@ from agents.shell.event_words import EventLine, name_of, quotation, read_events,
 from agents.shell.formats import as_html, in_prose
 from agents.tools import call_in_words
 from agents.web.changes import reply_of
-from agents.web.notifications.pages import LogLine, log_line
 from agents.web.runs.listing import closings, outcome_of, waits_of
 from agents.web.runs.texts import is_output_of_step, title_of
 from agents.web.runs.trace import moved_sums

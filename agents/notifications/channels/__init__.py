@@ -8,6 +8,8 @@ from concurrent.futures import Future
 from threading import Thread
 from typing import Any, TypeVar
 
+from agents.models.notifications import LONGEST_FAULT
+
 T = TypeVar("T")
 
 
@@ -25,3 +27,11 @@ async def in_daemon(work: Callable[..., T], *args: Any) -> T:
 
     Thread(target=run, name="notification", daemon=True).start()
     return await asyncio.wrap_future(done)
+
+
+class NotDelivered(Exception):
+    """Not delivered. `is_final`: it never will be; `is_server`: the whole server fails."""
+
+    def __init__(self, fault: str, *, is_final: bool = False, is_server: bool = True) -> None:
+        super().__init__(fault)
+        self.fault, self.is_final, self.is_server = fault[:LONGEST_FAULT], is_final, is_server

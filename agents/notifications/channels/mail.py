@@ -5,19 +5,26 @@ from __future__ import annotations
 import asyncio
 import smtplib
 import time
+from collections.abc import Sequence
+from datetime import datetime
 from email.utils import parseaddr
 from smtplib import SMTPDataError, SMTPException, SMTPRecipientsRefused, SMTPResponseException
 from socket import socket
 from typing import Any
 
 from django.conf import settings
+from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
 from django.core.mail import EmailMessage
 from django.core.mail.backends.smtp import EmailBackend
 from django.core.validators import validate_email
+from django.db import transaction
 
-from agents.notifications.daemons import in_daemon
-from agents.notifications.webhooks import NotDelivered
+from agents.models import Role, Workspace
+from agents.models.record import Entry, append_events
+from agents.notifications.channels import NotDelivered, in_daemon
+from agents.notifications.messages import INVITATION, LONGEST, Note, _moment, _url
+from agents.shell.refusal import Refused, require_member
 
 TOTAL = 20.0  # seconds
 
@@ -87,3 +94,41 @@ def _send(address: str, subject: str, text: str, message: str) -> None:
     domain = parseaddr(settings.DEFAULT_FROM_EMAIL)[1].rpartition("@")[2]
     headers = {"Message-ID": f"<{message}@{domain}>", "Auto-Submitted": "auto-generated"}
     EmailMessage(subject, text, to=[address], headers=headers).send()
+
+
+def set_email(*, workspace: Workspace, user: User, email: str, at: datetime, actor: str) -> None:
+    """Set a person's email address; "": none. The address itself is not recorded."""
+    try:
+        if email:
+            validate_email(email)
+    except ValidationError:
+        raise Refused("bad_email", "That is not the address of a mailbox.") from None
+    with transaction.atomic():
+        require_member(workspace, user, *Role)
+        User.objects.filter(pk=user.pk).update(email=email)
+        facts = {"user": user.get_username(), "email": bool(email)}
+        append_events(
+            [Entry("notifications.address", facts, actor)], workspace_id=workspace.pk, at=at
+        )
+
+
+def mail_of(notes: Sequence[Note], *, at: datetime) -> tuple[str, str]:
+    """Return subject and text of one mail about these notes, as of a time."""
+    # Only the newest note per request, which includes earlier ones, in the order of the newest:
+    # a switch that was turned on, off and on again ends as on.
+    newest: dict[object, Note] = {}
+    for note in notes:
+        key = note.facts.get("request") or (note.headline, note.url)
+        newest.pop(key, None)
+        newest[key] = note
+    notes = list(newest.values())
+    subject = notes[0].headline if len(notes) == 1 else f"{len(notes)} notifications"
+    parts = ["\n".join([note.headline, *note.lines, note.url]) for note in notes]
+    parts.append(
+        "If you did not expect this invitation, ignore this mail: nothing will happen."
+        if notes[0].kind == INVITATION
+        else f"As of {_moment(at)}; each page shows what is true now. Nothing can be "
+        "decided by mail: open the page and sign in.\n"
+        f"Choose your notifications: {_url('notifications')}"
+    )
+    return f"[opsconsole] {subject}"[:LONGEST], "\n\n".join(parts) + "\n"

@@ -1,1 +1,0 @@
-"""Notifications: people's preferences, a workspace's webhooks, and the delivery log."""
