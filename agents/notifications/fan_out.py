@@ -2,7 +2,7 @@
 
 Every worker does this. A conditional update of the notification's row decides which one, in the
 transaction that adds the outbox rows; a key for each recipient prevents a second message.
-One file, as recipients are chosen in the transaction that addresses them.
+Recipients are chosen in that transaction, by the preferences that are set here too.
 """
 
 from __future__ import annotations
@@ -53,28 +53,28 @@ from agents.models import (
     Webhook,
     Workspace,
 )
-from agents.notifications.channels.webhooks import _say
+from agents.models.record import Entry, append_events
 from agents.shell.refusal import Refused, require_member
 
 log = logging.getLogger(__name__)
 
 BATCH = 100  # notifications addressed at a time
 KEPT = timedelta(days=30)  # the reach of the delivery log
-FORGOTTEN = 500  # rows deleted at a time
-PAUSED = timedelta(minutes=1)  # between two looks at a stopped clock
+_FORGOTTEN = 500  # rows deleted at a time
+_PAUSED = timedelta(minutes=1)  # between two looks at a stopped clock
 MINUTE = 60.0  # seconds between two searches for news without events
-LOOK_BACK = timedelta(days=1)
+_LOOK_BACK = timedelta(days=1)
 
 _looked_at = -MINUTE
 
 
-Members: TypeAlias = list[tuple[Membership, NotificationPreference]]
+_Members: TypeAlias = list[tuple[Membership, NotificationPreference]]
 
 
-class Circle(NamedTuple):
+class _Circle(NamedTuple):
     """The possible recipients in a workspace."""
 
-    members: Members
+    members: _Members
     webhooks: list[Webhook]
 
 
@@ -96,7 +96,7 @@ def _share_or_wait(notification: Notification, circles: _Circles, *, at: datetim
         raise
     except Exception:  # an unreadable one must not hold up the others
         log.exception("Notification %s could not be addressed", notification.pk)
-        Notification.objects.filter(pk=notification.pk).update(due_at=at + PAUSED)
+        Notification.objects.filter(pk=notification.pk).update(due_at=at + _PAUSED)
         return 1
 
 
@@ -108,7 +108,7 @@ def _look_around(*, at: datetime) -> None:
     _looked_at = time.monotonic()
     told = Notification.objects.filter(kind=Kind.ATTENTION, detail=UNTOLD)
     known = told.filter(run=OuterRef("run_id"))
-    untold = untold_effects(since=at - LOOK_BACK).filter(~Exists(known)).select_related("run")
+    untold = untold_effects(since=at - _LOOK_BACK).filter(~Exists(known)).select_related("run")
     # Two workers may both create it: its key prevents a second message.
     Notification.objects.bulk_create(
         Notification(
@@ -124,7 +124,7 @@ def _look_around(*, at: datetime) -> None:
     old = Notification.objects.filter(addressed_at__lt=at - KEPT).exclude(
         deliveries__state=DeliveryState.WAITING
     )
-    keys = list(old.order_by("addressed_at").values_list("pk", flat=True)[:FORGOTTEN])
+    keys = list(old.order_by("addressed_at").values_list("pk", flat=True)[:_FORGOTTEN])
     Notification.objects.filter(pk__in=keys).delete()
 
 
@@ -149,12 +149,12 @@ def _share(notification: Notification, circles: _Circles, *, at: datetime) -> in
 def later_due(kind: Kind, request: Escalation | None, *, at: datetime) -> datetime | None:
     """Return when to look again at a request whose deadline a kill switch stops or moves."""
     if kind is Kind.NOT_CARRIED_OUT and request is not None and is_asked_again(request):
-        return at + PAUSED  # its giver was told, and those who can answer the one in its place
+        return at + _PAUSED  # its giver was told, and those who can answer the one in its place
     due = _DUE.get(kind)
     if due is None or request is None or request.state != EscalationState.OPEN:
         return None
     if request.frozen_at is not None:
-        return at + PAUSED
+        return at + _PAUSED
     moved = due(request.created_at, request.expires_at)
     return moved if moved > at else None
 
@@ -162,7 +162,7 @@ def later_due(kind: Kind, request: Escalation | None, *, at: datetime) -> dateti
 _DUE = {Kind.HALF_TIME: half_time, Kind.EXPIRING: last_call}
 
 
-def still_concerns(kind: Kind, request: Escalation, *, at: datetime) -> bool:
+def _still_concerns(kind: Kind, request: Escalation, *, at: datetime) -> bool:
     """Tell whether a request still waits for the notified people."""
     if request.state != EscalationState.OPEN:
         return False
@@ -176,7 +176,7 @@ def still_matters(notification: Notification, *, at: datetime) -> bool:
     """Tell whether there is still something to do, or others have seen to it."""
     request, kind = notification.escalation, notification.kind
     if request is not None and kind in WHILE_OPEN:
-        return still_concerns(Kind(kind), request, at=at)
+        return _still_concerns(Kind(kind), request, at=at)
     if request is not None and kind == Kind.NOT_CARRIED_OUT:
         return is_unsettled(request)
     if request is not None and kind == Kind.ASKED_AGAIN:
@@ -254,7 +254,7 @@ def _able(request: Escalation | None, run: Run | None) -> tuple[set[int], set[in
         return able, able
 
 
-def _case(notification: Notification, members: Members, *, at: datetime) -> Occurrence:
+def _case(notification: Notification, members: _Members, *, at: datetime) -> Occurrence:
     run, request = notification.run, notification.escalation
     snoozes = Snooze.objects.filter(escalation=request, until__gt=at)
     is_half = notification.kind == Kind.HALF_TIME
@@ -276,23 +276,23 @@ class _Circles:
     """The possible recipients, read once per workspace."""
 
     def __init__(self) -> None:
-        self._known: dict[int, Circle] = {}
+        self._known: dict[int, _Circle] = {}
 
-    def of(self, workspace: int) -> Circle:
+    def of(self, workspace: int) -> _Circle:
         """Return the members with their preferences, and the webhooks."""
         if workspace not in self._known:
-            preferences = preferences_of(workspace)
+            preferences = _preferences_of(workspace)
             parts = Membership.objects.filter(
                 workspace=workspace, user__is_active=True, is_simulated=False
             )
             whole = parts.select_related("user").prefetch_related("teams").order_by("pk")
             members = [(part, preferences(part.user_id)) for part in whole]
             webhooks = Webhook.objects.filter(workspace=workspace, removed_at=None)
-            self._known[workspace] = Circle(members, list(webhooks.order_by("pk")))
+            self._known[workspace] = _Circle(members, list(webhooks.order_by("pk")))
         return self._known[workspace]
 
 
-def preferences_of(workspace: int) -> Callable[[int], NotificationPreference]:
+def _preferences_of(workspace: int) -> Callable[[int], NotificationPreference]:
     """Return a function from a member to their preference, or else the workspace's."""
     rows = NotificationPreference.objects.filter(workspace=workspace)
     said = {row.user_id: row for row in rows}
@@ -330,4 +330,8 @@ def set_preference(
             workspace=workspace, user=whom, defaults=columns
         )
         facts = {"of": by.get_username() if whom else "", **columns}
-        _say(workspace, "notifications.set", facts, by, at)
+        append_events(
+            [Entry("notifications.set", facts, by.get_username())],
+            workspace_id=workspace.pk,
+            at=at,
+        )

@@ -73,7 +73,7 @@ def note_of(notification: Notification) -> Note:
     run, request, kind = notification.run, notification.escalation, notification.kind
     facts: dict[str, Json] = {"kind": kind, "workspace": notification.workspace.slug}
     if kind == TEST:
-        return Note(kind, "A test from opsconsole", ["It works."], _url("notifications"), facts)
+        return Note(kind, "A test from opsconsole", ["It works."], url_of("notifications"), facts)
     if kind == INVITATION:
         return _invitation_note(notification, facts)
     if run is None:
@@ -83,10 +83,10 @@ def note_of(notification: Notification) -> Note:
         headline = f"Kill switch {_SWITCH.get(stage, stage)} by {by}: {_plain(thing)}"
         lines = [f"Workspace: {_plain(notification.workspace.name)}", *_MEANS.get(stage, ())]
         facts |= {"stage": stage, "scope": scope}
-        return Note(kind, headline, lines, _url("kill"), facts)
+        return Note(kind, headline, lines, url_of("kill"), facts)
     facts["run"] = str(run.pk)
     told, asked = _HAPPENED[Kind(kind)], _mask(notification, run.subject_label)
-    matter, url = _why_attention(notification, run), _url("run", run.pk)
+    matter, url = _why_attention(notification, run), url_of("run", run.pk)
     lines = [matter]
     if request is not None:
         asked = _mask(
@@ -102,7 +102,7 @@ def note_of(notification: Notification) -> Note:
         whom = _mask(notification, run.subject_label)
         asked += f" ({whom})" if whom and whom not in asked else ""
         why = _mask(notification, _why_asked(request))
-        lines, url = [matter or why, _deadline(request)], _url("approval", request.pk)
+        lines, url = [matter or why, _deadline(request)], url_of("approval", request.pk)
         of = request_of(request.kind, request.action)
         if request.kind != ACTION.stored:
             told = _OF_QUESTION.get(Kind(kind), told)
@@ -127,7 +127,7 @@ def note_of(notification: Notification) -> Note:
             lines = [f"{by}: {request.granted}" if request.granted else f"{by}.", why]
             if kind == Kind.ASKED_AGAIN and later:
                 lines += [_mask(notification, _why_asked(later)), _deadline(later)]
-                url = _url("approval", later.pk)
+                url = url_of("approval", later.pk)
         told = told.format(_plain(str(whose or "nobody")))
         facts |= {"request": request.pk, "expires_at": request.expires_at.isoformat()}
         facts |= {"amount_minor": request.amount_minor, "currency": request.currency}
@@ -156,10 +156,10 @@ def _in_place_of(approval: Escalation) -> tuple[Escalation | None, str]:
 
 def _deadline(request: Escalation) -> str:
     if request.state != EscalationState.OPEN:
-        return f"It was not decided by {_moment(request.expires_at)}."
+        return f"It was not decided by {moment(request.expires_at)}."
     if request.frozen_at is not None:
         return "A kill switch is on, and the deadline stands still."
-    return f"Deadline: {_moment(request.expires_at)}"
+    return f"Deadline: {moment(request.expires_at)}"
 
 
 def _why_attention(notification: Notification, run: Run) -> str:
@@ -177,9 +177,9 @@ def _invitation_note(notification: Notification, facts: Json) -> Note:
     headline = f"You are invited to {_plain(notification.workspace.name)}"
     lines = [
         f"Your role: {made.role}.",
-        f"This link works once, until {_moment(made.expires_at)}:",
+        f"This link works once, until {moment(made.expires_at)}:",
     ]
-    return Note(INVITATION, headline, lines, _url("invitation", made.token), facts)
+    return Note(INVITATION, headline, lines, url_of("invitation", made.token), facts)
 
 
 def _mask(notification: Notification, text: str) -> str:
@@ -204,9 +204,9 @@ def _plain(text: str) -> str:
     return line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"
 
 
-def _moment(at: datetime) -> str:
+def moment(at: datetime) -> str:
     return f"{at:%d %b %H:%M} UTC"
 
 
-def _url(name: str, *args: object) -> str:
+def url_of(name: str, *args: object) -> str:
     return f"{settings.OPSCONSOLE_PUBLIC_URL}{reverse(name, args=args)}"

@@ -22,20 +22,18 @@ from agents.core.notifications import GIVEN_UP, WHILE_OPEN, Kind, wait_after
 from agents.engine.runtime.database import in_database
 from agents.models import Delivery, DeliveryState, InvitationState, Membership
 from agents.notifications.channels import NotDelivered, mail, webhooks
-from agents.notifications.channels.mail import mail_of
-from agents.notifications.channels.webhooks import body_of
 from agents.notifications.fan_out import later_due, share_out, still_matters
 from agents.notifications.messages import Note, note_of
 
 log = logging.getLogger(__name__)
 
-PAUSE = 2.0  # seconds between two looks
+_PAUSE = 2.0  # seconds between two looks
 AT_ONCE = 8  # messages under way in one worker, one to each recipient at a time
-IN_ONE_MAIL = 20  # items
-RECIPIENT = ("user_id", "webhook_id", "invitation_id")  # each message has one of them
+_IN_ONE_MAIL = 20  # items
+_RECIPIENT = ("user_id", "webhook_id", "invitation_id")  # each message has one of them
 LEASE = timedelta(seconds=90)  # longer than any message may take
-Clock: TypeAlias = Callable[[], datetime]
-Recipient: TypeAlias = Mapping[str, int | None]
+_Clock: TypeAlias = Callable[[], datetime]
+_Recipient: TypeAlias = Mapping[str, int | None]
 
 
 @dataclass(frozen=True)
@@ -53,7 +51,7 @@ class Message:
 
 async def deliver_until(stop: asyncio.Event) -> None:
     """Address and send notifications until told to stop; failures are retried."""
-    sender = Sender()
+    sender = _Sender()
     while not stop.is_set():
         begun = 0
         try:
@@ -66,20 +64,20 @@ async def deliver_until(stop: asyncio.Event) -> None:
             await sender.pause(stop)
 
 
-async def deliver_all(stop: asyncio.Event, now: Clock = timezone.now) -> None:
+async def deliver_all(stop: asyncio.Event, now: _Clock = timezone.now) -> None:
     """Address and send notifications until nothing is due."""
-    sender = Sender(now)
+    sender = _Sender(now)
     while not stop.is_set() and (await sender.begin() or sender.under_way):
         if sender.under_way:
             await sender.pause(stop)
 
 
-class Sender:
+class _Sender:
     """The messages that one worker sends at a time: none waits for another's recipient."""
 
-    def __init__(self, now: Clock = timezone.now) -> None:
+    def __init__(self, now: _Clock = timezone.now) -> None:
         self.now = now
-        self.under_way: dict[asyncio.Task[None], Recipient] = {}
+        self.under_way: dict[asyncio.Task[None], _Recipient] = {}
 
     async def begin(self) -> int:
         """Address notifications and begin to send due messages. Return how many there were."""
@@ -88,20 +86,20 @@ class Sender:
         messages = await in_database(lambda: take(at=self.now(), busy=busy))
         for message in messages:
             task = asyncio.create_task(_deliver(message, self.now))
-            self.under_way[task] = {name: getattr(message.first, name) for name in RECIPIENT}
+            self.under_way[task] = {name: getattr(message.first, name) for name in _RECIPIENT}
         return shared + len(messages)
 
     async def pause(self, stop: asyncio.Event) -> None:
         """Wait until a message has ended, it is time to look again or the worker is to stop."""
         told = asyncio.create_task(stop.wait())
         waited = {told, *self.under_way}
-        await asyncio.wait(waited, timeout=PAUSE, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(waited, timeout=_PAUSE, return_when=asyncio.FIRST_COMPLETED)
         told.cancel()
         for task in [task for task in self.under_way if task.done()]:
             del self.under_way[task]
 
 
-async def _deliver(message: Message, now: Clock) -> None:
+async def _deliver(message: Message, now: _Clock) -> None:
     fault: NotDelivered | None = None
     try:
         await _send(message, at=now())
@@ -119,34 +117,34 @@ async def _deliver(message: Message, now: Clock) -> None:
 async def _send(message: Message, *, at: datetime) -> None:
     row, key = message.first, str(message.id)
     if row.webhook is not None:
-        body = body_of(message.notes[0], row.webhook.shape, message=key, at=at)
+        body = webhooks.body_of(message.notes[0], row.webhook.shape, message=key, at=at)
         await webhooks.call(row.webhook, body, message=key, at=at)
     elif (mailbox := row.user or row.invitation) is not None:
-        subject, text = mail_of(message.notes, at=at)
+        subject, text = mail.mail_of(message.notes, at=at)
         await mail.send(mailbox.email, subject, text, message=key)
 
 
-def take(*, at: datetime, busy: Sequence[Recipient] = ()) -> list[Message]:
+def take(*, at: datetime, busy: Sequence[_Recipient] = ()) -> list[Message]:
     """Take due messages for LEASE: one per recipient who is not busy, the longest due first."""
     waiting = Delivery.objects.filter(state=DeliveryState.WAITING, next_at__lte=at)
     for recipient in busy:
         [(name, key)] = [(name, key) for name, key in recipient.items() if key is not None]
         waiting = waiting.exclude(**{f"{name}__isnull": False, name: key})
     # By recipient, so that none waits behind another's messages.
-    of_each = waiting.values(*RECIPIENT).annotate(first=Min("next_at"))
-    due = list(of_each.order_by("first", *RECIPIENT)[: max(0, AT_ONCE - len(busy))])
-    taken = [_take({name: one[name] for name in RECIPIENT}, at=at) for one in due]
+    of_each = waiting.values(*_RECIPIENT).annotate(first=Min("next_at"))
+    due = list(of_each.order_by("first", *_RECIPIENT)[: max(0, AT_ONCE - len(busy))])
+    taken = [_take({name: one[name] for name in _RECIPIENT}, at=at) for one in due]
     return [message for message in taken if message]
 
 
-def _take(recipient: Recipient, *, at: datetime) -> Message | None:
+def _take(recipient: _Recipient, *, at: datetime) -> Message | None:
     """Take one message of a recipient; None if another worker has it or it is out of date."""
     mine = Delivery.objects.filter(state=DeliveryState.WAITING, next_at__lte=at, **recipient)
     message = mine.order_by("next_at", "pk").values_list("message", flat=True).first()
     mine = mine.filter(message=message)
     if message is None:
         keys = mine.order_by("due_at", "pk").values_list("pk", flat=True)
-        mine = mine.filter(pk__in=list(keys[: IN_ONE_MAIL if recipient["user_id"] else 1]))
+        mine = mine.filter(pk__in=list(keys[: _IN_ONE_MAIL if recipient["user_id"] else 1]))
     taken = message or uuid4()
     if not mine.update(message=taken, next_at=at + LEASE, tries=F("tries") + 1):
         return None

@@ -32,19 +32,32 @@ from agents.models import (
     Webhook,
     Workspace,
 )
-from agents.notifications import fan_out
-from agents.notifications.channels import webhooks as notifying
-from agents.notifications.fan_out import KEPT
+from agents.notifications.channels.webhooks import (
+    add_webhook,
+    remove_webhook,
+    rotate_webhook,
+    try_webhook,
+)
+from agents.notifications.fan_out import KEPT, set_preference
 from agents.notifications.messages import INVITATION, TEST
 from agents.shell import access, refusal
 from agents.shell.pages import BadForm, action, only, page, whole_number
 
-CHANGES = {
-    "rotate": notifying.rotate_webhook,
-    "remove": notifying.remove_webhook,
-    "try": notifying.try_webhook,
+_CHANGES = {"rotate": rotate_webhook, "remove": remove_webhook, "try": try_webhook}
+_SHAPES = {Shape.JSON: "JSON, signed", Shape.SLACK: "Slack", Shape.TEAMS: "Microsoft Teams"}
+_LOG_PAGE = 100
+_STATES = {
+    DeliveryState.WAITING: ("waiting", "Waiting"),
+    DeliveryState.SENT: ("approve", "Sent"),
+    DeliveryState.FAILED: ("block", "Given up"),
+    DeliveryState.DROPPED: ("neutral", "Not sent"),
 }
-SHAPES = {Shape.JSON: "JSON, signed", Shape.SLACK: "Slack", Shape.TEAMS: "Microsoft Teams"}
+_OWN = {**TITLES, Kind.ASSIGNED: "Assigned to me or my team"}
+_MODES = {Mode.NOW: "at once", Mode.DIGEST: "in the digest", Mode.OFF: "never"}
+_FIELDS = {"csrfmiddlewaretoken", "workspace", "for", "hears_all", "digest_at"}
+_TIMES = {"quiet_from", "quiet_until"}
+_WEBHOOK = {"csrfmiddlewaretoken", "workspace", "name", "url", "shape", "team"}
+_TIME = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])")
 
 
 @page
@@ -59,8 +72,8 @@ def prefer(request: HttpRequest) -> HttpResponse:
     user = access.person(request)
     workspace = access.workspace_of(user, request.POST.get("workspace", ""))
     try:
-        fan_out.set_preference(
-            workspace=workspace, by=user, at=timezone.now(), **read_preference(request.POST)
+        set_preference(
+            workspace=workspace, by=user, at=timezone.now(), **_read_preference(request.POST)
         )
     except (BadForm, refusal.Refused) as no:
         status = 403 if getattr(no, "code", "") == "not_permitted" else 422
@@ -72,129 +85,15 @@ def _preferences(request: HttpRequest, *, sentence: str = "", status: int = 200)
     user = access.person(request)
     shown = {
         "nav": "notifications",
-        "boards": boards(user, access.parts_of(user)),
-        "modes": MODES.items(),
+        "boards": _boards(user, access.parts_of(user)),
+        "modes": _MODES.items(),
         "sentence": sentence,
     }
     return render(request, "notifications/page.html", shown, status=status)
 
 
-@page
-def webhooks(request: HttpRequest) -> HttpResponse:
-    """List a workspace's webhooks, with a form to add one."""
-    return _webhooks(request, _workspace(request))
-
-
-@action
-def webhook_add(request: HttpRequest) -> HttpResponse:
-    """Add a webhook and show its secret, only this once."""
-    user, workspace = access.person(request), _workspace(request)
-    try:
-        added = notifying.add_webhook(
-            workspace=workspace,
-            by=user,
-            at=timezone.now(),
-            **read_webhook(request.POST, _teams(workspace)),
-        )
-    except (BadForm, refusal.Refused) as no:
-        return _webhooks(request, workspace, sentence=str(no), field=no.field, status=422)
-    return _webhooks(request, workspace, fresh=added)
-
-
-@action
-def webhook_change(request: HttpRequest, pk: int) -> HttpResponse:
-    """Replace a webhook's secret, test it, or remove it."""
-    user = access.person(request)
-    webhook = access.webhook_to_change(user, pk)
-    try:
-        only(request.POST, {"csrfmiddlewaretoken", "change"})
-        change = CHANGES.get(request.POST.get("change", ""))
-        if change is None:
-            raise BadForm("", "There is no such change. Load the page again.")
-        changed = change(webhook=webhook, by=user, at=timezone.now())
-    except (BadForm, refusal.Refused) as no:
-        return _webhooks(request, webhook.workspace, sentence=str(no), status=422)
-    if change is notifying.rotate_webhook:
-        return _webhooks(request, webhook.workspace, fresh=changed)
-    shown = reverse("deliveries" if change is notifying.try_webhook else "webhooks")
-    return redirect(f"{shown}?{urlencode({'workspace': webhook.workspace.slug})}")
-
-
-@page
-def deliveries(request: HttpRequest) -> HttpResponse:
-    """List deliveries with their results, newest first."""
-    workspace = _workspace(request)
-    lines, older = log_page(workspace, request.GET.get("before", ""))
-    shown = {**_around(request, workspace), "lines": lines, "older": older, "kept": KEPT.days}
-    return render(request, "notifications/log.html", shown)
-
-
-def _workspace(request: HttpRequest) -> Workspace:
-    found = access.workspaces_to_notify(access.person(request))
-    given = request.POST if request.method == "POST" else request.GET
-    return access.choose_workspace(found, given.get("workspace", ""))
-
-
-def _teams(workspace: Workspace) -> list[Team]:
-    return list(Team.objects.filter(workspace=workspace).order_by("name"))
-
-
-def _around(request: HttpRequest, workspace: Workspace) -> dict[str, Json]:
-    found = access.workspaces_to_notify(access.person(request))
-    return {"nav": "notifications", "workspace": workspace, "workspaces": found}
-
-
-def _webhooks(
-    request: HttpRequest,
-    workspace: Workspace,
-    *,
-    sentence: str = "",
-    field: str = "",
-    fresh: Webhook | None = None,
-    status: int = 200,
-) -> HttpResponse:
-    # What was filled in is shown again only with the refusal.
-    given = request.POST if sentence and "shape" in request.POST else {}
-    found = Webhook.objects.filter(workspace=workspace, removed_at=None)
-    rows = [
-        (
-            webhook,
-            urlsplit(webhook.url).hostname,
-            SHAPES[Shape(webhook.shape)],
-            [title for kind, title in TITLES.items() if kind in webhook.kinds],
-        )
-        for webhook in found.select_related("team").order_by("name")
-    ]
-    shown = {
-        **_around(request, workspace),
-        "rows": rows,
-        "shapes": SHAPES.items(),
-        "kinds": [
-            (kind, title, not given or f"kind.{kind}" in given) for kind, title in TITLES.items()
-        ],
-        "teams": _teams(workspace),
-        "fresh": fresh,
-        "given": given,
-        "sentence": sentence,
-        "field": field,
-    }
-    return render(request, "notifications/webhooks.html", shown, status=status)
-
-
-# The data of the pages about notifications.
-
-
-LOG_PAGE = 100
-STATES = {
-    DeliveryState.WAITING: ("waiting", "Waiting"),
-    DeliveryState.SENT: ("approve", "Sent"),
-    DeliveryState.FAILED: ("block", "Given up"),
-    DeliveryState.DROPPED: ("neutral", "Not sent"),
-}
-
-
 @dataclass(frozen=True)
-class PreferenceBoard:
+class _PreferenceBoard:
     """A person's preferences in a workspace, or the workspace's defaults."""
 
     workspace: Workspace
@@ -208,7 +107,7 @@ class PreferenceBoard:
     zone: str
 
 
-def boards(user: User, parts: Sequence[Membership]) -> list[PreferenceBoard]:
+def _boards(user: User, parts: Sequence[Membership]) -> list[_PreferenceBoard]:
     """Return a person's preferences by workspace, followed for admins by its defaults."""
     mine = [part.workspace_id for part in parts]
     rows = NotificationPreference.objects.filter(Q(user=user) | Q(user=None), workspace__in=mine)
@@ -229,82 +128,24 @@ def _board(
     *,
     is_chosen: bool,
     is_for_all: bool = False,
-) -> PreferenceBoard:
+) -> _PreferenceBoard:
     said = row or NotificationPreference(workspace=workspace)
-    return PreferenceBoard(
+    return _PreferenceBoard(
         workspace,
         is_for_all,
         is_chosen,
         [(kind.value, _OWN[kind], mode_of(kind, said.modes).value) for kind in Kind],
-        clock(said.quiet_from),
-        clock(said.quiet_until),
-        clock(said.digest_at),
+        _clock(said.quiet_from),
+        _clock(said.quiet_until),
+        _clock(said.digest_at),
         said.hears_all and not is_for_all and is_chosen,
         said.zone,
     )
 
 
-_OWN = {**TITLES, Kind.ASSIGNED: "Assigned to me or my team"}
-MODES = {Mode.NOW: "at once", Mode.DIGEST: "in the digest", Mode.OFF: "never"}
-
-
-@dataclass(frozen=True)
-class LogLine:
-    """One row of the delivery log."""
-
-    delivery: Delivery
-    what: str
-    to: str
-    role: str
-    state: str
-
-
-def log_page(workspace: Workspace, before: str) -> tuple[list[LogLine], str]:
-    """Return a page of the delivery log, newest first, and the beginning of the next."""
-    found = Delivery.objects.filter(workspace=workspace)
-    if (start := whole_number(before)) is not None:
-        found = found.filter(pk__lt=start)
-    rows = found.select_related("user", "webhook", "invitation", "notification").order_by("-pk")
-    page = list(rows[: LOG_PAGE + 1])
-    lines = [log_line(row) for row in page[:LOG_PAGE]]
-    return lines, str(page[LOG_PAGE - 1].pk) if len(page) > LOG_PAGE else ""
-
-
-def log_line(row: Delivery) -> LogLine:
-    """Return a row of the log in words. Expects its user, webhook and notification loaded."""
-    role, state = STATES[DeliveryState(row.state)]
-    return LogLine(row, _title(row.notification), _recipient(row), role, state)
-
-
-def _title(notification: Notification) -> str:
-    if notification.kind == TEST:
-        return "Test"
-    if notification.kind == INVITATION:
-        return "Invitation"
-    known = notification.kind in list(Kind)
-    return TITLES[Kind(notification.kind)] if known else notification.kind
-
-
-def _recipient(row: Delivery) -> str:
-    if row.user is not None:
-        return row.user.get_username()
-    if row.invitation is not None:
-        return row.invitation.email or "an invited person"
-    return f"webhook {row.webhook}"
-
-
-# The forms of preferences and webhooks.
-
-
-FIELDS = {"csrfmiddlewaretoken", "workspace", "for", "hears_all", "digest_at"}
-TIMES = {"quiet_from", "quiet_until"}
-WEBHOOK = {"csrfmiddlewaretoken", "workspace", "name", "url", "shape", "team"}
-_TIME = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])")
-
-
-def read_preference(posted: QueryDict) -> dict[str, Any]:
+def _read_preference(posted: QueryDict) -> dict[str, Any]:
     """Return the preferences in the form, as operations take them. Raises BadForm."""
-    only(posted, FIELDS | TIMES | set(Kind))
+    only(posted, _FIELDS | _TIMES | set(Kind))
     modes: Mapping[Kind, str] = {kind: posted.get(kind, "") for kind in Kind}
     if not all(mode in list(Mode) for mode in modes.values()):
         raise BadForm("modes", "Choose for each event how you are told.")
@@ -325,9 +166,105 @@ def read_preference(posted: QueryDict) -> dict[str, Any]:
     }
 
 
-def read_webhook(posted: QueryDict, teams: Sequence[Team]) -> dict[str, Any]:
+def _minute(posted: QueryDict, name: str) -> int | None:
+    text = posted.get(name, "").strip()
+    if not text:
+        return None
+    found = _TIME.fullmatch(text)
+    if not found:
+        raise BadForm(name, "Enter a time of day, such as 22:00.")
+    return int(found[1]) * 60 + int(found[2])
+
+
+def _clock(minute: int | None) -> str:
+    """Return a minute of the day as a form shows it."""
+    return "" if minute is None else f"{minute // 60:02}:{minute % 60:02}"
+
+
+# Webhooks.
+
+
+@page
+def webhooks(request: HttpRequest) -> HttpResponse:
+    """List a workspace's webhooks, with a form to add one."""
+    return _webhooks(request, _workspace(request))
+
+
+@action
+def webhook_add(request: HttpRequest) -> HttpResponse:
+    """Add a webhook and show its secret, only this once."""
+    user, workspace = access.person(request), _workspace(request)
+    try:
+        added = add_webhook(
+            workspace=workspace,
+            by=user,
+            at=timezone.now(),
+            **_read_webhook(request.POST, _teams(workspace)),
+        )
+    except (BadForm, refusal.Refused) as no:
+        return _webhooks(request, workspace, sentence=str(no), field=no.field, status=422)
+    return _webhooks(request, workspace, fresh=added)
+
+
+@action
+def webhook_change(request: HttpRequest, pk: int) -> HttpResponse:
+    """Replace a webhook's secret, test it, or remove it."""
+    user = access.person(request)
+    webhook = access.webhook_to_change(user, pk)
+    try:
+        only(request.POST, {"csrfmiddlewaretoken", "change"})
+        change = _CHANGES.get(request.POST.get("change", ""))
+        if change is None:
+            raise BadForm("", "There is no such change. Load the page again.")
+        changed = change(webhook=webhook, by=user, at=timezone.now())
+    except (BadForm, refusal.Refused) as no:
+        return _webhooks(request, webhook.workspace, sentence=str(no), status=422)
+    if change is rotate_webhook:
+        return _webhooks(request, webhook.workspace, fresh=changed)
+    shown = reverse("deliveries" if change is try_webhook else "webhooks")
+    return redirect(f"{shown}?{urlencode({'workspace': webhook.workspace.slug})}")
+
+
+def _webhooks(
+    request: HttpRequest,
+    workspace: Workspace,
+    *,
+    sentence: str = "",
+    field: str = "",
+    fresh: Webhook | None = None,
+    status: int = 200,
+) -> HttpResponse:
+    # What was filled in is shown again only with the refusal.
+    given = request.POST if sentence and "shape" in request.POST else {}
+    found = Webhook.objects.filter(workspace=workspace, removed_at=None)
+    rows = [
+        (
+            webhook,
+            urlsplit(webhook.url).hostname,
+            _SHAPES[Shape(webhook.shape)],
+            [title for kind, title in TITLES.items() if kind in webhook.kinds],
+        )
+        for webhook in found.select_related("team").order_by("name")
+    ]
+    shown = {
+        **_around(request, workspace),
+        "rows": rows,
+        "shapes": _SHAPES.items(),
+        "kinds": [
+            (kind, title, not given or f"kind.{kind}" in given) for kind, title in TITLES.items()
+        ],
+        "teams": _teams(workspace),
+        "fresh": fresh,
+        "given": given,
+        "sentence": sentence,
+        "field": field,
+    }
+    return render(request, "notifications/webhooks.html", shown, status=status)
+
+
+def _read_webhook(posted: QueryDict, teams: Sequence[Team]) -> dict[str, Any]:
     """Return the new webhook in the form, as operations take it. Raises BadForm."""
-    only(posted, WEBHOOK | {f"kind.{kind}" for kind in Kind})
+    only(posted, _WEBHOOK | {f"kind.{kind}" for kind in Kind})
     shape = posted.get("shape", "")
     if shape not in list(Shape):
         raise BadForm("shape", "Choose a format.")
@@ -344,16 +281,73 @@ def read_webhook(posted: QueryDict, teams: Sequence[Team]) -> dict[str, Any]:
     }
 
 
-def _minute(posted: QueryDict, name: str) -> int | None:
-    text = posted.get(name, "").strip()
-    if not text:
-        return None
-    found = _TIME.fullmatch(text)
-    if not found:
-        raise BadForm(name, "Enter a time of day, such as 22:00.")
-    return int(found[1]) * 60 + int(found[2])
+def _teams(workspace: Workspace) -> list[Team]:
+    return list(Team.objects.filter(workspace=workspace).order_by("name"))
 
 
-def clock(minute: int | None) -> str:
-    """Return a minute of the day as a form shows it."""
-    return "" if minute is None else f"{minute // 60:02}:{minute % 60:02}"
+# The delivery log.
+
+
+@page
+def deliveries(request: HttpRequest) -> HttpResponse:
+    """List deliveries with their results, newest first."""
+    workspace = _workspace(request)
+    lines, older = _log_page(workspace, request.GET.get("before", ""))
+    shown = {**_around(request, workspace), "lines": lines, "older": older, "kept": KEPT.days}
+    return render(request, "notifications/log.html", shown)
+
+
+@dataclass(frozen=True)
+class LogLine:
+    """One row of the delivery log."""
+
+    delivery: Delivery
+    what: str
+    to: str
+    role: str
+    state: str
+
+
+def _log_page(workspace: Workspace, before: str) -> tuple[list[LogLine], str]:
+    """Return a page of the delivery log, newest first, and the beginning of the next."""
+    found = Delivery.objects.filter(workspace=workspace)
+    if (start := whole_number(before)) is not None:
+        found = found.filter(pk__lt=start)
+    rows = found.select_related("user", "webhook", "invitation", "notification").order_by("-pk")
+    page = list(rows[: _LOG_PAGE + 1])
+    lines = [log_line(row) for row in page[:_LOG_PAGE]]
+    return lines, str(page[_LOG_PAGE - 1].pk) if len(page) > _LOG_PAGE else ""
+
+
+def log_line(row: Delivery) -> LogLine:
+    """Return a row of the log in words. Expects its user, webhook and notification loaded."""
+    role, state = _STATES[DeliveryState(row.state)]
+    return LogLine(row, _title(row.notification), _recipient(row), role, state)
+
+
+def _title(notification: Notification) -> str:
+    if notification.kind == TEST:
+        return "Test"
+    if notification.kind == INVITATION:
+        return "Invitation"
+    known = notification.kind in list(Kind)
+    return TITLES[Kind(notification.kind)] if known else notification.kind
+
+
+def _recipient(row: Delivery) -> str:
+    if row.user is not None:
+        return row.user.get_username()
+    if row.invitation is not None:
+        return row.invitation.email or "an invited person"
+    return f"webhook {row.webhook}"
+
+
+def _workspace(request: HttpRequest) -> Workspace:
+    found = access.workspaces_to_notify(access.person(request))
+    given = request.POST if request.method == "POST" else request.GET
+    return access.choose_workspace(found, given.get("workspace", ""))
+
+
+def _around(request: HttpRequest, workspace: Workspace) -> dict[str, Json]:
+    found = access.workspaces_to_notify(access.person(request))
+    return {"nav": "notifications", "workspace": workspace, "workspaces": found}

@@ -29,7 +29,7 @@ from agents.models import (
     Workspace,
 )
 from agents.notifications import fan_out
-from agents.notifications.channels import webhooks as notifying
+from agents.notifications.channels import webhooks
 from agents.operations.records import erasing
 from agents.operations.requests import claiming
 from agents.operations.runs import killing
@@ -279,7 +279,7 @@ def test_who_is_told_where_is_as_the_record_says(scene: Scene, run: Run) -> None
             workspace=scene.workspace, by=one, modes=muted, hours=hours, at=at, is_for_all=one == by
         )
     for name, url in (("ops", "https://hooks.example.com/s3cret"), ("old", "https://example.com")):
-        webhook = notifying.add_webhook(
+        webhook = webhooks.add_webhook(
             workspace=scene.workspace,
             by=by,
             name=name,
@@ -288,9 +288,9 @@ def test_who_is_told_where_is_as_the_record_says(scene: Scene, run: Run) -> None
             kinds=[Kind.EXPIRED],
             at=at,
         )
-    notifying.remove_webhook(webhook=webhook, by=by, at=at)
+    webhooks.remove_webhook(webhook=webhook, by=by, at=at)
     kept = Webhook.objects.filter(name="ops")
-    notifying.rotate_webhook(webhook=kept.get(), by=by, at=at + timedelta(minutes=1))
+    webhooks.rotate_webhook(webhook=kept.get(), by=by, at=at + timedelta(minutes=1))
     assert reasons() == []
 
     tampered: list[tuple[QuerySet[Any], dict[str, Any], str]] = [

@@ -24,7 +24,6 @@ from agents.models import Delivery, DeliveryState, Escalation, Notification, Rol
 from agents.notifications import fan_out, outbox
 from agents.notifications.channels import NotDelivered, webhooks
 from agents.notifications.channels import mail as mailing
-from agents.notifications.channels import webhooks as notifying
 from agents.notifications.channels.webhooks import BadAddress, is_public, read_url
 from tests.engine.scene import Scene, decide_request
 from tests.notifications.sinks import AUTHORITY, FLOOD, mail_server, receiver
@@ -407,7 +406,7 @@ def test_a_secret_is_made_anew_and_is_worth_nothing_without_the_installations_ke
     with receiver() as sink:
         webhook = hook(scene, ada, sink, [Kind.OPENED])
         first = webhook.secret
-        fresh = notifying.rotate_webhook(webhook=webhook, by=ada, at=timezone.now())
+        fresh = webhooks.rotate_webhook(webhook=webhook, by=ada, at=timezone.now())
         waiting(scene)
         tell()
         assert fresh.secret != first

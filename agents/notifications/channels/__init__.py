@@ -1,4 +1,4 @@
-"""Run work that may hang for ever in a thread that does not keep the process alive."""
+"""Ways on which a message leaves: each is a module that words it for its receiver and sends it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,14 @@ from typing import Any, TypeVar
 from agents.models.notifications import LONGEST_FAULT
 
 T = TypeVar("T")
+
+
+class NotDelivered(Exception):
+    """Not delivered. `is_final`: it never will be; `is_server`: the whole server fails."""
+
+    def __init__(self, fault: str, *, is_final: bool = False, is_server: bool = True) -> None:
+        super().__init__(fault)
+        self.fault, self.is_final, self.is_server = fault[:LONGEST_FAULT], is_final, is_server
 
 
 async def in_daemon(work: Callable[..., T], *args: Any) -> T:
@@ -27,11 +35,3 @@ async def in_daemon(work: Callable[..., T], *args: Any) -> T:
 
     Thread(target=run, name="notification", daemon=True).start()
     return await asyncio.wrap_future(done)
-
-
-class NotDelivered(Exception):
-    """Not delivered. `is_final`: it never will be; `is_server`: the whole server fails."""
-
-    def __init__(self, fault: str, *, is_final: bool = False, is_server: bool = True) -> None:
-        super().__init__(fault)
-        self.fault, self.is_final, self.is_server = fault[:LONGEST_FAULT], is_final, is_server

@@ -1,4 +1,4 @@
-"""Send a mail within a total time limit, which also stops a server that drips."""
+"""Word a mail and send it within a total time limit, which also stops a server that drips."""
 
 from __future__ import annotations
 
@@ -23,10 +23,38 @@ from django.db import transaction
 from agents.models import Role, Workspace
 from agents.models.record import Entry, append_events
 from agents.notifications.channels import NotDelivered, in_daemon
-from agents.notifications.messages import INVITATION, LONGEST, Note, _moment, _url
+from agents.notifications.messages import INVITATION, LONGEST, Note, moment, url_of
 from agents.shell.refusal import Refused, require_member
 
 TOTAL = 20.0  # seconds
+
+
+async def send(address: str, subject: str, text: str, *, message: str) -> None:
+    """Send one mail to one address. Raises NotDelivered."""
+    try:
+        validate_email(address)
+    except ValidationError:
+        raise NotDelivered("no usable address", is_final=True, is_server=False) from None
+    try:
+        async with asyncio.timeout(2 * TOTAL):  # name resolution has no timeout of its own
+            await in_daemon(_send, address, subject, text, message)
+    except SMTPRecipientsRefused as error:
+        code = max((code for code, _ in error.recipients.values()), default=0)
+        fault = f"the mail server refused the address ({code})"
+        raise NotDelivered(fault, is_final=code >= 500, is_server=False) from None
+    except SMTPDataError as error:  # concerns this message: others need not wait
+        fault = f"the mail server refused the message ({error.smtp_code})"
+        raise NotDelivered(fault, is_server=False) from None
+    except SMTPResponseException as error:
+        raise NotDelivered(f"the mail server answered {error.smtp_code}") from None
+    except (SMTPException, OSError) as error:
+        raise NotDelivered(f"no answer of a mail server ({type(error).__name__})") from None
+
+
+def _send(address: str, subject: str, text: str, message: str) -> None:
+    domain = parseaddr(settings.DEFAULT_FROM_EMAIL)[1].rpartition("@")[2]
+    headers = {"Message-ID": f"<{message}@{domain}>", "Auto-Submitted": "auto-generated"}
+    EmailMessage(subject, text, to=[address], headers=headers).send()
 
 
 class _Reader:
@@ -68,32 +96,26 @@ class LimitedBackend(EmailBackend):
     connection_class = _Limited
 
 
-async def send(address: str, subject: str, text: str, *, message: str) -> None:
-    """Send one mail to one address. Raises NotDelivered."""
-    try:
-        validate_email(address)
-    except ValidationError:
-        raise NotDelivered("no usable address", is_final=True, is_server=False) from None
-    try:
-        async with asyncio.timeout(2 * TOTAL):  # name resolution has no timeout of its own
-            await in_daemon(_send, address, subject, text, message)
-    except SMTPRecipientsRefused as error:
-        code = max((code for code, _ in error.recipients.values()), default=0)
-        fault = f"the mail server refused the address ({code})"
-        raise NotDelivered(fault, is_final=code >= 500, is_server=False) from None
-    except SMTPDataError as error:  # concerns this message: others need not wait
-        fault = f"the mail server refused the message ({error.smtp_code})"
-        raise NotDelivered(fault, is_server=False) from None
-    except SMTPResponseException as error:
-        raise NotDelivered(f"the mail server answered {error.smtp_code}") from None
-    except (SMTPException, OSError) as error:
-        raise NotDelivered(f"no answer of a mail server ({type(error).__name__})") from None
-
-
-def _send(address: str, subject: str, text: str, message: str) -> None:
-    domain = parseaddr(settings.DEFAULT_FROM_EMAIL)[1].rpartition("@")[2]
-    headers = {"Message-ID": f"<{message}@{domain}>", "Auto-Submitted": "auto-generated"}
-    EmailMessage(subject, text, to=[address], headers=headers).send()
+def mail_of(notes: Sequence[Note], *, at: datetime) -> tuple[str, str]:
+    """Return subject and text of one mail about these notes, as of a time."""
+    # Only the newest note per request, which includes earlier ones, in the order of the newest:
+    # a switch that was turned on, off and on again ends as on.
+    newest: dict[object, Note] = {}
+    for note in notes:
+        key = note.facts.get("request") or (note.headline, note.url)
+        newest.pop(key, None)
+        newest[key] = note
+    notes = list(newest.values())
+    subject = notes[0].headline if len(notes) == 1 else f"{len(notes)} notifications"
+    parts = ["\n".join([note.headline, *note.lines, note.url]) for note in notes]
+    parts.append(
+        "If you did not expect this invitation, ignore this mail: nothing will happen."
+        if notes[0].kind == INVITATION
+        else f"As of {moment(at)}; each page shows what is true now. Nothing can be "
+        "decided by mail: open the page and sign in.\n"
+        f"Choose your notifications: {url_of('notifications')}"
+    )
+    return f"[opsconsole] {subject}"[:LONGEST], "\n\n".join(parts) + "\n"
 
 
 def set_email(*, workspace: Workspace, user: User, email: str, at: datetime, actor: str) -> None:
@@ -110,25 +132,3 @@ def set_email(*, workspace: Workspace, user: User, email: str, at: datetime, act
         append_events(
             [Entry("notifications.address", facts, actor)], workspace_id=workspace.pk, at=at
         )
-
-
-def mail_of(notes: Sequence[Note], *, at: datetime) -> tuple[str, str]:
-    """Return subject and text of one mail about these notes, as of a time."""
-    # Only the newest note per request, which includes earlier ones, in the order of the newest:
-    # a switch that was turned on, off and on again ends as on.
-    newest: dict[object, Note] = {}
-    for note in notes:
-        key = note.facts.get("request") or (note.headline, note.url)
-        newest.pop(key, None)
-        newest[key] = note
-    notes = list(newest.values())
-    subject = notes[0].headline if len(notes) == 1 else f"{len(notes)} notifications"
-    parts = ["\n".join([note.headline, *note.lines, note.url]) for note in notes]
-    parts.append(
-        "If you did not expect this invitation, ignore this mail: nothing will happen."
-        if notes[0].kind == INVITATION
-        else f"As of {_moment(at)}; each page shows what is true now. Nothing can be "
-        "decided by mail: open the page and sign in.\n"
-        f"Choose your notifications: {_url('notifications')}"
-    )
-    return f"[opsconsole] {subject}"[:LONGEST], "\n\n".join(parts) + "\n"

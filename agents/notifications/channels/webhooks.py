@@ -1,7 +1,7 @@
 """Call a webhook: by https, at an allowed address resolved once, signed, within a time limit.
 
 Signed by Standard Webhooks: HMAC-SHA256 over id, time and body, with a secret derived from the
-installation's secret key. The database holds only its salt.
+installation's secret key. The database holds only its salt. Admins add and change webhooks here.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ from agents.notifications.messages import TEST, Note
 from agents.shell.refusal import Refused, require_member
 
 TOTAL = 10.0  # seconds from resolving its name to its answer
-LARGEST = 32 * 1024  # bytes of a body
-OVERLAP = timedelta(hours=24)  # for which a former secret signs too
-PORT = 443
+_LARGEST = 32 * 1024  # bytes of a body
+_OVERLAP = timedelta(hours=24)  # for which a former secret signs too
+_PORT = 443
 # Special by the IANA registries of special-purpose addresses, but not to every Python from 3.11 on:
 # anycast relays of 6to4 and AS112's, documentation, dummies, segment routing, and the like.
 _SPECIAL = tuple(
@@ -63,17 +63,101 @@ _SPECIAL = tuple(
 )
 # IPv6 prefixes for IPv4 addresses.
 _NAT64 = (ipaddress.ip_network("64:ff9b::/96"), ipaddress.ip_network("64:ff9b:1::/48"))
+_MOST = 20  # webhooks of a workspace
+_LONGEST_NAME = 80  # characters
 
 
 class BadAddress(ValueError):
     """The address may not be called; the message says why."""
 
 
+async def call(webhook: Webhook, body: bytes, *, message: str, at: datetime) -> None:
+    """Send one message, within TOTAL. Raises NotDelivered."""
+    if len(body) > _LARGEST:
+        raise NotDelivered("the message is too large", is_final=True, is_server=False)
+    headers = _signed_headers(webhook, body, message=message, at=at)
+    try:
+        async with asyncio.timeout(TOTAL):
+            status = await _post(read_url(webhook.url), body, headers)
+    except BadAddress as no:
+        raise NotDelivered(str(no)) from None
+    except TimeoutError:
+        raise NotDelivered(f"no answer within {TOTAL:g} s") from None
+    except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
+        # Not its text, which may quote the address and its secrets.
+        raise NotDelivered(f"no answer ({type(error).__name__})") from None
+    if 300 <= status < 400:
+        raise NotDelivered(f"answered {status}, and redirects are not followed")
+    if not 200 <= status < 300:
+        raise NotDelivered(f"answered {status}", is_final=status == 410)
+
+
+async def _post(parts: SplitResult, body: bytes, headers: dict[str, str]) -> int:
+    *others, last = await resolve(parts.hostname or "", parts.port or _PORT)
+    for address in others:
+        # A host may have an address at which nothing listens; nothing has been sent to it then.
+        with suppress(httpx2.ConnectError):
+            return await _post_to(address, parts, body, headers)
+    return await _post_to(last, parts, body, headers)
+
+
+async def _post_to(address: str, parts: SplitResult, body: bytes, headers: dict[str, str]) -> int:
+    host, port = parts.hostname or "", parts.port or _PORT
+    place = f"[{address}]" if ":" in address else address
+    path = f"{parts.path or '/'}{'?' if parts.query else ''}{parts.query}"
+    named = {**headers, "Host": parts.netloc}
+    # The name is not resolved again: the server at this address has to prove its name.
+    async with (
+        httpx2.AsyncClient(
+            verify=_tls(), trust_env=False, follow_redirects=False, timeout=TOTAL
+        ) as client,
+        client.stream(
+            "POST",
+            f"https://{place}:{port}{path}",
+            content=body,
+            headers=named,
+            extensions={"sni_hostname": host},
+        ) as response,
+    ):
+        return response.status_code  # its body is not read
+
+
+@cache
+def _tls() -> SSLContext:
+    return httpx2.create_ssl_context()
+
+
+def _signed_headers(webhook: Webhook, body: bytes, *, message: str, at: datetime) -> dict[str, str]:
+    """Return the headers by which a receiver verifies the sender. Raises NotDelivered."""
+    keys = [webhook.secret]
+    if check_of(keys[0]) != webhook.check_sha256:
+        raise NotDelivered("the installation's secret key has changed: make a new secret")
+    if webhook.former_salt and at - webhook.salted_at < _OVERLAP:
+        keys.append(secret_of(webhook.former_salt))
+    seconds = str(int(at.timestamp()))
+    signed = b".".join((message.encode(), seconds.encode(), body))
+    return {
+        "Content-Type": "application/json",
+        "User-Agent": "opsconsole",
+        "webhook-id": message,
+        "webhook-timestamp": seconds,
+        "webhook-signature": " ".join(f"v1,{_signature(secret, signed)}" for secret in keys),
+    }
+
+
+def _signature(secret: str, signed: bytes) -> str:
+    key = base64.b64decode(secret.removeprefix("whsec_"))
+    return base64.b64encode(hmac.digest(key, signed, "sha256")).decode()
+
+
+# Which addresses may be called.
+
+
 def read_url(url: str) -> SplitResult:
     """Check an address's text and return it in parts. Raises BadAddress."""
     try:
         parts = urlsplit(url)
-        host, port = parts.hostname or "", PORT if parts.port is None else parts.port
+        host, port = parts.hostname or "", _PORT if parts.port is None else parts.port
     except ValueError:
         raise BadAddress("This is not an address.") from None
     if parts.scheme != "https" or not host:
@@ -85,7 +169,7 @@ def read_url(url: str) -> SplitResult:
     allowed = settings.OPSCONSOLE_WEBHOOK_HOSTS
     if allowed and not _is_listed(host) and not any(host.endswith(s) for s in _suffixes(allowed)):
         raise BadAddress(f"{host} is not among OPSCONSOLE_WEBHOOK_HOSTS.")
-    if not port or (port != PORT and not _is_listed(host)):
+    if not port or (port != _PORT and not _is_listed(host)):
         raise BadAddress("Only a host that is listed by name can have a port other than 443.")
     return parts
 
@@ -127,90 +211,41 @@ async def resolve(host: str, port: int) -> list[str]:
     return list(dict.fromkeys(addresses))
 
 
-async def call(webhook: Webhook, body: bytes, *, message: str, at: datetime) -> None:
-    """Send one message, within TOTAL. Raises NotDelivered."""
-    if len(body) > LARGEST:
-        raise NotDelivered("the message is too large", is_final=True, is_server=False)
-    headers = signed_headers(webhook, body, message=message, at=at)
-    try:
-        async with asyncio.timeout(TOTAL):
-            status = await _post(read_url(webhook.url), body, headers)
-    except BadAddress as no:
-        raise NotDelivered(str(no)) from None
-    except TimeoutError:
-        raise NotDelivered(f"no answer within {TOTAL:g} s") from None
-    except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
-        # Not its text, which may quote the address and its secrets.
-        raise NotDelivered(f"no answer ({type(error).__name__})") from None
-    if 300 <= status < 400:
-        raise NotDelivered(f"answered {status}, and redirects are not followed")
-    if not 200 <= status < 300:
-        raise NotDelivered(f"answered {status}", is_final=status == 410)
+# What a receiver reads.
 
 
-async def _post(parts: SplitResult, body: bytes, headers: dict[str, str]) -> int:
-    *others, last = await resolve(parts.hostname or "", parts.port or PORT)
-    for address in others:
-        # A host may have an address at which nothing listens; nothing has been sent to it then.
-        with suppress(httpx2.ConnectError):
-            return await _post_to(address, parts, body, headers)
-    return await _post_to(last, parts, body, headers)
+def body_of(note: Note, shape: str, *, message: str, at: datetime) -> bytes:
+    """Return the body of a webhook call about one item, in its receiver's format."""
+    body: Json = {"id": message, "at": at.isoformat(), "headline": note.headline, **note.facts}
+    if shape == Shape.SLACK:
+        text = "\n".join([f"*{_slack(note.headline)}*", *map(_slack, note.lines)])
+        body = {"text": f"{text}\n<{note.url}|Open>", "unfurl_links": False}
+    if shape == Shape.TEAMS:
+        body = {"type": "message", "attachments": [_card(note)]}
+    return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-async def _post_to(address: str, parts: SplitResult, body: bytes, headers: dict[str, str]) -> int:
-    host, port = parts.hostname or "", parts.port or PORT
-    place = f"[{address}]" if ":" in address else address
-    path = f"{parts.path or '/'}{'?' if parts.query else ''}{parts.query}"
-    named = {**headers, "Host": parts.netloc}
-    # The name is not resolved again: the server at this address has to prove its name.
-    async with (
-        httpx2.AsyncClient(
-            verify=_tls(), trust_env=False, follow_redirects=False, timeout=TOTAL
-        ) as client,
-        client.stream(
-            "POST",
-            f"https://{place}:{port}{path}",
-            content=body,
-            headers=named,
-            extensions={"sni_hostname": host},
-        ) as response,
-    ):
-        return response.status_code  # its body is not read
-
-
-def signed_headers(webhook: Webhook, body: bytes, *, message: str, at: datetime) -> dict[str, str]:
-    """Return the headers by which a receiver verifies the sender. Raises NotDelivered."""
-    secrets = [webhook.secret]
-    if check_of(secrets[0]) != webhook.check_sha256:
-        raise NotDelivered("the installation's secret key has changed: make a new secret")
-    if webhook.former_salt and at - webhook.salted_at < OVERLAP:
-        secrets.append(secret_of(webhook.former_salt))
-    seconds = str(int(at.timestamp()))
-    signed = b".".join((message.encode(), seconds.encode(), body))
+def _card(note: Note) -> Json:
+    # Plain text elements are not read as Markdown: a name might otherwise become a link.
+    runs = [{"type": "TextRun", "text": note.headline, "weight": "bolder"}]
+    runs += [{"type": "TextRun", "text": f"\n{line}"} for line in note.lines]
     return {
-        "Content-Type": "application/json",
-        "User-Agent": "opsconsole",
-        "webhook-id": message,
-        "webhook-timestamp": seconds,
-        "webhook-signature": " ".join(f"v1,{_signature(secret, signed)}" for secret in secrets),
+        "contentType": "application/vnd.microsoft.card.adaptive",
+        "content": {
+            "type": "AdaptiveCard",
+            "version": "1.4",
+            "body": [{"type": "RichTextBlock", "inlines": runs}],
+            "actions": [{"type": "Action.OpenUrl", "title": "Open", "url": note.url}],
+        },
     }
 
 
-def _signature(secret: str, signed: bytes) -> str:
-    key = base64.b64decode(secret.removeprefix("whsec_"))
-    return base64.b64encode(hmac.digest(key, signed, "sha256")).decode()
+def _slack(text: str) -> str:
+    """Escape text so that Slack makes neither a link nor a mention of it."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-@cache
-def _tls() -> SSLContext:
-    return httpx2.create_ssl_context()
-
-
-# Change notification preferences and webhooks; each change is on record.
-
-
-MOST = 20  # webhooks of a workspace
-LONGEST_NAME = 80  # characters
+# Admins change webhooks; each change is on record.
 
 
 def add_webhook(
@@ -227,7 +262,7 @@ def add_webhook(
     """Add a webhook. The caller shows its secret, once. Raises Refused."""
     require_member(workspace, by, Role.ADMIN)
     name = name.strip()
-    if not name or len(name) > LONGEST_NAME or has_hidden(name):
+    if not name or len(name) > _LONGEST_NAME or has_hidden(name):
         raise Refused("bad_name", "A name is a line of up to 80 characters.", field="name")
     if team and team.workspace_id != workspace.pk:
         raise Refused("no_team", "That team is not of this workspace.", field="team")
@@ -244,8 +279,8 @@ def add_webhook(
         there = Webhook.objects.filter(workspace=workspace, removed_at=None)
         if there.filter(name=name).exists():
             raise Refused("taken", f"There is a webhook {name} already.", field="name")
-        if there.count() >= MOST:
-            raise Refused("too_many", f"A workspace has at most {MOST} webhooks.")
+        if there.count() >= _MOST:
+            raise Refused("too_many", f"A workspace has at most {_MOST} webhooks.")
         salt = secrets.token_hex(16)
         webhook = Webhook.objects.create(
             workspace=workspace,
@@ -320,34 +355,3 @@ def _lock_webhook(webhook: Webhook, by: User) -> tuple[Webhook, Workspace]:
 
 def _say(workspace: Workspace, kind: str, facts: Json, by: User, at: datetime) -> None:
     append_events([Entry(kind, facts, by.get_username())], workspace_id=workspace.pk, at=at)
-
-
-def body_of(note: Note, shape: str, *, message: str, at: datetime) -> bytes:
-    """Return the body of a webhook call about one item, in its receiver's format."""
-    body: Json = {"id": message, "at": at.isoformat(), "headline": note.headline, **note.facts}
-    if shape == Shape.SLACK:
-        text = "\n".join([f"*{_slack(note.headline)}*", *map(_slack, note.lines)])
-        body = {"text": f"{text}\n<{note.url}|Open>", "unfurl_links": False}
-    if shape == Shape.TEAMS:
-        body = {"type": "message", "attachments": [_card(note)]}
-    return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
-
-
-def _card(note: Note) -> Json:
-    # Plain text elements are not read as Markdown: a name might otherwise become a link.
-    runs = [{"type": "TextRun", "text": note.headline, "weight": "bolder"}]
-    runs += [{"type": "TextRun", "text": f"\n{line}"} for line in note.lines]
-    return {
-        "contentType": "application/vnd.microsoft.card.adaptive",
-        "content": {
-            "type": "AdaptiveCard",
-            "version": "1.4",
-            "body": [{"type": "RichTextBlock", "inlines": runs}],
-            "actions": [{"type": "Action.OpenUrl", "title": "Open", "url": note.url}],
-        },
-    }
-
-
-def _slack(text: str) -> str:
-    """Escape text so that Slack makes neither a link nor a mention of it."""
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
