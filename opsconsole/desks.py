@@ -6,31 +6,38 @@ from agents.core.idempotency import OutcomeUnknown, Touch
 from agents.core.requests import Json
 from agents.core.rulings import Ruling
 from agents.sdk.adjustments import Choose, Lower, Range
-from agents.sdk.arguments import between, key, longest
-from agents.sdk.beside import Beside, HeldRequest, Section
-from agents.sdk.books import Booked, Books
-from agents.sdk.demo_script import (
+from agents.sdk.arguments import between, key, limit, longest
+from agents.sdk.demo import (
     Answers,
     BreaksOff,
     Judge,
     OutputOf,
+    Past,
+    PastAnswer,
+    PastCase,
     Plans,
     Routes,
     Says,
     Silent,
     in_days,
 )
-from agents.sdk.demo_script import ScriptStep as Step
+from agents.sdk.demo import ScriptStep as Step
 from agents.sdk.desk import Desk
-from agents.sdk.desk_tools import ANSWER, CallRefused
+from agents.sdk.desk_patterns import Report, repeatable
+from agents.sdk.desk_patterns import SourcesFound as Found
+from agents.sdk.desk_tools import ANSWER, Booked, Books, CallRefused, Subject, fold_name
 from agents.sdk.desk_tools import DeskCall as Call
-from agents.sdk.evidence import Evidence, Fact, Link, Quote, Table
-from agents.sdk.fact_sources import Asked, Origin
-from agents.sdk.past import Past, PastAnswer, PastCase
-from agents.sdk.report import Report, repeatable
-from agents.sdk.report import SourcesFound as Found
-from agents.sdk.rule_case import (
+from agents.sdk.facts import Asked, Origin, TextPart
+from agents.sdk.rules import (
+    Beside,
     Case,
+    Evidence,
+    Fact,
+    HeldRequest,
+    Link,
+    Quote,
+    Section,
+    Table,
     approve,
     block,
     days_ahead,
@@ -40,9 +47,6 @@ from agents.sdk.rule_case import (
     tomorrow,
     within,
 )
-from agents.sdk.serialization import limit
-from agents.sdk.subjects import Subject, fold_name
-from agents.sdk.text_parts import TextPart
 from agents.sdk.values import Calls, Count, Days, In, Money, Names
 
 __all__ = [

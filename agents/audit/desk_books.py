@@ -14,9 +14,8 @@ from agents.models import Effect
 from agents.models.runs import pseudonyms_of
 from agents.record.rows_from_events import Derived
 from agents.sdk.arguments import BadArguments
-from agents.sdk.books import Booked
 from agents.sdk.desk import Desk
-from agents.sdk.desk_tools import DeskTool
+from agents.sdk.desk_tools import Booked, DeskTool
 from agents.sdk.values import Money, show
 
 

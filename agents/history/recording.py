@@ -24,8 +24,8 @@ from agents.history.copying import Original, read_original
 from agents.models import Escalation, Run, Workspace
 from agents.operations.requests import deciding
 from agents.operations.runs import launching
+from agents.sdk.demo import PastCase
 from agents.sdk.desk import DESKS
-from agents.sdk.past import PastCase
 
 CASES, ORIGINALS = "cases", "originals"  # files in the folder that both processes share
 

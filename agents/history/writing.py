@@ -19,7 +19,7 @@ from agents.history.copying import Clock, Copy, Original, kept_rows, write_copie
 from agents.history.recording import Recording
 from agents.llm import is_demo
 from agents.models import Escalation, Run, Step, Workspace
-from agents.sdk.past import Past
+from agents.sdk.demo import Past
 from agents.shell import refusal
 
 DAYS = 14

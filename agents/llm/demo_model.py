@@ -19,7 +19,7 @@ from django.conf import settings
 from agents.core.model_roles import ROLES
 from agents.core.pseudonyms import without_values
 from agents.core.requests import Json
-from agents.sdk.demo_script import PATTERN_OF, NeverAnswers, spoken
+from agents.sdk.demo import PATTERN_OF, NeverAnswers, spoken
 from agents.sdk.desk import DESKS, Desk
 
 _MODEL = "demo"

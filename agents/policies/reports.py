@@ -12,7 +12,7 @@ from agents.core.facts import Facts
 from agents.core.limits import Limits
 from agents.core.rulings import Ruling, RulingKind
 from agents.policies import Rule
-from agents.sdk.report import Report
+from agents.sdk.desk_patterns import Report
 
 
 def planned(report: Report, action: Action, facts: Facts, limits: Limits) -> Ruling | None:

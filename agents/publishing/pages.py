@@ -29,7 +29,7 @@ from agents.publishing.words import (
     lines,
     who_approves,
 )
-from agents.sdk.argument_words import money_of
+from agents.sdk.adjustments import money_of
 from agents.sdk.desk import DESKS
 from agents.shell import access
 from agents.shell.event_words import read_events

@@ -18,7 +18,7 @@ from agents.models import PolicyVersion, Role, Team, Workspace
 from agents.models.record import Entry, append_events
 from agents.patterns import offered_at
 from agents.policies import RULES
-from agents.sdk import serialization
+from agents.sdk import arguments as serialization
 from agents.sdk.desk import DESKS
 from agents.shell.refusal import Refused, require_member
 from agents.tools import TOOLS

@@ -17,7 +17,7 @@ from agents.core.tiers import Tier, Tiers, read_tiers
 from agents.core.units import with_unit
 from agents.policies import RULES
 from agents.policies.words import RuleLine, rule_lines, words_of
-from agents.sdk.argument_words import in_words
+from agents.sdk.adjustments import in_words
 from agents.sdk.desk import DESKS, Desk, tool_title
 from agents.shell.formats import cost, desk_title, duration, rule_in_full, thousands, with_article
 

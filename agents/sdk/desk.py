@@ -18,33 +18,30 @@ from agents.core.registry import enter
 from agents.core.requests import Json
 from agents.core.rulings import Ruling
 from agents.sdk.adjustments import Change
-from agents.sdk.arguments import BadArguments, arguments_of
-from agents.sdk.beside import Beside, HeldRequest
-from agents.sdk.declaration_checks import check_plain, check_takes, check_tool
-from agents.sdk.demo_script import Says, check_script
-from agents.sdk.desk_patterns import (
-    DeskSource,
-    DeskSpecialist,
-    check_specialist,
-    read_workflows,
-    scope_of,
-)
-from agents.sdk.desk_tools import ANSWER, DeskRule, DeskTool, with_executor
-from agents.sdk.evidence import Evidence, write_evidence
-from agents.sdk.fact_sources import Asked
-from agents.sdk.past import Past
-from agents.sdk.report import Report
-from agents.sdk.reserved import (
+from agents.sdk.arguments import BadArguments, arguments_of, limit_fields
+from agents.sdk.declaration_checks import (
     OF_CONSOLE,
     OF_REPORTS,
     check_desk_name,
     check_limit_names,
+    check_plain,
     check_rule_name,
+    check_takes,
+    check_tool,
     check_tool_name,
 )
-from agents.sdk.rule_case import Case
-from agents.sdk.serialization import limit_fields
-from agents.sdk.subjects import Subject
+from agents.sdk.demo import Past, Says, check_script
+from agents.sdk.desk_patterns import (
+    DeskSource,
+    DeskSpecialist,
+    Report,
+    check_specialist,
+    read_workflows,
+    scope_of,
+)
+from agents.sdk.desk_tools import ANSWER, DeskRule, DeskTool, Subject, with_executor
+from agents.sdk.facts import Asked
+from agents.sdk.rules import Beside, Case, Evidence, HeldRequest, write_evidence
 from agents.sdk.values import In, Money
 
 F = TypeVar("F", bound=Callable[..., Any])

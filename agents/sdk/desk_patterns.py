@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from inspect import signature
 from pathlib import Path
-from typing import get_type_hints
+from typing import Any, get_type_hints
 
+from agents.core.names import holds_address
 from agents.core.requests import Json
-from agents.sdk.demo_script import OF_PLANNER
+from agents.sdk.demo import OF_PLANNER
 from agents.sdk.desk_tools import CallRefused, DeskCall, told_of
 
 TICKET = "ticket"
@@ -110,3 +112,72 @@ def _read(path: Path) -> Json:
         return json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise TypeError(f"the workflow {path.name} is no JSON: {error}") from None
+
+
+# A desk's reports: what they are about, and what follows from what their sources found.
+
+
+NOT_REPEATED = "reported, in words that are not repeated here"
+_OF_FAILURE = ("task_id", "worker", "critical", "stop_reason")
+
+
+@dataclass(frozen=True)
+class SourcesFound:
+    """What the sources of a report found."""
+
+    scope: Mapping[str, str]  # what the report is about
+    sources: Mapping[str, Json]  # what each found, in the order of the plan
+    expected: Collection[str]  # sources that were asked, or that the policy requires
+    failed_tasks: Sequence[Json]
+    limits: Any = None  # the desk's own, typed
+
+    @property
+    def missing(self) -> list[str]:
+        """Return the expected sources that found nothing."""
+        found = {name for name, said in self.sources.items() if said and "warning" not in said}
+        return [name for name in self.expected if name not in found]
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a desk's reports are about, and its figures and sentences, which no model writes.
+
+    All but `scope` are asked again at each replay, so they may know nothing but their argument.
+    """
+
+    scope: Callable[[int], Mapping[str, str] | None]  # of a book; None: nothing to report on
+    figures: Callable[[SourcesFound], dict[str, Json]]
+    headline: Callable[[Json], str]  # of the figures: the first sentence of a brief
+    findings: Callable[[Json], str]  # of the figures: the sentences after it
+    about: str = "matter"  # what its scope is called: day or region
+    in_any_case: tuple[str, ...] = ()  # texts of its scope whose capitals do not matter
+    # What a launch can choose from in a book, `scope` first; None: nothing but `scope`.
+    choices: Callable[[int], Sequence[Mapping[str, str]]] | None = None
+    refill: Callable[[int, datetime], object] | None = None  # a demo's book, when the demo starts
+
+    def is_in_scope(self, args: Json, scope: Json) -> bool:
+        """Tell whether a task's arguments are what the report is about."""
+        return bool(scope) and self._folded(args) == self._folded(scope)
+
+    def _folded(self, texts: Mapping[str, str]) -> dict[str, str]:
+        return {n: text.upper() if n in self.in_any_case else text for n, text in texts.items()}
+
+
+def found_in(
+    scope: Mapping[str, str], lines: Sequence[Json], *, expected: Collection[str], limits: Any
+) -> SourcesFound:
+    """Return what was found by tasks, given as lines of a run's history."""
+    done = [line for line in lines if line["status"] == "done"]
+    failed = [line for line in lines if line["status"] != "done"]
+    return SourcesFound(
+        scope,
+        {line["worker"]: line["observation"].get("result") or {} for line in done},
+        expected,
+        [{name: line[name] for name in _OF_FAILURE} for line in failed],
+        limits,
+    )
+
+
+def repeatable(text: str) -> str:
+    """Return a source's words, unless they hold a link, an address or a telephone number."""
+    return NOT_REPEATED if holds_address(text) else text

@@ -3,29 +3,146 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from inspect import getdoc
+from inspect import getdoc, signature
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeVar
 
 from agents.core.actions import ArgSpec
+from agents.core.deobfuscation import read_plainly
 from agents.core.idempotency import Touch
 from agents.core.pseudonyms import NAME
 from agents.core.request_kinds import RequestKind
 from agents.core.requests import Json
 from agents.core.rulings import Ruling
-from agents.sdk.adjustments import Change
-from agents.sdk.argument_words import Called, with_name
+from agents.sdk.adjustments import Called, Change, with_name
 from agents.sdk.arguments import Arguments, BadArguments, flat_specs, is_text
-from agents.sdk.books import Books
-from agents.sdk.fact_sources import Asked
-from agents.sdk.placeholders import SUBJECT, arguments_in, fill, with_subject
-from agents.sdk.rule_case import Case
-from agents.sdk.subjects import Subject
-from agents.sdk.values import Money
+from agents.sdk.facts import Asked, is_named
+from agents.sdk.rules import Case
+from agents.sdk.values import Money, show
+
+# The subject of a desk's runs, and how it is looked up.
+
+
+_CHOICE = re.compile(r"\((\w+)\)\Z", re.ASCII)  # the key in "Anna (42)"
+
+
+@dataclass(frozen=True)
+class Subject:
+    """The subject of a desk's runs, and how it is looked up."""
+
+    kind: str  # employee, account
+    find: Callable[..., Any]  # by key, or by key and `book`; returns None if there is none
+    label: str = "{id}"  # with attributes of the object found
+    link: str = ""
+    # Return the keys of subjects whose name has this text; takes text, or text and `book`.
+    search: Callable[..., Sequence[str]] | None = None
+    # Return the keys of those that a text may name, for a person to compare; takes text, or text
+    # and `book`. What stands in it neither by key nor by label is left out.
+    named_in: Callable[..., Sequence[str]] | None = None
+    # Return the keys of those that have exactly this name (see `fold_name`); takes text, or text
+    # and `book`. Then a call may hold a name in place of a key.
+    named: Callable[..., Sequence[str]] | None = None
+    listed_by: str = ""  # the tool that tells an agent the keys and names
+    nameless: str = ""  # its label where what is found has no name: "account {id}"
+    # Return by which other words people write of a subject, by key and book: what an erasure
+    # searches for, besides its key and label.
+    called: Callable[[str, int], Collection[str]] | None = None
+    # Return some whom a form suggests, by book and how many; then a demo's own book has them, and
+    # what is typed may be one of these: "Anna (42)".
+    first: Callable[[int, int], Sequence[str]] | None = None
+    # Empty every text about a subject, by key and book. Return whether it was known there.
+    forget: Callable[[str, int], bool] | None = None
+
+    def find_all(self, text: str, book: int) -> list[tuple[str, str]]:
+        """Return key and label of the subjects that match a key or a name."""
+        if label := self.label_of(text, book):
+            return [(text, label)]
+        keys = self.search(text, **_of_book(self.search, book)) if self.search else ()
+        return [(key, self.label_of(key, book)) for key in keys]
+
+    def find_in(self, text: str, book: int) -> list[tuple[str, str]]:
+        """Return key and label of those that a text names."""
+        keys = self.named_in(text, **_of_book(self.named_in, book)) if self.named_in else ()
+        found = [(key, self.label_of(key, book)) for key in keys]
+        return [(k, name) for k, name in found if is_named(k, [text]) or is_named(name, [text])]
+
+    def key_in(self, text: str) -> str:
+        """Return the key in what a form suggested, or else the text."""
+        chosen = _CHOICE.search(text) if self.first else None
+        return chosen[1] if chosen else text
+
+    def nobody(self, key: str) -> str:
+        """Return the words for one whose name is not told, or gone."""
+        return f"{self.kind} {key}"
+
+    def find_one(self, key: str, book: int) -> Any:
+        """Return what is found by a key, or None."""
+        return self.find(key, **_of_book(self.find, book))
+
+    def find_key(self, text: str, book: int) -> bool:
+        """Tell whether a text is a key."""
+        return self.find_one(text, book) is not None
+
+    def keys_named(self, text: str, book: int) -> list[str]:
+        """Return the keys of those that have this name, each once."""
+        keys = self.named(text, **_of_book(self.named, book)) if self.named else ()
+        return list(dict.fromkeys(keys))
+
+    def label_of(self, key: str, book: int) -> str:
+        """Return a subject's label, or "" if there is none."""
+        found = self.find_one(key, book)
+        if found is None:
+            return ""
+        values = found if isinstance(found, Mapping) else vars(found)
+        known = {"id": key, **values}
+        check_places(f"what is found of {self.kind} {key}", self.label, known)
+        if self.nameless and not all(known[place] for place in places_of(self.label)):
+            return fill(self.nameless, known)
+        return fill(self.label, known)
+
+
+def fold_name(name: str) -> str:
+    """Return what the spellings of one name share: case, blanks, wide or invisible letters.
+
+    A letter of another script that only looks alike is another letter.
+    """
+    return " ".join(read_plainly(name).text.casefold().split())
+
+
+def _of_book(function: Callable[..., Any], book: int) -> dict[str, int]:
+    return {"book": book} if "book" in signature(function).parameters else {}
+
+
+# The rows that calls leave in a desk's own books, by which verification proves what was done.
+
+
+@dataclass(frozen=True)
+class Booked:
+    """A row that a call left in the desk's books."""
+
+    key: str  # of the call
+    args: Mapping[str, Any]  # the call's arguments in the row, typed
+    book: int
+    is_done: bool = True  # False: only held, or released
+    resource: str = ""  # that the row has, if no argument of the call names it
+
+
+@dataclass(frozen=True)
+class Books:
+    """Where calls of a tool leave rows: a query, how a row is read, and the column of its key."""
+
+    rows: Any  # a Django queryset
+    read: Callable[[Any], Booked]
+    key: str = "key"
+
+    def of_keys(self, keys: Collection[str]) -> Iterator[Booked]:
+        """Yield the rows of these keys."""
+        return map(self.read, self.rows.filter(**{f"{self.key}__in": keys}).order_by("pk"))
+
 
 ANSWER = "final"  # in place of a tool, of a rule that judges what an agent answers
 CONSOLE, AGENT = "console", "agent"  # who executes a tool's calls
@@ -271,3 +388,42 @@ class DeskRule:
             return said
         values = tool.words_of(args, case.label, called or {}) if tool else {SUBJECT: case.label}
         return replace(said, sentence=fill(said.sentence, values), flip=fill(said.flip, values))
+
+
+# Sentences with places: "Give {subject} the role {role}".
+#
+# A place is a plain name; {subject} is what a run is about, and {args.subject} an argument of
+# that name. No other attributes, no formats, no second pass: braces in a value stay text.
+
+
+SUBJECT = "subject"  # the place in a sentence where the label of the subject goes
+OF_ARGS = "args."
+PLACE = re.compile(r"\{((?:args\.)?\w+)\}")
+T = TypeVar("T")
+
+
+def fill(sentence: str, values: Mapping[str, Any]) -> str:
+    """Return the sentence with its places filled; a place without a value stays."""
+    return PLACE.sub(lambda m: show(values[m[1]]) if m[1] in values else m[0], sentence)
+
+
+def places_of(sentence: str) -> list[str]:
+    """Return the names of a sentence's places, in order."""
+    return PLACE.findall(sentence)
+
+
+def arguments_in(sentence: str) -> list[str]:
+    """Return the arguments that a sentence says, in order."""
+    return [name.removeprefix(OF_ARGS) for name in places_of(sentence) if name != SUBJECT]
+
+
+def with_subject(args: Mapping[str, T], subject: T) -> dict[str, T]:
+    """Return the values for a sentence's places, by these arguments and the subject's label."""
+    return {**{f"{OF_ARGS}{name}": args[name] for name in args}, **args, SUBJECT: subject}
+
+
+def check_places(owner: str, sentence: str, names: Collection[str]) -> None:
+    """Raise TypeError if a sentence has a place that `owner` cannot fill."""
+    unknown = sorted(set(places_of(sentence)) - set(with_subject(dict.fromkeys(names), None)))
+    if unknown:
+        raise TypeError(f"{owner} has no {', '.join(unknown)} for its sentence {sentence!r}")

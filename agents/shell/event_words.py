@@ -37,8 +37,7 @@ from agents.models.outside import stopped_by
 from agents.models.record import ErasedText, facts_of
 from agents.policies import words as desk_words
 from agents.policies.words import end_sentence, why_not
-from agents.sdk.adjustments import label_of
-from agents.sdk.argument_words import in_words
+from agents.sdk.adjustments import in_words, label_of
 from agents.sdk.desk import DESKS
 from agents.sdk.values import Money
 from agents.shell.formats import (

@@ -51,8 +51,7 @@ from agents.models import Escalation, KillSwitch, Scope, SwitchStage
 from agents.policies import RULES
 from agents.policies import words as desk_words
 from agents.policies.words import words_of
-from agents.sdk.adjustments import label_of
-from agents.sdk.argument_words import in_words
+from agents.sdk.adjustments import in_words, label_of
 from agents.sdk.desk import DESKS, tool_title
 from agents.tools import request_of
 

@@ -17,10 +17,9 @@ from agents.core.limits import Limits
 from agents.core.old_names import AMOUNT, currency_of
 from agents.core.request_kinds import ACTION, RequestKind, kind_of
 from agents.core.requests import Json
-from agents.sdk.adjustments import Change
-from agents.sdk.argument_words import Called, in_words, with_name
+from agents.sdk.adjustments import Called, Change, in_words, with_name
 from agents.sdk.arguments import Arguments
-from agents.sdk.placeholders import fill, with_subject
+from agents.sdk.desk_tools import fill, with_subject
 
 __all__ = [
     "TOOLS",

@@ -9,8 +9,7 @@ from datetime import datetime
 from agents.core.requests import Json
 from agents.core.states import GRANTED, EffectState, EscalationState
 from agents.models import Effect, Escalation, Step
-from agents.sdk.adjustments import label_of
-from agents.sdk.argument_words import Called, money_of
+from agents.sdk.adjustments import Called, label_of, money_of
 from agents.sdk.desk import tool_title
 from agents.sdk.desk_tools import executor_in_words
 from agents.shell.formats import ESCALATION_ROLES, rule_title

@@ -11,7 +11,7 @@ from agents.desks.refunds import mail
 from agents.desks.refunds.billing import ChargeFacts, CustomerAccount
 from agents.desks.refunds.facts import ChargeFact, MailFact, RefundFact, RefundFacts
 from agents.desks.refunds.profiles import STRICT
-from agents.sdk.fact_sources import Origin
+from agents.sdk.facts import Origin
 from bench.supervised.record import Effect, Escalation
 
 LIMITS = STRICT.of("supervisor", "refunds")

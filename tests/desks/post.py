@@ -22,7 +22,7 @@ from agents.engine.desk import registry
 from agents.models import Escalation, Run
 from agents.publishing import versions as publishing
 from agents.sdk.arguments import longest
-from agents.sdk.rule_case import approve, escalate
+from agents.sdk.rules import approve, escalate
 from agents.sdk.values import Money
 from opsconsole.desks import Call, Choose, Desk, Lower, Quote, Range, Subject, Touch
 from tests.checker.tool_arguments import TOOL_ARGUMENTS, ToolArguments

@@ -24,9 +24,9 @@ from agents.engine.desk import registry
 from agents.models import Escalation, Role, Run
 from agents.publishing import versions as publishing
 from agents.results import result
-from agents.sdk.argument_words import in_words
+from agents.sdk.adjustments import in_words
 from agents.sdk.arguments import between
-from agents.sdk.rule_case import escalate
+from agents.sdk.rules import escalate
 from agents.shell import refusal
 from opsconsole.desks import Answers, Desk, Lower, Range, Says, Subject, Touch
 from tests.checker.tool_arguments import TOOL_ARGUMENTS, ToolArguments

@@ -23,10 +23,10 @@ from agents.llm.exchange import backend
 from agents.models import Escalation, Run, Workspace
 from agents.operations.people import workspaces
 from agents.policies import RULES
-from agents.sdk import serialization
+from agents.sdk import arguments as serialization
 from agents.sdk.arguments import Arguments
 from agents.sdk.desk import DESKS
-from agents.sdk.rule_case import Case
+from agents.sdk.rules import Case
 from agents.shell import refusal as operations_refusal
 from agents.web.approvals.provenance import sources
 from agents.web.approvals.wording import act

@@ -19,7 +19,7 @@ from agents.models import Effect, Run
 from agents.policies import review
 from agents.sdk.desk import DESKS
 from agents.sdk.desk_tools import DeskCall
-from agents.sdk.fact_sources import Origin, is_named, passage
+from agents.sdk.facts import Origin, is_named, passage
 from agents.sdk.values import Days, Money
 from bench.counting import count_statements
 from tests.desks.bank import (

@@ -14,7 +14,7 @@ from agents.models import Effect, Escalation, Role, Run
 from agents.operations.people import workspaces
 from agents.publishing import versions as publishing
 from agents.sdk.desk import DESKS
-from agents.sdk.rule_case import approve
+from agents.sdk.rules import approve
 from agents.sdk.values import In, Money
 from opsconsole.desks import (
     Args,

@@ -18,8 +18,8 @@ from agents import results
 from agents.core.requests import Json
 from agents.engine.desk import registry
 from agents.models import Role, Run
-from agents.sdk.rule_case import approve
-from agents.sdk.text_parts import find_parts, other_names
+from agents.sdk.facts import find_parts, other_names
+from agents.sdk.rules import approve
 from opsconsole.desks import ANSWER, Answers, Call, Desk, Subject, Touch, block, escalate
 from tests.checker.tool_arguments import TOOL_ARGUMENTS, ToolArguments
 from tests.conformance.replay_server import ReplayServer

@@ -17,8 +17,8 @@ from agents.engine.desk import registry
 from agents.management.commands import startdesk
 from agents.patterns import PATTERNS
 from agents.policies import RULES
+from agents.sdk.declaration_checks import RESERVED
 from agents.sdk.desk import DESKS
-from agents.sdk.reserved import RESERVED
 from opsconsole.environment import Environment
 
 TYPED = "send_samples: weight cannot be of type"

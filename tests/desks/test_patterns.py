@@ -24,7 +24,7 @@ from agents.engine.desk import registry
 from agents.models import Escalation, Role, Run
 from agents.operations.runs.relaunching import launch_again
 from agents.policies import words as rule_words
-from agents.sdk.demo_script import ONLY_SCENARIOS
+from agents.sdk.demo import ONLY_SCENARIOS
 from agents.sdk.desk import DESKS
 from agents.shell.refusal import Refused
 from agents.tools import TOOLS

@@ -13,7 +13,7 @@ from django.utils import timezone
 from agents.engine.desk import registry
 from agents.models import Role
 from agents.publishing import versions as publishing
-from agents.sdk.rule_case import approve, block, escalate
+from agents.sdk.rules import approve, block, escalate
 from agents.sdk.values import Money
 from opsconsole.desks import Call, Desk, In, Lower, Subject, Touch
 from tests.checker.tool_arguments import TOOL_ARGUMENTS, ToolArguments

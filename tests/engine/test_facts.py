@@ -12,7 +12,7 @@ from agents.desks.refunds.facts import RefundFacts, refunds_of, untold
 from agents.desks.refunds.models import Charge, Customer
 from agents.engine.desk.facts import fetch_facts
 from agents.models import Effect, Escalation, Run, Step
-from agents.sdk.fact_sources import MadeCall
+from agents.sdk.facts import MadeCall
 from agents.sdk.values import Money
 from tests.engine.scene import REFUND_500, Scene, fresh, go
 

@@ -16,7 +16,7 @@ from agents.core.requests import Json
 from agents.desks.refunds.demo import play
 from agents.desks.refunds.profiles import REFUND_TOOLS
 from agents.llm.call import cost_micro_usd
-from agents.sdk.demo_script import ONLY_SCENARIOS
+from agents.sdk.demo import ONLY_SCENARIOS
 from tests.conformance.harness import cases
 
 pytestmark = pytest.mark.usefixtures("nothing_is_configured")

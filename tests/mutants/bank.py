@@ -10,7 +10,7 @@ RULES, LEDGER = "agents/desks/bank/rules.py", "agents/desks/bank/ledger.py"
 BANK = (
     Mutant(
         "what an outsider named counts as named",
-        "agents/sdk/fact_sources.py",
+        "agents/sdk/facts.py",
         "return self in (Origin.GOAL, Origin.PERSON)",
         "return self in (Origin.GOAL, Origin.PERSON, Origin.OUTSIDE)",
         f"{JOURNEY} -k attack",

@@ -90,7 +90,7 @@ MUTANTS = (
     ),
     Mutant(
         "a person may raise the amount",
-        "agents/sdk/open_fields.py",
+        "agents/sdk/adjustments.py",
         "is_ordered(self.least, size, self.most)",
         "is_ordered(self.least, size)",
         "tests/engine/test_run.py -k raise",

@@ -15,7 +15,7 @@ from agents.desks.refunds.profiles import STRICT, WORKERS
 from agents.desks.refunds.report import figures
 from agents.patterns import Brief, result
 from agents.patterns.orchestrator import allowances
-from agents.sdk.report import found_in
+from agents.sdk.desk_patterns import found_in
 from agents.tools import specs
 from tests.patterns import deciding
 

@@ -12,7 +12,7 @@ from agents.desks.refunds.limits import RefundLimits
 from agents.desks.refunds.profiles import STRICT, WORKERS
 from agents.desks.refunds.report import figures, findings, headline
 from agents.policies import review
-from agents.sdk.report import found_in
+from agents.sdk.desk_patterns import found_in
 from agents.tools import specs
 
 LIMITS = STRICT.of("orchestrator", "refunds")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from agents.sdk.adjustments import Change, Choose, Lower, Range
 from agents.sdk.arguments import between, longest
-from agents.sdk.rule_case import Case, tomorrow
+from agents.sdk.rules import Case, tomorrow
 from agents.sdk.values import Count, Days, In, Money
 
 # With characters to escape, and nothing that a policy masks.

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.sdk.amounts import amounts_in, read_amounts
-from agents.sdk.fact_sources import is_named, names_used
+from agents.sdk.facts import is_named, names_used
 from agents.sdk.values import Money
 
 NB, NARROW = "\u00a0", "\u202f"  # blanks that keep a number on one line

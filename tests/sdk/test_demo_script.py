@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agents.llm.prompts import AT_DESK
-from agents.sdk.demo_script import PATTERN_OF, spoken
+from agents.sdk.demo import PATTERN_OF, spoken
 from agents.sdk.desk import Desk
 from opsconsole.desks import (
     Answers,

@@ -13,9 +13,9 @@ import pytest
 
 from agents.core.limits import read_limits
 from agents.core.registry import NamedTwice
-from agents.sdk.argument_words import in_words
-from agents.sdk.placeholders import fill
-from agents.sdk.serialization import BadValue, limit_fields, read_stored, write
+from agents.sdk.adjustments import in_words
+from agents.sdk.arguments import BadValue, limit_fields, read_stored, write
+from agents.sdk.desk_tools import fill
 from agents.sdk.values import show
 from opsconsole.desks import (
     Args,

@@ -13,11 +13,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.core.actions import is_text
-from agents.sdk.adjustments import Choose, Lower, Range, check_change
+from agents.sdk.adjustments import (
+    BadPatch,
+    Choose,
+    Lower,
+    Range,
+    apply_patch,
+    changed_fields,
+    check_change,
+    open_fields,
+)
 from agents.sdk.arguments import Arguments, BadArguments, arguments_of, between
-from agents.sdk.open_fields import BadPatch, open_fields
-from agents.sdk.patches import apply_patch, changed_fields
-from agents.sdk.rule_case import Case
+from agents.sdk.rules import Case
 from agents.sdk.values import Days, In, Money
 from tests.sdk.changing import Line, Open, as_typed, open_argument, whole
 

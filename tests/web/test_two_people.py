@@ -13,7 +13,7 @@ from django.utils import timezone
 from agents.models import Escalation, Event, Role
 from agents.operations.people import roles
 from agents.operations.requests import assigning, commenting
-from agents.sdk.argument_words import in_words
+from agents.sdk.adjustments import in_words
 from tests.desks.bank import FIRST_PAYMENT, bank_scene, day, decide, euros, launch
 from tests.engine.scene import go, payments
 from tests.engine.test_two_people import BELOW

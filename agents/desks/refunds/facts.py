@@ -25,7 +25,7 @@ from agents.desks.refunds.declared import CHARGE, CUSTOMER, desk
 from agents.desks.refunds.limits import in_usd
 from agents.desks.refunds.meant import kept_charge, meant_charge
 from agents.models import Effect
-from agents.sdk.fact_sources import MadeCall
+from agents.sdk.facts import MadeCall
 from agents.sdk.values import show
 from opsconsole.desks import Asked, Touch
 

@@ -16,7 +16,7 @@ from agents.core.old_names import CURRENCY
 from agents.core.requests import Json
 from agents.desks.refunds.billing import ChargeFacts
 from agents.sdk.amounts import MONTH
-from agents.sdk.fact_sources import is_named, names_used
+from agents.sdk.facts import is_named, names_used
 from opsconsole.desks import Money
 
 _NOUNS = r"(?:charges?|plans?|subscriptions?|payments?|purchases?|invoices?|fees?|licen[cs]es?)\b"

@@ -10,7 +10,7 @@ from agents.core.limits import Limits, ReferenceQuirks, strict
 from agents.core.old_names import CURRENCY, FIRST_DESK
 from agents.core.requests import Json
 from agents.desks.refunds.limits import RefundLimits
-from agents.sdk.serialization import limit_fields
+from agents.sdk.arguments import limit_fields
 
 REFUND_TOOLS = ("get_refund_context", "issue_refund", "send_refund_email")
 SPECIALISTS = ("billing_specialist", "technical_specialist", "sales_specialist")

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from agents.core.requests import Json
 from agents.desks.refunds import books, metrics
 from agents.desks.refunds.limits import in_usd
-from agents.sdk.report import Report, SourcesFound, repeatable
+from agents.sdk.desk_patterns import Report, SourcesFound, repeatable
 
 FAILED_RATE = 0.03  # share of failed payments from which a day is yellow
 _SKU = re.compile(r"[\w-]{1,40}", re.ASCII)

@@ -25,14 +25,12 @@ from agents.engine.desk.review_context import EFFECTS, DeskLedger, names_of
 from agents.engine.desk.rules import limits_of, words_of
 from agents.engine.redaction import RunBorder
 from agents.models import Effect, Run, Step
-from agents.sdk import serialization
-from agents.sdk.adjustments import label_of
-from agents.sdk.argument_words import money_of
+from agents.sdk import arguments as serialization
+from agents.sdk.adjustments import label_of, money_of
 from agents.sdk.arguments import BadArguments
 from agents.sdk.desk import DESKS, Desk
-from agents.sdk.evidence import Fact, Quote, write_evidence
-from agents.sdk.fact_sources import EarlierReview, Origin
-from agents.sdk.rule_case import Case
+from agents.sdk.facts import EarlierReview, Origin
+from agents.sdk.rules import Case, Fact, Quote, write_evidence
 from agents.sdk.values import show
 from agents.tools import TOOLS, Tool
 

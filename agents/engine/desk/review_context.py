@@ -31,23 +31,27 @@ from agents.engine.desk.company import DeskFailed, LookedUp, StaleLookup, of_com
 from agents.engine.desk.repeats import spellings_of
 from agents.models import Effect, Escalation, Run, Step
 from agents.patterns.steps import reports_error
-from agents.sdk.argument_words import Called, with_name
+from agents.sdk.adjustments import Called, with_name
 from agents.sdk.desk import Desk
 from agents.sdk.desk_tools import DeskTool
-from agents.sdk.fact_sources import (
+from agents.sdk.facts import (
+    AMOUNT,
+    LINK,
     By,
     EarlierReview,
     MadeCall,
     Origin,
+    TextPart,
     amounts_in,
+    find_parts,
     is_named,
     names_used,
+    other_names,
     parts_of,
     passage,
     texts_at,
     values_at,
 )
-from agents.sdk.text_parts import AMOUNT, LINK, TextPart, find_parts, other_names
 from agents.sdk.values import Money
 
 # What the calls of a tool add up to, for the facts of declared desks.

@@ -18,11 +18,11 @@ from agents.core.statements import fill_references, referenced_sentences
 from agents.policies import Rule
 from agents.policies.answers import letter_ruling, reading
 from agents.policies.reports import report_rules
-from agents.sdk import serialization
+from agents.sdk import arguments as serialization
+from agents.sdk.declaration_checks import OF_CONSOLE
 from agents.sdk.desk import WORDS, Desk
 from agents.sdk.desk_tools import DeskRule, DeskTool
-from agents.sdk.reserved import OF_CONSOLE
-from agents.sdk.rule_case import Case
+from agents.sdk.rules import Case
 from agents.sdk.values import Money
 from agents.tools import Touch
 

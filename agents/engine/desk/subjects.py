@@ -20,11 +20,10 @@ from agents.engine.desk.rules import LONGEST, limits_of
 from agents.engine.redaction import RunBorder
 from agents.models import Book, Escalation, Run, Workspace
 from agents.patterns.dialogue import FROM_VERSION
-from agents.sdk.beside import Beside, HeldRequest, Section
 from agents.sdk.desk import DESKS, Desk
-from agents.sdk.evidence import write_evidence
-from agents.sdk.report import found_in
-from agents.sdk.subjects import Subject
+from agents.sdk.desk_patterns import found_in
+from agents.sdk.desk_tools import Subject
+from agents.sdk.rules import Beside, HeldRequest, Section, write_evidence
 
 
 class UnknownSubject(LookupError):

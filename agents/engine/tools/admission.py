@@ -32,7 +32,7 @@ from agents.models import Effect, Escalation, Run, Step
 from agents.models.record import Entry
 from agents.models.runs import target_of
 from agents.policies import NO_CONSENT, review
-from agents.sdk.fact_sources import EarlierReview
+from agents.sdk.facts import EarlierReview
 from agents.tools import Context, accepts
 
 

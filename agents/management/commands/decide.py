@@ -16,8 +16,7 @@ from agents.management.command_arguments import refusals, user_named
 from agents.management.exit_codes import BAD_USAGE, REFUSED
 from agents.models import Approval, Escalation
 from agents.operations.requests import deciding, granting
-from agents.sdk.open_fields import BadPatch
-from agents.sdk.patches import changed_fields
+from agents.sdk.adjustments import BadPatch, changed_fields
 from agents.tools import ask_in_words, request_of
 
 

@@ -28,8 +28,8 @@ from agents.management.processes import Program, run_together
 from agents.models import PolicyVersion, Workspace
 from agents.operations.people.workspaces import ensure_demo_workspace
 from agents.publishing.versions import publish_policy
+from agents.sdk.demo import Past
 from agents.sdk.desk import DESKS
-from agents.sdk.past import Past
 from agents.shell.refusal import Refused
 
 

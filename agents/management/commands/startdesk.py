@@ -16,8 +16,8 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from agents.management.exit_codes import BAD_USAGE
+from agents.sdk.declaration_checks import RESERVED
 from agents.sdk.desk import DESKS
-from agents.sdk.reserved import RESERVED
 
 SKELETON = Path(__file__).parent.parent / "skeleton"
 NAME = re.compile(r"[a-z][a-z0-9_]{0,29}")

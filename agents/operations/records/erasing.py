@@ -32,7 +32,7 @@ from agents.models import (
 from agents.models.record import Entry, append_events
 from agents.operations.records.erasure_leftovers import ErasureLeftovers, find_leftovers
 from agents.record.chain import ERASURE
-from agents.sdk.argument_words import money_of
+from agents.sdk.adjustments import money_of
 from agents.sdk.desk import DESKS
 from agents.shell.refusal import Refused, check_text
 

@@ -25,13 +25,19 @@ from agents.models.runs import ValuesLocked, target_of
 from agents.operations.requests.demand_checks import check_demand
 from agents.operations.requests.own_limits import Bound, own_bounds
 from agents.policies import judge, review
-from agents.sdk.adjustments import label_of
+from agents.sdk.adjustments import (
+    AmountTooHigh,
+    BadPatch,
+    Choices,
+    OpenField,
+    apply_patch,
+    label_of,
+    open_fields,
+)
 from agents.sdk.arguments import BadArguments
 from agents.sdk.desk import DESKS
-from agents.sdk.fact_sources import EarlierReview
-from agents.sdk.open_fields import AmountTooHigh, BadPatch, Choices, OpenField, open_fields
-from agents.sdk.patches import apply_patch
-from agents.sdk.rule_case import Case
+from agents.sdk.facts import EarlierReview
+from agents.sdk.rules import Case
 from agents.shell.refusal import Refused, require_member
 from agents.tools import TOOLS, Tool, accepts
 

@@ -31,7 +31,7 @@ from agents.operations.requests.claiming import is_own, own_words
 from agents.operations.requests.granting import fields_of, obstacle
 from agents.operations.requests.own_limits import own_bounds
 from agents.operations.requests.sending_back import check_send_back
-from agents.sdk.beside import Beside, Section
+from agents.sdk.rules import Beside, Section
 from agents.shell import access
 from agents.shell.access import SEE_VALUES
 from agents.shell.event_words import stopped_by_hand

@@ -9,8 +9,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from agents.core.money import exponent, format_money
-from agents.sdk.adjustments import label_of
-from agents.sdk.open_fields import OpenField
+from agents.sdk.adjustments import OpenField, label_of
 from agents.sdk.values import Money
 
 SET = "set."  # prefix of an argument's name in a form and in an address

@@ -21,8 +21,7 @@ from agents.core.request_kinds import (
 )
 from agents.core.requests import Json
 from agents.operations.requests import deciding
-from agents.sdk.open_fields import BadPatch, OpenField
-from agents.sdk.patches import changed_fields
+from agents.sdk.adjustments import BadPatch, OpenField, changed_fields
 from agents.shell import refusal
 from agents.shell.pages import BadForm, only, whole_number
 from agents.web.approvals.fields import SET

@@ -14,7 +14,7 @@ from agents.models import Escalation, Step
 from agents.sdk.adjustments import label_of
 from agents.sdk.amounts import read_amounts
 from agents.sdk.desk import tool_title
-from agents.sdk.fact_sources import Origin
+from agents.sdk.facts import Origin
 from agents.shell.formats import mark
 from agents.tools import argument_in_words, names_in
 from agents.web.changes import patch_of

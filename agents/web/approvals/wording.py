@@ -27,7 +27,7 @@ from agents.core.request_kinds import (
 )
 from agents.core.requests import Json
 from agents.models import Approval, Escalation
-from agents.sdk.placeholders import PLACE, SUBJECT, arguments_in, places_of, with_subject
+from agents.sdk.desk_tools import PLACE, SUBJECT, arguments_in, places_of, with_subject
 from agents.tools import TOOLS, ask_in_words, before_of, call_in_words, names_in, request_of
 from agents.web.approvals.entitlement import Entitlement
 from agents.web.approvals.fields import FormField

@@ -11,8 +11,7 @@ from agents.core.requests import Json
 from agents.core.units import with_unit
 from agents.models import Step
 from agents.policies.words import why_not
-from agents.sdk.adjustments import label_of
-from agents.sdk.argument_words import money_of
+from agents.sdk.adjustments import label_of, money_of
 from agents.sdk.desk import tool_title
 from agents.shell.formats import RULING_ROLES, field_in_words, fields_in_words
 from agents.web.runs.timeline import Axis, Bar, axis

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import date, timedelta
-from typing import Any
+from datetime import date, datetime, timedelta
+from typing import Any, TypeAlias
 
 from agents.core.requests import Json
 from agents.core.rulings import Ruling, RulingKind
@@ -103,3 +103,107 @@ def within(observed: Any, most: Any, *, reason: str, what: str) -> Ruling:
         flip=f"{show(most)} or less would have been approved automatically.",
         **held,
     )
+
+
+# Evidence for a card as data, without markup.
+#
+# It is stored with the review, with the values of that moment.
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A labelled value."""
+
+    label: str
+    value: Any
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows under their columns."""
+
+    label: str
+    columns: tuple[str, ...]
+    rows: Sequence[Sequence[Any]]
+
+
+@dataclass(frozen=True)
+class Link:
+    """Where a person can look it up: http or https."""
+
+    label: str
+    address: str
+
+
+@dataclass(frozen=True)
+class Quote:
+    """An outsider's text, shown as theirs."""
+
+    label: str
+    text: str
+
+
+Evidence: TypeAlias = Fact | Table | Link | Quote
+
+
+def write_evidence(evidence: Sequence[Evidence]) -> list[Json]:
+    """Return evidence as stored with a review. Raises TypeError if it is not evidence."""
+    return [_as_json(item) for item in evidence]
+
+
+def _as_json(item: Evidence) -> Json:
+    match item:
+        case Fact(label, value):
+            return {"kind": "fact", "label": label, "value": show(value)}
+        case Table(label, columns, rows):
+            shown = [[show(cell) for cell in row] for row in rows]
+            return {"kind": "table", "label": label, "columns": list(columns), "rows": shown}
+        case Link(label, address):
+            if not address.startswith(("https://", "http://")):
+                raise TypeError(f"{address!r} is no address of a page")
+            return {"kind": "link", "label": label, "address": address}
+        case Quote(label, text):
+            return {"kind": "quote", "label": label, "text": text}
+        case _:
+            raise TypeError(f"{item!r} is no evidence: use Fact, Table, Link or Quote")
+
+
+# What a desk's own books say at this moment, shown beside a request and kept nowhere.
+
+
+@dataclass(frozen=True)
+class HeldRequest:
+    """A request that a person reads."""
+
+    subject: str  # the key of what its run is about; ""
+    label: str  # its name
+    book: int
+    at: datetime
+    key: str = ""  # of the call that came of it, or that it asks about; "": none
+    is_lost: bool = False  # it asks whether that call took effect
+    is_open: bool = True
+    attempts: int = 1  # at its step
+    is_demo: bool = False  # its run has books of its own
+    resource: str = ""  # what its call takes from, as far as that was judged
+    facts: Any = None  # of its review, which was made at `asked_at`
+    asked_at: datetime | None = None
+
+
+@dataclass(frozen=True)
+class Section:
+    """A section of a card: Fact, Table, Link, Quote under a title."""
+
+    title: str
+    items: Sequence[Any]
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Beside:
+    """The present state of a desk's own books, for the reader of a request."""
+
+    name: str = ""  # what people call whom it is about; "": nobody knows
+    note: str = ""  # a line under the headline
+    sections: Sequence[Section] = ()
+    resource: str = ""  # that the amount is taken from, where the request does not name it
+    left_minor: int | None = None  # of what the amount is taken from; None: it has no measure
