@@ -79,13 +79,16 @@ def run_block(own: Installation, block: str, place: Path, *, fails: str = "") ->
 def test_an_operator_can_type_what_the_pages_say(fresh: Installation, tmp_path: Path) -> None:
     place = tmp_path / "checkout"
     place.mkdir()
-    operations = (ROOT / "docs/operations.md").read_text()
-    blocks = [*BLOCK.findall(operations), *BLOCK.findall((ROOT / "docs/upgrading.md").read_text())]
+    pages = ("install", "backup", "upgrading")
+    blocks = [block for page in pages for block in blocks_of(page)]
 
     said = [run_block(fresh, block, place) for block in blocks[:4]]
     run_block(
         fresh, f"export OPSCONSOLE_AUDIT_KEY=none\n{blocks[3]}", place, fails="it seals nothing"
     )
+    press, release = blocks_of("people")
+    told = run_block(fresh, press, place) + run_block(fresh, release, place)
+    assert told.endswith("released; runs that were stopped stay stopped.\n")
     backup, live = fresh.home / "backup.sqlite3", fresh.home / "opsconsole.sqlite3"
     kept, before = backup.rename(fresh.home / "elsewhere"), live.read_bytes()
     run_block(fresh, blocks[4], place, fails="backup.sqlite3")
@@ -102,7 +105,8 @@ def test_an_operator_can_type_what_the_pages_say(fresh: Installation, tmp_path: 
     assert all("hold" in each for each in (said[2], said[4], said[5]))
     assert fresh.manage("erase_subject", "eu", "42", "--reason", "letter 7").code == 0
     left = {path.name for path in fresh.home.rglob("*") if holds(path, "noor@example.com")}
-    by_hand = re.findall(r"`\$OPSCONSOLE_DATA_DIR/(.*?)`", section(operations, "Afterwards, by"))
+    erasing = section((ROOT / "docs/operations.md").read_text(), "Afterwards, by")
+    by_hand = re.findall(r"`\$OPSCONSOLE_DATA_DIR/(.*?)`", erasing)
     assert left - {"opsconsole.sqlite3", "opsconsole.sqlite3-wal"} == set(by_hand)
 
 
@@ -113,6 +117,10 @@ def test_a_backup_before_an_upgrade_is_of_a_program_that_is_stopped() -> None:
     order = [steps.index(word) for word in ("Stop all", "seal_audit", "Back up", "new release")]
 
     assert order == sorted(order)
+
+
+def blocks_of(page: str) -> list[str]:
+    return BLOCK.findall((ROOT / f"docs/{page}.md").read_text())
 
 
 def holds(path: Path, text: str) -> bool:
