@@ -177,3 +177,9 @@ def undecidable(workspaces: Collection[int], *, most: int) -> list[Escalation]:
     )
     whole = found.select_related("run__policy", "run__agent", "approval").order_by("-pk")
     return [one for one in whole[:most] if not deciders(one, roster_of(one))]
+
+
+def is_kept_from(escalation: Escalation, user: User, *, at: datetime) -> bool:
+    """Tell whether someone else has claimed it."""
+    until = escalation.claimed_until
+    return until is not None and until > at and escalation.claimed_by_id != user.pk

@@ -11,12 +11,11 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from agents.core.requests import Json
-from agents.engine.people.deciders import deciders, roster_of
+from agents.engine.people.deciders import deciders, is_kept_from, roster_of
 from agents.engine.redaction import redact_words
 from agents.models import DECIDES, Escalation, Role, Snooze, Team
 from agents.operations.requests.claiming import (
     Claimed,
-    is_kept_from,
     is_told_again,
     lock_open,
     tell_of,

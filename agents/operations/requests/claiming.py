@@ -89,12 +89,6 @@ def wait_for_part(found: Escalation, user: User) -> None:
     list(part.select_for_update(no_key=True))
 
 
-def is_kept_from(escalation: Escalation, user: User, *, at: datetime) -> bool:
-    """Tell whether someone else has claimed it."""
-    until = escalation.claimed_until
-    return until is not None and until > at and escalation.claimed_by_id != user.pk
-
-
 def lock_open(pk: int, by: User | None, *, at: datetime) -> Escalation:
     """Lock an open escalation, after its run as everywhere. Raises Refused.
 

@@ -23,6 +23,7 @@ from agents.engine.desk.facts import fetch_facts, hold_resource
 from agents.engine.desk.repeats import likeness
 from agents.engine.desk.review_context import doubts_of
 from agents.engine.people.approval_demand import held_tool
+from agents.engine.people.deciders import is_kept_from
 from agents.engine.redaction import RunBorder, redact_for, redact_to_tell
 from agents.engine.runtime.crashpoints import crashpoint
 from agents.engine.tools.settling import report_on
@@ -38,7 +39,7 @@ from agents.operations.requests.approving import (
     keep_first,
     standing_approval,
 )
-from agents.operations.requests.claiming import Claimed, is_kept_from, is_own, own_words
+from agents.operations.requests.claiming import Claimed, is_own, own_words
 from agents.operations.requests.escalation_lock import lock_escalation
 from agents.operations.requests.granting import (
     LOCKED,

@@ -11,8 +11,8 @@ from django.db.models import Q, QuerySet
 
 from agents.core.requests import Json
 from agents.core.states import EscalationState
+from agents.engine.people.deciders import is_kept_from
 from agents.models import Escalation, Run, Workspace
-from agents.operations.requests.claiming import is_kept_from
 from agents.shell.refusal import Refused
 
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from django.conf import settings
 from django.contrib.auth.models import User
 from django.db.models import Exists, Subquery
-from django.shortcuts import get_object_or_404
 from django.urls import reverse
 
 from agents.core.states import EscalationState
 from agents.models import Escalation, Event, Run, Workspace
-from agents.shell import access
+from agents.web.sign_in.views import demo_of
 
 
 @dataclass(frozen=True)
@@ -35,7 +33,7 @@ class FirstStep:
 
 def first_steps(user: User) -> list[FirstStep]:
     """Return the steps and which are done; none outside `manage.py demo` or after the last."""
-    workspace = _demo_of(user)
+    workspace = demo_of(user)
     if workspace is None:
         return []
     # A run launched by the form has its token; the invented runs have none.
@@ -66,17 +64,3 @@ def first_steps(user: User) -> list[FirstStep]:
         FirstStep(text, person, role, *page, is_done, place == ahead)
         for place, (text, person, role, page, is_done) in enumerate(given)
     ]
-
-
-def person_to_become(user: User, name: str) -> User:
-    """Return one of the people of the user's demo. Raises Http404 outside `manage.py demo`."""
-    workspace = _demo_of(user)
-    people = User.objects.filter(memberships__workspace=workspace, memberships__is_simulated=False)
-    return get_object_or_404(people if workspace else User.objects.none(), username=name)
-
-
-def _demo_of(user: User) -> Workspace | None:
-    if not settings.OPSCONSOLE_DEMO:
-        return None
-    mine = [part.workspace for part in access.parts_of(user)]
-    return next((workspace for workspace in mine if workspace.is_demo), None)

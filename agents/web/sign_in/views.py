@@ -11,7 +11,7 @@ from django.contrib.auth import views as auth
 from django.contrib.auth.forms import AuthenticationForm
 from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.cache import never_cache
@@ -19,10 +19,10 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST
 
 from agents.core.requests import Json
+from agents.models import Workspace
 from agents.operations.people import second_factor
 from agents.shell import access
 from agents.shell.pages import action
-from agents.web.overview import start_here
 
 THEMES = ("light", "dark")
 YEAR = 365 * 24 * 60 * 60  # seconds
@@ -102,9 +102,24 @@ def too_many(request: HttpRequest, response: HttpResponse | None, tried: Json) -
 @action
 def become(request: HttpRequest, name: str) -> HttpResponse:
     """Continue as another of the demo's people; 404 outside `manage.py demo`."""
-    user = start_here.person_to_become(access.person(request), name)
+    user = _person_to_become(access.person(request), name)
     login(request, user, backend=BACKEND)
     return redirect(_ours(request))
+
+
+def _person_to_become(user: User, name: str) -> User:
+    """Return one of the people of the user's demo. Raises Http404 outside `manage.py demo`."""
+    workspace = demo_of(user)
+    people = User.objects.filter(memberships__workspace=workspace, memberships__is_simulated=False)
+    return get_object_or_404(people if workspace else User.objects.none(), username=name)
+
+
+def demo_of(user: User) -> Workspace | None:
+    """Return the demo that a person is in; None outside `manage.py demo`."""
+    if not settings.OPSCONSOLE_DEMO:
+        return None
+    mine = [part.workspace for part in access.parts_of(user)]
+    return next((workspace for workspace in mine if workspace.is_demo), None)
 
 
 @require_POST
