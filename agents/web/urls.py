@@ -67,7 +67,7 @@ urlpatterns: list[URLPattern] = [
     path("kill/release/", kill.release, name="kill-release"),
     path("launch/", launch.launch, name="launch"),
     path("members/", members.members, name="members"),
-    path("members/invite/", invitations.invite, name="invite"),
+    path("members/invite/", invitations.invitation_send, name="invite"),
     path(
         "members/invitations/<int:pk>/revoke/",
         invitations.invitation_revoke,

@@ -20,7 +20,7 @@ from agents.web.members import forms, people, views
 
 
 @action
-def invite(request: HttpRequest) -> HttpResponse:
+def invitation_send(request: HttpRequest) -> HttpResponse:
     """Send a link to an address; the answer does not reveal whether a user has it."""
     user = access.person(request)
     workspace = access.workspace_to_staff(user, request.POST.get("workspace", ""))

@@ -59,7 +59,7 @@ def member_change(request: HttpRequest, pk: int) -> HttpResponse:
 @action
 def team_add(request: HttpRequest) -> HttpResponse:
     """Create a team; its members are chosen on each person's page."""
-    workspace = access.workspace_to_staff(access.person(request), _slug(request))
+    workspace = access.workspace_to_staff(access.person(request), _chosen_slug(request))
     try:
         teams.set_team(
             workspace=workspace,
@@ -76,7 +76,7 @@ def team_add(request: HttpRequest) -> HttpResponse:
 def require_factor(request: HttpRequest) -> HttpResponse:
     """Set which roles must have a second factor."""
     user = access.person(request)
-    workspace = access.workspace_to_staff(user, _slug(request))
+    workspace = access.workspace_to_staff(user, _chosen_slug(request))
     try:
         roles = forms.read_factor_roles(request.POST)
         second_factor.require_factor(workspace=workspace, by=user, roles=roles, at=timezone.now())
@@ -121,7 +121,7 @@ def _status(no: BadForm | refusal.Refused) -> int:
     return 403 if getattr(no, "code", "") == "not_permitted" else 422
 
 
-def _slug(request: HttpRequest) -> str:
+def _chosen_slug(request: HttpRequest) -> str:
     given = request.POST if request.method == "POST" else request.GET
     return given.get("workspace", "")
 
@@ -129,7 +129,7 @@ def _slug(request: HttpRequest) -> str:
 def _workspace(request: HttpRequest) -> Workspace:
     user = access.person(request)
     access.workspaces_to_audit(user, "the list of members")  # raises if denied
-    return access.choose_workspace(_audited_workspaces(user), _slug(request))
+    return access.choose_workspace(_audited_workspaces(user), _chosen_slug(request))
 
 
 def _audited_workspaces(user: User) -> list[Workspace]:
