@@ -112,7 +112,7 @@ MIDDLEWARE = [
     "django_htmx.middleware.HtmxMiddleware",
     "agents.web.context_processors.sign_in_again",
     "agents.shell.formats.viewer_zone",
-    "agents.web.sign_in.second_factor.EnrolFirst",
+    "agents.people.second_factor.EnrolFirst",
     "axes.middleware.AxesMiddleware",
     "opsconsole.sign_in_throttle.address_limit",
     "agents.shell.access.values_for_people",
@@ -179,7 +179,7 @@ AXES_COOLOFF_TIME = timedelta(minutes=5)
 AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False  # else who tries on locks out for ever
 AXES_RESET_ON_SUCCESS = True
 AXES_CLIENT_IP_CALLABLE = "opsconsole.client_address.client_address"
-AXES_LOCKOUT_CALLABLE = "agents.web.sign_in.views.too_many"
+AXES_LOCKOUT_CALLABLE = "agents.people.sign_in.too_many"
 AXES_DISABLE_ACCESS_LOG = True  # a table of everybody's sign-ins that nobody reads
 AXES_VERBOSE = False
 # What is kept of a failed try has neither a code nor, as the next page, the link of an invitation.

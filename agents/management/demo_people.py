@@ -13,7 +13,7 @@ from django.contrib.auth.hashers import PBKDF2PasswordHasher
 from django.contrib.auth.models import User
 
 from agents.models import Membership, Role, Workspace
-from agents.operations.people.workspaces import add_member
+from agents.people.workspaces import add_member
 from agents.sdk.desk import DESKS
 
 ADMIN = "admin"

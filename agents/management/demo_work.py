@@ -21,9 +21,9 @@ from agents.llm import is_demo
 from agents.management.demo_people import ADMIN, PEOPLE
 from agents.models import Escalation, Event, Team, Workspace
 from agents.notifications.channels import mail
-from agents.operations.people import teams
 from agents.operations.requests import assigning, claiming, deciding, snoozing
 from agents.operations.runs import launching
+from agents.people import members
 from agents.publishing import versions as publishing
 from agents.sdk.desk import DESKS
 from agents.shell import refusal
@@ -42,7 +42,7 @@ def begin_work(workspace: Workspace, *, at: datetime) -> bool:
     if not is_demo() or Team.objects.filter(workspace=workspace).exists():
         return False
     rita, mara, admin = (User.objects.get(username=name) for name in ("rita", "mara", ADMIN))
-    teams.set_team(
+    members.set_team(
         workspace=workspace, slug=TEAM, name=NAME, add=[mara, admin], lead=mara, actor=ADMIN, at=at
     )
     _sign_in(workspace)

@@ -15,6 +15,7 @@ from django.utils import timezone
 
 from agents.core.requests import Json
 from agents.models import Role
+from agents.people.sign_in import THEMES
 from agents.shell.access import (
     AUDITS,
     DECIDES,
@@ -28,7 +29,6 @@ from agents.shell.formats import is_in_utc
 from agents.shell.pages import HtmxRequest, lead, page_of
 from agents.web.approvals.selection import waiting_in
 from agents.web.kill import switches
-from agents.web.sign_in.views import THEMES
 
 GetResponse: TypeAlias = Callable[[HttpRequest], HttpResponse]
 

@@ -3,6 +3,7 @@
 from django.urls import URLPattern, path
 
 from agents.notifications import pages as notifications
+from agents.people import invitations, member_pages, second_factor, sign_in
 from agents.publishing import pages as policy
 from agents.web.agents import views as agents
 from agents.web.approvals import bulk_views, handover_views, lists
@@ -12,13 +13,9 @@ from agents.web.case import views as case
 from agents.web.health import views as health
 from agents.web.kill import views as kill
 from agents.web.launch import views as launch
-from agents.web.members import invitations
-from agents.web.members import views as members
 from agents.web.overview import views as overview
 from agents.web.runs import views as runs
 from agents.web.search import views as search
-from agents.web.sign_in import second_factor
-from agents.web.sign_in import views as session
 from agents.web.team import views as team
 
 urlpatterns: list[URLPattern] = [
@@ -27,14 +24,14 @@ urlpatterns: list[URLPattern] = [
     path("healthz", health.healthz, name="healthz"),
     path("readyz", health.readyz, name="readyz"),
     path("metrics", health.metrics, name="metrics"),
-    path("sign-in/", session.sign_in, name="sign-in"),
-    path("sign-in/code/", session.sign_in_code, name="sign-in-code"),
+    path("sign-in/", sign_in.sign_in, name="sign-in"),
+    path("sign-in/code/", sign_in.sign_in_code, name="sign-in-code"),
     path("second-factor/", second_factor.second_factor, name="second-factor"),
     path("second-factor/change/", second_factor.second_factor_change, name="second-factor-change"),
-    path("sign-out/", session.sign_out, name="sign-out"),
-    path("become/<str:name>/", session.become, name="become"),
-    path("theme/", session.theme, name="theme"),
-    path("keys/", session.keys, name="keys"),
+    path("sign-out/", sign_in.sign_out, name="sign-out"),
+    path("become/<str:name>/", sign_in.become, name="become"),
+    path("theme/", sign_in.theme, name="theme"),
+    path("keys/", sign_in.keys, name="keys"),
     path("approvals/", lists.approvals, name="approvals"),
     path("approvals/decided/", lists.decided, name="decided"),
     path("approvals/bulk/", bulk_views.bulk, name="bulk"),
@@ -66,7 +63,7 @@ urlpatterns: list[URLPattern] = [
     path("kill/press/", kill.press, name="kill-press"),
     path("kill/release/", kill.release, name="kill-release"),
     path("launch/", launch.launch, name="launch"),
-    path("members/", members.members, name="members"),
+    path("members/", member_pages.members, name="members"),
     path("members/invite/", invitations.invitation_send, name="invite"),
     path(
         "members/invitations/<int:pk>/revoke/",
@@ -74,10 +71,10 @@ urlpatterns: list[URLPattern] = [
         name="invitation-revoke",
     ),
     path("invitations/<str:token>/", invitations.invitation, name="invitation"),
-    path("members/second-factor/", members.require_factor, name="require-factor"),
-    path("members/teams/add/", members.team_add, name="team-add"),
-    path("members/<int:pk>/", members.member, name="member"),
-    path("members/<int:pk>/change/", members.member_change, name="member-change"),
+    path("members/second-factor/", member_pages.require_factor, name="require-factor"),
+    path("members/teams/add/", member_pages.team_add, name="team-add"),
+    path("members/<int:pk>/", member_pages.member, name="member"),
+    path("members/<int:pk>/change/", member_pages.member_change, name="member-change"),
     path("notifications/", notifications.notifications, name="notifications"),
     path("notifications/prefer/", notifications.prefer, name="notifications-prefer"),
     path("notifications/log/", notifications.deliveries, name="deliveries"),

@@ -52,7 +52,7 @@ def play_all(forms: list[str], numbers: list[int] | None) -> None:
     from django.utils import timezone
 
     from agents.models import Role
-    from agents.operations.people import workspaces
+    from agents.people import workspaces
     from bench.quality.goals import GOALS
     from bench.quality.playing import play
 

@@ -26,7 +26,7 @@ from agents.engine.upkeep.review_days import sum_next_review_day
 from agents.history.copying import UNIQUE, Copy, Original, copied_tables, kept_rows, write_copies
 from agents.history.recording import Recording
 from agents.models import Event, EventText, Role, Run, Workspace
-from agents.operations.people import workspaces as people_workspaces
+from agents.people.workspaces import add_member, add_workspace
 from bench.size.waiting import work_on_inbox
 
 HOUR = 22  # UTC: the last day's at which the filled database ends, and at which it is asked
@@ -91,7 +91,7 @@ def newest_time() -> datetime:
 
 
 def _workspace(number: int, at: datetime) -> Workspace:
-    made = people_workspaces.add_workspace(
+    made = add_workspace(
         desks=["refunds"], slug=f"w{number:02}", name=f"Workspace {number:02}", at=at
     )
     people = {"ada": Role.ADMIN, **({} if number else PEOPLE)}
@@ -99,7 +99,7 @@ def _workspace(number: int, at: datetime) -> Workspace:
         people["sam"] = Role.ADMIN
     for name, role in people.items():
         user, _ = User.objects.get_or_create(username=name)
-        people_workspaces.add_member(workspace=made, user=user, role=role, at=at)
+        add_member(workspace=made, user=user, role=role, at=at)
     return Workspace.objects.select_related("policy").get(pk=made.pk)
 
 

@@ -10,7 +10,8 @@ from django.db.models import F
 
 from agents.core.notifications import Kind
 from agents.models import Delivery, DeliveryState, Escalation, Notification, Snooze, Workspace
-from agents.operations.people import saved_views, teams
+from agents.operations.people import saved_views
+from agents.people import members
 
 EXPIRES = timedelta(hours=25)  # later than in the demo, so that what waits still waits
 SHARE = 20  # of the open requests, one in so many is claimed, assigned and snoozed
@@ -23,7 +24,7 @@ def work_on_inbox(*, at: datetime) -> None:
     waiting.update(expires_at=F("expires_at") + EXPIRES)
     rita, mara = (User.objects.get(username=name) for name in ("rita", "mara"))
     first = Workspace.objects.get(slug="w00")
-    team = teams.set_team(workspace=first, slug="night", name="Night", add=[mara], at=at)
+    team = members.set_team(workspace=first, slug="night", name="Night", add=[mara], at=at)
     keys = list(waiting.filter(workspace=first).order_by("pk").values_list("pk", flat=True))
     share = [keys[place :: SHARE * 2] for place in range(4)]
     for user, held in ((rita, share[0]), (mara, share[1])):

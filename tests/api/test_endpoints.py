@@ -18,8 +18,9 @@ from agents.api.description import description
 from agents.api.endpoints import api
 from agents.core.states import RunState
 from agents.models import AgentCall, AgentKey, Escalation, Event, MaskedValue, Role, Run, Step
-from agents.operations.people import agents, workspaces
+from agents.operations.people import agents
 from agents.operations.runs import proposing
+from agents.people import workspaces
 from agents.shell import refusal
 from tests.api.described import TEXT, check_answer
 from tests.api.test_journey import make_agent

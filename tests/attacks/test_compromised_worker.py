@@ -12,7 +12,7 @@ from django.utils import timezone
 from agents.desks.refunds.models import Refund, SentMail
 from agents.models import Effect, Event, Role, Run
 from agents.models.record import hashed_parts
-from agents.operations.people import workspaces
+from agents.people import workspaces
 from agents.record.chain import link
 from agents.web.overview.figures import overview
 from agents.web.runs.trace import trace

@@ -14,7 +14,7 @@ from django.utils import timezone
 from agents.desks.refunds.customer_table import COLUMNS
 from agents.desks.refunds.importing import import_customers
 from agents.models import Role, Run
-from agents.operations.people import workspaces
+from agents.people import workspaces
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import Scene
 

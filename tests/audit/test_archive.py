@@ -35,9 +35,9 @@ from agents.models import (
     Tombstone,
     Workspace,
 )
-from agents.operations.people import workspaces
 from agents.operations.records import archiving
 from agents.operations.records.archiving import Archived
+from agents.people import workspaces
 from agents.record.chain import TEXTS, name_of
 from agents.shell.refusal import Refused
 from tests.audit.test_bundle import VERIFIER, Copy

@@ -15,8 +15,8 @@ from django.utils import timezone
 from agents.audit import heads_file as kept_heads
 from agents.core.digest import sha256
 from agents.models import Event, Head, Sealed, Workspace
-from agents.operations.people import workspaces
 from agents.operations.records import auditing
+from agents.people import workspaces
 from agents.record import seals
 from agents.record.chain import name_of, spell_time
 from tests.audit.test_bundle import VERIFIER, Copy

@@ -17,7 +17,7 @@ from django.utils import timezone
 from agents.audit import protection
 from agents.desks.refunds.models import Refund, SentMail
 from agents.models import Effect, Escalation, Membership, PolicyVersion, Run, Workspace
-from agents.operations.people import teams
+from agents.people import members
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import Scene, go
 
@@ -90,7 +90,7 @@ def faults(*part: str) -> set[str]:
 def test_a_column_that_somebody_changed_is_named(scene: Scene, other: Scene, model: Any) -> None:
     waiting = go(other.launch())
     for each in (scene, other):  # a team that a request could be with
-        teams.set_team(workspace=each.workspace, slug="leads", name="L", at=timezone.now())
+        members.set_team(workspace=each.workspace, slug="leads", name="L", at=timezone.now())
     other.decide(waiting)
     of = go(waiting)
     for each in (scene, other):
@@ -116,7 +116,7 @@ def test_a_column_that_somebody_changed_is_named(scene: Scene, other: Scene, mod
 def test_a_column_of_what_has_not_ended_is_named(scene: Scene, other: Scene, model: Any) -> None:
     waiting = go(other.launch())
     for each in (scene, other):
-        teams.set_team(workspace=each.workspace, slug="leads", name="L", at=timezone.now())
+        members.set_team(workspace=each.workspace, slug="leads", name="L", at=timezone.now())
         go(each.launch())
     row = model.objects.get(Q(pk=waiting.pk) if model is Run else Q(run=waiting))
 

@@ -34,7 +34,7 @@ from agents.models import (
     Workspace,
 )
 from agents.models.record import Entry, append_events, hashed_parts
-from agents.operations.people import workspaces
+from agents.people import workspaces
 from agents.record.chain import link
 from agents.record.seals import seal_head
 from tests.audit.test_record import cut, delete, edit, insert, swap, unseen

@@ -11,7 +11,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from agents.models import Escalation, Event, Role
-from agents.operations.people import teams
+from agents.people import members
 from tests.audit.test_record import unseen
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import Scene, go
@@ -94,7 +94,7 @@ def test_every_command_that_acts_for_people_says_so(
 
 def test_people_work_on_a_request_together_by_command(scene: Scene) -> None:
     at, finn = timezone.now(), scene.add("finn", Role.REVIEWER)
-    teams.set_team(workspace=scene.workspace, slug="leads", name="Leads", add=[finn], at=at)
+    members.set_team(workspace=scene.workspace, slug="leads", name="Leads", add=[finn], at=at)
     held = Escalation.objects.get(run=go(scene.launch()))
     acts = (
         (("claim",), "rita", 0, "assigned to nobody, claimed by rita until"),

@@ -18,7 +18,7 @@ from agents.desks.refunds.models import Charge, Customer
 from agents.management.command_arguments import ACTOR
 from agents.models import Event, Role, Run, Workspace
 from agents.models.record import Entry, append_events
-from agents.operations.people import workspaces
+from agents.people import workspaces
 from tests.commands.test_run_pattern import command
 from tests.processes import running
 

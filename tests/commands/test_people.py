@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from agents.management.command_arguments import ACTOR
 from agents.models import Event, Membership, Role, Team, Workspace
-from agents.operations.people import roles, workspaces
+from agents.people import members, workspaces
 from tests.commands.test_run_pattern import Ended, command
 from tests.limits import first_limit
 
@@ -28,7 +28,7 @@ def shop() -> Workspace:
 @pytest.fixture
 def rita(shop: Workspace) -> User:
     user = User.objects.create_user("rita")
-    roles.join(workspace=shop, user=user, role=Role.REVIEWER, at=timezone.now())
+    members.join(workspace=shop, user=user, role=Role.REVIEWER, at=timezone.now())
     return user
 
 

@@ -11,8 +11,8 @@ from django.utils import timezone
 from agents.core.states import EscalationState
 from agents.engine.runtime import crashpoints
 from agents.models import Escalation, Membership, Role, Run
-from agents.operations.people import workspaces
 from agents.operations.runs import killing
+from agents.people import workspaces
 from tests.commands.calling import Ended, command
 from tests.engine.machine import overtake
 from tests.engine.scene import in_thread, payments
@@ -126,7 +126,7 @@ def waiting() -> tuple[Escalation, str]:
     from django.contrib.auth.models import User
     from django.utils import timezone
 
-    from agents.operations.people import workspaces
+    from agents.people import workspaces
 
     document = supervisor(GOAL_1200, "--subject", "42", "--json").document
     escalation = Escalation.objects.get(pk=document["escalation"]["id"])

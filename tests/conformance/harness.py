@@ -20,7 +20,7 @@ from django.core.management import call_command
 from django.test import override_settings
 from django.utils import timezone
 
-from agents.operations.people.workspaces import ensure_demo_workspace
+from agents.people.workspaces import ensure_demo_workspace
 from tests.conformance.replay_server import ReplayServer, Session
 from tests.database import make_once
 

@@ -18,8 +18,9 @@ from agents.engine.desk import registry
 from agents.engine.desk.facts import read_asked
 from agents.engine.desk.repeats import comparable
 from agents.models import AgentCall, Escalation, Role, Run
-from agents.operations.people import agents, roles
+from agents.operations.people import agents
 from agents.operations.runs import agent_calls, content_calls
+from agents.people import members
 from agents.sdk.values import Money
 from agents.shell import refusal
 from opsconsole import desks as declared
@@ -244,7 +245,7 @@ def test_a_persons_limit_holds_for_an_account_however_it_is_written(
     scene: Scene, is_masked: bool
 ) -> None:
     post: Post = install(scene)
-    roles.set_limit(
+    members.set_limit(
         workspace=scene.workspace,
         user=scene.rita,
         desk="post",

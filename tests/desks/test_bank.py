@@ -21,7 +21,7 @@ from agents.engine.turns import executor
 from agents.llm.call import request_for
 from agents.llm.exchange import backend
 from agents.models import Escalation, Run, Workspace
-from agents.operations.people import workspaces
+from agents.people import workspaces
 from agents.policies import RULES
 from agents.sdk import arguments as serialization
 from agents.sdk.arguments import Arguments

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from agents.engine.desk import registry
 from agents.models import Effect, Escalation, Role, Run
-from agents.operations.people import workspaces
+from agents.people import workspaces
 from agents.publishing import versions as publishing
 from agents.sdk.desk import DESKS
 from agents.sdk.rules import approve

@@ -29,9 +29,9 @@ from agents.engine.runtime import crashpoints
 from agents.engine.upkeep.sweep import sweep
 from agents.models import Escalation, Event, PolicyVersion, Run, Workspace
 from agents.models.outside import SwitchStage
-from agents.operations.people import teams, workspaces
 from agents.operations.requests import claiming, deciding
 from agents.operations.runs import killing, stopping
+from agents.people import members, workspaces
 from agents.shell import refusal
 from agents.web.audit.export import csv_lines
 from tests import checker
@@ -205,9 +205,9 @@ class Engine:
             about: Any = {"workspace": self.scene.workspace, "slug": "finance", "at": self.now()}
             finn = [self.people["finn"]]
             self.answer(request, "finn", "yes")
-            teams.set_team(**about, remove=finn)
+            members.set_team(**about, remove=finn)
             self.answer(request, "faye", "yes")
-            teams.set_team(**about, add=finn)
+            members.set_team(**about, add=finn)
 
     def expire(self) -> None:
         if request := self.a_request():

@@ -27,9 +27,9 @@ from agents.engine.turns.advance import advance
 from agents.engine.upkeep.sweep import sweep
 from agents.engine.workers.fair_turns import claimable
 from agents.models import Escalation, KillSwitch, PolicyVersion, Role, Run, Workspace
-from agents.operations.people import workspaces
 from agents.operations.requests import deciding
 from agents.operations.runs import killing, launching
+from agents.people import workspaces
 from agents.publishing import versions as publishing
 from agents.sdk.desk import DESKS
 from tests.database import make_once

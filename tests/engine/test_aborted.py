@@ -21,10 +21,10 @@ from agents.engine.lease import claim
 from agents.engine.turns.answering import expire
 from agents.engine.upkeep.sweep import sweep
 from agents.models import Escalation, Role, Run, SwitchStage
-from agents.operations.people import roles, workspaces
 from agents.operations.requests import claiming as claims
 from agents.operations.requests import deciding as requests_deciding
 from agents.operations.runs import killing, stopping
+from agents.people import members, workspaces
 from agents.shell import refusal
 from tests import checker
 from tests.engine.aborting import breaking
@@ -194,21 +194,21 @@ def requeuing(scene: Scene, ada: User) -> Act:
 def joining(scene: Scene, ada: User) -> Act:
     user = somebody(scene)
     at = timezone.now()
-    return lambda: roles.join(
+    return lambda: members.join(
         workspace=scene.workspace, user=user, role=Role.REVIEWER, desk_limits=first_limit(5), at=at
     )
 
 
 def changing_role(scene: Scene, ada: User) -> Act:
     user = somebody(scene, Role.VIEWER)
-    return lambda: roles.set_role(
+    return lambda: members.set_role(
         workspace=scene.workspace, user=user, role=Role.OPERATOR, at=timezone.now()
     )
 
 
 def changing_limit(scene: Scene, ada: User) -> Act:
     user = somebody(scene, Role.REVIEWER)
-    return lambda: roles.set_limit(
+    return lambda: members.set_limit(
         workspace=scene.workspace,
         user=user,
         desk="refunds",

@@ -13,10 +13,10 @@ from django.utils import timezone
 from agents.models import Escalation, Event, Role, Snooze, Team
 from agents.models.outside import SwitchStage
 from agents.models.record import facts_of
-from agents.operations.people import teams, workspaces
 from agents.operations.records import erasing
 from agents.operations.requests import assigning, claiming, commenting, snoozing
 from agents.operations.runs import killing
+from agents.people import members, workspaces
 from agents.shell import refusal
 from tests import checker
 from tests.commands.test_run_pattern import command
@@ -42,7 +42,7 @@ def later(request: Escalation, by: User, minutes: float = 5) -> Snooze:
 
 def leads(scene: Scene, *people: User, slug: str = "leads") -> Team:
     at = timezone.now()
-    return teams.set_team(workspace=scene.workspace, slug=slug, name="Leads", add=people, at=at)
+    return members.set_team(workspace=scene.workspace, slug=slug, name="Leads", add=people, at=at)
 
 
 def events_of(request: Escalation) -> list[dict[str, Any]]:
@@ -146,7 +146,7 @@ def test_who_cannot_decide_neither_gives_nor_gets_a_request(
     workspaces.add_member(workspace=scene.workspace, user=away, role=Role.REVIEWER, at=at)
     User.objects.filter(pk=away.pk).update(is_active=False)
     scene.omar.memberships.update(role=Role.REVIEWER)
-    theirs = teams.set_team(workspace=shop, slug="leads", name="L", add=[mara], at=at)
+    theirs = members.set_team(workspace=shop, slug="leads", name="L", add=[mara], at=at)
     unable = leads(scene, scene.omar, scene.eve, slug="unable")
 
     for to in ({"to_user": who} for who in (scene.omar, scene.eve, mara, away)):

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from agents.desks.refunds.profiles import REFERENCE
 from agents.models import PolicyVersion, Role, Run
-from agents.operations.people import workspaces
+from agents.people import workspaces
 from agents.shell import refusal
 from tests.engine.scene import Scene, go
 from tests.limits import with_limits

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from agents.engine.workers.fair_turns import Turns, in_turn
 from agents.models import Event, Role, Run
-from agents.operations.people import workspaces
+from agents.people import workspaces
 from tests.engine.scene import REFUND_500, Scene, has_ended, set_scene
 from tests.engine.test_dispatch import work_until
 

@@ -15,9 +15,9 @@ from django.utils import timezone
 from agents.engine.people.tier_escalation import climb
 from agents.engine.upkeep.sweep import sweep
 from agents.models import Approval, Escalation, Event, Role, Run, SwitchStage
-from agents.operations.people import roles, teams
 from agents.operations.requests import assigning, claiming
 from agents.operations.runs import killing, relaunching
+from agents.people import members
 from agents.shell import refusal
 from agents.tools import TOOLS
 from tests.commands.test_run_pattern import command
@@ -82,8 +82,8 @@ def test_who_launched_the_run_or_the_one_it_repeats_is_neither(tiered: Tiered) -
     first = tiered.ask()
     decide_request(first, tiered.finn, approve=False, comment="not now")
     go(first.run)
-    roles.set_role(workspace=scene.workspace, user=scene.omar, role=Role.REVIEWER, at=at)
-    teams.set_team(workspace=scene.workspace, slug="finance", add=[scene.omar, tiered.ada], at=at)
+    members.set_role(workspace=scene.workspace, user=scene.omar, role=Role.REVIEWER, at=at)
+    members.set_team(workspace=scene.workspace, slug="finance", add=[scene.omar, tiered.ada], at=at)
 
     run = go(relaunching.launch_again(run_id=first.run_id, by=tiered.ada, at=at))
 
@@ -122,13 +122,13 @@ def test_a_first_yes_that_no_longer_passes_falls_away(tiered: Tiered, how: str) 
     given = Escalation.objects.get(pk=request.pk).approval_id
     about: dict[str, Any] = {"workspace": scene.workspace, "user": tiered.finn, "at": at}
     if how == "no reviewer":
-        roles.set_role(role=Role.VIEWER, **about)
+        members.set_role(role=Role.VIEWER, **about)
     elif how == "not of the team":
         tiered.drop(tiered.finn)
     elif how == "not active":
         User.objects.filter(pk=tiered.finn.pk).update(is_active=False)
     else:
-        roles.set_limit(limit_minor=1000, desk="refunds", currency="USD", **about)
+        members.set_limit(limit_minor=1000, desk="refunds", currency="USD", **about)
 
     assert say_yes(request, tiered.faye, approval=given) == "approval_lapsed"
 
@@ -178,7 +178,7 @@ def test_the_tiers_of_the_run_rule_also_where_new_ones_are_published(tiered: Tie
 
 
 def test_a_first_yes_counts_towards_the_own_limit_of_who_gave_it(tiered: Tiered) -> None:
-    roles.set_limit(
+    members.set_limit(
         workspace=tiered.scene.workspace,
         user=tiered.finn,
         desk="refunds",

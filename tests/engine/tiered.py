@@ -12,8 +12,8 @@ from agents.core.decisions import Decision
 from agents.core.requests import Json
 from agents.core.states import EscalationState
 from agents.models import Escalation, Role, Run
-from agents.operations.people import teams
 from agents.operations.requests import deciding
+from agents.people.members import set_team
 from agents.shell import refusal
 from tests.engine.scene import Scene, go, set_scene
 
@@ -47,7 +47,7 @@ class Tiered:
         """Remove a person from finance, or add them again."""
         added, removed = ([user], []) if back else ([], [user])
         about: Json = {"workspace": self.scene.workspace, "slug": "finance", "at": timezone.now()}
-        teams.set_team(**about, add=added, remove=removed)
+        set_team(**about, add=added, remove=removed)
 
 
 def set_tiered(tiers: Json = TIERS, **changes: Json) -> Tiered:
@@ -56,7 +56,7 @@ def set_tiered(tiers: Json = TIERS, **changes: Json) -> Tiered:
     names = {"lena": Role.REVIEWER, "finn": Role.REVIEWER, "faye": Role.REVIEWER, "ada": Role.ADMIN}
     people = {name: scene.add(name, role) for name, role in names.items()}
     for slug, members in (("leads", ["lena"]), ("finance", ["finn", "faye"])):
-        teams.set_team(
+        set_team(
             workspace=scene.workspace,
             slug=slug,
             name=slug.capitalize(),

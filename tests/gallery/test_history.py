@@ -22,7 +22,7 @@ from agents.management import demo_work
 from agents.management.demo_people import ensure_sign_ins
 from agents.management.demo_work import begin_work
 from agents.models import Effect, Escalation, Event, Run, Step, Workspace
-from agents.operations.people import workspaces
+from agents.people import workspaces
 from agents.publishing import versions as publishing
 from agents.shell import refusal
 from tests.database import make_once

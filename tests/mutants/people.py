@@ -4,19 +4,19 @@ from tests.mutants.plant import Mutant
 
 FACTOR, MEMBERS = "tests/web/test_second_factor.py", "tests/web/test_members.py"
 SHARED = "tests/engine/test_handover.py"
-ROLES = "agents/operations/people/roles.py"
+ROLES = "agents/people/members.py"
 
 PEOPLE = (
     Mutant(
         "an admin raises their own limit",
-        "agents/operations/people/workspaces.py",
+        "agents/people/workspaces.py",
         "if by in users:",
         "if False:",
         f"{MEMBERS} -k nobody_changes",
     ),
     Mutant(
         "the password alone signs in who has a factor",
-        "agents/web/sign_in/views.py",
+        "agents/people/sign_in.py",
         "if operations.factor_of(user) is None:",
         "if True:",
         f"{FACTOR} -k works_once",
@@ -30,7 +30,7 @@ PEOPLE = (
     ),
     Mutant(
         "whoever writes rows makes invitations",
-        "agents/operations/people/inviting.py",
+        "agents/people/invitations.py",
         "found if found and secrets.compare_digest(found.token, token) else None",
         "found",
         "tests/web/test_invitations.py -k forged",

@@ -24,9 +24,9 @@ from agents.models import Delivery, DeliveryState, Escalation, Notification, Rol
 from agents.notifications import fan_out
 from agents.notifications.channels import webhooks
 from agents.notifications.messages import note_of
-from agents.operations.people import teams
 from agents.operations.requests import assigning, claiming, deciding
 from agents.operations.runs import killing, stopping
+from agents.people import members
 from tests.engine.scene import REFUND_500, Scene, decide_request, go, patch_of
 from tests.engine.tiered import say_yes, set_tiered
 from tests.notifications.sinks import AUTHORITY, Sink, mail_server, receiver
@@ -158,7 +158,7 @@ def test_who_is_given_a_request_is_told_and_so_is_their_teams_webhook_alone(
     scene, ada = people
     at = timezone.now()
     workspace, rita = scene.workspace, scene.rita
-    team = teams.set_team(workspace=workspace, slug="night", name="Night", add=[rita, ada], at=at)
+    team = members.set_team(workspace=workspace, slug="night", name="Night", add=[rita, ada], at=at)
     hook(scene, ada, webhook, team=team)
     request, other = waiting(scene), waiting(scene)
 
@@ -353,7 +353,7 @@ def test_a_mail_says_when_it_was_so_and_no_deadline_that_stands_still(
 ) -> None:
     scene, ada = people
     request, at = waiting(scene), timezone.now()
-    team = teams.set_team(
+    team = members.set_team(
         workspace=scene.workspace, slug="night", name="Night", add=[scene.rita], at=at
     )
     tell()

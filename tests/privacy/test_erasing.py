@@ -34,11 +34,11 @@ from agents.models import (
     Workspace,
 )
 from agents.models.record import Entry, facts_of
-from agents.operations.people import workspaces
 from agents.operations.records import erasing
 from agents.operations.requests import assigning, commenting
 from agents.operations.requests.commenting import COMMENTED
 from agents.operations.runs import proposing, stopping
+from agents.people import workspaces
 from agents.shell import refusal
 from agents.web.live import topics
 from tests.commands.test_run_pattern import command

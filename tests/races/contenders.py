@@ -197,8 +197,8 @@ def shares(verb: str, escalation: int, user: str, other: str) -> str:
     from django.utils import timezone
 
     from agents.models import Team, Workspace
-    from agents.operations.people import roles
     from agents.operations.requests import assigning, claiming, commenting, deciding, snoozing
+    from agents.people import members
     from agents.shell import refusal
 
     by, at = User.objects.get(username=user), timezone.now()
@@ -211,7 +211,7 @@ def shares(verb: str, escalation: int, user: str, other: str) -> str:
         ),
         "snooze": lambda: snoozing.snooze(**given, until=at + timedelta(minutes=5)),
         "comment": lambda: commenting.comment(**given, text=f"{user} was here"),
-        "remove": lambda: roles.remove_member(
+        "remove": lambda: members.remove_member(
             workspace=Workspace.objects.get(slug="demo"),
             user=User.objects.get(username=other),
             by=by,
@@ -236,7 +236,7 @@ def types_code(user: str, code: str) -> bool:
     from django.contrib.auth.models import User
     from django.utils import timezone
 
-    from agents.operations.people import second_factor
+    from agents.people import second_factor
 
     return second_factor.check_factor(
         user=User.objects.get(username=user), code=code, at=timezone.now()
@@ -247,14 +247,16 @@ def joins(token: str, name: str) -> str:
     """Accept an invitation under a name."""
     from django.utils import timezone
 
-    from agents.operations.people import inviting
+    from agents.people import invitations
     from agents.shell import refusal
 
     at = timezone.now()
-    if (made := inviting.invitation_of(token, at=at)) is None:
+    if (made := invitations.invitation_of(token, at=at)) is None:
         return "no link"
     try:
-        inviting.accept_anew(invitation=made, name=name, password="a long walk by the sea", at=at)
+        invitations.accept_anew(
+            invitation=made, name=name, password="a long walk by the sea", at=at
+        )
     except refusal.Refused as no:
         return no.code
     return "joined"

@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from agents.core.states import EscalationState, RunState
 from agents.models import Effect, Escalation, Role, Run, Workspace
-from agents.operations.people import workspaces
+from agents.people import workspaces
 from tests.desks.bank import PAID_AT_ONCE, account_of, bank_scene, euros, launch, postings
 from tests.engine.scene import Scene, fresh, recover
 from tests.processes import SIX, Contenders

@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from agents.core.states import EscalationState
 from agents.models import Approval, Role
-from agents.operations.people import roles
+from agents.people import members
 from tests.engine.scene import fresh, go, payments
 from tests.engine.tiered import set_tiered
 from tests.processes import Contenders
@@ -70,5 +70,5 @@ def test_what_six_do_at_once_is_done_or_refused_and_told_either_way(
         if did["remove", "done"]:  # and holds nothing, whatever was under way
             assert tiered.faye not in (one.assigned_to, one.claimed_by)
             at, where = timezone.now(), tiered.scene.workspace
-            roles.join(workspace=where, user=tiered.faye, role=Role.REVIEWER, at=at)
+            members.join(workspace=where, user=tiered.faye, role=Role.REVIEWER, at=at)
             tiered.drop(tiered.faye, back=True)

@@ -24,8 +24,8 @@ from agents.desks.refunds.profiles import STRICT
 from agents.models import Delivery, Escalation, Role, Shape
 from agents.notifications import fan_out
 from agents.notifications.channels import webhooks
-from agents.operations.people import inviting, teams, workspaces
 from agents.operations.requests import assigning, commenting, snoozing
+from agents.people import invitations, members, workspaces
 from agents.publishing import versions as publishing
 from tests import checker, database
 from tests.engine.scene import Scene, go, set_scene
@@ -87,7 +87,7 @@ def look_in(page: Page, site: str, found: Seen) -> None:
     """Check the pages around signing in: an invitation's link, and the second factor."""
     rita, password = User.objects.get(username="rita"), "a long walk by the sea"
     workspace = rita.memberships.get().workspace
-    invited = inviting.invite(
+    invited = invitations.invite(
         workspace=workspace, by=rita, email="mia@x.example", role=Role.VIEWER, at=timezone.now()
     )
     look_at(page, site, "invitation", f"/invitations/{invited.token}/", found)
@@ -184,7 +184,7 @@ def shared_request(scene: Scene) -> Escalation:
     """Return a request above a tier with one approval, a hand-over and notifications."""
     at, first = timezone.now(), scene.add("finn", Role.REVIEWER)
     about: dict[str, Any] = {"workspace": scene.workspace, "at": at}
-    team = teams.set_team(slug="finance", name="Finance", add=[first], **about)
+    team = members.set_team(slug="finance", name="Finance", add=[first], **about)
     tiers = {"refunds": {"USD": [{"up_to_minor": 50000}, {"team": "finance", "people": 2}]}}
     publishing.publish_policy(document={**STRICT.as_json(), "tiers": tiers}, by=scene.rita, **about)
     scene.workspace.refresh_from_db()

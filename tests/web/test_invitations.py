@@ -15,9 +15,9 @@ from django.utils import timezone
 from agents.core.digest import hash_of_token
 from agents.engine.upkeep.sweep import sweep
 from agents.models import Delivery, Event, Invitation, Membership, Role
-from agents.operations.people import inviting, roles, teams
+from agents.people import invitations, members
+from agents.people.member_pages import PAGE
 from agents.shell import refusal
-from agents.web.members.people import PAGE
 from opsconsole.logs import OneLine
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import Scene
@@ -34,7 +34,7 @@ MIA = "Mia@example.com"
 
 def invite(scene: Scene, ada: User, email: str = MIA, **more: Any) -> Invitation:
     given: dict[str, Any] = {"role": Role.REVIEWER, "at": timezone.now(), **more}
-    return inviting.invite(workspace=scene.workspace, by=ada, email=email, **given)
+    return invitations.invite(workspace=scene.workspace, by=ada, email=email, **given)
 
 
 def accept(token: str, name: str = "mia", password: str = PASSWORD) -> Any:
@@ -46,7 +46,7 @@ def test_who_is_invited_by_mail_joins_once_with_name_and_password(
     scene: Scene, ada: User, settings: Any
 ) -> None:
     at = timezone.now()
-    teams.set_team(workspace=scene.workspace, slug="leads", name="Leads", at=at)
+    members.set_team(workspace=scene.workspace, slug="leads", name="Leads", at=at)
     admin = client_of(ada)
     form = {"email": MIA, "role": "reviewer", "team": "leads"}
     with mail_server() as sink:
@@ -114,7 +114,7 @@ def test_a_link_that_is_over_or_forged_opens_nothing(scene: Scene, ada: User) ->
     assert (late.state, late.email) == ("expired", "")
     assert Delivery.objects.filter(invitation=first, state="dropped").exists()
     scene.add("omars", Role.ADMIN)
-    roles.set_role(
+    members.set_role(
         workspace=scene.workspace, user=ada, role=Role.VIEWER, at=timezone.now(), actor="test"
     )
     answered = accept(second.token)
@@ -122,12 +122,12 @@ def test_a_link_that_is_over_or_forged_opens_nothing(scene: Scene, ada: User) ->
     assert "or come from somebody who is no longer an admin" in answered.text
     second.refresh_from_db()
     assert (second.state, second.email) == ("revoked", "")
-    roles.set_role(
+    members.set_role(
         workspace=scene.workspace, user=ada, role=Role.ADMIN, at=timezone.now(), actor="test"
     )
     assert accept(second.token).status_code == 404  # it does not come back with the role
     third = invite(scene, ada)
-    roles.remove_member(workspace=scene.workspace, user=ada, at=timezone.now(), actor="test")
+    members.remove_member(workspace=scene.workspace, user=ada, at=timezone.now(), actor="test")
     assert accept(third.token).status_code == 404
     assert not User.objects.filter(username="mia").exists()
     assert command("verify_audit").code == 0
@@ -138,8 +138,8 @@ def test_a_link_that_is_over_or_forged_opens_nothing(scene: Scene, ada: User) ->
 def test_a_link_is_closed_after_twenty_forms_and_a_hundred_invitations_are_a_day(
     scene: Scene, ada: User, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(inviting, "MOST_TRIES", 3)
-    monkeypatch.setattr(inviting, "MOST_A_DAY", 2)
+    monkeypatch.setattr(invitations, "MOST_TRIES", 3)
+    monkeypatch.setattr(invitations, "MOST_A_DAY", 2)
     made = invite(scene, ada)
     assert [accept(made.token, "rita").status_code for _ in range(4)] == [422, 422, 422, 404]
     lines = [OneLine().format(record) for record in caplog.records]
@@ -154,7 +154,7 @@ def test_a_link_is_closed_after_twenty_forms_and_a_hundred_invitations_are_a_day
     for at_once in [Invitation.objects.get(pk=other.pk) for _ in range(5)]:  # read before any tries
         about: Any = {"invitation": at_once, "at": timezone.now()}
         with pytest.raises(refusal.Refused) as no:
-            inviting.accept_anew(**about, name="rita", password="a long walk")
+            invitations.accept_anew(**about, name="rita", password="a long walk")
         codes.append(no.value.code)
     assert codes == ["bad_name"] * 3 + ["over"] * 2
 

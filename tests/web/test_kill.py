@@ -15,8 +15,8 @@ from playwright.sync_api import expect
 
 from agents.core.states import EffectState
 from agents.models import Effect, KillSwitch, Role, SwitchStage, Workspace
-from agents.operations.people import workspaces
 from agents.operations.runs import killing
+from agents.people import workspaces
 from agents.shell.refusal import time_here
 from agents.web.kill.switches import in_flight
 from agents.web.runs.trace import trace

@@ -12,7 +12,7 @@ from django.utils import timezone
 from agents.core.states import EscalationState
 from agents.desks.refunds.models import Customer
 from agents.models import Escalation, Role, Run, Scope, Step, Workspace
-from agents.operations.people import workspaces
+from agents.people import workspaces
 from tests.engine.scene import REFUND_500, Scene, decide_request, go
 from tests.web.test_pages import ADDRESSES, OF_ESCALATION, address, client_of
 

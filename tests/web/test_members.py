@@ -14,10 +14,11 @@ from django.utils import timezone
 
 from agents.models import Escalation, Event, Membership, Role, SavedView, Session, Team
 from agents.models.record import facts_of
-from agents.operations.people import roles, saved_views, teams, workspaces
+from agents.operations.people import saved_views
 from agents.operations.requests import assigning, claiming
+from agents.people import members, workspaces
+from agents.people.member_pages import PAGE
 from agents.shell import refusal
-from agents.web.members.people import PAGE
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import Scene, go
 from tests.engine.tiered import put_tiers
@@ -107,7 +108,7 @@ def test_nobody_changes_what_they_may_do_themselves_nor_takes_the_last_admin_awa
     at = timezone.now()  # a simulated admin never signs in
     workspaces.ensure_simulated_person(workspace=scene.workspace, role=Role.ADMIN, at=at)
     with pytest.raises(refusal.Refused, match="only admin"):
-        roles.set_role(workspace=scene.workspace, user=scene.rita, role=Role.VIEWER, at=at)
+        members.set_role(workspace=scene.workspace, user=scene.rita, role=Role.VIEWER, at=at)
 
 
 @pytest.mark.proves("W30")
@@ -130,7 +131,7 @@ def test_a_change_that_cannot_be_is_refused_in_a_sentence(
     other = workspaces.add_workspace(
         desks=["refunds"], slug="other-one", name="Other", at=timezone.now()
     )
-    teams.set_team(workspace=other, slug="elsewhere", name="Else", at=timezone.now())
+    members.set_team(workspace=other, slug="elsewhere", name="Else", at=timezone.now())
     before = Event.objects.count()
 
     answered = change(ada, "rita", what, **fields)
@@ -144,7 +145,7 @@ def test_a_session_that_an_admin_ends_is_out_at_its_next_request(scene: Scene, a
     other = workspaces.add_workspace(
         desks=["refunds"], slug="other-one", name="Other", at=timezone.now()
     )
-    roles.join(workspace=other, user=scene.rita, role=Role.VIEWER, at=timezone.now())
+    members.join(workspace=other, user=scene.rita, role=Role.VIEWER, at=timezone.now())
     rita, desk, omar = client_of(scene.rita), client_of(scene.rita), client_of(scene.omar)
     assert "2, last used" in words(ada.get(f"/members/{part_of('rita').pk}/").text)
 
@@ -203,7 +204,9 @@ def test_who_decides_here_no_more_holds_nothing(scene: Scene, ada: Client, how: 
     assert "Removed rita, who was reviewer. Given back: 4 requests." in ada.get("/audit/").text
     assert client_of(scene.rita).get(f"/approvals/{claimed.pk}/").status_code == 404
     with pytest.raises(refusal.Refused, match="only admin"):
-        roles.remove_member(workspace=scene.workspace, user=User.objects.get(username="ada"), at=at)
+        members.remove_member(
+            workspace=scene.workspace, user=User.objects.get(username="ada"), at=at
+        )
     scene.workspace.memberships.create(user=scene.rita, role=Role.ADMIN)
     assert "no event records it" in command("verify_audit").out
 
@@ -212,7 +215,9 @@ def test_who_decides_here_no_more_holds_nothing(scene: Scene, ada: Client, how: 
 def test_a_thousand_members_are_listed_page_by_page_within_twelve_queries(
     scene: Scene, ada: Client
 ) -> None:
-    team = teams.set_team(workspace=scene.workspace, slug="leads", name="Leads", at=timezone.now())
+    team = members.set_team(
+        workspace=scene.workspace, slug="leads", name="Leads", at=timezone.now()
+    )
     tiers = {"refunds": {"USD": [{"up_to_minor": 5000}, {"team": "leads"}]}}
     put_tiers(scene, User.objects.get(username="ada"), tiers)
     users = User.objects.bulk_create(User(username=f"p{n:04}") for n in range(1000))

@@ -13,8 +13,8 @@ from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
 from agents.models import Escalation, Membership, Role, SavedView, Scope
-from agents.operations.people import teams as people_teams
 from agents.operations.requests import assigning, claiming, snoozing
+from agents.people import members
 from agents.web.approvals import inbox
 from agents.web.approvals.position import line_of
 from agents.web.approvals.queue import WHOLE
@@ -119,9 +119,7 @@ def test_each_view_holds_what_it_says_and_counts_it_in_each_currency(scene: Scen
     second = scene.add("second", Role.REVIEWER)
     people = {"rita": scene.rita, "second": second}
     teams = {
-        name: people_teams.set_team(
-            workspace=scene.workspace, slug=name, name=name, add=[user], at=now
-        )
+        name: members.set_team(workspace=scene.workspace, slug=name, name=name, add=[user], at=now)
         for name, user in people.items()
     }
     for pk, by in ((every[0], scene.rita), (every[1], second), (every[2], second)):

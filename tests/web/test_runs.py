@@ -16,8 +16,8 @@ from agents.core.pseudonyms import NAME
 from agents.core.states import EscalationState, RunState
 from agents.engine.turns import answering
 from agents.models import Escalation, Role, Step
-from agents.operations.people import workspaces
 from agents.operations.runs import stopping
+from agents.people import workspaces
 from agents.web.runs import listing
 from agents.web.runs.trace import _proposed_text as proposed_text
 from agents.web.runs.trace import trace

@@ -21,9 +21,9 @@ from django_otp.plugins.otp_totp.models import TOTPDevice
 from agents.core.states import EscalationState
 from agents.management.command_arguments import ACTOR
 from agents.models import Event, Membership, RecoveryCode, Role
-from agents.operations.people import inviting, second_factor, workspaces
+from agents.people import invitations, second_factor, workspaces
+from agents.people.second_factor import REMAIN
 from agents.web.live.auth import NotAdmitted, admit
-from agents.web.sign_in.second_factor import REMAIN
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import Scene, set_scene
 from tests.processes import SIX, Contenders
@@ -243,7 +243,7 @@ def test_of_six_with_one_code_or_one_invitation_one_is_in(scene: Scene, crowd: C
     for code in (code_of(scene.rita), codes[0]):
         answers = crowd.meet("tests.races.contenders:types_code", [["rita", code]] * SIX)
         assert sorted(answers) == [False] * 5 + [True]
-    made = inviting.invite(
+    made = invitations.invite(
         workspace=scene.workspace,
         by=scene.add("ada", Role.ADMIN),
         email="mia@example.com",

@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from agents.core.states import EscalationState
 from agents.models import Escalation, Role, Run, Workspace
-from agents.operations.people import workspaces
+from agents.people import workspaces
 from tests.engine.scene import Scene, go
 from tests.web.test_pages import client_of
 from tests.web.verifying import verify_log

@@ -24,10 +24,10 @@ from agents.core.states import ENDED, EscalationState
 from agents.desks.refunds.models import Customer
 from agents.engine.turns import answering
 from agents.models import Effect, Escalation, Role
-from agents.operations.people import teams
 from agents.operations.requests import assigning, snoozing
 from agents.operations.requests import claiming as claims
 from agents.operations.runs import stopping
+from agents.people import members
 from tests.desks import bank
 from tests.engine.scene import (
     REFUND_500,
@@ -168,7 +168,7 @@ def with_a_team(desk: Desk) -> Escalation:
     """Assigned to the team Leads, whose only member Ada has snoozed it."""
     one, at = desk.ask(), timezone.now()
     ours = desk.scene.workspace
-    team = teams.set_team(workspace=ours, slug="leads", name="Leads", add=[desk.ada], at=at)
+    team = members.set_team(workspace=ours, slug="leads", name="Leads", add=[desk.ada], at=at)
     assigning.assign(escalation_id=one.pk, by=desk.scene.rita, to_team=team, at=at)
     until = at + timedelta(minutes=5)
     snoozing.snooze(escalation_id=one.pk, by=desk.ada, until=until, at=at)

@@ -22,8 +22,8 @@ from agents.core.states import EscalationState
 from agents.engine.upkeep.review_days import sum_next_review_day
 from agents.engine.upkeep.sweep import sweep
 from agents.models import Escalation, ReviewDay, Role
-from agents.operations.people import teams, workspaces
 from agents.operations.requests import deciding
+from agents.people import members, workspaces
 from agents.web.team.figures import read_range, sights_of, team_figures
 from tests.engine.scene import Scene, go, set_scene
 from tests.web.test_members import MOST_QUERIES
@@ -115,7 +115,7 @@ def test_closed_days_are_summed_once_and_tell_what_the_requests_told(scene: Scen
 def test_a_lead_sees_the_team_an_auditor_the_rules_and_a_reviewer_themselves(scene: Scene) -> None:
     at, mara = timezone.now(), User.objects.get(username="@mara")
     go(scene.launch())  # still waits
-    teams.set_team(
+    members.set_team(
         workspace=scene.workspace, slug="leads", name="Leads", add=[mara], lead=scene.omar, at=at
     )
     people = {"ada": Role.ADMIN, "aud": Role.AUDITOR}

@@ -16,7 +16,7 @@ from agents.core.money import format_money, format_sums
 from agents.core.states import EscalationState
 from agents.models import Approval, Effect, Escalation, Event, Invitation, Membership, Role
 from agents.models.record import facts_of
-from agents.operations.people import second_factor
+from agents.people import second_factor
 from tests.e2e.workers import until
 from tests.engine.scene import fresh, mails, payments
 from tests.engine.test_two_people import BELOW

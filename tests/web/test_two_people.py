@@ -11,8 +11,8 @@ from django.urls import reverse
 from django.utils import timezone
 
 from agents.models import Escalation, Event, Role
-from agents.operations.people import roles
 from agents.operations.requests import assigning, commenting
+from agents.people import members
 from agents.sdk.adjustments import in_words
 from tests.desks.bank import FIRST_PAYMENT, bank_scene, day, decide, euros, launch
 from tests.engine.scene import go, payments
@@ -202,7 +202,7 @@ def test_why_a_first_yes_counts_no_more_is_said_of_its_giver_not_to_the_reader(
     if how == "not of the team":
         tiered.drop(tiered.finn)
     else:
-        roles.set_limit(
+        members.set_limit(
             workspace=tiered.scene.workspace,
             user=tiered.finn,
             limit_minor=1000,

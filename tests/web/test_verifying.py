@@ -11,9 +11,9 @@ from django.urls import reverse
 from django.utils import timezone
 
 from agents.models import Event, Membership, Role, Verification
-from agents.operations.people import workspaces
 from agents.operations.records import verifying
 from agents.operations.records.verifying import verify_next
+from agents.people import workspaces
 from tests.engine.scene import REFUND_500, Scene, go, set_scene
 from tests.web.test_pages import client_of
 from tests.web.verifying import verify_log

@@ -24,7 +24,7 @@ from agents.management.command_arguments import (
     workspace_named,
 )
 from agents.models import Role, Workspace
-from agents.operations.people import roles
+from agents.people import members
 
 
 class Command(BaseCommand):
@@ -50,7 +50,7 @@ class Command(BaseCommand):
         user = user or _new_user(options["user"], from_stdin=options["password_stdin"])
         with refusals(), transaction.atomic():
             user.save()
-            part = roles.join(
+            part = members.join(
                 workspace=workspace,
                 user=user,
                 role=Role(options["role"]),

@@ -8,7 +8,7 @@ from django.core.management.base import CommandError
 
 from agents.management.exit_codes import BAD_USAGE
 from agents.management.operation_command import OperationCommand, argument
-from agents.operations.people import workspaces
+from agents.people import workspaces
 from agents.sdk.desk import DESKS
 
 

@@ -26,7 +26,7 @@ from agents.management.demo_work import begin_work
 from agents.management.exit_codes import BAD_USAGE
 from agents.management.processes import Program, run_together
 from agents.models import PolicyVersion, Workspace
-from agents.operations.people.workspaces import ensure_demo_workspace
+from agents.people.workspaces import ensure_demo_workspace
 from agents.publishing.versions import publish_policy
 from agents.sdk.demo import Past
 from agents.sdk.desk import DESKS

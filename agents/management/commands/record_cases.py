@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from agents.history.recording import record
 from agents.management.demo_people import ensure_sign_ins
-from agents.operations.people.workspaces import ensure_demo_workspace
+from agents.people.workspaces import ensure_demo_workspace
 
 
 class Command(BaseCommand):

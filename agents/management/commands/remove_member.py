@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from agents.management.operation_command import PERSON, WORKSPACE, OperationCommand
-from agents.operations.people import roles
+from agents.people import members
 
 
 class Command(OperationCommand):
@@ -16,6 +16,6 @@ class Command(OperationCommand):
     arguments = (WORKSPACE, PERSON)
 
     def act(self, options: dict[str, Any], **given: Any) -> str:
-        count = roles.remove_member(**given)
+        count = members.remove_member(**given)
         out = f"{given['user']} is no longer in {given['workspace']}"
         return f"{out}. Requests that are anybody's again: {count}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from agents.management.operation_command import PERSON, OperationCommand
-from agents.operations.people import second_factor
+from agents.people import second_factor
 
 
 class Command(OperationCommand):

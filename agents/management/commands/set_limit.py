@@ -7,7 +7,7 @@ from typing import Any
 from agents.core.money import format_money
 from agents.management.command_arguments import currency_of, desk_of, limit_of
 from agents.management.operation_command import PERSON, WORKSPACE, OperationCommand, argument
-from agents.operations.people import roles
+from agents.people import members
 
 
 class Command(OperationCommand):
@@ -24,7 +24,7 @@ class Command(OperationCommand):
         desk = desk_of(given["workspace"], options["desk"])
         currency = currency_of(desk, options["currency"])
         limit = limit_of(options["limit"], currency)
-        part = roles.set_limit(**given, desk=desk, currency=currency, limit_minor=limit)
+        part = members.set_limit(**given, desk=desk, currency=currency, limit_minor=limit)
         granted = "any amount" if limit is None else f"at most {format_money(limit, currency)}"
         if limit is None and (others := part.desk_limits.get(desk)):
             limited = ", ".join(format_money(most, name) for name, most in sorted(others.items()))

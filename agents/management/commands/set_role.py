@@ -6,7 +6,7 @@ from typing import Any
 
 from agents.management.operation_command import PERSON, WORKSPACE, OperationCommand, argument
 from agents.models import Role
-from agents.operations.people import roles
+from agents.people import members
 
 
 class Command(OperationCommand):
@@ -14,4 +14,4 @@ class Command(OperationCommand):
     arguments = (WORKSPACE, PERSON, argument("role", choices=[role.value for role in Role]))
 
     def act(self, options: dict[str, Any], **given: Any) -> str:
-        return str(roles.set_role(**given, role=Role(options["role"])))
+        return str(members.set_role(**given, role=Role(options["role"])))

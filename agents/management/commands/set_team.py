@@ -6,7 +6,7 @@ from typing import Any
 
 from agents.management.command_arguments import user_named
 from agents.management.operation_command import WORKSPACE, OperationCommand, argument
-from agents.operations.people import teams
+from agents.people import members
 
 
 class Command(OperationCommand):
@@ -25,7 +25,7 @@ class Command(OperationCommand):
 
     def act(self, options: dict[str, Any], **given: Any) -> str:
         lead = options["lead"]
-        team = teams.set_team(
+        team = members.set_team(
             **given,
             slug=options["team"],
             name=options["name"],

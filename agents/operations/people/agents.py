@@ -15,7 +15,7 @@ from agents.core.digest import hash_of_token
 from agents.core.requests import Json
 from agents.models import LAUNCHES, AgentKey, ExternalAgent, Role, Workspace
 from agents.models.record import Entry, append_events
-from agents.operations.people.workspaces import check_slug, lock_people
+from agents.people.workspaces import check_slug, lock_people
 from agents.sdk.desk import DESKS
 from agents.shell.refusal import Refused, require_member
 

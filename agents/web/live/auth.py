@@ -16,7 +16,7 @@ from django.db import DatabaseError
 from django.http import HttpRequest
 from django.utils import timezone
 
-from agents.operations.people import second_factor
+from agents.people import second_factor
 from agents.shell import access
 from agents.shell.pages import whole_number
 from agents.web.approvals.selection import snoozed_by

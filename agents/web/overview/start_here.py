@@ -10,7 +10,7 @@ from django.urls import reverse
 
 from agents.core.states import EscalationState
 from agents.models import Escalation, Event, Run, Workspace
-from agents.web.sign_in.views import demo_of
+from agents.people.sign_in import demo_of
 
 
 @dataclass(frozen=True)

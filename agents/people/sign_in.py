@@ -20,7 +20,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from agents.core.requests import Json
 from agents.models import Workspace
-from agents.operations.people import second_factor
+from agents.people import second_factor
 from agents.shell import access
 from agents.shell.pages import action
 

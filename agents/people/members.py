@@ -1,0 +1,284 @@
+"""Who may do what in a workspace: people join, get another role or limit, or leave."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import datetime
+from uuid import UUID
+
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.db.models import Q, QuerySet
+
+from agents.core.requests import Json
+from agents.core.states import EscalationState
+from agents.engine.people.deciders import is_kept_from
+from agents.engine.upkeep.expired_invitations import revoke_invitations_of
+from agents.models import DECIDES, Escalation, Membership, Role, Run, Session, Team, Workspace
+from agents.models.record import Entry, append_events
+from agents.people.workspaces import (
+    add_member,
+    check_name,
+    check_slug,
+    find_part,
+    lock_people,
+    lock_workspaces_of,
+)
+from agents.shell.refusal import Refused, require_member
+
+
+def join(
+    *,
+    workspace: Workspace,
+    user: User,
+    role: Role,
+    at: datetime,
+    desk_limits: Json = None,
+    actor: str = "",
+) -> Membership:
+    """Give a person their first role in a workspace. Raises Refused."""
+    with transaction.atomic():
+        lock_people(workspace, None)
+        found = Membership.objects.filter(workspace=workspace, user=user).first()
+        if found:
+            raise Refused(
+                "member",
+                f"{user.get_username()} has the role {found.role} in {workspace.name} already: "
+                "change the role or the limit instead.",
+            )
+        return _put_membership(workspace, user, role, desk_limits or {}, at, actor)
+
+
+def set_role(
+    *,
+    workspace: Workspace,
+    user: User,
+    role: Role,
+    at: datetime,
+    by: User | None = None,
+    actor: str = "",
+) -> Membership:
+    """Change a member's role; limits and held requests need one that decides. Raises Refused.
+
+    Invitations that they sent end unless they stay an admin.
+    `by` is the acting admin; without one, a command's `actor` is recorded.
+    """
+    decides = role in DECIDES
+    with transaction.atomic():
+        held = set() if decides else lock_held(workspace, user)
+        actor = lock_people(workspace, by, user) or actor
+        part = find_part(workspace, user)
+        if role is not Role.ADMIN:
+            _keep_an_admin(part)
+            revoke_invitations_of(user, workspace, at=at, actor=actor)
+        put = _put_membership(workspace, user, role, part.desk_limits if decides else {}, at, actor)
+        if not decides:
+            release_held(workspace, user, held, at=at, actor=actor)
+        return put
+
+
+def remove_member(
+    *, workspace: Workspace, user: User, at: datetime, by: User | None = None, actor: str = ""
+) -> int:
+    """Remove a person from a workspace. Return how many requests they held. Raises Refused.
+
+    These are released, teams lose the person, and their sessions end. Their decisions, runs and
+    saved views stay. `by` is the acting admin; without one, a command's `actor` is recorded.
+    """
+    with transaction.atomic():
+        held = lock_held(workspace, user)
+        workspaces = lock_workspaces_of(user)
+        actor = lock_people(workspace, by, user) or actor
+        part = find_part(workspace, user)
+        _keep_an_admin(part)
+        revoke_invitations_of(user, workspace, at=at, actor=actor)
+        teams = Team.objects.filter(Q(members=part) | Q(lead=part), workspace=workspace)
+        for slug in sorted(set(teams.values_list("slug", flat=True))):
+            set_team(workspace=workspace, slug=slug, remove=[user], at=at, actor=actor)
+        forget_sessions(user, workspaces, at=at, actor=actor)
+        part.delete()
+        count = release_held(workspace, user, held, at=at, actor=actor)
+        facts = {"user": user.get_username(), "role": part.role, "requests": count}
+        append_events([Entry("member.removed", facts, actor)], workspace_id=workspace.pk, at=at)
+        return count
+
+
+def _keep_an_admin(part: Membership) -> None:
+    """Refuse to remove the last admin who can sign in. Raises Refused."""
+    admins = Membership.objects.filter(workspace=part.workspace, role=Role.ADMIN)
+    others = admins.filter(user__is_active=True, is_simulated=False).exclude(pk=part.pk)
+    if part.role == Role.ADMIN and not others:
+        raise Refused(
+            "last_admin",
+            f"{part.user.get_username()} is the only admin of {part.workspace.name}: make another "
+            "one first, or nobody can press its kill switch.",
+        )
+
+
+def set_limit(
+    *,
+    workspace: Workspace,
+    user: User,
+    desk: str,
+    currency: str,
+    limit_minor: int | None,
+    at: datetime,
+    by: User | None = None,
+    actor: str = "",
+) -> Membership:
+    """Set a reviewer's limit at a desk in a currency, in minor units. Raises Refused.
+
+    None removes the limit: then they may grant any amount or, while another currency is limited at
+    the desk, nothing in this one.
+    """
+    with transaction.atomic():
+        actor = lock_people(workspace, by, user) or actor
+        part = find_part(workspace, user)
+        own = {**part.desk_limits.get(desk, {}), currency: limit_minor}
+        left = {name: most for name, most in own.items() if most is not None}
+        limits = {**part.desk_limits, desk: left}
+        kept = {name: most for name, most in limits.items() if most}
+        return _put_membership(workspace, user, Role(part.role), kept, at, actor)
+
+
+def _put_membership(
+    workspace: Workspace,
+    user: User,
+    role: Role,
+    limits: Json,
+    at: datetime,
+    actor: str,
+) -> Membership:
+    if limits and role not in DECIDES:
+        raise Refused(
+            "decides_nothing",
+            f"The role {role} decides nothing, so it has no limit; a reviewer or an admin has.",
+        )
+    return add_member(
+        workspace=workspace, user=user, role=role, desk_limits=limits, at=at, actor=actor
+    )
+
+
+# Requests assigned to or claimed by a person who may no longer decide here.
+
+
+def lock_held(workspace: Workspace, user: User) -> set[UUID]:
+    """Lock the runs of a person's held requests: before the workspace, in the usual order."""
+    held = _requests_of(workspace, user).values_list("run", flat=True)
+    runs = Run.objects.filter(pk__in=list(held))
+    return set(runs.select_for_update().order_by("pk").values_list("pk", flat=True))
+
+
+def release_held(
+    workspace: Workspace, user: User, locked: Collection[UUID], *, at: datetime, actor: str
+) -> int:
+    """Release a person's held requests once they may no longer decide. Return their number.
+
+    `locked` are the runs of `lock_held`. Raises Refused if more were assigned since.
+    """
+    requests = list(_requests_of(workspace, user).select_related("run", "step", "claimed_by"))
+    if any(one.run_id not in locked for one in requests):
+        raise Refused("moved", f"A request has just been handed to {user}. Try again.")
+    for one in requests:
+        _release(one, user, at=at, actor=actor)
+    return len(requests)
+
+
+def _requests_of(workspace: Workspace, user: User) -> QuerySet[Escalation]:
+    open_here = Escalation.objects.filter(workspace=workspace, state=EscalationState.OPEN)
+    return open_here.filter(Q(assigned_to=user) | Q(claimed_by=user)).order_by("pk")
+
+
+def _release(one: Escalation, user: User, *, at: datetime, actor: str) -> None:
+    """Release a request to another person who has claimed it, or else to everybody."""
+    facts: Json = {"escalation": one.pk, "key": one.step.key, "left": user.get_username()}
+    kind, others = "escalation.released", one.claimed_by if is_kept_from(one, user, at=at) else None
+    if one.assigned_to == user:
+        kind, one.assigned_to = "escalation.assigned", others
+        facts |= {"to": others.get_username()} if others else {}
+    if others is None:  # any claim is the leaving person's or has expired
+        one.claimed_by = one.claimed_until = None
+    one.save(update_fields=["assigned_to", "claimed_by", "claimed_until"])
+    one.run.say(kind, at=at, facts=facts, actor=actor)
+
+
+# Create and rename a workspace's teams, and set their members.
+
+
+def set_team(
+    *,
+    workspace: Workspace,
+    slug: str,
+    at: datetime,
+    name: str = "",
+    add: Collection[User] = (),
+    remove: Collection[User] = (),
+    lead: User | None = None,
+    has_no_lead: bool = False,
+    by: User | None = None,
+    actor: str = "",
+) -> Team:
+    """Create a team, or change its name and members. Raises Refused.
+
+    A new one needs a name. Teams are not deleted: an empty one gets no requests. Its lead, a member
+    of the workspace, sees how its people decide; removing them from the team ends that. `by` is the
+    acting admin; without one, a command's `actor` is recorded.
+    """
+    changed = [*add, *remove, *([lead] if lead else [])]
+    with transaction.atomic():
+        actor = lock_people(workspace, by, *changed) or actor
+        team = Team.objects.filter(workspace=workspace, slug=slug).first()
+        if team is None:
+            check_slug(slug)
+            if not name.strip():
+                raise Refused("no_team", f"There is no team {slug!r}: a new one needs a name.")
+            team = Team(workspace=workspace, slug=slug)
+        team.name = name.strip() or team.name
+        check_name(team.name)
+        if lead or has_no_lead:
+            team.lead = find_part(workspace, lead) if lead else None
+        elif team.lead and team.lead.user in remove:
+            team.lead = None
+        team.save()
+        team.members.add(*[find_part(workspace, user) for user in add])
+        team.members.remove(*[find_part(workspace, user) for user in remove])
+        people = sorted(team.members.values_list("user__username", flat=True))
+        leads = team.lead.user.get_username() if team.lead else ""
+        facts = {"team": slug, "name": team.name, "members": people, "lead": leads}
+        append_events([Entry("team.set", facts, actor)], workspace_id=workspace.pk, at=at)
+        return team
+
+
+# End a person's sessions: each of their browsers is signed out at its next request.
+
+
+def end_sessions(
+    *, workspace: Workspace, user: User, by: User | None, at: datetime, actor: str = ""
+) -> int:
+    """End every session of a member, and return their number. Raises Refused.
+
+    `by` is an admin, perhaps the member; None: a command's `actor` is recorded. Live streams check
+    their session every OPSCONSOLE_LIVE_RECHECK_SECONDS.
+    """
+    with transaction.atomic():
+        workspaces = lock_workspaces_of(user)
+        if by is not None:
+            require_member(workspace, by, Role.ADMIN)
+        name = find_part(workspace, user).user.get_username()
+        count = forget_sessions(user, workspaces, at=at, actor=by.get_username() if by else actor)
+        if not count:
+            raise Refused("no_sessions", f"{name} is not signed in anywhere.")
+        return count
+
+
+def forget_sessions(
+    user: User, workspaces: Collection[Workspace], *, at: datetime, actor: str
+) -> int:
+    """End a person's sessions, and record that in their workspaces, which must be locked."""
+    there = Session.objects.filter(user=user)
+    count = there.filter(expire_date__gt=at).count()
+    there.delete()
+    said = Entry("sessions.ended", {"user": user.get_username(), "count": count}, actor)
+    for workspace in workspaces if count else ():
+        append_events([said], workspace_id=workspace.pk, at=at)
+    return count

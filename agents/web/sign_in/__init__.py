@@ -1,1 +1,0 @@
-"""Sign-in, the second factor, and what a person chooses for themselves."""
