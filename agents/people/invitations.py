@@ -39,17 +39,17 @@ from agents.notifications.messages import INVITATION
 from agents.people import member_pages
 from agents.people.members import join, set_team
 from agents.people.workspaces import lock_people
-from agents.shell import access, refusal
+from agents.shell import access
 from agents.shell.pages import BadForm, action, only
 from agents.shell.refusal import Refused
 
-LASTS = timedelta(days=7)
-LONGEST = 254  # characters of an address, as of a path in SMTP
+_LASTS = timedelta(days=7)
+_LONGEST = 254  # characters of an address, as of a path in SMTP
 MOST_A_DAY = 100  # of a workspace, so that a stolen admin session cannot send more mail
 MOST_TRIES = 20  # refused forms of one link
 # Invited people choose their names themselves, so these must not look like other names.
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{1,39}")
-SIMULATED = "simulated"  # the name of programs that play a person
+_SIMULATED = "simulated"  # the name of programs that play a person
 
 
 def invite(
@@ -70,7 +70,7 @@ def invite(
         validate_email(email)
     except ValidationError:
         raise Refused("bad_email", _EMAIL, field="email") from None
-    if len(email) > LONGEST:
+    if len(email) > _LONGEST:
         raise Refused("bad_email", _EMAIL, field="email")
     if team is not None and team.workspace_id != workspace.pk:
         raise Refused("no_team", "That team is not of this workspace.", field="team")
@@ -91,7 +91,7 @@ def invite(
             salt=salt,
             token_sha256=hash_of_token(token_of(salt)),
             created_at=at,
-            expires_at=at + LASTS,
+            expires_at=at + _LASTS,
         )
         about = f"{INVITATION}:{made.pk}"
         told = Notification.objects.create(
@@ -111,7 +111,7 @@ def invite(
     return made
 
 
-def revoke_invitation(*, invitation: Invitation, by: User, at: datetime) -> None:
+def _revoke_invitation(*, invitation: Invitation, by: User, at: datetime) -> None:
     """Revoke an invitation; its link stops working. Raises Refused."""
     with transaction.atomic():
         name = lock_people(invitation.workspace, by)
@@ -131,7 +131,7 @@ def invitation_of(token: str, *, at: datetime) -> Invitation | None:
     return found if found and secrets.compare_digest(found.token, token) else None
 
 
-def accept_as(*, invitation: Invitation, user: User, at: datetime) -> Membership:
+def _accept_as(*, invitation: Invitation, user: User, at: datetime) -> Membership:
     """Let an existing user join. Raises Refused."""
     with transaction.atomic():
         return _join(invitation, user, at)
@@ -156,7 +156,7 @@ def accept_anew(*, invitation: Invitation, name: str, password: str, at: datetim
 
 def _new_user(name: str, password: str, email: str) -> User:
     # One answer, whether a name is taken or not allowed.
-    if not NAME.fullmatch(name) or name.startswith(SIMULATED):
+    if not NAME.fullmatch(name) or name.startswith(_SIMULATED):
         raise Refused("bad_name", _NAME, field="name")
     if User.objects.filter(username__iexact=name).exists():
         raise Refused("bad_name", _NAME, field="name")
@@ -205,7 +205,7 @@ def _join(invitation: Invitation, user: User, at: datetime) -> Membership:
     return part
 
 
-# Invitations: an admin's form, and the page behind an invitation's link.
+# The pages: an admin's form, and what stands behind a link.
 
 
 @action
@@ -216,7 +216,7 @@ def invitation_send(request: HttpRequest) -> HttpResponse:
     try:
         given = member_pages.read_invitation(request.POST, workspace)
         invite(workspace=workspace, by=user, at=timezone.now(), **given)
-    except (BadForm, refusal.Refused) as no:
+    except (BadForm, Refused) as no:
         return member_pages.show_refusal(request, workspace, no)
     return redirect(f"{reverse('members')}?{urlencode({'workspace': workspace.slug})}#invitations")
 
@@ -227,8 +227,8 @@ def invitation_revoke(request: HttpRequest, pk: int) -> HttpResponse:
     user = access.person(request)
     made = access.invitation_to_revoke(user, pk)
     try:
-        revoke_invitation(invitation=made, by=user, at=timezone.now())
-    except refusal.Refused as no:
+        _revoke_invitation(invitation=made, by=user, at=timezone.now())
+    except Refused as no:
         return member_pages.show_refusal(request, made.workspace, no)
     slug = urlencode({"workspace": made.workspace.slug})
     return redirect(f"{reverse('members')}?{slug}#invitations")
@@ -244,7 +244,7 @@ def invitation(request: HttpRequest, token: str) -> HttpResponse:
     try:
         only(request.POST, {"csrfmiddlewaretoken", "as", "name", "password"})
         if request.POST.get("as") == "me" and isinstance(request.user, User):
-            accept_as(invitation=made, user=request.user, at=timezone.now())
+            _accept_as(invitation=made, user=request.user, at=timezone.now())
             return redirect("home")
         accept_anew(
             invitation=made,
@@ -252,7 +252,7 @@ def invitation(request: HttpRequest, token: str) -> HttpResponse:
             password=request.POST.get("password", ""),
             at=timezone.now(),
         )
-    except (BadForm, refusal.Refused) as no:
+    except (BadForm, Refused) as no:
         return _invitation(request, made, sentence=str(no), status=422)
     return redirect(f"{reverse('sign-in')}?joined=1")
 

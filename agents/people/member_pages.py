@@ -22,92 +22,29 @@ from agents.core.money import BadAmount, format_money, minor_of_text
 from agents.core.requests import Json
 from agents.core.tiers import Tiers, read_tiers
 from agents.models import Invitation, InvitationState, Membership, Role, Session, Team, Workspace
-from agents.people import members as sessions
-from agents.people import members as teams
 from agents.people import second_factor
-from agents.people.members import remove_member, set_limit, set_role
+from agents.people.members import end_sessions, remove_member, set_limit, set_role, set_team
 from agents.publishing.pages import readable_limits
 from agents.publishing.words import desk_names
 from agents.sdk.desk import DESKS
-from agents.shell import access, refusal
+from agents.shell import access
 from agents.shell.access import DECIDES
 from agents.shell.formats import desk_title, up_to
 from agents.shell.pages import BadForm, action, only, page, whole_number
-
-# The forms of the members page, by which an admin changes people and teams.
-
+from agents.shell.refusal import Refused
 
 _OURS = {"csrfmiddlewaretoken", "change"}
-
-
-def read_role(posted: QueryDict, part: Membership) -> dict[str, Any]:
-    """Return the role in the form. Raises BadForm."""
-    only(posted, _OURS | {"role"})
-    return {"role": _role(posted)}
-
-
-def read_limit(posted: QueryDict, part: Membership) -> dict[str, Any]:
-    """Return the limit in the form; None without an amount. Raises BadForm."""
-    only(posted, _OURS | {"desk", "currency", "limit"})
-    desk, text = posted.get("desk", ""), posted.get("limit", "").strip()
-    currency = posted.get("currency", "").strip().upper()
-    if desk not in DESKS:
-        raise BadForm("desk", "Choose a desk.")
-    try:
-        # Read even without an amount, to check the currency.
-        minor = minor_of_text(text or "0", currency)
-    except BadAmount as error:
-        raise BadForm("limit", f"The limit: {error}.") from None
-    return {"desk": desk, "currency": currency, "limit_minor": minor if text else None}
-
-
-def read_team(posted: QueryDict, part: Membership) -> Team:
-    """Return the team in the form, of the member's workspace. Raises BadForm."""
-    only(posted, _OURS | {"team"})
-    found = Team.objects.filter(workspace=part.workspace_id, slug=_slug(posted, "team")).first()
-    if found is None:
-        raise BadForm("team", "There is no such team.")
-    return found
-
-
-def read_factor_roles(posted: QueryDict) -> list[Role]:
-    """Return the roles that must have a second factor. Raises BadForm."""
-    only(posted, {"csrfmiddlewaretoken", "workspace", *(f"role.{role}" for role in Role)})
-    return [role for role in Role if posted.get(f"role.{role}") == "1"]
-
-
-def read_new_team(posted: QueryDict, workspace: Workspace) -> dict[str, Any]:
-    """Return the name and short name of a new team. Raises BadForm."""
-    only(posted, {"csrfmiddlewaretoken", "workspace", "name", "slug"})
-    slug = _slug(posted, "slug")
-    if Team.objects.filter(workspace=workspace, slug=slug).exists():
-        raise BadForm("slug", f"There is a team {slug} already.")
-    return {"slug": slug, "name": posted.get("name", "")}
-
-
-def read_invitation(posted: QueryDict, workspace: Workspace) -> dict[str, Any]:
-    """Return an invitation's address, role and team. Raises BadForm."""
-    only(posted, {"csrfmiddlewaretoken", "workspace", "email", "role", "team"})
-    slug = _slug(posted, "team")
-    team = Team.objects.filter(workspace=workspace, slug=slug).first() if slug else None
-    if slug and team is None:
-        raise BadForm("team", "There is no such team.")
-    return {"email": posted.get("email", ""), "role": _role(posted), "team": team}
-
-
-def _slug(posted: QueryDict, field: str) -> str:
-    """Return a short name that can be looked up: PostgreSQL rejects NUL."""
-    return posted.get(field, "").strip().replace("\0", "?")
-
-
-def _role(posted: QueryDict) -> Role:
-    role = posted.get("role", "")
-    if role not in list(Role):
-        raise BadForm("role", "Choose a role.")
-    return Role(role)
-
-
-Change: TypeAlias = Callable[[QueryDict, Membership, dict[str, Any]], object]
+_Change: TypeAlias = Callable[[QueryDict, Membership, dict[str, Any]], object]
+PAGE = 50
+# What each role may do, for people who know no other page.
+ROLES: Mapping[Role, str] = {
+    Role.VIEWER: "Reads runs and requests.",
+    Role.OPERATOR: "Launches and stops runs. Decides nothing.",
+    Role.REVIEWER: "Decides requests and stops runs.",
+    Role.AUDITOR: "Reads everything, including the audit log. Changes nothing.",
+    Role.ADMIN: "Does what the other roles do, changes members, publishes policies and turns the "
+    "kill switch on and off.",
+}
 
 
 @page
@@ -124,16 +61,16 @@ def member(request: HttpRequest, pk: int) -> HttpResponse:
 
 @action
 def member_change(request: HttpRequest, pk: int) -> HttpResponse:
-    """Change a person's role, limits or teams, or end their sessions."""
+    """_Change a person's role, limits or teams, or end their sessions."""
     user = access.person(request)
     part = access.member_to_change(user, pk)
     try:
-        change = CHANGES.get(request.POST.get("change", ""))
+        change = _CHANGES.get(request.POST.get("change", ""))
         if change is None:
             raise BadForm("", "There is no such change. Load the page again.")
         who = {"workspace": part.workspace, "by": user, "at": timezone.now()}
         change(request.POST, part, who)
-    except (BadForm, refusal.Refused) as no:
+    except (BadForm, Refused) as no:
         return _member(request, part, sentence=str(no), status=_status(no))
     if request.POST["change"] == "remove":
         return redirect(f"{reverse('members')}?{urlencode({'workspace': part.workspace.slug})}")
@@ -145,13 +82,13 @@ def team_add(request: HttpRequest) -> HttpResponse:
     """Create a team; its members are chosen on each person's page."""
     workspace = access.workspace_to_staff(access.person(request), _chosen_slug(request))
     try:
-        teams.set_team(
+        set_team(
             workspace=workspace,
             by=access.person(request),
             at=timezone.now(),
-            **read_new_team(request.POST, workspace),
+            **_read_new_team(request.POST, workspace),
         )
-    except (BadForm, refusal.Refused) as no:
+    except (BadForm, Refused) as no:
         return show_refusal(request, workspace, no)
     return redirect(f"{reverse('members')}?{urlencode({'workspace': workspace.slug})}")
 
@@ -162,48 +99,102 @@ def require_factor(request: HttpRequest) -> HttpResponse:
     user = access.person(request)
     workspace = access.workspace_to_staff(user, _chosen_slug(request))
     try:
-        roles = read_factor_roles(request.POST)
+        roles = _read_factor_roles(request.POST)
         second_factor.require_factor(workspace=workspace, by=user, roles=roles, at=timezone.now())
-    except (BadForm, refusal.Refused) as no:
+    except (BadForm, Refused) as no:
         return show_refusal(request, workspace, no)
     return redirect(f"{reverse('members')}?{urlencode({'workspace': workspace.slug})}#factor")
 
 
 def _set_team(posted: QueryDict, part: Membership, who: dict[str, Any]) -> Team:
-    team = read_team(posted, part)
+    team = _read_team(posted, part)
     moves: Mapping[str, dict[str, Any]] = {
         "join": {"add": [part.user]},
         "leave": {"remove": [part.user]},
         "lead": {"lead": part.user},
         "follow": {"has_no_lead": True},
     }
-    return teams.set_team(slug=team.slug, **moves[posted.get("change", "")], **who)
+    return set_team(slug=team.slug, **moves[posted.get("change", "")], **who)
 
 
-CHANGES: Mapping[str, Change] = {
-    "role": lambda posted, part, who: set_role(user=part.user, **read_role(posted, part), **who),
-    "limit": lambda posted, part, who: set_limit(user=part.user, **read_limit(posted, part), **who),
+_CHANGES: Mapping[str, _Change] = {
+    "role": lambda posted, part, who: set_role(user=part.user, **_read_role(posted, part), **who),
+    "limit": lambda posted, part, who: set_limit(
+        user=part.user, **_read_limit(posted, part), **who
+    ),
     **dict.fromkeys(("join", "leave", "lead", "follow"), _set_team),
     "reset-factor": lambda posted, part, who: second_factor.reset_factor(user=part.user, **who),
     "remove": lambda posted, part, who: remove_member(user=part.user, **who),
-    "end-sessions": lambda posted, part, who: sessions.end_sessions(user=part.user, **who),
+    "end-sessions": lambda posted, part, who: end_sessions(user=part.user, **who),
 }
 
 
-def show_refusal(
-    request: HttpRequest, workspace: Workspace, no: BadForm | refusal.Refused
-) -> HttpResponse:
+def show_refusal(request: HttpRequest, workspace: Workspace, no: BadForm | Refused) -> HttpResponse:
     """Show the list with the reason why nothing was changed."""
     return _members(request, workspace, sentence=str(no), status=_status(no))
 
 
-def _status(no: BadForm | refusal.Refused) -> int:
-    return 403 if getattr(no, "code", "") == "not_permitted" else 422
+def _members(
+    request: HttpRequest, workspace: Workspace, *, sentence: str = "", status: int = 200
+) -> HttpResponse:
+    user, given = access.person(request), request.GET
+    role = given.get("role", "")
+    # PostgreSQL rejects NUL.
+    name, after = (given.get(key, "").replace("\0", "") for key in ("name", "after"))
+    narrowed = {"name": name.strip(), "role": role if role in list(Role) else ""}
+    found = _members_page(workspace, **narrowed, after=after)
+    query: dict[str, str | int] = {
+        "workspace": workspace.slug,
+        **{k: v for k, v in narrowed.items() if v},
+    }
+    may_change = _may_change(user, workspace)
+    before = whole_number(given.get("invited", ""))
+    invited, earlier = _open_invitations(workspace, before) if may_change else ([], 0)
+    shown: dict[str, Json] = {
+        "nav": "members",
+        "workspace": workspace,
+        "workspaces": _audited_workspaces(user),
+        "found": found,
+        "given": {name: value for name, value in narrowed.items() if value},
+        "older": urlencode({**query, "after": found.after}) if found.after else "",
+        "may_change": may_change,
+        "invited": invited,
+        "earlier": urlencode({**query, "invited": earlier}) if earlier else "",
+        "roles": _role_words(),
+        "sentence": sentence,
+        "posted": request.POST,
+    }
+    return render(request, "members/page.html", shown, status=status)
 
 
-def _chosen_slug(request: HttpRequest) -> str:
-    given = request.POST if request.method == "POST" else request.GET
-    return given.get("workspace", "")
+def _member(
+    request: HttpRequest, part: Membership, *, sentence: str = "", status: int = 200
+) -> HttpResponse:
+    user = access.person(request)
+    part = access.member_for(user, part.pk)  # reread, without a refused change
+    [shown] = _read_members(part.workspace, [part])
+    limits = readable_limits(part.workspace.policy)
+    desks = [name for name in DESKS if limits is None or limits.covers(name)]
+    others = Team.objects.filter(workspace=part.workspace).exclude(members=part)
+    context: dict[str, Json] = {
+        "nav": "members",
+        "member": shown,
+        "part": part,
+        "workspace": part.workspace,
+        "is_self": part.user_id == user.pk,
+        "may_change": _may_change(user, part.workspace),
+        "decides": part.role in access.DECIDES,
+        "roles": _role_words(),
+        "desks": [(name, desk_title(name)) for name in desks],
+        "other_teams": list(others.order_by("name", "pk")),
+        "sentence": sentence,
+        "posted": request.POST,
+    }
+    return render(request, "members/member.html", context, status=status)
+
+
+def _may_change(user: User, workspace: Workspace) -> bool:
+    return access.membership(user, workspace.pk).role == Role.ADMIN
 
 
 def _workspace(request: HttpRequest) -> Workspace:
@@ -216,86 +207,20 @@ def _audited_workspaces(user: User) -> list[Workspace]:
     return [part.workspace for part in access.parts_of(user) if part.role in access.AUDITS]
 
 
-def _members(
-    request: HttpRequest, workspace: Workspace, *, sentence: str = "", status: int = 200
-) -> HttpResponse:
-    user, given = access.person(request), request.GET
-    role = given.get("role", "")
-    # PostgreSQL rejects NUL.
-    name, after = (given.get(key, "").replace("\0", "") for key in ("name", "after"))
-    narrowed = {"name": name.strip(), "role": role if role in list(Role) else ""}
-    found = members_page(workspace, **narrowed, after=after)
-    query: dict[str, str | int] = {
-        "workspace": workspace.slug,
-        **{k: v for k, v in narrowed.items() if v},
-    }
-    may_change = _may_change(user, workspace)
-    before = whole_number(given.get("invited", ""))
-    invited, earlier = open_invitations(workspace, before) if may_change else ([], 0)
-    shown: dict[str, Json] = {
-        "nav": "members",
-        "workspace": workspace,
-        "workspaces": _audited_workspaces(user),
-        "found": found,
-        "given": {name: value for name, value in narrowed.items() if value},
-        "older": urlencode({**query, "after": found.after}) if found.after else "",
-        "may_change": may_change,
-        "invited": invited,
-        "earlier": urlencode({**query, "invited": earlier}) if earlier else "",
-        "roles": role_words(),
-        "sentence": sentence,
-        "posted": request.POST,
-    }
-    return render(request, "members/page.html", shown, status=status)
+def _chosen_slug(request: HttpRequest) -> str:
+    given = request.POST if request.method == "POST" else request.GET
+    return given.get("workspace", "")
 
 
-def _may_change(user: User, workspace: Workspace) -> bool:
-    return access.membership(user, workspace.pk).role == Role.ADMIN
+def _status(no: BadForm | Refused) -> int:
+    return 403 if getattr(no, "code", "") == "not_permitted" else 422
 
 
-def _member(
-    request: HttpRequest, part: Membership, *, sentence: str = "", status: int = 200
-) -> HttpResponse:
-    user = access.person(request)
-    part = access.member_for(user, part.pk)  # reread, without a refused change
-    [shown] = read_members(part.workspace, [part])
-    limits = readable_limits(part.workspace.policy)
-    desks = [name for name in DESKS if limits is None or limits.covers(name)]
-    others = Team.objects.filter(workspace=part.workspace).exclude(members=part)
-    context: dict[str, Json] = {
-        "nav": "members",
-        "member": shown,
-        "part": part,
-        "workspace": part.workspace,
-        "is_self": part.user_id == user.pk,
-        "may_change": _may_change(user, part.workspace),
-        "decides": part.role in access.DECIDES,
-        "roles": role_words(),
-        "desks": [(name, desk_title(name)) for name in desks],
-        "other_teams": list(others.order_by("name", "pk")),
-        "sentence": sentence,
-        "posted": request.POST,
-    }
-    return render(request, "members/member.html", context, status=status)
-
-
-# The members page: the people of a workspace page by page, and one of them alone.
-
-
-PAGE = 50
-# What each role may do, for people who know no other page.
-ROLES: Mapping[Role, str] = {
-    Role.VIEWER: "Reads runs and requests.",
-    Role.OPERATOR: "Launches and stops runs. Decides nothing.",
-    Role.REVIEWER: "Decides requests and stops runs.",
-    Role.AUDITOR: "Reads everything, including the audit log. Changes nothing.",
-    Role.ADMIN: "Does what the other roles do, changes members, publishes policies and turns the "
-    "kill switch on and off.",
-}
+# The people of a workspace, page by page or one alone.
 
 
 @dataclass(frozen=True)
-class Member:
+class _Member:
     """A person as the page lists them."""
 
     part: Membership
@@ -311,16 +236,16 @@ class Member:
 
 
 @dataclass(frozen=True)
-class MembersPage:
+class _MembersPage:
     """A page of a workspace's people, by name, and its teams."""
 
-    members: Sequence[Member]
+    members: Sequence[_Member]
     count: int  # of all people in it
     after: str  # the last name of this page; "": there is no next one
     teams: Sequence[tuple[Team, int]]  # with their numbers of people
 
 
-def members_page(workspace: Workspace, *, name: str, role: str, after: str) -> MembersPage:
+def _members_page(workspace: Workspace, *, name: str, role: str, after: str) -> _MembersPage:
     """Return a page of people, filtered by part of a name and by role, in seven queries."""
     everybody = Membership.objects.filter(workspace=workspace)
     found = everybody.filter(user__username__icontains=name) if name else everybody
@@ -329,15 +254,15 @@ def members_page(workspace: Workspace, *, name: str, role: str, after: str) -> M
     rows = list(found.select_related("user").order_by("user__username")[: PAGE + 1])
     teams = Team.objects.filter(workspace=workspace).select_related("lead__user")
     counted = teams.annotate(count=Count("members")).order_by("name", "pk")
-    return MembersPage(
-        read_members(workspace, rows[:PAGE]),
+    return _MembersPage(
+        _read_members(workspace, rows[:PAGE]),
         everybody.count(),
         rows[PAGE - 1].user.get_username() if len(rows) > PAGE else "",
         [(team, team.count) for team in counted],
     )
 
 
-def read_members(workspace: Workspace, parts: Sequence[Membership]) -> list[Member]:
+def _read_members(workspace: Workspace, parts: Sequence[Membership]) -> list[_Member]:
     """Return some people of a workspace for display, in three queries."""
     teams = _teams_of(parts)
     sessions = Session.objects.filter(user__in=[part.user_id for part in parts])
@@ -350,7 +275,7 @@ def read_members(workspace: Workspace, parts: Sequence[Membership]) -> list[Memb
     devices = TOTPDevice.objects.filter(user__in=[part.user_id for part in parts], confirmed=True)
     enrolled = set(devices.values_list("user", flat=True))
     return [
-        Member(
+        _Member(
             part,
             _limits(part, limits, {team.slug for team in teams.get(part.pk, [])}),
             teams.get(part.pk, []),
@@ -359,6 +284,22 @@ def read_members(workspace: Workspace, parts: Sequence[Membership]) -> list[Memb
         )
         for part in parts
     ]
+
+
+def _open_invitations(workspace: Workspace, before: int | None) -> tuple[list[Invitation], int]:
+    """Return a page of open invitations, newest first, and the key before which the next begins.
+
+    0: there is no next page.
+    """
+    found = Invitation.objects.filter(workspace=workspace, state=InvitationState.OPEN)
+    found = found if before is None else found.filter(pk__lt=before)
+    rows = list(found.select_related("team", "by").order_by("-pk")[: PAGE + 1])
+    return rows[:PAGE], rows[PAGE - 1].pk if len(rows) > PAGE else 0
+
+
+def _role_words() -> list[tuple[str, str]]:
+    """Return each role with what it may do."""
+    return [(role.value, ROLES[role]) for role in Role]
 
 
 def _teams_of(parts: Sequence[Membership]) -> dict[int, list[Team]]:
@@ -418,17 +359,71 @@ def _highest(tiers: Tiers, currency: str, teams: Collection[str], own: int | Non
     return f"{text} (own limit {format_money(own, currency)})" if own and most < own else text
 
 
-def open_invitations(workspace: Workspace, before: int | None) -> tuple[list[Invitation], int]:
-    """Return a page of open invitations, newest first, and the key before which the next begins.
-
-    0: there is no next page.
-    """
-    found = Invitation.objects.filter(workspace=workspace, state=InvitationState.OPEN)
-    found = found if before is None else found.filter(pk__lt=before)
-    rows = list(found.select_related("team", "by").order_by("-pk")[: PAGE + 1])
-    return rows[:PAGE], rows[PAGE - 1].pk if len(rows) > PAGE else 0
+# The forms by which an admin changes people and teams.
 
 
-def role_words() -> list[tuple[str, str]]:
-    """Return each role with what it may do."""
-    return [(role.value, ROLES[role]) for role in Role]
+def _read_role(posted: QueryDict, part: Membership) -> dict[str, Any]:
+    """Return the role in the form. Raises BadForm."""
+    only(posted, _OURS | {"role"})
+    return {"role": _role(posted)}
+
+
+def _read_limit(posted: QueryDict, part: Membership) -> dict[str, Any]:
+    """Return the limit in the form; None without an amount. Raises BadForm."""
+    only(posted, _OURS | {"desk", "currency", "limit"})
+    desk, text = posted.get("desk", ""), posted.get("limit", "").strip()
+    currency = posted.get("currency", "").strip().upper()
+    if desk not in DESKS:
+        raise BadForm("desk", "Choose a desk.")
+    try:
+        # Read even without an amount, to check the currency.
+        minor = minor_of_text(text or "0", currency)
+    except BadAmount as error:
+        raise BadForm("limit", f"The limit: {error}.") from None
+    return {"desk": desk, "currency": currency, "limit_minor": minor if text else None}
+
+
+def _read_team(posted: QueryDict, part: Membership) -> Team:
+    """Return the team in the form, of the member's workspace. Raises BadForm."""
+    only(posted, _OURS | {"team"})
+    found = Team.objects.filter(workspace=part.workspace_id, slug=_slug(posted, "team")).first()
+    if found is None:
+        raise BadForm("team", "There is no such team.")
+    return found
+
+
+def _read_factor_roles(posted: QueryDict) -> list[Role]:
+    """Return the roles that must have a second factor. Raises BadForm."""
+    only(posted, {"csrfmiddlewaretoken", "workspace", *(f"role.{role}" for role in Role)})
+    return [role for role in Role if posted.get(f"role.{role}") == "1"]
+
+
+def _read_new_team(posted: QueryDict, workspace: Workspace) -> dict[str, Any]:
+    """Return the name and short name of a new team. Raises BadForm."""
+    only(posted, {"csrfmiddlewaretoken", "workspace", "name", "slug"})
+    slug = _slug(posted, "slug")
+    if Team.objects.filter(workspace=workspace, slug=slug).exists():
+        raise BadForm("slug", f"There is a team {slug} already.")
+    return {"slug": slug, "name": posted.get("name", "")}
+
+
+def read_invitation(posted: QueryDict, workspace: Workspace) -> dict[str, Any]:
+    """Return an invitation's address, role and team. Raises BadForm."""
+    only(posted, {"csrfmiddlewaretoken", "workspace", "email", "role", "team"})
+    slug = _slug(posted, "team")
+    team = Team.objects.filter(workspace=workspace, slug=slug).first() if slug else None
+    if slug and team is None:
+        raise BadForm("team", "There is no such team.")
+    return {"email": posted.get("email", ""), "role": _role(posted), "team": team}
+
+
+def _slug(posted: QueryDict, field: str) -> str:
+    """Return a short name that can be looked up: PostgreSQL rejects NUL."""
+    return posted.get(field, "").strip().replace("\0", "?")
+
+
+def _role(posted: QueryDict) -> Role:
+    role = posted.get("role", "")
+    if role not in list(Role):
+        raise BadForm("role", "Choose a role.")
+    return Role(role)

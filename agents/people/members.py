@@ -65,7 +65,7 @@ def set_role(
     """
     decides = role in DECIDES
     with transaction.atomic():
-        held = set() if decides else lock_held(workspace, user)
+        held = set() if decides else _lock_held(workspace, user)
         actor = lock_people(workspace, by, user) or actor
         part = find_part(workspace, user)
         if role is not Role.ADMIN:
@@ -73,7 +73,7 @@ def set_role(
             revoke_invitations_of(user, workspace, at=at, actor=actor)
         put = _put_membership(workspace, user, role, part.desk_limits if decides else {}, at, actor)
         if not decides:
-            release_held(workspace, user, held, at=at, actor=actor)
+            _release_held(workspace, user, held, at=at, actor=actor)
         return put
 
 
@@ -86,7 +86,7 @@ def remove_member(
     saved views stay. `by` is the acting admin; without one, a command's `actor` is recorded.
     """
     with transaction.atomic():
-        held = lock_held(workspace, user)
+        held = _lock_held(workspace, user)
         workspaces = lock_workspaces_of(user)
         actor = lock_people(workspace, by, user) or actor
         part = find_part(workspace, user)
@@ -95,9 +95,9 @@ def remove_member(
         teams = Team.objects.filter(Q(members=part) | Q(lead=part), workspace=workspace)
         for slug in sorted(set(teams.values_list("slug", flat=True))):
             set_team(workspace=workspace, slug=slug, remove=[user], at=at, actor=actor)
-        forget_sessions(user, workspaces, at=at, actor=actor)
+        _forget_sessions(user, workspaces, at=at, actor=actor)
         part.delete()
-        count = release_held(workspace, user, held, at=at, actor=actor)
+        count = _release_held(workspace, user, held, at=at, actor=actor)
         facts = {"user": user.get_username(), "role": part.role, "requests": count}
         append_events([Entry("member.removed", facts, actor)], workspace_id=workspace.pk, at=at)
         return count
@@ -162,19 +162,19 @@ def _put_membership(
 # Requests assigned to or claimed by a person who may no longer decide here.
 
 
-def lock_held(workspace: Workspace, user: User) -> set[UUID]:
+def _lock_held(workspace: Workspace, user: User) -> set[UUID]:
     """Lock the runs of a person's held requests: before the workspace, in the usual order."""
     held = _requests_of(workspace, user).values_list("run", flat=True)
     runs = Run.objects.filter(pk__in=list(held))
     return set(runs.select_for_update().order_by("pk").values_list("pk", flat=True))
 
 
-def release_held(
+def _release_held(
     workspace: Workspace, user: User, locked: Collection[UUID], *, at: datetime, actor: str
 ) -> int:
     """Release a person's held requests once they may no longer decide. Return their number.
 
-    `locked` are the runs of `lock_held`. Raises Refused if more were assigned since.
+    `locked` are the runs of `_lock_held`. Raises Refused if more were assigned since.
     """
     requests = list(_requests_of(workspace, user).select_related("run", "step", "claimed_by"))
     if any(one.run_id not in locked for one in requests):
@@ -202,7 +202,7 @@ def _release(one: Escalation, user: User, *, at: datetime, actor: str) -> None:
     one.run.say(kind, at=at, facts=facts, actor=actor)
 
 
-# Create and rename a workspace's teams, and set their members.
+# Teams.
 
 
 def set_team(
@@ -249,7 +249,7 @@ def set_team(
         return team
 
 
-# End a person's sessions: each of their browsers is signed out at its next request.
+# Sessions: a browser whose session ended is signed out at its next request.
 
 
 def end_sessions(
@@ -265,13 +265,13 @@ def end_sessions(
         if by is not None:
             require_member(workspace, by, Role.ADMIN)
         name = find_part(workspace, user).user.get_username()
-        count = forget_sessions(user, workspaces, at=at, actor=by.get_username() if by else actor)
+        count = _forget_sessions(user, workspaces, at=at, actor=by.get_username() if by else actor)
         if not count:
             raise Refused("no_sessions", f"{name} is not signed in anywhere.")
         return count
 
 
-def forget_sessions(
+def _forget_sessions(
     user: User, workspaces: Collection[Workspace], *, at: datetime, actor: str
 ) -> int:
     """End a person's sessions, and record that in their workspaces, which must be locked."""

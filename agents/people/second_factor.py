@@ -30,12 +30,12 @@ from agents.models import Membership, RecoveryCode, Role, Session, Workspace
 from agents.models.people import hash_of_code
 from agents.models.record import Entry, append_events
 from agents.people.workspaces import lock_people, lock_workspaces_of
-from agents.shell import access, refusal
+from agents.shell import access
 from agents.shell.pages import BadForm, action, lead, only, page
 from agents.shell.refusal import Refused
 
-CODES = 10  # recovery codes of a person
-TO_CONFIRM = timedelta(minutes=15)  # to type a code of a new secret in
+_CODES = 10  # recovery codes of a person
+_TO_CONFIRM = timedelta(minutes=15)  # to type a code of a new secret in
 _TOTP = re.compile(r"[0-9]{6}")
 
 
@@ -52,7 +52,7 @@ def lacks_factor(user: User, parts: Collection[Membership]) -> bool:
     return is_needed and factor_of(user) is None
 
 
-def begin_factor(*, user: User) -> TOTPDevice:
+def _begin_factor(*, user: User) -> TOTPDevice:
     """Create a secret, which becomes active once a code is confirmed. Raises Refused."""
     with transaction.atomic():
         lock_workspaces_of(user)
@@ -63,13 +63,13 @@ def begin_factor(*, user: User) -> TOTPDevice:
         return device
 
 
-def begun_factor(user: User, *, at: datetime) -> TOTPDevice | None:
+def _begun_factor(user: User, *, at: datetime) -> TOTPDevice | None:
     """Return the recent secret that a person has not confirmed yet, or None."""
     begun = TOTPDevice.objects.filter(user=user, confirmed=False)
-    return begun.filter(created_at__gt=at - TO_CONFIRM).first()
+    return begun.filter(created_at__gt=at - _TO_CONFIRM).first()
 
 
-def confirm_factor(*, user: User, code: str, session: str, at: datetime) -> list[str]:
+def _confirm_factor(*, user: User, code: str, session: str, at: datetime) -> list[str]:
     """Activate the secret, end the person's other sessions, and return recovery codes.
 
     The codes are shown once. Raises Refused.
@@ -77,7 +77,7 @@ def confirm_factor(*, user: User, code: str, session: str, at: datetime) -> list
     refused = Refused("bad_code", WRONG, field="code")
     with transaction.atomic():
         workspaces = lock_workspaces_of(user)
-        device = begun_factor(user, at=at)
+        device = _begun_factor(user, at=at)
         if is_right := device is not None and _is_right(device, code):
             TOTPDevice.objects.filter(pk=device.pk).update(confirmed=True)
             Session.objects.filter(user=user).exclude(session_key=session).delete()
@@ -108,7 +108,7 @@ def check_factor(*, user: User, code: str, at: datetime) -> bool:
         return True
 
 
-def renew_codes(*, user: User, code: str, at: datetime) -> list[str]:
+def _renew_codes(*, user: User, code: str, at: datetime) -> list[str]:
     """Replace the recovery codes, and return the new ones. Raises Refused."""
     _check(user, code, at)
     with transaction.atomic():
@@ -118,7 +118,7 @@ def renew_codes(*, user: User, code: str, at: datetime) -> list[str]:
     return codes
 
 
-def remove_factor(*, user: User, code: str, at: datetime) -> None:
+def _remove_factor(*, user: User, code: str, at: datetime) -> None:
     """Remove one's own factor, unless a role needs it. Raises Refused."""
     parts = Membership.objects.filter(user=user, is_simulated=False).select_related("workspace")
     if any(part.role in part.workspace.second_factor_roles for part in parts):
@@ -186,7 +186,7 @@ def _is_right(device: TOTPDevice, code: str) -> bool:
 
 def _new_codes(user: User) -> list[str]:
     RecoveryCode.objects.filter(user=user).delete()
-    plain = [b32encode(secrets.token_bytes(10)).decode().lower() for _ in range(CODES)]
+    plain = [b32encode(secrets.token_bytes(10)).decode().lower() for _ in range(_CODES)]
     hashes = [hash_of_code(user.pk, code) for code in plain]
     RecoveryCode.objects.bulk_create(RecoveryCode(user=user, code_sha256=one) for one in hashes)
     return ["-".join(code[at : at + 4] for at in range(0, 16, 4)) for code in plain]
@@ -211,10 +211,10 @@ def _tell(
         append_events([said], workspace_id=workspace.pk, at=at)
 
 
-# One's own second factor: setting up, recovery codes, removal; and who must set one up first.
+# The page on which people set their own factor up, and are sent to if they must.
 
 
-GetResponse: TypeAlias = Callable[[HttpRequest], HttpResponse]
+_GetResponse: TypeAlias = Callable[[HttpRequest], HttpResponse]
 # The pages open to a person who has to enrol first.
 REMAIN = ("second-factor", "second-factor-change", "sign-out", "theme", "keys", "invitation")
 
@@ -222,7 +222,7 @@ REMAIN = ("second-factor", "second-factor-change", "sign-out", "theme", "keys", 
 class EnrolFirst:
     """Redirect people who lack a required second factor from every page to its setup."""
 
-    def __init__(self, get_response: GetResponse) -> None:
+    def __init__(self, get_response: _GetResponse) -> None:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
@@ -261,18 +261,18 @@ def second_factor_change(request: HttpRequest) -> HttpResponse:
             _check_password(request)
         match posted.get("change", ""):
             case "begin":
-                begin_factor(user=user)
+                _begin_factor(user=user)
             case "confirm":
                 key = request.session.session_key or ""
-                codes = confirm_factor(user=user, code=code, session=key, at=at)
+                codes = _confirm_factor(user=user, code=code, session=key, at=at)
                 request.session.cycle_key()
             case "codes":
-                codes = renew_codes(user=user, code=code, at=at)
+                codes = _renew_codes(user=user, code=code, at=at)
             case "remove":
-                remove_factor(user=user, code=code, at=at)
+                _remove_factor(user=user, code=code, at=at)
             case _:
                 raise BadForm("", "There is no such change. Load the page again.")
-    except (BadForm, refusal.Refused) as no:
+    except (BadForm, Refused) as no:
         return _page(request, sentence=str(no), status=422)
     return _page(request, codes=codes) if codes else redirect("second-factor")
 
@@ -290,7 +290,7 @@ def _page(
     user = access.person(request)
     has, begun = (
         factor_of(user),
-        begun_factor(user, at=timezone.now()),
+        _begun_factor(user, at=timezone.now()),
     )
     parts = access.parts_of(user)
     shown = {

@@ -25,13 +25,13 @@ from agents.shell import access
 from agents.shell.pages import action
 
 THEMES = ("light", "dark")
-YEAR = 365 * 24 * 60 * 60  # seconds
+_YEAR = 365 * 24 * 60 * 60  # seconds
 
-PENDING, PATIENCE = "password_passed", 5 * 60  # key in the session; seconds to type the code
+_PENDING, PATIENCE = "password_passed", 5 * 60  # key in the session; seconds to type the code
 BACKEND = "agents.shell.access.MembersBackend"
 
 
-class SignIn(auth.LoginView):
+class _SignIn(auth.LoginView):
     """Django's sign-in, which also asks for the code of a second factor if there is one."""
 
     template_name = "sign_in/page.html"
@@ -43,7 +43,7 @@ class SignIn(auth.LoginView):
         if second_factor.factor_of(user) is None:
             return super().form_valid(form)
         self.request.session.cycle_key()  # not shared with someone who planted the cookie
-        self.request.session[PENDING] = {
+        self.request.session[_PENDING] = {
             "user": user.pk,
             "proof": user.get_session_auth_hash(),  # another password ends it
             "until": timezone.now().timestamp() + PATIENCE,
@@ -52,7 +52,7 @@ class SignIn(auth.LoginView):
         return redirect("sign-in-code")
 
 
-sign_in = SignIn.as_view()
+sign_in = _SignIn.as_view()
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -73,14 +73,14 @@ def sign_in_code(request: HttpRequest) -> HttpResponse:
     ):
         user_login_failed.send(sender=__name__, credentials=tried, request=request)
         return render(request, "sign_in/code.html", {"sentence": second_factor.WRONG})
-    onward = request.session.pop(PENDING)["next"]
+    onward = request.session.pop(_PENDING)["next"]
     login(request, user, backend=BACKEND)
     return redirect(onward)
 
 
 def _password_passed(request: HttpRequest) -> User | None:
     """Return the user whose password was just entered correctly, or None."""
-    passed = request.session.get(PENDING, {})
+    passed = request.session.get(_PENDING, {})
     user = User.objects.filter(pk=passed.get("user"), is_active=True).first()
     is_so = user is not None and secrets.compare_digest(
         user.get_session_auth_hash(), passed["proof"]
@@ -141,7 +141,7 @@ def _remember(request: HttpRequest, name: str, allowed: tuple[str, ...]) -> Http
         response.set_cookie(
             name,
             chosen,
-            max_age=YEAR,
+            max_age=_YEAR,
             httponly=True,
             samesite="Lax",
             secure=settings.SESSION_COOKIE_SECURE,

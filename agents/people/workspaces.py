@@ -20,15 +20,15 @@ from agents.publishing.versions import policy_version
 from agents.sdk.desk import DESKS
 from agents.shell.refusal import Refused, require_member
 
-DEMO = "demo"
-DEMO_EXPIRY = 8 * 3600  # seconds: who comes back after lunch finds what waited at the start
+_DEMO = "demo"
+_DEMO_EXPIRY = 8 * 3600  # seconds: who comes back after lunch finds what waited at the start
 SIMULATED = "simulated-reviewer"
-SLUG = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?")
+_SLUG = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?")
 
 
 def check_slug(slug: str) -> None:
     """Refuse a short name that is unfit for an address. Raises Refused."""
-    if not SLUG.fullmatch(slug):
+    if not _SLUG.fullmatch(slug):
         raise Refused(
             "bad_slug",
             "A short name is up to 40 lower-case letters, digits and hyphens, such as eu-support.",
@@ -81,9 +81,9 @@ def lock_workspaces_of(user: User) -> list[Workspace]:
 def ensure_demo_workspace(*, at: datetime) -> Workspace:
     """Return the demo workspace with its book and strict policy, creating what is missing."""
     with transaction.atomic():
-        found = Workspace.objects.filter(slug=DEMO).first()
+        found = Workspace.objects.filter(slug=_DEMO).first()
         desks = [name for name, desk in DESKS.items() if desk.fill_demo]
-        return found or add_workspace(slug=DEMO, name="Demo", desks=desks, is_demo=True, at=at)
+        return found or add_workspace(slug=_DEMO, name="Demo", desks=desks, is_demo=True, at=at)
 
 
 def add_workspace(
@@ -117,7 +117,7 @@ def add_workspace(
         append_events([said], workspace_id=workspace.pk, at=at)
         limits = strict({desk: DESKS[desk].part() for desk in desks})
         if is_demo:
-            limits = replace(limits, escalation_seconds=DEMO_EXPIRY)
+            limits = replace(limits, escalation_seconds=_DEMO_EXPIRY)
         workspace.policy = policy_version(workspace, limits, at=at)
         workspace.save(update_fields=["policy"])
         return workspace

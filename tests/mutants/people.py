@@ -17,14 +17,14 @@ PEOPLE = (
     Mutant(
         "the password alone signs in who has a factor",
         "agents/people/sign_in.py",
-        "if operations.factor_of(user) is None:",
+        "if second_factor.factor_of(user) is None:",
         "if True:",
         f"{FACTOR} -k works_once",
     ),
     Mutant(
         "a live page shows itself to whoever lacks a factor",
         "agents/web/live/auth.py",
-        "None if operations.lacks_factor(user, access.parts_of(user)) else user",
+        "None if second_factor.lacks_factor(user, access.parts_of(user)) else user",
         "user",
         f"{FACTOR} -k needs_a_factor",
     ),
@@ -80,14 +80,14 @@ PEOPLE = (
     Mutant(
         "whoever is removed stays signed in",
         ROLES,
-        "        forget_sessions(user, workspaces, at=at, actor=actor)\n        part.delete()",
+        "        _forget_sessions(user, workspaces, at=at, actor=actor)\n        part.delete()",
         "        part.delete()",
         f"{MEMBERS} -k holds_nothing",
     ),
     Mutant(
         "whoever is removed keeps what they held",
         ROLES,
-        "        count = release_held(workspace, user, held, at=at, actor=actor)\n        facts",
+        "        count = _release_held(workspace, user, held, at=at, actor=actor)\n        facts",
         "        count = 0\n        facts",
         f"{MEMBERS} -k holds_nothing",
     ),
