@@ -1,4 +1,4 @@
-"""Let the contestants run in turns, round after round, and print the medians."""
+"""Let the contestants run in turns, round after round; print the medians, and keep whole ones."""
 
 from __future__ import annotations
 
@@ -7,19 +7,12 @@ import json
 import os
 import subprocess
 import sys
-from contextlib import AbstractContextManager
 from statistics import median
 
-from bench import databases
+from bench import databases, page
 from bench.contestant import CONTESTANTS
 
-TITLES = {
-    "ours": "opsconsole",
-    "loop": "plain loop",
-    "supervised": "LangGraph, supervised",
-    "graph": "LangGraph",
-    "floor": "bare driver",
-}
+ROUNDS, RUNS = 3, 30  # the fewest that the page takes
 COLUMNS = {
     "runs_per_second": "runs/s",
     "cpu_ms": "CPU ms",
@@ -48,25 +41,50 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--runs", type=int, default=60, help="of each contestant in each round")
     parser.add_argument("--at-once", type=int, default=1, help="runs side by side")
-    parser.add_argument("--only", choices=("sqlite", "postgres"))
-    parser.add_argument("--sync-ms", type=float, default=0, help="as on a disk so much slower")
+    parser.add_argument("--only", choices=("sqlite", "postgresql"))
+    parser.add_argument(
+        "--sync-ms", type=float, nargs="*", default=[0.0], help="as on a disk so much slower"
+    )
     given = parser.parse_args()
-    places: dict[str, AbstractContextManager[str]] = {"sqlite": databases.sqlite()}
-    server = os.environ.get("OPSCONSOLE_BENCH_POSTGRES_URL")
-    if server:
-        places["postgres"] = databases.postgres(server, given.sync_ms)
+    server = os.environ.get("OPSCONSOLE_BENCH_POSTGRES_URL", "")
+    vendors = ["sqlite", *(["postgresql"] if server else [])]
+    is_whole = len(vendors) == 2 and not given.only and given.at_once == 1
+    is_whole &= given.rounds >= ROUNDS and given.runs >= RUNS
     print(f"A sync of SQLite's log takes {databases.measured_sync_ms():.2f} ms here.")
-    for name, place in places.items():
-        if given.only in (None, name):
-            sync_ms = given.sync_ms if name == "sqlite" else 0
-            with place as url, databases.slower_files(sync_ms) as slower:
-                print(
-                    f"\n{name}: medians of {given.rounds} rounds of {given.runs} runs,"
-                    f" {given.at_once} at once, each sync {given.sync_ms:g} ms longer\n"
-                )
-                _print(COLUMNS, _rounds(url, given, slower))
-                print("\nOne action that nobody has to decide\n")
-                _print(OF_ACTION, {"ours": [_ask({**_at(url), **slower}, "-m", "bench.action")]})
+    for vendor in [each for each in vendors if given.only in (None, each)]:
+        for sync_ms in given.sync_ms:
+            figures = _measure(vendor, server, given, sync_ms)
+            if is_whole:
+                page.keep(vendor, figures)
+    if is_whole:
+        page.write()
+
+
+def _measure(
+    vendor: str, server: str, given: argparse.Namespace, sync_ms: float
+) -> dict[str, float]:
+    """Print the tables of a database whose syncs take so much longer. Return the page's figures."""
+    is_file = vendor == "sqlite"
+    place = databases.sqlite() if is_file else databases.postgres(server, sync_ms)
+    with place as url, databases.slower_files(sync_ms if is_file else 0) as slower:
+        print(
+            f"\n{vendor}: medians of {given.rounds} rounds of {given.runs} runs,"
+            f" {given.at_once} at once, each sync {sync_ms:g} ms longer\n"
+        )
+        medians = {
+            name: {column: median(each[column] for each in rounds) for column in COLUMNS}
+            for name, rounds in _rounds(url, given, slower).items()
+        }
+        _print(COLUMNS, medians)
+        if sync_ms:
+            return {f"sync.{sync_ms:g}.{n}": each["runs_per_second"] for n, each in medians.items()}
+        print("\nOne action that nobody has to decide\n")
+        action = _ask({**_at(url), **slower}, "-m", "bench.action")
+        _print(OF_ACTION, {"ours": action})
+    found = {"action.per_second": action["actions_per_second"]}
+    for name, each in medians.items():
+        found |= {f"run.{name}.{one}": each[one] for one in (*page.OF_RUN, "commits")}
+    return found
 
 
 def _rounds(
@@ -99,13 +117,13 @@ def _ask(environment: dict[str, str], *command: str) -> dict[str, float]:
     return measured
 
 
-def _print(columns: dict[str, str], found: dict[str, list[dict[str, float]]]) -> None:
+def _print(columns: dict[str, str], found: dict[str, dict[str, float]]) -> None:
     """Print a table in Markdown."""
     print("| |", " | ".join(columns.values()), "|")
     print("|---|", "---:|" * len(columns), sep="")
-    for name, rounds in found.items():
-        medians = (median(each[column] for each in rounds) for column in columns)
-        print(f"| {TITLES[name]} |", " | ".join(f"{value:.1f}" for value in medians), "|")
+    for name, values in found.items():
+        shown = " | ".join(f"{values[column]:.1f}" for column in columns)
+        print(f"| {page.CONTESTANTS[name]} | {shown} |")
 
 
 if __name__ == "__main__":

@@ -9,14 +9,14 @@ import sys
 import tempfile
 from contextlib import AbstractContextManager
 
-from bench import databases
+from bench import databases, page
 
 PROGRAMS = ("waits", "paused", "decisions", "people", "viewers", "crowd", "agents")
 QUEUED = ("decisions", "people", "viewers", "crowd")  # which PostgreSQL's own queue serves
 
 
 def main() -> None:
-    """Print the tables of the programs that are named, or of all."""
+    """Print the tables of the programs that are named, or of all, and keep their figures."""
     parser = argparse.ArgumentParser(prog="python -m bench.load", description=__doc__)
     parser.add_argument(
         "programs", nargs="*", metavar="program", choices=[*PROGRAMS, []], default=[]
@@ -27,6 +27,7 @@ def main() -> None:
         _run(name, databases.sqlite(), "polling")
         if server:
             _run(name, databases.postgres(server), "procrastinate" if name in QUEUED else "polling")
+    page.write()
 
 
 def _run(name: str, place: AbstractContextManager[str], dispatch: str) -> None:
@@ -39,6 +40,8 @@ def _run(name: str, place: AbstractContextManager[str], dispatch: str) -> None:
             "OPSCONSOLE_DATA_DIR": directory,
             "OPSCONSOLE_DISPATCH": dispatch,
             "OPSCONSOLE_ENV_FILE": "",
+            "OPENAI_TOOL_CALLS": "off",  # the model server of the programs reads one JSON object
+            page.KEEP: "1",
         }
         how = [f"--dispatch={dispatch}"] if name != "paused" else []
         for command in (

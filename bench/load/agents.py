@@ -26,6 +26,7 @@ from agents.engine.turns.advance import advance
 from agents.models import ExternalAgent, Run
 from agents.operations.people import agents
 from agents.operations.runs import proposing
+from bench import page
 from bench.counting import count_statements
 from bench.load import processes
 from bench.load.scene import Scene
@@ -107,6 +108,7 @@ def _measure_waiting(scene: Scene, count: int, dispatch: str) -> None:
     (began, begun_at), (ended, ended_at) = figures[:2], figures[2:4]
     share = 100 * (ended - began) / (ended_at - begun_at)
     print("| | before | while they wait | aim |\n|---|---:|---:|---:|")
+    page.keep_whole(connection.vendor, {"agents.megabytes": after[0] - before[0]})
     print(f"| threads | {before[1]} | {after[1]} | the same |")
     print(f"| memory | {before[0]:.0f} MB | +{after[0] - before[0]:.0f} MB | +40 MB |")
     print(f"| of a core | | {share:.1f} % | 5 % |")

@@ -12,6 +12,7 @@ from django.db import connection
 
 from agents.core.states import ENDED, RunState
 from agents.models import Effect, Escalation, Run
+from bench import page
 from bench.load import processes
 from bench.load.scene import Scene, cookie_of
 
@@ -47,6 +48,7 @@ def main() -> None:
     print("| | p50 | p95 | at most |")
     print("|---|---:|---:|---:|")
     print_row("decision to the next step (its intent)", running)
+    page.keep_whole(connection.vendor, {"decisions.next_p95": p95_ms(running)})
     print_row("the form's answer", posting)
     print_row("sent, to the next card of the view", going_on)
 
@@ -93,6 +95,11 @@ def seconds_to_step(effect: Effect) -> float:
     decided_at = effect.escalation and effect.escalation.decided_at
     assert decided_at  # noqa: S101 - it allowed this
     return (effect.intended_at - decided_at).total_seconds()
+
+
+def p95_ms(seconds: list[float]) -> float:
+    """Return the 95th of 100, in milliseconds."""
+    return processes.percentile(seconds, 0.95) * 1000
 
 
 def print_row(what: str, seconds: list[float]) -> None:

@@ -15,8 +15,9 @@ from django.db import connection
 from agents.core.states import ENDED, RunState
 from agents.models import Escalation, Event, Role, Run
 from bench.load import processes
-from bench.load.decisions import Form
+from bench.load.decisions import Form, p95_ms
 from bench.load.scene import Scene, cookie_of
+from bench.page import keep_whole
 
 CATCHING_UP = 60.0  # seconds after the last event; what is not seen then counts as lost
 PEOPLE = 20  # at most thirty streams belong to one person
@@ -115,6 +116,7 @@ async def _measure_viewers(given: argparse.Namespace) -> None:
     print("| | p50 | p95 | at most | number |")
     print("|---|---:|---:|---:|---:|")
     _print("commit to browser", lags)
+    keep_whole(connection.vendor, {"viewers.page_p95": p95_ms(lags)})
     _print("the decision form's answer", posting)
 
 

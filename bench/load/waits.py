@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 from contextlib import ExitStack
+from statistics import median
 
 from django.db import connection
 
 from agents.core.states import ENDED
 from agents.models import Event, Run
+from bench import page
 from bench.load import processes
 from bench.load.scene import Scene
 
@@ -30,11 +32,16 @@ def main() -> None:
         print(f"| {name} | {seconds:.1f} s | {seconds - wait:.1f} s | {megabytes:.0f} MB |")
         instant = instant or seconds
     print(f"\nThe wait adds {seconds - instant:.1f} s; at most 10 s is the aim.")
+    found = {"waits.instant": instant, "waits.added": seconds - instant}
     if connection.vendor == "postgresql":
         print("\n| workers, eight runs at once each | runs/s |\n|---|---:|")
+        took: dict[int, list[float]] = {1: [], 2: []}
         for workers in (1, 2) * 3:
             how_long, _ = _measure_runs(given.runs, 0, given.dispatch, at_once=8, workers=workers)
             print(f"| {workers} | {given.runs / how_long:.1f} |", flush=True)
+            took[workers].append(how_long)
+        found["waits.two_workers"] = median(took[1]) / median(took[2])
+    page.keep_whole(connection.vendor, found)
 
 
 def _measure_runs(

@@ -10,7 +10,7 @@ import tempfile
 from collections import Counter
 from typing import Any
 
-from bench import databases
+from bench import databases, page
 
 FORMS = {"off": "one JSON object", "on": "tools"}
 SECONDS = "300"  # for a call, as a small model on a processor needs; OPENAI_TIMEOUT_SECONDS counts
@@ -72,6 +72,9 @@ def play_all(forms: list[str], numbers: list[int] | None) -> None:
             cost = f"{one.calls} | {one.tokens:,} | {one.seconds:.0f}"
             print(f"| {goal.text} | {goal.kind} | {one.ended} | {cost} |", flush=True)
         print_sums(played)
+        if not numbers:
+            keep_sums(form, played)
+    page.write()
 
 
 def print_sums(played: list[Any]) -> None:
@@ -89,6 +92,18 @@ def print_sums(played: list[Any]) -> None:
     print(f"Effects without a ruling or that no goal wanted: {sum(o.bad_effects for o in played)}")
     print(f"Requests to people that no goal wanted: {sum(o.bad_requests for o in played)}")
     print(f"Records that differ from the ledger: {sum(o.false_record for o in played)}")
+
+
+def keep_sums(form: str, played: list[Any]) -> None:
+    """Store the figures of the page."""
+    page.keep(
+        form,
+        {
+            "quality.honest": sum(one.is_wanted for one in played if one.is_honest),
+            "quality.effects": sum(one.bad_effects for one in played),
+            "quality.requests": sum(one.bad_requests for one in played),
+        },
+    )
 
 
 if __name__ == "__main__":

@@ -13,11 +13,13 @@ from pathlib import Path
 from bench import databases
 from bench.size.report import write_report
 
+RUNS = 100_000  # as the page has them
+
 
 def main() -> None:
     """Fill or take each database, measure its pages, and write the table of the document."""
     parser = argparse.ArgumentParser(prog="python -m bench.size", description=__doc__)
-    parser.add_argument("--runs", type=int, default=100_000, help="that ended")
+    parser.add_argument("--runs", type=int, default=RUNS, help="that ended")
     parser.add_argument("--waiting", type=int, default=2_000, help="requests that are open")
     parser.add_argument("--times", type=int, default=100, help="each run is copied by SQL")
     parser.add_argument("--only", default="", help="pages whose name holds this")
@@ -46,7 +48,8 @@ def main() -> None:
                     _prepare(url, home, size)
                     _run(url, home, "-m", "bench.size.pages", given.only, str(given.repeats))
                 found.append((home / "pages.json").read_text())
-        sys.exit(write_report(found, is_whole=not given.only))
+        is_whole = bool(server) and not given.only and given.runs >= RUNS
+        sys.exit(write_report(found, is_whole=is_whole))
 
 
 def _prepare(url: str, home: Path, size: tuple[int, ...]) -> None:

@@ -1,36 +1,63 @@
-"""The table of docs/benchmarks-size.md: each page at two sizes, on each database."""
+"""Each page at two sizes, on each database: bench/results/pages.csv, and its sum on the page."""
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "benchmarks-size.md"
-BEGIN, END = "<!-- by `make bench-size` -->\n", "<!-- end -->"
+from bench import page
+
+PAGES = page.FIGURES.with_name("pages.csv")
 MOST_MS, MOST_QUERIES, MOST_TIMES = 150, 12, 3
 NOISE_MS = 10  # at the smaller size a page counts as no less: what it grows by is a few queries
 VENDORS = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}
 
 
 def write_report(texts: Sequence[str], *, is_whole: bool) -> int:
-    """Put what `bench.size.pages` found in the document. Return 1 where a page is over a limit.
+    """Print what `bench.size.pages` found. Return 1 if a page is over a limit.
 
-    What is not whole is printed only.
+    A whole measurement, of both databases, is stored and put on the page.
     """
     found = sorted(map(json.loads, texts), key=lambda one: (one["vendor"] != "sqlite", one["runs"]))
     pairs = list(zip(found[::2], found[1::2], strict=True))
     lines = list(_lines(pairs))
-    table = "\n".join(lines) + "\n"
-    print(table)
+    print("\n".join(lines) + "\n")
     if is_whole:
-        before, _, rest = DOCUMENT.read_text().partition(BEGIN)
-        DOCUMENT.write_text(f"{before}{BEGIN}\n{table}\n{END}{rest.partition(END)[2]}")
+        _store(pairs)
+        for _, large in pairs:
+            page.keep(large["vendor"], _sums(large["pages"].values()))
+        page.write()
     return int(any("**" in line for line in lines))
+
+
+def _store(pairs: Sequence[tuple[Any, Any]]) -> None:
+    """Write the times and queries of each page."""
+    with PAGES.open("w", newline="") as file:
+        rows = csv.writer(file, lineterminator="\n")
+        rows.writerow(("page", "column", "small_ms", "large_ms", "large_p95_ms", "queries"))
+        for name in pairs[0][0]["pages"]:
+            for small, large in pairs:
+                few, many = small["pages"].get(name), large["pages"].get(name)
+                if few and many:
+                    times = (few["p50"], many["p50"], many["p95"])
+                    queries = max(few["queries"], many["queries"])
+                    rows.writerow((name, large["vendor"], *(f"{t:.0f}" for t in times), queries))
+
+
+def _sums(pages: Iterable[Any]) -> dict[str, float]:
+    """Return the page's figures of one database."""
+    every = list(pages)
+    return {
+        "size.median": max(one["p50"] for one in every),
+        "size.over": sum(one["p95"] > MOST_MS for one in every),
+        "size.queries": max(one["queries"] for one in every),
+    }
 
 
 def _lines(pairs: Sequence[tuple[Any, Any]]) -> Iterator[str]:

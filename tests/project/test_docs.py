@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from django.core.management import get_commands
 
+from bench import page
 from tests.processes import ROOT
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -67,6 +68,13 @@ def test_every_setting_is_on_its_page_and_in_the_example() -> None:
 
 def test_the_readme_stays_short() -> None:
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 70
+
+
+def test_the_benchmarks_have_the_stored_figures() -> None:
+    figures, text = page.read(), page.PAGE.read_text(encoding="utf-8")
+
+    assert page.render(text, figures) == text
+    assert page.CHART.read_text(encoding="utf-8") == page.chart(figures)
 
 
 def test_a_class_name_exists_once() -> None:
