@@ -14,7 +14,7 @@ from agents.core.money import BadAmount, minor_of_text
 from agents.management.exit_codes import BAD_USAGE, REFUSED
 from agents.models import Workspace
 from agents.models.record import by_command
-from agents.operations.requests import claiming
+from agents.requests import sharing as claiming
 from agents.sdk.desk import DESKS
 from agents.shell import refusal
 

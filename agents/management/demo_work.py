@@ -21,10 +21,13 @@ from agents.llm import is_demo
 from agents.management.demo_people import ADMIN, PEOPLE
 from agents.models import Escalation, Event, Team, Workspace
 from agents.notifications.channels import mail
-from agents.operations.requests import assigning, claiming, deciding, snoozing
 from agents.operations.runs import launching
 from agents.people import members
 from agents.publishing import versions as publishing
+from agents.requests import deciding
+from agents.requests import sharing as assigning
+from agents.requests import sharing as claiming
+from agents.requests import sharing as snoozing
 from agents.sdk.desk import DESKS
 from agents.shell import refusal
 

@@ -10,8 +10,8 @@ from agents.core.decisions import Decision
 from agents.core.money import MAX_MINOR, BadAmount, minor_of_number, to_model_units
 from agents.core.requests import Json
 from agents.models import Escalation, Role
-from agents.operations.requests.deciding import decide
 from agents.people.workspaces import ensure_simulated_person
+from agents.requests.deciding import decide
 from agents.shell.refusal import Refused
 
 

@@ -16,6 +16,8 @@ from django.utils import timezone
 from agents.core.requests import Json
 from agents.models import Role
 from agents.people.sign_in import THEMES
+from agents.requests.queue import waiting_in
+from agents.runs import kill_switch as switches
 from agents.shell.access import (
     AUDITS,
     DECIDES,
@@ -27,8 +29,6 @@ from agents.shell.access import (
 )
 from agents.shell.formats import is_in_utc
 from agents.shell.pages import HtmxRequest, lead, page_of
-from agents.web.approvals.selection import waiting_in
-from agents.web.kill import switches
 
 GetResponse: TypeAlias = Callable[[HttpRequest], HttpResponse]
 

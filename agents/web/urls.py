@@ -5,9 +5,11 @@ from django.urls import URLPattern, path
 from agents.notifications import pages as notifications
 from agents.people import invitations, member_pages, second_factor, sign_in
 from agents.publishing import pages as policy
+from agents.requests import bulk as bulk_views
+from agents.requests import views as approvals
+from agents.requests import views as handover_views
+from agents.requests import views as lists
 from agents.web.agents import views as agents
-from agents.web.approvals import bulk_views, handover_views, lists
-from agents.web.approvals import views as approvals
 from agents.web.audit import views as audit
 from agents.web.case import views as case
 from agents.web.health import views as health

@@ -10,8 +10,8 @@ from django.db.models import F
 
 from agents.core.notifications import Kind
 from agents.models import Delivery, DeliveryState, Escalation, Notification, Snooze, Workspace
-from agents.operations.people import saved_views
 from agents.people import members
+from agents.requests import sharing as saved_views
 
 EXPIRES = timedelta(hours=25)  # later than in the demo, so that what waits still waits
 SHARE = 20  # of the open requests, one in so many is claimed, assigned and snoozed

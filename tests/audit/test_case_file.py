@@ -20,7 +20,10 @@ from agents.audit import sealing
 from agents.audit.run_seal import heads_of
 from agents.models import Delivery, Escalation, Event, Head, Notification, Role, Run
 from agents.models.record import Entry
-from agents.operations.requests import assigning, claiming, commenting, snoozing
+from agents.requests import sharing as assigning
+from agents.requests import sharing as claiming
+from agents.requests import sharing as commenting
+from agents.requests import sharing as snoozing
 from agents.web.case import file
 from tests.audit.test_bundle import VERIFIER, Copy
 from tests.commands.test_run_pattern import command

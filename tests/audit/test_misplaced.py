@@ -14,12 +14,10 @@ from agents.core.decisions import Decision
 from agents.core.states import EscalationState, RunState
 from agents.desks.refunds.models import Refund
 from agents.models import Escalation, Run, Step
-from agents.operations.requests import claiming, deciding
+from agents.requests import deciding
+from agents.requests import sharing as claiming
+from agents.requests.queue import WHOLE, inbox, line_of, open_in, reviewer
 from agents.shell import access, refusal
-from agents.web.approvals.inbox import inbox
-from agents.web.approvals.position import line_of
-from agents.web.approvals.queue import WHOLE
-from agents.web.approvals.selection import open_in, reviewer
 from agents.web.overview.figures import overview
 from tests.engine.scene import Scene, fresh, go
 

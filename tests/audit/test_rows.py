@@ -31,8 +31,8 @@ from agents.models import (
 from agents.notifications import fan_out
 from agents.notifications.channels import webhooks
 from agents.operations.records import erasing
-from agents.operations.requests import claiming
-from agents.operations.runs import killing
+from agents.requests import sharing as claiming
+from agents.runs import kill_switch as killing
 from tests.audit.test_record import unseen
 from tests.commands.test_run_pattern import command
 from tests.database import make_once

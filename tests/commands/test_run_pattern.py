@@ -11,8 +11,8 @@ from django.utils import timezone
 from agents.core.states import EscalationState
 from agents.engine.runtime import crashpoints
 from agents.models import Escalation, Membership, Role, Run
-from agents.operations.runs import killing
 from agents.people import workspaces
+from agents.runs import kill_switch as killing
 from tests.commands.calling import Ended, command
 from tests.engine.machine import overtake
 from tests.engine.scene import in_thread, payments

@@ -10,9 +10,9 @@ import pytest
 from agents.core.requests import Json
 from agents.desks.bank.models import Account, Payee
 from agents.models import Run
+from agents.runs.changes import reply_of
 from agents.shell.refusal import Refused
 from agents.tools import TOOLS
-from agents.web.changes import reply_of
 from opsconsole.desks import Range
 from tests.desks import bank
 from tests.engine.scene import fresh, go

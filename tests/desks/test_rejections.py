@@ -17,8 +17,8 @@ from agents.engine.desk.repeats import identifying
 from agents.engine.upkeep.sweep import sweep
 from agents.models import Escalation, Role, Run, Step
 from agents.operations.records import erasing
-from agents.operations.requests import deciding
 from agents.operations.runs import stopping
+from agents.requests import deciding
 from agents.tools import TOOLS
 from bench.counting import count_statements
 from tests.desks import workshop

@@ -29,9 +29,11 @@ from agents.engine.runtime import crashpoints
 from agents.engine.upkeep.sweep import sweep
 from agents.models import Escalation, Event, PolicyVersion, Run, Workspace
 from agents.models.outside import SwitchStage
-from agents.operations.requests import claiming, deciding
-from agents.operations.runs import killing, stopping
+from agents.operations.runs import stopping
 from agents.people import members, workspaces
+from agents.requests import deciding
+from agents.requests import sharing as claiming
+from agents.runs import kill_switch as killing
 from agents.shell import refusal
 from agents.web.audit.export import csv_lines
 from tests import checker

@@ -27,10 +27,11 @@ from agents.engine.turns.advance import advance
 from agents.engine.upkeep.sweep import sweep
 from agents.engine.workers.fair_turns import claimable
 from agents.models import Escalation, KillSwitch, PolicyVersion, Role, Run, Workspace
-from agents.operations.requests import deciding
-from agents.operations.runs import killing, launching
+from agents.operations.runs import launching
 from agents.people import workspaces
 from agents.publishing import versions as publishing
+from agents.requests import deciding
+from agents.runs import kill_switch as killing
 from agents.sdk.desk import DESKS
 from tests.database import make_once
 from tests.limits import first_limit

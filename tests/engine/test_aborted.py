@@ -21,10 +21,11 @@ from agents.engine.lease import claim
 from agents.engine.turns.answering import expire
 from agents.engine.upkeep.sweep import sweep
 from agents.models import Escalation, Role, Run, SwitchStage
-from agents.operations.requests import claiming as claims
-from agents.operations.requests import deciding as requests_deciding
-from agents.operations.runs import killing, stopping
+from agents.operations.runs import stopping
 from agents.people import members, workspaces
+from agents.requests import deciding as requests_deciding
+from agents.requests import sharing as claims
+from agents.runs import kill_switch as killing
 from agents.shell import refusal
 from tests import checker
 from tests.engine.aborting import breaking

@@ -19,8 +19,9 @@ from agents.desks.refunds.profiles import STRICT
 from agents.engine.desk.facts import fetch_facts
 from agents.engine.runtime import crashpoints
 from agents.models import Escalation, Membership, Run
-from agents.operations.requests.own_limits import own_bounds
-from agents.operations.runs import killing, stopping
+from agents.operations.runs import stopping
+from agents.requests.granting import own_bounds
+from agents.runs import kill_switch as killing
 from agents.shell import refusal
 from tests.engine.scene import (
     REFUND_500,

@@ -34,10 +34,11 @@ from agents.models import (
 from agents.notifications import fan_out
 from agents.operations.people import agents
 from agents.operations.records import erasing
-from agents.operations.requests import assigning, claiming
-from agents.operations.requests import deciding as requests_deciding
 from agents.operations.runs import agent_calls, proposing, stopping
 from agents.people import workspaces
+from agents.requests import deciding as requests_deciding
+from agents.requests import sharing as assigning
+from agents.requests import sharing as claiming
 from agents.shell import refusal
 from agents.shell.event_words import tell_events
 from agents.tools import TOOLS, OutcomeUnknown

@@ -14,9 +14,12 @@ from agents.models import Escalation, Event, Role, Snooze, Team
 from agents.models.outside import SwitchStage
 from agents.models.record import facts_of
 from agents.operations.records import erasing
-from agents.operations.requests import assigning, claiming, commenting, snoozing
-from agents.operations.runs import killing
 from agents.people import members, workspaces
+from agents.requests import sharing as assigning
+from agents.requests import sharing as claiming
+from agents.requests import sharing as commenting
+from agents.requests import sharing as snoozing
+from agents.runs import kill_switch as killing
 from agents.shell import refusal
 from tests import checker
 from tests.commands.test_run_pattern import command

@@ -18,7 +18,7 @@ from agents.engine.turns.answering import expire
 from agents.engine.upkeep import sweep as sweeping
 from agents.engine.upkeep.sweep import sweep
 from agents.models import Effect, Escalation, Event, KillSwitch, Role, Run, Scope, SwitchStage
-from agents.operations.runs import killing
+from agents.runs import kill_switch as killing
 from agents.shell import refusal
 from agents.tools import TOOLS
 from tests.engine.dying import die_at

@@ -17,7 +17,7 @@ from agents.desks.refunds.models import Charge
 from agents.engine.upkeep.sweep import ORPHANED, sweep
 from agents.models import Effect, Escalation, Event, Role
 from agents.models.record import facts_of
-from agents.operations.requests import settling
+from agents.requests import deciding as settling
 from agents.shell.refusal import Refused
 from agents.tools import TOOLS, Touch
 from tests.commands.test_run_pattern import command

@@ -18,9 +18,9 @@ from agents.core.states import RunState
 from agents.engine.turns.answering import expire
 from agents.models import Escalation, Run
 from agents.operations.runs import relaunching, stopping
+from agents.requests.queue import strip_of
 from agents.shell import refusal
 from agents.tools import TOOLS, OutcomeUnknown
-from agents.web.approvals.just_decided import strip_of
 from agents.web.overview import attention
 from agents.web.runs.trace import trace
 from tests import checker

@@ -12,8 +12,8 @@ from agents.core.decisions import Decision
 from agents.core.requests import Json
 from agents.core.states import EscalationState
 from agents.models import Escalation, Role, Run
-from agents.operations.requests import deciding
 from agents.people.members import set_team
+from agents.requests import deciding
 from agents.shell import refusal
 from tests.engine.scene import Scene, go, set_scene
 

@@ -12,8 +12,8 @@ from django.utils import timezone
 
 from agents.core.states import EscalationState
 from agents.models import Escalation, Membership, Role, Run, Session
-from agents.operations.requests import claiming
-from agents.operations.runs import killing
+from agents.requests import sharing as claiming
+from agents.runs import kill_switch as killing
 from tests.e2e.test_scale_out import adjust_request
 from tests.engine.scene import Scene, go
 from tests.live.watching import Message, cookie_of, watching

@@ -72,14 +72,14 @@ HANDOVER = (
     ),
     Mutant(
         "any total rejects several",
-        "agents/web/approvals/bulk_views.py",
+        "agents/requests/bulk.py",
         "if found != total and typed not in",
         "if False and typed not in",
         f"{BULK} -k judged_by_itself",
     ),
     Mutant(
         "requests of several rules are rejected at once",
-        "agents/web/approvals/bulk_views.py",
+        "agents/requests/bulk.py",
         'if rules != {queue.given.get("rule")} or len(shapes) != 1 or len(held) != len(keys):',
         "if len(held) != len(keys):",
         f"{BULK} -k more_than_one_kind",

@@ -97,7 +97,7 @@ MUTANTS = (
     ),
     Mutant(
         "a decision does not look whether somebody was first",
-        "agents/operations/requests/deciding.py",
+        "agents/requests/deciding.py",
         "    if escalation.state != EscalationState.OPEN:\n"
         "        raise AlreadyDecided(escalation)",
         "    Escalation.objects.filter(pk=pk).update(\n"
@@ -113,7 +113,7 @@ MUTANTS = (
     ),
     Mutant(
         "an escalation can be approved after its time",
-        "agents/operations/requests/approving.py",
+        "agents/requests/deciding.py",
         "WAITS = Q(expires_at__gt=Now()) | Q(frozen_at__isnull=False)",
         "WAITS = Q()",
         "tests/engine/test_run.py -k after_the_expiry",
@@ -204,7 +204,7 @@ MUTANTS = (
     ),
     Mutant(
         "who decides in another workspace decides here",
-        "agents/operations/requests/escalation_lock.py",
+        "agents/requests/sharing.py",
         'members(Param("user")).filter(workspace__in=_own("workspace"))',
         'members(Param("user"))',
         "tests/engine/test_run.py -k another_workspace",

@@ -2,9 +2,9 @@
 
 from tests.mutants.plant import Mutant
 
-CORE, APPROVING = "agents/core/tiers.py", "agents/operations/requests/approving.py"
+CORE, APPROVING = "agents/core/tiers.py", "agents/requests/deciding.py"
 DEMANDS, CLIMBING = (
-    "agents/operations/requests/demand_checks.py",
+    "agents/requests/granting.py",
     "agents/engine/people/tier_escalation.py",
 )
 PURE, BOTH = "tests/core/test_tiers.py", "tests/engine/test_two_people.py"
@@ -14,7 +14,7 @@ BACK = "tests/engine/test_send_back.py"
 TIERS = (
     Mutant(
         "a run is sent back for ever",
-        "agents/operations/requests/sending_back.py",
+        "agents/requests/deciding.py",
         "if (sent_back_in(run).count() if before is None else before) >= most:",
         "if False:",
         f"{BACK} -k beyond_the_limit",
@@ -84,7 +84,7 @@ TIERS = (
     ),
     Mutant(
         "a first yes counts towards no limit",
-        "agents/operations/requests/own_limits.py",
+        "agents/requests/granting.py",
         "rows = list(alone.union(of_two, all=True))",
         "rows = list(alone)",
         f"{BOTH} -k own_limit",

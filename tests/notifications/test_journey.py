@@ -24,9 +24,12 @@ from agents.models import Delivery, DeliveryState, Escalation, Notification, Rol
 from agents.notifications import fan_out
 from agents.notifications.channels import webhooks
 from agents.notifications.messages import note_of
-from agents.operations.requests import assigning, claiming, deciding
-from agents.operations.runs import killing, stopping
+from agents.operations.runs import stopping
 from agents.people import members
+from agents.requests import deciding
+from agents.requests import sharing as assigning
+from agents.requests import sharing as claiming
+from agents.runs import kill_switch as killing
 from tests.engine.scene import REFUND_500, Scene, decide_request, go, patch_of
 from tests.engine.tiered import say_yes, set_tiered
 from tests.notifications.sinks import AUTHORITY, Sink, mail_server, receiver

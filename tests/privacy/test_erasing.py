@@ -35,10 +35,11 @@ from agents.models import (
 )
 from agents.models.record import Entry, facts_of
 from agents.operations.records import erasing
-from agents.operations.requests import assigning, commenting
-from agents.operations.requests.commenting import COMMENTED
 from agents.operations.runs import proposing, stopping
 from agents.people import workspaces
+from agents.requests import sharing as assigning
+from agents.requests import sharing as commenting
+from agents.requests.sharing import COMMENTED
 from agents.shell import refusal
 from agents.web.live import topics
 from tests.commands.test_run_pattern import command

@@ -21,7 +21,7 @@ def decides(escalation: int, user: str, amount: int | None) -> str:
     from django.contrib.auth.models import User
     from django.utils import timezone
 
-    from agents.operations.requests import deciding
+    from agents.requests import deciding
     from agents.shell import refusal
 
     try:
@@ -135,7 +135,7 @@ def presses(workspace: int, user: str, runs: list[str]) -> int:
     from django.utils import timezone
 
     from agents.models import Effect, Workspace
-    from agents.operations.runs import killing
+    from agents.runs import kill_switch as killing
 
     writes = Effect.objects.filter(run__in=[UUID(run) for run in runs])
     until = time.monotonic() + 20
@@ -174,7 +174,7 @@ def stops_writes(workspace: int, user: str) -> None:
     from django.utils import timezone
 
     from agents.models import Workspace
-    from agents.operations.runs import killing
+    from agents.runs import kill_switch as killing
 
     killing.kill(
         workspace=Workspace.objects.get(pk=workspace),
@@ -197,8 +197,12 @@ def shares(verb: str, escalation: int, user: str, other: str) -> str:
     from django.utils import timezone
 
     from agents.models import Team, Workspace
-    from agents.operations.requests import assigning, claiming, commenting, deciding, snoozing
     from agents.people import members
+    from agents.requests import deciding
+    from agents.requests import sharing as assigning
+    from agents.requests import sharing as claiming
+    from agents.requests import sharing as commenting
+    from agents.requests import sharing as snoozing
     from agents.shell import refusal
 
     by, at = User.objects.get(username=user), timezone.now()

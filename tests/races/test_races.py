@@ -20,8 +20,8 @@ from agents.desks.refunds.models import Charge, Refund
 from agents.desks.refunds.profiles import STRICT
 from agents.models import Effect, Escalation, Role, Run, Workspace
 from agents.models.outside import SwitchStage
-from agents.operations.runs import killing
 from agents.publishing.versions import policy_version
+from agents.runs import kill_switch as killing
 from tests.demo_book import open_demo_book
 from tests.engine.scene import REFUND_500, Scene, fresh, go, mails, payments, recover
 from tests.processes import SIX, Contenders

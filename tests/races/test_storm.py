@@ -19,8 +19,8 @@ from agents.engine.upkeep.sweep import sweep
 from agents.models import Archive, Effect, Escalation, Role, Run, Workspace
 from agents.models.outside import SwitchStage
 from agents.models.runs import UNSETTLED
-from agents.operations.requests import deciding
-from agents.operations.runs import killing
+from agents.requests import deciding
+from agents.runs import kill_switch as killing
 from tests import checker
 from tests.engine.scene import REFUND_500, Scene, decide_request, fresh, go
 from tests.processes import Contenders

@@ -24,9 +24,11 @@ from agents.desks.refunds.profiles import STRICT
 from agents.models import Delivery, Escalation, Role, Shape
 from agents.notifications import fan_out
 from agents.notifications.channels import webhooks
-from agents.operations.requests import assigning, commenting, snoozing
 from agents.people import invitations, members, workspaces
 from agents.publishing import versions as publishing
+from agents.requests import sharing as assigning
+from agents.requests import sharing as commenting
+from agents.requests import sharing as snoozing
 from tests import checker, database
 from tests.engine.scene import Scene, go, set_scene
 from tests.engine.tiered import say_yes

@@ -15,7 +15,9 @@ from playwright.sync_api import Browser, expect
 from agents.core.decisions import Decision
 from agents.core.states import EscalationState
 from agents.models import Escalation, Event, Role
-from agents.operations.requests import claiming, deciding, rejecting
+from agents.requests import bulk as rejecting
+from agents.requests import deciding
+from agents.requests import sharing as claiming
 from tests.engine.scene import Scene, decide_request, go, payments
 from tests.web.serving import chromium, serve
 from tests.web.test_journeys import advance_run, desk

@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from agents.desks.refunds.models import Customer
 from agents.models import Escalation, Membership, Role, Run, Scope
-from agents.operations.runs import killing
+from agents.runs import kill_switch as killing
 from agents.tools import TOOLS
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import Scene, go

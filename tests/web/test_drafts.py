@@ -14,8 +14,8 @@ from playwright.sync_api import Page, Route, expect
 
 from agents.engine.turns import answering
 from agents.models import Escalation
-from agents.operations.requests import claiming
-from agents.operations.runs import killing
+from agents.requests import sharing as claiming
+from agents.runs import kill_switch as killing
 from tests.engine.scene import Scene, decide_request
 from tests.web.serving import PASSWORD, open_page, serve, sign_in, with_passwords
 from tests.web.test_journeys import Browser, advance_run, browser, open_browser

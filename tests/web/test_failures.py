@@ -46,7 +46,7 @@ def broken(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
     def breaks(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr("agents.web.approvals.inbox.inbox", breaks)
+    monkeypatch.setattr("agents.requests.queue.inbox", breaks)
 
 
 def bad_host(scene: Scene) -> Any:

@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 
 from agents.models import Escalation
 from agents.models.record import facts_of
-from agents.operations.requests import claiming
+from agents.requests import sharing as claiming
 from tests.engine.scene import Scene
 from tests.web.serving import serve
 from tests.web.test_journeys import (

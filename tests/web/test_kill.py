@@ -15,10 +15,10 @@ from playwright.sync_api import expect
 
 from agents.core.states import EffectState
 from agents.models import Effect, KillSwitch, Role, SwitchStage, Workspace
-from agents.operations.runs import killing
 from agents.people import workspaces
+from agents.runs import kill_switch as killing
+from agents.runs.kill_switch import in_flight
 from agents.shell.refusal import time_here
-from agents.web.kill.switches import in_flight
 from agents.web.runs.trace import trace
 from tests.engine.scene import REFUND_500, Scene, go
 from tests.engine.test_approvals import approve

@@ -14,10 +14,11 @@ from django.utils import timezone
 
 from agents.models import Escalation, Event, Membership, Role, SavedView, Session, Team
 from agents.models.record import facts_of
-from agents.operations.people import saved_views
-from agents.operations.requests import assigning, claiming
 from agents.people import members, workspaces
 from agents.people.member_pages import PAGE
+from agents.requests import sharing as assigning
+from agents.requests import sharing as claiming
+from agents.requests import sharing as saved_views
 from agents.shell import refusal
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import Scene, go

@@ -17,8 +17,9 @@ from agents.core.states import EscalationState, RunState
 from agents.engine.turns import answering
 from agents.models import Escalation, Membership, Notification, Role, Run, Workspace
 from agents.notifications.messages import note_of
-from agents.operations.people import agents, saved_views
+from agents.operations.people import agents
 from agents.people import workspaces
+from agents.requests import sharing as saved_views
 from agents.sdk.declaration_checks import RESERVED
 from agents.shell.pages import page_of
 from agents.web.launch.forms import examples

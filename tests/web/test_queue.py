@@ -13,12 +13,12 @@ from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
 from agents.models import Escalation, Membership, Role, SavedView, Scope
-from agents.operations.requests import assigning, claiming, snoozing
 from agents.people import members
-from agents.web.approvals import inbox
-from agents.web.approvals.position import line_of
-from agents.web.approvals.queue import WHOLE
-from agents.web.approvals.selection import NAMED, reviewer
+from agents.requests import queue as inbox
+from agents.requests import sharing as assigning
+from agents.requests import sharing as claiming
+from agents.requests import sharing as snoozing
+from agents.requests.queue import NAMED, WHOLE, line_of, reviewer
 from agents.web.live.topics import InboxTopic, changed_topics, read_update
 from tests.database import make_once
 from tests.engine.scene import REFUND_1200, Scene, go, set_scene

@@ -14,8 +14,10 @@ from django.utils import timezone
 from playwright.sync_api import Page, Route, expect
 
 from agents.models import Escalation, Role, SwitchStage
-from agents.operations.requests import assigning, claiming, deciding
-from agents.operations.runs import killing
+from agents.requests import deciding
+from agents.requests import sharing as assigning
+from agents.requests import sharing as claiming
+from agents.runs import kill_switch as killing
 from agents.shell import refusal
 from tests.engine.scene import Scene, decide_request, go, payments
 from tests.engine.tiered import Tiered

@@ -22,7 +22,7 @@ from agents.engine.upkeep.review_days import sum_next_review_day
 from agents.history.copying import Copy, kept_rows, read_original, write_copies
 from agents.models import Effect, Role, Workspace
 from agents.people import workspaces
-from agents.web.approvals import inbox
+from agents.requests import queue as inbox
 from agents.web.audit import log
 from agents.web.overview import figures
 from agents.web.runs import listing

@@ -24,10 +24,11 @@ from agents.core.states import ENDED, EscalationState
 from agents.desks.refunds.models import Customer
 from agents.engine.turns import answering
 from agents.models import Effect, Escalation, Role
-from agents.operations.requests import assigning, snoozing
-from agents.operations.requests import claiming as claims
 from agents.operations.runs import stopping
 from agents.people import members
+from agents.requests import sharing as assigning
+from agents.requests import sharing as claims
+from agents.requests import sharing as snoozing
 from tests.desks import bank
 from tests.engine.scene import (
     REFUND_500,

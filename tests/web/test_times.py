@@ -12,8 +12,9 @@ from playwright.sync_api import expect
 
 from agents.core.decisions import Decision
 from agents.models import Role, Run
-from agents.operations.requests import claiming, deciding
-from agents.operations.runs import killing
+from agents.requests import deciding
+from agents.requests import sharing as claiming
+from agents.runs import kill_switch as killing
 from agents.shell.formats import moment
 from agents.shell.refusal import time_here
 from tests.engine.scene import Scene, go

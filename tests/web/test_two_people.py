@@ -11,8 +11,9 @@ from django.urls import reverse
 from django.utils import timezone
 
 from agents.models import Escalation, Event, Role
-from agents.operations.requests import assigning, commenting
 from agents.people import members
+from agents.requests import sharing as assigning
+from agents.requests import sharing as commenting
 from agents.sdk.adjustments import in_words
 from tests.desks.bank import FIRST_PAYMENT, bank_scene, day, decide, euros, launch
 from tests.engine.scene import go, payments

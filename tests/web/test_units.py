@@ -8,10 +8,10 @@ import pytest
 
 from agents.policies import RULES
 from agents.policies.words import words_of
+from agents.requests.words import ruler, ruling_to_draw
+from agents.runs.changes import _cells
 from agents.shell import formats
 from agents.shell.formats import compare_measure, rule_in_full
-from agents.web.approvals.ruler import ruler, ruling_to_draw
-from agents.web.changes import _cells
 
 USD = "USD 1,200.00; limit USD 1,000.00"
 

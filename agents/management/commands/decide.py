@@ -15,7 +15,7 @@ from agents.core.states import EscalationState
 from agents.management.command_arguments import refusals, user_named
 from agents.management.exit_codes import BAD_USAGE, REFUSED
 from agents.models import Approval, Escalation
-from agents.operations.requests import deciding, granting
+from agents.requests import deciding, granting
 from agents.sdk.adjustments import BadPatch, changed_fields
 from agents.tools import ask_in_words, request_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from agents.management.operation_command import SWITCH, OperationCommand, switch_of
-from agents.operations.runs import killing
+from agents.runs import kill_switch as killing
 
 
 class Command(OperationCommand):

@@ -6,7 +6,7 @@ from typing import Any
 
 from agents.management.operation_command import SWITCH, OperationCommand, argument, switch_of
 from agents.models import SwitchStage
-from agents.operations.runs import killing
+from agents.runs import kill_switch as killing
 
 STAGES = {"new-runs": SwitchStage.TRIAL, "all-runs": SwitchStage.OFF}
 SAID = {

@@ -13,7 +13,10 @@ from agents.management.command_arguments import user_named
 from agents.management.exit_codes import BAD_USAGE
 from agents.management.operation_command import OperationCommand
 from agents.models import Escalation, Team
-from agents.operations.requests import assigning, claiming, commenting, snoozing
+from agents.requests import sharing as assigning
+from agents.requests import sharing as claiming
+from agents.requests import sharing as commenting
+from agents.requests import sharing as snoozing
 
 VERBS = {
     "claim": "reserve it for 15 minutes; again, they begin anew",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from agents.management.operation_command import OperationCommand, acting, argument, one_of
-from agents.operations.requests import settling
+from agents.requests import deciding as settling
 
 
 class Command(OperationCommand):

@@ -10,10 +10,10 @@ from django.shortcuts import redirect, render
 from django.utils import timezone
 
 from agents.models import KillSwitch
-from agents.operations.runs import killing
+from agents.runs import kill_switch as killing
+from agents.runs import kill_switch as switches
 from agents.shell import access, refusal
 from agents.shell.pages import BadForm, action, page
-from agents.web.kill import switches
 
 LATE = ("on", "stage")  # someone was faster
 

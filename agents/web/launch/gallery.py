@@ -10,9 +10,9 @@ from agents.core.limits import EXTERNAL
 from agents.core.pseudonyms import without_values
 from agents.models import KillSwitch, Run, Scope, SwitchStage, Workspace
 from agents.patterns import offered_at
+from agents.runs import kill_switch as switches
 from agents.sdk.desk import DESKS, Desk, Scenario, tool_title
 from agents.shell.formats import spell_out
-from agents.web.kill import switches
 
 NEWEST = 300  # runs among which a scenario's last one is looked for
 # By the first word of how a scenario ends: the role of its icon, and whether it would write.

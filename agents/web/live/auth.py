@@ -17,9 +17,9 @@ from django.http import HttpRequest
 from django.utils import timezone
 
 from agents.people import second_factor
+from agents.requests.queue import snoozed_by
 from agents.shell import access
 from agents.shell.pages import whole_number
-from agents.web.approvals.selection import snoozed_by
 from agents.web.live.topics import ActivityTopic, CardTopic, InboxTopic, RunTopic, Topic
 
 log = logging.getLogger(__name__)

@@ -19,8 +19,8 @@ from django.utils import timezone
 from agents.core.requests import Json
 from agents.core.states import EscalationState
 from agents.models import Escalation, Event, KillSwitch, Run, Snooze
-from agents.web.approvals.selection import waiting_in
-from agents.web.kill import switches
+from agents.requests.queue import waiting_in
+from agents.runs import kill_switch as switches
 from agents.web.runs import trace
 
 

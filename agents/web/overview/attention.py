@@ -33,8 +33,8 @@ from agents.engine.tools.asked_again import unsettled_approvals
 from agents.engine.tools.letters import failed_letter, letters_sent, letters_told, untold_effects
 from agents.models import Effect, Escalation, Run
 from agents.policies.words import why_not
+from agents.requests.queue import expired_since
 from agents.shell.formats import EMAIL_FAILED, why_untold
-from agents.web.approvals.inbox import expired_since
 
 MOST = 10  # shown, newest first
 UNANSWERED = "unanswered"

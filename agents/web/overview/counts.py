@@ -42,9 +42,9 @@ from agents.engine.upkeep.case_days import (
 from agents.engine.upkeep.day_sums import DAY
 from agents.models import CaseDay, Effect, Escalation
 from agents.models.belonging import belongs
+from agents.requests.queue import SOONEST, snoozed_by
 from agents.shell.formats import day_begun
 from agents.tools import TOOLS, letter_tools
-from agents.web.approvals.selection import SOONEST, snoozed_by
 
 DAYS = 14  # of the charts
 

@@ -18,11 +18,10 @@ from agents.core.money import format_money, format_sums
 from agents.core.states import EscalationState
 from agents.models import Escalation, Run, Workspace
 from agents.publishing.pages import readable_limits
+from agents.requests.queue import InboxRow, WaitingCount, first_rows, reviewer
 from agents.shell import access
 from agents.shell.formats import day_begun, desk_title
 from agents.shell.pages import newest
-from agents.web.approvals.inbox import InboxRow, first_rows
-from agents.web.approvals.selection import WaitingCount, reviewer
 from agents.web.overview.attention import UNANSWERED, Attention, attention
 from agents.web.overview.chart import Chart, Layer, chart
 from agents.web.overview.counts import (

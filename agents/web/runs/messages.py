@@ -15,11 +15,11 @@ from agents.llm.reply import MAX_CALLS
 from agents.models import Step
 from agents.patterns.steps import reports_error
 from agents.policies.words import end_sentence
+from agents.runs.changes import amount_of, reply_of
 from agents.sdk.adjustments import label_of
 from agents.sdk.desk import tool_title
 from agents.shell.event_words import phase_in_words
 from agents.shell.formats import RULING_ROLES, field_in_words, split_output, thousands
-from agents.web.changes import amount_of, reply_of
 from agents.web.runs.texts import as_text
 
 

@@ -9,10 +9,10 @@ from agents.core.request_kinds import kind_of
 from agents.core.requests import Json
 from agents.models import Step
 from agents.policies.words import end_sentence
+from agents.runs.changes import reply_of
 from agents.sdk.desk import tool_title
 from agents.shell.event_words import is_answer_of_run, step_in_words
 from agents.shell.formats import fields_in_words, in_prose, within_sentence
-from agents.web.changes import reply_of
 
 
 def title_of(name: str, steps: Sequence[Step], action: Json) -> str:

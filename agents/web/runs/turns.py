@@ -16,12 +16,8 @@ from agents.core.states import EffectState
 from agents.models import Effect, Escalation, Step
 from agents.patterns.blocks import REPEATED, TOO_MANY, UNREADABLE
 from agents.patterns.steps import reports_error
-from agents.sdk.desk import tool_title
-from agents.shell.event_words import with_islands
-from agents.shell.formats import HELD, RULING_ROLES, standing_of
-from agents.tools import request_of
-from agents.web.approvals.outcomes import closed_by
-from agents.web.changes import (
+from agents.requests.words import closed_by
+from agents.runs.changes import (
     ActionStage,
     ChangedArgument,
     amount_of,
@@ -33,6 +29,10 @@ from agents.web.changes import (
     reply_of,
     stages,
 )
+from agents.sdk.desk import tool_title
+from agents.shell.event_words import with_islands
+from agents.shell.formats import HELD, RULING_ROLES, standing_of
+from agents.tools import request_of
 from agents.web.runs.texts import ignored_calls, is_output_of_step, note_of, summary_of, title_of
 from agents.web.runs.timeline import Bar, axis
 

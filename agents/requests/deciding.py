@@ -2,58 +2,242 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from django.contrib.auth.models import User
 from django.db import transaction
+from django.db.models import Q, QuerySet
+from django.db.models.functions import Now
 
 from agents.core.actions import MAX_TEXT
 from agents.core.call_target import CallTarget
 from agents.core.decisions import Decision
 from agents.core.facts import Facts
-from agents.core.request_kinds import ANSWER, INSTRUCTIONS, TEXT, kind_of
+from agents.core.request_kinds import (
+    ANSWER,
+    EFFECT_UNKNOWN,
+    INSTRUCTIONS,
+    LAPSES,
+    SEND_BACK,
+    TEXT,
+    answer_of,
+    kind_of,
+)
 from agents.core.requests import Json
-from agents.core.states import GRANTED, EscalationState
+from agents.core.states import ENDED, GRANTED, EffectState, EscalationState
+from agents.core.tiers import Yes, what_yes_does
 from agents.db.compiled import CompiledUpdate, Param
 from agents.db.driver import fetch_now
+from agents.db.inserts import insert_rows
 from agents.engine.commit import Commit
 from agents.engine.desk.company import LookedUp
 from agents.engine.desk.facts import fetch_facts, hold_resource
 from agents.engine.desk.repeats import likeness
 from agents.engine.desk.review_context import doubts_of
-from agents.engine.people.approval_demand import held_tool
+from agents.engine.people.approval_demand import demand_for, held_tool
 from agents.engine.people.deciders import is_kept_from
 from agents.engine.redaction import RunBorder, redact_for, redact_to_tell
 from agents.engine.runtime.crashpoints import crashpoint
 from agents.engine.tools.settling import report_on
-from agents.engine.turns.answering import answer, expire
-from agents.models import Escalation, KillSwitch, Membership, Role, Run, Step, Workspace
-from agents.models.record import Entry, append_events, commanding_account
-from agents.models.runs import ValuesLocked
-from agents.operations.requests.approving import (
-    WAITS,
-    ApprovalLapsed,
-    First,
-    is_enough,
-    keep_first,
-    standing_approval,
+from agents.engine.turns.answering import answer, expire, settle_as_told
+from agents.models import (
+    DECIDES,
+    Approval,
+    Effect,
+    Escalation,
+    Event,
+    KillSwitch,
+    Membership,
+    Role,
+    Run,
+    Step,
+    Workspace,
 )
-from agents.operations.requests.claiming import Claimed, is_own, own_words
-from agents.operations.requests.escalation_lock import lock_escalation
-from agents.operations.requests.granting import (
+from agents.models.record import Entry, append_events, commanding_account, facts_of
+from agents.models.runs import ValuesLocked
+from agents.patterns import PROPOSE_AGAIN
+from agents.policies.answers import compare_amounts, outdated_sentences
+from agents.requests.granting import (
     LOCKED,
     Grant,
+    check_demand,
     grant,
     look_ahead,
     name_patch,
     obstacle,
     read_case,
 )
-from agents.operations.requests.sending_back import check_send_back
-from agents.policies.answers import compare_amounts, outdated_sentences
+from agents.requests.sharing import Claimed, is_own, lock_escalation, own_words
 from agents.sdk.desk import DESKS
-from agents.shell.refusal import Refused, check_text, require_role, time_here
+from agents.shell.refusal import Refused, check_text, require_member, require_role, time_here
+from agents.tools import request_of
+
+# The first of two approvals: it is kept while the request waits for a second person.
+
+
+# Not expired, or its clock is stopped.
+WAITS = Q(expires_at__gt=Now()) | Q(frozen_at__isnull=False)
+SAW_NONE = 0  # the page showed no approval yet
+
+
+def lapse_in_words(approval: Approval, why: Refused) -> str:
+    """Return a sentence for others on why a first approval has lapsed."""
+    said = f"{LAPSES[why.code]}." if why.code in LAPSES else str(why)
+    return f"{approval.by.get_username()}’s approval no longer counts: {said}"
+
+
+class ApprovalLapsed(Refused):
+    """The first approval has lapsed. Raised to the second person once it is on record."""
+
+    def __init__(self, approval: Approval, why: Refused) -> None:
+        super().__init__(
+            "approval_lapsed",
+            f"{lapse_in_words(approval, why)} Nothing was decided. "
+            "If you approve, yours is the first of two.",
+        )
+        self.why = why.code
+
+
+@dataclass(frozen=True)
+class First:
+    """A valid first approval, and what it grants by present facts."""
+
+    approval: Approval
+    grant: Grant | None
+
+
+def standing_approval(
+    escalation: Escalation,
+    steps: list[Step],
+    *,
+    at: datetime,
+    ahead: LookedUp | None,
+    shown: int | None = None,
+) -> First | ApprovalLapsed | None:
+    """Return the first approval, checked as if it were given now; None if there is none.
+
+    A lapsed one is removed, on record: ApprovalLapsed tells a person who relied on it; a page that
+    showed none goes on. `shown` is what the person saw: an approval's number, SAW_NONE, or None if
+    unknown. Raises Refused if it was another approval.
+    """
+    found = first_of(escalation)
+    judged = judge_first(found, escalation, steps, at=at, ahead=ahead) if found else None
+    if isinstance(judged, ApprovalLapsed):
+        with Commit(escalation.run, at=at) as commit:
+            _lapse(escalation, judged, commit)
+        return None if shown == SAW_NONE else judged
+    if shown is not None and shown != (found.pk if found else SAW_NONE):
+        who = found.by.get_username() if found else "Nobody"
+        raise Refused("stale", f"{who} has approved this meanwhile. Load the page again.")
+    return judged
+
+
+def first_of(escalation: Escalation) -> Approval | None:
+    """Return a request's valid first approval, without a query if there is none."""
+    if escalation.approval_id is None:
+        return None
+    return escalation.approvals.select_related("by").get(pk=escalation.approval_id)
+
+
+def membership_of(approval: Approval, escalation: Escalation) -> Membership:
+    """Return the first person's membership if they might still approve this. Raises Refused."""
+    person = require_member(escalation.workspace, approval.by, Role.REVIEWER, Role.ADMIN)
+    if approval.action_sha256 != escalation.action_sha256:
+        raise Refused("stale", "The request has changed since.")
+    check_demand(escalation, person, demand_for(escalation))
+    return person
+
+
+def judge_first(
+    approval: Approval,
+    escalation: Escalation,
+    steps: list[Step],
+    *,
+    at: datetime,
+    ahead: LookedUp | None,
+) -> First | ApprovalLapsed:
+    """Judge a first approval as if it were given now."""
+    try:
+        person = membership_of(approval, escalation)
+        granted = grant(escalation, steps, person, patch=approval.patch, at=at, ahead=ahead)
+    except Refused as no:
+        return ApprovalLapsed(approval, no)
+    return First(approval, granted)
+
+
+def _lapse(escalation: Escalation, lapsed: ApprovalLapsed, commit: Commit) -> None:
+    facts = {**_facts_of_name(escalation), "approval": escalation.approval_id, "reason": lapsed.why}
+    Escalation.objects.filter(pk=escalation.pk).update(approval=None)
+    escalation.approval = None
+    commit.say("approval.lapsed", facts)
+
+
+def is_enough(escalation: Escalation, first: First | None, granted: Grant, by: User) -> bool:
+    """Tell whether an approval decides or is the first of two. Raises Refused."""
+    is_same = first is not None and granted == first.grant
+    first_by = first.approval.by_id if first else None
+    does = what_yes_does(demand_for(escalation), by=by.pk, first_by=first_by, is_same=is_same)
+    if does is Yes.IS_REPEATED:
+        raise Refused(
+            "two_people",
+            "You have approved this already. A second person has to approve it, or reject it.",
+        )
+    return does is Yes.DECIDES
+
+
+def keep_first(
+    escalation: Escalation,
+    person: Membership,
+    granted: Grant,
+    patch: Mapping[str, Json] | None,
+    comment: str,
+    *,
+    commit: Commit,
+) -> bool:
+    """Keep a first approval, replacing one of other terms. False: the request no longer waits.
+
+    Its giver's claim ends, so that a second person can decide.
+    """
+    by, target = person.user, granted.target
+    approval = Approval(
+        run=escalation.run,
+        escalation=escalation,
+        by=by,
+        account=commanding_account(),
+        at=commit.at,
+        action_sha256=escalation.action_sha256,
+        patch=patch,
+        resource=target.resource,
+        granted_minor=target.amount_minor,
+        currency=target.currency,
+        comment=comment,
+        is_simulated=person.is_simulated,
+    )
+    insert_rows(approval)
+    waits = Escalation.objects.filter(WAITS, pk=escalation.pk, state=EscalationState.OPEN)
+    if not waits.update(approval=approval, claimed_by=None, claimed_until=None):
+        return False
+    escalation.approval, escalation.claimed_by, escalation.claimed_until = approval, None, None
+    facts: dict[str, Json] = {
+        **_facts_of_name(escalation),
+        "approval": approval.pk,
+        "action_sha256": approval.action_sha256,
+        "granted_minor": target.amount_minor,
+        "comment": comment,
+        "simulated": person.is_simulated,
+    }
+    facts |= {"currency": target.currency} if target.currency else {}
+    facts |= {"resource": target.resource} if target.resource else {}
+    facts |= {"patch": patch, "changed": sorted(patch)} if patch else {}
+    commit.say("approval.given", facts, by.get_username())
+    return True
+
+
+def _facts_of_name(escalation: Escalation) -> dict[str, Json]:
+    return {"escalation": escalation.pk, "key": escalation.step.key}
+
 
 MAX_COMMENT = 2000  # characters
 
@@ -392,3 +576,81 @@ def record_refusal(*, escalation_id: int, by: User, why: str, at: datetime, bulk
     said = Entry("decision.refused", facts, by.get_username())
     run = escalation.run  # for its chain, as the request itself may have been moved elsewhere
     append_events([said], run_id=run.pk, workspace_id=run.workspace_id, at=at)
+
+
+# Check whether a request may go back to its agent, which may then propose something else.
+
+
+UNHEARD = "This request cannot be sent back: its agent would propose nothing else."
+ELSEWHERE = (
+    "This request cannot be sent back: its agent runs elsewhere. Reject it instead: the agent "
+    "reads your reason and may propose something else."
+)
+
+
+def sent_back_in(run: Run) -> QuerySet[Escalation]:
+    """Return the requests of a run that were sent back to its agent."""
+    return Escalation.objects.filter(run=run.pk, state=EscalationState.SENT_BACK)
+
+
+def check_send_back(escalation: Escalation, before: int | None = None) -> None:
+    """Refuse to send back what pattern or policy do not allow. Raises Refused.
+
+    Call with the run locked, so that nobody else sends back meanwhile. `before` is the number sent
+    back in the run so far, if known.
+    """
+    run, kind = escalation.run, request_of(escalation.kind, escalation.action)
+    if kind.answer(SEND_BACK) is None or run.pattern not in PROPOSE_AGAIN:
+        raise Refused("no_send_back", ELSEWHERE if run.agent_id else UNHEARD)
+    most = run.limits.max_send_backs
+    if (sent_back_in(run).count() if before is None else before) >= most:
+        raise Refused("max_send_backs", _limit_in_words(most))
+
+
+def _limit_in_words(most: int) -> str:
+    if not most:
+        return "The policy of this run lets no request be sent back. Decide this one."
+    times = "once" if most == 1 else f"{most} times"
+    return f"This run was sent back {times}, as often as its policy allows. Decide this one."
+
+
+# Settle a call of unknown outcome whose run has ended, so that no request asks about it.
+
+
+def settle_call(*, key: str, by: User, took_effect: bool, comment: str, at: datetime) -> Effect:
+    """Record what a person found out about a call. Raises Refused.
+
+    What its tool tells by the key counts instead.
+    """
+    known = Effect.objects.filter(key=key).first()
+    if known is None:
+        raise Refused("unknown_call", f"There is no call {key}.")
+    if not comment.strip():
+        raise Refused("no_reason", "Enter where you looked. It is kept in the audit log.")
+    check_text(comment.strip(), most=MAX_COMMENT)
+    whole = Run.objects.select_related("workspace", "policy").select_for_update(of=("self",))
+    try:
+        with transaction.atomic():
+            run = whole.get(pk=known.run_id)
+            check_decider(run, require_member(run.workspace, by, *DECIDES), run.workspace)
+            effect = Effect.objects.select_related("step").get(key=key)
+            _check_lost(effect, run)
+            said = {"took_effect": took_effect, "comment": redact_for(run, comment.strip())}
+            with Commit(run, at=at) as commit:
+                settle_as_told(commit, effect.step, took_effect, by=by.get_username(), said=said)
+    except ValuesLocked:
+        raise LOCKED from None
+    effect.refresh_from_db()
+    return effect
+
+
+def _check_lost(effect: Effect, run: Run) -> None:
+    """Check that nobody knows what became of a call, and no request asks. Raises Refused."""
+    if run.state in ENDED and effect.state == EffectState.UNKNOWN:
+        return
+    told = Event.objects.filter(run=run, kind=f"effect.{effect.state}", facts__key=effect.key)
+    if first := told.exclude(actor="").first():
+        did = EFFECT_UNKNOWN.what_was_done(answer_of(facts_of(first)["took_effect"]))
+        raise Refused("settled", f"{first.actor} {did}, at {time_here(first.at)}.")
+    why = "no person has to say so: its run asks, it is still looked up, or it is on record"
+    raise Refused("not_lost", f"This call is {effect.state}, and {why}. See the page of its run.")

@@ -1,0 +1,432 @@
+"""Reject many requests at once: the page, its form and the result of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from statistics import median
+from uuid import UUID, uuid4
+
+from django.contrib.auth.models import User
+from django.core.exceptions import PermissionDenied
+from django.db.models import Count, Max, Min, Sum
+from django.db.models.fields.json import KT
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.text import capfirst
+
+from agents.core.decisions import Decision
+from agents.core.money import BadAmount, exponent, format_money, format_sums, minor_of_text
+from agents.core.request_kinds import ACTION
+from agents.core.states import EscalationState
+from agents.core.units import with_unit
+from agents.models import Escalation, Event
+from agents.models.record import facts_of
+from agents.requests.deciding import MAX_COMMENT, AlreadyDecided, decide
+from agents.requests.queue import (
+    InboxRow,
+    QueueAddress,
+    Reviewer,
+    line_of,
+    open_rows,
+    read_queue,
+    requests_in,
+    reviewer,
+)
+from agents.requests.sharing import CLAIM, Claimed
+from agents.requests.words import act, kind_of_request
+from agents.sdk.desk import tool_title
+from agents.shell import access, refusal
+from agents.shell.event_words import REFUSALS
+from agents.shell.formats import rule_of_desk
+from agents.shell.pages import BadForm, NotOurForm, action, page, whole_number
+from agents.shell.refusal import Refused, check_text
+
+TOTAL = "total."
+ONCE = {"csrfmiddlewaretoken", "token", "refusal", "ready_refusal"}
+
+
+@page
+def bulk(request: HttpRequest) -> HttpResponse:
+    """Show the first requests of a filtered view, to be rejected for one reason."""
+    return _show(request, read_queue(request.GET))
+
+
+@action
+def bulk_reject(request: HttpRequest) -> HttpResponse:
+    """Reject the ticked requests one by one; 422 for a form that cannot be acted on."""
+    user, queue = access.person(request), read_queue(request.GET)
+    who_rejects(user)
+    try:
+        token, comment, items = _read_form(request)
+        held = _requests_of(request, queue, [pk for pk, _ in items])
+        _check_totals(request, held)
+        # If it is sent twice, the second call continues with what the first has not reached.
+        told = told_in_bulk(token, [one.run_id for one in held])
+        if left := [item for item in items if item[0] not in told]:
+            reject_many(items=left, by=user, comment=comment, bulk=token, now=timezone.now)
+    except BadForm as bad:
+        return _show(request, queue, field=bad.field, sentence=str(bad))
+    except refusal.Refused as no:
+        field = "refusal" if no.code != "too_many" else "item"
+        return _show(request, queue, field=field, sentence=str(no))
+    keys = ",".join(str(pk) for pk, _ in items)
+    result = reverse("bulk-result", args=[token])
+    return redirect(f"{result}?{queue.other(of=keys)}")
+
+
+@page
+def bulk_result(request: HttpRequest, token: UUID) -> HttpResponse:
+    """Show what happened to each request of a bulk rejection."""
+    listed = (whole_number(key) for key in request.GET.get("of", "").split(","))
+    keys = [key for key in listed if key is not None]
+    user, queue = access.person(request), read_queue(request.GET)
+    found = outcomes_of(user, str(token), keys)
+    rejected = [one.escalation for one in found if not one.why]
+    shown = {
+        "nav": "approvals",
+        "queue": queue,
+        "has_next": has_next(queue, user),
+        "outcomes": found,
+        "rejected": rejected,
+        "left": [one for one in found if one.why],
+        "totals": in_words(totals(rejected)),
+    }
+    return render(request, "approvals/bulk_result.html", shown)
+
+
+def _show(
+    request: HttpRequest, queue: QueueAddress, *, field: str = "", sentence: str = ""
+) -> HttpResponse:
+    who = who_rejects(access.person(request))
+    turn, posted = turn_of(queue, who), request.POST
+    ticked = posted.getlist("item") if posted else [c.item for c in turn.candidates if c.is_ticked]
+    shown = {
+        "nav": "approvals",
+        "queue": queue,
+        "turn": turn,
+        "ticked": ticked,
+        "totals": in_words(totals(c.row.escalation for c in turn.candidates if c.item in ticked)),
+        "measures": [(name, posted.get(f"{TOTAL}{name}", "")) for name in turn.measures],
+        "token": posted.get("token") or uuid4(),
+        "field": field,
+        "sentence": sentence,
+        "refusal": posted.get("refusal", ""),
+        "ready_refusal": posted.get("ready_refusal", ""),
+        "most": MOST_AT_ONCE,
+    }
+    return render(request, "approvals/bulk.html", shown, status=422 if sentence else 200)
+
+
+def _read_form(request: HttpRequest) -> tuple[str, str, list[tuple[int, str]]]:
+    """Return token, reason and ticked requests. Raises BadForm."""
+    posted = request.POST
+    names = {name for name in posted if not name.startswith(TOTAL)}
+    twice = [name for name in posted if name != "item" and len(posted.getlist(name)) > 1]
+    if twice or names - ONCE - {"item"}:
+        raise NotOurForm("", "The form holds fields that it should not. Load the page again.")
+    try:
+        token = str(UUID(posted.get("token", "")))
+    except ValueError:
+        raise BadForm("", "The form is incomplete. Load the page again.") from None
+    items = []
+    for item in dict.fromkeys(posted.getlist("item")):
+        key, _, seen = item.partition(".")
+        pk = whole_number(key)
+        if pk is None or not seen:
+            raise NotOurForm("", "The form holds fields that it should not. Load the page again.")
+        items.append((pk, seen))
+    if not items:
+        raise BadForm("item", "Tick at least one request.")
+    comment = ". ".join(
+        text for name in ("ready_refusal", "refusal") if (text := posted.get(name, "").strip())
+    )
+    if not comment:
+        raise BadForm("refusal", "Enter a reason.")
+    return token, comment, items
+
+
+def _requests_of(request: HttpRequest, queue: QueueAddress, keys: list[int]) -> list[Escalation]:
+    """Return the ticked requests, open or not, all of one rule and shape."""
+    user = access.person(request)
+    mine = access.escalations_of(user).filter(workspace__in=access.decides_in(user))
+    held = list(mine.filter(pk__in=keys[: MOST_AT_ONCE + 1]))
+    rules = {one.review["deciding"]["rule"] for one in held}
+    shapes = {(one.kind, one.action.get("name")) for one in held}
+    if rules != {queue.given.get("rule")} or len(shapes) != 1 or len(held) != len(keys):
+        raise BadForm("item", "These requests are not of one rule and one kind. Load them again.")
+    return held
+
+
+def _check_totals(request: HttpRequest, held: list[Escalation]) -> None:
+    """Refuse a wrong total of the ticked requests; typing it shows that the person saw it."""
+    wanted = totals(held)
+    for name, total in wanted.items():
+        typed = request.POST.get(f"{TOTAL}{name}", "").strip()
+        try:
+            found = whole_number(typed) if name == COUNT else minor_of_text(typed, name)
+        except BadAmount:
+            found = None
+        shown = str(total) if name == COUNT else format_money(total, name)
+        if found != total and typed not in (shown, shown.removeprefix(f"{name} ")):
+            # The page that is shown again no longer lists what was decided in the meantime.
+            left = [one for one in held if one.state == EscalationState.OPEN] or held
+            ticked = with_unit(len(left), "requests")
+            totals = in_words(totals(left))
+            told = f"You ticked {ticked}: {totals}. Type this total to go on."
+            raise BadForm(f"{TOTAL}{name}", told)
+
+
+# Reject many requests of one rule and one shape for one reason, a page at a time.
+
+
+FAR = 3  # an amount above FAR times the median, or below 1/FAR of it, is unlike the others
+COUNT = "requests"  # the unit of the typed total if there is no amount
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A request that can be ticked."""
+
+    row: InboxRow
+    is_far: bool  # its amount is unlike the others: shown first, and not ticked
+    is_kept: bool  # claimed by someone else: it would be left, and is not ticked
+
+    @property
+    def is_ticked(self) -> bool:
+        """Tell whether a new form has it ticked."""
+        return not (self.is_far or self.is_kept)
+
+    @property
+    def item(self) -> str:
+        """Return its form value: its key, and the hash of the action shown."""
+        held = self.row.escalation
+        return f"{held.pk}.{held.action_sha256}"
+
+    @property
+    def measure(self) -> str:
+        """Return its unit: a currency, or COUNT."""
+        return measure_of(self.row.escalation)[0]
+
+    @property
+    def minor(self) -> int:
+        return measure_of(self.row.escalation)[1]
+
+    @property
+    def digits(self) -> int:
+        return 0 if self.measure == COUNT else exponent(self.measure)
+
+
+@dataclass(frozen=True)
+class BulkPage:
+    """One page of a bulk rejection."""
+
+    candidates: Sequence[Candidate]
+    count: int  # of all requests that fit the filter
+    sums: str
+    least: str
+    most: str
+    refusals: Sequence[str]  # ready-made reasons
+    obstacle: str  # why nothing can be rejected in bulk here, or ""
+    narrower: Sequence[tuple[str, str]] = ()  # narrower filters: query and words
+
+    @property
+    def measures(self) -> list[str]:
+        """Return the units of the typed total: each currency, or COUNT."""
+        return sorted(totals(one.row.escalation for one in self.candidates))
+
+    @property
+    def has_agents(self) -> bool:
+        """Tell whether an agent elsewhere reads the reason, and goes on."""
+        return any(one.row.escalation.run.agent_id for one in self.candidates)
+
+
+def who_rejects(user: User) -> Reviewer:
+    """Return a person as reviewer. Raises PermissionDenied if they may decide nothing."""
+    here = set(access.decides_in(user))
+    if not here:
+        raise PermissionDenied("Only reviewers and admins can decide requests.")
+    who = reviewer(user, at=timezone.now())
+    return replace(who, parts=[part for part in who.parts if part.workspace_id in here])
+
+
+def has_next(queue: QueueAddress, user: User) -> bool:
+    """Tell whether a filtered view holds more that a person may reject."""
+    return bool(access.decides_in(user)) and requests_in(queue, who_rejects(user)).exists()
+
+
+def turn_of(queue: QueueAddress, who: Reviewer) -> BulkPage:
+    """Return the first requests of a filtered view, beginning with unusual amounts."""
+    held = requests_in(queue, who).order_by()
+    nobody = "No request matches this filter."
+    if "rule" not in queue.given:
+        found = held.values_list("run__desk", KT("review__deciding__rule")).distinct()
+        rules = [
+            (queue.other(desk=desk, rule=rule), rule_of_desk(rule, desk))
+            for desk, rule in sorted(found[:20], key=str)
+            if rule
+        ]
+        asks = "What is rejected together gets the same reason. Choose the rule it waits for:"
+        return _nothing(asks if rules else nobody, rules)
+    shapes = list(held.values_list("kind", KT("action__name")).distinct()[:10])
+    if len(shapes) > 1:
+        names = [tool for _, tool in shapes if tool and tool != queue.given.get("tool")]
+        tools = [(queue.other(tool=name), tool_title(name)) for name in names]
+        return _nothing("These requests are of more than one kind. Choose one tool:", tools)
+    if not shapes:
+        return _nothing(nobody)
+    counted = held.values("currency").annotate(
+        n=Count("pk"), s=Sum("amount_minor"), a=Min("amount_minor"), z=Max("amount_minor")
+    )
+    rows = list(counted)
+    of_money = [row for row in rows if shapes[0][0] == ACTION.stored and row["s"] is not None]
+    least = ", ".join(format_money(row["a"], row["currency"]) for row in of_money)
+    most = ", ".join(format_money(row["z"], row["currency"]) for row in of_money)
+    keys = line_of(queue, who).keys[:MOST_AT_ONCE]
+    candidates = _far_first(open_rows(keys, who), who)
+    return BulkPage(
+        candidates,
+        sum(row["n"] for row in rows),
+        format_sums((row["currency"], row["s"]) for row in of_money),
+        least,
+        most,
+        kind_of_request(candidates[0].row.escalation).refusals if candidates else (),
+        "",
+    )
+
+
+def _nothing(obstacle: str, narrower: Sequence[tuple[str, str]] = ()) -> BulkPage:
+    return BulkPage((), 0, "", "", "", (), obstacle, narrower)
+
+
+def _far_first(rows: Sequence[InboxRow], who: Reviewer) -> list[Candidate]:
+    """Return requests, beginning with amounts far from the median of their currency."""
+    amounts: dict[str, list[int]] = {}
+    for row in rows:
+        measure, size = measure_of(row.escalation)
+        amounts.setdefault(measure, []).append(size)
+    middle = {measure: median(sizes) for measure, sizes in amounts.items()}
+
+    def distance(row: InboxRow) -> float:
+        measure, size = measure_of(row.escalation)
+        usual = middle[measure]
+        return max(size / usual, usual / size) if size and usual else 1.0
+
+    ordered = sorted(rows, key=distance, reverse=True)
+    return [Candidate(row, distance(row) > FAR, _is_anothers(row, who.user_id)) for row in ordered]
+
+
+def _is_anothers(row: InboxRow, user_id: int) -> bool:
+    """Tell whether someone else currently claims a request."""
+    return bool(row.claimed_by) and row.escalation.claimed_by_id != user_id
+
+
+def measure_of(held: Escalation) -> tuple[str, int]:
+    """Return a request's currency and minor units; without an amount, COUNT and 1."""
+    is_of_money = held.kind == ACTION.stored and held.amount_minor is not None
+    return (held.currency, held.amount_minor or 0) if is_of_money else (COUNT, 1)
+
+
+def totals(held: Iterable[Escalation]) -> dict[str, int]:
+    """Return the sum of requests by unit: minor units by currency, and COUNT."""
+    found: dict[str, int] = {}
+    for measure, size in map(measure_of, held):
+        found[measure] = found.get(measure, 0) + size
+    return found
+
+
+def in_words(found: Mapping[str, int]) -> str:
+    """Return totals as people read them."""
+    sums = format_sums((name, minor) for name, minor in found.items() if name != COUNT)
+    count = f"{found[COUNT]} without an amount" if COUNT in found else ""
+    return ", ".join(filter(None, (sums, count)))
+
+
+@dataclass(frozen=True)
+class BulkOutcome:
+    """What happened to one request of a bulk rejection."""
+
+    escalation: Escalation
+    act: str
+    why: str  # why it was left; "" if it was rejected
+
+
+def outcomes_of(user: User, bulk: str, keys: Sequence[int]) -> list[BulkOutcome]:
+    """Return what happened to the requests that a person may see, beginning with those left."""
+    held = access.escalations_of(user).filter(pk__in=keys[:MOST_AT_ONCE])
+    rows = list(held.select_related("run", "decided_by", "claimed_by").order_by("pk"))
+    told = told_in_bulk(bulk, [one.run_id for one in rows])
+    found = [BulkOutcome(one, act(one), _why(one, told.get(one.pk))) for one in rows]
+    return sorted(found, key=lambda outcome: not outcome.why)
+
+
+def _why(held: Escalation, told: Event | None) -> str:
+    """Return why a request was left, naming the person who was faster, if any."""
+    if told is None:
+        return "It was not reached"
+    if told.kind == "escalation.decided":
+        return ""
+    code, by = facts_of(told)["why"], held.decided_by
+    if code == "already_decided":
+        word = EscalationState(held.state).word
+        return f"{by.get_username()} had decided: {word}" if by else f"It had {word}"
+    since = held.claimed_until and held.claimed_until - CLAIM
+    if code == "claimed" and held.claimed_by and since and since <= told.at:  # not afterwards
+        return f"{held.claimed_by.get_username()} had claimed it"
+    return capfirst(REFUSALS.get(code, code.replace("_", " ")))
+
+
+# Reject many requests for one reason, each separately.
+
+
+MOST_AT_ONCE = 40  # requests in one form, which has at most 50 fields (settings)
+
+
+def reject_many(
+    *,
+    items: Sequence[tuple[int, str]],
+    by: User,
+    comment: str,
+    bulk: str,
+    now: Callable[[], datetime],
+) -> None:
+    """Reject requests, each in its own commit as if it were the only one. Raises Refused.
+
+    `items` are keys with the hash of the action shown. Requests that cannot be rejected are left,
+    with an event that says why. All events carry `bulk`, by which they are found again.
+    """
+    if not comment.strip():
+        raise Refused("no_reason", "Enter a reason for the rejection.")
+    check_text(comment, most=MAX_COMMENT)
+    if not 0 < len(items) <= MOST_AT_ONCE:
+        raise Refused("too_many", f"Tick between 1 and {MOST_AT_ONCE} requests.")
+    for pk, seen in items:
+        try:
+            decide(
+                escalation_id=pk,
+                by=by,
+                at=now(),
+                wanted=Decision(
+                    approve=False,
+                    comment=comment,
+                    action_sha256=seen,
+                    is_reported=False,  # the list shows no reports
+                    bulk=bulk,
+                ),
+            )
+        except (Refused, Claimed, AlreadyDecided):
+            continue  # the refusal is on record
+
+
+def told_in_bulk(bulk: str, runs: Sequence[UUID]) -> dict[int, Event]:
+    """Return the recorded result of each request of a bulk rejection in these runs, by key.
+
+    A form sent twice at once leaves two events of a request: the rejection counts.
+    """
+    kinds = ("decision.refused", "escalation.decided")
+    told = Event.objects.filter(run__in=runs, kind__in=kinds, facts__bulk=bulk)
+    found = sorted(told.prefetch_related("texts"), key=lambda event: kinds.index(event.kind))
+    return {event.facts["escalation"]: event for event in found}

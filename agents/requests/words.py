@@ -1,0 +1,663 @@
+"""The sentences of the table of kinds, filled in for one request, as text and as markup.
+
+In markup every name and amount is isolated: its letters cannot reorder the text around it, and it
+may break over lines instead of pushing a button aside.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import inf
+
+from django.contrib.auth.models import User
+from django.utils.html import conditional_escape, format_html
+from django.utils.safestring import SafeString, mark_safe
+from django.utils.text import capfirst
+
+from agents.core.money import format_money
+from agents.core.old_names import ORIGINS as ORIGINS_NOW
+from agents.core.old_names import unit_of
+from agents.core.request_kinds import (
+    ADJUST,
+    ANSWER,
+    APPROVE,
+    INSTRUCTIONS,
+    REJECT,
+    SEND_BACK,
+    TEXT,
+    Answer,
+    RequestKind,
+)
+from agents.core.requests import Json
+from agents.core.states import ENDED, GRANTED, EffectState, EscalationState
+from agents.core.tiers import MOST_PEOPLE, Demand
+from agents.core.units import is_currency, with_unit
+from agents.engine.desk.review_context import doubts_of
+from agents.engine.people.approval_demand import OPEN_TO_ALL, demand_for
+from agents.engine.people.approvals import CARRIED_OUT, OWN_ENDS
+from agents.engine.people.deciders import Roster, people_who_may
+from agents.engine.tools.settling import SETTLED
+from agents.engine.withdrawal import UNTAKEN
+from agents.models import Approval, Effect, Escalation, Membership, Step
+from agents.policies.words import why_not
+from agents.requests.deciding import SAW_NONE, lapse_in_words, membership_of
+from agents.requests.form import FormField
+from agents.requests.granting import above_tier
+from agents.runs.changes import patch_of
+from agents.sdk.adjustments import label_of
+from agents.sdk.amounts import read_amounts
+from agents.sdk.desk import tool_title
+from agents.sdk.desk_tools import PLACE, SUBJECT, arguments_in, places_of, with_subject
+from agents.sdk.facts import Origin
+from agents.shell.formats import mark
+from agents.shell.refusal import Refused
+from agents.tools import (
+    TOOLS,
+    argument_in_words,
+    ask_in_words,
+    before_of,
+    call_in_words,
+    names_in,
+    request_of,
+)
+
+CLASSES = {ADJUST: "if-adjust", APPROVE: "if-as-is", SEND_BACK: "if-back", REJECT: "if-reject"}
+KEYS = {ADJUST: "e", APPROVE: "a", SEND_BACK: "b", REJECT: "r"}
+# Of a change: what is asked, until somebody has changed something.
+_EITHER = '<span class="if-unchanged">{}</span><span class="if-changed">{}</span>'
+_KEYED = re.compile(r"(.+) (\([^\s()]{1,20}\))")
+
+
+def kind_of_request(escalation: Escalation) -> RequestKind:
+    """Return the kind of an escalation, in the words of its tool."""
+    return request_of(escalation.kind, escalation.action)
+
+
+def act(escalation: Escalation, name: str = "") -> str:
+    """Return the request in a line of text. `name` is the subject's, or ""."""
+    return ask_in_words(
+        escalation.kind,
+        escalation.action,
+        asked=escalation.asked,
+        subject=name or escalation.run.subject_label or escalation.subject_key,
+        review=escalation.review,
+    )
+
+
+def fill_sentence(
+    sentence: str,
+    escalation: Escalation,
+    name: str,
+    *,
+    amount: int | None = None,
+    ran: Json = None,
+    places: Mapping[str, SafeString] | None = None,
+) -> SafeString:
+    """Return a sentence of the table as markup.
+
+    `amount` is in minor units; `ran` are the arguments carried out instead of the requested ones;
+    `places` are markup for arguments that are still open.
+    """
+    by = escalation.decided_by
+    asked = escalation.amount_minor
+    action = escalation.action if ran is None else {**escalation.action, "args": ran}
+    tool = str(action.get("name", ""))
+    values = {key: island(text) for key, text in call_in_words(action, escalation.review).items()}
+    open_still, args = places or {}, action.get("args") or {}
+    called = ((n, names.get(str(args.get(n)))) for n, names in names_in(escalation.review).items())
+    brief = {**values, **{n: island(label) for n, label in called if label}}
+    brief = with_subject({**brief, **open_still}, island(name))
+    values = with_subject({**values, **open_still}, island(name))
+    thing, granted = island(tool), open_still.get("amount_minor")
+    return format_html(
+        sentence,
+        tool=thing,
+        step=thing,
+        subject=island(name),
+        by=island(by.get_username() if by else "Nobody"),
+        asked=_money(asked, escalation.currency),
+        amount=granted or _money(asked if amount is None else amount, escalation.currency),
+        before=_with_islands(before_of(tool), values),
+        brief=_with_islands(TOOLS[tool].brief if tool in TOOLS else "", brief),
+        after=_with_islands(TOOLS[tool].after if tool in TOOLS else "", values),
+    )
+
+
+def _with_islands(sentence: str, values: Mapping[str, SafeString]) -> SafeString:
+    """Return a tool's sentence with its places filled; everything else is escaped."""
+    parts = PLACE.split(sentence)
+    texts = (values.get(p, f"{{{p}}}") if n % 2 else p for n, p in enumerate(parts))
+    return mark_safe("".join(conditional_escape(text) for text in texts))  # noqa: S308 - each is escaped
+
+
+def island(text: str) -> SafeString:
+    """Return a name as markup, isolated from the direction of the text around it.
+
+    A key behind it is never broken: Papier Hansen (P-102).
+    """
+    if keyed := _KEYED.fullmatch(text):
+        return format_html('<bdi>{}</bdi> <bdi class="nowrap">{}</bdi>', *keyed.groups())
+    return format_html("<bdi>{}</bdi>", text)
+
+
+def _money(minor: int | None, currency: str) -> SafeString:
+    shown = "" if minor is None else format_money(minor, currency)
+    return format_html('<b class="amount-of">{}</b>', shown)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """An answer that a person may give here and now."""
+
+    verdict: str
+    label: str
+    consequence: SafeString
+    button: SafeString
+    key: str  # that selects it
+
+    @property
+    def shown_if(self) -> str:
+        return CLASSES[self.verdict]
+
+
+def choices(
+    escalation: Escalation,
+    name: str,
+    fields: Sequence[FormField],
+    *,
+    may_grant_all: bool,
+    may_say_yes: bool,
+    may_send_back: bool,
+    entitled: Entitlement,
+) -> list[Choice]:
+    """Return the answers open to a person, in the order of the form.
+
+    `fields` are the arguments they may change. If two people must approve, every approval is a
+    first one except that of what the first person approved.
+    """
+    kind, first = kind_of_request(escalation), entitled.first
+    may_say_yes = may_say_yes and entitled.may_say_yes
+    open_to = {
+        ADJUST: may_say_yes and (bool(fields) or kind.change in (TEXT, INSTRUCTIONS, ANSWER)),
+        APPROVE: may_say_yes and may_grant_all,
+        SEND_BACK: may_send_back,
+        REJECT: True,
+    }
+    found = []
+    for answer in kind.answers:
+        if escalation.run.agent_id and (kind.runs_tool or kind.settles_call):
+            # Its agent is told, and goes on.
+            words = (answer.consequence, answer.button)
+            told = (text.replace("end the run", "tell the agent") for text in words)
+            answer = Answer(answer.verdict, answer.label, *told)
+        if open_to[answer.verdict]:
+            is_other = answer.verdict == ADJUST
+            places = {f.argument: f.place for f in fields if not f.open.words} if is_other else None
+            consequence = fill_sentence(answer.consequence, escalation, name, places=places)
+            button = fill_sentence(answer.button, escalation, name, places=places)
+            if first and answer.verdict == APPROVE:
+                found.append(_second(escalation, name, first))
+                continue
+            if entitled.takes_two and answer.verdict not in (REJECT, SEND_BACK):
+                consequence = _as_first(consequence, first)
+                button = format_html("Approve as first of two: {}", button)
+            if places:
+                asks = what_awaits(escalation, name, first)
+                consequence = format_html(_EITHER, asks, consequence)
+            sends_back = is_other and kind.change == INSTRUCTIONS
+            key = KEYS[SEND_BACK if sends_back else answer.verdict]
+            found.append(Choice(answer.verdict, answer.label, consequence, button, key))
+    return found
+
+
+def _as_first(consequence: SafeString, before: Approval | None) -> SafeString:
+    """Return the consequence of a first approval, which may replace an earlier one."""
+    later = format_html("{}, once a second person has approved the same", consequence)
+    if before is None:
+        return later
+    who = island(before.by.get_username())
+    return format_html("{}. {}’s approval then counts no more", later, who)
+
+
+def _second(escalation: Escalation, name: str, first: Approval) -> Choice:
+    """Return the answer that carries out what the first person approved."""
+    kind = kind_of_request(escalation)
+    said = _answer_of(kind, first)
+    return Choice(
+        APPROVE,
+        f"As {first.by.get_username()} approved",
+        _as_approved(said.consequence, escalation, name, first),
+        _as_approved(said.button, escalation, name, first),
+        KEYS[APPROVE],
+    )
+
+
+def what_awaits(escalation: Escalation, name: str, first: Approval | None) -> SafeString:
+    """Return what waits for approval: the request, or what the first person approved of it."""
+    kind = kind_of_request(escalation)
+    if first is None or not first.patch:
+        return fill_sentence(kind.asks, escalation, name)
+    return _as_approved(_answer_of(kind, first).consequence, escalation, name, first)
+
+
+def _answer_of(kind: RequestKind, first: Approval) -> Answer:
+    return kind.answer(ADJUST if first.patch else APPROVE) or kind.answers[0]
+
+
+def _as_approved(sentence: str, escalation: Escalation, name: str, first: Approval) -> SafeString:
+    """Return a sentence of the table with the terms that the first person approved."""
+    args = {**escalation.action["args"], **(first.patch or {})}
+    return fill_sentence(sentence, escalation, name, amount=first.granted_minor, ran=args)
+
+
+def told_apart_by(escalation: Escalation) -> str:
+    """Return what tells requests about one subject apart, such as a payee; "" if the subject does.
+
+    It is the first thing that the call's button names beside its amount.
+    """
+    action, review = escalation.action, escalation.review
+    tool, args = TOOLS.get(str(action.get("name", ""))), action.get("args") or {}
+    if tool and SUBJECT in places_of(tool.brief):
+        return ""
+    named = (
+        one for one in arguments_in(tool.brief if tool else "") if isinstance(args.get(one), str)
+    )
+    key = next(named, "")
+    return names_in(review).get(key, {}).get(str(args.get(key))) or call_in_words(action).get(
+        key, ""
+    )
+
+
+# The outcome of a request that was decided or no longer waits, in words.
+
+
+def came_to_nothing(escalation: Escalation, effect: Effect | None) -> str:
+    """Return why an approved action was not carried out; "" if it was or still may be.
+
+    A run that is over will pay nothing, even if no reason was recorded.
+    """
+    if escalation.state not in GRANTED or escalation.kind not in CARRIED_OUT:
+        return ""
+    if escalation.not_carried_out:
+        return why_not(escalation.not_carried_out)
+    is_call, reason = escalation.action.get("kind") == "tool", escalation.run.stop_reason
+    is_approved = escalation.state == EscalationState.APPROVED
+    is_undone = effect is None if is_call else is_approved and reason not in OWN_ENDS
+    if escalation.run.state in ENDED and is_undone:
+        return why_not(reason or "unknown")
+    return ""
+
+
+def outcome(
+    escalation: Escalation, effect: Effect | None, name: str, *, why: str, is_held: bool = False
+) -> SafeString:
+    """Return the outcome of a request that no longer waits, by the ledger.
+
+    `why` says why an approved action was not carried out, or is "". `is_held`: a kill switch keeps
+    its agent from taking it.
+    """
+    kind, state = kind_of_request(escalation), escalation.state
+    granted = escalation.granted_minor
+    if effect and effect.amount_minor is not None:
+        granted = effect.amount_minor
+
+    def say(sentence: str) -> SafeString:
+        return fill_sentence(sentence, escalation, name, amount=granted, ran=effect and effect.args)
+
+    is_known = kind.settles_call and effect is not None and effect.state in SETTLED
+    undone = "What happened was found out later: see its run." if is_known else kind.undone
+    if state == EscalationState.EXPIRED:
+        return say(f"{kind.expiry_words}. {undone}")
+    if state == EscalationState.CANCELLED:
+        return say(f"{capfirst(closed_by(escalation))} before a decision. {undone}")
+    is_yes, answer = state in GRANTED, f"{{by}} {kind.what_was_done(state)}."
+    if kind.settles_call:
+        return say(_settle(answer, effect, is_yes=is_yes))
+    if state == EscalationState.SENT_BACK:
+        return say(f"Sent back to the agent. {kind.undone}")
+    if not is_yes:
+        return say(answer if kind.ends_run else f"Rejected. {kind.undone}")
+    if why:
+        return say(
+            f"{{amount}} approved, not carried out: {_no_braces(why)}."
+            if granted
+            else f"Approved, not carried out: {_no_braces(why)}."
+        )
+    done = kind.changed if state == EscalationState.ADJUSTED and kind.changed else kind.done
+    if not kind.runs_tool:
+        return say(done or answer)
+    if effect is None:
+        return say(
+            f"{kind.pending} It cannot while a kill switch is on." if is_held else kind.pending
+        )
+    if effect.state == EffectState.DONE:
+        return say(done)
+    if effect.state == EffectState.REFUSED:
+        return say(f"The system of record refused it. {kind.undone}")
+    return say(kind.under_way)
+
+
+def closed_by(escalation: Escalation) -> str:
+    """Return what closed a request before a decision."""
+    step = escalation.step
+    if step.ended_at is None:  # the end of a run answers nothing
+        return "the run ended"
+    is_end = isinstance(step.reply, dict) and step.reply.get("decision") == UNTAKEN
+    return "its agent's session ended" if is_end else "the agent took it back"
+
+
+def _settle(answer: str, effect: Effect | None, *, is_yes: bool) -> str:
+    """Return what a person said about a call, and what the ledger says if that differs."""
+    if effect and is_yes and effect.state == EffectState.REFUSED:
+        return f"{answer} The record shows that it did not."
+    if effect and not is_yes and effect.state == EffectState.DONE:
+        return f"{answer} The record shows that it did."
+    return answer
+
+
+def _no_braces(text: str) -> str:
+    """Return a text for use in a sentence, whose braces are not places to fill in."""
+    return text.replace("{", "{{").replace("}", "}}")
+
+
+# What tiers and two-person approval mean for one person's card, if a request falls under them.
+
+
+@dataclass(frozen=True)
+class Receiver:
+    """A person or team to hand a request to: as a form value, and in words."""
+
+    value: str
+    label: str
+
+
+@dataclass(frozen=True)
+class Entitlement:
+    """What a person may do about a waiting request."""
+
+    demand: Demand
+    first: Approval | None = None  # the first approval, if it counts
+    lapsed: str = ""  # why it no longer counts
+    is_first: bool = False  # the person gave it
+    is_party: bool = False  # the person is a party to a run that takes two approvals
+    below: str = ""  # why the person may not approve
+    receivers: Sequence[Receiver] = ()  # those who may, lowest limit first
+    lacks_second: bool = False  # nobody is left to give the second approval
+
+    @property
+    def takes_two(self) -> bool:
+        return self.demand.people > 1
+
+    @property
+    def shown(self) -> int:
+        """Return the form value for the first approval that its reader saw."""
+        return self.first.pk if self.first else SAW_NONE
+
+    @property
+    def may_say_yes(self) -> bool:
+        return not (self.is_first or self.is_party or self.below)
+
+
+def entitlement_of(escalation: Escalation, user: User, roster: Callable[[], Roster]) -> Entitlement:
+    """Return what a person may do about an open request."""
+    demand = demand_for(escalation)
+    if demand == OPEN_TO_ALL:
+        return Entitlement(demand)
+    people, first, lapsed = roster(), escalation.approval, ""
+    if first and not _still_may(first, escalation, demand, people):
+        try:
+            membership_of(first, escalation)
+        except Refused as no:
+            lapsed = lapse_in_words(first, no)
+            first = None
+    able = people_who_may(escalation, people)
+    may = [(most, one) for most, one in able if one.user_id != user.pk]
+    return Entitlement(
+        demand,
+        first=first,
+        lapsed=lapsed,
+        is_first=first is not None and first.by_id == user.pk,
+        is_party=demand.people > 1 and user.pk in people.parties,
+        below=""
+        if demand.admits(people.slugs(user.pk))
+        else above_tier(escalation, demand, bool(may), people),
+        receivers=_receivers(escalation, demand, may, people) if demand.place is not None else (),
+        lacks_second=demand.people > 1 and len(able) + bool(first) < MOST_PEOPLE,
+    )
+
+
+def _still_may(first: Approval, escalation: Escalation, demand: Demand, people: Roster) -> bool:
+    """Tell whether a first approval certainly counts; if not, `membership_of` says why."""
+    by = first.by_id
+    is_able = any(one.user_id == by for one in people.reviewers) and by not in people.parties
+    is_same = first.action_sha256 == escalation.action_sha256
+    return is_able and is_same and demand.admits(people.slugs(by))
+
+
+def _receivers(
+    escalation: Escalation,
+    demand: Demand,
+    may: Sequence[tuple[float, Membership]],
+    people: Roster,
+) -> list[Receiver]:
+    """Return the teams that may decide, then each person, by name and limit.
+
+    The present holder is left out.
+    """
+    mine, theirs = escalation.assigned_to_id, escalation.assigned_team_id
+    ours = {team for _, one in may for team in people.teams[one.user_id] if team.pk != theirs}
+    names = {team.slug: team.name for team in ours}
+    found = [
+        Receiver(f"team:{slug}", f"the team {names[slug]}")
+        for slug in dict.fromkeys(demand.teams or ())
+        if slug in names
+    ]
+    currency, asked = escalation.currency, demand.teams or ()
+    for most, one in may:
+        if one.user_id == mine:
+            continue
+        limit = "any amount" if most == inf else f"up to {format_money(int(most), currency)}"
+        name = one.user.get_username()
+        inside = [team.name for team in people.teams[one.user_id] if team.slug in asked]
+        of = f" of {' and '.join(inside)}" if inside else ""
+        found.append(Receiver(f"person:{name}", f"{name}{of}, {limit}"))
+    return found
+
+
+# A picture of how far a measured value is from its limit.
+
+
+ROOM = 1.25  # the scale ends this much beyond what was asked for
+
+
+@dataclass(frozen=True)
+class Ruler:
+    """Marks on a scale of 0 to 100 percent."""
+
+    observed: float
+    limit: float
+    yours: float | None  # the most that the reviewer may grant; None: nothing
+    observed_label: str
+    limit_label: str
+    yours_label: str
+    full: int  # where the scale ends, in the ruling's unit
+    told: str  # the picture in words
+
+    @property
+    def rest(self) -> float:
+        return round(100 - self.limit, 2)
+
+
+def ruling_to_draw(review: Json, amount_minor: int | None) -> Json:
+    """Return the ruling of a request that its ruler shows, or None.
+
+    It is the one that decided. For money it is the tightest that measured the amount itself: a
+    day's sum is not what was requested, nor is its cap what goes out automatically.
+    """
+    deciding = review["deciding"]
+    unit = unit_of(deciding)
+    if not is_currency(unit):
+        return deciding
+    of_amount = [
+        one
+        for one in review.get("rulings") or [deciding]
+        if one.get("verdict") == "escalate"
+        and (one.get("observed"), unit_of(one)) == (amount_minor, unit)
+        and type(one.get("limit")) is int
+    ]
+    return min(of_amount, key=lambda one: one["limit"], default=None)
+
+
+def ruler(deciding: Json, yours_minor: int | None) -> Ruler | None:
+    """Return the ruler of a ruling with a measurement in a unit, or None."""
+    if deciding is None:
+        return None
+    observed, limit, unit = deciding.get("observed"), deciding.get("limit"), unit_of(deciding)
+    if not unit or type(observed) is not int or type(limit) is not int or limit < 1:
+        return None
+    full = round(max(observed, limit) * ROOM)
+
+    def place(value: int) -> float:
+        return round(100 * value / full, 2)
+
+    top, asked, most = (with_unit(value, unit) for value in (full, observed, limit))
+    told = f"Scale up to {top}. Asked for: {asked}. Limit: {most}."
+    yours = place(yours_minor) if yours_minor and is_currency(unit) else None
+    mine = with_unit(yours_minor, unit) if yours_minor and yours else ""
+    return Ruler(place(observed), place(limit), yours, asked, most, mine, full, told)
+
+
+# Where each argument of an action came from, as its review found, and what is to be compared.
+
+
+ORIGINS = {
+    "request": ("chat", "in the request"),
+    "subject": ("user", "chosen at launch"),
+    "record": ("db", "system of record"),
+    "text": ("escalate", "unverified text"),
+    "policy": ("revise", "changed by policy"),
+    "human": ("hand", "set by a reviewer"),
+    "agent": ("bot", "chosen by the agent"),
+}
+OF_REVIEW = {
+    Origin.GOAL.value: "request",
+    Origin.PERSON.value: "human",
+    Origin.LOOKED_UP.value: "record",
+    Origin.OUTSIDE.value: "text",
+    Origin.NOBODY.value: "agent",
+}
+
+
+@dataclass(frozen=True)
+class Source:
+    """An argument as people read it, with its origins (keys of ORIGINS)."""
+
+    name: str
+    value: str
+    origins: tuple[str, ...]
+    worst: str = ""  # the part of a list that nobody named, or only an outsider
+    read_in: str = ""  # the tool whose result has it, where nobody named it
+
+    @property
+    def marks(self) -> list[tuple[str, str, str]]:
+        """Return key, icon and word of each origin."""
+        return [(origin, *ORIGINS[origin]) for origin in self.origins]
+
+
+def sources(escalation: Escalation, reviews: Sequence[Step]) -> list[Source]:
+    """Return the arguments of a held action with their origins.
+
+    `reviews` are those of its turn, beginning with the agent's proposal.
+    """
+    args: Mapping[str, Json] = escalation.action.get("args") or {}
+    proposed = (reviews[0].asked["action"].get("args") or {}) if reviews else args
+    facts = escalation.review.get("facts") or {}
+    named_by, worst = facts.get("origins") or {}, facts.get("worst") or {}
+    called = names_in(escalation.review)
+    tool, found = str(escalation.action.get("name", "")), []
+    for name, value in args.items():
+        if name == facts.get("letter"):
+            continue  # it stands on the card by itself, once
+        if proposed.get(name) != value:
+            origins: tuple[str, ...] = ("policy",)
+        else:
+            by = named_by.get(name, "")
+            known = OF_REVIEW.get(ORIGINS_NOW.get(by, by))
+            if known == "request" and str(value) == escalation.subject_key:
+                known = "subject"
+            origins = (known,) if known else ()
+        told = argument_in_words(tool, name, value, called)
+        read_in = (facts.get("read_in") or {}).get(name, "")
+        where = tool_title(read_in) if read_in and origins == ("agent",) else ""
+        found.append(Source(label_of(name), told, origins, worst.get(name, ""), where))
+    for name, value in patch_of(escalation).items():
+        if value != args.get(name):
+            told = argument_in_words(tool, name, value)
+            found.append(Source(f"{label_of(name)} granted", told, ("human",)))
+    return found
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """An argument that no person of ours named, beside what was asked for, in words."""
+
+    title: str
+    asked: str  # "" if the request names nothing of the kind
+    proposed: str
+    origin: str
+    quote: SafeString  # of the outsider's text, with the value marked; or ""
+    label: str
+    short: str  # the same in a row of a list
+
+
+def comparisons(escalation: Escalation) -> list[Comparison]:
+    """Return what a person has to compare before they approve."""
+    return [_comparison(one, escalation) for one in doubts_of(escalation)]
+
+
+def mark_of(escalation: Escalation) -> str:
+    """Return the same for a row of a list: "Payee and amount not as asked"; "" for nothing."""
+    found: dict[str, list[str]] = {}
+    for one in comparisons(escalation):
+        found.setdefault(one.short, []).append(one.label)
+    told = "; ".join(f"{' and '.join(labels)} {short}" for short, labels in found.items())
+    return told[:1].upper() + told[1:]
+
+
+_ONE = ("is not the one that was asked for", "comes", "was", "appears", "it")
+_SEVERAL = ("are not those that were asked for", "come", "were", "appear", "them")
+
+
+def _comparison(doubt: Json, escalation: Escalation) -> Comparison:
+    name, asked = doubt["name"], " or ".join(doubt["asked"])
+    origin = ORIGINS_NOW.get(doubt["origin"], doubt["origin"])
+    what, tool = label_of(name).lower(), str(escalation.action.get("name", ""))
+    differs, comes, was, appears, it = _SEVERAL if isinstance(doubt["value"], list) else _ONE
+    by = f"{comes} from an outside text only"
+    if origin != Origin.OUTSIDE:
+        by = f"{was} chosen by the agent"
+    where = {
+        Origin.OUTSIDE: f"The {what} {appears} only in an outsider’s text, which the agent read "
+        f"with “{tool_title(doubt.get('tool', ''))}”:",
+        Origin.LOOKED_UP: f"The {what} is in the system of record. The request names another.",
+    }
+    nobody = f"No person and no outside text named {it}."
+    if escalation.run.agent_id:
+        nobody = "The goal is the agent’s claim, and no text that the console saw names it."
+    as_asked = "not as asked"
+    read = [one.money for text in doubt["asked"] for one in read_amounts(text)]
+    if read and not any(read):  # the request may mean the very amount that is proposed
+        differs, as_asked = "may not be the one that was asked for", "perhaps not as asked"
+        where[Origin.LOOKED_UP] = nobody = "The console cannot tell which amount the request means."
+    short = "from an outsider" if origin == Origin.OUTSIDE else "chosen by the agent"
+    return Comparison(
+        title=f"The {what} {differs if asked else by}",
+        asked=asked,
+        proposed=argument_in_words(tool, name, doubt["value"], names_in(escalation.review)),
+        origin=where.get(origin, nobody),
+        quote=mark(doubt.get("text", ""), doubt.get("marks") or []),
+        label=what,
+        short=as_asked if asked else short,
+    )

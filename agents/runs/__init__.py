@@ -1,0 +1,1 @@
+"""Runs as people start, stop and read them."""

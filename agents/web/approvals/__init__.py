@@ -1,1 +1,0 @@
-"""The inbox, the card and the decided requests: what waits for a person, and their answer."""
