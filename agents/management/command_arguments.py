@@ -14,7 +14,7 @@ from agents.core.money import BadAmount, minor_of_text
 from agents.management.exit_codes import BAD_USAGE, REFUSED
 from agents.models import Workspace
 from agents.models.record import by_command
-from agents.requests import sharing as claiming
+from agents.requests import sharing
 from agents.sdk.desk import DESKS
 from agents.shell import refusal
 
@@ -99,5 +99,5 @@ def refusals() -> Iterator[None]:
     try:
         with by_command(ACTOR):
             yield
-    except (refusal.Refused, claiming.Claimed) as no:
+    except (refusal.Refused, sharing.Claimed) as no:
         raise CommandError(str(no), returncode=REFUSED) from None

@@ -24,10 +24,7 @@ from agents.notifications.channels import mail
 from agents.operations.runs import launching
 from agents.people import members
 from agents.publishing import versions as publishing
-from agents.requests import deciding
-from agents.requests import sharing as assigning
-from agents.requests import sharing as claiming
-from agents.requests import sharing as snoozing
+from agents.requests import deciding, sharing
 from agents.sdk.desk import DESKS
 from agents.shell import refusal
 
@@ -55,7 +52,7 @@ def begin_work(workspace: Workspace, *, at: datetime) -> bool:
             address = f"{person.name}@example.com"
             mail.set_email(workspace=workspace, user=user, email=address, at=at, actor=ADMIN)
     # The demo may be an earlier version's, whose people may have other roles by now.
-    with suppress(refusal.Refused, claiming.Claimed):
+    with suppress(refusal.Refused, sharing.Claimed):
         _share(workspace, rita, mara, at=at)
     with suppress(refusal.Refused):
         _approve_as_first(workspace, mara, admin, at=at)
@@ -77,9 +74,9 @@ def _share(workspace: Workspace, rita: User, mara: User, *, at: datetime) -> Non
     waiting = ours.filter(expires_at__gt=at + SNOOZED)  # others may expire before
     if waiting.count() > 1:
         *_, later, mine = waiting.order_by("expires_at", "pk").values_list("pk", flat=True)
-        snoozing.snooze(escalation_id=later, by=rita, until=at + SNOOZED, at=at)
+        sharing.snooze(escalation_id=later, by=rita, until=at + SNOOZED, at=at)
         note = "You know this case."
-        assigning.assign(escalation_id=mine, by=mara, to_user=rita, note=note, at=at)
+        sharing.assign(escalation_id=mine, by=mara, to_user=rita, note=note, at=at)
 
 
 def _approve_as_first(workspace: Workspace, first: User, admin: User, *, at: datetime) -> None:

@@ -175,8 +175,7 @@ def _check_totals(request: HttpRequest, held: list[Escalation]) -> None:
             # The page that is shown again no longer lists what was decided in the meantime.
             left = [one for one in held if one.state == EscalationState.OPEN] or held
             ticked = with_unit(len(left), "requests")
-            totals = in_words(totals(left))
-            told = f"You ticked {ticked}: {totals}. Type this total to go on."
+            told = f"You ticked {ticked}: {in_words(totals(left))}. Type this total to go on."
             raise BadForm(f"{TOTAL}{name}", told)
 
 

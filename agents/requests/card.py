@@ -53,7 +53,7 @@ from agents.requests.words import (
     told_apart_by,
     what_awaits,
 )
-from agents.runs import kill_switch as switches
+from agents.runs import kill_switch
 from agents.runs.changes import ActionStage, reply_of, stages
 from agents.sdk.adjustments import label_of
 from agents.sdk.rules import Beside, Section
@@ -290,10 +290,10 @@ class Around:
     """What a card and the rest of its page share, read once."""
 
     roster: Callable[[], Roster]
-    stops: Callable[[], Sequence[switches.SwitchInForce]]  # in the person's workspaces
+    stops: Callable[[], Sequence[kill_switch.SwitchInForce]]  # in the person's workspaces
 
 
-def card(escalation: Escalation, user: User, around: Around, *, at: datetime) -> Card:
+def card_of(escalation: Escalation, user: User, around: Around, *, at: datetime) -> Card:
     """Gather what a person needs to decide and, after the decision, what followed."""
     run, kind = escalation.run, kind_of_request(escalation)
     steps = _steps(escalation)

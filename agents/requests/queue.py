@@ -530,7 +530,9 @@ class Inbox:
     next: int | None  # the last request of this page; for a card, the next request
 
 
-def inbox(who: Reviewer, queue: QueueAddress = WHOLE, after: str = "", *, since: str = "") -> Inbox:
+def inbox_of(
+    who: Reviewer, queue: QueueAddress = WHOLE, after: str = "", *, since: str = ""
+) -> Inbox:
     """Return the page of a queue that follows the request `after`."""
     line = line_of(queue, who, whole_number(after), views=VIEWS)
     keys = line.behind[:INBOX]

@@ -23,22 +23,24 @@ from agents.engine.desk.review_context import doubts_of
 from agents.engine.people.deciders import Roster, deciders, roster_of
 from agents.models import Escalation, Event, EventText, Role, Team
 from agents.models.record import ErasedText, facts_of
-from agents.requests import card as cards
-from agents.requests import deciding, granting
-from agents.requests import deciding as approving
-from agents.requests import queue as inboxes
-from agents.requests import queue as queues
-from agents.requests import sharing as claiming
-from agents.requests import sharing as commenting
-from agents.requests import sharing as saved_views
-from agents.requests import sharing as snoozing
+from agents.requests import deciding, granting, sharing
+from agents.requests.card import Around, Card, card_of
 from agents.requests.form import SET, fill_fields, read_decision, read_patch
 from agents.requests.queue import (
+    INBOX,
+    ORDERS,
+    OUTCOMES,
+    VIEWS,
+    WHOLE,
     QueueAddress,
     QueuePosition,
     Reviewer,
     claimant,
+    decided_page,
+    expired_since,
     filter_fields,
+    inbox_beside,
+    inbox_of,
     line_of,
     read_queue,
     reviewer,
@@ -47,7 +49,7 @@ from agents.requests.queue import (
 )
 from agents.requests.sharing import COMMENTED, deadline_of
 from agents.requests.words import kind_of_request
-from agents.runs import kill_switch as switches
+from agents.runs import kill_switch
 from agents.runs.changes import labelled_argument
 from agents.shell import access, refusal
 from agents.shell.formats import day_begun
@@ -124,13 +126,13 @@ def _compared(there: list[str], missing: list[str]) -> str:
 @action
 def claim(request: HttpRequest, pk: int) -> HttpResponse:
     """Claim an escalation; 409 if someone else has it or it no longer waits."""
-    return _claiming(request, pk, claiming.claim)
+    return _claiming(request, pk, sharing.claim)
 
 
 @action
 def release_claim(request: HttpRequest, pk: int) -> HttpResponse:
     """Release one's claim on an escalation."""
-    return _claiming(request, pk, claiming.release_claim)
+    return _claiming(request, pk, sharing.release_claim)
 
 
 def _claiming(request: HttpRequest, pk: int, change: Callable[..., Escalation]) -> HttpResponse:
@@ -138,7 +140,7 @@ def _claiming(request: HttpRequest, pk: int, change: Callable[..., Escalation]) 
     escalation = access.escalation_to_decide(user, pk)
     try:
         change(escalation_id=escalation.pk, by=user, at=timezone.now())
-    except (claiming.Claimed, refusal.Refused) as no:
+    except (sharing.Claimed, refusal.Refused) as no:
         return show_card(request, access.escalation_for(user, pk), notice=str(no), status=409)
     return redirect(read_queue(request.GET).address(pk))
 
@@ -161,7 +163,7 @@ def decide(request: HttpRequest, pk: int) -> HttpResponse:
         )
     except BadForm as bad:
         return show_card(request, escalation, field=bad.field, sentence=str(bad), status=422)
-    except (deciding.KillSwitchStands, approving.ApprovalLapsed, deciding.CallReported) as no:
+    except (deciding.KillSwitchStands, deciding.ApprovalLapsed, deciding.CallReported) as no:
         return show_card(request, access.escalation_for(user, pk), notice=str(no), status=409)
     except refusal.Refused as no:
         changed = next(iter(wanted.patch or ()), "")
@@ -171,7 +173,7 @@ def decide(request: HttpRequest, pk: int) -> HttpResponse:
         elif no.code in REASONS:
             field = "comment" if wanted.approve else "advice" if wanted.send_back else "refusal"
         return show_card(request, escalation, field=field, sentence=str(no), status=422)
-    except (claiming.Claimed, deciding.AlreadyDecided) as first:
+    except (sharing.Claimed, deciding.AlreadyDecided) as first:
         return show_card(request, access.escalation_for(user, pk), notice=str(first), status=409)
     line = line_of(queue, reviewer(user, at=timezone.now()), pk, escalation)
     return redirect(queue.address(line.following, done=str(pk)))
@@ -216,11 +218,11 @@ def show_card(
     """
     user = access.person(request)
     at = timezone.now()
-    around = cards.Around(
+    around = Around(
         roster=cache(lambda: roster_of(escalation, user.pk)),
-        stops=cache(lambda: switches.standing(*access.stopped_workspaces(user))),
+        stops=cache(lambda: kill_switch.standing(*access.stopped_workspaces(user))),
     )
-    card = cards.card(escalation, user, around, at=at)
+    card = card_of(escalation, user, around, at=at)
     typed = {name: request.POST.get(name, "") for name in TYPED}
     shown = {
         **typed,
@@ -248,7 +250,7 @@ def _beside(request: HttpRequest, escalation: Escalation) -> dict[str, Json]:
     """Return the part of the queue shown beside a card, and the card's place in it."""
     queue = read_queue(request.GET)
     who = reviewer(access.person(request), at=timezone.now())
-    inbox = inboxes.inbox_beside(who, queue, escalation, request.GET.get("since", ""))
+    inbox = inbox_beside(who, queue, escalation, request.GET.get("since", ""))
     return {
         "queue": queue,
         "address": queue.address(escalation.pk, done=request.GET.get("done", "")),
@@ -266,7 +268,7 @@ def _typed_in(posted: QueryDict) -> str:
     return "\n".join(text for name in names if (text := posted.get(name, "").strip()))
 
 
-def _opening_answer(wanted: str, card: cards.Card) -> str:
+def _opening_answer(wanted: str, card: Card) -> str:
     """Return the answer to preselect: the one sent, or else the plainest approval.
 
     None where a person has to compare something first, or can only refuse.
@@ -276,7 +278,7 @@ def _opening_answer(wanted: str, card: cards.Card) -> str:
     return next((verdict for verdict in (wanted, *plainest) if verdict in offered), "")
 
 
-def _fields(card: cards.Card) -> list[str]:
+def _fields(card: Card) -> list[str]:
     """Return the names of the fields that show their own errors."""
     changes = [field.name for field in card.fields]
     is_text = card.kind.change in (TEXT, INSTRUCTIONS, ANSWER)
@@ -298,13 +300,13 @@ def decided(request: HttpRequest) -> HttpResponse:
     outcome, before = request.GET.get("outcome", ""), request.GET.get("before", "")
     by_me = request.GET.get("by", "") == "me"
     user = access.person(request)
-    found, older = inboxes.decided_page(user, before, outcome, by_me=by_me)
+    found, older = decided_page(user, before, outcome, by_me=by_me)
     shown = {
-        **_views(line_of(queues.WHOLE, reviewer(user, at=timezone.now()), views=queues.VIEWS)),
+        **_views(line_of(WHOLE, reviewer(user, at=timezone.now()), views=VIEWS)),
         "decided": found,
         "older": older,
-        "outcome": outcome if outcome in inboxes.OUTCOMES else "",
-        "outcomes": inboxes.OUTCOMES,
+        "outcome": outcome if outcome in OUTCOMES else "",
+        "outcomes": OUTCOMES,
         "by": "me" if by_me else "",
         "nav": "approvals",
     }
@@ -317,7 +319,7 @@ def _list(
     user = access.person(request)
     who, saved = reviewer(user, at=timezone.now()), list(access.views_of(user))
     after, since = (request.GET.get(name, "") for name in ("after", "since"))
-    inbox = inboxes.inbox(who, queue, after, since=since)
+    inbox = inbox_of(who, queue, after, since=since)
     is_empty = not inbox.rows
     shown = {
         "nav": "approvals",
@@ -327,7 +329,7 @@ def _list(
         "address": queue.address(after=after, done=request.GET.get("done", "")),
         "next_page": queue.address(after=str(inbox.next)) if inbox.next else "",
         **_views(inbox.line),
-        "orders": queues.ORDERS,
+        "orders": ORDERS,
         "saved": saved,
         "current": next((view for view in saved if view.query == queue.query), None),
         "shareable": [part.workspace for part in who.parts if part.role in access.DECIDES],
@@ -342,9 +344,9 @@ def _list(
 
 def _unanswered(who: Reviewer) -> list[tuple[int, str]]:
     """Return the requests that expired today and their subjects, newest first."""
-    expired = inboxes.expired_since(who.workspaces, day_begun(who.at))
+    expired = expired_since(who.workspaces, day_begun(who.at))
     newest = expired.order_by("-expires_at", "-pk")
-    return list(newest.values_list("pk", "run__subject_label")[: inboxes.INBOX])
+    return list(newest.values_list("pk", "run__subject_label")[:INBOX])
 
 
 @action
@@ -356,7 +358,7 @@ def save_view(request: HttpRequest) -> HttpResponse:
         workspace = access.choose_workspace(
             [part.workspace for part in access.parts_of(user)], slug
         )
-        saved_views.save_view(
+        sharing.save_view(
             by=user,
             name=request.POST.get("name", ""),
             query=queue.query,
@@ -375,7 +377,7 @@ def delete_view(request: HttpRequest, pk: int) -> HttpResponse:
     view = get_object_or_404(access.views_of(user).select_related("workspace"), pk=pk)
     queue = read_queue(QueryDict(view.query))
     try:
-        saved_views.delete_view(view=view, by=user)
+        sharing.delete_view(view=view, by=user)
     except refusal.Refused as no:
         return _list(request, queue, sentence=str(no), status=409)
     return redirect(queue.address())
@@ -384,7 +386,7 @@ def delete_view(request: HttpRequest, pk: int) -> HttpResponse:
 def _views(line: QueuePosition) -> dict[str, Json]:
     """Return each view with its counts, and the number of all open requests."""
     return {
-        "views": [(name, title, line.views[name]) for name, title in queues.VIEWS.items()],
+        "views": [(name, title, line.views[name]) for name, title in VIEWS.items()],
         "waiting": line.waiting,
     }
 
@@ -409,7 +411,7 @@ def hand_over(request: HttpRequest, pk: int) -> HttpResponse:
         if user is None and team is None and kind != "everybody":
             raise BadForm("to", "Choose who gets it.")
         note = request.POST.get("note", "")
-        assigning.assign(escalation_id=one.pk, by=by, to_user=user, to_team=team, note=note, at=at)
+        sharing.assign(escalation_id=one.pk, by=by, to_user=user, to_team=team, note=note, at=at)
 
     return _change(request, pk, change)
 
@@ -424,7 +426,7 @@ def snooze(request: HttpRequest, pk: int) -> HttpResponse:
         if minutes not in map(str, PERIODS):
             raise BadForm("minutes", "Choose for how long.")
         until = at + timedelta(minutes=int(minutes))
-        snoozing.snooze(escalation_id=one.pk, by=by, until=until, at=at)
+        sharing.snooze(escalation_id=one.pk, by=by, until=until, at=at)
 
     return _change(request, pk, change)
 
@@ -435,7 +437,7 @@ def wake(request: HttpRequest, pk: int) -> HttpResponse:
 
     def change(one: Escalation, by: User, at: datetime) -> None:
         only(request.POST, {TOKEN})
-        snoozing.wake(escalation_id=one.pk, by=by, at=at)
+        sharing.wake(escalation_id=one.pk, by=by, at=at)
 
     return _change(request, pk, change)
 
@@ -447,7 +449,7 @@ def comment(request: HttpRequest, pk: int) -> HttpResponse:
     def change(one: Escalation, by: User, at: datetime) -> None:
         only(request.POST, {TOKEN, "text"})
         text = request.POST.get("text", "").replace("\r\n", "\n")
-        commenting.comment(escalation_id=one.pk, by=by, text=text, at=at)
+        sharing.comment(escalation_id=one.pk, by=by, text=text, at=at)
 
     return _change(request, pk, change)
 
@@ -462,7 +464,7 @@ def _change(
         change(escalation, user, timezone.now())
     except BadForm as bad:
         return show_card(request, escalation, notice=str(bad), status=422)
-    except (claiming.Claimed, refusal.Refused) as no:
+    except (sharing.Claimed, refusal.Refused) as no:
         return show_card(request, access.escalation_for(user, pk), notice=str(no), status=409)
     return redirect(read_queue(request.GET).address(pk))
 

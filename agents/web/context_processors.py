@@ -17,7 +17,7 @@ from agents.core.requests import Json
 from agents.models import Role
 from agents.people.sign_in import THEMES
 from agents.requests.queue import waiting_in
-from agents.runs import kill_switch as switches
+from agents.runs import kill_switch
 from agents.shell.access import (
     AUDITS,
     DECIDES,
@@ -56,7 +56,7 @@ def page_frame(request: HttpRequest) -> dict[str, Json]:
         "parts": parts,
         # A page may pass its own count.
         "waiting": cache(lambda: waiting_in(mine, user.pk, at=timezone.now())),
-        "stops": cache(lambda: switches.standing(*stopped_workspaces(user))),
+        "stops": cache(lambda: kill_switch.standing(*stopped_workspaces(user))),
         "administers": [part.workspace_id for part in parts if part.role == Role.ADMIN],
         "has_agents": any(map(has_agents, parts)),
         "may_launch": any(part.role in LAUNCHES for part in parts),

@@ -5,10 +5,8 @@ from django.urls import URLPattern, path
 from agents.notifications import pages as notifications
 from agents.people import invitations, member_pages, second_factor, sign_in
 from agents.publishing import pages as policy
-from agents.requests import bulk as bulk_views
-from agents.requests import views as approvals
-from agents.requests import views as handover_views
-from agents.requests import views as lists
+from agents.requests import bulk
+from agents.requests import views as requests
 from agents.web.agents import views as agents
 from agents.web.audit import views as audit
 from agents.web.case import views as case
@@ -34,23 +32,23 @@ urlpatterns: list[URLPattern] = [
     path("become/<str:name>/", sign_in.become, name="become"),
     path("theme/", sign_in.theme, name="theme"),
     path("keys/", sign_in.keys, name="keys"),
-    path("approvals/", lists.approvals, name="approvals"),
-    path("approvals/decided/", lists.decided, name="decided"),
-    path("approvals/bulk/", bulk_views.bulk, name="bulk"),
-    path("approvals/bulk/reject/", bulk_views.bulk_reject, name="bulk-reject"),
-    path("approvals/bulk/<uuid:token>/", bulk_views.bulk_result, name="bulk-result"),
-    path("approvals/views/save/", lists.save_view, name="save-view"),
-    path("approvals/views/<int:pk>/delete/", lists.delete_view, name="delete-view"),
-    path("approvals/<int:pk>/", approvals.approval, name="approval"),
-    path("approvals/<int:pk>/judge/", approvals.judge, name="judge"),
-    path("approvals/<int:pk>/judge-letter/", approvals.judge_letter, name="judge-letter"),
-    path("approvals/<int:pk>/claim/", approvals.claim, name="claim"),
-    path("approvals/<int:pk>/release/", approvals.release_claim, name="release-claim"),
-    path("approvals/<int:pk>/hand-over/", handover_views.hand_over, name="hand-over"),
-    path("approvals/<int:pk>/snooze/", handover_views.snooze, name="snooze"),
-    path("approvals/<int:pk>/wake/", handover_views.wake, name="wake"),
-    path("approvals/<int:pk>/comment/", handover_views.comment, name="comment"),
-    path("approvals/<int:pk>/decide/", approvals.decide, name="decide"),
+    path("approvals/", requests.approvals, name="approvals"),
+    path("approvals/decided/", requests.decided, name="decided"),
+    path("approvals/bulk/", bulk.bulk, name="bulk"),
+    path("approvals/bulk/reject/", bulk.bulk_reject, name="bulk-reject"),
+    path("approvals/bulk/<uuid:token>/", bulk.bulk_result, name="bulk-result"),
+    path("approvals/views/save/", requests.save_view, name="save-view"),
+    path("approvals/views/<int:pk>/delete/", requests.delete_view, name="delete-view"),
+    path("approvals/<int:pk>/", requests.approval, name="approval"),
+    path("approvals/<int:pk>/judge/", requests.judge, name="judge"),
+    path("approvals/<int:pk>/judge-letter/", requests.judge_letter, name="judge-letter"),
+    path("approvals/<int:pk>/claim/", requests.claim, name="claim"),
+    path("approvals/<int:pk>/release/", requests.release_claim, name="release-claim"),
+    path("approvals/<int:pk>/hand-over/", requests.hand_over, name="hand-over"),
+    path("approvals/<int:pk>/snooze/", requests.snooze, name="snooze"),
+    path("approvals/<int:pk>/wake/", requests.wake, name="wake"),
+    path("approvals/<int:pk>/comment/", requests.comment, name="comment"),
+    path("approvals/<int:pk>/decide/", requests.decide, name="decide"),
     path("agents/", agents.agents, name="agents"),
     path("agents/key/", agents.workspace_key, name="workspace-key"),
     path("agents/add/", agents.agent_add, name="agent-add"),

@@ -11,7 +11,7 @@ from django.db.models import F
 from agents.core.notifications import Kind
 from agents.models import Delivery, DeliveryState, Escalation, Notification, Snooze, Workspace
 from agents.people import members
-from agents.requests import sharing as saved_views
+from agents.requests import sharing
 
 EXPIRES = timedelta(hours=25)  # later than in the demo, so that what waits still waits
 SHARE = 20  # of the open requests, one in so many is claimed, assigned and snoozed
@@ -35,7 +35,7 @@ def work_on_inbox(*, at: datetime) -> None:
     Snooze.objects.bulk_create(Snooze(escalation_id=pk, user=rita, until=until) for pk in share[3])
     for number in range(20):
         query = f"order=amount&amount_from={100 * number}"
-        saved_views.save_view(by=rita, name=f"From {100 * number}", query=query, at=at)
+        sharing.save_view(by=rita, name=f"From {100 * number}", query=query, at=at)
     _tell([rita, mara], at=at)
 
 

@@ -20,10 +20,7 @@ from agents.audit import sealing
 from agents.audit.run_seal import heads_of
 from agents.models import Delivery, Escalation, Event, Head, Notification, Role, Run
 from agents.models.record import Entry
-from agents.requests import sharing as assigning
-from agents.requests import sharing as claiming
-from agents.requests import sharing as commenting
-from agents.requests import sharing as snoozing
+from agents.requests import sharing
 from agents.web.case import file
 from tests.audit.test_bundle import VERIFIER, Copy
 from tests.commands.test_run_pattern import command
@@ -97,10 +94,10 @@ def test_a_case_file_tells_it_all_and_its_proof_is_of_the_same_entries(
 
     of: dict[str, Any] = {"escalation_id": held.pk, "at": at}
     assert say_yes(held, tiered.scene.rita) == "above_tier"
-    claiming.claim(by=tiered.finn, **of)
-    commenting.comment(by=tiered.finn, text="She called <b>twice</b>.", **of)
-    snoozing.snooze(by=tiered.faye, until=at + timedelta(minutes=3), **of)
-    assigning.assign(by=tiered.finn, to_user=tiered.faye, note="Yours first.", **of)
+    sharing.claim(by=tiered.finn, **of)
+    sharing.comment(by=tiered.finn, text="She called <b>twice</b>.", **of)
+    sharing.snooze(by=tiered.faye, until=at + timedelta(minutes=3), **of)
+    sharing.assign(by=tiered.finn, to_user=tiered.faye, note="Yours first.", **of)
     tell({"lena": tiered.lena}, held)
     assert say_yes(held, tiered.faye, 100000) == "open"
     assert "“checked”" not in words(page_of(held.run, client))  # before the second has decided

@@ -14,9 +14,8 @@ from agents.core.decisions import Decision
 from agents.core.states import EscalationState, RunState
 from agents.desks.refunds.models import Refund
 from agents.models import Escalation, Run, Step
-from agents.requests import deciding
-from agents.requests import sharing as claiming
-from agents.requests.queue import WHOLE, inbox, line_of, open_in, reviewer
+from agents.requests import deciding, sharing
+from agents.requests.queue import WHOLE, inbox_of, line_of, open_in, reviewer
 from agents.shell import access, refusal
 from agents.web.overview.figures import overview
 from tests.engine.scene import Scene, fresh, go
@@ -98,7 +97,7 @@ def test_a_request_that_was_moved_is_not_read_or_decided(
     both = [other.workspace.pk, scene.workspace.pk]
     mine = elsewhere.escalations.exclude(pk=request.pk).get()
     who = reviewer(other.rita, at=timezone.now())
-    assert [row.escalation for row in inbox(who).rows] == [mine]
+    assert [row.escalation for row in inbox_of(who).rows] == [mine]
     assert (open_in(both).count(), line_of(WHOLE, who, mine.pk).following) == (1, None)
     assert overview(other.rita, at=timezone.now()).waiting == 1
 
@@ -107,7 +106,7 @@ def assert_undecided(scene: Scene, request: Escalation) -> None:
     """Check that a request can be neither claimed nor decided, and that a sentence says why."""
     at = timezone.now()
     with pytest.raises(refusal.Refused, match="nobody can decide it"):
-        claiming.claim(escalation_id=request.pk, by=scene.rita, at=at)
+        sharing.claim(escalation_id=request.pk, by=scene.rita, at=at)
     with pytest.raises(refusal.Refused, match="nobody can decide it"):
         deciding.decide(
             escalation_id=request.pk, by=scene.rita, at=at, wanted=Decision(approve=True)

@@ -31,8 +31,8 @@ from agents.models import (
 from agents.notifications import fan_out
 from agents.notifications.channels import webhooks
 from agents.operations.records import erasing
-from agents.requests import sharing as claiming
-from agents.runs import kill_switch as killing
+from agents.requests import sharing
+from agents.runs import kill_switch
 from tests.audit.test_record import unseen
 from tests.commands.test_run_pattern import command
 from tests.database import make_once
@@ -54,7 +54,7 @@ def lower_refund(scene: Scene) -> Run:
     waiting, at = go(scene.launch()), timezone.now()
     asked = Escalation.objects.get(run=waiting).pk
     for later in (0, 60):  # seconds; the second claim starts over
-        claiming.claim(escalation_id=asked, by=scene.rita, at=at + timedelta(seconds=later))
+        sharing.claim(escalation_id=asked, by=scene.rita, at=at + timedelta(seconds=later))
     scene.decide(waiting)
     return go(waiting)
 
@@ -259,7 +259,7 @@ def test_a_row_that_was_changed_is_named_with_both_values(
 
 
 def test_a_switch_that_was_released_by_sql_is_named(scene: Scene, run: Run) -> None:
-    killing.kill(workspace=scene.workspace, by=ada(), reason="a test", at=timezone.now())
+    kill_switch.kill(workspace=scene.workspace, by=ada(), reason="a test", at=timezone.now())
     assert reasons() == []
 
     KillSwitch.objects.update(trial_at=timezone.now(), released_at=timezone.now())

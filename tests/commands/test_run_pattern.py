@@ -12,7 +12,7 @@ from agents.core.states import EscalationState
 from agents.engine.runtime import crashpoints
 from agents.models import Escalation, Membership, Role, Run
 from agents.people import workspaces
-from agents.runs import kill_switch as killing
+from agents.runs import kill_switch
 from tests.commands.calling import Ended, command
 from tests.engine.machine import overtake
 from tests.engine.scene import in_thread, payments
@@ -209,7 +209,7 @@ def test_a_decision_by_command_meets_the_kill_switch() -> None:
     ada = User.objects.create_user("ada")
     at = timezone.now()
     workspaces.add_member(workspace=escalation.workspace, user=ada, role=Role.ADMIN, at=at)
-    killing.kill(workspace=escalation.workspace, by=ada, reason="look", at=at)
+    kill_switch.kill(workspace=escalation.workspace, by=ada, reason="look", at=at)
 
     less = ("--approve", "--amount", "800", "--reason", "partly used", "--as", rita)
     approved = command("decide", str(escalation.pk), *less)

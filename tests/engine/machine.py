@@ -31,9 +31,8 @@ from agents.models import Escalation, Event, PolicyVersion, Run, Workspace
 from agents.models.outside import SwitchStage
 from agents.operations.runs import stopping
 from agents.people import members, workspaces
-from agents.requests import deciding
-from agents.requests import sharing as claiming
-from agents.runs import kill_switch as killing
+from agents.requests import deciding, sharing
+from agents.runs.kill_switch import kill, release
 from agents.shell import refusal
 from agents.web.audit.export import csv_lines
 from tests import checker
@@ -55,7 +54,7 @@ GOALS = (
 PEOPLE = ("finn", "faye", "lena", "rita", "omar", "eve", "ada")
 ROUNDS = 30  # more than an undisturbed run takes to end
 SEEN = ("state", "stop_reason", "outcome", "ended_at", "steps__count")  # of a run that has ended
-REFUSALS = (refusal.Refused, deciding.AlreadyDecided, claiming.Claimed)
+REFUSALS = (refusal.Refused, deciding.AlreadyDecided, sharing.Claimed)
 _real_now = timezone.now
 
 
@@ -239,7 +238,7 @@ class Engine:
             self.press(stage)
 
     def press(self, to: SwitchStage) -> None:
-        press = killing.kill if to is SwitchStage.ON else partial(killing.release, to=to)
+        press = kill if to is SwitchStage.ON else partial(release, to=to)
         about: Any = {"workspace": self.scene.workspace, "by": self.people["ada"]}
         with suppress(refusal.Refused):  # released without having been pressed
             press(**about, reason="look", at=self.now())

@@ -31,7 +31,7 @@ from agents.operations.runs import launching
 from agents.people import workspaces
 from agents.publishing import versions as publishing
 from agents.requests import deciding
-from agents.runs import kill_switch as killing
+from agents.runs import kill_switch
 from agents.sdk.desk import DESKS
 from tests.database import make_once
 from tests.limits import first_limit
@@ -66,7 +66,7 @@ class Scene:
 
     def kill(self, by: User, reason: str, **more: Any) -> KillSwitch:
         where, at = self.workspace, timezone.now()
-        return killing.kill(workspace=where, by=by, reason=reason, at=at, **more)
+        return kill_switch.kill(workspace=where, by=by, reason=reason, at=at, **more)
 
     def launch(
         self,

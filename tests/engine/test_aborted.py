@@ -23,9 +23,9 @@ from agents.engine.upkeep.sweep import sweep
 from agents.models import Escalation, Role, Run, SwitchStage
 from agents.operations.runs import stopping
 from agents.people import members, workspaces
-from agents.requests import deciding as requests_deciding
-from agents.requests import sharing as claims
-from agents.runs import kill_switch as killing
+from agents.requests import sharing
+from agents.requests.deciding import AlreadyDecided
+from agents.runs import kill_switch
 from agents.shell import refusal
 from tests import checker
 from tests.engine.aborting import breaking
@@ -125,7 +125,7 @@ def overdue_decision(scene: Scene, ada: User) -> Act:
     Escalation.objects.update(expires_at=timezone.now() - timedelta(minutes=1))
 
     def decide() -> None:
-        with suppress(requests_deciding.AlreadyDecided):
+        with suppress(AlreadyDecided):
             act()
 
     return decide
@@ -133,14 +133,14 @@ def overdue_decision(scene: Scene, ada: User) -> Act:
 
 def claiming(scene: Scene, ada: User) -> Act:
     escalation = open_request(scene)
-    return lambda: claims.claim(escalation_id=escalation.pk, by=scene.rita, at=timezone.now())
+    return lambda: sharing.claim(escalation_id=escalation.pk, by=scene.rita, at=timezone.now())
 
 
 def releasing(scene: Scene, ada: User) -> Act:
     escalation = open_request(scene)
     claimed: dict[str, Any] = {"escalation_id": escalation.pk, "by": scene.rita}
-    claims.claim(**claimed, at=timezone.now())
-    return lambda: claims.release_claim(**claimed, at=timezone.now())
+    sharing.claim(**claimed, at=timezone.now())
+    return lambda: sharing.release_claim(**claimed, at=timezone.now())
 
 
 def expiring(scene: Scene, ada: User) -> Act:
@@ -160,11 +160,11 @@ def switching(to: SwitchStage) -> Callable[[Scene, User], Act]:
         open_request(scene)
         common: dict[str, Any] = {"workspace": scene.workspace, "by": ada, "reason": "look"}
         acts: dict[SwitchStage, Act] = {
-            SwitchStage.ON: lambda: killing.kill(**common, at=timezone.now()),
-            SwitchStage.TRIAL: lambda: killing.release(
+            SwitchStage.ON: lambda: kill_switch.kill(**common, at=timezone.now()),
+            SwitchStage.TRIAL: lambda: kill_switch.release(
                 **common, to=SwitchStage.TRIAL, at=timezone.now()
             ),
-            SwitchStage.OFF: lambda: killing.release(
+            SwitchStage.OFF: lambda: kill_switch.release(
                 **common, to=SwitchStage.OFF, at=timezone.now()
             ),
         }

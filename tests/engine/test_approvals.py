@@ -21,7 +21,7 @@ from agents.engine.runtime import crashpoints
 from agents.models import Escalation, Membership, Run
 from agents.operations.runs import stopping
 from agents.requests.granting import own_bounds
-from agents.runs import kill_switch as killing
+from agents.runs import kill_switch
 from agents.shell import refusal
 from tests.engine.scene import (
     REFUND_500,
@@ -203,7 +203,7 @@ def test_a_switch_and_a_cancellation_after_a_yes_say_so(scene: Scene, ada: User)
     stopped, cancelled = go(scene.launch()), go(scene.launch())
     approve(stopped, ada)
     approve(cancelled, ada)
-    killing.kill(workspace=scene.workspace, by=ada, reason="look", at=timezone.now())
+    kill_switch.kill(workspace=scene.workspace, by=ada, reason="look", at=timezone.now())
 
     go(stopped)
     stopping.cancel(run_id=cancelled.pk, by=scene.omar, reason="enough", at=timezone.now())

@@ -36,9 +36,8 @@ from agents.operations.people import agents
 from agents.operations.records import erasing
 from agents.operations.runs import agent_calls, proposing, stopping
 from agents.people import workspaces
-from agents.requests import deciding as requests_deciding
-from agents.requests import sharing as assigning
-from agents.requests import sharing as claiming
+from agents.requests import sharing
+from agents.requests.deciding import AlreadyDecided, KillSwitchStands
 from agents.shell import refusal
 from agents.shell.event_words import tell_events
 from agents.tools import TOOLS, OutcomeUnknown
@@ -520,8 +519,8 @@ def test_whoever_saw_the_key_of_a_call_does_not_decide_it(
         return
     for act in (
         lambda: decide_request(request, mara),
-        lambda: claiming.claim(escalation_id=request.pk, by=mara, at=at),
-        lambda: assigning.assign(escalation_id=request.pk, by=ada, to_user=mara, at=at),
+        lambda: sharing.claim(escalation_id=request.pk, by=mara, at=at),
+        lambda: sharing.assign(escalation_id=request.pk, by=ada, to_user=mara, at=at),
     ):
         with pytest.raises(refusal.Refused) as no:
             act()
@@ -676,7 +675,7 @@ def test_a_held_call_that_is_taken_back_is_not_carried_out(scene: Scene) -> None
 
     assert (told["status"], told["reason"]) == ("not_executed", "withdrawn")
     assert withdraw(session, "k1") == told
-    with pytest.raises(requests_deciding.AlreadyDecided):
+    with pytest.raises(AlreadyDecided):
         decide_request(request, scene.rita, patch=patch_of(80000), comment="partly used")
     card = page(scene.rita, f"/approvals/{request.pk}/")
     assert "The agent took it back before a decision." in card
@@ -830,7 +829,7 @@ def test_a_kill_switch_stops_the_writes_of_one_agent(scene: Scene) -> None:
     switch = scene.kill(ada, "odd", scope=Scope.AGENT, target="triage")
     request = held(session)
 
-    with pytest.raises(requests_deciding.KillSwitchStands):
+    with pytest.raises(KillSwitchStands):
         decide_request(request, scene.rita, patch=patch_of(80000), comment="partly used")
     told = session.propose("k2", refund(500, "delivered late"))
 

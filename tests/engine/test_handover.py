@@ -15,11 +15,8 @@ from agents.models.outside import SwitchStage
 from agents.models.record import facts_of
 from agents.operations.records import erasing
 from agents.people import members, workspaces
-from agents.requests import sharing as assigning
-from agents.requests import sharing as claiming
-from agents.requests import sharing as commenting
-from agents.requests import sharing as snoozing
-from agents.runs import kill_switch as killing
+from agents.requests import sharing
+from agents.runs import kill_switch
 from agents.shell import refusal
 from tests import checker
 from tests.commands.test_run_pattern import command
@@ -34,13 +31,13 @@ def waiting(scene: Scene) -> Escalation:
 
 
 def give(request: Escalation, by: User | None, **to: Any) -> Escalation:
-    return assigning.assign(escalation_id=request.pk, by=by, at=timezone.now(), **to)
+    return sharing.assign(escalation_id=request.pk, by=by, at=timezone.now(), **to)
 
 
 def later(request: Escalation, by: User, minutes: float = 5) -> Snooze:
     at = timezone.now()
     until = at + timedelta(minutes=minutes)
-    return snoozing.snooze(escalation_id=request.pk, by=by, until=until, at=at)
+    return sharing.snooze(escalation_id=request.pk, by=by, until=until, at=at)
 
 
 def leads(scene: Scene, *people: User, slug: str = "leads") -> Team:
@@ -66,7 +63,7 @@ def test_a_handed_over_request_is_the_receivers_and_the_record_says_so(
     scene: Scene, ada: User, waiting: Escalation
 ) -> None:
     team = leads(scene, ada)
-    claiming.claim(escalation_id=waiting.pk, by=scene.rita, at=timezone.now())
+    sharing.claim(escalation_id=waiting.pk, by=scene.rita, at=timezone.now())
     later(waiting, ada)
 
     give(waiting, scene.rita, to_user=ada, note="Above my limit; see card 4242 4242 4242 4242.")
@@ -134,7 +131,7 @@ def test_who_should_decide_stays_when_it_is_decided(
 
 
 def say(request: Escalation, by: User, text: str) -> None:
-    commenting.comment(escalation_id=request.pk, by=by, text=text, at=timezone.now())
+    sharing.comment(escalation_id=request.pk, by=by, text=text, at=timezone.now())
 
 
 @pytest.mark.proves("I50")
@@ -164,8 +161,8 @@ def test_who_cannot_decide_neither_gives_nor_gets_a_request(
         for act in (give, later, lambda one, who: say(one, who, "x")):
             with pytest.raises(refusal.Refused, match="needs the role"):
                 act(waiting, by)
-    claiming.claim(escalation_id=waiting.pk, by=scene.rita, at=at)
-    with pytest.raises(claiming.Claimed):
+    sharing.claim(escalation_id=waiting.pk, by=scene.rita, at=at)
+    with pytest.raises(sharing.Claimed):
         give(waiting, scene.omar, to_user=ada)
     give(waiting, ada, to_user=ada)
     assert [event["kind"] for event in events_of(waiting)] == ["claimed", "assigned"]
@@ -176,7 +173,7 @@ def test_who_cannot_decide_neither_gives_nor_gets_a_request(
 def test_a_snooze_ends_before_the_deadline_which_stays(
     scene: Scene, ada: User, waiting: Escalation
 ) -> None:
-    claiming.claim(escalation_id=waiting.pk, by=scene.rita, at=timezone.now())
+    sharing.claim(escalation_id=waiting.pk, by=scene.rita, at=timezone.now())
     left = (waiting.expires_at - timezone.now()).total_seconds() / 60
 
     for minutes in (-1, 0, left, left + 1):
@@ -188,14 +185,14 @@ def test_a_snooze_ends_before_the_deadline_which_stays(
     assert (after.expires_at, after.claimed_by) == (waiting.expires_at, None)
     assert Snooze.objects.filter(user=scene.rita).count() == 1
     assert command("verify_audit").code == 0
-    killing.kill(workspace=scene.workspace, by=ada, reason="look", at=timezone.now())
+    kill_switch.kill(workspace=scene.workspace, by=ada, reason="look", at=timezone.now())
     give(waiting, scene.rita, to_user=ada)  # a kill switch stops approvals, not hand-overs
     later(waiting, scene.rita, left - 1)
     off: dict[str, Any] = {"workspace": scene.workspace, "by": ada, "reason": "go"}
     for stage in (SwitchStage.TRIAL, SwitchStage.OFF):
-        killing.release(**off, to=stage, at=timezone.now())
+        kill_switch.release(**off, to=stage, at=timezone.now())
     for _ in range(2):
-        snoozing.wake(escalation_id=waiting.pk, by=scene.rita, at=timezone.now())
+        sharing.wake(escalation_id=waiting.pk, by=scene.rita, at=timezone.now())
     assert [event["kind"] for event in events_of(waiting)].count("woken") == 1
 
     over = timezone.now() - timedelta(seconds=1)

@@ -18,7 +18,7 @@ from agents.engine.turns.answering import expire
 from agents.engine.upkeep import sweep as sweeping
 from agents.engine.upkeep.sweep import sweep
 from agents.models import Effect, Escalation, Event, KillSwitch, Role, Run, Scope, SwitchStage
-from agents.runs import kill_switch as killing
+from agents.runs import kill_switch
 from agents.shell import refusal
 from agents.tools import TOOLS
 from tests.engine.dying import die_at
@@ -43,7 +43,7 @@ def press(scene: Scene, admin: User, scope: Scope = Scope.WORKSPACE, target: str
 def release(
     scene: Scene, admin: User, to: SwitchStage, scope: Scope = Scope.WORKSPACE, target: str = ""
 ) -> None:
-    killing.release(
+    kill_switch.release(
         workspace=scene.workspace,
         by=admin,
         reason="it is mended",

@@ -18,9 +18,8 @@ from agents.models import Effect, Escalation, Event, Role, Run, Step
 from agents.operations.runs import launching
 from agents.policies.words import end_sentence
 from agents.publishing import versions as publishing
-from agents.requests import deciding
-from agents.requests import sharing as claiming
-from agents.runs import kill_switch as killing
+from agents.requests import deciding, sharing
+from agents.runs import kill_switch
 from agents.shell import refusal
 from tests.conformance import harness
 from tests.conformance.harness import final, tool
@@ -224,11 +223,11 @@ def test_what_keeps_a_rejection_back_keeps_a_send_back_back(
 
     with pytest.raises(refusal.Refused, match="Enter a reason for the agent"):
         send_back(scene, run, " ")
-    claiming.claim(escalation_id=one.pk, by=ada, at=at)
-    with pytest.raises(claiming.Claimed):
+    sharing.claim(escalation_id=one.pk, by=ada, at=at)
+    with pytest.raises(sharing.Claimed):
         send_back(scene, run)
-    claiming.release_claim(escalation_id=one.pk, by=ada, at=at)
-    killing.kill(by=ada, workspace=run.workspace, reason="drill", at=at)
+    sharing.release_claim(escalation_id=one.pk, by=ada, at=at)
+    kill_switch.kill(by=ada, workspace=run.workspace, reason="drill", at=at)
     send_back(scene, run)
     run = go(run)
 

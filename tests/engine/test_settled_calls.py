@@ -17,7 +17,7 @@ from agents.desks.refunds.models import Charge
 from agents.engine.upkeep.sweep import ORPHANED, sweep
 from agents.models import Effect, Escalation, Event, Role
 from agents.models.record import facts_of
-from agents.requests import deciding as settling
+from agents.requests import deciding
 from agents.shell.refusal import Refused
 from agents.tools import TOOLS, Touch
 from tests.commands.test_run_pattern import command
@@ -52,7 +52,7 @@ def ended(scene: Scene, monkeypatch: pytest.MonkeyPatch, how: str = "asked") -> 
 
 def settle(lost: Effect, by: User, *, took_effect: bool = True, said: str = "sent box") -> None:
     at = timezone.now()
-    settling.settle_call(key=lost.key, by=by, took_effect=took_effect, comment=said, at=at)
+    deciding.settle_call(key=lost.key, by=by, took_effect=took_effect, comment=said, at=at)
 
 
 @pytest.mark.proves("F45")

@@ -17,9 +17,8 @@ from agents.engine.upkeep.sweep import sweep
 from agents.models import Approval, Escalation, Event, Role, Run, SwitchStage
 from agents.operations.runs import relaunching
 from agents.people import members
-from agents.requests import sharing as assigning
-from agents.requests import sharing as claiming
-from agents.runs import kill_switch as killing
+from agents.requests import sharing
+from agents.runs import kill_switch
 from agents.shell import refusal
 from agents.tools import TOOLS
 from tests.commands.test_run_pattern import command
@@ -39,7 +38,7 @@ def events_of(run: Run, *kinds: str) -> list[tuple[str, str]]:
 @pytest.mark.proves("I19")
 def test_the_first_yes_is_kept_and_the_second_carries_it_out(tiered: Tiered) -> None:
     request = tiered.ask()
-    claiming.claim(escalation_id=request.pk, by=tiered.finn, at=timezone.now())
+    sharing.claim(escalation_id=request.pk, by=tiered.finn, at=timezone.now())
 
     assert say_yes(request, tiered.finn, 100_000) == "open"
     assert still_waits(request)
@@ -217,14 +216,14 @@ def test_a_tier_that_is_silent_passes_it_on_once_and_the_last_expires(tiered: Ti
 def test_while_a_switch_stands_nobody_is_passed_over(tiered: Tiered) -> None:
     request, workspace, at = tiered.ask(BELOW), tiered.scene.workspace, timezone.now()
     asked: dict[str, Any] = {"workspace": workspace, "by": tiered.ada, "reason": "a drill"}
-    killing.kill(**asked, at=at)
+    kill_switch.kill(**asked, at=at)
     before = Escalation.objects.get(pk=request.pk)
     Escalation.objects.filter(pk=request.pk).update(climbs_at=at)
 
     sweep()
     assert not climb(request.pk, at=at)  # found by a sweeper before the press
-    killing.release(**asked, to=SwitchStage.TRIAL, at=at + timedelta(minutes=5))
-    killing.release(**asked, to=SwitchStage.OFF, at=at + timedelta(minutes=5))
+    kill_switch.release(**asked, to=SwitchStage.TRIAL, at=at + timedelta(minutes=5))
+    kill_switch.release(**asked, to=SwitchStage.OFF, at=at + timedelta(minutes=5))
 
     request.refresh_from_db()
     assert request.tier == before.tier == 1
@@ -328,7 +327,7 @@ def test_only_who_may_say_yes_is_given_a_request_while_there_is_somebody(tiered:
 
     def try_assign(user: User) -> str:
         try:
-            assigning.assign(escalation_id=request.pk, by=tiered.ada, to_user=user, at=at)
+            sharing.assign(escalation_id=request.pk, by=tiered.ada, to_user=user, at=at)
         except refusal.Refused as no:
             return no.code
         return "assigned"

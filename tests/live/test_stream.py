@@ -12,8 +12,8 @@ from django.utils import timezone
 
 from agents.core.states import EscalationState
 from agents.models import Escalation, Membership, Role, Run, Session
-from agents.requests import sharing as claiming
-from agents.runs import kill_switch as killing
+from agents.requests import sharing
+from agents.runs import kill_switch
 from tests.e2e.test_scale_out import adjust_request
 from tests.engine.scene import Scene, go
 from tests.live.watching import Message, cookie_of, watching
@@ -74,7 +74,7 @@ def test_a_card_says_that_it_changed(scene: Scene) -> None:
         watching(site, f"card={escalation.pk}", cookie=cookie_of(scene.rita)) as stream,
     ):
         stream.next("card")
-        claiming.claim(escalation_id=escalation.pk, by=scene.rita, at=timezone.now())
+        sharing.claim(escalation_id=escalation.pk, by=scene.rita, at=timezone.now())
         claimed = stream.next("card")
         press(scene)
         frozen = stream.next("card")
@@ -100,7 +100,7 @@ def test_everybody_sees_at_once_what_is_stopped(scene: Scene) -> None:
 def press(scene: Scene) -> None:
     """Let an admin stop all writes."""
     admin, at = scene.add("admin", Role.ADMIN), timezone.now()
-    killing.kill(workspace=scene.workspace, by=admin, reason="looks odd", at=at)
+    kill_switch.kill(workspace=scene.workspace, by=admin, reason="looks odd", at=at)
 
 
 @pytest.mark.proves("F39")

@@ -26,10 +26,8 @@ from agents.notifications.channels import webhooks
 from agents.notifications.messages import note_of
 from agents.operations.runs import stopping
 from agents.people import members
-from agents.requests import deciding
-from agents.requests import sharing as assigning
-from agents.requests import sharing as claiming
-from agents.runs import kill_switch as killing
+from agents.requests import deciding, sharing
+from agents.runs import kill_switch
 from tests.engine.scene import REFUND_500, Scene, decide_request, go, patch_of
 from tests.engine.tiered import say_yes, set_tiered
 from tests.notifications.sinks import AUTHORITY, Sink, mail_server, receiver
@@ -146,7 +144,7 @@ def test_who_claimed_it_in_time_is_not_reminded_and_who_decided_ends_it(
     request = waiting(scene)
     tell()
     middle = half_time(request.created_at, request.expires_at) + timedelta(seconds=1)
-    claiming.claim(escalation_id=request.pk, by=ada, at=middle - timedelta(seconds=5))
+    sharing.claim(escalation_id=request.pk, by=ada, at=middle - timedelta(seconds=5))
 
     tell(middle)
     decide_request(request, ada, approve=False, comment="no")
@@ -165,9 +163,9 @@ def test_who_is_given_a_request_is_told_and_so_is_their_teams_webhook_alone(
     hook(scene, ada, webhook, team=team)
     request, other = waiting(scene), waiting(scene)
 
-    assigning.assign(escalation_id=request.pk, by=ada, to_team=team, note="please", at=at)
+    sharing.assign(escalation_id=request.pk, by=ada, to_team=team, note="please", at=at)
     tell()
-    assigning.assign(escalation_id=other.pk, by=ada, to_user=rita, at=at)
+    sharing.assign(escalation_id=other.pk, by=ada, to_user=rita, at=at)
     tell()
 
     assert to(mail) == ["rita", "rita"]  # and not ada, who did it
@@ -175,7 +173,7 @@ def test_who_is_given_a_request_is_told_and_so_is_their_teams_webhook_alone(
     headlines = [json.loads(call.body)["headline"] for call in webhook.got]
     assert any(headline.startswith("Assigned to Night: ") for headline in headlines)
     for whom in (None, rita):  # released and assigned again, it is news again
-        assigning.assign(escalation_id=other.pk, by=ada, to_user=whom, at=at)
+        sharing.assign(escalation_id=other.pk, by=ada, to_user=whom, at=at)
     tell()
     assert to(mail) == ["rita"] * 3
     assert subject(mail.got[-1]).startswith("[opsconsole] Assigned to rita: ")
@@ -193,7 +191,7 @@ def test_tiers_say_who_is_told_and_reminded_and_of_two_people_the_first_is_not(m
     assert "Approval needed" not in text(mail.got[0])
     mail.got.clear()
     say_yes(request, tiered.finn, 100_000)
-    assigning.assign(escalation_id=other.pk, by=tiered.lena, at=at)  # to everybody
+    sharing.assign(escalation_id=other.pk, by=tiered.lena, at=at)  # to everybody
 
     tell()
 
@@ -241,7 +239,7 @@ def test_a_kill_switch_is_told_and_stops_the_clock_of_what_it_holds(
     middle = half_time(request.created_at, request.expires_at)
     at = timezone.now()
     given: dict[str, Any] = {"workspace": scene.workspace, "by": ada, "reason": "it loops"}
-    killing.kill(at=at, **given)
+    kill_switch.kill(at=at, **given)
 
     tell(middle + timedelta(minutes=1))
     later = middle + timedelta(minutes=3)
@@ -250,8 +248,8 @@ def test_a_kill_switch_is_told_and_stops_the_clock_of_what_it_holds(
     with monkeypatch.context() as patch:  # what is paused must not hold up what is behind it
         patch.setattr(fan_out, "BATCH", 1)
         tell(later + timedelta(seconds=1))
-    killing.release(at=at + timedelta(hours=1), to=SwitchStage.TRIAL, **given)
-    killing.release(at=at + timedelta(hours=1), to=SwitchStage.OFF, **given)
+    kill_switch.release(at=at + timedelta(hours=1), to=SwitchStage.TRIAL, **given)
+    kill_switch.release(at=at + timedelta(hours=1), to=SwitchStage.OFF, **given)
     tell(at + timedelta(hours=1, seconds=1))
 
     assert [subject(one) for one in mail.got] == [
@@ -262,10 +260,10 @@ def test_a_kill_switch_is_told_and_stops_the_clock_of_what_it_holds(
     assert "unclaimed after half its time" in text(mail.got[2])
     assert "it loops" not in "".join(map(text, mail.got))
 
-    killing.kill(at=at, **given)
-    killing.release(at=at, to=SwitchStage.TRIAL, **given)
-    killing.release(at=at, to=SwitchStage.OFF, **given)
-    killing.kill(at=at, **given)
+    kill_switch.kill(at=at, **given)
+    kill_switch.release(at=at, to=SwitchStage.TRIAL, **given)
+    kill_switch.release(at=at, to=SwitchStage.OFF, **given)
+    kill_switch.kill(at=at, **given)
     tell(at + timedelta(hours=1, seconds=2))
     stages = re.findall(r"(turned [a-z ]+) by ada", text(mail.got[3]))
     assert stages == ["turned off for new runs", "turned off", "turned on"]  # as it is now
@@ -366,9 +364,9 @@ def test_a_mail_says_when_it_was_so_and_no_deadline_that_stands_still(
     tell(soon)  # for the end of the quiet hours
     assert mail.got == []
     boss = scene.add("boss", Role.ADMIN)
-    killing.kill(workspace=scene.workspace, by=boss, reason="look", at=timezone.now())
-    assigning.assign(escalation_id=request.pk, by=ada, to_team=team, at=at)
-    assigning.assign(escalation_id=request.pk, by=ada, to_user=scene.rita, at=at)
+    kill_switch.kill(workspace=scene.workspace, by=boss, reason="look", at=timezone.now())
+    sharing.assign(escalation_id=request.pk, by=ada, to_team=team, at=at)
+    sharing.assign(escalation_id=request.pk, by=ada, to_user=scene.rita, at=at)
 
     tell(soon + timedelta(minutes=4))
 
@@ -385,7 +383,7 @@ def test_a_mail_says_when_it_was_so_and_no_deadline_that_stands_still(
 
     frozen = timedelta(hours=1)
     for stage in (SwitchStage.TRIAL, SwitchStage.OFF):
-        killing.release(
+        kill_switch.release(
             workspace=scene.workspace, by=ada, to=stage, reason="x", at=timezone.now() + frozen
         )
     request.refresh_from_db()

@@ -13,8 +13,8 @@ from agents.desks.refunds.profiles import STRICT
 from agents.models import Run, SwitchStage, record
 from agents.operations.runs import launching, stopping
 from agents.publishing import versions as publishing
-from agents.requests import sharing as saved_views
-from agents.runs import kill_switch as killing
+from agents.requests import sharing
+from agents.runs import kill_switch
 from tests.commands.test_run_pattern import Ended, command
 from tests.engine.scene import Scene, go
 
@@ -25,9 +25,9 @@ REASON = "the worker loops"
 
 def press(scene: Scene, ada: User, reason: str) -> int:
     at, workspace = timezone.now(), scene.workspace
-    switch = killing.kill(workspace=workspace, by=ada, reason=reason, at=at)
+    switch = kill_switch.kill(workspace=workspace, by=ada, reason=reason, at=at)
     for stage in (SwitchStage.TRIAL, SwitchStage.OFF):
-        killing.release(workspace=workspace, by=ada, reason=REASON, at=at, to=stage)
+        kill_switch.release(workspace=workspace, by=ada, reason=REASON, at=at, to=stage)
     return switch.pk
 
 
@@ -63,7 +63,7 @@ def test_a_kill_switch_or_saved_view_that_names_the_customer_is_listed(
     press(scene, ada, "142 runs of Annabel's loop")
     named = press(scene, ada, reason)
     views = [
-        saved_views.save_view(by=who, name=name, query=query, at=at, workspace=shared)
+        sharing.save_view(by=who, name=name, query=query, at=at, workspace=shared)
         for who, name, query, shared in (
             (scene.rita, "142", "subject=Annabel", None),
             (scene.rita, reason, "state=open", None),

@@ -37,8 +37,7 @@ from agents.models.record import Entry, facts_of
 from agents.operations.records import erasing
 from agents.operations.runs import proposing, stopping
 from agents.people import workspaces
-from agents.requests import sharing as assigning
-from agents.requests import sharing as commenting
+from agents.requests import sharing
 from agents.requests.sharing import COMMENTED
 from agents.shell import refusal
 from agents.web.live import topics
@@ -457,9 +456,9 @@ def plant_as_agent(scene: Scene) -> None:
     session.drive()
     request = held(session)
     mara, note = scene.add("mara", Role.REVIEWER), planted("form note")
-    assigning.assign(escalation_id=request.pk, by=scene.rita, to_user=mara, note=note, at=at)
+    sharing.assign(escalation_id=request.pk, by=scene.rita, to_user=mara, note=note, at=at)
     said = planted("form text")
-    commenting.comment(escalation_id=request.pk, by=scene.rita, text=said, at=at)
+    sharing.comment(escalation_id=request.pk, by=scene.rita, text=said, at=at)
     decide_request(request, scene.rita, approve=False, comment=planted("a rejection’s comment"))
     session.drive()
     for key, choices in (("choose", ["x", planted("AskPerson.choices")]), ("ask", [])):

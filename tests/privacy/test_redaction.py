@@ -35,7 +35,7 @@ from agents.models import SwitchStage as KillStage
 from agents.operations.runs import stopping
 from agents.publishing import versions as publishing
 from agents.results import result
-from agents.runs import kill_switch as killing
+from agents.runs import kill_switch
 from tests.engine.scene import REFUND_1200, Scene, decide_request, go
 from tests.llm.asking import send, serving
 from tests.privacy.searching import places_of
@@ -83,8 +83,8 @@ def test_the_reason_for_stopping_a_run_is_masked(scene: Scene) -> None:
 def test_the_reasons_at_a_kill_switch_are_masked(scene: Scene, ada: User) -> None:
     at = timezone.now()
 
-    switch = killing.kill(workspace=scene.workspace, by=ada, reason=ALL, at=at)
-    killing.release(workspace=scene.workspace, by=ada, reason=ALL, at=at, to=KillStage.TRIAL)
+    switch = kill_switch.kill(workspace=scene.workspace, by=ada, reason=ALL, at=at)
+    kill_switch.release(workspace=scene.workspace, by=ada, reason=ALL, at=at, to=KillStage.TRIAL)
 
     assert switch.reason == "card [card number], account [IBAN], write to [e-mail]"
     assert {secret: places_of(secret) for secret in SECRETS} == {secret: [] for secret in SECRETS}
@@ -94,7 +94,7 @@ def test_a_kill_switch_works_under_a_policy_that_nobody_can_read(scene: Scene, a
     PolicyVersion.objects.update(document={"profile": ["from another time"]})
     workspace = Workspace.objects.get()
 
-    switch = killing.kill(workspace=workspace, by=ada, reason=ALL, at=timezone.now())
+    switch = kill_switch.kill(workspace=workspace, by=ada, reason=ALL, at=timezone.now())
 
     assert switch.reason == "card [card number], account [IBAN], write to [e-mail]"
 
@@ -104,7 +104,7 @@ def test_a_policy_that_masks_nothing_leaves_a_reason_as_it_is(scene: Scene, ada:
     at, workspace = timezone.now(), scene.workspace
     publishing.publish_policy(workspace=workspace, document=document, by=ada, at=at)
 
-    switch = killing.kill(workspace=workspace, by=ada, reason=ALL, at=at)
+    switch = kill_switch.kill(workspace=workspace, by=ada, reason=ALL, at=at)
 
     assert switch.reason == ALL
 

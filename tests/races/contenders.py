@@ -135,14 +135,14 @@ def presses(workspace: int, user: str, runs: list[str]) -> int:
     from django.utils import timezone
 
     from agents.models import Effect, Workspace
-    from agents.runs import kill_switch as killing
+    from agents.runs import kill_switch
 
     writes = Effect.objects.filter(run__in=[UUID(run) for run in runs])
     until = time.monotonic() + 20
     while not writes.exists() and time.monotonic() < until:
         time.sleep(0.002)
     with transaction.atomic():
-        killing.kill(
+        kill_switch.kill(
             workspace=Workspace.objects.get(pk=workspace),
             by=User.objects.get(username=user),
             reason="race",
@@ -174,9 +174,9 @@ def stops_writes(workspace: int, user: str) -> None:
     from django.utils import timezone
 
     from agents.models import Workspace
-    from agents.runs import kill_switch as killing
+    from agents.runs import kill_switch
 
-    killing.kill(
+    kill_switch.kill(
         workspace=Workspace.objects.get(pk=workspace),
         by=User.objects.get(username=user),
         reason="a storm",
@@ -198,23 +198,19 @@ def shares(verb: str, escalation: int, user: str, other: str) -> str:
 
     from agents.models import Team, Workspace
     from agents.people import members
-    from agents.requests import deciding
-    from agents.requests import sharing as assigning
-    from agents.requests import sharing as claiming
-    from agents.requests import sharing as commenting
-    from agents.requests import sharing as snoozing
+    from agents.requests import deciding, sharing
     from agents.shell import refusal
 
     by, at = User.objects.get(username=user), timezone.now()
     given: dict[str, Any] = {"escalation_id": escalation, "by": by, "at": at}
     acts: dict[str, Callable[[], Any]] = {
-        "claim": lambda: claiming.claim(**given),
-        "assign": lambda: assigning.assign(**given, to_user=User.objects.get(username=other)),
-        "pass": lambda: assigning.assign(
+        "claim": lambda: sharing.claim(**given),
+        "assign": lambda: sharing.assign(**given, to_user=User.objects.get(username=other)),
+        "pass": lambda: sharing.assign(
             **given, to_team=Team.objects.get(slug=other), note="above my limit"
         ),
-        "snooze": lambda: snoozing.snooze(**given, until=at + timedelta(minutes=5)),
-        "comment": lambda: commenting.comment(**given, text=f"{user} was here"),
+        "snooze": lambda: sharing.snooze(**given, until=at + timedelta(minutes=5)),
+        "comment": lambda: sharing.comment(**given, text=f"{user} was here"),
         "remove": lambda: members.remove_member(
             workspace=Workspace.objects.get(slug="demo"),
             user=User.objects.get(username=other),
@@ -226,7 +222,7 @@ def shares(verb: str, escalation: int, user: str, other: str) -> str:
     }
     try:
         done = acts[verb]()
-    except claiming.Claimed:
+    except sharing.Claimed:
         return "claimed"
     except deciding.AlreadyDecided:
         return "not_open"

@@ -21,7 +21,7 @@ from agents.desks.refunds.profiles import STRICT
 from agents.models import Effect, Escalation, Role, Run, Workspace
 from agents.models.outside import SwitchStage
 from agents.publishing.versions import policy_version
-from agents.runs import kill_switch as killing
+from agents.runs import kill_switch
 from tests.demo_book import open_demo_book
 from tests.engine.scene import REFUND_500, Scene, fresh, go, mails, payments, recover
 from tests.processes import SIX, Contenders
@@ -262,6 +262,6 @@ def test_no_write_starts_once_the_kill_switch_has_the_lock(scene: Scene, crowd: 
 
 def release(scene: Scene, admin: User) -> None:
     for stage in (SwitchStage.TRIAL, SwitchStage.OFF):
-        killing.release(
+        kill_switch.release(
             workspace=scene.workspace, by=admin, reason="next", at=timezone.now(), to=stage
         )

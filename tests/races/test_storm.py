@@ -20,7 +20,7 @@ from agents.models import Archive, Effect, Escalation, Role, Run, Workspace
 from agents.models.outside import SwitchStage
 from agents.models.runs import UNSETTLED
 from agents.requests import deciding
-from agents.runs import kill_switch as killing
+from agents.runs import kill_switch
 from tests import checker
 from tests.engine.scene import REFUND_500, Scene, decide_request, fresh, go
 from tests.processes import Contenders
@@ -59,7 +59,7 @@ def test_whatever_meets_each_yes_comes_to_something(
         if number == 2:
             for stage in (SwitchStage.TRIAL, SwitchStage.OFF):
                 at = timezone.now()
-                killing.release(workspace=scene.workspace, by=ada, reason="on", at=at, to=stage)
+                kill_switch.release(workspace=scene.workspace, by=ada, reason="on", at=at, to=stage)
 
     to_the_end(scene, runs)
     scene.add("late", Role.AUDITOR)  # a newer head, as one may seal a later end

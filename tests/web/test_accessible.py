@@ -26,9 +26,7 @@ from agents.notifications import fan_out
 from agents.notifications.channels import webhooks
 from agents.people import invitations, members, workspaces
 from agents.publishing import versions as publishing
-from agents.requests import sharing as assigning
-from agents.requests import sharing as commenting
-from agents.requests import sharing as snoozing
+from agents.requests import sharing
 from tests import checker, database
 from tests.engine.scene import Scene, go, set_scene
 from tests.engine.tiered import say_yes
@@ -193,9 +191,9 @@ def shared_request(scene: Scene) -> Escalation:
     held = Escalation.objects.get(run=go(scene.launch()))
     assert say_yes(held, first) == "open"
     of: dict[str, Any] = {"escalation_id": held.pk, "at": at}
-    assigning.assign(by=scene.rita, to_team=team, note="Yours?", **of)
-    commenting.comment(by=scene.rita, text="She called.", **of)
-    snoozing.snooze(by=scene.rita, until=at + timedelta(minutes=3), **of)
+    sharing.assign(by=scene.rita, to_team=team, note="Yours?", **of)
+    sharing.comment(by=scene.rita, text="She called.", **of)
+    sharing.snooze(by=scene.rita, until=at + timedelta(minutes=3), **of)
     url = "https://hooks.example.com/in"
     given: dict[str, Any] = {"name": "ops", "shape": Shape.JSON, "kinds": list(Kind)}
     webhooks.add_webhook(by=scene.rita, url=url, **given, **about)

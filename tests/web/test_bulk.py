@@ -15,9 +15,8 @@ from playwright.sync_api import Browser, expect
 from agents.core.decisions import Decision
 from agents.core.states import EscalationState
 from agents.models import Escalation, Event, Role
-from agents.requests import bulk as rejecting
-from agents.requests import deciding
-from agents.requests import sharing as claiming
+from agents.requests import deciding, sharing
+from agents.requests.bulk import MOST_AT_ONCE, reject_many
 from tests.engine.scene import Scene, decide_request, go, payments
 from tests.web.serving import chromium, serve
 from tests.web.test_journeys import advance_run, desk
@@ -41,7 +40,7 @@ def waiting(scene: Scene) -> list[Escalation]:
 def test_what_somebody_else_has_claimed_is_not_ticked(scene: Scene) -> None:
     first, *_ = waiting(scene)
     ada = scene.add("ada", Role.ADMIN)
-    claiming.claim(escalation_id=first.pk, by=ada, at=timezone.now())
+    sharing.claim(escalation_id=first.pk, by=ada, at=timezone.now())
 
     theirs, mine = form(bulk(client_of(scene.rita))), form(bulk(client_of(ada)))
 
@@ -114,11 +113,11 @@ def test_each_is_judged_by_itself_and_the_result_says_who_was_left(scene: Scene)
     assert (refused.status_code, "Enter a reason." in refused.text) == (422, True)
     assert not Event.objects.filter(kind__in=("decision.refused", "escalation.decided")).exists()
 
-    claiming.claim(escalation_id=second.pk, by=ada, at=at)
+    sharing.claim(escalation_id=second.pk, by=ada, at=at)
     deciding.decide(
         escalation_id=third.pk, by=ada, at=at, wanted=Decision(approve=False, comment="no")
     )
-    rejecting.reject_many(  # from the same form, clicked twice, as far as it has come
+    reject_many(  # from the same form, clicked twice, as far as it has come
         items=[(first.pk, first.action_sha256)],
         by=scene.rita,
         comment="not a refund",
@@ -138,8 +137,8 @@ def test_each_is_judged_by_itself_and_the_result_says_who_was_left(scene: Scene)
     assert Event.objects.filter(kind="decision.refused").count() == 2
     assert words(rita.get(answered.url).text).count("ada had") == 2
     carl = scene.add("carl", Role.REVIEWER)
-    claiming.release_claim(escalation_id=second.pk, by=ada, at=timezone.now())
-    claiming.claim(escalation_id=second.pk, by=carl, at=timezone.now())
+    sharing.release_claim(escalation_id=second.pk, by=ada, at=timezone.now())
+    sharing.claim(escalation_id=second.pk, by=carl, at=timezone.now())
     assert "carl had" not in words(rita.get(answered.url).text)
     for held, state in ((first, "rejected"), (second, "open"), (third, "rejected"), (far, "open")):
         held.refresh_from_db()
@@ -197,7 +196,7 @@ def test_two_thousand_are_offered_forty_at_a_time_in_a_few_questions(
         page = bulk(rita)
 
     assert "At most 40 can be rejected at once. These are the first 40 of 2004." in words(page)
-    assert page.count('name="item"') == rejecting.MOST_AT_ONCE
+    assert page.count('name="item"') == MOST_AT_ONCE
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from agents.desks.refunds.models import Customer
 from agents.models import Escalation, Membership, Role, Run, Scope
-from agents.runs import kill_switch as killing
+from agents.runs import kill_switch
 from agents.tools import TOOLS
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import Scene, go
@@ -96,7 +96,7 @@ def pay(name: str, escalation: Escalation, **more: str) -> Any:
 
 def press(scene: Scene, ada: User, **scope: Any) -> None:
     at = timezone.now()
-    killing.kill(workspace=scene.workspace, by=ada, reason="look", at=at, **scope)
+    kill_switch.kill(workspace=scene.workspace, by=ada, reason="look", at=at, **scope)
 
 
 @pytest.mark.proves("I42")

@@ -14,8 +14,8 @@ from playwright.sync_api import Page, Route, expect
 
 from agents.engine.turns import answering
 from agents.models import Escalation
-from agents.requests import sharing as claiming
-from agents.runs import kill_switch as killing
+from agents.requests import sharing
+from agents.runs import kill_switch
 from tests.engine.scene import Scene, decide_request
 from tests.web.serving import PASSWORD, open_page, serve, sign_in, with_passwords
 from tests.web.test_journeys import Browser, advance_run, browser, open_browser
@@ -102,13 +102,13 @@ def test_a_form_in_which_nothing_is_typed_goes_with_the_request(
 
 @pytest.mark.proves("I48")
 def test_a_draft_comes_back_with_the_form(page: Page, open_one: Escalation, ada: User) -> None:
-    claiming.claim(escalation_id=open_one.pk, by=ada, at=timezone.now())
+    sharing.claim(escalation_id=open_one.pk, by=ada, at=timezone.now())
     expect(page.locator("#consequence")).to_contain_text("ada has claimed it")
     page.reload()
     expect(page.locator("#draft")).to_contain_text("Your draft is kept")
     expect(page.locator("#draft pre")).to_contain_text("Four seats")
 
-    claiming.release_claim(escalation_id=open_one.pk, by=ada, at=timezone.now())
+    sharing.release_claim(escalation_id=open_one.pk, by=ada, at=timezone.now())
 
     expect(page.get_by_label("Reason")).to_have_value("Four seats")
     expect(page.locator("#draft")).to_have_count(0)
@@ -121,7 +121,7 @@ def test_a_kill_switch_takes_the_yes_and_leaves_what_was_typed(
 ) -> None:
     expect(page.locator("#judged")).to_contain_text("The policy allows USD 800.00")
 
-    killing.kill(workspace=scene.workspace, by=ada, reason="look", at=timezone.now())
+    kill_switch.kill(workspace=scene.workspace, by=ada, reason="look", at=timezone.now())
 
     expect(page.locator("#consequence")).to_contain_text("cannot be approved: the kill switch")
     expect(page.locator("#judged")).to_be_empty()

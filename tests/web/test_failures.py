@@ -46,7 +46,7 @@ def broken(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
     def breaks(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr("agents.requests.queue.inbox", breaks)
+    monkeypatch.setattr("agents.requests.views.inbox_of", breaks)
 
 
 def bad_host(scene: Scene) -> Any:
@@ -189,7 +189,7 @@ def test_the_page_of_a_database_that_cannot_save_leads_back_to_the_form(
     def busy(**_: object) -> None:
         raise OperationalError
 
-    monkeypatch.setattr("agents.operations.kill", busy)
+    monkeypatch.setattr("agents.runs.kill_switch.kill", busy)
     client = client_of(scene.add("ada", Role.ADMIN))
     client.raise_request_exception = False
     asked = {"workspace": scene.workspace.pk, "scope": "workspace:", "reason": "why"}

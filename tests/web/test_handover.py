@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 
 from agents.models import Escalation
 from agents.models.record import facts_of
-from agents.requests import sharing as claiming
+from agents.requests import sharing
 from tests.engine.scene import Scene
 from tests.web.serving import serve
 from tests.web.test_journeys import (
@@ -83,7 +83,7 @@ def test_two_reviewers_comment_hand_over_snooze_and_decide(
         expect(rita.locator("#unsent-comment pre")).to_have_text("too late?")
 
         rita.goto(f"{site}/approvals/{later.pk}/")  # a refused text stays in its form
-        claiming.claim(escalation_id=later.pk, by=user, at=timezone.now())
+        sharing.claim(escalation_id=later.pk, by=user, at=timezone.now())
         expect(rita.locator("#claim")).to_contain_text("second has claimed it")
         expect(rita.locator("#hand-over")).to_have_count(0)
         rita.keyboard.press("c")  # she has nothing to release

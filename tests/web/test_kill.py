@@ -16,7 +16,7 @@ from playwright.sync_api import expect
 from agents.core.states import EffectState
 from agents.models import Effect, KillSwitch, Role, SwitchStage, Workspace
 from agents.people import workspaces
-from agents.runs import kill_switch as killing
+from agents.runs import kill_switch
 from agents.runs.kill_switch import in_flight
 from agents.shell.refusal import time_here
 from agents.web.runs.trace import trace
@@ -150,15 +150,15 @@ def test_a_form_does_not_release_a_switch_that_its_sender_did_not_see(
     about: dict[str, Any] = {"workspace": scene.workspace, "by": adb, "at": timezone.now()}
     admin.post(reverse("kill-press"), form(scene.workspace, reason="one"))
     if stage is SwitchStage.TRIAL:
-        killing.release(**about, reason="try", to=SwitchStage.TRIAL)
+        kill_switch.release(**about, reason="try", to=SwitchStage.TRIAL)
     old = fields_of(admin.get(reverse("kill")).text, "kill-release")
     if stage is SwitchStage.ON:
-        killing.release(**about, reason="try", to=SwitchStage.TRIAL)
+        kill_switch.release(**about, reason="try", to=SwitchStage.TRIAL)
     if meanwhile == "another":
-        killing.release(**about, reason="over", to=SwitchStage.OFF)
-    killing.kill(**about, reason="NEW DANGER")
+        kill_switch.release(**about, reason="over", to=SwitchStage.OFF)
+    kill_switch.kill(**about, reason="NEW DANGER")
     if stage is SwitchStage.TRIAL:
-        killing.release(**about, reason="try", to=SwitchStage.TRIAL)
+        kill_switch.release(**about, reason="try", to=SwitchStage.TRIAL)
 
     answered = admin.post(reverse("kill-release"), {**old, "reason": "all is well"})
 
@@ -177,8 +177,8 @@ def test_a_form_does_not_press_a_switch_again_that_its_sender_did_not_see(
     adb = scene.add("adb", Role.ADMIN)
     about: dict[str, Any] = {"workspace": scene.workspace, "by": adb, "at": timezone.now()}
     old = fields_of(admin.get(reverse("kill")).text, "kill-press")
-    killing.kill(**about, reason="a trial")
-    killing.release(**about, reason="try", to=SwitchStage.TRIAL)
+    kill_switch.kill(**about, reason="a trial")
+    kill_switch.release(**about, reason="try", to=SwitchStage.TRIAL)
 
     sent = {**old, "scope": "workspace:", "reason": "look"}
     answered = admin.post(reverse("kill-press"), sent)
@@ -195,9 +195,9 @@ def test_pages_say_who_pressed_a_switch_again_and_why(scene: Scene, admin: Clien
     adb = scene.add("adb", Role.ADMIN)
     about: dict[str, Any] = {"workspace": scene.workspace, "by": adb, "at": timezone.now()}
     admin.post(reverse("kill-press"), form(scene.workspace, reason="one"))
-    killing.release(**about, reason="try", to=SwitchStage.TRIAL)
+    kill_switch.release(**about, reason="try", to=SwitchStage.TRIAL)
 
-    killing.kill(**about, reason="NEW DANGER")
+    kill_switch.kill(**about, reason="NEW DANGER")
 
     home = words(client_of(scene.eve).get(reverse("home")).text)
     assert "adb turned it on at" in home
@@ -311,7 +311,7 @@ def test_a_switch_that_somebody_turns_on_comes_live(scene: Scene) -> None:
         page.get_by_label("Reason").fill("because")
         page.get_by_label("Reason").blur()
         at = timezone.now()
-        killing.kill(workspace=scene.workspace, by=ada, reason="it misbehaves", at=at)
+        kill_switch.kill(workspace=scene.workspace, by=ada, reason="it misbehaves", at=at)
         banner = page.locator("#stopped")
         expect(banner).to_contain_text("it misbehaves")  # updated live
         expect(page.get_by_role("heading", name="Demo: what is stopped")).to_be_visible()

@@ -16,9 +16,7 @@ from agents.models import Escalation, Event, Membership, Role, SavedView, Sessio
 from agents.models.record import facts_of
 from agents.people import members, workspaces
 from agents.people.member_pages import PAGE
-from agents.requests import sharing as assigning
-from agents.requests import sharing as claiming
-from agents.requests import sharing as saved_views
+from agents.requests import sharing
 from agents.shell import refusal
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import Scene, go
@@ -171,15 +169,15 @@ def test_who_decides_here_no_more_holds_nothing(scene: Scene, ada: Client, how: 
     change(ada, "rita", "join", team="leads")
     change(ada, "rita", "lead", team="leads")
     other, at = scene.add("finn", Role.REVIEWER), timezone.now()
-    saved_views.save_view(by=scene.rita, name="Anna", query="subject=Anna", workspace=None, at=at)
+    sharing.save_view(by=scene.rita, name="Anna", query="subject=Anna", workspace=None, at=at)
     claimed, assigned, left, worked_on = (
         Escalation.objects.get(run=go(scene.launch())) for _ in range(4)
     )
-    claiming.claim(escalation_id=claimed.pk, by=scene.rita, at=at)
+    sharing.claim(escalation_id=claimed.pk, by=scene.rita, at=at)
     for one in (assigned, left, worked_on):
-        assigning.assign(escalation_id=one.pk, by=other, to_user=scene.rita, at=at)
-    claiming.claim(escalation_id=left.pk, by=other, at=at - timedelta(minutes=16))
-    claiming.claim(escalation_id=worked_on.pk, by=other, at=at)
+        sharing.assign(escalation_id=one.pk, by=other, to_user=scene.rita, at=at)
+    sharing.claim(escalation_id=left.pk, by=other, at=at - timedelta(minutes=16))
+    sharing.claim(escalation_id=worked_on.pk, by=other, at=at)
     rita, pk = client_of(scene.rita), part_of("rita").pk
 
     done = (

@@ -20,8 +20,7 @@ from agents.engine.upkeep.case_days import count_next_day
 from agents.engine.upkeep.sweep import sweep
 from agents.models import CaseDay, Effect, Endpoint, Escalation, Event, Role, Run, Scope
 from agents.operations.runs import relaunching, stopping
-from agents.requests import sharing as assigning
-from agents.requests import sharing as snoozing
+from agents.requests import sharing
 from agents.web.overview.figures import DAYS, Exposure, overview
 from tests.desks import bank
 from tests.desks.bank import bank_scene
@@ -276,10 +275,10 @@ def test_what_is_theirs_comes_first_with_whom_it_is_and_how_often_it_was_approve
     other, own, given, snoozed = (tiered.ask() for _ in range(4))
     now, finn = timezone.now(), tiered.finn
     for held, to in ((own, finn), (given, finn), (other, tiered.faye)):
-        assigning.assign(escalation_id=held.pk, by=None, to_user=to, at=now)
+        sharing.assign(escalation_id=held.pk, by=None, to_user=to, at=now)
     say_yes(given, finn)
     until = now + timedelta(minutes=5)
-    snoozing.snooze(escalation_id=snoozed.pk, by=finn, until=until, at=now)
+    sharing.snooze(escalation_id=snoozed.pk, by=finn, until=until, at=now)
 
     found = overview(finn, at=now + timedelta(seconds=1))
     page = words(client_of(finn).get(reverse("home")).text)

@@ -19,7 +19,7 @@ from agents.models import Escalation, Membership, Notification, Role, Run, Works
 from agents.notifications.messages import note_of
 from agents.operations.people import agents
 from agents.people import workspaces
-from agents.requests import sharing as saved_views
+from agents.requests import sharing
 from agents.sdk.declaration_checks import RESERVED
 from agents.shell.pages import page_of
 from agents.web.launch.forms import examples
@@ -171,7 +171,7 @@ def address(name: str, *, run: object, escalation: object) -> str:
     parts |= dict.fromkeys(("member", "member-change"), hers.first())
     if name == "delete-view":  # which Rita has saved for herself alone
         rita, at = User.objects.get(username="rita"), timezone.now()
-        parts[name] = saved_views.save_view(by=rita, name="big", query="order=amount", at=at).pk
+        parts[name] = sharing.save_view(by=rita, name="big", query="order=amount", at=at).pk
     if name == "agent":
         omar, at = Membership.objects.filter(role=Role.OPERATOR)[0], timezone.now()
         parts[name] = agents.set_agent(

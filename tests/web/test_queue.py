@@ -14,10 +14,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from agents.models import Escalation, Membership, Role, SavedView, Scope
 from agents.people import members
-from agents.requests import queue as inbox
-from agents.requests import sharing as assigning
-from agents.requests import sharing as claiming
-from agents.requests import sharing as snoozing
+from agents.requests import queue, sharing
 from agents.requests.queue import NAMED, WHOLE, line_of, reviewer
 from agents.web.live.topics import InboxTopic, changed_topics, read_update
 from tests.database import make_once
@@ -43,7 +40,7 @@ REQUESTS = [
 @pytest.fixture
 def scene(monkeypatch: pytest.MonkeyPatch) -> Scene:
     """Seven requests, three to a page."""
-    monkeypatch.setattr(inbox, "INBOX", 3)
+    monkeypatch.setattr(queue, "INBOX", 3)
     scene, now = make_once("queue", seven), timezone.now()
     for held, (amount, currency, risk, minutes) in zip(
         Escalation.objects.order_by("pk"), REQUESTS, strict=True
@@ -79,7 +76,7 @@ def walk(scene: Scene, query: str = "") -> list[int]:
     client, address, found = client_of(scene.rita), f"{reverse('approvals')}?{query}", list[int]()
     while address:
         page = client.get(address).text
-        assert 0 < len(numbers_in(page)) <= inbox.INBOX
+        assert 0 < len(numbers_in(page)) <= queue.INBOX
         assert "data-next" not in page  # from where `j` would go on
         found += numbers_in(page)
         following = re.search(r'rel="next" href="([^"]+)"', page)
@@ -123,14 +120,14 @@ def test_each_view_holds_what_it_says_and_counts_it_in_each_currency(scene: Scen
         for name, user in people.items()
     }
     for pk, by in ((every[0], scene.rita), (every[1], second), (every[2], second)):
-        claiming.claim(escalation_id=pk, by=by, at=now)
+        sharing.claim(escalation_id=pk, by=by, at=now)
     Escalation.objects.filter(pk=every[2]).update(claimed_until=now - timedelta(seconds=1))
-    assigning.assign(escalation_id=every[1], by=None, to_user=scene.rita, at=now)
-    assigning.assign(escalation_id=every[3], by=second, to_user=scene.rita, at=now)
-    assigning.assign(escalation_id=every[4], by=second, to_team=teams["rita"], at=now)
-    assigning.assign(escalation_id=every[5], by=second, to_team=teams["second"], at=now)
+    sharing.assign(escalation_id=every[1], by=None, to_user=scene.rita, at=now)
+    sharing.assign(escalation_id=every[3], by=second, to_user=scene.rita, at=now)
+    sharing.assign(escalation_id=every[4], by=second, to_team=teams["rita"], at=now)
+    sharing.assign(escalation_id=every[5], by=second, to_team=teams["second"], at=now)
     soon = now + timedelta(minutes=5)
-    snoozing.snooze(escalation_id=every[6], by=scene.rita, until=soon, at=now)
+    sharing.snooze(escalation_id=every[6], by=scene.rita, until=soon, at=now)
 
     mine, unclaimed, above, snoozed = (
         sorted(walk(scene, f"view={view}")) for view in ("mine", "unclaimed", "above", "snoozed")
@@ -311,7 +308,7 @@ def test_a_saved_view_is_its_owners_or_shared_in_a_workspace(scene: Scene) -> No
 def test_one_number_is_shown_wherever_a_person_s_requests_are_counted(scene: Scene) -> None:
     every, now = keys(), timezone.now()
     soon = now + timedelta(minutes=5)
-    snoozing.snooze(escalation_id=every[6], by=scene.rita, until=soon, at=now)
+    sharing.snooze(escalation_id=every[6], by=scene.rita, until=soon, at=now)
     shared, hers = (InboxTopic((scene.workspace.pk,), who) for who in (0, scene.rita.pk))
     versions = changed_topics({shared: "", hers: ""})
     live = [read_update(topic, versions[topic]).lines.decode() for topic in (shared, hers)]

@@ -14,10 +14,8 @@ from django.utils import timezone
 from playwright.sync_api import Page, Route, expect
 
 from agents.models import Escalation, Role, SwitchStage
-from agents.requests import deciding
-from agents.requests import sharing as assigning
-from agents.requests import sharing as claiming
-from agents.runs import kill_switch as killing
+from agents.requests import deciding, sharing
+from agents.runs import kill_switch
 from agents.shell import refusal
 from tests.engine.scene import Scene, decide_request, go, payments
 from tests.engine.tiered import Tiered
@@ -118,7 +116,7 @@ def test_the_first_of_two_approvals_counts_once_and_a_new_page_is_another_form(
 def test_a_hand_over_sent_twice_is_one(scene: Scene) -> None:
     held = Escalation.objects.get(run=go(scene.launch()))
     for _ in range(2):
-        assigning.assign(
+        sharing.assign(
             escalation_id=held.pk, by=scene.rita, to_user=scene.rita, note="mine", at=timezone.now()
         )
 
@@ -295,18 +293,18 @@ def test_an_update_between_press_and_sending_loses_nothing(
 
 
 def claim(held: Escalation, by: User) -> Callable[[], object]:
-    claiming.claim(escalation_id=held.pk, by=by, at=timezone.now())
-    return lambda: claiming.release_claim(escalation_id=held.pk, by=by, at=timezone.now())
+    sharing.claim(escalation_id=held.pk, by=by, at=timezone.now())
+    return lambda: sharing.release_claim(escalation_id=held.pk, by=by, at=timezone.now())
 
 
 def kill(held: Escalation, by: User) -> Callable[[], object]:
     here = held.run.workspace
     about: dict[str, Any] = {"workspace": here, "by": by, "reason": "look", "at": timezone.now()}
-    killing.kill(**about)
+    kill_switch.kill(**about)
 
     def release() -> None:
         for stage in (SwitchStage.TRIAL, SwitchStage.OFF):
-            killing.release(**about, to=stage)
+            kill_switch.release(**about, to=stage)
 
     return release
 

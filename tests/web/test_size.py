@@ -22,7 +22,7 @@ from agents.engine.upkeep.review_days import sum_next_review_day
 from agents.history.copying import Copy, kept_rows, read_original, write_copies
 from agents.models import Effect, Role, Workspace
 from agents.people import workspaces
-from agents.requests import queue as inbox
+from agents.requests import queue
 from agents.web.audit import log
 from agents.web.overview import figures
 from agents.web.runs import listing
@@ -82,7 +82,7 @@ def test_a_page_reads_no_more_of_a_year_of_runs(monkeypatch: pytest.MonkeyPatch)
     for module, name in (
         (listing, "PAGE"),
         (listing, "FEW"),
-        (inbox, "DECIDED_PAGE"),
+        (queue, "DECIDED_PAGE"),
         (log, "PAGE"),
         (log, "RUNS"),
         (log, "FEW"),

@@ -26,9 +26,7 @@ from agents.engine.turns import answering
 from agents.models import Effect, Escalation, Role
 from agents.operations.runs import stopping
 from agents.people import members
-from agents.requests import sharing as assigning
-from agents.requests import sharing as claims
-from agents.requests import sharing as snoozing
+from agents.requests import sharing
 from tests.desks import bank
 from tests.engine.scene import (
     REFUND_500,
@@ -150,19 +148,19 @@ def open_one(desk: Desk) -> Escalation:
 
 
 def claimed_by_rita(desk: Desk) -> Escalation:
-    return claims.claim(escalation_id=desk.ask().pk, by=desk.scene.rita, at=timezone.now())
+    return sharing.claim(escalation_id=desk.ask().pk, by=desk.scene.rita, at=timezone.now())
 
 
 def claimed_by_ada(desk: Desk) -> Escalation:
-    return claims.claim(escalation_id=desk.ask().pk, by=desk.ada, at=timezone.now())
+    return sharing.claim(escalation_id=desk.ask().pk, by=desk.ada, at=timezone.now())
 
 
 def assigned_to_rita(desk: Desk) -> Escalation:
     """Assigned to Rita, who had snoozed it, and since claimed by Ada."""
     one = desk.ask()
     at = timezone.now()
-    assigning.assign(escalation_id=one.pk, by=desk.ada, to_user=desk.scene.rita, note="x", at=at)
-    return claims.claim(escalation_id=one.pk, by=desk.ada, at=at)
+    sharing.assign(escalation_id=one.pk, by=desk.ada, to_user=desk.scene.rita, note="x", at=at)
+    return sharing.claim(escalation_id=one.pk, by=desk.ada, at=at)
 
 
 def with_a_team(desk: Desk) -> Escalation:
@@ -170,16 +168,16 @@ def with_a_team(desk: Desk) -> Escalation:
     one, at = desk.ask(), timezone.now()
     ours = desk.scene.workspace
     team = members.set_team(workspace=ours, slug="leads", name="Leads", add=[desk.ada], at=at)
-    assigning.assign(escalation_id=one.pk, by=desk.scene.rita, to_team=team, at=at)
+    sharing.assign(escalation_id=one.pk, by=desk.scene.rita, to_team=team, at=at)
     until = at + timedelta(minutes=5)
-    snoozing.snooze(escalation_id=one.pk, by=desk.ada, until=until, at=at)
+    sharing.snooze(escalation_id=one.pk, by=desk.ada, until=until, at=at)
     return one
 
 
 def assigned_to_nobody_able(desk: Desk) -> Escalation:
     """Assigned to somebody whose account has since been closed."""
     one, max_ = desk.ask(), desk.scene.add("max", Role.REVIEWER)
-    assigning.assign(escalation_id=one.pk, by=desk.ada, to_user=max_, at=timezone.now())
+    sharing.assign(escalation_id=one.pk, by=desk.ada, to_user=max_, at=timezone.now())
     User.objects.filter(pk=max_.pk).update(is_active=False)
     return one
 
@@ -187,9 +185,9 @@ def assigned_to_nobody_able(desk: Desk) -> Escalation:
 def assigned_to_ada(desk: Desk) -> Escalation:
     """Assigned to Ada; Rita has snoozed it."""
     one, at = desk.ask(), timezone.now()
-    assigning.assign(escalation_id=one.pk, by=desk.scene.rita, to_user=desk.ada, at=at)
+    sharing.assign(escalation_id=one.pk, by=desk.scene.rita, to_user=desk.ada, at=at)
     until = at + timedelta(minutes=5)
-    snoozing.snooze(escalation_id=one.pk, by=desk.scene.rita, until=until, at=at)
+    sharing.snooze(escalation_id=one.pk, by=desk.scene.rita, until=until, at=at)
     return one
 
 

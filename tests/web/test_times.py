@@ -12,9 +12,8 @@ from playwright.sync_api import expect
 
 from agents.core.decisions import Decision
 from agents.models import Role, Run
-from agents.requests import deciding
-from agents.requests import sharing as claiming
-from agents.runs import kill_switch as killing
+from agents.requests import deciding, sharing
+from agents.runs import kill_switch
 from agents.shell.formats import moment
 from agents.shell.refusal import time_here
 from tests.engine.scene import Scene, go
@@ -96,7 +95,7 @@ def test_a_refusal_tells_times_of_the_viewer_too(scene: Scene, refusal: str, say
     at = timezone.now()
     place, form, named = reverse("decide", args=[pk]), {"verdict": "approve"}, at
     if refusal == "claimed":
-        named = claiming.claim(escalation_id=pk, by=scene.rita, at=at).claimed_until or at
+        named = sharing.claim(escalation_id=pk, by=scene.rita, at=at).claimed_until or at
     elif refusal == "decided":
         deciding.decide(
             escalation_id=pk, by=scene.rita, at=at, wanted=Decision(approve=False, comment="no")
@@ -105,7 +104,7 @@ def test_a_refusal_tells_times_of_the_viewer_too(scene: Scene, refusal: str, say
         place = reverse("snooze", args=[pk])
         form, named = {"minutes": "1440"}, escalation.expires_at
     else:
-        killing.kill(workspace=scene.workspace, by=ada, reason="A test of times", at=at)
+        kill_switch.kill(workspace=scene.workspace, by=ada, reason="A test of times", at=at)
     if refusal == "switch again":
         place = reverse("kill-press")
         form = {"workspace": str(scene.workspace.pk), "scope": "workspace:", "reason": "again"}

@@ -12,8 +12,7 @@ from django.utils import timezone
 
 from agents.models import Escalation, Event, Role
 from agents.people import members
-from agents.requests import sharing as assigning
-from agents.requests import sharing as commenting
+from agents.requests import sharing
 from agents.sdk.adjustments import in_words
 from tests.desks.bank import FIRST_PAYMENT, bank_scene, day, decide, euros, launch
 from tests.engine.scene import go, payments
@@ -244,8 +243,8 @@ def test_a_card_takes_few_queries_however_much_waits(
     say_yes(done, tiered.lena)
     go(done.run)
     say_yes(request, tiered.finn)
-    commenting.comment(escalation_id=small.pk, by=tiered.lena, text="Look.", at=timezone.now())
-    assigning.assign(escalation_id=small.pk, by=tiered.lena, to_user=tiered.lena, at=timezone.now())
+    sharing.comment(escalation_id=small.pk, by=tiered.lena, text="Look.", at=timezone.now())
+    sharing.assign(escalation_id=small.pk, by=tiered.lena, to_user=tiered.lena, at=timezone.now())
 
     for asked, name, after, queries in (
         (small, "lena", "", 10),  # within her tier, with a comment

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from agents.management.operation_command import SWITCH, OperationCommand, switch_of
-from agents.runs import kill_switch as killing
+from agents.runs import kill_switch
 
 
 class Command(OperationCommand):
@@ -13,5 +13,5 @@ class Command(OperationCommand):
     arguments = SWITCH
 
     def act(self, options: dict[str, Any], **given: Any) -> str:
-        switch = killing.kill(**given, **switch_of(options))
+        switch = kill_switch.kill(**given, **switch_of(options))
         return f"{switch} is stopped: no write of it starts any more."

@@ -6,7 +6,7 @@ from typing import Any
 
 from agents.management.operation_command import SWITCH, OperationCommand, argument, switch_of
 from agents.models import SwitchStage
-from agents.runs import kill_switch as killing
+from agents.runs import kill_switch
 
 STAGES = {"new-runs": SwitchStage.TRIAL, "all-runs": SwitchStage.OFF}
 SAID = {
@@ -21,5 +21,5 @@ class Command(OperationCommand):
 
     def act(self, options: dict[str, Any], **given: Any) -> str:
         to = STAGES[options["stage"]]
-        switch = killing.release(**given, **switch_of(options), to=to)
+        switch = kill_switch.release(**given, **switch_of(options), to=to)
         return f"{switch}: {SAID[to]}"

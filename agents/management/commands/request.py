@@ -13,10 +13,7 @@ from agents.management.command_arguments import user_named
 from agents.management.exit_codes import BAD_USAGE
 from agents.management.operation_command import OperationCommand
 from agents.models import Escalation, Team
-from agents.requests import sharing as assigning
-from agents.requests import sharing as claiming
-from agents.requests import sharing as commenting
-from agents.requests import sharing as snoozing
+from agents.requests import sharing
 
 VERBS = {
     "claim": "reserve it for 15 minutes; again, they begin anew",
@@ -57,17 +54,17 @@ class Command(OperationCommand):
         about: Json = {"escalation_id": key, **given}
         match verb:
             case "claim":
-                claiming.claim(**about)
+                sharing.claim(**about)
             case "release":
-                claiming.release_claim(**about)
+                sharing.release_claim(**about)
             case "assign":
-                assigning.assign(**about, **_receiver(found, options), note=options["note"])
+                sharing.assign(**about, **_receiver(found, options), note=options["note"])
             case "snooze":
-                snoozing.snooze(**about, until=_later(at, options["minutes"]))
+                sharing.snooze(**about, until=_later(at, options["minutes"]))
             case "wake":
-                snoozing.wake(**about)
+                sharing.wake(**about)
             case "comment":
-                commenting.comment(**about, text=options["text"])
+                sharing.comment(**about, text=options["text"])
         found = Escalation.objects.select_related("claimed_by", "assigned_to", "assigned_team").get(
             pk=key
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from agents.management.operation_command import OperationCommand, acting, argument, one_of
-from agents.requests import deciding as settling
+from agents.requests import deciding
 
 
 class Command(OperationCommand):
@@ -22,7 +22,7 @@ class Command(OperationCommand):
     )
 
     def act(self, options: dict[str, Any], **given: Any) -> str:
-        call = settling.settle_call(
+        call = deciding.settle_call(
             **given,
             key=options["key"],
             took_effect=options["took_effect"],

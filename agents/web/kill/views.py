@@ -10,8 +10,7 @@ from django.shortcuts import redirect, render
 from django.utils import timezone
 
 from agents.models import KillSwitch
-from agents.runs import kill_switch as killing
-from agents.runs import kill_switch as switches
+from agents.runs import kill_switch
 from agents.shell import access, refusal
 from agents.shell.pages import BadForm, action, page
 
@@ -27,13 +26,13 @@ def kill(request: HttpRequest) -> HttpResponse:
 @action
 def press(request: HttpRequest) -> HttpResponse:
     """Press a switch; 409 if someone was faster."""
-    return _move(request, switches.read_press, killing.kill)
+    return _move(request, kill_switch.read_press, kill_switch.kill)
 
 
 @action
 def release(request: HttpRequest) -> HttpResponse:
     """Release a switch by one stage; 409 if it is no longer at the form's stage."""
-    return _move(request, switches.read_release, killing.release)
+    return _move(request, kill_switch.read_release, kill_switch.release)
 
 
 def _move(
@@ -54,7 +53,7 @@ def _move(
 def _page(request: HttpRequest, *, sentence: str = "", status: int = 200) -> HttpResponse:
     shown = {
         "nav": "kill",
-        "boards": switches.boards(access.person(request)),
+        "boards": kill_switch.boards(access.person(request)),
         "sentence": sentence,
         "given": request.POST,
     }

@@ -10,7 +10,7 @@ from agents.core.limits import EXTERNAL
 from agents.core.pseudonyms import without_values
 from agents.models import KillSwitch, Run, Scope, SwitchStage, Workspace
 from agents.patterns import offered_at
-from agents.runs import kill_switch as switches
+from agents.runs import kill_switch
 from agents.sdk.desk import DESKS, Desk, Scenario, tool_title
 from agents.shell.formats import spell_out
 
@@ -140,7 +140,7 @@ def _purpose(desk: Desk, pattern: str) -> str:
 def _stopping(workspace: Workspace) -> Callable[[str, str], KillSwitch | None]:
     """Return what finds a switch that stops a new run of a desk and pattern where it writes."""
     limits = workspace.policy.limits() if workspace.policy else None
-    rows = [row.switch for row in switches.standing(workspace.pk)]
+    rows = [row.switch for row in kill_switch.standing(workspace.pk)]
     pressed = [switch for switch in rows if switch.stage is SwitchStage.ON]
 
     def find(desk: str, pattern: str) -> KillSwitch | None:

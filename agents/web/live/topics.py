@@ -20,7 +20,7 @@ from agents.core.requests import Json
 from agents.core.states import EscalationState
 from agents.models import Escalation, Event, KillSwitch, Run, Snooze
 from agents.requests.queue import waiting_in
-from agents.runs import kill_switch as switches
+from agents.runs import kill_switch
 from agents.web.runs import trace
 
 
@@ -154,7 +154,7 @@ def _lines(topic: Topic, version: str) -> bytes:
     if isinstance(topic, InboxTopic):
         waiting = waiting_in(topic.workspaces, topic.reader, at=timezone.now())
         shown: dict[str, Json] = {"waiting": waiting}
-        shown["stops"] = switches.standing(*topic.workspaces)
+        shown["stops"] = kill_switch.standing(*topic.workspaces)
         parts = {
             # On this update, a page with a queue requests its own view of it.
             "#waiting": "_waiting.html",

@@ -15,7 +15,7 @@ from agents.core.states import ENDED, RunState
 from agents.models import Event, KillSwitch, Run, Step
 from agents.operations.runs import asking_on, relaunching, stopping
 from agents.patterns import PATTERNS
-from agents.requests import deciding as settling
+from agents.requests import deciding
 from agents.requests.sharing import is_own
 from agents.shell import access, refusal
 from agents.shell.event_words import read_events, tell_events
@@ -101,7 +101,7 @@ def settle_call(request: HttpRequest, pk: UUID) -> HttpResponse:
     comment, yes = given.get("comment", ""), verdict == APPROVE
     try:
         at = timezone.now()
-        settling.settle_call(key=key, by=user, took_effect=yes, comment=comment, at=at)
+        deciding.settle_call(key=key, by=user, took_effect=yes, comment=comment, at=at)
     except refusal.Refused as no:
         status = 422 if no.code.endswith("_reason") else 409
         return _page(request, found, sentence=str(no), status=status)
