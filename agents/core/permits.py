@@ -1,4 +1,4 @@
-"""A permit: one action, exactly, for one server, for at most a minute (decision 45)."""
+"""A permit: one action, exactly, for one server, for at most a minute (decision 10)."""
 
 from __future__ import annotations
 

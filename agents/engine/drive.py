@@ -5,7 +5,7 @@ so a run waits exactly when nothing is left to do and the root has not ended. Th
 strand that must wait for a time: its siblings' work is not thrown away.
 
 A strand's result is committed at once while others are busy, as they may take long and a crash
-would lose it. If none is busy, it is committed with the next step (decision 2).
+would lose it. If none is busy, it is committed with the next step (decision 1).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Press a kill switch, and release it in stages (decision 9)."""
+"""Press a kill switch, and release it in stages."""
 
 from __future__ import annotations
 

@@ -163,7 +163,7 @@ def blanks_say_nothing(case: Case, server: ReplayServer, scene: Scene) -> None:
 
 
 def decided_and_documented(case: Case, server: ReplayServer, scene: Scene) -> None:
-    """SVC-Q13: after a reorient the judge looks again, and the commitment stays (decision 6)."""
+    """SVC-Q13: after a reorient the judge looks again, and the commitment stays."""
     played = play(case, server, scene)
 
     assert played.phases.count("COMMIT") == 1

@@ -1,6 +1,6 @@
 """A circuit breaker for each model server: after repeated failures it is left alone for a while.
 
-Its state is a row that all workers share (decisions 0010 and 0015). A run that may not ask goes
+Its state is a row that all workers share (decision 4). A run that may not ask goes
 back to the queue and occupies no worker. After the rest one probe is made; if it is answered, all
 waiting runs are woken.
 """

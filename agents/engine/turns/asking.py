@@ -1,7 +1,7 @@
 """Ask a model on behalf of a run: within its budgets, and across outages of the model's server.
 
 A fault of the server or of our settings costs the run neither time nor tokens; the run waits
-without a worker until the server answers any run again (decision 0015).
+without a worker until the server answers any run again (decision 4).
 """
 
 from __future__ import annotations
