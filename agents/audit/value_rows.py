@@ -11,8 +11,7 @@ from collections.abc import Collection, Mapping
 from uuid import UUID
 
 from agents.core.limits import BadPolicy
-from agents.core.pseudonyms import Pseudonyms, names_in
-from agents.core.redact import NAME
+from agents.core.redact import NAME, Pseudonyms, names_in
 from agents.core.requests import Json
 from agents.models import Effect, Escalation, MaskedValue, Run
 from agents.models.runs import ValuesLocked, give_pseudonyms, naming, read_values

@@ -6,7 +6,7 @@ unreadable assessment are triggers of their own (SVC-Q2, SVC-Q8).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from agents.core.actions import is_hidden
@@ -146,3 +146,130 @@ def _flag(said: Mapping[str, Json], key: str) -> bool:
     if not isinstance(value, bool):
         raise UnreadableReply(f"{key} is neither true nor false")
     return value
+
+
+# Compare a commitment with the work as reported and recorded.
+#
+# No model takes part. The first four kinds of trigger, their text and their order are those of
+# the five-phase specification; the others are evidence that does not depend on the agent's
+# admission.
+
+
+COMMITMENT_MISSING = "commitment_missing"
+ASSESSMENT_UNPARSEABLE = "assessment_unparseable"
+LOW_CONFIDENCE = "confidence:low"
+_OF_POLICY = "ledger:"
+
+
+def reconcile(commitment: Commitment, assessment: Assessment) -> list[str]:
+    """Return the triggers in order; any of them asks for supervision."""
+    found = list(_admissions(assessment))
+    if not assessment.readable:
+        found.append(ASSESSMENT_UNPARSEABLE)
+    if not commitment.given:
+        found.append(COMMITMENT_MISSING)
+    return found
+
+
+def evidence(commitment: Commitment, *, used: Collection[str], claim: str) -> list[str]:
+    """Return the triggers that do not depend on the agent's word.
+
+    `used` are the tools that really ran, `claim` is the policy's objection to the output, or "".
+    """
+    found = []
+    if commitment.given and commitment.confidence == "low":
+        found.append(LOW_CONFIDENCE)
+    found += [f"tool_outside_scope:{tool}" for tool in used if not _is_declared(tool, commitment)]
+    return found + ([f"{_OF_POLICY}{claim}"] if claim else [])
+
+
+def is_of_policy(trigger: str) -> bool:
+    """Tell whether a trigger is the policy's own objection to an output."""
+    return trigger.startswith(_OF_POLICY)
+
+
+def _admissions(assessment: Assessment) -> Iterator[str]:
+    """Yield the deviations that the agent itself admits; blank entries are ignored (SVC-Q12)."""
+    if not assessment.met_commitment:
+        yield "commitment_not_met"
+    yield from (f"deviation:{text}" for text in assessment.deviations if text.strip())
+    yield from (f"concern:{text}" for text in assessment.concerns if text.strip())
+    yield from (f"unexpected:{text}" for text in assessment.unexpected if text.strip())
+
+
+def _is_declared(tool: str, commitment: Commitment) -> bool:
+    """Tell whether the agent named a tool as in scope, and not also as out of scope."""
+    inside = any(tool in entry for entry in commitment.scope_in)
+    return inside and not any(tool in entry for entry in commitment.scope_out)
+
+
+# Read the judge's verdict on a step: continue, reorient, ask_human or halt.
+#
+# An unreadable, unknown or incomplete verdict becomes a question to a person (SVC-Q6, SVC-Q11).
+
+
+CONTINUE, REORIENT, ASK_HUMAN, HALT = "continue", "reorient", "ask_human", "halt"
+WORDS = (CONTINUE, REORIENT, ASK_HUMAN, HALT)
+QUOTED = 500  # characters of an unreadable reply shown to a person
+_WHAT_NEXT = "What should happen next?"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The judgement of a step. `question` is for a person, `correction` for the agent."""
+
+    word: str
+    correction: str = ""
+    question: str = ""
+    reason: str = ""
+
+    def as_json(self) -> dict[str, Json]:
+        parts = asdict(self)
+        return {"verdict": parts.pop("word"), **parts}
+
+
+def read_verdict(text: str) -> Verdict:
+    """Return the verdict in a judge's reply; instead of failing it asks a person."""
+    try:
+        said = object_in(text)
+        word = text_of(said, "verdict").strip().lower()
+        rest = [text_of(said, key) for key in ("correction", "question", "reason")]
+    except UnreadableReply as error:
+        return Verdict(ASK_HUMAN, question=_quote_unreadable(text, str(error)))
+    found = Verdict(word, *rest)
+    if word not in WORDS:
+        said_so = f"The supervisor gave no verdict that is known ({word[:40] or 'none'})."
+        return Verdict(ASK_HUMAN, question=_paragraphs(said_so, found.reason, _WHAT_NEXT))
+    if word == REORIENT and not found.correction.strip():
+        said_so = "The supervisor wants the step run again, but does not say what to correct."
+        return Verdict(
+            ASK_HUMAN, question=_paragraphs(said_so, found.question, found.reason, _WHAT_NEXT)
+        )
+    return found
+
+
+def question_of(verdict: Verdict, triggers: Sequence[str]) -> str:
+    """Return the question for a person: the judge's own or else the triggers (SVC-Q9)."""
+    if verdict.question.strip():
+        return verdict.question
+    correction = f"Suggested correction: {verdict.correction}" if verdict.correction else ""
+    drift = f"Triggers: {', '.join(triggers)}" if triggers else ""
+    return _paragraphs(verdict.reason, correction, drift, "May this output stand?")
+
+
+def question_by_person(triggers: Sequence[str]) -> str:
+    """Return the question for a person who checks every output of a step."""
+    if triggers:
+        return f"Supervision triggers: {', '.join(triggers)}"
+    return "Review this step's output."
+
+
+def _quote_unreadable(text: str, error: str) -> str:
+    quoted = printable_text(text[:QUOTED]) + ("…" if len(text) > QUOTED else "")
+    if not error:
+        return f"The supervisor produced an unparseable response:\n\n{quoted}\n\n{_WHAT_NEXT}"
+    return f"The supervisor produced malformed JSON:\n\n{quoted}\n\nError: {error}\n\n{_WHAT_NEXT}"
+
+
+def _paragraphs(*sentences: str) -> str:
+    return "\n\n".join(sentence for sentence in sentences if sentence.strip())

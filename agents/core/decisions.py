@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from datetime import UTC, datetime, timedelta
+from enum import Enum
+from itertools import pairwise
+from math import floor, log2
+from typing import TypeAlias
 
+from agents.core.money import BadAmount, exponent
 from agents.core.requests import Json
 from agents.core.states import EscalationState
 
@@ -68,3 +75,274 @@ REPLY: Mapping[str, Json] = {
     "comment": "",
     "correction": "",
 }
+
+
+# Tiers: who may approve an amount, and how many people that takes.
+#
+# A policy document holds them by desk and currency, lowest amounts first:
+#
+# {"credits": {"EUR": [{"up_to_minor": 100000}, {"up_to_minor": 500000, "team": "leads",
+# "answer_within": 30}, {"team": "finance", "people": 2}]}}
+#
+# The requested amount picks the tier, even for an approval of only a part of it.
+
+
+MOST_PEOPLE = 2
+MOST_MINUTES = 60 * 24 * 365
+
+
+class BadTiers(ValueError):
+    """The tiers of a policy cannot be used. The message says which and why."""
+
+
+@dataclass(frozen=True)
+class Tier:
+    """One band of amounts. Its team may decide, and so may the teams of higher tiers."""
+
+    up_to_minor: int | None = None  # in minor units; None: any amount
+    team: str = ""  # its slug; "": every reviewer
+    people: int = 1  # approvals needed
+    answer_within: int | None = None  # minutes, after which the next tier is asked
+
+
+Tiers: TypeAlias = tuple[Tier, ...]
+_KEYS = tuple(field.name for field in fields(Tier))
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What approval requires: `people` from one of `teams`; None is any reviewer, () nobody."""
+
+    people: int = 1
+    teams: tuple[str, ...] | None = None
+    place: int | None = None  # of the tier; None: there is none
+
+    def admits(self, teams: Collection[str]) -> bool:
+        """Tell whether a person of these teams may approve."""
+        return self.teams is None or any(team in self.teams for team in teams)
+
+
+class Yes(Enum):
+    """The effect of one person's approval."""
+
+    DECIDES = "decides"
+    IS_FIRST = "is_first"  # the request keeps waiting for a second person
+    IS_REPEATED = "is_repeated"  # the same person again: it does not count
+
+
+def read_tiers(document: Json) -> dict[str, dict[str, Tiers]]:
+    """Return the tiers of a policy by desk and currency. Raises BadTiers."""
+    if not isinstance(document, dict):
+        raise BadTiers("tiers are an object of desks.")
+    return {desk: _read_desk(desk, held) for desk, held in document.items()}
+
+
+def _read_desk(desk: str, held: Json) -> dict[str, Tiers]:
+    if not isinstance(held, dict) or not held:
+        raise BadTiers(f"The tiers of the desk {desk!r} are an object of currencies.")
+    return {
+        currency: _read_bands(f"{desk} in {currency}", currency, held[currency])
+        for currency in held
+    }
+
+
+def _read_bands(where: str, currency: str, held: Json) -> Tiers:
+    try:
+        exponent(currency)
+    except BadAmount as error:
+        raise BadTiers(f"The tiers of {where}: {error}.") from None
+    if not isinstance(held, list) or not held:
+        raise BadTiers(f"The tiers of {where} are a list, lowest amounts first.")
+    tiers = tuple(_read_tier(where, number, one) for number, one in enumerate(held, 1))
+    *bounded, last = tiers
+    if last.up_to_minor is not None or any(one.up_to_minor is None for one in bounded):
+        raise BadTiers(f"The last tier of {where}, and only that, must be without up_to_minor.")
+    if last.answer_within is not None:
+        raise BadTiers(
+            f"Nobody is asked after the last tier of {where}: it takes no answer_within."
+        )
+    for lower, higher in pairwise(tiers):
+        _check_order(where, lower, higher)
+    return tiers
+
+
+def _check_order(where: str, lower: Tier, higher: Tier) -> None:
+    """Refuse a higher tier that is easier to pass than the lower. Raises BadTiers."""
+    bounds = lower.up_to_minor, higher.up_to_minor
+    if bounds[0] is not None and bounds[1] is not None and bounds[1] <= bounds[0]:
+        raise BadTiers(f"The tiers of {where} must ascend: {bounds[1]} comes after {bounds[0]}.")
+    if higher.people < lower.people:
+        raise BadTiers(f"A higher tier of {where} must not take fewer people than a lower one.")
+    if lower.team and not higher.team:
+        raise BadTiers(f"A tier of {where} above that of the team {lower.team!r} needs a team too.")
+
+
+def _read_tier(where: str, number: int, held: Json) -> Tier:
+    tier = f"Tier {number} of {where}"
+    if not isinstance(held, dict) or set(held) - set(_KEYS):
+        raise BadTiers(f"{tier} is an object of {', '.join(_KEYS)}.")
+    up_to, team = held.get("up_to_minor"), held.get("team", "")
+    people, within = held.get("people", 1), held.get("answer_within")
+    if up_to is not None and not _is_whole(up_to, 2**53 - 1):
+        raise BadTiers(f"{tier}: up_to_minor must be a whole number of minor units above zero.")
+    if not isinstance(team, str) or ("team" in held and not team):
+        raise BadTiers(f"{tier}: team is a team's short name.")
+    if not _is_whole(people, MOST_PEOPLE):
+        raise BadTiers(f"{tier}: people must be 1 or 2.")
+    if within is not None and not _is_whole(within, MOST_MINUTES):
+        raise BadTiers(f"{tier}: answer_within must be a whole number of minutes from 1.")
+    return Tier(up_to, team, people, within)
+
+
+def _is_whole(value: Json, most: int) -> bool:
+    return type(value) is int and 1 <= value <= most
+
+
+def tiers_of(
+    document: Mapping[str, Mapping[str, Json]] | None, desk: str, currency: str
+) -> Tiers | None:
+    """Return the tiers of a desk and currency; None if the desk has none.
+
+    () if it has some only for other currencies: then nobody may grant anything in this one, as with
+    a person's own limits.
+    """
+    held = (document or {}).get(desk)
+    if held is None:
+        return None
+    return _read_desk(desk, held).get(currency, ())
+
+
+def demand_of(tiers: Tiers | None, amount_minor: int | None, *, people: int = 1) -> Demand:
+    """Return what approving an amount requires; `people` is the number its tool declares."""
+    if tiers is None or amount_minor is None:
+        return Demand(people)
+    for place, tier in enumerate(tiers):
+        if tier.up_to_minor is None or amount_minor <= tier.up_to_minor:
+            teams = tuple(one.team for one in tiers[place:]) if tier.team else None
+            return Demand(max(people, tier.people), teams, place)
+    return Demand(people, teams=())
+
+
+def what_yes_does(demand: Demand, *, by: int, first_by: int | None, is_same: bool) -> Yes:
+    """Return the effect of an approval by a person who may give it.
+
+    `first_by` approved before, perhaps other terms: then this is a first approval again.
+    """
+    if demand.people < MOST_PEOPLE:
+        return Yes.DECIDES
+    if first_by == by:
+        return Yes.IS_REPEATED
+    return Yes.DECIDES if first_by is not None and is_same else Yes.IS_FIRST
+
+
+def tier_after(tiers: Sequence[Tier], place: int) -> int | None:
+    """Return the tier to ask after a silent one; None: there is none, and the request expires."""
+    has_time = 0 <= place < len(tiers) - 1 and tiers[place].answer_within is not None
+    return place + 1 if has_time else None
+
+
+# How people decided requests, as sums that can be added over days, rules and people.
+
+
+STEPS = 8  # classes of durations per doubling, so that a median is off by at most 4.4 %
+HOUR = timedelta(hours=1)
+
+
+@dataclass(frozen=True)
+class Closed:
+    """A request that was decided or expired."""
+
+    state: str
+    rule: str  # that asked for a person
+    by: int | None
+    asked_minor: int | None
+    granted_minor: int | None
+    currency: str
+    opened_at: datetime
+    closed_at: datetime
+
+    @property
+    def taken_off(self) -> int:
+        """Return by how much an adjusted request was lowered, in minor units."""
+        is_lowered = self.state == EscalationState.ADJUSTED and self.granted_minor is not None
+        return (self.asked_minor or 0) - (self.granted_minor or 0) if is_lowered else 0
+
+
+@dataclass
+class ReviewFigures:
+    """Sums of closed requests. All parts are counts or amounts, so that sums add up."""
+
+    counts: Counter[str] = field(default_factory=Counter)  # by state
+    taken_off: Counter[str] = field(default_factory=Counter)  # minor units, by currency
+    lengths: Counter[int] = field(default_factory=Counter)  # of decisions, by class of time
+    # By hour of the day (UTC), each day counted.
+    arrived: Counter[int] = field(default_factory=Counter)
+    answered: Counter[int] = field(default_factory=Counter)  # by a person
+    waiting: Counter[int] = field(default_factory=Counter)  # at some time in the hour
+
+    def add(self, one: Closed) -> None:
+        """Count a request."""
+        self.counts[one.state] += 1
+        if one.taken_off:
+            self.taken_off[one.currency] += one.taken_off
+        if one.by is not None:
+            self.lengths[_class_of((one.closed_at - one.opened_at).total_seconds())] += 1
+            self.answered[one.closed_at.astimezone(UTC).hour] += 1
+        self.arrived[one.opened_at.astimezone(UTC).hour] += 1
+        self.waiting.update(_hours(one.opened_at, one.closed_at))
+
+    def merge(self, other: ReviewFigures) -> None:
+        """Add the sums of others."""
+        self.counts += other.counts
+        self.taken_off += other.taken_off
+        self.lengths += other.lengths
+        self.merge_hours(other)
+
+    def merge_hours(self, other: ReviewFigures) -> None:
+        """Add only what others count by hour of the day."""
+        self.arrived += other.arrived
+        self.answered += other.answered
+        self.waiting += other.waiting
+
+    def as_json(self) -> Json:
+        parts = {part.name: getattr(self, part.name) for part in fields(self)}
+        return {name: {str(key): n for key, n in part.items()} for name, part in parts.items()}
+
+    @property
+    def decided(self) -> int:
+        """Return how many requests people decided."""
+        return self.lengths.total()
+
+    def seconds(self, share: float) -> float | None:
+        """Return the seconds within which this share of decisions was made; None without any."""
+        rank, before = share * self.decided, 0
+        for number, count in sorted(self.lengths.items()):
+            before += count
+            if before >= rank:
+                return 0.5 if number == 0 else 2 ** ((number - 0.5) / STEPS)
+        return None
+
+
+def figures_from(stored: Json) -> ReviewFigures:
+    """Read stored sums."""
+
+    def whole(name: str) -> Counter[int]:
+        # Days that were summed before hours were counted have none.
+        return Counter({int(key): n for key, n in stored.get(name, {}).items()})
+
+    hours = [whole(name) for name in ("arrived", "answered", "waiting")]
+    return ReviewFigures(
+        Counter(stored["counts"]), Counter(stored["taken_off"]), whole("lengths"), *hours
+    )
+
+
+def _class_of(seconds: float) -> int:
+    return 0 if seconds < 1 else 1 + floor(log2(seconds) * STEPS)
+
+
+def _hours(begin: datetime, end: datetime) -> Iterator[int]:
+    """Yield the hour of the day of each hour that a period touches."""
+    at, end = begin.astimezone(UTC), end.astimezone(UTC)
+    while at < end:
+        yield at.hour
+        at = at.replace(minute=0, second=0, microsecond=0) + HOUR

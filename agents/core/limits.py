@@ -11,11 +11,11 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, TypeAlias
 
+from agents.core.decisions import BadTiers, Tiers, read_tiers, tiers_of
 from agents.core.money import MAX_MINOR
 from agents.core.old_names import policy_document
 from agents.core.redact import CARDS, EMAILS, GONE, IBANS, KINDS, NAME, OFF, TREATMENTS
 from agents.core.requests import Json
-from agents.core.tiers import BadTiers, Tiers, read_tiers, tiers_of
 
 
 class BadPolicy(ValueError):

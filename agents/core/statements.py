@@ -7,8 +7,9 @@ to one as ``[[name]]``, and the console inserts the sentence.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 NO_MONEY = "No money was moved."
 LEDGER = "ledger"  # the name of the sentences about what this run did
@@ -44,3 +45,91 @@ def referenced_sentences(text: str, sentences: Mapping[str, str]) -> list[str]:
     """Return the sentences that a text refers to, each once, in order."""
     names = dict.fromkeys(found[1] for found in _REFERENCE.finditer(text))
     return [sentences[name] for name in names if name in sentences]
+
+
+# What an agent may write to someone outside without a person having read it.
+#
+# No list of forbidden words is ever complete, so this is a list of allowed phrases. They greet,
+# thank, apologise for trouble, introduce what follows and ask for an answer. They are whole
+# phrases, because single words make sentences ("We can, and we will"). None names an amount, a
+# payment, a day, a place, a wish, a promise or a denial, each may occur once in a letter, and the
+# letter's layout is plain: marks, blanks and repetitions can spell a number too.
+
+
+_PHRASES = r"""
+hello|hi|greetings|good (?:morning|afternoon|evening|day)
+(?:many |kind )?thanks(?: again)?(?: for @)?
+thank you(?: very much)?(?: again)?(?: for @)?
+(?:we|i) thank you for @
+(?:we|i) appreciate your (?:feedback|patience|understanding|help)
+(?:we are|i am)(?: very)? grateful for your (?:feedback|patience|understanding|help)
+(?:we are|i am)(?: very)? sorry (?:for|about) the (?:trouble|inconvenience)
+(?:we|i) apologi[sz]e for the (?:trouble|inconvenience)
+(?:we|i) have read your (?:question|message|letter|mail|email)
+(?:we are|i am|our team is|my team is) looking into (?:it|your (?:question|message|case))
+here is (?:what (?:we|i) (?:see|found)|(?:an|the|our|my) (?:answer|explanation|summary|overview))
+please (?:see|read) (?:the|our) (?:answer|explanation|summary|overview) below
+(?:we|i) hope (?:this|it) (?:helps|answers your questions?)
+if you have (?:any )?(?:further |other |more )?questions
+please (?:write to|tell|ask) us
+(?:have|we wish you) a (?:nice|good|great|pleasant) (?:day|evening)
+(?:with )?(?:kind|best|warm) (?:regards|wishes)|(?:yours )?sincerely
+(?:your|the|our) (?:support|service)(?: team)?|your team
+"""
+_REASON = r"(?:(?:your|the) (?:@)|(?:writing|writing to us|asking|asking us|reading))".replace(
+    "@", "question|questions|message|letter|mail|email|feedback|patience|understanding|help|time"
+)
+_LONGEST = 80  # letters of a phrase
+_BETWEEN = re.compile(r"[.,;:!?](?= |$)")
+_ODD_LAYOUT = re.compile(r"[^\S \n]|  |\n{3}|^ ", re.MULTILINE)
+_MARKS = ".,;:!?'’\"“”()–—-"  # around a word that is shown
+UNUSUAL_LAYOUT = "(unusual layout)"
+REPEATED = "(repeated)"
+
+
+def free_words(text: str, ours: Iterable[str], phrases_of_desk: tuple[str, ...] = ()) -> list[str]:
+    """Return the words of `text`, each once, that are neither the console's nor courtesy phrases.
+
+    `ours` are the console's own sentences, `phrases_of_desk` patterns of more phrases. Phrases are
+    compared letter by letter, so lookalikes do not count. Odd layout or a repetition, which words
+    do not show, is named in their place.
+    """
+    found: list[str] = [UNUSUAL_LAYOUT] if _ODD_LAYOUT.search(text.strip()) else []
+    phrases: list[str] = []
+    for sentence in sorted({*filter(None, ours)}, key=len, reverse=True):
+        phrases += [sentence] * text.count(sentence)
+        text = text.replace(sentence, "\n")
+    for line, part in _parts(text):
+        if _is_courtesy(part, phrases_of_desk):
+            phrases.append(part.lower())
+        else:
+            found += [word.strip(_MARKS) or word for word in part.split() or [line]]
+    found += [REPEATED] if len(set(phrases)) < len(phrases) else []
+    return list(dict.fromkeys(found))
+
+
+def free_passages(
+    text: str, ours: Iterable[str], phrases_of_desk: tuple[str, ...] = ()
+) -> list[str]:
+    """Return the passages that hold those words, as the text has them, in order."""
+    for sentence in sorted({*filter(None, ours)}, key=len, reverse=True):
+        text = text.replace(sentence, "\n")
+    return [part for _, part in _parts(text) if part and not _is_courtesy(part, phrases_of_desk)]
+
+
+def _parts(text: str) -> Iterator[tuple[str, str]]:
+    """Yield what stands between marks, after the line that it stands in."""
+    for line in filter(None, (line.strip() for line in text.split("\n"))):
+        *parts, last = (part.strip() for part in _BETWEEN.split(line))
+        yield from ((line, part) for part in [*parts, *([last] if last else [])])
+
+
+def _is_courtesy(part: str, phrases_of_desk: tuple[str, ...]) -> bool:
+    plain = part.isascii() and len(part) <= _LONGEST
+    return plain and _phrase(phrases_of_desk).fullmatch(part.lower()) is not None
+
+
+@cache
+def _phrase(phrases_of_desk: tuple[str, ...]) -> re.Pattern[str]:
+    phrases = [*_PHRASES.strip().splitlines(), *phrases_of_desk]
+    return re.compile("|".join(phrases).replace("@", _REASON))

@@ -19,8 +19,7 @@ from django.core.signals import setting_changed
 from django.dispatch import receiver
 
 from agents.core.limits import BadPolicy, Limits, Redaction
-from agents.core.pseudonyms import Pseudonyms, has_name
-from agents.core.redact import GONE, KINDS, NAME, Namer, mask_json, masks_in
+from agents.core.redact import GONE, KINDS, NAME, Namer, Pseudonyms, has_name, mask_json, masks_in
 from agents.core.requests import Json
 from agents.models import Run, Workspace
 from agents.models.runs import keep_values, naming, pseudonyms_of, taken_by

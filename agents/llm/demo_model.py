@@ -16,8 +16,8 @@ from typing import Any, TypeAlias
 import httpx2
 from django.conf import settings
 
-from agents.core.model_roles import ROLES
-from agents.core.pseudonyms import without_values
+from agents.core.redact import without_values
+from agents.core.registry import ROLES
 from agents.core.requests import Json
 from agents.sdk.demo import PATTERN_OF, NeverAnswers, spoken
 from agents.sdk.desk import DESKS, Desk

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agents.core.model_roles import ROLES, role
+from agents.core.registry import ROLES, role
 from agents.core.requests import Json
 
 _FIRST_LINE = "Role: "

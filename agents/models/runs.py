@@ -22,7 +22,7 @@ from django.db.models.functions import Now
 from agents.core.actions import Action
 from agents.core.call_target import CallTarget
 from agents.core.limits import Limits, read_limits
-from agents.core.pseudonyms import Naming, Pseudonyms, has_name, name_of
+from agents.core.redact import Naming, Pseudonyms, has_name, name_of
 from agents.core.requests import Json
 from agents.core.row_json import decode
 from agents.core.states import ENDED, MOVES, EffectState, RunState

@@ -15,8 +15,8 @@ from datetime import datetime
 from django.conf import settings
 from django.urls import reverse
 
-from agents.core.homoglyphs import invisible_characters
 from agents.core.limits import BadPolicy
+from agents.core.names import invisible_characters
 from agents.core.notifications import UNKNOWN, UNTOLD, Kind
 from agents.core.redact import KINDS, mask
 from agents.core.request_kinds import ACTION

@@ -10,9 +10,9 @@ from contextlib import contextmanager
 
 from agents.core.actions import MAX_TEXT
 from agents.core.budget import BUDGETS
-from agents.core.came_of import AFTER_BLOCK
 from agents.core.limits import Limits
 from agents.core.requests import Json, Stop
+from agents.core.results import AFTER_BLOCK
 from agents.core.units import with_unit
 from agents.patterns import Notes
 from agents.patterns.steps import NoReply, Steps, T

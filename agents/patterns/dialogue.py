@@ -6,8 +6,8 @@ it; and a reply may propose several calls, which are reviewed one after another.
 
 from __future__ import annotations
 
-from agents.core.claims import asks_only
 from agents.core.requests import Ask, Json
+from agents.core.results import asks_only
 from agents.patterns import Brief, Notes
 from agents.patterns.blocks import is_by_person
 from agents.patterns.steps import Steps, reply_to, reports_error

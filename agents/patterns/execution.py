@@ -9,8 +9,7 @@ from agents.core.actions import action_schema, read_action
 from agents.core.checkpoints import UnreadableReply, object_in, printable_text, text_of
 from agents.core.digest import sha256
 from agents.core.requests import Ask, Flow, FlowOutcome, Json, Say, Stop, Together
-from agents.core.workflow_checks import cap_of, fill_variables
-from agents.core.workflows import Agent, BadWorkflow, WorkflowStep
+from agents.core.workflows import Agent, BadWorkflow, WorkflowStep, cap_of, fill_variables
 from agents.patterns import Brief, Notes
 from agents.patterns.blocks import Blocked, blocks_of, expect_readable, is_by_person
 from agents.patterns.dialogue import FROM_VERSION, dialogue_of, next_proposal

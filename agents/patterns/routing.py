@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import partial
 
+from agents.core.actions import Route, read_route, route_schema
 from agents.core.digest import args_hash
 from agents.core.limits import Limits
 from agents.core.request_kinds import HAND_OVER
 from agents.core.requests import Ask, Escalate, Failed, Flow, Json, Review, Stop, Use
-from agents.core.routes import Route, read_route, route_schema
 from agents.patterns import Brief, Notes, pattern
 from agents.patterns.blocks import block_for, blocks_of, expect_readable, say_until_usable
 from agents.patterns.steps import Steps, answer_to, block_reason, final_answer, nonblank_text, stop

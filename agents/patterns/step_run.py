@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from agents.core.checkpoints import Assessment, Commitment
+from agents.core.checkpoints import Assessment, Commitment, Verdict
 from agents.core.requests import Json, Say
-from agents.core.verdicts import Verdict
 from agents.core.workflows import Supervision
 from agents.patterns import Notes
 from agents.patterns.execution import Work

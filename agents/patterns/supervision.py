@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from agents.core.drift import is_of_policy
-from agents.core.request_kinds import OUTPUT, QUESTION
-from agents.core.requests import Ask, Escalate, Json
-from agents.core.verdicts import (
+from agents.core.checkpoints import (
     ASK_HUMAN,
     CONTINUE,
     HALT,
     Verdict,
+    is_of_policy,
     question_by_person,
     question_of,
     read_verdict,
 )
+from agents.core.request_kinds import OUTPUT, QUESTION
+from agents.core.requests import Ask, Escalate, Json
 from agents.core.workflows import Supervision
 from agents.patterns.execution import text_by
 from agents.patterns.step_run import SUPERVISE, StepRound, StepRun

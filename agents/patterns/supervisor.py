@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from agents.core.actions import Action, action_schema, read_action
 from agents.core.budget import REVIEW_CHANGED
-from agents.core.claims import claims_deed
 from agents.core.digest import args_hash
 from agents.core.money import to_model_units
 from agents.core.request_kinds import ACTION, LETTER
@@ -27,6 +26,7 @@ from agents.core.requests import (
     Stop,
     Use,
 )
+from agents.core.results import claims_deed
 from agents.patterns import Brief, Notes, pattern, proposes_again
 from agents.patterns.blocks import (
     NOT_NAMED,

@@ -5,16 +5,23 @@ from __future__ import annotations
 from agents.core.checkpoints import (
     Assessment,
     Commitment,
+    evidence,
     no_assessment,
     no_commitment,
     read_assessment,
     read_commitment,
+    reconcile,
 )
 from agents.core.digest import sha256
-from agents.core.drift import evidence, reconcile
 from agents.core.requests import Ask, Flow, Json, Review, Stop
-from agents.core.workflow_checks import bind_parameters, check_workflow, fields_in
-from agents.core.workflows import BadWorkflow, Workflow, read_workflow
+from agents.core.workflows import (
+    BadWorkflow,
+    Workflow,
+    bind_parameters,
+    check_workflow,
+    fields_in,
+    read_workflow,
+)
 from agents.patterns import Brief, Notes, pattern, proposes_again
 from agents.patterns.execution import EXECUTE, Work, execute
 from agents.patterns.step_run import COMMIT, POST, RECONCILE, StepRound, StepRun

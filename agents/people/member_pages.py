@@ -17,10 +17,10 @@ from django.utils import timezone
 from django.utils.http import urlencode
 from django_otp.plugins.otp_totp.models import TOTPDevice
 
+from agents.core.decisions import Tiers, read_tiers
 from agents.core.limits import Limits
 from agents.core.money import BadAmount, format_money, minor_of_text
 from agents.core.requests import Json
-from agents.core.tiers import Tiers, read_tiers
 from agents.models import Invitation, InvitationState, Membership, Role, Session, Team, Workspace
 from agents.people import second_factor
 from agents.people.members import end_sessions, remove_member, set_limit, set_role, set_team

@@ -9,10 +9,9 @@ from functools import partial
 
 from agents.core.actions import Action
 from agents.core.facts import Facts
-from agents.core.letter_phrases import free_words
 from agents.core.limits import Limits
 from agents.core.rulings import Ruling, RulingKind
-from agents.core.statements import LEDGER, fill_references, referenced_sentences
+from agents.core.statements import LEDGER, fill_references, free_words, referenced_sentences
 from agents.policies import rule
 
 LOOKED_INTO = "The case was looked into; this run paid nothing."

@@ -11,10 +11,10 @@ from math import log10
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 
+from agents.core.decisions import Tiers, read_tiers
 from agents.core.limits import BadPolicy, LimitField, Limits
 from agents.core.money import format_money
 from agents.core.requests import Json
-from agents.core.tiers import Tiers, read_tiers
 from agents.core.units import is_currency
 from agents.models import Event, PolicyVersion, Team, Workspace
 from agents.policies.words import RuleLine

@@ -9,10 +9,10 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import Max
 
+from agents.core.decisions import read_tiers
 from agents.core.digest import sha256
 from agents.core.limits import EXTERNAL, BadPolicy, Limits, read_limits
 from agents.core.requests import Json
-from agents.core.tiers import read_tiers
 from agents.core.units import is_currency
 from agents.models import PolicyVersion, Role, Team, Workspace
 from agents.models.record import Entry, append_events

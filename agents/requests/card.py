@@ -13,12 +13,12 @@ from django.utils.safestring import SafeString
 
 from agents.core.actions import MAX_TEXT
 from agents.core.call_target import CallTarget
-from agents.core.homoglyphs import homoglyph_warnings
+from agents.core.decisions import Demand
+from agents.core.names import homoglyph_warnings
 from agents.core.redact import texts_in
 from agents.core.request_kinds import FINAL, INSTRUCTIONS, TEXT, RequestKind
 from agents.core.requests import Json
 from agents.core.states import ENDED, EscalationState
-from agents.core.tiers import Demand
 from agents.db.compiled import CompiledSelect, Param
 from agents.engine.desk.subjects import beside
 from agents.engine.people.approvals import ASKED_AGAIN, turn_of

@@ -13,7 +13,7 @@ from django.db.models.functions import Now
 
 from agents.core.actions import MAX_TEXT
 from agents.core.call_target import CallTarget
-from agents.core.decisions import Decision
+from agents.core.decisions import Decision, Yes, what_yes_does
 from agents.core.facts import Facts
 from agents.core.request_kinds import (
     ANSWER,
@@ -27,7 +27,6 @@ from agents.core.request_kinds import (
 )
 from agents.core.requests import Json
 from agents.core.states import ENDED, GRANTED, EffectState, EscalationState
-from agents.core.tiers import Yes, what_yes_does
 from agents.db.compiled import CompiledUpdate, Param
 from agents.db.driver import fetch_now
 from agents.db.inserts import insert_rows

@@ -13,13 +13,13 @@ from django.db.models import F, Q, QuerySet, Sum, Value
 
 from agents.core.call_target import CallTarget
 from agents.core.days import utc_midnight
+from agents.core.decisions import Demand
 from agents.core.limits import BY_REVIEWER
 from agents.core.money import format_money
 from agents.core.request_kinds import kind_of
 from agents.core.requests import Json
 from agents.core.rulings import RulingKind, consent_of
 from agents.core.states import GRANTED, EscalationState
-from agents.core.tiers import Demand
 from agents.db.driver import fetch_now
 from agents.engine.desk.company import LookedUp, LookupFailed, look_up_now
 from agents.engine.desk.facts import calls_before, case_of, fetch_facts

@@ -31,11 +31,11 @@ from django.utils import timezone
 from django.utils.html import escape, format_html
 from django.utils.safestring import SafeString
 
+from agents.core.decisions import demand_of, read_tiers
 from agents.core.money import format_sums
 from agents.core.request_kinds import ACTION, TEXT
 from agents.core.requests import Json
 from agents.core.states import EscalationState
-from agents.core.tiers import demand_of, read_tiers
 from agents.db.compiled import CompiledSelect, Param, Params, spread
 from agents.models import Effect, Escalation, Membership, PolicyVersion, Snooze, Team
 from agents.models.belonging import belongs

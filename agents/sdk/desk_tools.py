@@ -12,9 +12,9 @@ from types import SimpleNamespace
 from typing import Any, TypeVar
 
 from agents.core.actions import ArgSpec
-from agents.core.deobfuscation import read_plainly
+from agents.core.finders import read_plainly
 from agents.core.idempotency import Touch
-from agents.core.pseudonyms import NAME
+from agents.core.redact import NAME_of_pseudonyms as NAME
 from agents.core.request_kinds import RequestKind
 from agents.core.requests import Json
 from agents.core.rulings import Ruling

@@ -24,7 +24,8 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
 
 from agents.core import redact
-from agents.core.pseudonyms import NAME, Pseudonyms
+from agents.core.redact import NAME_of_pseudonyms as NAME
+from agents.core.redact import Pseudonyms
 from agents.core.states import EscalationState
 from agents.db.compiled import CompiledSelect, Param, Params, spread
 from agents.models import DECIDES as DECIDES

@@ -40,8 +40,8 @@ from agents.core.money import (
     minor_of_text,
 )
 from agents.core.old_names import currency_of, unit_of
-from agents.core.pseudonyms import NAME
 from agents.core.redact import ANY_MASK
+from agents.core.redact import NAME_of_pseudonyms as NAME
 from agents.core.request_kinds import kind_of
 from agents.core.requests import Json
 from agents.core.states import EscalationState

@@ -9,7 +9,7 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from agents.core.actions import has_hidden
-from agents.core.homoglyphs import invisible_characters
+from agents.core.names import invisible_characters
 from agents.db.compiled import CompiledSelect, Param
 from agents.models import Membership, Role, Workspace
 

@@ -10,8 +10,8 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 
 from agents import llm
-from agents.core.claims import claims_deed
 from agents.core.requests import Json
+from agents.core.results import claims_deed
 from agents.core.states import EffectState, RunState
 from agents.engine.runtime.threads import close_connections
 from agents.engine.turns.advance import advance

@@ -11,7 +11,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from agents.core import letter_phrases, redact, statements, workflow_checks
+from agents.core import redact, statements
+from agents.core import statements as letter_phrases
+from agents.core import workflows as workflow_checks
 from agents.core.money import BadAmount, minor_of_text
 from agents.core.strict_json import MAX_CHARS, BadJson, parse
 from agents.desks.refunds import demo

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from agents.core.pseudonyms import NAME
+from agents.core.redact import NAME_of_pseudonyms as NAME
 
 Result = dict[str, Any]
 Check = Callable[[dict[str, Any], Result], None]

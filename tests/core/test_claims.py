@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agents.core.claims import asks_only, claims_deed
+from agents.core.results import asks_only, claims_deed
 
 TOOLS = ("transfer_money", "add_payee", "issue_refund")
 

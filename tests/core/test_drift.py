@@ -8,9 +8,10 @@ import pytest
 
 from agents.core.checkpoints import (
     Commitment,
+    evidence,
     read_assessment,
+    reconcile,
 )
-from agents.core.drift import evidence, reconcile
 
 GIVEN = Commitment(given=True, confidence="high", scope_in=("send_reply to the customer",))
 

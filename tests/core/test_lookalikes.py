@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agents.core.homoglyphs import homoglyph_warnings, invisible_characters
+from agents.core.names import homoglyph_warnings, invisible_characters
 
 
 @pytest.mark.proves("W26")

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from agents.core.pseudonyms import NAME, Pseudonyms, name_of, without_values
-from agents.core.redact import GONE, KINDS, mask_json
+from agents.core.redact import GONE, KINDS, Pseudonyms, mask_json, name_of, without_values
 from agents.core.redact import NAME as NAMED
+from agents.core.redact import NAME_of_pseudonyms as NAME
 
 KEY = "a key that never changes"
 ALL = dict.fromkeys(KINDS, NAMED)

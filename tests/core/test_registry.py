@@ -6,8 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from agents.core.model_roles import ROLES, role
-from agents.core.registry import NamedTwice
+from agents.core.registry import ROLES, NamedTwice, role
 from agents.core.requests import Flow
 from agents.patterns import PATTERNS, Brief, Notes, pattern
 from agents.policies import RULES, answers, rule

@@ -8,9 +8,14 @@ from typing import Any
 import pytest
 
 from agents import tools
-from agents.core.actions import action_schema, read_action
-from agents.core.plans import plan_schema, read_plan
-from agents.core.routes import read_route, route_schema
+from agents.core.actions import (
+    action_schema,
+    plan_schema,
+    read_action,
+    read_plan,
+    read_route,
+    route_schema,
+)
 from agents.desks.refunds.profiles import REFUND_TOOLS, SPECIALISTS, WORKERS
 from agents.llm.tool_calls import envelop, unpack
 

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.core.pseudonyms import Pseudonyms
-from agents.core.redact import KINDS, NAME, mask, mask_json
+from agents.core.redact import KINDS, NAME, Pseudonyms, mask, mask_json
 from agents.core.requests import Json
 
 KEY = "sk-proj-Ab12Cd34Ef56Gh78Ij90"

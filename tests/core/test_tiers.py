@@ -8,8 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agents.core.decisions import (
+    Demand,
+    Tier,
+    Yes,
+    demand_of,
+    read_tiers,
+    tier_after,
+    what_yes_does,
+)
 from agents.core.limits import BadPolicy, read_limits
-from agents.core.tiers import Demand, Tier, Yes, demand_of, read_tiers, tier_after, what_yes_does
 from agents.desks.refunds.profiles import STRICT
 
 THREE = [

@@ -6,14 +6,17 @@ from typing import Any
 
 import pytest
 
-from agents.core.workflow_checks import (
+from agents.core.workflows import (
+    BadWorkflow,
+    Supervision,
+    WorkflowStep,
     bind_parameters,
     cap_of,
     check_workflow,
     fields_in,
     fill_variables,
+    read_workflow,
 )
-from agents.core.workflows import BadWorkflow, Supervision, WorkflowStep, read_workflow
 from agents.desks.refunds.profiles import STRICT
 from agents.sdk.desk import DESKS
 from agents.tools import specs

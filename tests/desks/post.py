@@ -17,7 +17,7 @@ from django.conf import settings
 from django.test import override_settings
 from django.utils import timezone
 
-from agents.core.pseudonyms import name_of
+from agents.core.redact import name_of
 from agents.engine.desk import registry
 from agents.models import Escalation, Run
 from agents.publishing import versions as publishing

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents import results
+from agents.core.actions import read_plan
 from agents.core.facts import Facts
-from agents.core.plans import read_plan
 from agents.core.requests import Stop
 from agents.desks.refunds.profiles import STRICT, WORKERS
 from agents.models import PolicyVersion

@@ -10,8 +10,7 @@ from types import ModuleType
 from typing import Any
 
 from agents import patterns
-from agents.core.model_roles import ROLES
-from agents.core.registry import load
+from agents.core.registry import ROLES, load
 
 HERE = Path(__file__).parent
 PLACES: dict[str, tuple[ModuleType, dict[str, Any]]] = {

@@ -8,9 +8,8 @@ import json
 import pytest
 
 from agents import llm
-from agents.core.checkpoints import read_commitment
+from agents.core.checkpoints import read_commitment, read_verdict
 from agents.core.requests import Json
-from agents.core.verdicts import read_verdict
 from agents.desks.refunds.scenarios import BY_KEY
 
 pytestmark = pytest.mark.usefixtures("nothing_is_configured")

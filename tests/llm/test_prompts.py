@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from agents.core.verdicts import WORDS
+from agents.core.checkpoints import WORDS
 from agents.desks.refunds.profiles import SPECIALISTS, STRICT, WORKERS
 from agents.llm.prompts import prompt
 

@@ -2,7 +2,7 @@
 
 from tests.mutants.plant import Mutant
 
-CORE, APPROVING = "agents/core/tiers.py", "agents/requests/deciding.py"
+CORE, APPROVING = "agents/core/decisions.py", "agents/requests/deciding.py"
 DEMANDS, CLIMBING = (
     "agents/requests/granting.py",
     "agents/engine/people/tier_escalation.py",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from agents.core.actions import InvalidRoute, check_route
 from agents.core.limits import BadPolicy, read_limits
 from agents.core.requests import Json
-from agents.core.routes import InvalidRoute, check_route
 from agents.desks.refunds.profiles import REFUND_TOOLS, SPECIALISTS, STRICT
 from agents.desks.refunds.ticket_topics import TOPICS, is_about
 

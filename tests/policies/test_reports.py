@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from agents.core.actions import InvalidPlan, check_plan
 from agents.core.facts import Facts
-from agents.core.plans import InvalidPlan, check_plan
 from agents.desks.refunds.limits import RefundLimits
 from agents.desks.refunds.profiles import STRICT, WORKERS
 from agents.desks.refunds.report import figures, findings, headline

@@ -15,8 +15,8 @@ from django.utils import timezone
 
 from agents import llm
 from agents.core.limits import BadPolicy, read_limits
-from agents.core.pseudonyms import NAME
 from agents.core.redact import KINDS
+from agents.core.redact import NAME_of_pseudonyms as NAME
 from agents.core.states import EscalationState, RunState
 from agents.desks.refunds.models import Customer
 from agents.desks.refunds.profiles import REFERENCE, STRICT

@@ -12,7 +12,7 @@ from django.utils import timezone
 from playwright.sync_api import expect
 
 from agents import results
-from agents.core.pseudonyms import NAME
+from agents.core.redact import NAME_of_pseudonyms as NAME
 from agents.core.states import EscalationState, RunState
 from agents.engine.turns import answering
 from agents.models import Escalation, Role, Step

@@ -16,8 +16,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from agents.core.decisions import Decision
-from agents.core.review_figures import Closed, ReviewFigures, figures_from
+from agents.core.decisions import Closed, Decision, ReviewFigures, figures_from
 from agents.core.states import EscalationState
 from agents.engine.upkeep.review_days import sum_next_review_day
 from agents.engine.upkeep.sweep import sweep

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from django.apps import AppConfig
 
-from agents.core.model_roles import ROLES, ModelRole, by_scenario
+from agents.core.registry import ROLES, ModelRole, by_scenario
 from agents.llm.prompts import read_prompt
 
 PROMPTS = Path(__file__).parent / "prompts"

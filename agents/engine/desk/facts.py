@@ -12,10 +12,9 @@ from typing import Any, NamedTuple, TypeAlias
 
 from agents.core.actions import Action
 from agents.core.facts import Border, DeskFacts, Facts, ReadOnce
-from agents.core.letter_phrases import free_passages
 from agents.core.limits import Limits
 from agents.core.requests import Json
-from agents.core.statements import Deed, ledger_sentences
+from agents.core.statements import Deed, free_passages, ledger_sentences
 from agents.core.states import EffectState, EscalationState
 from agents.db.driver import Pending, send_lock
 from agents.engine.desk import registry as simulation

@@ -33,8 +33,7 @@ from agents.core.request_kinds import (
     Answer,
 )
 from agents.core.requests import Json
-from agents.core.workflow_checks import check_workflow
-from agents.core.workflows import BadWorkflow, read_workflow
+from agents.core.workflows import BadWorkflow, check_workflow, read_workflow
 from agents.engine.desk.rules import limits_of, rules_of
 from agents.models import Run
 from agents.policies import RULES

@@ -20,7 +20,7 @@ from agents.core.days import utc_midnight
 from agents.core.digest import sha256
 from agents.core.facts import Border, Open
 from agents.core.idempotency import Touch
-from agents.core.pseudonyms import NAME
+from agents.core.redact import NAME_of_pseudonyms as NAME
 from agents.core.redact import texts_in, without_masks
 from agents.core.request_kinds import kind_of
 from agents.core.requests import Json

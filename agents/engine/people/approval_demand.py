@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from agents.core.decisions import Demand, demand_of
 from agents.core.request_kinds import ACTION, kind_of
-from agents.core.tiers import Demand, demand_of
 from agents.models import Escalation
 from agents.tools import TOOLS, Tool
 

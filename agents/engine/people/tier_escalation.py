@@ -11,10 +11,10 @@ from datetime import datetime, timedelta
 from django.db import transaction
 from django.db.models.functions import Now
 
+from agents.core.decisions import Tiers, demand_of, tier_after
 from agents.core.request_kinds import ACTION, kind_of
 from agents.core.requests import Json
 from agents.core.states import EscalationState
-from agents.core.tiers import Tiers, demand_of, tier_after
 from agents.engine.commit import Commit
 from agents.models import Escalation, Run, Snooze, Team
 

@@ -9,7 +9,7 @@ from datetime import datetime
 from django.db.models import F
 from django.db.models.fields.json import KT
 
-from agents.core.review_figures import Closed, ReviewFigures
+from agents.core.decisions import Closed, ReviewFigures
 from agents.engine.upkeep import day_sums
 from agents.models import ReviewDay, Workspace
 

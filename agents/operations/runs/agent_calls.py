@@ -12,7 +12,7 @@ from uuid import UUID
 from django.db.models import Q, QuerySet
 
 from agents.core.money import to_model_units
-from agents.core.pseudonyms import Pseudonyms
+from agents.core.redact import Pseudonyms
 from agents.core.request_kinds import EFFECT_UNKNOWN, INQUIRY
 from agents.core.requests import Json
 from agents.core.states import ENDED, EffectState, EscalationState

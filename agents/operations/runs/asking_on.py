@@ -13,8 +13,8 @@ from uuid import UUID
 
 from django.contrib.auth.models import User
 
-from agents.core.came_of import AFTER_BLOCK
 from agents.core.requests import Json
+from agents.core.results import AFTER_BLOCK
 from agents.core.states import ENDED
 from agents.engine.redaction import RunBorder
 from agents.models import Role, Run

@@ -7,11 +7,10 @@ from copy import deepcopy
 
 from agents import tools
 from agents.core.actions import is_text
-from agents.core.homoglyphs import invisible_characters
 from agents.core.limits import Limits
+from agents.core.names import invisible_characters
 from agents.core.requests import Json
-from agents.core.workflow_checks import bind_parameters, check_workflow
-from agents.core.workflows import BadWorkflow, read_workflow
+from agents.core.workflows import BadWorkflow, bind_parameters, check_workflow, read_workflow
 from agents.sdk.desk import DESKS
 from agents.shell.refusal import Refused
 

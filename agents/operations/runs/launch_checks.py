@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from agents import patterns
 from agents.core.actions import has_hidden
-from agents.core.homoglyphs import invisible_characters
 from agents.core.limits import EXTERNAL
+from agents.core.names import invisible_characters
 from agents.core.requests import Json
 from agents.models import PolicyVersion, Role, Workspace
 from agents.sdk.desk import DESKS

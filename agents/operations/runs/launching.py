@@ -13,7 +13,7 @@ from django.db import IntegrityError, transaction
 from agents import patterns
 from agents.core.digest import sha256
 from agents.core.limits import Limits
-from agents.core.pseudonyms import Pseudonyms
+from agents.core.redact import Pseudonyms
 from agents.core.requests import Json
 from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import fetch_now, pipeline

@@ -17,7 +17,7 @@ from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 from agents.core.actions import MAX_CALL, MAX_TEXT
 from agents.core.digest import canonical, sha256
 from agents.core.limits import EXTERNAL
-from agents.core.pseudonyms import NAME
+from agents.core.redact import NAME_of_pseudonyms as NAME
 from agents.core.redact import texts_in
 from agents.core.requests import TAKE, Json
 from agents.core.states import ENDED, EscalationState, RunState

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from uuid import uuid4
 
 from agents.core.limits import EXTERNAL
-from agents.core.pseudonyms import without_values
+from agents.core.redact import without_values
 from agents.models import KillSwitch, Run, Scope, SwitchStage, Workspace
 from agents.patterns import offered_at
 from agents.runs import kill_switch

@@ -13,8 +13,8 @@ from statistics import median
 from django.contrib.auth.models import User
 from django.db.models import F
 
-from agents.core.came_of import IN_WORDS, CameOf
 from agents.core.money import format_money, format_sums
+from agents.core.results import IN_WORDS, CameOf
 from agents.core.states import EscalationState
 from agents.models import Escalation, Run, Workspace
 from agents.publishing.pages import readable_limits

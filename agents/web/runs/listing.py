@@ -14,9 +14,9 @@ from django.db.models import Exists, F, OuterRef, QuerySet
 from django.http import QueryDict
 from django.utils import timezone
 
-from agents.core.came_of import WORDS, CameOf, words_of
 from agents.core.money import format_largest, format_sums
 from agents.core.request_kinds import KINDS
+from agents.core.results import WORDS, CameOf, words_of
 from agents.core.states import DECIDED, EffectState, EscalationState, RunState
 from agents.db.run_words import HasWords, WordBeginnings, newest_on_sqlite
 from agents.engine.withdrawal import LAST_WORDS

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from agents.core.model_roles import ROLES
 from agents.core.old_names import currency_of
+from agents.core.registry import ROLES
 from agents.core.requests import Json
 from agents.core.strict_json import BadJson, parse
 from agents.engine.turns.asking import MAX_CALL

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from agents.core.model_roles import role
 from agents.core.money import to_model_units
+from agents.core.registry import role
 from agents.core.requests import Ask, Escalate, Failed, Flow, Json, Review, Stop, Together, Use
 from agents.core.strict_json import BadJson, parse
 from agents.patterns import Brief, Notes, pattern
