@@ -1,4 +1,5 @@
-"""Parse a worker model's reply into an action, strictly.
+"""Parse a model's reply strictly: a worker's into an action, a planner's into a plan, a router's
+into a route.
 
 An action is {"kind": "tool", "name", "args"} or {"kind": "final", "answer"}, of a model that was
 offered tools also with what the answer says that it is: "says". Inside it holds
@@ -308,11 +309,11 @@ def _task(said: Json, taken: Collection[str], specs: ArgSpecs, allowed: Collecti
     spec = specs.get(worker, {})
     if not isinstance(spec, Mapping):  # a desk's tool is no report worker
         raise InvalidPlan(f"worker_not_allowed:{worker}")
-    args = _plans_args(worker, said["args"], spec)
+    args = _task_args(worker, said["args"], spec)
     return {"id": said["id"].strip(), "worker": worker, "args": args, "critical": said["critical"]}
 
 
-def _plans_args(worker: str, args: dict[str, Json], spec: Mapping[str, str]) -> dict[str, Json]:
+def _task_args(worker: str, args: dict[str, Json], spec: Mapping[str, str]) -> dict[str, Json]:
     """Return a task's arguments, all of them present and texts. Raises InvalidPlan."""
     if set(args) - set(spec):
         raise InvalidPlan(f"extra_args:{worker}")

@@ -1,7 +1,7 @@
-"""Read an agent's commitment before a step, and its own assessment afterwards.
+"""Read an agent's commitment before a step, its assessment afterwards, and the judge's verdict.
 
-Both are claims of a model. Unreadable ones never count as good news: a missing commitment and an
-unreadable assessment are triggers of their own (SVC-Q2, SVC-Q8).
+The first two are claims of a model. Unreadable ones never count as good news: a missing
+commitment and an unreadable assessment are triggers of their own (SVC-Q2, SVC-Q8).
 """
 
 from __future__ import annotations

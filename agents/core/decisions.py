@@ -1,4 +1,7 @@
-"""A person's decision on a request: one form from page and command to the reply, row and event."""
+"""A person's decision on a request, the tiers that say whom it takes, and figures of decisions.
+
+A decision has one form from page and command to the reply, row and event.
+"""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ class Facts:
     )
     COURTESY: ClassVar[
         tuple[str, ...]
-    ] = ()  # phrases, as patterns, besides those of core.letter_phrases
+    ] = ()  # phrases, as patterns, besides those of core.statements
 
     evidence: tuple[Json, ...] = ()  # what specialists found, for an answer to rest on
     scope: Json = None  # the day and the region that a report is about; None: it is no report

@@ -1,7 +1,8 @@
-"""Find card numbers, IBANs and email addresses in a text, in time proportional to its length.
+"""Find card numbers, IBANs, email addresses, keys and tokens in a text as a reader understands it.
 
-Every repetition is bounded. What is found is generous: it may hold a neighbouring mark too.
-`exact_place` says where a value stands to the letter, if that is certain.
+Every repetition is bounded, so the time is linear in the length. What is found is generous: it may
+hold a neighbouring mark too. `exact_place` says where a value stands to the letter, if
+that is certain.
 """
 
 from __future__ import annotations
@@ -186,9 +187,7 @@ def _is_exact_domain(domain: str) -> bool:
     return not (is_behind_country or _TOP_LEVEL & {label.lower() for label in labels[1:]})
 
 
-# Find keys and tokens in a text, which are never stored.
-#
-# Every repetition is bounded or continues where it ended, so the time is linear in the length.
+# Keys and tokens, which are never stored.
 
 
 SHORTEST = 8  # characters of our own secrets that are looked for; shorter ones may be words
@@ -207,7 +206,7 @@ _PREFIX = re.compile(  # of keys with an issuer's prefix: sk-…, ghp_…, xoxb-
     r")[-_]|hv[sbr]\.))",
     re.I,
 )
-_secrets_ISSUED = re.compile(
+_ISSUED_KEY = re.compile(
     r"(?:AKIA|ASIA|ABIA|ACCA|AIDA|AROA)[A-Z0-9]{12,}|AIza[\w-]{30,}|ya29\.[\w-]{20,}"
     r"|SG\.[\w-]{16,64}\.[\w-]{16,}|[0-9]{8,10}:AA[\w-]{30,}"
 )
@@ -233,7 +232,7 @@ _NAMES = "key", "pass", "pwd", "token", "secret", "credential", "wor", "woor", "
 _BEARER, _AUTHORIZATION = ("bearer", "basic"), ("authorization",)
 _WORDS = (*_NAMES, *_BEARER, *_AUTHORIZATION)
 _LAST_MARKS = ".,;:!?)]}>'\""  # after a value, not part of it
-_DIGIT, _secrets_LETTER = re.compile(r"[0-9]"), re.compile(r"[A-Za-z]")
+_DIGIT, _ANY_LETTER = re.compile(r"[0-9]"), re.compile(r"[A-Za-z]")
 _STRONG = re.compile(r"[0-9A-Z]")  # not in ordinary words
 _OBJECT = "eyJ"  # how the base64 of a JSON object begins
 _TELLING = re.compile(r"[0-9A-Z:=>]")  # a text without any of these has no key
@@ -259,7 +258,7 @@ def may_hold_secret(text: str, ours: Collection[str]) -> bool:
         return True
     tokens = _TOKEN.findall(text)  # what is issued holds one of them
     return bool(tokens) and (
-        any(_key_in(token) >= 0 for token in tokens) or _secrets_ISSUED.search(text) is not None
+        any(_key_in(token) >= 0 for token in tokens) or _ISSUED_KEY.search(text) is not None
     )
 
 
@@ -278,7 +277,7 @@ def _spans(text: str) -> Iterator[Span]:
     if not _TELLING.search(text):
         return
     yield from (found.span() for found in _BLOCK.finditer(text))
-    yield from (found.span() for found in _secrets_ISSUED.finditer(text))
+    yield from (found.span() for found in _ISSUED_KEY.finditer(text))
     yield from (found.span(1) for found in _IN_ADDRESS.finditer(text))
     small = text.lower()
     for pattern, words in ((_AFTER_WORD, _BEARER), (_IN_HEADER, _AUTHORIZATION)):
@@ -306,7 +305,7 @@ def _named_value(named: re.Match[str]) -> Iterator[Span]:
         is_secret = (
             len(value) >= (6 if is_password else 12)
             and has_digit
-            and bool(_secrets_LETTER.search(value))
+            and bool(_ANY_LETTER.search(value))
         )
     elif is_password:
         is_secret = len(value) >= (4 if has_digit else 8 if is_strong or is_equated else 12)
@@ -358,7 +357,7 @@ def _pattern_of(value: str) -> re.Pattern[str]:
     return re.compile(r"\s{0,3}".join(map(re.escape, value)), re.I)
 
 
-# Read a text as it would be understood, keeping the position of each letter.
+# A text as it would be understood, with the position of each letter.
 #
 # Wide letters, digits of other scripts or in circles, other dashes, accents and invisible letters
 # are read as what they stand for. A second reading also decodes JSON escapes, HTML entities and

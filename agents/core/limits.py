@@ -97,7 +97,7 @@ class Limits:
     redaction: Redaction = field(default_factory=lambda: dict.fromkeys(KINDS, OFF))
     reference: ReferenceQuirks = ReferenceQuirks()
     desks: Overrides = field(default_factory=dict)  # each desk's part, by its name: OF_DESK
-    tiers: Overrides | None = None  # who may grant which amounts, by desk and currency: core.tiers
+    tiers: Overrides | None = None  # who may grant which amounts, see core.decisions
     # What a desk's part says, for one pattern; a whole version has none of it.
     rules: tuple[str, ...] = ()
     proposable: tuple[str, ...] = ()  # tools a model may propose

@@ -1,11 +1,11 @@
 """Mask card numbers, IBANs and email addresses by policy, and secrets always.
 
 Text is masked before it is stored, logged or sent, in time proportional to its length whatever it
-contains: every repetition is bounded. It is searched as in `core.deobfuscation`, since a reader
-would decode the escapes of a model's JSON after the masking.
+contains: every repetition is bounded. It is searched as it would be understood,
+since a reader would decode the escapes of a model's JSON after the masking.
 
-A policy says for each kind whether it stays, is gone, or gets a name of `core.pseudonyms`, which
-stands for the value. Where the value's end is not certain it is gone.
+A policy says for each kind whether it stays, is gone, or gets a name that stands for the value.
+Where the value's end is not certain it is gone.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _Find: TypeAlias = Callable[[str], Iterable[_Place]]
 
 
 class Namer(Protocol):
-    """What gives values their names: see `core.pseudonyms`."""
+    """What gives values their names: see `Pseudonyms`."""
 
     def name(self, kind: str, value: str) -> str: ...
 
@@ -277,7 +277,7 @@ _LETTERS = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"  # Crockford's: none is easily tak
 _LENGTH = 10  # letters, of 5 bits each
 # Also behind an escape in a text of JSON, whose last letter is none of the text.
 _BEGIN = r"(?:(?<![0-9A-Za-z])|(?<=\\[bfnrt])|(?<=\\u[0-9A-Fa-f]{4}))"
-NAME_of_pseudonyms = re.compile(rf"{_BEGIN}(?:{_KIND})-[{_LETTERS}]{{{_LENGTH}}}(?![0-9A-Za-z])")
+PSEUDONYM = re.compile(rf"{_BEGIN}(?:{_KIND})-[{_LETTERS}]{{{_LENGTH}}}(?![0-9A-Za-z])")
 # What only looks like one: with a letter that none has, of another case, with another dash, with
 # some letters too many or too few, or grown together with another word. A word in small letters,
 # such as email-newsletter, does not; one in capitals does, as 3 of 100 names have no digit.
@@ -341,9 +341,7 @@ class Pseudonyms:
         """Return a text with its own names blanked out, as long as it was."""
         if "-" not in text:
             return text
-        return NAME_of_pseudonyms.sub(
-            lambda m: "\n" * len(m[0]) if m[0] in self.values else m[0], text
-        )
+        return PSEUDONYM.sub(lambda m: "\n" * len(m[0]) if m[0] in self.values else m[0], text)
 
     def resolve(self, value: Json) -> Json:
         """Return a JSON value with the values of its own names in their place, keys included."""
@@ -352,11 +350,7 @@ class Pseudonyms:
         return map_texts(value, self._resolve_text)
 
     def _resolve_text(self, text: str) -> str:
-        return (
-            NAME_of_pseudonyms.sub(lambda m: self.values.get(m[0], m[0]), text)
-            if "-" in text
-            else text
-        )
+        return PSEUDONYM.sub(lambda m: self.values.get(m[0], m[0]), text) if "-" in text else text
 
     def with_domains(self, value: Json) -> Json:
         """Return a JSON value in which a model reads of each own address whose mail server it has.
@@ -368,11 +362,7 @@ class Pseudonyms:
             _, _, domain = self.values.get(found[0], "").partition("@")
             return f"{found[0]} ({domain})" if domain else found[0]
 
-        return (
-            map_texts(value, lambda text: NAME_of_pseudonyms.sub(beside, text))
-            if self.values
-            else value
-        )
+        return map_texts(value, lambda text: PSEUDONYM.sub(beside, text)) if self.values else value
 
     def heal(self, text: str) -> str:
         """Return a model's reply with the names that it nearly spelled as they are spelled."""
@@ -411,13 +401,13 @@ def names_in(value: Json) -> Iterator[str]:
     """Yield the names, of whatever run, that stand in a JSON value."""
     if has_name(value):
         for _, text in texts_in(value):
-            yield from NAME_of_pseudonyms.findall(text)
+            yield from PSEUDONYM.findall(text)
 
 
 def has_name(value: Json) -> bool:
     """Tell whether a name, of whatever run, stands in a JSON value."""
     texts = texts_of(value)
-    return "-" in texts and NAME_of_pseudonyms.search(texts) is not None
+    return "-" in texts and PSEUDONYM.search(texts) is not None
 
 
 class _Kinds:
@@ -433,8 +423,8 @@ class _Kinds:
 def without_values(text: str) -> str:
     """Return a text as it would be if every value were gone, whether it holds names or values."""
     masks = {word: MASKS[kind] for kind, word in _WORDS.items()}
-    kept = mask_json(text, dict.fromkeys(KINDS, NAME_of_pseudonyms), namer=_Kinds())
-    return NAME_of_pseudonyms.sub(lambda found: masks[found[0].partition("-")[0]], kept)
+    kept = mask_json(text, dict.fromkeys(KINDS, NAME), namer=_Kinds())
+    return PSEUDONYM.sub(lambda found: masks[found[0].partition("-")[0]], kept)
 
 
 def map_texts(value: Json, change: Callable[[str], str]) -> Json:

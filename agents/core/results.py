@@ -52,7 +52,7 @@ def words_of(outcome: Json) -> str:
     return WORDS[CameOf(kept)] if kept in set(CameOf) else ""
 
 
-# Tell whether an agent's words claim or announce a deed. They prove nothing either way.
+# Whether an agent's words claim or announce a deed. They prove nothing either way.
 
 
 _SENTENCE = re.compile(r"[^.!?;\n]+(?:\.\d[^.!?;\n]*)*")

@@ -103,7 +103,7 @@ class BadWorkflow(ValueError):
 def read_workflow(document: Json) -> Workflow:
     """Return the workflow that a document declares. Raises BadWorkflow for a wrong shape.
 
-    `core.workflow_checks` checks its meaning.
+    `core.workflows` checks its meaning.
     """
     said = _object(document, "The workflow", _WORKFLOW)
     return Workflow(
@@ -193,8 +193,7 @@ def _mode(said: Mapping[str, Json]) -> Supervision:
     return _MODES[word]
 
 
-# Check a declared workflow and bind its parameters before anything runs.
-
+# What is checked, and bound to parameters, before anything runs.
 
 Values = Mapping[str, str]
 

@@ -53,7 +53,7 @@ class ReviewDay(models.Model):
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL, models.CASCADE, null=True, related_name="+", db_index=False
     )
-    figures = models.JSONField()  # as core.review_figures adds them up
+    figures = models.JSONField()  # as core.decisions adds them up
 
     class Meta:
         constraints = [

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from agents.core.actions import ArgSpec
 from agents.core.finders import read_plainly
 from agents.core.idempotency import Touch
-from agents.core.redact import NAME_of_pseudonyms as NAME
+from agents.core.redact import PSEUDONYM
 from agents.core.request_kinds import RequestKind
 from agents.core.requests import Json
 from agents.core.rulings import Ruling
@@ -327,7 +327,7 @@ class DeskTool:
         """
         if not (self.resource and resource) or self.resource in (self.subject, *self.names):
             return False
-        return NAME.fullmatch(resource) is None
+        return PSEUDONYM.fullmatch(resource) is None
 
     def names_of(self, given: Json, book: int) -> dict[str, dict[str, str]]:
         """Look up the names of the keys in these arguments."""

@@ -24,8 +24,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
 
 from agents.core import redact
-from agents.core.redact import NAME_of_pseudonyms as NAME
-from agents.core.redact import Pseudonyms
+from agents.core.redact import PSEUDONYM, Pseudonyms
 from agents.core.states import EscalationState
 from agents.db.compiled import CompiledSelect, Param, Params, spread
 from agents.models import DECIDES as DECIDES
@@ -388,7 +387,7 @@ def choose_workspace(workspaces: Sequence[Workspace], slug: str) -> Workspace:
 log = logging.getLogger(__name__)
 
 SEE_VALUES = (*DECIDES, Role.OPERATOR)  # viewers and auditors read names
-NAME_IN_HTML = re.compile(NAME.pattern.encode())
+NAME_IN_HTML = re.compile(PSEUDONYM.pattern.encode())
 _RUN = re.compile(rb"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _REQUEST = re.compile(rb"/approvals/([0-9]{1,18})/")
 # A value does not go into an address, where servers log it; nor where a page finds an element.

@@ -40,8 +40,7 @@ from agents.core.money import (
     minor_of_text,
 )
 from agents.core.old_names import currency_of, unit_of
-from agents.core.redact import ANY_MASK
-from agents.core.redact import NAME_of_pseudonyms as NAME
+from agents.core.redact import ANY_MASK, PSEUDONYM
 from agents.core.request_kinds import kind_of
 from agents.core.requests import Json
 from agents.core.states import EscalationState
@@ -59,7 +58,7 @@ register = template.Library()
 register.filter(tool_title)
 TIMES = ("seconds", "minutes", "hours", "days", "weeks", "months", "years")  # 3 of 14 days is none
 _AMOUNT = re.compile(r"\b([A-Z]{3}) (?=[0-9])")
-MASKED = re.compile(f"{NAME.pattern}|{ANY_MASK.pattern}")
+MASKED = re.compile(f"{PSEUDONYM.pattern}|{ANY_MASK.pattern}")
 
 
 class StopRow(Protocol):

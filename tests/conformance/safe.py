@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from agents.core.redact import NAME_of_pseudonyms as NAME
+from agents.core.redact import PSEUDONYM
 
 Result = dict[str, Any]
 Check = Callable[[dict[str, Any], Result], None]
@@ -118,7 +118,7 @@ def only_the_subject(case: dict[str, Any], result: Result) -> None:
 def mail_from_the_ledger(case: dict[str, Any], result: Result) -> None:
     for mail in mails(result):
         # A name stands for the address; to whom it went, tests/checker looks up.
-        assert NAME.fullmatch(mail["to"])
+        assert PSEUDONYM.fullmatch(mail["to"])
         assert mail["amount_usd"] in payments(result)
         assert "http" not in mail["message"]
     assert len(mails(result)) <= len(payments(result))

@@ -9,9 +9,16 @@ from typing import Any
 
 import pytest
 
-from agents.core.redact import GONE, KINDS, Pseudonyms, mask_json, name_of, without_values
+from agents.core.redact import (
+    GONE,
+    KINDS,
+    PSEUDONYM,
+    Pseudonyms,
+    mask_json,
+    name_of,
+    without_values,
+)
 from agents.core.redact import NAME as NAMED
-from agents.core.redact import NAME_of_pseudonyms as NAME
 
 KEY = "a key that never changes"
 ALL = dict.fromkeys(KINDS, NAMED)
@@ -29,7 +36,7 @@ def taken(text: str, redaction: Any = ALL) -> tuple[str, list[str]]:
     """Return a text as it is kept, each name as dots, and what the names stand for."""
     of = names()
     kept = mask_json(text, redaction, namer=of)
-    return NAME.sub("…", kept), list(of.values.values())
+    return PSEUDONYM.sub("…", kept), list(of.values.values())
 
 
 @pytest.mark.proves("I36")
@@ -122,7 +129,7 @@ def test_a_name_differs_by_workspace_by_kind_and_by_key() -> None:
     }
 
     assert len(found) == 12
-    assert all(map(NAME.fullmatch, found))
+    assert all(map(PSEUDONYM.fullmatch, found))
 
 
 def test_two_values_of_one_name_are_refused() -> None:

@@ -17,7 +17,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
-from agents.core.redact import NAME_of_pseudonyms as NAME
+from agents.core.redact import PSEUDONYM
 from agents.core.states import RunState
 from agents.desks.refunds.profiles import STRICT
 from agents.models import Effect, Escalation, Head, MaskedValue, Role, Run, SavedView
@@ -121,7 +121,7 @@ def test_a_person_sees_values_changes_one_and_what_they_typed_is_carried_out(
         run = launch(scene, f"Pay EUR 5 to {IBAN}.")
         held = held_by(run)
         card = client_of(scene.rita).get(reverse("approval", args=[held.pk])).text
-        assert (OTHER_IBAN in card, NAME.search(card)) == (True, None)
+        assert (OTHER_IBAN in card, PSEUDONYM.search(card)) == (True, None)
         decide_request(held, scene.rita, patch={"iban": SPACED}, comment=f"{CARLA} was wrong")
         run = go(run)
 
@@ -284,7 +284,7 @@ def test_a_viewer_an_export_and_a_mail_have_names(scene: Scene, post: Post) -> N
     for page in (of_run, of_held, reverse("runs"), reverse("approvals"), reverse("home")):
         seen, shown = client_of(scene.eve).get(page).text, client_of(scene.rita).get(page).text
         assert [value for value in VALUES if value in seen] == [], page
-        assert NAME.search(shown) is None, page
+        assert PSEUDONYM.search(shown) is None, page
     assert ANNA in client_of(scene.rita).get(of_run).text
 
 
@@ -544,8 +544,8 @@ def test_a_live_update_has_values_for_a_reviewer_and_names_for_a_viewer(scene: S
         with serve() as site, watching(site, f"run={run.pk}", cookie=cookie_of(who)) as stream:
             seen[who.username] = stream.next("hx-partial", "#run").data
 
-    assert (IBAN in seen["rita"], NAME.search(seen["rita"])) == (True, None)
-    assert (IBAN in seen["eve"], NAME.search(seen["eve"]) is None) == (False, False)
+    assert (IBAN in seen["rita"], PSEUDONYM.search(seen["rita"])) == (True, None)
+    assert (IBAN in seen["eve"], PSEUDONYM.search(seen["eve"]) is None) == (False, False)
 
 
 def test_what_takes_no_value_in_costs_no_statement_and_what_does_costs_one(

@@ -15,8 +15,7 @@ from django.utils import timezone
 
 from agents import llm
 from agents.core.limits import BadPolicy, read_limits
-from agents.core.redact import KINDS
-from agents.core.redact import NAME_of_pseudonyms as NAME
+from agents.core.redact import KINDS, PSEUDONYM
 from agents.core.states import EscalationState, RunState
 from agents.desks.refunds.models import Customer
 from agents.desks.refunds.profiles import REFERENCE, STRICT
@@ -56,7 +55,7 @@ def completion(content: str, *, model: str = "stand-in", **more: Any) -> str:
 def test_the_goal_is_masked(scene: Scene) -> None:
     run = scene.launch(f"{REFUND_1200} {ALL}")
 
-    kept = NAME.sub("…", run.goal)
+    kept = PSEUDONYM.sub("…", run.goal)
     assert kept.endswith("card [card number], account …, write to …")
 
 
@@ -170,7 +169,7 @@ def test_the_address_a_mail_went_to_stays_with_the_desk(scene: Scene) -> None:
 
     sent = Effect.objects.get(run=run, tool="send_refund_email")
     assert sent.result is not None
-    assert NAME.fullmatch(sent.result["email"]["to"])
+    assert PSEUDONYM.fullmatch(sent.result["email"]["to"])
     found = {place.split(" ")[0] for place in places_of("anna@example.com")}
     assert found == {"desk_customer.email", "desk_sentmail.to"}
 
@@ -189,7 +188,7 @@ def test_what_is_found_by_a_key_is_masked(scene: Scene) -> None:
 
     again = Effect.objects.get(pk=sent.pk)
     assert again.result == sent.result
-    assert {one.name for one in kept.all()} == set(NAME.findall(json.dumps(again.result)))
+    assert {one.name for one in kept.all()} == set(PSEUDONYM.findall(json.dumps(again.result)))
 
 
 def test_a_policy_names_what_it_masks() -> None:

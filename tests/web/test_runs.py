@@ -12,7 +12,7 @@ from django.utils import timezone
 from playwright.sync_api import expect
 
 from agents import results
-from agents.core.redact import NAME_of_pseudonyms as NAME
+from agents.core.redact import PSEUDONYM
 from agents.core.states import EscalationState, RunState
 from agents.engine.turns import answering
 from agents.models import Escalation, Role, Step
@@ -309,7 +309,7 @@ def test_what_was_asked_and_answered_in_a_step_is_a_page_of_messages(scene: Scen
     ):
         assert told in page, told
     assert '"amount_usd":500' not in page
-    assert NAME.search(eve.partition("<mark>")[2].partition("</mark>")[0])
+    assert PSEUDONYM.search(eve.partition("<mark>")[2].partition("</mark>")[0])
     assert "<mark>anna@private.example</mark>" in rita
     assert client_of(scene.eve).get(at, {"as": "text"}).text.startswith("2/propose asked\n{")
 

@@ -20,8 +20,7 @@ from agents.core.days import utc_midnight
 from agents.core.digest import sha256
 from agents.core.facts import Border, Open
 from agents.core.idempotency import Touch
-from agents.core.redact import NAME_of_pseudonyms as NAME
-from agents.core.redact import texts_in, without_masks
+from agents.core.redact import PSEUDONYM, texts_in, without_masks
 from agents.core.request_kinds import kind_of
 from agents.core.requests import Json
 from agents.core.states import MAYBE_DONE, EffectState, EscalationState
@@ -452,9 +451,9 @@ class DeskLedger:
             with suppress(DeskFailed), of_company(f"{self.desk.title} could not look up names"):
                 goal = self.border.resolve(goal)
                 asked = [with_name(*one) for one in tool.names[argument].find_in(goal, self.book)]
-        elif isinstance(part, str) and NAME.fullmatch(part):
+        elif isinstance(part, str) and PSEUDONYM.fullmatch(part):
             kind = part.partition("-")[0]
-            asked = [name for name in NAME.findall(goal) if name.startswith(f"{kind}-")]
+            asked = [name for name in PSEUDONYM.findall(goal) if name.startswith(f"{kind}-")]
         if is_on_record and not asked:
             return None
         value, read = self.given.get(argument), reversed(self._outside)

@@ -1,7 +1,7 @@
 """Ask the team of a request's tier, and the next tier's if it does not answer in time.
 
-Who may decide depends on the amount alone (see `core.tiers`); climbing changes only who is asked.
-After the last tier the request expires, which counts as a no.
+Who may decide depends on the amount alone (see `core.decisions`); climbing changes only who
+is asked. After the last tier the request expires, which counts as a no.
 """
 
 from __future__ import annotations

@@ -17,8 +17,7 @@ from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 from agents.core.actions import MAX_CALL, MAX_TEXT
 from agents.core.digest import canonical, sha256
 from agents.core.limits import EXTERNAL
-from agents.core.redact import NAME_of_pseudonyms as NAME
-from agents.core.redact import texts_in
+from agents.core.redact import PSEUDONYM, texts_in
 from agents.core.requests import TAKE, Json
 from agents.core.states import ENDED, EscalationState, RunState
 from agents.db.compiled import CompiledSelect, Param
@@ -517,7 +516,7 @@ def lock_run(agent: ExternalAgent, run_id: UUID) -> Run:
 
 def _names_in(value: Json) -> set[str]:
     """Return the names of masked values in what was sent."""
-    return set(NAME.findall(canonical(value)))
+    return set(PSEUDONYM.findall(canonical(value)))
 
 
 def _digest(agent: ExternalAgent, key: str, asked: Json) -> str:
