@@ -39,7 +39,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both, pytest.
 
 @contextmanager
 def client(home: Path, site: str, key: str, *said: str) -> Iterator[subprocess.Popen[str]]:
-    """Run the program of docs/agents.md in a folder of its own."""
+    """Run the program of docs/agents-mcp.md in a folder of its own."""
     (home / "mcp_client.py").write_text(programs()["mcp_client.py"], encoding="utf-8")
     child = subprocess.Popen(
         [sys.executable, "-I", "mcp_client.py", *said],

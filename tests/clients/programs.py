@@ -1,4 +1,4 @@
-"""The programs of docs/agents.md, run in an environment that has the client and the frameworks."""
+"""The programs of docs/agents*.md and of the client, run where the frameworks are installed."""
 
 from __future__ import annotations
 
@@ -23,14 +23,17 @@ LIBRARIES = (
     *("opsconsole_client.langchain", "opsconsole_client.openai_agents"),
     "opsconsole_client.pydantic_ai",
 )
+_EXAMPLES = ROOT / "clients" / "python" / "examples"
 _BLOCK = re.compile(r"^```python (\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 needs_frameworks = pytest.mark.skipif(not PYTHON.exists(), reason=MISSING)
 
 
 def programs() -> dict[str, str]:
-    """Return the text of each program of the page, by its file."""
-    return dict(_BLOCK.findall((ROOT / "docs" / "agents.md").read_text(encoding="utf-8")))
+    """Return the text of each program of the pages and of the client's examples, by its file."""
+    pages = [*sorted((ROOT / "docs").glob("agents*.md")), _EXAMPLES.parent / "README.md"]
+    found = dict(_BLOCK.findall("".join(page.read_text(encoding="utf-8") for page in pages)))
+    return found | {file.name: file.read_text(encoding="utf-8") for file in _EXAMPLES.glob("*.py")}
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Run a program of docs/agents.md in the frameworks' environment, and die where the test says.
+"""Run a program of docs/agents*.md in the frameworks' environment, and die where the test says.
 
 `runner.py PROGRAM …`, with DIE=before (the refund is proposed), after (it was) or told (what
 became of it is known, and the model is not told). By SIGKILL: nothing of the program's is run.

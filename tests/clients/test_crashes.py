@@ -24,7 +24,7 @@ from tests.web.serving import serve
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow, needs_frameworks]
 
-NAMES = ("plain", "langchain_agent", "openai_agent", "pydantic_agent")
+NAMES = ("plain", "first", "langchain_agent", "openai_agent", "pydantic_agent")
 KILLED = -9
 REFUND = {"user_id": 42, "amount_usd": 1200.0}
 LOOK = {"user_id": 42}

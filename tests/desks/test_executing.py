@@ -1,4 +1,4 @@
-"""Agents that execute calls themselves, as docs/agents.md has them: with a permit, or by a hook."""
+"""Agents that execute calls themselves, by docs/agents-executing.md: with a permit or a hook."""
 
 from __future__ import annotations
 
