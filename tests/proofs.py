@@ -119,7 +119,7 @@ def page() -> str:
         lines += ["|---|---|---|---|", *(one.row for one in found if one.group == group)]
     partly = sum(bool(one.gap) for one in found)
     tested = sum(not one.is_absent for one in found) - partly
-    return HEAD.format(tested=tested, partly=partly) + "\n".join(lines) + "\n"
+    return HEAD.format(tested=tested, partly=partly) + "\n".join([*lines, "\n<!-- end -->\n"])
 
 
 if __name__ == "__main__":

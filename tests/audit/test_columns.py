@@ -1,7 +1,4 @@
-"""Every column that pages show is compared with the record, or listed here.
-
-docs/audit.md says in words what is not compared.
-"""
+"""Every column that pages show is compared with the record, or listed here and in docs/audit.md."""
 
 from __future__ import annotations
 
@@ -20,6 +17,7 @@ from agents.models import Effect, Escalation, Membership, PolicyVersion, Run, Wo
 from agents.people import members
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import Scene, go
+from tests.processes import ROOT
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
@@ -57,6 +55,29 @@ REFUSED = {
     PolicyVersion: "workspace_id",  # its number is taken
     Membership: "role",
 }
+
+
+TITLES = {
+    Run: "run",
+    Escalation: "request",
+    Effect: "effect",
+    Refund: "refund",
+    SentMail: "email",
+    Workspace: "workspace",
+    PolicyVersion: "policy version",
+    Membership: "membership",
+}
+
+
+def test_the_page_lists_the_columns_that_are_not_compared() -> None:
+    page = (ROOT / "docs" / "audit.md").read_text(encoding="utf-8")
+    rows = [
+        f"| {TITLES[model]} | {', '.join(f'`{name}`' for name in columns.split())} |"
+        for model, columns in NOT_COMPARED.items()
+    ]
+    table = "\n".join(("| row | columns |", "|---|---|", *rows))
+
+    assert f"<!-- generated: columns -->\n\n{table}\n\n<!-- end -->" in page, table
 
 
 def forge_values(field: Any, value: Any) -> Iterator[Any]:
