@@ -10,12 +10,14 @@ class AgentsConfig(AppConfig):
     name = "agents"
 
     def ready(self) -> None:
-        from agents.audit import protection
+        from agents.audit import protection, sealing
         from agents.db import driver
+        from agents.engine import upkeep
         from agents.engine.desk.registry import discover_desks
         from agents.management import deploy_checks
 
         discover_desks()
+        upkeep.ROOMS["seal the record"] = sealing.seal_in_sweep
         connection_created.connect(driver.on_new_connection)
         pre_migrate.connect(protection.before_migrate, sender=self)
         post_migrate.connect(protection.after_migrate, sender=self)

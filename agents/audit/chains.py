@@ -14,9 +14,8 @@ from agents.audit.chain_reader import ChainReader
 from agents.audit.rows_in_tables import rows_of_runs, rows_of_workspace
 from agents.audit.sealed_chains import SealedChains
 from agents.audit.tombstones import tombstones_of
-from agents.audit.unreadable import UNREADABLE
 from agents.models import Event, Run, Tombstone, Workspace
-from agents.models.record import hashed_parts
+from agents.models.record import UNREADABLE, hashed_parts
 from agents.record.chain import Fault, first_fault, link, name_of
 from agents.record.rows_from_events import Row
 

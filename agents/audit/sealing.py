@@ -7,16 +7,18 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
+from django.utils import timezone
 
 from agents.audit import heads_file
-from agents.audit.unreadable import UNREADABLE
 from agents.audit.unsealed import (
     HeadsDiffer,
     chains_of_version_1,
     newest_final_key,
     unsealed_chains,
 )
+from agents.engine.upkeep import NotDone
 from agents.models import Head, Sealed
+from agents.models.record import UNREADABLE
 from agents.record import seals
 from agents.record.chain import spell_time
 
@@ -31,6 +33,14 @@ def keys() -> dict[str, str]:
     """Return the keys for checking seals, by id."""
     given = [settings.OPSCONSOLE_AUDIT_KEY, *settings.OPSCONSOLE_AUDIT_OLD_KEYS]
     return {seals.key_id(key): key for key in given if key}
+
+
+def seal_in_sweep() -> int:
+    """Seal what is due. Raises NotDone, OSError."""
+    try:
+        return seal_when_due(at=timezone.now())
+    except (NoKey, HeadsDiffer, heads_file.Unreadable) as error:
+        raise NotDone(str(error)) from error
 
 
 def seal_when_due(*, at: datetime) -> int:

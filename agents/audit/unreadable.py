@@ -11,20 +11,13 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar
 
-from django.core.exceptions import ObjectDoesNotExist
-from django.db import DataError, connection
+from django.db import connection
 from django.db.models import BooleanField, F, Func, Model, QuerySet
 
 from agents.models import Head, Run
 
 Rows = TypeVar("Rows", bound=QuerySet[Any])
 
-# The errors that a value of the wrong type raises.
-UNREADABLE = (
-    *(AttributeError, KeyError, TypeError, ValueError, OverflowError, DataError),
-    RecursionError,  # JSON in JSON in JSON
-    ObjectDoesNotExist,  # a row that is referred to is gone
-)
 _IS_KEY: dict[type[Model], dict[str, str]] = {
     Head: {
         "sqlite": "(typeof({key}) = 'integer' AND {key} > 0)",

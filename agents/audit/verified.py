@@ -12,8 +12,8 @@ from datetime import datetime, timedelta
 from django.conf import settings
 from django.db.models import QuerySet
 
-from agents.audit.unreadable import UNREADABLE
 from agents.models import Event, Head, VerifiedHead, Workspace
+from agents.models.record import UNREADABLE
 from agents.record import seals
 from agents.record.chain import spell_time
 

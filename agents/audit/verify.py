@@ -23,9 +23,10 @@ from agents.audit.chain_reader import is_sure
 from agents.audit.chains import CHUNK, Chain, Step, chains, no_step
 from agents.audit.rows_in_tables import without_intent
 from agents.audit.sealed_chains import SealedChains
-from agents.audit.unreadable import UNREADABLE, any_text, list_false_keys, with_keys
+from agents.audit.unreadable import any_text, list_false_keys, with_keys
 from agents.audit.verified import Verified
 from agents.models import Event, Head, Run, Sealed, Workspace
+from agents.models.record import UNREADABLE
 from agents.record import seals
 from agents.record.chain import Fault, name_of, run_keys
 

@@ -21,7 +21,8 @@ from uuid import UUID
 
 from django.apps import apps
 from django.conf import settings
-from django.db import models
+from django.core.exceptions import ObjectDoesNotExist
+from django.db import DataError, models
 from django.db.models import Q
 
 from agents.core.digest import canonical
@@ -266,6 +267,14 @@ def texts_of(event: Event) -> dict[str, Text]:
         beside.name: Text(beside.salt, beside.text, beside.erased_at is not None)
         for beside in event.texts.all()
     }
+
+
+# The errors that reading a row raises if another program wrote a value of the wrong type.
+UNREADABLE = (
+    *(AttributeError, KeyError, TypeError, ValueError, OverflowError, DataError),
+    RecursionError,  # JSON in JSON in JSON
+    ObjectDoesNotExist,  # a row that is referred to is gone
+)
 
 
 def facts_of(event: Event, texts: Iterable[EventText] | None = None) -> dict[str, Json]:

@@ -14,7 +14,6 @@ from django.utils.html import escape
 from django.utils.safestring import mark_safe
 from django.utils.text import capfirst
 
-from agents.audit.unreadable import UNREADABLE
 from agents.core.limits import EXTERNAL
 from agents.core.money import format_money
 from agents.core.old_names import currency_of, erased_subject, own_limits
@@ -34,7 +33,7 @@ from agents.engine.people.approvals import turn_of
 from agents.engine.withdrawal import UNTAKEN, WITHDRAWN
 from agents.models import AgentCall, Event, Run
 from agents.models.outside import stopped_by
-from agents.models.record import ErasedText, facts_of
+from agents.models.record import UNREADABLE, ErasedText, facts_of
 from agents.policies import words as desk_words
 from agents.policies.words import end_sentence, why_not
 from agents.sdk.adjustments import in_words, label_of

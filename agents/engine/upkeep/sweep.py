@@ -15,9 +15,6 @@ from django.db import DatabaseError, transaction
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from agents.audit.heads_file import Unreadable
-from agents.audit.sealing import NoKey, seal_when_due
-from agents.audit.unsealed import HeadsDiffer
 from agents.core.limits import EXTERNAL
 from agents.core.replay import Reply
 from agents.core.states import EffectState, EscalationState, RunState
@@ -34,6 +31,7 @@ from agents.engine.tools.settling import reported_failure, settle
 from agents.engine.tools.tool_call import QUEUE_SECONDS
 from agents.engine.turns.answering import expire
 from agents.engine.turns.calls import end_silent
+from agents.engine.upkeep import ROOMS, NotDone
 from agents.engine.upkeep.case_days import count_next_day
 from agents.engine.upkeep.database_growth import measure_database
 from agents.engine.upkeep.expired_invitations import expire_invitations
@@ -59,7 +57,7 @@ def sweep() -> int:
     """
     put_right = sum(_do(name, part) for name, part in _URGENT.items())
     crashpoint("sweep.after_commit")
-    for name, part in _LATER.items():
+    for name, part in {**_LATER, **ROOMS}.items():
         _do(name, part)
     return put_right
 
@@ -74,7 +72,7 @@ def _do(name: str, part: Callable[[], object]) -> int:
         now = time.monotonic()
         if now - _told_at.get(name, -MINUTE) >= MINUTE:
             _told_at[name] = now
-            is_refusal = isinstance(error, (HeadsDiffer, NoKey, Unreadable, OSError))
+            is_refusal = isinstance(error, (NotDone, OSError))
             log.error("The sweep could not %s: %s", name, error, exc_info=not is_refusal)
         return 0
     return done if isinstance(done, int) else 0
@@ -222,6 +220,5 @@ _LATER: dict[str, Callable[[], object]] = {
     "sum up models' use": lambda: sum_next_day(at=timezone.now()),
     "count cases": lambda: count_next_day(at=timezone.now()),
     "sum up reviews": lambda: sum_next_review_day(at=timezone.now()),
-    "seal the record": lambda: seal_when_due(at=timezone.now()),
     "measure the database": _look_hourly,
 }

@@ -16,21 +16,13 @@ from agents.shell.refusal import require_member
 
 def record_export(*, workspace: Workspace, by: User, facts: Json, at: datetime) -> None:
     """Record that a person exported the record, and the filter. Raises Refused."""
-    _record(workspace, by, "audit.exported", redact_in(workspace, facts), at)
+    said = Entry("audit.exported", redact_in(workspace, facts), by.get_username())
+    with transaction.atomic():
+        require_member(workspace, by, Role.AUDITOR, Role.ADMIN)
+        append_events([said], workspace_id=workspace.pk, at=at)
 
 
 def record_command_export(*, workspace: Workspace, facts: Json, at: datetime) -> None:
     """Record an export on the command line, where nobody is signed in."""
     with transaction.atomic():
         append_events([Entry("audit.exported", facts)], workspace_id=workspace.pk, at=at)
-
-
-def record_verification(*, workspace: Workspace, by: User, facts: Json, at: datetime) -> None:
-    """Record that a person verified the chains, and the result. Raises Refused."""
-    _record(workspace, by, "audit.verified", facts, at)
-
-
-def _record(workspace: Workspace, by: User, kind: str, facts: Json, at: datetime) -> None:
-    with transaction.atomic():
-        require_member(workspace, by, Role.AUDITOR, Role.ADMIN)
-        append_events([Entry(kind, facts, by.get_username())], workspace_id=workspace.pk, at=at)

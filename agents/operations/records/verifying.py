@@ -22,10 +22,10 @@ from agents.audit.verify import Proof, prove
 from agents.core.requests import Json
 from agents.engine.runtime.database import in_database
 from agents.engine.runtime.threads import VERIFYING_THREADS
-from agents.models import Run, Verification, Workspace
-from agents.operations.records.auditing import record_verification
+from agents.models import Role, Run, Verification, Workspace
+from agents.models.record import Entry, append_events
 from agents.record.chain import run_keys
-from agents.shell.refusal import Refused
+from agents.shell.refusal import Refused, require_member
 
 log = logging.getLogger(__name__)
 
@@ -149,7 +149,9 @@ def _tell(job: Verification, workspaces: QuerySet[Workspace], found: Proof) -> N
         if found.since:
             full_at = found.since.full_at.isoformat()
             facts |= {"since": found.since.head, "unread": found.unread, "full_at": full_at}
-        record_verification(workspace=workspace, by=job.by, facts=facts, at=timezone.now())
+        require_member(workspace, job.by, Role.AUDITOR, Role.ADMIN)
+        said = Entry("audit.verified", facts, job.by.get_username())
+        append_events([said], workspace_id=workspace.pk, at=timezone.now())
 
 
 def _homes(faults: Sequence[Chain]) -> dict[str, set[int]]:

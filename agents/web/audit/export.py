@@ -14,9 +14,8 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, StreamingHttpResponse
 from django.utils import timezone
 
-from agents.audit.unreadable import UNREADABLE
 from agents.models import Event
-from agents.models.record import facts_of
+from agents.models.record import UNREADABLE, facts_of
 from agents.shell.event_words import EventLine, read_events, tell_events
 
 EXPORTED = 10_000  # rows of one export

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from agents.audit.unreadable import UNREADABLE
 from agents.core.requests import Json
 from agents.models import Event, Head, Workspace
+from agents.models.record import UNREADABLE
 
 
 @dataclass(frozen=True)
