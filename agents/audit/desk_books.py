@@ -19,7 +19,7 @@ from agents.sdk.desk_tools import Booked, DeskTool
 from agents.sdk.values import Money, show
 
 
-def traces(
+def traces_at(
     desk: Desk, effects: Sequence[Effect], erased: Collection[UUID]
 ) -> Mapping[str, dict[str, Json]]:
     """Return the rows of the desk's books for its effects, as columns of the record, by key."""
@@ -61,7 +61,7 @@ def _trace(
     return trace
 
 
-def without_intent(desk: Desk) -> Iterator[str]:
+def without_intent_at(desk: Desk) -> Iterator[str]:
     """Yield the rows of a desk's books that name a run's call and that no call made."""
     for tool in desk.tools.values():
         if tool.booked is None:

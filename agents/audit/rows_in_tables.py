@@ -77,7 +77,7 @@ def rows_of_runs(runs: Collection[Run]) -> dict[UUID, Rows]:
         found[run_id][f"approval {pk}"] |= stray
     traces: dict[str, Row] = {}
     for name, desk in DESKS.items():
-        traces |= desk_books.traces(desk, [e for e in effects if e.run.desk == name], erased)
+        traces |= desk_books.traces_at(desk, [e for e in effects if e.run.desk == name], erased)
     for effect in effects:
         row = _effect(effect, effect.run_id in erased) | traces.get(effect.key, {})
         row |= values[effect]
@@ -199,7 +199,7 @@ def rows_of_workspace(workspace: Workspace) -> Rows:
 def without_intent() -> Iterator[str]:
     """Yield each action of a desk under a run's key that has no effect row."""
     for desk in DESKS.values():
-        yield from desk_books.without_intent(desk)
+        yield from desk_books.without_intent_at(desk)
 
 
 def _run(run: Run) -> Row:

@@ -54,7 +54,7 @@ def unsealed_chains(since: int) -> tuple[list[UnsealedChain], int]:
     while count < EVENTS and (some := list(islice(rows, min(CHUNK, EVENTS - count)))):
         names = [name_of(workspace=workspace, run=run) for _, workspace, run, *_ in some]
         unknown = set(names) - reach.keys()
-        reach |= dict.fromkeys(unknown, 0) | _sealed_up_to(unknown)
+        reach |= dict.fromkeys(unknown, 0) | _counted_as_sealed(unknown)
         for name, (seen, workspace, run, seq, hashed) in zip(names, some, strict=True):  # noqa: B007
             if seq > reach[name]:
                 chain = found.setdefault(name, UnsealedChain(name, workspace, run, reach[name], []))
@@ -112,7 +112,7 @@ def _miscount_error(how: str, chain: str) -> HeadsDiffer:
     )
 
 
-def _sealed_up_to(names: Collection[str]) -> dict[str, int]:
+def _counted_as_sealed(names: Collection[str]) -> dict[str, int]:
     sealed = Sealed.objects.filter(chain__in=names)
     return dict(sealed.values_list("chain", "event_count"))
 
