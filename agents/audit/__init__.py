@@ -1,1 +1,1 @@
-"""Seal, copy, archive and verify the record in its database; its format is in `agents.record`."""
+"""The record: seal it, verify it, take copies, archive and erase; the pages of the log."""

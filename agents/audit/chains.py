@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import json
+import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
-from typing import TypeVar
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache, partial
+from itertools import islice, repeat
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import TracebackType
+from typing import Any, TypeVar
 from uuid import UUID
 
-from django.db.models import QuerySet
+from django.conf import settings
+from django.db import connection
+from django.db.models import BooleanField, F, Func, Model, QuerySet
+from django.utils import timezone
 
-from agents.audit.chain_reader import ChainReader
-from agents.audit.rows_in_tables import rows_of_runs, rows_of_workspace
-from agents.audit.sealed_chains import SealedChains
-from agents.audit.tombstones import tombstones_of
-from agents.models import Event, Run, Tombstone, Workspace
-from agents.models.record import UNREADABLE, hashed_parts
-from agents.record.chain import Fault, first_fault, link, name_of
-from agents.record.rows_from_events import Row
+from agents.audit.rows_in_tables import rows_of_runs, rows_of_workspace, tombstones_of
+from agents.models import Event, Head, Run, Tombstone, Workspace
+from agents.models.record import UNREADABLE, hashed_parts, texts_of
+from agents.record.chain import Fault, Linked, first_fault, link, name_of
+from agents.record.rows_from_events import Row, Told
+from agents.record.seals import SealedHead
 
 CHUNK = 500  # rows in memory at once
 RUNS, EVENTS = 100, 2_000  # in memory at once; a single longer run may exceed EVENTS
@@ -224,3 +233,251 @@ def _chain(
         first_loose=reader.first_loose,
         between=reader.between,
     )
+
+
+# Read a chain's events alongside its seals, and check their times against the seals.
+
+
+LATE = timedelta(minutes=10)  # the longest normal delay between an event and its seal
+LONG_AGO = datetime.min.replace(tzinfo=UTC)
+
+
+class ChainReader:
+    """Reads a chain's events once for all checks, comparing each with its seal."""
+
+    def __init__(
+        self, row: Run | Workspace, sealed: Iterator[tuple[str, str]], newest: str
+    ) -> None:
+        self.workspace = row.workspace_id if isinstance(row, Run) else row.pk
+        self.sealed, self.newest = sealed, newest
+        self.now = timezone.now()
+        self.seq = self.loose = 0
+        self.first_loose: int | None = None  # the lowest key of an event that no head covers
+        self.between: tuple[datetime, datetime] | None = None
+        self.fault: Fault | None = None
+        self.unlike: Fault | None = None  # the first event that differs from the sealed one
+        self.doubt: Fault | None = None
+        self.told = Told()
+
+    def skip(self, count: int, head: str) -> Fault | None:
+        """Skip the archived events. Return the reason if they differ from the sealed ones."""
+        hashes = [hashed for hashed, _ in islice(self.sealed, count)]
+        self.seq = count
+        if len(hashes) < count or hashes[-1:] not in ([head][:count], [UNKNOWN[0]]):
+            return Fault(count, "its archive ends with another event than was sealed")
+        return None
+
+    def read(self, events: Iterable[Event]) -> Iterator[Linked]:
+        for event in events:
+            self.seq += 1
+            wanted, bound = next(self.sealed, (None, self.newest))
+            if wanted is None:
+                self.first_loose = min(self.first_loose or event.pk, event.pk)
+                first, last = self.between or (event.at, event.at)
+                self.loose, self.between = (
+                    self.loose + 1,
+                    (min(first, event.at), max(last, event.at)),
+                )
+            elif event.hash != wanted != UNKNOWN[0] and self.unlike is None:
+                self.unlike = Fault(self.seq, "it is not the event that was sealed")
+            if self.fault is None and event.workspace_id != self.workspace:
+                self.fault = Fault(self.seq, "it belongs to another workspace than its chain")
+            self.doubt = self.doubt or self.doubt_of(self.seq, event.at, bound)
+            found = Linked(hashed_parts(event), event.previous, event.hash, texts_of(event))
+            self.told.take(found)
+            yield found
+
+    @property
+    def cut(self) -> Fault | None:
+        """Return the fault if more events were sealed than the chain has; call it at its end."""
+        if left := sum(1 for _ in self.sealed):
+            why = f"the chain ends after {self.seq} events; {self.seq + left} were sealed"
+            return Fault(self.seq + 1, why)
+        return None
+
+    def doubt_of(self, seq: int, at: datetime, bound: str) -> Fault | None:
+        """Return why an event's time is impossible: a forged time, or that of a wrong clock."""
+        why = "it is in the future" if at > self.now + LATE else ""
+        if at < _since(bound):
+            why = "it is older than the head before its seal"
+        if not why or is_of_wrong_clock(at):
+            return None
+        return Fault(seq, f"{why}: a clock was wrong, or its time was forged")
+
+
+def is_of_wrong_clock(at: datetime) -> bool:
+    """Tell whether this time may come from a clock that is known to have been wrong."""
+    return any(since <= at <= until for since, until in settings.OPSCONSOLE_WRONG_CLOCKS)
+
+
+def is_sure(at: str) -> bool:
+    """Tell whether no clock known to have been wrong may have shown this time."""
+    return not is_of_wrong_clock(datetime.fromisoformat(at))
+
+
+@lru_cache(8)
+def _since(at: str) -> datetime:
+    return datetime.fromisoformat(at) - LATE if at else LONG_AGO
+
+
+# The sealed hashes by chain: an index on disk, as it grows with the record.
+
+
+_BUILD = """
+PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -4096;
+CREATE TABLE sealed (chain TEXT, number INT, count INT, hashes TEXT, bound TEXT, home TEXT);
+CREATE TABLE counted (chain TEXT PRIMARY KEY, count INT) WITHOUT ROWID;
+"""
+_MISCOUNTED = """
+WITH wanted AS (SELECT chain, sum(count) AS count FROM sealed GROUP BY chain)
+SELECT chain, coalesce(c.count, 0) AS c, coalesce(w.count, 0) AS w
+FROM (SELECT chain FROM counted UNION SELECT chain FROM wanted)
+LEFT JOIN counted c USING (chain) LEFT JOIN wanted w USING (chain) WHERE {} ORDER BY chain
+"""
+UNKNOWN = ("", "")  # hash and time bound of an event sealed by a head that was not read
+
+
+_EARLIER = """
+SELECT coalesce((SELECT count FROM counted WHERE chain = ?), 0)
+     - coalesce((SELECT sum(count) FROM sealed WHERE chain = ?), 0)
+"""
+
+
+class SealedChains:
+    """The hash of every sealed event, chain by chain; a context manager.
+
+    If only the last heads are read, earlier hashes are UNKNOWN, as many as `agents_sealed` counts.
+    Takes about 70 bytes per event in a temporary directory and a few megabytes of memory.
+    """
+
+    newest = ""  # time of the newest head with a trustworthy clock
+
+    def __init__(self, *, is_whole: bool = True) -> None:
+        self._is_whole = is_whole
+        self._directory = TemporaryDirectory(prefix="opsconsole-")
+        # One thread of a job may end what another began; two never use it at once.
+        self._rows = sqlite3.connect(
+            Path(self._directory.name) / "sealed", isolation_level=None, check_same_thread=False
+        )
+        self._rows.executescript(_BUILD)
+        self._rows.execute("BEGIN")
+        self._is_indexed = False
+
+    def __enter__(self) -> SealedChains:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        self._rows.close()
+        self._directory.cleanup()
+
+    def add(self, head: SealedHead, bound: str) -> None:
+        """Add the hashes that a head seals; heads must come in order."""
+        homes = {
+            chain: workspace
+            for workspace, part in (head.workspaces or {}).items()
+            for chain in part["moved"]
+        }
+        self._rows.executemany(
+            "INSERT INTO sealed VALUES (?, ?, ?, ?, ?, ?)",
+            (
+                (chain, head.number, len(hashes), json.dumps(hashes), bound, homes.get(chain))
+                for chain, hashes in head.chains()
+            ),
+        )
+
+    def of(self, chain: str) -> Iterator[tuple[str, str]]:
+        """Yield the sealed hashes of a chain in order, each with its time bound."""
+        if not self._is_whole:
+            counted = self._fetch(_EARLIER, chain, chain).fetchone()[0]
+            yield from repeat(UNKNOWN, max(0, counted))
+        found = self._fetch(
+            "SELECT hashes, bound FROM sealed WHERE chain = ? ORDER BY number", chain
+        )
+        for hashes, bound in found:
+            yield from ((hashed, bound) for hashed in json.loads(hashes))
+
+    def home(self, chain: str) -> str | None:
+        """Return the id of the workspace under which a chain was first sealed, "" if unknown."""
+        wanted = "SELECT home FROM sealed WHERE chain = ? AND home IS NOT NULL ORDER BY number"
+        return next((home for (home,) in self._fetch(f"{wanted} LIMIT 1", chain)), None)
+
+    def counts(self) -> Iterator[tuple[str, int]]:
+        """Yield the name of each sealed chain, in order, and its number of sealed events."""
+        yield from self._fetch("SELECT chain, sum(count) FROM sealed GROUP BY chain ORDER BY chain")
+
+    def count_anew(self, counts: Iterable[tuple[str, int]]) -> None:
+        """Load the sealed counts that the database gives, replacing earlier ones."""
+        self._rows.execute("DELETE FROM counted")
+        self._rows.executemany("INSERT INTO counted VALUES (?, ?)", counts)
+
+    def miscounts(self) -> Iterator[tuple[str, int, int]]:
+        """Yield each chain that the database counts differently: name, its count, ours."""
+        yield from self._fetch(_MISCOUNTED.format("c <> w" if self._is_whole else "c < w"))
+
+    def _fetch(self, query: str, *values: str) -> sqlite3.Cursor:
+        if not self._is_indexed:  # built once at the end, which is faster
+            self._rows.execute("CREATE INDEX of_chain ON sealed (chain, number, count)")
+            self._is_indexed = True
+        return self._rows.execute(query, values)
+
+
+# Rows with values of the wrong type for their columns, written by another program.
+#
+# SQLite keeps any value in any column except an `INTEGER PRIMARY KEY`. A fraction as a head's
+# number would make reading page by page endless.
+
+
+Rows = TypeVar("Rows", bound=QuerySet[Any])
+
+_IS_KEY: dict[type[Model], dict[str, str]] = {
+    Head: {
+        "sqlite": "(typeof({key}) = 'integer' AND {key} > 0)",
+        "postgresql": "({key} > 0)",
+    },
+    Run: {
+        "sqlite": "(typeof({key}) = 'text' AND length({key}) = 32 AND {key} NOT GLOB '*[^0-9a-f]*')"
+    },
+}
+
+
+def with_keys(rows: Rows) -> Rows:
+    """Keep the rows that can be read by key."""
+    template = _IS_KEY[rows.model].get(connection.vendor)
+    if template is None:
+        return rows
+    template = template.format(key="%(expressions)s")
+    has_key = Func(F("pk"), template=template, output_field=BooleanField())
+    return rows.alias(has_key=has_key).filter(has_key=True)
+
+
+def list_false_keys() -> Iterator[tuple[type[Model], str]]:
+    """Yield each model and value that is stored as a key and is not a valid one."""
+    spell = {"sqlite": "quote({key})", "postgresql": "{key}::text"}[connection.vendor]
+    with connection.cursor() as cursor:
+        for model, conditions in _IS_KEY.items():
+            table, key = model._meta.db_table, model._meta.pk.column
+            if condition := conditions.get(connection.vendor):
+                shown, is_key = spell.format(key=key), condition.format(key=key)
+                cursor.execute(f"SELECT {shown} FROM {table} WHERE NOT {is_key}")  # noqa: S608
+                for (found,) in cursor.fetchall():
+                    yield model, found
+
+
+@contextmanager
+def any_text() -> Iterator[None]:
+    """Let SQLite return text that is not UTF-8, so that its place can be named."""
+    if connection.vendor != "sqlite":
+        yield
+        return
+    connection.ensure_connection()
+    database = connection.connection
+    database.text_factory = partial(str, encoding="utf-8", errors="surrogateescape")
+    try:
+        yield
+    finally:
+        database.text_factory = str

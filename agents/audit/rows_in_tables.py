@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+import hashlib
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit
 from uuid import UUID
 
-from django.db.models import Exists, F, OuterRef, Q, QuerySet
+from django.db.models import Exists, F, Model, OuterRef, Q, QuerySet
 from django_otp.plugins.otp_totp.models import TOTPDevice
 
-from agents.audit import desk_books
-from agents.audit.tombstones import digest_of_archive
-from agents.audit.value_rows import values_of_calls
 from agents.core.decisions import REPLY
 from agents.core.digest import sha256
+from agents.core.limits import BadPolicy
+from agents.core.redact import NAME, Pseudonyms, names_in
 from agents.core.request_kinds import EFFECT_UNKNOWN
 from agents.core.requests import Json
 from agents.core.states import ENDED, EffectState
@@ -27,19 +30,31 @@ from agents.models import (
     ExternalAgent,
     Invitation,
     KillSwitch,
+    MaskedValue,
     Membership,
     NotificationPreference,
     PolicyVersion,
     Run,
     Team,
+    Tombstone,
     Webhook,
     Workspace,
 )
 from agents.models.belonging import has_own_book, references
-from agents.models.runs import target_of
+from agents.models.runs import (
+    ValuesLocked,
+    give_pseudonyms,
+    naming,
+    pseudonyms_of,
+    read_values,
+    target_of,
+)
+from agents.record.chain import spell_time
 from agents.record.rows_from_events import Derived, Row, Rows
 from agents.sdk.arguments import BadArguments
-from agents.sdk.desk import DESKS
+from agents.sdk.desk import DESKS, Desk
+from agents.sdk.desk_tools import Booked, DeskTool
+from agents.sdk.values import Money, show
 from agents.tools import TOOLS
 
 REPLAYED = "reference"  # a policy under which recorded cases replace the tools' answers
@@ -77,7 +92,7 @@ def rows_of_runs(runs: Collection[Run]) -> dict[UUID, Rows]:
         found[run_id][f"approval {pk}"] |= stray
     traces: dict[str, Row] = {}
     for name, desk in DESKS.items():
-        traces |= desk_books.traces_at(desk, [e for e in effects if e.run.desk == name], erased)
+        traces |= traces_at(desk, [e for e in effects if e.run.desk == name], erased)
     for effect in effects:
         row = _effect(effect, effect.run_id in erased) | traces.get(effect.key, {})
         row |= values[effect]
@@ -199,7 +214,7 @@ def rows_of_workspace(workspace: Workspace) -> Rows:
 def without_intent() -> Iterator[str]:
     """Yield each action of a desk under a run's key that has no effect row."""
     for desk in DESKS.values():
-        yield from desk_books.without_intent_at(desk)
+        yield from without_intent_at(desk)
 
 
 def _run(run: Run) -> Row:
@@ -349,3 +364,194 @@ def _action(effect: Effect, args: Json) -> Json:
 def _digest(name: str, value: Json) -> Row:
     """Return a column with a value's digest, fractions included: events must show any change."""
     return {name: sha256(value)}
+
+
+# Whether the values are there that a held action or an effect needs: their rows are in no event.
+#
+# The action is bound by its digest, with the names in it, and a row proves its own value. So a
+# row that is missing, changed or swapped shows as a name in an action that stands for nothing.
+
+
+LOCKED = "not readable without the key of the stored values"
+
+
+def values_of_calls(
+    runs: Collection[Run], calls: Collection[Escalation | Effect]
+) -> Mapping[Escalation | Effect, Row]:
+    """Return a column for each call of these runs that says whether its values are there.
+
+    The rows' runs get their values in the same one query, for whatever is derived from a call.
+    """
+    known, of_key = _pseudonyms(runs), {run.pk: run for run in runs}
+    rows: dict[Escalation | Effect, Row] = {}
+    for call in calls:
+        names, run = known[call.run_id], of_key[call.run_id]
+        give_pseudonyms(call.run, names or Pseudonyms(naming(run.workspace_id)))
+        needed = (
+            [call.action.get("args"), call.patch] if isinstance(call, Escalation) else call.args
+        )
+        rows[call] = {} if run.is_emptied else _column(run, names, needed)
+    return rows
+
+
+def _pseudonyms(runs: Collection[Run]) -> Mapping[UUID, Pseudonyms | None]:
+    """Return the names that each run can resolve; None where the key is missing."""
+    rows: dict[UUID, list[MaskedValue]] = defaultdict(list)
+    holders = [run.pk for run in runs if run.has_values]
+    for row in MaskedValue.objects.filter(run__in=holders) if holders else ():
+        rows[row.run_id].append(row)
+    return {run.pk: _read(run, rows[run.pk]) for run in runs}
+
+
+def _read(run: Run, rows: Collection[MaskedValue]) -> Pseudonyms | None:
+    try:
+        known = dict(read_values(run.workspace_id, rows))
+    except ValuesLocked:
+        return None
+    return Pseudonyms(naming(run.workspace_id), known)
+
+
+def _column(run: Run, names: Pseudonyms | None, needed: Json) -> Row:
+    try:
+        wanted = sorted(set(names_in(needed))) if NAME in run.limits.redaction.values() else []
+    except BadPolicy:
+        wanted = []
+    if not wanted:
+        return {}
+    there: Json = LOCKED
+    if names is not None:
+        there = [name for name in wanted if name in names.values]
+    return {"values of its names": Derived(there, wanted)}
+
+
+# Compare the ledger with a declared desk's own books when the record is verified.
+
+
+def traces_at(
+    desk: Desk, effects: Sequence[Effect], erased: Collection[UUID]
+) -> Mapping[str, dict[str, Json]]:
+    """Return the rows of the desk's books for its effects, as columns of the record, by key."""
+    found: dict[str, dict[str, Json]] = {}
+    for tool in desk.tools.values():
+        mine = {effect.key: effect for effect in effects if effect.tool == tool.name}
+        if tool.booked is None or not mine:
+            continue
+        rows: dict[str, list[Booked]] = defaultdict(list)
+        for row in tool.booked.of_keys(mine):
+            rows[row.key].append(row)
+        for key, effect in mine.items():
+            found[key] = _trace(tool, effect, rows[key], effect.run_id in erased)
+    return found
+
+
+def _trace(
+    tool: DeskTool, effect: Effect, rows: Sequence[Booked], is_erased: bool
+) -> dict[str, Json]:
+    trace: dict[str, Json] = {"took_place": any(row.is_done for row in rows)}
+    told = {tool.subject: effect.subject_key, tool.resource: effect.resource}
+    if not is_erased:
+        with suppress(BadArguments):  # tampered arguments are found by their digest
+            names = pseudonyms_of(effect.run)
+            told |= vars(tool.read(names.resolve(effect.args)))
+            told |= names.resolve({tool.resource: effect.resource})
+    if len(rows) > 1:
+        trace["rows in the books"] = Derived(len(rows), 1)
+    for row in rows:
+        trace["its book"] = Derived(row.book, effect.run.book_id)
+        if row.resource:
+            trace["its resource"] = Derived(row.resource, effect.resource)
+        for name, value in row.args.items():
+            if name == tool.amount and isinstance(value, Money):
+                trace["paid_minor"] = value.minor
+                trace["paid_currency"] = Derived(value.currency, effect.currency)
+            elif name in told:
+                trace[f"booked {name}"] = Derived(show(value), show(told[name]))
+    return trace
+
+
+def without_intent_at(desk: Desk) -> Iterator[str]:
+    """Yield the rows of a desk's books that name a run's call and that no call made."""
+    for tool in desk.tools.values():
+        if tool.booked is None:
+            continue
+        mine = Effect.objects.filter(tool=tool.name, key=OuterRef(tool.booked.key))
+        # Other keys, such as those of entries made by hand, belong to no run.
+        lost = tool.booked.rows.filter(~Exists(mine), **{f"{tool.booked.key}__contains": ":"})
+        keys = lost.order_by("pk").values_list(tool.booked.key, flat=True)
+        yield from (f"{tool.name} {key}" for key in keys)
+
+
+# Digests over the remaining rows of archived runs, of which no event is left.
+
+
+# Columns that neither time nor an erasure changes. Their digests are sealed: a changed list needs
+# its own version number, so that older tombstones are still computed by theirs.
+_COLUMNS: tuple[tuple[type[Model], str, tuple[str, ...]], ...] = (
+    (
+        Run,
+        "pk",
+        (
+            *("workspace_id", "policy_id", "book_id", "pattern", "desk", "subject_key", "model"),
+            *("launched_by_id", "again_of_id", "state", "stop_reason", "created_at", "ended_at"),
+        ),
+    ),
+    (
+        Escalation,
+        "run_id",
+        (
+            *("pk", "step_id", "kind", "state", "subject_key", "resource", "amount_minor"),
+            *("currency", "created_at", "decided_by_id", "decided_from", "decided_at"),
+            *("granted_minor", "is_simulated", "not_carried_out", "tier", "approval_id"),
+        ),
+    ),
+    (
+        Effect,
+        "run_id",
+        (
+            *("pk", "step_id", "review_id", "escalation_id", "key", "tool", "subject_key"),
+            *("resource", "amount_minor", "currency", "state", "intended_at", "settled_at"),
+        ),
+    ),
+    (
+        Approval,
+        "run_id",
+        (
+            *("pk", "escalation_id", "by_id", "account", "at", "resource", "granted_minor"),
+            *("currency", "is_simulated"),
+        ),
+    ),
+)
+
+
+def tombstones_of(runs: Collection[UUID]) -> dict[UUID, str]:
+    """Return the digest over each run's remaining rows, in four queries."""
+    found: dict[UUID, list[Json]] = {run: [] for run in runs}
+    for model, of, columns in _COLUMNS:
+        rows = model._default_manager.filter(**{f"{of}__in": runs}).order_by("pk")
+        for run, *values in rows.values_list(of, *columns):
+            row = {name: _plain(value) for name, value in zip(columns, values, strict=True)}
+            if "stop_reason" in row:  # an erasure keeps the code
+                row["stop_reason"] = row["stop_reason"].partition(":")[0]
+            found[run].append([model._meta.model_name, row])
+    return {run: sha256(rows) for run, rows in found.items()}
+
+
+def digest_of(rows: Iterable[tuple[UUID, int, str, str]]) -> tuple[int, str]:
+    """Return the number of tombstones and the digest over them, ordered by run."""
+    digest, count = hashlib.sha256(), 0
+    for row in rows:
+        digest.update((" ".join(map(str, row)) + "\n").encode())
+        count += 1
+    return count, digest.hexdigest()
+
+
+def digest_of_archive(archive: int) -> tuple[int, str]:
+    """Return the number and digest of an archive's tombstones."""
+    rows = Tombstone.objects.filter(archive=archive).order_by("run")
+    return digest_of(rows.values_list("run", "event_count", "head_hash", "sha256").iterator())
+
+
+def _plain(value: Any) -> Json:
+    if isinstance(value, datetime):
+        return spell_time(value)
+    return str(value) if isinstance(value, UUID) else value

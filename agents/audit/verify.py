@@ -5,32 +5,298 @@ One file, as the order of the steps matters to the proof.
 
 from __future__ import annotations
 
+import asyncio
+import hmac
 import json
 import logging
-from collections.abc import Collection, Iterator
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import islice
 from pathlib import Path
 
 from django.conf import settings
-from django.db import DEFAULT_DB_ALIAS, connections
-from django.db.models import Max, QuerySet
+from django.contrib.auth.models import User
+from django.db import DEFAULT_DB_ALIAS, DatabaseError, IntegrityError, connections, transaction
+from django.db.models import F, Max, Q, QuerySet
 from django.utils import timezone
 
-from agents.audit import heads_file, protection, sealing, unsealed
-from agents.audit.chain_reader import is_sure
-from agents.audit.chains import CHUNK, Chain, Step, chains, no_step
+from agents.audit import protection, sealing
+from agents.audit.chains import (
+    CHUNK,
+    Chain,
+    SealedChains,
+    Step,
+    any_text,
+    chains,
+    is_sure,
+    list_false_keys,
+    no_step,
+    with_keys,
+)
 from agents.audit.rows_in_tables import without_intent
-from agents.audit.sealed_chains import SealedChains
-from agents.audit.unreadable import any_text, list_false_keys, with_keys
-from agents.audit.verified import Verified
-from agents.models import Event, Head, Run, Sealed, Workspace
-from agents.models.record import UNREADABLE
+from agents.core.requests import Json
+from agents.engine.runtime.database import in_database
+from agents.engine.runtime.threads import VERIFYING_THREADS
+from agents.models import Event, Head, Role, Run, Sealed, Verification, VerifiedHead, Workspace
+from agents.models.record import UNREADABLE, Entry, append_events
 from agents.record import seals
-from agents.record.chain import Fault, name_of, run_keys
+from agents.record.chain import Fault, name_of, run_keys, spell_time
+from agents.shell.refusal import Refused, require_member
+
+# How far the record was last verified, so that the next verification can continue from there.
+#
+# The audit key protects this: whoever controls only the database can make it read more, never
+# less.
+
+
+LONGEST = timedelta(days=7)  # then everything is read again
+
+
+@dataclass(frozen=True)
+class Verified:
+    """A head up to which the record was valid, and when all of it was last read."""
+
+    head: int
+    seal: str
+    upto: int  # key of an event; all up to it are sealed
+    full_at: datetime
+
+    def proof(self, workspace: int, key: str) -> str:
+        parts = [workspace, self.head, self.seal, self.upto, spell_time(self.full_at)]
+        return seals.keyed_digest(key, ["verified", *parts])
+
+
+def newest_verified(workspaces: QuerySet[Workspace], *, at: datetime) -> Verified | None:
+    """Return the point from which to continue for all these workspaces; None: read everything."""
+    try:
+        return _newest_verified(workspaces, at)
+    except UNREADABLE:  # somebody wrote a value that is no time or text
+        return None
+
+
+def _newest_verified(workspaces: QuerySet[Workspace], at: datetime) -> Verified | None:
+    rows = VerifiedHead.objects.in_bulk(list(workspaces.values_list("pk", flat=True)))
+    found = [(row, Verified(row.head, row.seal, row.upto, row.full_at)) for row in rows.values()]
+    if not found or len(found) < workspaces.count():
+        return None
+    key = settings.OPSCONSOLE_AUDIT_KEY  # an old one may have been replaced because it leaked
+    for row, verified in found:
+        if not key or not hmac.compare_digest(row.proof, verified.proof(row.pk, key)):
+            return None
+        if not timedelta() <= at - verified.full_at < LONGEST:
+            return None
+    # Each workspace has its own last full read: the oldest counts.
+    full_at = min(verified.full_at for _, verified in found)
+    oldest = replace(min((one for _, one in found), key=lambda one: one.head), full_at=full_at)
+    # A row that a fault removed can be copied back, but the fault stays on record.
+    checks = Event.objects.filter(
+        workspace__in=workspaces, run=None, kind="audit.verified", at__gt=full_at
+    )
+    if any(facts.get("faults") for facts in checks.values_list("facts", flat=True)):
+        return None
+    head = Head.objects.filter(number=oldest.head, seal=oldest.seal).exclude(workspaces=None)
+    return oldest if head.exists() else None
+
+
+def keep_verified(
+    workspaces: QuerySet[Workspace], verified: Verified | None, since: Verified | None = None
+) -> None:
+    """Store how far these workspaces are verified; None: forget it, because a fault was found.
+
+    A continued verification counts only if its starting point was not forgotten meanwhile.
+    """
+    if verified is None:
+        VerifiedHead.objects.filter(workspace__in=workspaces).delete()
+        return
+    key = settings.OPSCONSOLE_AUDIT_KEY
+    rows = [
+        VerifiedHead(
+            workspace_id=pk,
+            head=verified.head,
+            seal=verified.seal,
+            upto=verified.upto,
+            full_at=verified.full_at,
+            proof=verified.proof(pk, key),
+        )
+        for pk in workspaces.values_list("pk", flat=True)
+    ]
+    columns = ["head", "seal", "upto", "full_at", "proof"]
+    if since:
+        for row in rows:
+            values = {name: getattr(row, name) for name in columns}
+            VerifiedHead.objects.filter(workspace=row.workspace_id).update(**values)
+        return
+    VerifiedHead.objects.bulk_create(
+        rows, update_conflicts=True, unique_fields=["workspace"], update_fields=columns
+    )
+
+
+# Verify the record in a worker: requested, followed and cancelled on the page.
+
 
 log = logging.getLogger(__name__)
+
+PAUSE = 2.0  # seconds between two looks
+BETWEEN = 1.0  # seconds between two signs of life
+SILENT = timedelta(minutes=1)  # after which its worker counts as dead
+TRIES = 3  # workers that may die over one verification
+NAMED = 20  # faults that are recorded
+
+
+class Ended(Exception):
+    """The verification was cancelled or taken over, or this worker is stopping."""
+
+
+def ask_verification(
+    *, by: User, workspaces: Iterable[Workspace], is_full: bool = False, at: datetime
+) -> None:
+    """Request a verification of these workspaces, unless the same person waits for one.
+
+    It continues from the last one unless `is_full`, or if the last full one is long ago.
+    """
+    keys = sorted(one.pk for one in workspaces)
+    total = len(keys) + Run.objects.filter(workspace__in=keys).count()
+    with suppress(IntegrityError), transaction.atomic():
+        Verification.objects.create(
+            by=by, workspaces=keys, asked_at=at, total=total, is_full=is_full
+        )
+
+
+def cancel_verification(*, by: User, at: datetime) -> None:
+    """Cancel a person's verification; its worker notices within a second."""
+    open_ones = Verification.objects.filter(by=by, ended_at=None)
+    open_ones.update(cancelled_at=at, ended_at=at)
+
+
+def verify_next(is_stopping: Callable[[], bool] = lambda: False) -> bool:
+    """Run the oldest waiting verification. Return False if there is none."""
+    at = timezone.now()
+    free = Verification.objects.filter(
+        Q(seen_at=None) | Q(seen_at__lt=at - SILENT), ended_at=None
+    ).order_by("pk")
+    for found in free[:10]:
+        mine = free.filter(pk=found.pk, tries=found.tries)
+        if mine.update(seen_at=at, tries=F("tries") + 1):
+            _do(Verification.objects.get(pk=found.pk), is_stopping)
+            return True
+    return False
+
+
+def _do(job: Verification, is_stopping: Callable[[], bool]) -> None:
+    if job.tries > TRIES:
+        _end(job, {"failed": "Workers ended while they verified. Ask the operator to look there."})
+        return
+    workspaces = Workspace.objects.filter(pk__in=job.workspaces)
+    heard_at = time.monotonic()
+
+    def step(done: int) -> None:
+        nonlocal heard_at
+        if is_stopping():  # another worker starts it again
+            _lock_job(job).update(seen_at=None, tries=F("tries") - 1)
+            raise Ended
+        if time.monotonic() - heard_at >= BETWEEN:
+            heard_at = time.monotonic()
+            if not _lock_job(job).update(done=done, seen_at=timezone.now()):
+                raise Ended
+
+    try:
+        found = prove(
+            runs=Run.objects.filter(workspace__in=workspaces),
+            workspaces=workspaces,
+            file=Path(settings.OPSCONSOLE_HEADS_FILE),
+            step=step,
+            since=None if job.is_full else newest_verified(workspaces, at=timezone.now()),
+        )
+        if found.faults:  # recorded even if nobody may read the result any more
+            keep_verified(workspaces, None)
+        _tell(job, workspaces, found)
+    except Ended:
+        return
+    except Refused as no:  # the person may no longer verify
+        _end(job, {"failed": str(no)})
+    except DatabaseError:  # it starts again after SILENT
+        raise
+    except Exception:
+        log.exception("A verification could not be done")
+        _end(job, {"failed": "It could not be done: the worker's log says why."})
+
+
+def _lock_job(job: Verification) -> QuerySet[Verification]:
+    return Verification.objects.filter(pk=job.pk, tries=job.tries, ended_at=None)
+
+
+@transaction.atomic
+def _tell(job: Verification, workspaces: QuerySet[Workspace], found: Proof) -> None:
+    """Record the result of a verification that is still requested."""
+    faults = [str(chain) for chain in found.faults]
+    outcome = {
+        "chains": found.chains,
+        "faults": faults,
+        "more": found.more,
+        "compared": found.compared,
+        "keys": found.keys,
+        "loose": found.loose,
+        "is_torn": found.is_torn,
+        "clocks": found.clock_notes(),
+        "unread": found.unread,
+    }
+    if found.since:
+        outcome |= {"since": found.since.head, "full_at": found.since.full_at.isoformat()}
+    if not _end(job, outcome):
+        return
+    if found.reached or found.faults:  # without the key, no point to continue from is known
+        keep_verified(workspaces, found.reached, found.since)
+    homes = _homes(found.faults)
+    for workspace in workspaces.order_by("pk"):
+        own = [
+            str(one) for one in found.faults if workspace.pk in homes.get(one.name, [workspace.pk])
+        ]
+        facts = {"chains": found.chains, "heads": found.heads, "faults": own[:NAMED]}
+        facts |= {"more": more} if (more := len(own[NAMED:]) + found.more) else {}
+        if found.since:
+            full_at = found.since.full_at.isoformat()
+            facts |= {"since": found.since.head, "unread": found.unread, "full_at": full_at}
+        require_member(workspace, job.by, Role.AUDITOR, Role.ADMIN)
+        said = Entry("audit.verified", facts, job.by.get_username())
+        append_events([said], workspace_id=workspace.pk, at=timezone.now())
+
+
+def _homes(faults: Sequence[Chain]) -> dict[str, set[int]]:
+    """Return the workspace of each chain, as its faults may be shown only to its readers."""
+    runs = run_keys(one.name.replace(" ", "/", 1) for one in faults)
+    found = Run.objects.filter(pk__in=runs).values_list("pk", "workspace")
+    homes = {f"run {pk}": {workspace} for pk, workspace in found}
+    for slug, pk in Workspace.objects.values_list("slug", "pk"):
+        for name in (slug, pk):  # a miscounted chain is named by its key
+            homes.setdefault(f"workspace {name}", set()).add(pk)
+    return homes
+
+
+def _end(job: Verification, outcome: Json) -> bool:
+    return bool(_lock_job(job).update(ended_at=timezone.now(), done=F("total"), outcome=outcome))
+
+
+async def verify_until(stop: asyncio.Event) -> None:
+    """Run verifications, one at a time, until told to stop."""
+    while not stop.is_set():
+        try:
+            did = await VERIFYING_THREADS.run(lambda: verify_next(stop.is_set))
+        except Exception:
+            log.exception("A verification could not be taken")
+            did = False
+        if not did:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(stop.wait(), PAUSE)
+
+
+async def verify_all(stop: asyncio.Event) -> None:
+    """Run all requested verifications."""
+    while not stop.is_set() and await in_database(verify_next):
+        pass
+
 
 KEPT = "heads kept elsewhere"
 HEADS = 10  # in memory at once; each has up to 10,000 hashes
@@ -146,14 +412,14 @@ def _prove(
     kept, is_torn = _count_kept(file, first, faults)
     heads = _StoredHeads(sealed, faults, last=first - 1)
     bad: list[Fault] = []
-    outside = heads_file.read_heads(file, kept, first) if kept else iter(())
+    outside = sealing.read_heads(file, kept, first) if kept else iter(())
     before = (
         (first - 1, Head.objects.values_list("before", flat=True).get(number=first))
         if since
         else (0, "")
     )
     trusted = seals.judge_heads(heads.read(), outside, sealing.keys(), bad, before)
-    for head, bound in seals.with_bounds(trusted, unsealed.EVENTS, is_sure=is_sure):
+    for head, bound in seals.with_bounds(trusted, sealing.EVENTS, is_sure=is_sure):
         sealed.add(head, bound)
         step(0)
         sealed.newest = head.at if is_sure(head.at) else sealed.newest
@@ -255,8 +521,8 @@ class _Faults:
 def _count_kept(file: Path, first: int, faults: _Faults) -> tuple[int, bool]:
     """Return the number of heads in the file, 0 if unreadable, and whether its end is torn."""
     try:
-        return heads_file.count(file, first) if file.exists() else (0, False)
-    except (heads_file.Unreadable, OSError) as error:
+        return sealing.count(file, first) if file.exists() else (0, False)
+    except (sealing.Unreadable, OSError) as error:
         faults.add(Chain(KEPT, Fault(0, str(error))))
         return 0, False
 

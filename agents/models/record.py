@@ -391,7 +391,7 @@ class Verification(models.Model):
 
 
 class VerifiedHead(models.Model):
-    """The head up to which a workspace's record was valid; see agents.audit.verified."""
+    """The head up to which a workspace's record was valid; see agents.audit.verify."""
 
     workspace = models.OneToOneField("agents.Workspace", models.CASCADE, primary_key=True)
     head = models.PositiveBigIntegerField()

@@ -32,8 +32,8 @@ def _die(number: int, act: str, slug: str, directory: Path) -> None:
     from django.db import connection
     from django.utils import timezone
 
+    from agents.audit import archiving
     from agents.models import Head, Workspace
-    from agents.operations.records import archiving
 
     archiving.TOGETHER = 1  # runs a transaction: it may die between two deletions
     left = number

@@ -19,8 +19,8 @@ from django.db import DatabaseError, connection, transaction
 from django.urls import reverse
 from django.utils import timezone
 
-from agents.audit import archive_file, bundle
-from agents.audit.archive_file import ArchiveFiles
+from agents.audit import archiving, copies, rows_in_tables, sealing
+from agents.audit.archiving import Archived, ArchiveFiles
 from agents.models import (
     Archive,
     Effect,
@@ -35,8 +35,6 @@ from agents.models import (
     Tombstone,
     Workspace,
 )
-from agents.operations.records import archiving
-from agents.operations.records.archiving import Archived
 from agents.people import workspaces
 from agents.record.chain import TEXTS, name_of
 from agents.shell.refusal import Refused
@@ -313,7 +311,7 @@ def test_a_process_that_is_killed_at_any_step_loses_nothing_and_the_next_goes_on
     assert sum(facts["runs"] for facts in told) == Tombstone.objects.count()
     for number in Archive.objects.values_list("number", flat=True):
         own = ArchiveFiles.of(directory, slug, number)
-        assert list(archive_file.read_runs(own))
+        assert list(archiving.read_runs(own))
         assert "customer 42" not in own.texts.read_text()
     assert not list(directory.glob("*.part")) + list(directory.glob("*.next"))
     assert check(files, "--texts", files.texts)[0] == 0
@@ -327,7 +325,7 @@ def test_what_is_let_go_while_it_is_copied_is_whole_or_said_to_be_archived(
     """Runs are archived just before each query that reads events or tombstones."""
 
     def read() -> None:
-        lines = bundle.lines(Workspace.objects.all(), at=timezone.now())
+        lines = copies.lines(Workspace.objects.all(), at=timezone.now())
         documents = [json.loads(line) for line in lines]
         chains = [found["chain"] for found in documents if "chain" in found]
         events = [found["event"] for found in documents if "event" in found]
@@ -454,7 +452,7 @@ def _forge(run: Run, other: Run) -> None:
     """Make an archive name one more run, and delete that run's events."""
     stone = Tombstone.objects.get(run=run)
     head = (other.event_count, other.head_hash)
-    digest = archiving.tombstones_of([other.pk])[other.pk]
+    digest = rows_in_tables.tombstones_of([other.pk])[other.pk]
     columns = dict(zip(("event_count", "head_hash"), head, strict=True))
     Tombstone.objects.create(run=other, archive_id=stone.archive_id, sha256=digest, **columns)
     Run.objects.filter(pk=other.pk).update(archived_at=timezone.now())
@@ -480,7 +478,7 @@ def _forge_elsewhere(run: Run, other: Run) -> None:
         archive=archive,
         event_count=other.event_count,
         head_hash=other.head_hash,
-        sha256=archiving.tombstones_of([other.pk])[other.pk],
+        sha256=rows_in_tables.tombstones_of([other.pk])[other.pk],
     )
     Run.objects.filter(pk=other.pk).update(archived_at=at)
     _let_go_of(other)
@@ -534,7 +532,7 @@ def test_only_what_a_sealed_archive_has_can_be_deleted(
             cursor.execute(statement)
         return True
 
-    monkeypatch.setattr(archiving.sealing, "seal", lambda at: None)
+    monkeypatch.setattr(sealing, "seal", lambda at: None)
     assert archive() == Archived((), 0, (1,)), "its event is in no seal yet"
     for table in ("agents_eventtext", "agents_event", "agents_archive", "agents_tombstone"):
         assert is_refused(f"DELETE FROM {table}")  # noqa: S608
@@ -581,7 +579,7 @@ def test_an_erasure_reaches_what_was_archived(
     left = "".join(path.read_text() for path in files.record.parent.iterdir())
     assert [text for text in personal if text in left] == []
     assert files.record.read_bytes() == whole
-    assert [key for key, *_ in archive_file.read_runs(files)] == [run.pk]
+    assert [key for key, *_ in archiving.read_runs(files)] == [run.pk]
     code, said = check(files, "--texts", files.texts)
     assert (code, "the texts of 1 runs: their file says that they were erased" in said) == (
         0,

@@ -15,7 +15,7 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from agents.audit import bundle, chains
+from agents.audit import chains, copies
 from agents.audit.verify import prove
 from agents.models import Event, Run, Workspace
 from agents.models.record import Entry, chain_events
@@ -78,7 +78,7 @@ def test_what_is_held_does_not_grow_with_the_record(
         check(step=heard.append)
     logged = sum(Workspace.objects.values_list("event_count", flat=True))
     assert len(heard) > found.chains + logged, "within a long chain its worker is heard of, too"
-    copy = bundle.lines(Workspace.objects.all(), at=timezone.now())
+    copy = copies.lines(Workspace.objects.all(), at=timezone.now())
     assert (found.faults, found.chains, sum("event" in line[:9] for line in copy)) == (
         [],
         RUNS + 2,
@@ -91,7 +91,7 @@ def test_what_is_held_does_not_grow_with_the_record(
         connection.connection.prepare_threshold = None
     of_check = _growth(lambda step: check(step=step))
     of_copy = _growth(
-        lambda step: deque(bundle.lines(Workspace.objects.all(), at=timezone.now(), step=step), 0)
+        lambda step: deque(copies.lines(Workspace.objects.all(), at=timezone.now(), step=step), 0)
     )
 
     assert (of_check < HELD, of_copy < HELD) == (True, True), (of_check, of_copy)

@@ -22,10 +22,9 @@ from django.core.asgi import get_asgi_application
 from django.test import AsyncClient
 from django.urls import reverse
 
-from agents.audit import bundle
+from agents.audit import copies
 from agents.core.digest import canonical, sha256
 from agents.models import Event, Role, Run
-from agents.web.audit import export
 from opsconsole.intake import Intake, Message
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import Scene
@@ -333,7 +332,7 @@ def test_who_takes_no_more_of_a_copy_holds_neither_thread_nor_connection(
     scene: Scene, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The connection stays open, with the server's buffer for it full."""
-    monkeypatch.setattr(export, "PART", 1_000)
+    monkeypatch.setattr(copies, "PART", 1_000)
     auditor, sent, ended = scene.add("auditor", Role.AUDITOR), list[bytes](), list[str]()
     token, body = "t" * 32, [{"type": "http.request", "body": b""}]
     cookie = f"{cookie_of(auditor)}; csrftoken={token}"
@@ -384,7 +383,7 @@ def test_a_copy_that_finds_no_room_is_a_sentence_and_leaves_no_file(
         yield "a first line\n"
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(bundle, "lines", full)
+    monkeypatch.setattr(copies, "lines", full)
     place = copy.folder / "another.jsonl"
 
     ended = command("export_audit", "--output", str(place))

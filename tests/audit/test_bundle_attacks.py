@@ -12,10 +12,9 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from agents.audit import heads_file as kept_heads
+from agents.audit import copies, sealing
 from agents.core.digest import sha256
 from agents.models import Event, Head, Sealed, Workspace
-from agents.operations.records import auditing
 from agents.people import workspaces
 from agents.record import seals
 from agents.record.chain import name_of, spell_time
@@ -55,7 +54,7 @@ def taken_copy(file: Path, settings: Any, tmp_path: Path, older: int) -> Copy:
     runs = []
     for number in range(1, 4):
         runs.append(go(scene.launch(REFUND_500)))
-        auditing.record_command_export(workspace=other, facts={}, at=timezone.now())
+        copies.record_command_export(workspace=other, facts={}, at=timezone.now())
         if number <= older:
             seal_as_version_1(number, settings.OPSCONSOLE_AUDIT_KEY, file)
         else:
@@ -91,7 +90,7 @@ def seal_as_version_1(number: int, key: str, file: Path) -> None:
     for name, hashes in moved.items():
         count = reach.get(name, 0) + len(hashes)
         Sealed.objects.update_or_create(chain=name, defaults={"event_count": count})
-    with kept_heads.open_heads(file) as kept:
+    with sealing.open_heads(file) as kept:
         kept.add([head])
 
 

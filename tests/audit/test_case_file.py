@@ -17,7 +17,7 @@ from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
 from agents.audit import sealing
-from agents.audit.run_seal import heads_of
+from agents.audit.copies import heads_of
 from agents.models import Delivery, Escalation, Event, Head, Notification, Role, Run
 from agents.models.record import Entry
 from agents.requests import sharing

@@ -12,6 +12,7 @@ from django.contrib.auth.models import User
 from django.db.models import QuerySet
 from django.utils import timezone
 
+from agents.audit import erasing
 from agents.core.notifications import Hours, Kind, Mode
 from agents.desks.refunds.models import Charge, Refund, SentMail
 from agents.models import (
@@ -30,7 +31,6 @@ from agents.models import (
 )
 from agents.notifications import fan_out
 from agents.notifications.channels import webhooks
-from agents.operations.records import erasing
 from agents.requests import sharing
 from agents.runs import kill_switch
 from tests.audit.test_record import unseen

@@ -17,7 +17,7 @@ from django.db import connection, models, transaction
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
-from agents.audit import sealing, unsealed
+from agents.audit import sealing
 from agents.desks.refunds.models import Charge, Refund, SentMail
 from agents.engine.upkeep import sweep as sweeping
 from agents.engine.upkeep.sweep import sweep
@@ -417,7 +417,7 @@ def test_a_database_that_lost_its_newest_head_is_not_sealed_over(
 def test_a_chain_longer_than_a_head_takes_is_sealed_by_several(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(unsealed, "EVENTS", 5)
+    monkeypatch.setattr(sealing, "EVENTS", 5)
     go(scene.launch(REFUND_500))
 
     assert command("seal_audit").code == 0
@@ -615,7 +615,7 @@ def test_a_worker_seals_no_more_where_the_file_of_heads_is_gone(
     go(scene.launch(REFUND_500))
     heads_file.unlink()
 
-    with pytest.raises(unsealed.HeadsDiffer, match="gone or empty"):
+    with pytest.raises(sealing.HeadsDiffer, match="gone or empty"):
         sealing.seal_when_due(at=timezone.now() + timedelta(seconds=400))
 
     assert Head.objects.count() == 2

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agents.audit.sealed_chains import SealedChains
+from agents.audit.chains import SealedChains
 from agents.record import seals
 from agents.record.chain import Fault
 from agents.record.seals import SealedHead, judge_heads, seal_head

@@ -13,8 +13,8 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
-from agents.audit import verified
-from agents.audit.verified import Verified, keep_verified
+from agents.audit import verify
+from agents.audit.verify import Verified, keep_verified
 from agents.models import Event, Head, Role, Run, Sealed, VerifiedHead, Workspace
 from tests.audit.test_record import delete, edit, unseen
 from tests.audit.test_sealed import hash_again
@@ -102,7 +102,7 @@ def test_what_did_not_go_on_is_found_when_all_is_read_and_that_is_after_a_week(
     assert [fault["chain"] for fault in goes_on()["faults"]] == [f"run {run.pk}"]
 
     VerifiedHead.objects.bulk_create(rows)
-    monkeypatch.setattr(verified, "LONGEST", timedelta())
+    monkeypatch.setattr(verify, "LONGEST", timedelta())
     assert [fault["chain"] for fault in goes_on()["faults"]] == [f"run {run.pk}"]
     monkeypatch.undo()
     assert goes_on()["faults"], "after a fault all is read until it holds"
@@ -212,7 +212,7 @@ def test_how_far_a_head_says_that_it_reaches_is_not_believed(
 
     unseen(edit, loose)
 
-    assert verified.newest_verified(Workspace.objects.all(), at=timezone.now())
+    assert verify.newest_verified(Workspace.objects.all(), at=timezone.now())
     assert [one["chain"] for one in goes_on()["faults"]] == [f"run {loose.pk}"]
 
 

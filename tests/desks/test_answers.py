@@ -11,12 +11,12 @@ from django.utils import timezone
 from playwright.sync_api import expect
 
 from agents import results
+from agents.audit import erasing
 from agents.core.requests import Json
 from agents.core.states import RunState
 from agents.desks.bank.models import Invoice
 from agents.engine.people.deciders import parties_of
 from agents.models import Role, Run
-from agents.operations.records import erasing
 from agents.operations.runs import asking_on, relaunching, stopping
 from agents.sdk.desk import DESKS
 from agents.shell import refusal

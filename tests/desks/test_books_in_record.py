@@ -10,10 +10,10 @@ from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
+from agents.audit import erasing
 from agents.core.requests import Json
 from agents.desks.bank.models import Account, Payee, Transfer
 from agents.models import Event, Run
-from agents.operations.records import erasing
 from agents.sdk.arguments import arguments_of
 from agents.sdk.desk import DESKS
 from agents.sdk.values import Money

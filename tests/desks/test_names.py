@@ -17,11 +17,11 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
+from agents.audit import archiving
 from agents.core.redact import PSEUDONYM
 from agents.core.states import RunState
 from agents.desks.refunds.profiles import STRICT
 from agents.models import Effect, Escalation, Head, MaskedValue, Role, Run, SavedView
-from agents.operations.records import archiving
 from agents.operations.runs import relaunching
 from agents.sdk.values import Money
 from agents.shell import refusal

@@ -15,6 +15,7 @@ from django.utils import timezone
 from opsconsole_client.permits import Verifier
 
 from agents.api.waiting import Awaited, _settled
+from agents.audit import erasing
 from agents.core.states import EffectState, RunState
 from agents.engine.commit import Commit
 from agents.engine.runtime import crashpoints
@@ -23,7 +24,6 @@ from agents.engine.upkeep.sweep import sweep
 from agents.models import AgentCall, Effect, Escalation, Role, Run, Step
 from agents.models.outside import Scope, SwitchStage
 from agents.operations.people import agents
-from agents.operations.records import erasing
 from agents.operations.runs import agent_calls, permitting, proposing, stopping
 from agents.shell import refusal
 from agents.web.runs.listing import ENDING, LISTENING, OUT, find_runs

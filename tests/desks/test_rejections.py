@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from agents.audit import erasing
 from agents.core.decisions import Decision
 from agents.core.requests import Json
 from agents.core.states import EscalationState
@@ -16,7 +17,6 @@ from agents.engine import journal
 from agents.engine.desk.repeats import identifying
 from agents.engine.upkeep.sweep import sweep
 from agents.models import Escalation, Role, Run, Step
-from agents.operations.records import erasing
 from agents.operations.runs import stopping
 from agents.requests import deciding
 from agents.tools import TOOLS

@@ -22,6 +22,7 @@ from django.db.models import Count, QuerySet
 from django.utils import timezone
 
 from agents.audit import protection
+from agents.audit.copies import csv_lines
 from agents.core.decisions import Decision
 from agents.core.states import ENDED, EscalationState, RunState
 from agents.desks.refunds import refunds
@@ -34,7 +35,6 @@ from agents.people import members, workspaces
 from agents.requests import deciding, sharing
 from agents.runs.kill_switch import kill, release
 from agents.shell import refusal
-from agents.web.audit.export import csv_lines
 from tests import checker
 from tests.checker import record as copies
 from tests.engine.dying import die_at

@@ -11,6 +11,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
 
+from agents.audit import erasing
 from agents.core.requests import Json
 from agents.core.states import EscalationState, RunState
 from agents.engine.desk import repeats
@@ -33,7 +34,6 @@ from agents.models import (
 )
 from agents.notifications import fan_out
 from agents.operations.people import agents
-from agents.operations.records import erasing
 from agents.operations.runs import agent_calls, proposing, stopping
 from agents.people import workspaces
 from agents.requests import sharing

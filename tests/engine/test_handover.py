@@ -10,10 +10,10 @@ from django.contrib.auth.models import User
 from django.db import IntegrityError, connection, transaction
 from django.utils import timezone
 
+from agents.audit import erasing
 from agents.models import Escalation, Event, Role, Snooze, Team
 from agents.models.outside import SwitchStage
 from agents.models.record import facts_of
-from agents.operations.records import erasing
 from agents.people import members, workspaces
 from agents.requests import sharing
 from agents.runs import kill_switch

@@ -3,7 +3,7 @@
 from tests.mutants.plant import Mutant
 
 JOURNEY, BOOKS = "tests/desks/test_bank.py", "tests/desks/test_bank_books.py"
-RECORD, READS = "tests/desks/test_books_in_record.py", "agents/audit/desk_books.py"
+RECORD, READS = "tests/desks/test_books_in_record.py", "agents/audit/rows_in_tables.py"
 LOOKED_UP = "tests/desks/test_looked_up.py -k attackers"
 RULES, LEDGER = "agents/desks/bank/rules.py", "agents/desks/bank/ledger.py"
 

@@ -148,7 +148,7 @@ MUTANTS = (
     ),
     Mutant(
         "a run that has ended can be changed",
-        "agents/audit/triggers.py",
+        "agents/audit/protection.py",
         '"OLD.ended_at IS NOT NULL",',
         '"OLD.ended_at IS NOT NULL AND 1 = 0",',
         "tests/engine/test_ended.py -k ended_is_not_changed",

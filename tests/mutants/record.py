@@ -18,20 +18,20 @@ def _without_guard(name: str, path: str, guard: str, tests: str) -> Mutant:
 RECORD = (
     Mutant(
         "events go although their archive is in no seal",
-        "agents/audit/triggers.py",
+        "agents/audit/protection.py",
         " AND s.event_count >= a.seq)",
         ")",
         f"{ARCHIVE} -k sealed_archive",
     ),
     _without_guard(
         "a verification goes on from what anybody wrote",
-        "agents/audit/verified.py",
+        "agents/audit/verify.py",
         "not key or not hmac.compare_digest(row.proof, verified.proof(row.pk, key))",
         "tests/audit/test_verified.py -k no_less",
     ),
     Mutant(
         "a write of unknown end is archived",
-        "agents/operations/records/archiving.py",
+        "agents/audit/archiving.py",
         "        | Exists(Effect.objects.filter(**of_run, state__in=UNSETTLED))\n",
         "",
         f"{ARCHIVE} -k unknown",
@@ -52,7 +52,7 @@ RECORD = (
     ),
     Mutant(
         "events go although the file of their archive was altered",
-        "agents/operations/records/archiving.py",
+        "agents/audit/archiving.py",
         "    files.take_places()\n    _check_files(files, archive)",
         "    files.take_places()",
         f"{ARCHIVE} -k altered",
@@ -150,13 +150,13 @@ RECORD = (
     ),
     _without_guard(
         "an event need not be the one that was sealed",
-        "agents/audit/chain_reader.py",
+        "agents/audit/chains.py",
         "event.hash != wanted != UNKNOWN[0] and self.unlike is None",
         f"{SEALED} -k hashed_anew",
     ),
     _without_guard(
         "a chain may be shorter than it was sealed",
-        "agents/audit/chain_reader.py",
+        "agents/audit/chains.py",
         "left := sum(1 for _ in self.sealed)",
         f"{SEALED} -k hashed_anew",
     ),

@@ -98,7 +98,7 @@ TIERS = (
     ),
     Mutant(
         "an approval can be changed",
-        "agents/audit/triggers.py",
+        "agents/audit/protection.py",
         '"granted_minor", "currency", "is_simulated"',
         '"currency", "is_simulated"',
         f"{BOTH} -k as_it_was_given",

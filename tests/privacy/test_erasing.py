@@ -19,7 +19,7 @@ from django.test import Client, override_settings
 from django.urls import reverse
 from django.utils import timezone
 
-from agents.audit import bundle
+from agents.audit import copies, erasing
 from agents.core.states import RunState
 from agents.desks.refunds.models import Charge, Customer, Refund, SentMail
 from agents.models import (
@@ -34,7 +34,6 @@ from agents.models import (
     Workspace,
 )
 from agents.models.record import Entry, facts_of
-from agents.operations.records import erasing
 from agents.operations.runs import proposing, stopping
 from agents.people import workspaces
 from agents.requests import sharing
@@ -231,7 +230,7 @@ def test_no_copy_and_no_live_frame_shows_anything(run: Run) -> None:
     erase()
 
     table = admin.post(reverse("export")).getvalue().decode()
-    copy = "".join(bundle.lines(Workspace.objects.all(), at=timezone.now()))
+    copy = "".join(copies.lines(Workspace.objects.all(), at=timezone.now()))
     watched: list[topics.Topic] = [topics.RunTopic(run.pk), topics.CardTopic(held.pk)]
     frames = "".join(str(topics.read_update(topic, "1").lines) for topic in watched)
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from django.db import connection
 
+from agents.audit.copies import csv_lines
 from agents.models import Event
-from agents.web.audit.export import csv_lines
 from tests import checker
 from tests.checker import CHECKS, Dump, record
 from tests.engine.scene import set_scene

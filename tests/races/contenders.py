@@ -51,9 +51,8 @@ def archives(workspace: int, directory: str) -> str:
     from django.conf import settings
     from django.utils import timezone
 
-    from agents.audit import sealing
+    from agents.audit import archiving, sealing
     from agents.models import Head, Workspace
-    from agents.operations.records import archiving
     from agents.shell import refusal
 
     settings.OPSCONSOLE_HEADS_FILE = Path(directory) / "heads"

@@ -18,6 +18,7 @@ from django.contrib.auth.models import User
 from django.db import DatabaseError, connection, transaction
 from django.utils import timezone
 
+from agents.audit import erasing
 from agents.core.states import EscalationState, RunState
 from agents.db.driver import fetch_now
 from agents.desks.refunds import refunds
@@ -30,7 +31,6 @@ from agents.engine.kill_switch import switch_against
 from agents.engine.tools import admission
 from agents.models import Effect, Escalation, KillSwitch, Membership, Role, Run, Workspace
 from agents.models.runs import pseudonyms_of
-from agents.operations.records import erasing
 from agents.operations.runs import stopping
 from agents.people import workspaces
 from agents.requests import deciding, granting

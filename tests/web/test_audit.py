@@ -17,11 +17,9 @@ from django.urls import reverse
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
-from agents.audit import protection
+from agents.audit import copies, pages, protection, verify
 from agents.audit.sealing import seal
 from agents.models import DatabaseSize, Escalation, Event, Role, Run, Verification
-from agents.operations.records import verifying
-from agents.web.audit import export, log, views
 from tests.engine.scene import REFUND_500, Scene, go
 from tests.settings import ON_POSTGRES
 from tests.web.test_pages import client_of, stranger
@@ -113,14 +111,14 @@ def test_a_filter_that_makes_no_sense_is_named(auditor: Client, field: str, labe
 def test_pages_follow_each_other_without_gap_or_repeat(
     scene: Scene, auditor: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log, "PAGE", 7)
+    monkeypatch.setattr(pages, "PAGE", 7)
     go(scene.launch(REFUND_500))
-    found = log.find_events(scene.workspace, log.Filter({"all": "1"}, "")).events
+    found = pages.find_events(scene.workspace, pages.Filter({"all": "1"}, "")).events
 
     seen: list[int] = []
     before = ""
     while True:
-        page = log.page_of(found, before)
+        page = pages.page_of(found, before)
         seen += [line.pk for line in page.lines]
         if page.older is None:
             break
@@ -132,7 +130,7 @@ def test_pages_follow_each_other_without_gap_or_repeat(
 def test_a_list_that_leaves_out_older_runs_says_so(
     scene: Scene, auditor: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log, "RUNS", 1)
+    monkeypatch.setattr(pages, "RUNS", 1)
     older, newer = go(scene.launch(REFUND_500)), go(scene.launch(REFUND_500))
     at, asked = reverse("audit"), {"amount_from": "500"}
 
@@ -144,7 +142,7 @@ def test_a_list_that_leaves_out_older_runs_says_so(
     assert "CUT: " in auditor.post(reverse("export"), asked).getvalue().decode()
     assert "runs match" not in auditor.get(at).text
 
-    monkeypatch.setattr(log, "FEW", 3)  # of four: each run paid and told it
+    monkeypatch.setattr(pages, "FEW", 3)  # of four: each run paid and told it
     given = auditor.post(reverse("export"), asked)
     taken = Event.objects.filter(kind="audit.exported").latest("pk").facts["rows"]
     go(scene.launch(REFUND_500))  # a newer event comes while the file is sent
@@ -184,7 +182,7 @@ def test_the_log_takes_at_most_twelve_queries(
 def test_each_filter_has_its_index(scene: Scene, asked: dict[str, str], index: str) -> None:
     """With an index for the order only, the log would be read until fifty rows match."""
     go(scene.launch())
-    found = log.find_events(scene.workspace, log.Filter(asked, "")).events[:51]
+    found = pages.find_events(scene.workspace, pages.Filter(asked, "")).events[:51]
 
     assert index in found.explain()
 
@@ -238,7 +236,7 @@ def test_the_state_of_the_chain_is_always_shown(
 def test_a_changed_event_is_named_and_the_check_is_on_record(
     scene: Scene, auditor: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (verifying, views):
+    for module in (verify, pages):
         monkeypatch.setattr(module, "NAMED", 1)
     run, other = go(scene.launch(REFUND_500)), go(scene.launch(REFUND_500))
     assert "All 3 chains were read" in verify_log(auditor)
@@ -284,7 +282,7 @@ def test_the_copy_is_safe_for_spreadsheets_and_on_record(scene: Scene, auditor: 
 def test_an_export_says_where_it_was_cut(
     scene: Scene, auditor: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(export, "EXPORTED", 3)
+    monkeypatch.setattr(copies, "EXPORTED", 3)
     go(scene.launch(REFUND_500))
 
     answered = auditor.post(reverse("export"), {"all": "1"})
@@ -322,6 +320,6 @@ def test_the_size_of_the_log_is_that_of_now_or_says_of_when(
 
     assert f"The verifiable log has about {entries} entries" in words(client.get("/audit/").text)
 
-    monkeypatch.setattr(log, "COUNTED", entries - 1)
+    monkeypatch.setattr(pages, "COUNTED", entries - 1)
     told = words(client.get("/audit/").text)
     assert f"On {yesterday:%-d %B %Y} the verifiable log had about 17 entries" in told

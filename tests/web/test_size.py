@@ -15,6 +15,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from agents.audit import pages
 from agents.db.sqlite import keep_statistics
 from agents.engine.upkeep.case_days import count_next_day
 from agents.engine.upkeep.model_use import sum_next_day
@@ -23,7 +24,6 @@ from agents.history.copying import Copy, kept_rows, read_original, write_copies
 from agents.models import Effect, Role, Workspace
 from agents.people import workspaces
 from agents.requests import queue
-from agents.web.audit import log
 from agents.web.overview import figures
 from agents.web.runs import listing
 from bench.size.fill import multiply
@@ -83,10 +83,10 @@ def test_a_page_reads_no_more_of_a_year_of_runs(monkeypatch: pytest.MonkeyPatch)
         (listing, "PAGE"),
         (listing, "FEW"),
         (queue, "DECIDED_PAGE"),
-        (log, "PAGE"),
-        (log, "RUNS"),
-        (log, "FEW"),
-        (log, "COUNTED"),
+        (pages, "PAGE"),
+        (pages, "RUNS"),
+        (pages, "FEW"),
+        (pages, "COUNTED"),
         (figures, "NEWEST"),
     ):
         monkeypatch.setattr(module, name, 4)

@@ -10,9 +10,9 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from agents.audit import verify
+from agents.audit.verify import verify_next
 from agents.models import Event, Membership, Role, Verification
-from agents.operations.records import verifying
-from agents.operations.records.verifying import verify_next
 from agents.people import workspaces
 from tests.engine.scene import REFUND_500, Scene, go, set_scene
 from tests.web.test_pages import client_of
@@ -49,7 +49,7 @@ def test_a_check_is_asked_for_once_shown_while_it_goes_on_and_cancelled(
             auditor.post(reverse("verify-cancel"))
         return False
 
-    monkeypatch.setattr(verifying, "BETWEEN", 0.0)
+    monkeypatch.setattr(verify, "BETWEEN", 0.0)
     for _ in range(2):
         auditor.post(reverse("verify"))
     assert Verification.objects.count() == 1
@@ -71,7 +71,7 @@ def test_what_a_worker_left_is_taken_up_and_ends_at_last(auditor: Client) -> Non
 
     auditor.post(reverse("verify"))
     assert verify_next(lambda: True), "told to stop, it gives it back"
-    for _ in range(verifying.TRIES):
+    for _ in range(verify.TRIES):
         with pytest.raises(KeyboardInterrupt):
             verify_next(die)
         assert not verify_next(), "its worker may be alive"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.test import Client
 from django.urls import reverse
 
-from agents.operations.records.verifying import verify_next
+from agents.audit.verify import verify_next
 
 
 def verify_log(client: Client, **given: str) -> str:

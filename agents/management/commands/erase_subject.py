@@ -7,11 +7,11 @@ from typing import Any
 
 from django.utils.text import capfirst
 
+from agents.audit import erasing
+from agents.audit.erasing import ErasureLeftovers
 from agents.core.units import with_unit
 from agents.management.command_arguments import desk_of
 from agents.management.operation_command import WORKSPACE, OperationCommand, argument
-from agents.operations.records import erasing
-from agents.operations.records.erasure_leftovers import ErasureLeftovers
 
 
 class Command(OperationCommand):

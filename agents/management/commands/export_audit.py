@@ -11,10 +11,9 @@ from typing import Any, TextIO
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
-from agents.audit import bundle
+from agents.audit import copies
 from agents.management.exit_codes import BAD_USAGE, REFUSED
 from agents.models import Workspace
-from agents.operations.records import auditing
 
 
 class Command(BaseCommand):
@@ -33,9 +32,9 @@ class Command(BaseCommand):
         try:
             with _open_new(options["output"]) as file:
                 for workspace in workspaces:
-                    facts = {"bundle": bundle.FORMAT}
-                    auditing.record_command_export(workspace=workspace, facts=facts, at=at)
-                for line in bundle.lines(workspaces, at=at):
+                    facts = {"bundle": copies.FORMAT}
+                    copies.record_command_export(workspace=workspace, facts=facts, at=at)
+                for line in copies.lines(workspaces, at=at):
                     (file or self.stdout).write(line)
         except OSError as error:
             if options["output"]:

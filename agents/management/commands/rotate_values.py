@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from agents.audit import erasing
 from agents.core.units import with_unit
 from agents.management.operation_command import OperationCommand
-from agents.operations.records import rotating
 
 
 class Command(OperationCommand):
@@ -16,4 +16,4 @@ class Command(OperationCommand):
     )
 
     def act(self, options: dict[str, Any], **given: Any) -> str:
-        return f"{with_unit(rotating.rotate_values(), 'values')} encrypted with the newest key."
+        return f"{with_unit(erasing.rotate_values(), 'values')} encrypted with the newest key."

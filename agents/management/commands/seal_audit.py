@@ -9,9 +9,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
-from agents.audit.heads_file import Unreadable
-from agents.audit.sealing import NoKey, seal
-from agents.audit.unsealed import HeadsDiffer
+from agents.audit.sealing import HeadsDiffer, NoKey, Unreadable, seal
 from agents.management.exit_codes import REFUSED
 
 

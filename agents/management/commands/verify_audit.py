@@ -14,7 +14,7 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from agents.audit import sealing, verify
-from agents.audit.verified import keep_verified, newest_verified
+from agents.audit.verify import keep_verified, newest_verified
 from agents.management.exit_codes import BAD_USAGE, REFUSED
 from agents.models import Head, Run, Tombstone, Workspace
 

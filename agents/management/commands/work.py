@@ -11,9 +11,9 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
+from agents.audit.verify import verify_all, verify_until
 from agents.engine.workers.worker import work
 from agents.notifications.outbox import deliver_all, deliver_until
-from agents.operations.records.verifying import verify_all, verify_until
 
 
 async def _until(stop: asyncio.Event) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from django.db.models import Q
 
-from agents.audit.run_seal import RunSeal, run_seal
+from agents.audit.copies import RunSeal, run_seal
 from agents.core.requests import Json
 from agents.core.states import ENDED, EscalationState
 from agents.models import Delivery, Escalation, Event, Run, Step

@@ -8,13 +8,12 @@ from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import render
 from django.utils import timezone
 
-from agents.audit import bundle
+from agents.audit import copies
+from agents.audit.copies import download
 from agents.notifications.fan_out import KEPT
-from agents.operations.records import auditing
 from agents.shell import access
 from agents.shell.formats import in_utc
 from agents.shell.pages import action, page, whole_number
-from agents.web.audit.export import download
 from agents.web.case.file import case_file
 
 
@@ -39,8 +38,8 @@ def case_proof(request: HttpRequest, pk: UUID) -> StreamingHttpResponse:
     """Export the record of a run with the heads that seal it, and record that."""
     found = access.run_to_audit(access.person(request), pk)
     at = timezone.now()
-    facts = {"bundle": bundle.FORMAT, "run": str(found.pk)}
-    auditing.record_export(workspace=found.workspace, by=access.person(request), facts=facts, at=at)
+    facts = {"bundle": copies.FORMAT, "run": str(found.pk)}
+    copies.record_export(workspace=found.workspace, by=access.person(request), facts=facts, at=at)
     return download(
-        request, bundle.lines_of_run(found, at=at), f"run-{found.pk}-{at:%Y%m%d-%H%M%S}.jsonl"
+        request, copies.lines_of_run(found, at=at), f"run-{found.pk}-{at:%Y%m%d-%H%M%S}.jsonl"
     )

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 import psycopg
 from django.db import connection
 
-from agents.audit.triggers import CHANNEL
+from agents.audit.protection import CHANNEL
 
 log = logging.getLogger(__name__)
 

@@ -11,10 +11,10 @@ from django.shortcuts import render
 from django.utils import timezone
 from django.utils.http import urlencode
 
+from agents.audit.copies import safe_cell
 from agents.shell import access
 from agents.shell.formats import rule_in_full
 from agents.shell.pages import page
-from agents.web.audit.export import safe_cell
 from agents.web.team.figures import (
     DayRange,
     FigureLine,

@@ -1,26 +1,249 @@
-"""Find events: filters in the address, each by an index, and pages by keyset."""
+"""The audit log: browse it, verify it, take a copy."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
 
+from django.conf import settings
 from django.db import connection
 from django.db.models import BooleanField, Exists, F, Func, OuterRef, QuerySet, Subquery, Sum
 from django.db.models.functions import Coalesce
 from django.db.models.lookups import Exact
-from django.http import QueryDict
+from django.http import HttpRequest, HttpResponse, QueryDict, StreamingHttpResponse
+from django.shortcuts import redirect, render
+from django.utils import timezone
 
+from agents.audit import copies
+from agents.audit.verify import ask_verification, cancel_verification
 from agents.core.event_kinds import FREQUENT, LEDGER
-from agents.models import Archive, DatabaseSize, Effect, Escalation, Event, Run, Workspace
+from agents.core.requests import Json
+from agents.models import (
+    Archive,
+    DatabaseSize,
+    Effect,
+    Escalation,
+    Event,
+    Head,
+    Run,
+    Verification,
+    Workspace,
+)
+from agents.models.record import UNREADABLE
 from agents.sdk.adjustments import label_of
-from agents.shell.event_words import EventLine, read_events, tell_events
-from agents.shell.formats import AMOUNTS, of_amount, read_amount, read_currency, read_time
-from agents.shell.pages import occurring, whole_number
+from agents.shell import access
+from agents.shell.event_words import EventLine, kind_labels, read_events, tell_events
+from agents.shell.formats import AMOUNTS, in_utc, of_amount, read_amount, read_currency, read_time
+from agents.shell.pages import action, occurring, page, whole_number
+
+NAMED = 100  # faults on the page
+
+
+@page
+@in_utc
+def audit(request: HttpRequest) -> HttpResponse:
+    """List decisions and money, or all events, newest first."""
+    return _page(request)
+
+
+@action
+@in_utc
+def verify(request: HttpRequest) -> HttpResponse:
+    """Have a worker verify every chain of the person's workspaces."""
+    by = access.person(request)
+    workspaces = access.workspaces_to_audit(by)
+    is_full = request.POST.get("all") == "1"
+    ask_verification(by=by, workspaces=workspaces, is_full=is_full, at=timezone.now())
+    return redirect("audit")
+
+
+@action
+def verify_cancel(request: HttpRequest) -> HttpResponse:
+    """Cancel the check that the person is waiting for."""
+    by = access.person(request)
+    access.workspaces_to_audit(by)
+    cancel_verification(by=by, at=timezone.now())
+    return redirect("audit")
+
+
+def _check_state(
+    request: HttpRequest, state: AuditState, workspaces: Sequence[Workspace]
+) -> dict[str, object]:
+    """Return the progress or result of the person's check, unless there is a newer one."""
+    newest = Verification.objects.filter(by=access.person(request)).order_by("-pk").first()
+    if newest is None or newest.cancelled_at:
+        return {}
+    outcome, at = newest.outcome, newest.ended_at
+    if at is None or outcome is None:
+        return {"checking": newest}
+    if not {one.pk for one in workspaces}.issuperset(
+        newest.workspaces
+    ):  # faults name what rows hold
+        return {}
+    if "failed" in outcome:
+        return {"check_failed": outcome["failed"]}
+    # No seal covers its row, so the log's entry about it takes precedence.
+    told_at = state.checked_at
+    if told_at is None or abs(told_at - at) > timedelta(seconds=10):
+        return {}
+    if state.faults and not outcome["faults"]:
+        return {}
+    notes = check_notes(outcome)
+    left = {"unread": outcome.get("unread", 0), "since": outcome.get("since")}
+    faults = {"faults": outcome["faults"][:NAMED], "named": NAMED}
+    faults["count"] = len(outcome["faults"]) + outcome["more"]
+    return {"checked": outcome["chains"], "notes": notes} | faults | left
+
+
+@action
+@in_utc
+def export(request: HttpRequest) -> StreamingHttpResponse:
+    """Export the filtered log as CSV; the file says where it was cut, the log that it was taken."""
+    wanted = read_filter(request.POST)
+    workspaces = access.workspaces_to_audit(access.person(request))
+    workspace = access.choose_workspace(workspaces, wanted.given.get("workspace", ""))
+    at = timezone.now()
+    found = find_events(workspace, wanted)
+    keys = list(found.events.values_list("pk", flat=True)[: copies.EXPORTED + 1])
+    is_cut = found.is_cut or len(keys) > copies.EXPORTED
+    keys = keys[: copies.EXPORTED]
+    facts = {"rows": len(keys), "filter": wanted.given, **({"cut": True} if is_cut else {})}
+    copies.record_export(workspace=workspace, by=access.person(request), facts=facts, at=at)
+    archived = archived_runs(workspace, wanted)
+    # Fixed keys, as the filter may match other events while the file is sent.
+    lines = copies.csv_lines(events_of(workspace), keys, is_cut=is_cut, archived=archived)
+    name = f"audit-log-{at:%Y%m%d-%H%M%S}{'-cut' if is_cut else ''}.csv"
+    return copies.download(request, lines, name)
+
+
+@action
+def bundle(request: HttpRequest) -> StreamingHttpResponse:
+    """Export the whole record as JSON lines for the standalone verifier, and record that."""
+    workspaces = access.workspaces_to_audit(access.person(request))
+    at = timezone.now()
+    for workspace in workspaces:
+        facts = {"bundle": copies.FORMAT}
+        copies.record_export(workspace=workspace, by=access.person(request), facts=facts, at=at)
+    lines = copies.lines(workspaces, at=at)
+    return copies.download(request, lines, f"audit-log-{at:%Y%m%d-%H%M%S}.jsonl")
+
+
+def _page(request: HttpRequest) -> HttpResponse:
+    workspaces = access.workspaces_to_audit(access.person(request))
+    wanted = read_filter(request.GET)
+    workspace = access.choose_workspace(workspaces, wanted.given.get("workspace", ""))
+    found = find_events(workspace, wanted)
+    kinds = kinds_of(workspace)
+    is_archived = "archive.written" in kinds
+    state = state_of(workspace, file=settings.OPSCONSOLE_HEADS_FILE)
+    shown = {
+        "nav": "audit",
+        "page": page_of(found.events, request.GET.get("before", "")),
+        "most_runs": RUNS if found.is_cut else None,
+        "archived": archived_runs(workspace, wanted) if is_archived else 0,
+        "wanted": wanted,
+        "given": wanted.given,
+        "kinds": kind_labels(kinds | {wanted.given.get("event", "")} - {""}),
+        "workspaces": workspaces,
+        "workspace": workspace,
+        "state": state,
+        "ledger": LEDGER,
+        "most": copies.EXPORTED,
+        "copy_size": None if wanted.is_narrowed else copy_size(workspaces, is_long=is_archived),
+        **_check_state(request, state, workspaces),
+    }
+    return render(request, "audit/page.html", shown)
+
+
+# What is known of the log's integrity without reading it: the last check and seal.
+
+
+@dataclass(frozen=True)
+class AuditState:
+    """The panel above the log."""
+
+    checked_at: datetime | None  # None: nobody has verified this workspace's log yet
+    checked_by: str
+    chains: int  # that the last check read
+    unread: int  # that it skipped as unchanged
+    faults: Sequence[str]  # the first that it found
+    count: int  # of all faults found
+    full_at: datetime | None  # when all was last read, if recorded; None: in this check
+    head: int | None  # the number of the newest seal
+    sealed_at: datetime | None
+    seal: str
+    file: str  # the name of the heads file; "" if it is missing
+
+
+def state_of(workspace: Workspace, *, file: Path) -> AuditState:
+    """Return what is known of a log, in two queries. Unreadable rows count as faults."""
+    checks = Event.objects.filter(workspace=workspace, run=None, kind="audit.verified")
+    try:
+        last = checks.order_by("-pk").first()
+        facts = last.facts if last else {}
+        checked_at, checked_by = (_time(last.at), last.actor) if last else (None, "")
+        chains, unread = int(facts.get("chains", 0)), int(facts.get("unread", 0))
+        faults = [str(f) for f in facts.get("faults", [])]
+        more = int(facts.get("more", 0))
+        full_at = datetime.fromisoformat(facts["full_at"]) if "full_at" in facts else None
+    except UNREADABLE:
+        checked_at, checked_by, chains, unread, full_at = None, "", 0, 0, None
+        faults, more = ["the entry of the last check cannot be read"], 0
+    try:
+        head = Head.objects.order_by("-number").only("number", "at", "seal").first()
+        number, sealed_at, seal = (
+            (head.number, _time(head.at), head.seal) if head else (None, None, "")
+        )
+    except UNREADABLE:
+        number, sealed_at, seal = None, None, ""
+        faults = [*faults, "the newest seal cannot be read"]
+    name = file.name if file.exists() else ""
+    count = len(faults) + more
+    check = (checked_at, checked_by, chains, unread, faults, count, full_at)
+    return AuditState(*check, number, sealed_at, seal, name)
+
+
+def check_notes(found: Json) -> list[str]:
+    """Return sentences on what a check compared and what it could not.
+
+    `found` is the outcome of a Verification.
+    """
+    compared, loose = found["compared"], found["loose"]
+    notes = ["There were no copies of seals outside the database to compare with."]
+    if compared:
+        some = "1 seal agrees" if compared == 1 else f"{compared} seals agree"
+        notes = [f"{some} with the copy kept outside the database."]
+        if found["faults"]:
+            notes = [f"Seals compared with the copy outside the database: {compared}."]
+    if found["is_torn"]:
+        notes.append("The last line of that copy is incomplete and was left out.")
+    if not found["keys"]:
+        notes.append("The signatures of the seals were not checked: this server has no key.")
+    if loose:
+        some = "1 entry has" if loose == 1 else f"{loose} entries have"
+        notes.append(f"{some} no seal yet; a worker seals new entries every few minutes.")
+    if found["more"]:
+        notes.append(f"{found['more']} more faults were found.")
+    if "since" in found:
+        full_at = f"{datetime.fromisoformat(found['full_at']):%Y-%m-%d %H:%M} UTC"
+        notes.insert(0, f"All of the log was last read at {full_at}.")
+    return notes + found["clocks"]
+
+
+def _time(at: datetime | None) -> datetime:
+    """Return a stored time. Raises ValueError for None, which SQLite gives for an invalid one."""
+    if at is None:
+        raise ValueError
+    return at
+
+
+# Find events: filters in the address, each by an index, and pages by keyset.
+
 
 PAGE = 50
 COUNTED = 10_000  # entries that are counted while a page is made

@@ -8,23 +8,36 @@ scripts/verify_bundle.py reads it.
 
 from __future__ import annotations
 
+import csv
 import hashlib
-from collections.abc import Collection, Iterator
-from datetime import datetime
+import io
+import json
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from operator import attrgetter
 from typing import TypeVar
 from uuid import UUID
 
-from django.db.models import Max, Model, QuerySet
+from asgiref.sync import sync_to_async
+from django.contrib.auth.models import User
+from django.core.handlers.asgi import ASGIRequest
+from django.db import transaction
+from django.db.models import Max, Model, QuerySet, Subquery
+from django.db.models.functions import Coalesce
+from django.http import HttpRequest, StreamingHttpResponse
+from django.utils import timezone
 
 from agents.audit.chains import Step, in_groups, no_step
-from agents.audit.run_seal import heads_of
 from agents.core.digest import canonical, sha256
 from agents.core.requests import Json
-from agents.models import Event, Head, Run, Tombstone, Workspace
-from agents.models.record import hashed_parts, texts_of
+from agents.engine.redaction import redact_in
+from agents.models import Event, Head, Role, Run, Sealed, Tombstone, Workspace
+from agents.models.record import UNREADABLE, Entry, append_events, facts_of, hashed_parts, texts_of
 from agents.record import seals
 from agents.record.chain import Text, name_of, run_keys, spell_time
+from agents.shell.event_words import EventLine, read_events, tell_events
+from agents.shell.refusal import require_member
 
 FORMAT = "opsconsole-record/2"
 CHUNK, HEADS = 500, 10  # rows in memory at once
@@ -199,3 +212,194 @@ def _event_line(event: Event) -> Json:
 def _text_with_salt(text: Text) -> Json:
     """Return a text with the salt that proves it, or None where it was erased."""
     return None if text.erased else {"salt": text.salt, "text": text.text}
+
+
+# Find the heads that seal a run by their index, so that its proof need not read all heads.
+
+
+NEAR = 20  # heads: an open transaction holds back a head's `upto`, while later heads seal as well
+
+
+@dataclass(frozen=True)
+class RunSeal:
+    """How far a run is sealed, and the head that seals it up to there."""
+
+    upto: int  # the seq of the last of its events that is sealed
+    head: Head | None  # None: a much earlier head, which the proof names
+
+
+def run_seal(run: Run) -> RunSeal | None:
+    """Return the newest seal of a run, or None, in one or two queries."""
+    found = _newest(run)
+    if found is None:
+        return None
+    newest, upto = found
+    near = (head for head in _before(newest, NEAR) if _hashes(head, run))
+    return RunSeal(upto, newest if _hashes(newest, run) else next(near, None))
+
+
+def heads_of(run: Run) -> list[int]:
+    """Return the numbers of the heads that seal events of a run, in order.
+
+    Reads the heads made during the run.
+    """
+    newest, numbers, count = _newest(run), list[int](), 0
+    if newest is None:
+        return []
+    head, upto = newest
+    for earlier in _before(head, head.number):
+        if hashes := _hashes(earlier, run):
+            numbers.append(earlier.number)
+            count += hashes
+        if count >= upto:
+            break
+    return numbers[::-1]
+
+
+def _newest(run: Run) -> tuple[Head, int] | None:
+    """Return the first head by which all sealed events of a run are covered, and their number."""
+    chain = Sealed.objects.filter(chain=name_of(workspace=run.workspace_id, run=run.pk))
+    reached = Subquery(chain.values("event_count")[:1])
+    last = Event.objects.filter(run=run, seq=reached).values("pk")[:1]
+    upto = Head.objects.filter(upto__gte=Subquery(last)).order_by("upto", "number")
+    latest = Head.objects.order_by("-number").values("number")[:1]
+    number = Coalesce(Subquery(upto.values("number")[:1]), Subquery(latest))
+    found = Head.objects.filter(number=number).annotate(reached=reached)
+    head = found.filter(reached__isnull=False).first()
+    return (head, vars(head)["reached"]) if head else None
+
+
+def _before(head: Head, most: int) -> Iterator[Head]:
+    earlier = Head.objects.filter(number__lte=head.number, number__gt=head.number - most)
+    return earlier.order_by("-number").iterator(10)
+
+
+def _hashes(head: Head, run: Run) -> int:
+    """Return the number of a run's events in a head."""
+    name = name_of(workspace=run.workspace_id, run=run.pk)
+    return sum(len(hashes) for chain, hashes in head.plain().chains() if chain == name)
+
+
+# Record who read the record.
+
+
+def record_export(*, workspace: Workspace, by: User, facts: Json, at: datetime) -> None:
+    """Record that a person exported the record, and the filter. Raises Refused."""
+    said = Entry("audit.exported", redact_in(workspace, facts), by.get_username())
+    with transaction.atomic():
+        require_member(workspace, by, Role.AUDITOR, Role.ADMIN)
+        append_events([said], workspace_id=workspace.pk, at=at)
+
+
+def record_command_export(*, workspace: Workspace, facts: Json, at: datetime) -> None:
+    """Record an export on the command line, where nobody is signed in."""
+    with transaction.atomic():
+        append_events([Entry("audit.exported", facts)], workspace_id=workspace.pk, at=at)
+
+
+# Export the audit log as a table without cells that a spreadsheet would run as formulas.
+
+
+EXPORTED = 10_000  # rows of one export
+TOGETHER = 500  # rows in memory at once
+PART = 128 * 1024  # characters sent at once
+COLUMNS = (
+    "time_utc",
+    "run",
+    "entry",
+    "event",
+    "person",
+    "what_happened",
+    "facts",
+    "previous_hash",
+    "hash",
+    "desk",
+    "currency",
+    "amount",
+)
+# Their full-width forms too, and characters that pasting may put before a cell.
+_FORMULA = tuple("=+-@＝＋－＠\t\r\n")
+CUT = (
+    "CUT: older entries that match are not in this file. Narrow the filter, or download the "
+    "verifiable log, which has all that are not archived."
+)
+END = "END: {:,} entries. A file without this line is not whole."
+ARCHIVED = "ARCHIVED: entries of {} archived runs are in the files of archives and not in this one."
+
+
+def csv_lines(
+    found: QuerySet[Event],
+    keys: Sequence[int],
+    *,
+    is_cut: bool = False,
+    archived: int = 0,
+) -> Iterator[str]:
+    """Yield the events with these keys as CSV; a cell that would be a formula begins with '.
+
+    The last rows say that the file was cut, how many runs are archived, and that it is complete.
+    """
+    yield _as_line(COLUMNS)
+    count = 0
+    for place in range(0, len(keys), TOGETHER):
+        some = _lines_of(found, keys[place : place + TOGETHER])
+        count += len(some)
+        yield "".join(_as_line(_cells(line)) for line in some)
+    notes = [CUT] * is_cut + [ARCHIVED.format(archived)] * bool(archived)
+    for note in [*notes, END.format(count)]:
+        yield _as_line([note, *[""] * (len(COLUMNS) - 1)])
+
+
+def _lines_of(found: QuerySet[Event], keys: Sequence[int]) -> list[EventLine]:
+    with timezone.override(UTC):  # the view has returned, and times are evidence
+        return tell_events(read_events(found.filter(pk__in=keys), len(keys)))
+
+
+def _as_line(cells: Iterable[object]) -> str:
+    out = io.StringIO()
+    csv.writer(out).writerow([safe_cell(cell) for cell in cells])
+    return out.getvalue()
+
+
+def _cells(line: EventLine) -> list[object]:
+    event = line.event
+    if event is None:
+        return ["", "", "", "", "", line.sentence, *[""] * 6]
+    try:
+        facts = json.dumps(facts_of(event), sort_keys=True, ensure_ascii=False)
+    except UNREADABLE:
+        facts = ""
+    at, run = event.at.isoformat(), str(event.run_id or "")
+    told = [at, run, event.seq, event.kind, event.actor, line.sentence]
+    money = [line.money.currency, line.money.amount] if line.money else ["", ""]
+    return [*told, facts, event.previous, event.hash, line.desk, *money]
+
+
+def download(request: HttpRequest, lines: Iterator[str], name: str) -> StreamingHttpResponse:
+    """Stream a file that is made while it is sent; its last line says that it is complete."""
+    # An ASGI server would first read a plain iterator into memory whole.
+    content = _draw_parts(lines) if isinstance(request, ASGIRequest) else lines
+    kind = "text/csv" if name.endswith(".csv") else "application/jsonl"
+    response = StreamingHttpResponse(content, content_type=f"{kind}; charset=utf-8")
+    response["Content-Disposition"] = f'attachment; filename="{name}"'
+    return response
+
+
+async def _draw_parts(lines: Iterator[str]) -> AsyncIterator[str]:
+    """Yield parts of some lines, read in the request's thread; nothing is held in between."""
+
+    def draw() -> str:
+        part, size = list[str](), 0
+        for line in lines:
+            part.append(line)
+            if (size := size + len(line)) >= PART:
+                break
+        return "".join(part)
+
+    while part := await sync_to_async(draw)():
+        yield part
+
+
+def safe_cell(cell: object) -> str:
+    """Return a cell that no spreadsheet takes for a formula."""
+    text = str(cell)
+    return f"'{text}" if text.startswith(_FORMULA) else text

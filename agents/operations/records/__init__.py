@@ -1,1 +1,0 @@
-"""Archive, erase, verify, and who read the record."""

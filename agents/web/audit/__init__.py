@@ -1,1 +1,0 @@
-"""The audit log: browse it, verify it, take a copy."""
