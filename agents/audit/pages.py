@@ -232,7 +232,7 @@ def check_notes(found: Json) -> list[str]:
     if "since" in found:
         full_at = f"{datetime.fromisoformat(found['full_at']):%Y-%m-%d %H:%M} UTC"
         notes.insert(0, f"All of the log was last read at {full_at}.")
-    return notes + found["clocks"]
+    return [*notes, *found["clocks"]]
 
 
 def _time(at: datetime | None) -> datetime:
