@@ -62,7 +62,7 @@ from agents.record.chain import (
 )
 from agents.shell.refusal import Refused
 
-MOST = 2_000  # runs in one archive and its transaction
+_MOST = 2_000  # runs in one archive and its transaction
 _CLOCKS = timedelta(minutes=10)  # by which the clocks of hosts may differ
 TOGETHER = 50  # runs emptied in one transaction
 
@@ -97,7 +97,7 @@ def archive_runs(
     with _alone_in(directory), _empty_log_after():
         found = Archive.objects.filter(workspace=workspace, let_go_at=None).order_by("number")
         open_ones = [_finish(archive, directory, at) for archive in found]
-        clear(directory, workspace.slug)
+        _clear_parts(directory, workspace.slug)
         if unknown := _unknown(workspace, directory):
             raise Refused(
                 "unknown_archives",
@@ -141,8 +141,8 @@ def forget_archived(
             if not erased:
                 continue
             try:
-                emptied, empty = forget(files, erased)
-            except Unfit as error:
+                emptied, empty = _forget_in(files, erased)
+            except _Unfit as error:
                 raise Refused(
                     "archive_unfit",
                     f"{files.texts.name}: {error}. Nothing of it was emptied: put a whole copy in "
@@ -156,7 +156,7 @@ def forget_archived(
                     entry = Entry("archive.erased", facts, actor)
                     append_events([entry], workspace_id=workspace.pk, at=at)
             count += max(emptied, untold)
-        clear(directory, workspace.slug)
+        _clear_parts(directory, workspace.slug)
         unknown = _unknown(workspace, directory)
     return Forgotten(count, tuple(elsewhere), unknown)
 
@@ -164,7 +164,7 @@ def forget_archived(
 def _is_of(archive: Archive, files: ArchiveFiles) -> bool:
     """Tell whether the files are this archive's, not another database's of the same name."""
     try:
-        return files.texts.exists() and digest_of_record(files) == archive.sha256
+        return files.texts.exists() and _digest_of_record(files) == archive.sha256
     except OSError:
         return False
 
@@ -172,7 +172,7 @@ def _is_of(archive: Archive, files: ArchiveFiles) -> bool:
 def _unknown(workspace: Workspace, directory: Path) -> tuple[int, ...]:
     """Return the archives in a directory that the database, perhaps restored, does not know."""
     known = Archive.objects.filter(workspace=workspace).values_list("number", flat=True)
-    return tuple(sorted(numbers(directory, workspace.slug) - set(known)))
+    return tuple(sorted(_numbers_in(directory, workspace.slug) - set(known)))
 
 
 def _check_clock(before: datetime, at: datetime) -> None:
@@ -235,14 +235,14 @@ def _write(
     workspace: Workspace, before: datetime, directory: Path, actor: str, at: datetime
 ) -> Archive | None:
     """Write the next archive and record it; None if there is nothing to archive."""
-    keys = list(islice(_archivable_runs(workspace, before), MOST))
+    keys = list(islice(_archivable_runs(workspace, before), _MOST))
     if not keys:
         return None
     last = Archive.objects.filter(workspace=workspace).aggregate(last=Max("number"))["last"]
     archive = Archive(workspace=workspace, number=(last or 0) + 1, before=before, at=at)
     files = ArchiveFiles.of(directory, workspace.slug, archive.number)
     groups = in_groups(Run.objects.filter(pk__in=keys))
-    archive.sha256 = write(files.parts, header_of(archive), groups)
+    archive.sha256 = _write_files(files.parts, _header_of(archive), groups)
     written = _check_files(files.parts, archive)
     try:
         with transaction.atomic():
@@ -258,14 +258,14 @@ def _check_files(files: ArchiveFiles, archive: Archive) -> dict[UUID, tuple[int,
     Raises Refused if it is not what was written.
     """
     try:
-        if digest_of_record(files) != archive.sha256:
-            raise Unfit("it is not the file that the record names")
+        if _digest_of_record(files) != archive.sha256:
+            raise _Unfit("it is not the file that the record names")
         runs, written = read_runs(files), dict[UUID, tuple[int, str]]()
         while some := list(islice(runs, TOGETHER)):
             _check_beside({filed.run: filed.steps for filed in some})
             written |= {filed.run: (filed.event_count, filed.head_hash) for filed in some}
         return written
-    except (Unfit, OSError) as error:
+    except (_Unfit, OSError) as error:
         raise Refused(
             "archive_unfit", f"{files.record.name}: {error}. Nothing of it was deleted."
         ) from None
@@ -280,12 +280,12 @@ def _check_beside(steps: dict[UUID, str]) -> None:
     runs = Run.objects.filter(pk__in=steps)
     erased = set(runs.exclude(erased_at=None).values_list("pk", flat=True))
     here = set(runs.filter(archived_at=None, erased_at=None).values_list("pk", flat=True))
-    for run, found in steps_of(here).items():
+    for run, found in _steps_of(here).items():
         if sha256(found) != steps[run]:
-            raise Unfit(f"the trace of run {run} differs from the one in the database")
+            raise _Unfit(f"the trace of run {run} differs from the one in the database")
     for run in steps.keys() - erased:
         if not steps[run]:
-            raise Unfit(f"the texts of run {run} are marked as erased, but are not")
+            raise _Unfit(f"the texts of run {run} are marked as erased, but are not")
 
 
 def _tell(archive: Archive, written: dict[UUID, tuple[int, str]], actor: str) -> None:
@@ -379,12 +379,12 @@ def _let_go(runs: dict[UUID, int], at: datetime) -> None:
 # replies of its steps. Erasing a run empties that line and leaves the record valid.
 
 
-PART = ".part"  # a file that no event names yet
-NEXT = ".next"  # the new texts while some are being emptied
-STEP = ("position", "key", "kind", "fingerprint", "asked", "reply", "failed")
+_PART = ".part"  # a file that no event names yet
+_NEXT = ".next"  # the new texts while some are being emptied
+_STEP = ("position", "key", "kind", "fingerprint", "asked", "reply", "failed")
 
 
-class Unfit(Exception):
+class _Unfit(Exception):
     """The files are not what was archived. The message names the line."""
 
 
@@ -413,29 +413,29 @@ class ArchiveFiles:
         _sync(self.record.parent)
 
 
-def numbers(directory: Path, slug: str) -> set[int]:
+def _numbers_in(directory: Path, slug: str) -> set[int]:
     """Return the numbers of the workspace's archives with a file in the directory."""
     names = re.compile(rf"{re.escape(slug)}-(\d{{4,}})\.(record|texts)\.jsonl")
     found = (names.fullmatch(path.name) for path in directory.iterdir())
     return {int(name[1]) for name in found if name}
 
 
-def clear(directory: Path, slug: str) -> None:
+def _clear_parts(directory: Path, slug: str) -> None:
     """Remove a workspace's temporary files after interrupted calls; others may share the directory.
 
     Files that an event names must already be at their final paths.
     """
-    left = re.compile(rf"{re.escape(slug)}-\d{{4,}}\.(record|texts)\.jsonl({PART}|{NEXT})")
+    left = re.compile(rf"{re.escape(slug)}-\d{{4,}}\.(record|texts)\.jsonl({_PART}|{_NEXT})")
     for path in directory.iterdir():
         if left.fullmatch(path.name):
             path.unlink()
 
 
 def _part(path: Path) -> Path:
-    return path.with_name(path.name + PART)
+    return path.with_name(path.name + _PART)
 
 
-def write(files: ArchiveFiles, header: Json, groups: Iterable[list[UUID]]) -> str:
+def _write_files(files: ArchiveFiles, header: Json, groups: Iterable[list[UUID]]) -> str:
     """Write the runs of `groups` to new files. Return the digest of the record file."""
     digest, count = hashlib.sha256(), 0
     with _new(files.record) as record, _new(files.texts) as texts:
@@ -455,7 +455,7 @@ def write(files: ArchiveFiles, header: Json, groups: Iterable[list[UUID]]) -> st
                 if given := event.pop("texts", None):
                     beside[event["run"]][str(event["seq"])] = given
                 add(document)
-            steps = steps_of(keys)
+            steps = _steps_of(keys)
             for key in keys:
                 line = {"run": str(key), "texts": beside[str(key)], "steps": steps[key]}
                 texts.write(canonical(line) + "\n")
@@ -464,17 +464,17 @@ def write(files: ArchiveFiles, header: Json, groups: Iterable[list[UUID]]) -> st
     return found
 
 
-def steps_of(keys: Collection[UUID]) -> dict[UUID, list[Json]]:
+def _steps_of(keys: Collection[UUID]) -> dict[UUID, list[Json]]:
     """Return the requests and replies of these runs' steps, as the texts file holds them."""
     found: dict[UUID, list[Json]] = {key: [] for key in keys}
     for run, *values in (
-        Step.objects.filter(run__in=keys).order_by("run", "position").values_list("run", *STEP)
+        Step.objects.filter(run__in=keys).order_by("run", "position").values_list("run", *_STEP)
     ):
-        found[run].append(dict(zip(STEP, values, strict=True)))
+        found[run].append(dict(zip(_STEP, values, strict=True)))
     return found
 
 
-class FiledRun(NamedTuple):
+class _FiledRun(NamedTuple):
     """A run read from an archive, with every text checked."""
 
     run: UUID
@@ -483,7 +483,7 @@ class FiledRun(NamedTuple):
     steps: str  # digest of its steps, which no event holds; "": its texts were erased
 
 
-def read_runs(files: ArchiveFiles) -> Iterator[FiledRun]:
+def read_runs(files: ArchiveFiles) -> Iterator[_FiledRun]:
     """Yield the runs of an archive, holding one at a time. Raises Unfit, OSError."""
     digest, count = hashlib.sha256(), 0
     chain: Json = None
@@ -497,25 +497,25 @@ def read_runs(files: ArchiveFiles) -> Iterator[FiledRun]:
                     chain = None
                 if end := document.get("end"):
                     if end != {"lines": count, "sha256": digest.hexdigest()}:
-                        raise Unfit("its last line does not match the lines before")
+                        raise _Unfit("its last line does not match the lines before")
                     break
                 chain, events = (document["chain"], []) if "chain" in document else (chain, events)
                 events += [document["event"]] if "event" in document else []
             except (AttributeError, KeyError, TypeError, ValueError) as error:
-                raise Unfit(f"line {count + 1} cannot be read") from error
+                raise _Unfit(f"line {count + 1} cannot be read") from error
             digest.update(line)
             count += 1
         else:
-            raise Unfit("it breaks off")
+            raise _Unfit("it breaks off")
         if record.read(1) or texts.read(1):
-            raise Unfit("there is text after its end")
+            raise _Unfit("there is text after its end")
 
 
-def _check_run(chain: Json, events: list[Json], line: bytes) -> FiledRun:
+def _check_run(chain: Json, events: list[Json], line: bytes) -> _FiledRun:
     beside = json.loads(line)
     run = chain["name"].removeprefix("run/")
     if beside["run"] != run:
-        raise Unfit(f"the texts of run {run} are not where they belong")
+        raise _Unfit(f"the texts of run {run} are not where they belong")
     linked = (
         Linked(
             {
@@ -530,9 +530,9 @@ def _check_run(chain: Json, events: list[Json], line: bytes) -> FiledRun:
     )
     fault = first_fault(linked, count=chain["count"], head=chain["hash"])
     if fault and not ("erased" in beside and fault.why == UNTOLD_ERASURE):
-        raise Unfit(f"run {run}, event {fault.seq}: {fault.why}")
+        raise _Unfit(f"run {run}, event {fault.seq}: {fault.why}")
     steps = "" if "erased" in beside else sha256(beside["steps"])
-    return FiledRun(UUID(run), chain["count"], chain["hash"], steps)
+    return _FiledRun(UUID(run), chain["count"], chain["hash"], steps)
 
 
 def _texts(facts: Json, beside: Json, seq: str) -> dict[str, Text]:
@@ -545,7 +545,7 @@ def _texts(facts: Json, beside: Json, seq: str) -> dict[str, Text]:
     }
 
 
-def digest_of_record(files: ArchiveFiles) -> str:
+def _digest_of_record(files: ArchiveFiles) -> str:
     """Return the digest of all lines of the record but the last, which holds it. Raises OSError."""
     digest, held = hashlib.sha256(), b""
     with files.record.open("rb") as record:
@@ -555,31 +555,31 @@ def digest_of_record(files: ArchiveFiles) -> str:
     return digest.hexdigest() if held.startswith(b'{"end"') else ""
 
 
-def forget(files: ArchiveFiles, erased: Collection[UUID]) -> tuple[int, int]:
+def _forget_in(files: ArchiveFiles, erased: Collection[UUID]) -> tuple[int, int]:
     """Empty the texts of erased runs. Return how many were emptied now, and how many are empty.
 
     A crash leaves the previous file. Raises Unfit if a line cannot be read or is missing.
     """
-    now, count, fresh = 0, 0, files.texts.with_name(files.texts.name + NEXT)
+    now, count, fresh = 0, 0, files.texts.with_name(files.texts.name + _NEXT)
     with files.texts.open("rb") as old, _new(fresh) as new:
         for number, line in enumerate(old, start=1):
             try:
                 found = json.loads(line)
                 run, is_empty = UUID(found["run"]), "erased" in found
             except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
-                raise Unfit(f"line {number} cannot be read") from error
+                raise _Unfit(f"line {number} cannot be read") from error
             if run in erased and not is_empty:
                 found, now, is_empty = {"run": found["run"], "erased": True}, now + 1, True
             count += is_empty
             new.write(canonical(found) + "\n")
     if count < len(erased):
-        raise Unfit(f"it lacks the lines of {len(erased) - count} erased runs")
+        raise _Unfit(f"it lacks the lines of {len(erased) - count} erased runs")
     os.replace(fresh, files.texts)
     _sync(files.texts.parent)
     return now, count
 
 
-def header_of(archive: Archive) -> Json:
+def _header_of(archive: Archive) -> Json:
     """Return the first line of an archive, which describes it."""
     return {
         "archive": {"number": archive.number, "before": spell_time(archive.before)},

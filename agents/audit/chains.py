@@ -209,7 +209,7 @@ def _chain(
 
     `after` is the count and the last hash of the archived events, both bound by seals.
     """
-    reader = ChainReader(row, sealed.of(name), sealed.newest)
+    reader = _ChainReader(row, sealed.of(name), sealed.newest)
     fault = reader.skip(*after)
     found = reader.read(events)
     fault = fault or first_fault(found, count=row.event_count, head=row.head_hash, after=after)
@@ -235,14 +235,14 @@ def _chain(
     )
 
 
-# Read a chain's events alongside its seals, and check their times against the seals.
+# A chain's events are read alongside its seals, and their times are checked against the seals.
 
 
-LATE = timedelta(minutes=10)  # the longest normal delay between an event and its seal
-LONG_AGO = datetime.min.replace(tzinfo=UTC)
+_LATE = timedelta(minutes=10)  # the longest normal delay between an event and its seal
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
-class ChainReader:
+class _ChainReader:
     """Reads a chain's events once for all checks, comparing each with its seal."""
 
     def __init__(
@@ -263,7 +263,7 @@ class ChainReader:
         """Skip the archived events. Return the reason if they differ from the sealed ones."""
         hashes = [hashed for hashed, _ in islice(self.sealed, count)]
         self.seq = count
-        if len(hashes) < count or hashes[-1:] not in ([head][:count], [UNKNOWN[0]]):
+        if len(hashes) < count or hashes[-1:] not in ([head][:count], [_UNKNOWN[0]]):
             return Fault(count, "its archive ends with another event than was sealed")
         return None
 
@@ -278,7 +278,7 @@ class ChainReader:
                     self.loose + 1,
                     (min(first, event.at), max(last, event.at)),
                 )
-            elif event.hash != wanted != UNKNOWN[0] and self.unlike is None:
+            elif event.hash != wanted != _UNKNOWN[0] and self.unlike is None:
                 self.unlike = Fault(self.seq, "it is not the event that was sealed")
             if self.fault is None and event.workspace_id != self.workspace:
                 self.fault = Fault(self.seq, "it belongs to another workspace than its chain")
@@ -297,27 +297,27 @@ class ChainReader:
 
     def doubt_of(self, seq: int, at: datetime, bound: str) -> Fault | None:
         """Return why an event's time is impossible: a forged time, or that of a wrong clock."""
-        why = "it is in the future" if at > self.now + LATE else ""
+        why = "it is in the future" if at > self.now + _LATE else ""
         if at < _since(bound):
             why = "it is older than the head before its seal"
-        if not why or is_of_wrong_clock(at):
+        if not why or _is_of_wrong_clock(at):
             return None
         return Fault(seq, f"{why}: a clock was wrong, or its time was forged")
 
 
-def is_of_wrong_clock(at: datetime) -> bool:
+def _is_of_wrong_clock(at: datetime) -> bool:
     """Tell whether this time may come from a clock that is known to have been wrong."""
     return any(since <= at <= until for since, until in settings.OPSCONSOLE_WRONG_CLOCKS)
 
 
 def is_sure(at: str) -> bool:
     """Tell whether no clock known to have been wrong may have shown this time."""
-    return not is_of_wrong_clock(datetime.fromisoformat(at))
+    return not _is_of_wrong_clock(datetime.fromisoformat(at))
 
 
 @lru_cache(8)
 def _since(at: str) -> datetime:
-    return datetime.fromisoformat(at) - LATE if at else LONG_AGO
+    return datetime.fromisoformat(at) - _LATE if at else _LONG_AGO
 
 
 # The sealed hashes by chain: an index on disk, as it grows with the record.
@@ -334,7 +334,7 @@ SELECT chain, coalesce(c.count, 0) AS c, coalesce(w.count, 0) AS w
 FROM (SELECT chain FROM counted UNION SELECT chain FROM wanted)
 LEFT JOIN counted c USING (chain) LEFT JOIN wanted w USING (chain) WHERE {} ORDER BY chain
 """
-UNKNOWN = ("", "")  # hash and time bound of an event sealed by a head that was not read
+_UNKNOWN = ("", "")  # hash and time bound of an event sealed by a head that was not read
 
 
 _EARLIER = """
@@ -394,7 +394,7 @@ class SealedChains:
         """Yield the sealed hashes of a chain in order, each with its time bound."""
         if not self._is_whole:
             counted = self._fetch(_EARLIER, chain, chain).fetchone()[0]
-            yield from repeat(UNKNOWN, max(0, counted))
+            yield from repeat(_UNKNOWN, max(0, counted))
         found = self._fetch(
             "SELECT hashes, bound FROM sealed WHERE chain = ? ORDER BY number", chain
         )

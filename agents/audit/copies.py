@@ -1,9 +1,9 @@
-"""A copy of the record that can be verified elsewhere: JSON lines of heads, chains and events.
+"""Copies of the record: JSON lines that can be verified elsewhere, and the log as a table.
 
-All heads come first, since each names the one before. Of other workspaces a head shows only the
-digest that its seal covers (in heads of version 1: one per chain). The last line holds the digest
-of all lines before it, so that a truncated download is not taken for a short record.
-scripts/verify_bundle.py reads it.
+All heads come first in the JSON lines, since each names the one before. Of other workspaces a head
+shows only the digest that its seal covers (in heads of version 1: one per chain). The last line
+holds the digest of all lines before it, so that a truncated download is not taken for a short
+record. scripts/verify_bundle.py reads it.
 """
 
 from __future__ import annotations
@@ -214,10 +214,10 @@ def _text_with_salt(text: Text) -> Json:
     return None if text.erased else {"salt": text.salt, "text": text.text}
 
 
-# Find the heads that seal a run by their index, so that its proof need not read all heads.
+# The heads that seal a run, found by their index: its proof need not read all heads.
 
 
-NEAR = 20  # heads: an open transaction holds back a head's `upto`, while later heads seal as well
+_NEAR = 20  # heads: an open transaction holds back a head's `upto`, while later heads seal as well
 
 
 @dataclass(frozen=True)
@@ -234,7 +234,7 @@ def run_seal(run: Run) -> RunSeal | None:
     if found is None:
         return None
     newest, upto = found
-    near = (head for head in _before(newest, NEAR) if _hashes(head, run))
+    near = (head for head in _before(newest, _NEAR) if _hashes(head, run))
     return RunSeal(upto, newest if _hashes(newest, run) else next(near, None))
 
 
@@ -297,7 +297,7 @@ def record_command_export(*, workspace: Workspace, facts: Json, at: datetime) ->
         append_events([Entry("audit.exported", facts)], workspace_id=workspace.pk, at=at)
 
 
-# Export the audit log as a table without cells that a spreadsheet would run as formulas.
+# The log as a table without cells that a spreadsheet would run as formulas; any file is streamed.
 
 
 EXPORTED = 10_000  # rows of one export
@@ -324,7 +324,9 @@ CUT = (
     "verifiable log, which has all that are not archived."
 )
 END = "END: {:,} entries. A file without this line is not whole."
-ARCHIVED = "ARCHIVED: entries of {} archived runs are in the files of archives and not in this one."
+_ARCHIVED = (
+    "ARCHIVED: entries of {} archived runs are in the files of archives and not in this one."
+)
 
 
 def csv_lines(
@@ -344,7 +346,7 @@ def csv_lines(
         some = _lines_of(found, keys[place : place + TOGETHER])
         count += len(some)
         yield "".join(_as_line(_cells(line)) for line in some)
-    notes = [CUT] * is_cut + [ARCHIVED.format(archived)] * bool(archived)
+    notes = [CUT] * is_cut + [_ARCHIVED.format(archived)] * bool(archived)
     for note in [*notes, END.format(count)]:
         yield _as_line([note, *[""] * (len(COLUMNS) - 1)])
 

@@ -49,7 +49,9 @@ from agents.sdk.adjustments import money_of
 from agents.sdk.desk import DESKS
 from agents.shell.refusal import Refused, check_text
 
-# What an erasure cannot reach, named so that a person can look there.
+_MAX_REASON = 500  # characters
+_UNSETTLED = (EffectState.INTENDED, EffectState.UNKNOWN)
+_TOGETHER = 500  # values in one transaction
 
 
 @dataclass(frozen=True)
@@ -70,80 +72,6 @@ class ErasureLeftovers:
     def __bool__(self) -> bool:
         found = (self.chains, self.policies, self.switches, self.switch_events)
         return any((*found, self.views, self.archives, self.mentions, self.books))
-
-
-def find_leftovers(
-    workspace: Workspace, runs: QuerySet[Run], *, names: Collection[str]
-) -> ErasureLeftovers:
-    """Return what remains of a subject in a workspace after the erasure of its runs."""
-    spoken_of = re.compile(
-        rf"(?<!\w)(?:{'|'.join(map(re.escape, sorted(names)))})(?!\w)", re.IGNORECASE
-    )
-    switches = KillSwitch.objects.filter(workspace=workspace).order_by("pk")
-    # A private view belongs to no workspace: all that could concern this one are named.
-    views = SavedView.objects.filter(Q(workspace=workspace) | Q(workspace=None)).order_by("pk")
-    said = Event.objects.filter(workspace=workspace, run=None, kind__startswith="kill_switch.")
-    others = Run.objects.filter(workspace=workspace).exclude(pk__in=runs).order_by("created_at")
-    return ErasureLeftovers(
-        chains=tuple(_runs_with_words(runs)),
-        archives=tuple(
-            Archive.objects.filter(workspace=workspace)
-            .filter(Exists(Tombstone.objects.filter(archive=OuterRef("pk"), run__in=runs)))
-            .order_by("number")
-            .values_list("number", flat=True)
-        ),
-        policies=_unmasked_versions(workspace),
-        switches=tuple(s.pk for s in switches if spoken_of.search(s.reason)),
-        views=tuple(
-            (view.pk, view.owner.get_username())
-            for view in views.select_related("owner")
-            if spoken_of.search(f"{view.name} {unquote_plus(view.query)}")
-        ),
-        mentions=tuple(
-            run
-            for run, goal, before in others.values_list("pk", "goal", "before").iterator()
-            if any(map(spoken_of.search, [goal, *(one["goal"] for one in before or ())]))
-        ),
-        switch_events=tuple(
-            event.seq
-            for event in said.order_by("seq")
-            if spoken_of.search(str(event.facts.get("why", "")))
-        ),
-    )
-
-
-def _runs_with_words(runs: QuerySet[Run]) -> Iterable[tuple[UUID, tuple[int, ...]]]:
-    """Yield the runs with words in the chain itself, and those events."""
-    found = Event.objects.filter(run__in=runs).order_by("run_id", "seq")
-    rows = found.values_list("run_id", "seq", "kind", "facts")
-    for run_id, events in groupby(rows.iterator(), key=lambda row: row[0]):
-        holding = tuple(seq for _, seq, kind, facts in events if without_texts(kind, facts)[1])
-        if run_id and holding:
-            yield run_id, holding
-
-
-def _unmasked_versions(workspace: Workspace) -> tuple[int, ...]:
-    """Return the numbers of the versions under which texts were stored unmasked."""
-    kept = Run.objects.filter(workspace=workspace, erased_at=None).order_by()
-    pairs = set(kept.values_list("policy", "pattern", "desk"))
-    versions = PolicyVersion.objects.in_bulk([policy for policy, *_ in pairs])
-    numbers = {
-        versions[policy].number
-        for policy, pattern, desk in pairs
-        if not _masks(versions[policy], pattern, desk)
-    }
-    return tuple(sorted(numbers))
-
-
-def _masks(version: PolicyVersion, pattern: str, desk: str) -> bool:
-    try:
-        return set(version.limits().of(pattern, desk).redaction.values()) != {OFF}
-    except BadPolicy:
-        return False  # it cannot be read: assume that it masked nothing
-
-
-MAX_REASON = 500  # characters
-_UNSETTLED = (EffectState.INTENDED, EffectState.UNKNOWN)
 
 
 @dataclass(frozen=True)
@@ -174,7 +102,7 @@ def erase_subject(
         raise Refused(
             "no_reason", "Give a reason in one line without names: it stays in the audit log."
         )
-    check_text(reason, most=MAX_REASON)
+    check_text(reason, most=_MAX_REASON)
     reason = redact_in(workspace, reason.strip())
     if desk not in DESKS:
         raise Refused("unknown_desk", f"This process has no desk {desk!r}.")
@@ -201,7 +129,7 @@ def erase_subject(
         append_events([Entry(ERASURE, facts, actor)], workspace_id=workspace.pk, at=at)
         purge_words()
         transaction.on_commit(empty_log)
-    beyond = find_leftovers(workspace, runs, names=names)  # only reads, holding nobody up
+    beyond = _find_leftovers(workspace, runs, names=names)  # only reads, holding nobody up
     return Erasure(called, len(still), before, replace(beyond, books=known is None))
 
 
@@ -305,10 +233,80 @@ def _ruling(review: Json) -> Json:
     return {"escalating": review["escalating"], "deciding": {**kept, **gone}, "facts": {}}
 
 
-# Encrypt stored values with the newest key, so that an old one can be given up.
+# What an erasure cannot reach, named so that a person can look there.
 
 
-TOGETHER = 500  # values in one transaction
+def _find_leftovers(
+    workspace: Workspace, runs: QuerySet[Run], *, names: Collection[str]
+) -> ErasureLeftovers:
+    """Return what remains of a subject in a workspace after the erasure of its runs."""
+    spoken_of = re.compile(
+        rf"(?<!\w)(?:{'|'.join(map(re.escape, sorted(names)))})(?!\w)", re.IGNORECASE
+    )
+    switches = KillSwitch.objects.filter(workspace=workspace).order_by("pk")
+    # A private view belongs to no workspace: all that could concern this one are named.
+    views = SavedView.objects.filter(Q(workspace=workspace) | Q(workspace=None)).order_by("pk")
+    said = Event.objects.filter(workspace=workspace, run=None, kind__startswith="kill_switch.")
+    others = Run.objects.filter(workspace=workspace).exclude(pk__in=runs).order_by("created_at")
+    return ErasureLeftovers(
+        chains=tuple(_runs_with_words(runs)),
+        archives=tuple(
+            Archive.objects.filter(workspace=workspace)
+            .filter(Exists(Tombstone.objects.filter(archive=OuterRef("pk"), run__in=runs)))
+            .order_by("number")
+            .values_list("number", flat=True)
+        ),
+        policies=_unmasked_versions(workspace),
+        switches=tuple(s.pk for s in switches if spoken_of.search(s.reason)),
+        views=tuple(
+            (view.pk, view.owner.get_username())
+            for view in views.select_related("owner")
+            if spoken_of.search(f"{view.name} {unquote_plus(view.query)}")
+        ),
+        mentions=tuple(
+            run
+            for run, goal, before in others.values_list("pk", "goal", "before").iterator()
+            if any(map(spoken_of.search, [goal, *(one["goal"] for one in before or ())]))
+        ),
+        switch_events=tuple(
+            event.seq
+            for event in said.order_by("seq")
+            if spoken_of.search(str(event.facts.get("why", "")))
+        ),
+    )
+
+
+def _runs_with_words(runs: QuerySet[Run]) -> Iterable[tuple[UUID, tuple[int, ...]]]:
+    """Yield the runs with words in the chain itself, and those events."""
+    found = Event.objects.filter(run__in=runs).order_by("run_id", "seq")
+    rows = found.values_list("run_id", "seq", "kind", "facts")
+    for run_id, events in groupby(rows.iterator(), key=lambda row: row[0]):
+        holding = tuple(seq for _, seq, kind, facts in events if without_texts(kind, facts)[1])
+        if run_id and holding:
+            yield run_id, holding
+
+
+def _unmasked_versions(workspace: Workspace) -> tuple[int, ...]:
+    """Return the numbers of the versions under which texts were stored unmasked."""
+    kept = Run.objects.filter(workspace=workspace, erased_at=None).order_by()
+    pairs = set(kept.values_list("policy", "pattern", "desk"))
+    versions = PolicyVersion.objects.in_bulk([policy for policy, *_ in pairs])
+    numbers = {
+        versions[policy].number
+        for policy, pattern, desk in pairs
+        if not _masks(versions[policy], pattern, desk)
+    }
+    return tuple(sorted(numbers))
+
+
+def _masks(version: PolicyVersion, pattern: str, desk: str) -> bool:
+    try:
+        return set(version.limits().of(pattern, desk).redaction.values()) != {OFF}
+    except BadPolicy:
+        return False  # it cannot be read: assume that it masked nothing
+
+
+# Stored values are encrypted with the newest key, so that an old one can be given up.
 
 
 def rotate_values() -> int:
@@ -320,7 +318,7 @@ def rotate_values() -> int:
     while True:
         with transaction.atomic():
             found = MaskedValue.objects.select_for_update().filter(pk__gt=last).order_by("pk")
-            rows = list(found[:TOGETHER])
+            rows = list(found[:_TOGETHER])
             if not rows:
                 return count
             try:

@@ -42,6 +42,21 @@ from agents.shell.formats import AMOUNTS, in_utc, of_amount, read_amount, read_c
 from agents.shell.pages import action, occurring, page, whole_number
 
 NAMED = 100  # faults on the page
+PAGE = 50
+COUNTED = 10_000  # entries that are counted while a page is made
+_ENTRY_BYTES = 500  # per entry of a verifiable copy, with its share of the heads
+FEW = 4000  # requests or calls of one amount that are looked up by their keys
+RUNS = 500  # the newest of a subject or an amount
+_ABOUT = ("run__desk", "run__pattern", "run__subject_key", "run__subject_label")
+_FILTERS = (
+    *("event", "person", "subject", "agent", *AMOUNTS),
+    *("run", "since", "until", "all", "workspace"),
+)
+# Events of one moment may be written out of the order of their times.
+_DISORDER = timedelta(hours=1)
+NEWEST = 2**63 - 1  # no event has a larger key
+_COLUMNS = [field.name for field in Event._meta.concrete_fields]
+_LABELS = {"since": "From", "until": "To"}
 
 
 @page
@@ -71,40 +86,11 @@ def verify_cancel(request: HttpRequest) -> HttpResponse:
     return redirect("audit")
 
 
-def _check_state(
-    request: HttpRequest, state: AuditState, workspaces: Sequence[Workspace]
-) -> dict[str, object]:
-    """Return the progress or result of the person's check, unless there is a newer one."""
-    newest = Verification.objects.filter(by=access.person(request)).order_by("-pk").first()
-    if newest is None or newest.cancelled_at:
-        return {}
-    outcome, at = newest.outcome, newest.ended_at
-    if at is None or outcome is None:
-        return {"checking": newest}
-    if not {one.pk for one in workspaces}.issuperset(
-        newest.workspaces
-    ):  # faults name what rows hold
-        return {}
-    if "failed" in outcome:
-        return {"check_failed": outcome["failed"]}
-    # No seal covers its row, so the log's entry about it takes precedence.
-    told_at = state.checked_at
-    if told_at is None or abs(told_at - at) > timedelta(seconds=10):
-        return {}
-    if state.faults and not outcome["faults"]:
-        return {}
-    notes = check_notes(outcome)
-    left = {"unread": outcome.get("unread", 0), "since": outcome.get("since")}
-    faults = {"faults": outcome["faults"][:NAMED], "named": NAMED}
-    faults["count"] = len(outcome["faults"]) + outcome["more"]
-    return {"checked": outcome["chains"], "notes": notes} | faults | left
-
-
 @action
 @in_utc
 def export(request: HttpRequest) -> StreamingHttpResponse:
     """Export the filtered log as CSV; the file says where it was cut, the log that it was taken."""
-    wanted = read_filter(request.POST)
+    wanted = _read_filter(request.POST)
     workspaces = access.workspaces_to_audit(access.person(request))
     workspace = access.choose_workspace(workspaces, wanted.given.get("workspace", ""))
     at = timezone.now()
@@ -114,7 +100,7 @@ def export(request: HttpRequest) -> StreamingHttpResponse:
     keys = keys[: copies.EXPORTED]
     facts = {"rows": len(keys), "filter": wanted.given, **({"cut": True} if is_cut else {})}
     copies.record_export(workspace=workspace, by=access.person(request), facts=facts, at=at)
-    archived = archived_runs(workspace, wanted)
+    archived = _archived_runs(workspace, wanted)
     # Fixed keys, as the filter may match other events while the file is sent.
     lines = copies.csv_lines(events_of(workspace), keys, is_cut=is_cut, archived=archived)
     name = f"audit-log-{at:%Y%m%d-%H%M%S}{'-cut' if is_cut else ''}.csv"
@@ -135,17 +121,17 @@ def bundle(request: HttpRequest) -> StreamingHttpResponse:
 
 def _page(request: HttpRequest) -> HttpResponse:
     workspaces = access.workspaces_to_audit(access.person(request))
-    wanted = read_filter(request.GET)
+    wanted = _read_filter(request.GET)
     workspace = access.choose_workspace(workspaces, wanted.given.get("workspace", ""))
     found = find_events(workspace, wanted)
-    kinds = kinds_of(workspace)
+    kinds = _kinds_of(workspace)
     is_archived = "archive.written" in kinds
-    state = state_of(workspace, file=settings.OPSCONSOLE_HEADS_FILE)
+    state = _state_of(workspace, file=settings.OPSCONSOLE_HEADS_FILE)
     shown = {
         "nav": "audit",
         "page": page_of(found.events, request.GET.get("before", "")),
         "most_runs": RUNS if found.is_cut else None,
-        "archived": archived_runs(workspace, wanted) if is_archived else 0,
+        "archived": _archived_runs(workspace, wanted) if is_archived else 0,
         "wanted": wanted,
         "given": wanted.given,
         "kinds": kind_labels(kinds | {wanted.given.get("event", "")} - {""}),
@@ -160,11 +146,40 @@ def _page(request: HttpRequest) -> HttpResponse:
     return render(request, "audit/page.html", shown)
 
 
+def _check_state(
+    request: HttpRequest, state: _AuditState, workspaces: Sequence[Workspace]
+) -> dict[str, object]:
+    """Return the progress or result of the person's check, unless there is a newer one."""
+    newest = Verification.objects.filter(by=access.person(request)).order_by("-pk").first()
+    if newest is None or newest.cancelled_at:
+        return {}
+    outcome, at = newest.outcome, newest.ended_at
+    if at is None or outcome is None:
+        return {"checking": newest}
+    if not {one.pk for one in workspaces}.issuperset(
+        newest.workspaces
+    ):  # faults name what rows hold
+        return {}
+    if "failed" in outcome:
+        return {"check_failed": outcome["failed"]}
+    # No seal covers its row, so the log's entry about it takes precedence.
+    told_at = state.checked_at
+    if told_at is None or abs(told_at - at) > timedelta(seconds=10):
+        return {}
+    if state.faults and not outcome["faults"]:
+        return {}
+    notes = _check_notes(outcome)
+    left = {"unread": outcome.get("unread", 0), "since": outcome.get("since")}
+    faults = {"faults": outcome["faults"][:NAMED], "named": NAMED}
+    faults["count"] = len(outcome["faults"]) + outcome["more"]
+    return {"checked": outcome["chains"], "notes": notes} | faults | left
+
+
 # What is known of the log's integrity without reading it: the last check and seal.
 
 
 @dataclass(frozen=True)
-class AuditState:
+class _AuditState:
     """The panel above the log."""
 
     checked_at: datetime | None  # None: nobody has verified this workspace's log yet
@@ -180,7 +195,7 @@ class AuditState:
     file: str  # the name of the heads file; "" if it is missing
 
 
-def state_of(workspace: Workspace, *, file: Path) -> AuditState:
+def _state_of(workspace: Workspace, *, file: Path) -> _AuditState:
     """Return what is known of a log, in two queries. Unreadable rows count as faults."""
     checks = Event.objects.filter(workspace=workspace, run=None, kind="audit.verified")
     try:
@@ -205,10 +220,10 @@ def state_of(workspace: Workspace, *, file: Path) -> AuditState:
     name = file.name if file.exists() else ""
     count = len(faults) + more
     check = (checked_at, checked_by, chains, unread, faults, count, full_at)
-    return AuditState(*check, number, sealed_at, seal, name)
+    return _AuditState(*check, number, sealed_at, seal, name)
 
 
-def check_notes(found: Json) -> list[str]:
+def _check_notes(found: Json) -> list[str]:
     """Return sentences on what a check compared and what it could not.
 
     `found` is the outcome of a Verification.
@@ -242,25 +257,10 @@ def _time(at: datetime | None) -> datetime:
     return at
 
 
-# Find events: filters in the address, each by an index, and pages by keyset.
+# Events are found by filters in the address, each by an index, and shown in pages by keyset.
 
 
-PAGE = 50
-COUNTED = 10_000  # entries that are counted while a page is made
-ENTRY_BYTES = 500  # per entry of a verifiable copy, with its share of the heads
-FEW = 4000  # requests or calls of one amount that are looked up by their keys
-RUNS = 500  # the newest of a subject or an amount
-ABOUT = ("run__desk", "run__pattern", "run__subject_key", "run__subject_label")
-FILTERS = (
-    *("event", "person", "subject", "agent", *AMOUNTS),
-    *("run", "since", "until", "all", "workspace"),
-)
-# Events of one moment may be written out of the order of their times.
-DISORDER = timedelta(hours=1)
-NEWEST = 2**63 - 1  # no event has a larger key
-
-
-class IsLedger(Func):
+class _IsLedger(Func):
     """True for the kinds of LEDGER, in the exact words of their index.
 
     SQLite uses a partial index only if a query repeats its condition without parameters.
@@ -270,21 +270,21 @@ class IsLedger(Func):
     output_field = BooleanField()
 
 
-class IsInfrequent(Func):
+class _IsInfrequent(Func):
     """True for kinds other than FREQUENT, in the exact words of the index of kinds."""
 
     template = f"NOT (%(expressions)s IN ({', '.join(map(repr, FREQUENT))}))"
     output_field = BooleanField()
 
 
-class BeginsChain(Func):
+class _BeginsChain(Func):
     """True for the first event of a chain, in the exact words of the index of times."""
 
     template = "%(expressions)s = 1"
     output_field = BooleanField()
 
 
-class HasActor(Func):
+class _HasActor(Func):
     """True for what a person did, in the exact words of the index of actors."""
 
     template = "NOT (%(expressions)s = '')"
@@ -325,16 +325,16 @@ class Filter:
         return self.other(all="", **({"event": ""} if is_other else {}))
 
 
-def read_filter(asked: QueryDict) -> Filter:
+def _read_filter(asked: QueryDict) -> Filter:
     """Read the filter of a page's address."""
-    texts = {name: asked.get(name, "").strip() for name in FILTERS}
+    texts = {name: asked.get(name, "").strip() for name in _FILTERS}
     given = {name: text for name, text in texts.items() if text}
     bad = [name for name, text in given.items() if _READERS[name](text) is None]
     return Filter(given, bad[0] if bad else "")
 
 
 @dataclass(frozen=True)
-class Found:
+class _Found:
     """The events that match a filter, newest first."""
 
     events: QuerySet[Event]
@@ -345,26 +345,26 @@ def events_of(workspace: Workspace) -> QuerySet[Event]:
     """Return all events of a workspace, newest first, with the columns of a line."""
     found = Event.objects.filter(workspace=workspace).order_by("-pk")
     # Of its run only the subject is read: a broken row must not hide its events.
-    return found.select_related("run").only(*_COLUMNS, *ABOUT).prefetch_related("texts")
+    return found.select_related("run").only(*_COLUMNS, *_ABOUT).prefetch_related("texts")
 
 
-def find_events(workspace: Workspace, wanted: Filter) -> Found:
+def find_events(workspace: Workspace, wanted: Filter) -> _Found:
     """Return the events that match a filter."""
     found = events_of(workspace)
     given = wanted.given
     if wanted.unreadable:
-        return Found(found.none())
+        return _Found(found.none())
     is_cut = False
-    kinds: Func | Exact[Any] = IsLedger(F("kind"))
+    kinds: Func | Exact[Any] = _IsLedger(F("kind"))
     if "event" in given:
         kinds = Exact(F("kind"), given["event"])
     if "person" in given:
-        found = found.filter(HasActor(F("actor")), actor=given["person"])
+        found = found.filter(_HasActor(F("actor")), actor=given["person"])
         # PostgreSQL expects next to none of these kinds among what a person did, and would read and
         # sort all of it, unless it cannot see what is compared.
         kinds = Coalesce(kinds, False)
     elif given.get("event", FREQUENT[0]) not in FREQUENT:
-        found = found.filter(IsInfrequent(F("kind")))
+        found = found.filter(_IsInfrequent(F("kind")))
     if "event" in given or "all" not in given:
         found = found.filter(kinds)
     if "run" in given:
@@ -374,17 +374,17 @@ def find_events(workspace: Workspace, wanted: Filter) -> Found:
     if given.keys() & {"subject", *AMOUNTS}:
         runs, is_cut = _runs(workspace, given)
         found = found.filter(run__in=runs)
-    return Found(_within(found, workspace, read_time(given.get("since", "")), given), is_cut)
+    return _Found(_within(found, workspace, read_time(given.get("since", "")), given), is_cut)
 
 
-def kinds_of(workspace: Workspace) -> set[str]:
+def _kinds_of(workspace: Workspace) -> set[str]:
     """Return the kinds of a workspace's events; where a run began, it has the frequent ones."""
-    condition = IsInfrequent.template % {"expressions": "e.kind"}
+    condition = _IsInfrequent.template % {"expressions": "e.kind"}
     found = occurring(Event, "kind", [workspace.pk], condition=condition)
     return found | (set(FREQUENT) if "run.queued" in found else set())
 
 
-def archived_runs(workspace: Workspace, wanted: Filter) -> int:
+def _archived_runs(workspace: Workspace, wanted: Filter) -> int:
     """Return the number of archived runs whose entries a filter might match."""
     gone = Archive.objects.filter(workspace=workspace, let_go_at__isnull=False)
     if since := read_time(wanted.given.get("since", "")):
@@ -393,7 +393,7 @@ def archived_runs(workspace: Workspace, wanted: Filter) -> int:
 
 
 @dataclass(frozen=True)
-class CopySize:
+class _CopySize:
     """The entries of a verifiable copy, as counted now or on a day (UTC)."""
 
     entries: int
@@ -401,34 +401,31 @@ class CopySize:
 
     @property
     def bytes(self) -> int:
-        return self.entries * ENTRY_BYTES
+        return self.entries * _ENTRY_BYTES
 
 
-def copy_size(workspaces: Sequence[Workspace], *, is_long: bool = False) -> CopySize | None:
+def copy_size(workspaces: Sequence[Workspace], *, is_long: bool = False) -> _CopySize | None:
     """Return how large a verifiable copy is: of a long log as last counted; None: never."""
     first = Event.objects.filter(workspace__in=workspaces).order_by()[: COUNTED + 1]
     here = COUNTED + 1 if is_long else first.count()
     if here <= COUNTED:
-        return CopySize(here)
+        return _CopySize(here)
     last = DatabaseSize.objects.order_by("-day").first()
     entries = sum(last.entries.get(str(one.pk), 0) for one in workspaces) if last else 0
-    return CopySize(entries, last.day) if last and entries else None
-
-
-_COLUMNS = [field.name for field in Event._meta.concrete_fields]
+    return _CopySize(entries, last.day) if last and entries else None
 
 
 def _within(
     found: QuerySet[Event], workspace: Workspace, since: datetime | None, given: dict[str, str]
 ) -> QuerySet[Event]:
     """Keep the events of a period, whose ends lie between two beginnings of chains."""
-    begun = Event.objects.filter(BeginsChain(F("seq")), workspace=workspace)
+    begun = Event.objects.filter(_BeginsChain(F("seq")), workspace=workspace)
     until = read_time(given.get("until", ""))
     if since:
-        before = begun.filter(at__lt=since - DISORDER).order_by("-at", "-pk").values("pk")[:1]
+        before = begun.filter(at__lt=since - _DISORDER).order_by("-at", "-pk").values("pk")[:1]
         found = found.filter(at__gte=since, pk__gt=Coalesce(Subquery(before), 0))
     if until:
-        after = begun.filter(at__gte=until + DISORDER).order_by("at", "pk").values("pk")[:1]
+        after = begun.filter(at__gte=until + _DISORDER).order_by("at", "pk").values("pk")[:1]
         found = found.filter(at__lt=until, pk__lt=Coalesce(Subquery(after), NEWEST))
     return found
 
@@ -482,20 +479,20 @@ def _with(
 
 
 @dataclass(frozen=True)
-class Page:
+class _Page:
     """A page of the log, and where the next one begins."""
 
     lines: Sequence[EventLine]
     older: int | None  # the next page is older than this id; None: there is none
 
 
-def page_of(found: QuerySet[Event], before: str) -> Page:
+def page_of(found: QuerySet[Event], before: str) -> _Page:
     """Return one page by keyset, whose cost does not depend on the log's length."""
     if whole_number(before) is not None:
         found = found.filter(pk__lt=int(before))
     rows = read_events(found, PAGE + 1)
     lines = tell_events(rows[:PAGE])
-    return Page(lines, lines[-1].pk if len(rows) > PAGE else None)
+    return _Page(lines, lines[-1].pk if len(rows) > PAGE else None)
 
 
 def _storable(text: str) -> str | None:
@@ -510,7 +507,6 @@ def _uuid(text: str) -> UUID | None:
         return None
 
 
-_LABELS = {"since": "From", "until": "To"}
 _READERS: dict[str, Callable[[str], object]] = {
     "event": _storable,
     "person": _storable,

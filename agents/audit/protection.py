@@ -21,7 +21,7 @@ from django.db.models import ForeignKey
 
 from agents.db import run_words
 
-OURS = ("agents", "desk")  # apps whose triggers a migration drops, whoever created them
+_OURS = ("agents", "desk")  # apps whose triggers a migration drops, whoever created them
 
 _SQLITE_TRIGGERS = "SELECT name, tbl_name, sql, 0, 1 FROM sqlite_master WHERE type = 'trigger'"
 _SQLITE_TABLES = """
@@ -82,8 +82,8 @@ def protect(connection: BaseDatabaseWrapper) -> None:
     with transaction.atomic(using=connection.alias), connection.cursor() as cursor:
         _lift(connection, cursor)
         if is_postgresql:
-            cursor.execute(POSTGRES_FUNCTION)
-        for trigger in triggers_of(connection):
+            cursor.execute(_POSTGRES_FUNCTION)
+        for trigger in _triggers_of(connection):
             cursor.execute(trigger.statement)
             if is_postgresql:
                 always = f"ENABLE ALWAYS TRIGGER {trigger.name}"
@@ -106,7 +106,7 @@ def _lift(connection: BaseDatabaseWrapper, cursor: CursorWrapper) -> None:
 
 
 @dataclass(frozen=True)
-class Build:
+class _Build:
     """The parts of a database's schema that differ from this version's, each with its fault.
 
     An unknown trigger or rule on a table might do anything. On a company's own tables it is the
@@ -117,9 +117,9 @@ class Build:
     foreign: dict[str, str]
 
 
-def inspect(connection: BaseDatabaseWrapper) -> Build:
+def inspect(connection: BaseDatabaseWrapper) -> _Build:
     """Compare the database's schema with this version's, ignoring missing tables."""
-    build, theirs = Build({}, {}), _tables_of_company()
+    build, theirs = _Build({}, {}), _tables_of_company()
     with connection.cursor() as cursor:
         for find in (_wrong_triggers, _wrong_tables, _missing_keys):
             for table, name, why in find(connection, cursor):
@@ -132,7 +132,7 @@ def inspect(connection: BaseDatabaseWrapper) -> Build:
 def _wrong_triggers(
     connection: BaseDatabaseWrapper, cursor: CursorWrapper
 ) -> Iterator[tuple[str, str, str]]:
-    wanted = {trigger.name: trigger for trigger in triggers_of(connection)}
+    wanted = {trigger.name: trigger for trigger in _triggers_of(connection)}
     found = _acting(connection, cursor)
     for name in wanted.keys() - {row[0] for row in found}:
         yield wanted[name].table, f"trigger {name}", "it is missing"
@@ -220,7 +220,7 @@ def _tables_of_company() -> set[str]:
 
 
 def _is_lifted(table: str) -> bool:
-    return table.startswith(tuple(f"{app}_" for app in OURS))
+    return table.startswith(tuple(f"{app}_" for app in _OURS))
 
 
 def _fold_case(connection: BaseDatabaseWrapper, name: str) -> str:
@@ -284,15 +284,15 @@ def list_faults(found: Mapping[str, str]) -> str:
 
 
 EVENTS, HEADS, TEXTS = ("agents_event", "agents_head", "agents_eventtext")
-APPROVALS, ARCHIVES, TOMBSTONES = ("agents_approval", "agents_archive", "agents_tombstone")
-TABLES = (EVENTS, HEADS, TEXTS, APPROVALS, ARCHIVES, TOMBSTONES)
+_APPROVALS, ARCHIVES, TOMBSTONES = ("agents_approval", "agents_archive", "agents_tombstone")
+_TABLES = (EVENTS, HEADS, TEXTS, _APPROVALS, ARCHIVES, TOMBSTONES)
 CHANNEL = "opsconsole_events"  # PostgreSQL notifies it at each commit that adds events
 
 _SQLITE = """
 CREATE TRIGGER {table}_no_{verb} BEFORE {verb} ON {table}
 BEGIN SELECT RAISE(ABORT, 'the record is append-only'); END
 """
-POSTGRES_FUNCTION = """
+_POSTGRES_FUNCTION = """
 CREATE OR REPLACE FUNCTION agents_event_append_only() RETURNS trigger LANGUAGE plpgsql AS
 $$ BEGIN RAISE EXCEPTION 'the record is append-only'; END $$
 """
@@ -372,7 +372,7 @@ _STAY: tuple[tuple[str, tuple[str, ...], str, tuple[str, ...], dict[str, str]], 
         },
     ),
     (
-        APPROVALS,
+        _APPROVALS,
         (
             *("id", "run_id", "escalation_id", "by_id", "account", "at", "resource"),
             *("granted_minor", "currency", "is_simulated"),
@@ -425,7 +425,7 @@ FOR EACH ROW EXECUTE FUNCTION {table}_stays()
 
 
 @dataclass(frozen=True)
-class Trigger:
+class _Trigger:
     """A trigger as this version creates it."""
 
     table: str
@@ -441,7 +441,7 @@ class Trigger:
     @property
     def body(self) -> str:
         """Return the text that identifies this version: on PostgreSQL its function's."""
-        body = POSTGRES_FUNCTION if self.kind and "$$" not in self.statement else self.statement
+        body = _POSTGRES_FUNCTION if self.kind and "$$" not in self.statement else self.statement
         return body.split("$$")[1] if self.kind else body.strip()
 
 
@@ -449,7 +449,7 @@ _ROW, _BEFORE = 1, 2
 _VERBS = {"insert": 4, "delete": 8, "update": 16, "truncate": 32}
 
 
-def triggers_of(connection: BaseDatabaseWrapper) -> list[Trigger]:
+def _triggers_of(connection: BaseDatabaseWrapper) -> list[_Trigger]:
     """Return every trigger that should exist."""
     is_sqlite = connection.vendor == "sqlite"
     tables = [name.lower() for name in connection.introspection.table_names()]
@@ -462,13 +462,13 @@ def triggers_of(connection: BaseDatabaseWrapper) -> list[Trigger]:
             template = _SQLITE_GO if is_sqlite else _POSTGRES_GO
         statement = template.format(table=table, verb=verb, each=each, may=may)
         kind = 0 if is_sqlite else _BEFORE + _VERBS[verb] + _ROW * (each == "ROW")
-        found.append(Trigger(table, f"{table}_no_{verb}", statement, kind))
+        found.append(_Trigger(table, f"{table}_no_{verb}", statement, kind))
     if EVENTS in tables and not is_sqlite:
-        found.append(Trigger(EVENTS, "agents_event_wake", _POSTGRES_WAKE, _VERBS["insert"]))
+        found.append(_Trigger(EVENTS, "agents_event_wake", _POSTGRES_WAKE, _VERBS["insert"]))
     if is_sqlite and run_words.TABLE in tables:
         for verb, does in run_words.SQLITE_TRIGGERS.items():
             name = f"{run_words.TABLE}_{verb}"
-            found.append(Trigger("agents_run", name, f"CREATE TRIGGER {name} {does}"))
+            found.append(_Trigger("agents_run", name, f"CREATE TRIGGER {name} {does}"))
     for table, always, over, then, once in _STAY:
         if table not in tables:
             continue
@@ -477,7 +477,7 @@ def triggers_of(connection: BaseDatabaseWrapper) -> list[Trigger]:
         template = _SQLITE_OVER if is_sqlite else _POSTGRES_OVER
         statement = template.format(table=table, changed=changed)
         kind = 0 if is_sqlite else _BEFORE + _ROW + _VERBS["update"]
-        found.append(Trigger(table, f"{table}_stays", statement, kind))
+        found.append(_Trigger(table, f"{table}_stays", statement, kind))
     return found
 
 
@@ -497,8 +497,8 @@ def _refused_verbs(tables: Sequence[str], is_sqlite: bool) -> list[tuple[str, st
     verbs = ["update", "delete"] + ["truncate"] * (not is_sqlite)
     return [
         (table, verb)
-        for table in TABLES
+        for table in _TABLES
         for verb in verbs
         # Three of them may change in part: see _STAY.
-        if table in tables and not (table in (TEXTS, APPROVALS, ARCHIVES) and verb == "update")
+        if table in tables and not (table in (TEXTS, _APPROVALS, ARCHIVES) and verb == "update")
     ]

@@ -57,19 +57,19 @@ from agents.sdk.desk_tools import Booked, DeskTool
 from agents.sdk.values import Money, show
 from agents.tools import TOOLS
 
-REPLAYED = "reference"  # a policy under which recorded cases replace the tools' answers
+_REPLAYED = "reference"  # a policy under which recorded cases replace the tools' answers
 
 
 def rows_of_runs(runs: Collection[Run]) -> dict[UUID, Rows]:
     """Return the rows of each run by name, in a fixed number of queries."""
     found: dict[UUID, Rows] = {run.pk: {"run": _run(run)} for run in runs}
     mine = Run.objects.filter(pk__in=found)
-    for pk, _, stray in strays(mine):
+    for pk, _, stray in _strays(mine):
         found[pk]["run"] |= stray
     for pk, book, own in mine.exclude(has_own_book()).values_list("pk", "book", "workspace__book"):
         found[pk]["run"]["its book"] = Derived(book, own)
     erased = {run.pk for run in runs if run.is_emptied}
-    replayed = {run.pk for run in runs if run.policy.document.get("profile") == REPLAYED}
+    replayed = {run.pk for run in runs if run.policy.document.get("profile") == _REPLAYED}
     escalations = Escalation.objects.filter(run__in=runs).select_related(
         *("decided_by", "claimed_by", "step", "run", "assigned_to", "assigned_team")
     )
@@ -77,22 +77,22 @@ def rows_of_runs(runs: Collection[Run]) -> dict[UUID, Rows]:
     writes = Effect.objects.filter(run__in=runs).select_related("run", "step", "review")
     effects = list(writes.defer("step__reply", "review__reply", "review__asked").order_by("pk"))
     held = list(escalations.order_by("pk"))
-    values = values_of_calls(runs, [*held, *effects])
+    values = _values_of_calls(runs, [*held, *effects])
     carried_out = {one.escalation_id for one in effects if one.state != EffectState.REFUSED}
     for escalation in held:
         row = _escalation(escalation, escalation.run_id in erased)
         if _is_closed_untold(escalation) and escalation.pk not in carried_out:
             del row["not_carried_out"]
         found[escalation.run_id][f"escalation {escalation.pk}"] = row | values[escalation]
-    for pk, run_id, stray in strays(Escalation.objects.filter(run__in=runs)):
+    for pk, run_id, stray in _strays(Escalation.objects.filter(run__in=runs)):
         found[run_id][f"escalation {pk}"] |= stray
     for approval in Approval.objects.filter(run__in=runs).select_related("by").order_by("pk"):
         found[approval.run_id][f"approval {approval.pk}"] = _approval(approval)
-    for pk, run_id, stray in strays(Approval.objects.filter(run__in=runs)):
+    for pk, run_id, stray in _strays(Approval.objects.filter(run__in=runs)):
         found[run_id][f"approval {pk}"] |= stray
     traces: dict[str, Row] = {}
     for name, desk in DESKS.items():
-        traces |= traces_at(desk, [e for e in effects if e.run.desk == name], erased)
+        traces |= _traces_at(desk, [e for e in effects if e.run.desk == name], erased)
     for effect in effects:
         row = _effect(effect, effect.run_id in erased) | traces.get(effect.key, {})
         row |= values[effect]
@@ -100,12 +100,12 @@ def rows_of_runs(runs: Collection[Run]) -> dict[UUID, Rows]:
             row.pop("took_place", None)
         found[effect.run_id][f"effect {effect.key}"] = row
     names = {effect.pk: f"effect {effect.key}" for effect in effects}
-    for pk, run_id, stray in strays(Effect.objects.filter(run__in=runs)):
+    for pk, run_id, stray in _strays(Effect.objects.filter(run__in=runs)):
         found[run_id][names[pk]] |= stray
     return found
 
 
-def strays(rows: QuerySet[Any]) -> Iterator[tuple[Any, Any, Row]]:
+def _strays(rows: QuerySet[Any]) -> Iterator[tuple[Any, Any, Row]]:
     """Yield each reference from these rows to another run or workspace than their own.
 
     Each comes with the keys of the row and of its run.
@@ -174,7 +174,7 @@ def rows_of_workspace(workspace: Workspace) -> Rows:
             "is_revoked": key.revoked_at is not None,
         }
     for archive in Archive.objects.filter(workspace=workspace).order_by("pk"):
-        stand = digest_of_archive(archive.pk)
+        stand = _digest_of_archive(archive.pk)
         rows[f"archive {archive.number}"] = {
             "before": archive.before.isoformat(),
             "runs": archive.runs,
@@ -214,7 +214,7 @@ def rows_of_workspace(workspace: Workspace) -> Rows:
 def without_intent() -> Iterator[str]:
     """Yield each action of a desk under a run's key that has no effect row."""
     for desk in DESKS.values():
-        yield from without_intent_at(desk)
+        yield from _without_intent_at(desk)
 
 
 def _run(run: Run) -> Row:
@@ -240,7 +240,7 @@ def _run(run: Run) -> Row:
         is_left = any((run.goal, run.outcome, run.workflow, run.simulation, run.before, run.claims))
         return row | {"has texts": Derived(is_left, False)}
     # Only runs under a policy of recorded cases may have simulated results.
-    if run.policy.document.get("profile") != REPLAYED:
+    if run.policy.document.get("profile") != _REPLAYED:
         row["simulation"] = Derived(run.simulation, {})
     if run.pattern != "workflow":
         row["workflow"] = Derived(run.workflow, {})
@@ -372,10 +372,10 @@ def _digest(name: str, value: Json) -> Row:
 # row that is missing, changed or swapped shows as a name in an action that stands for nothing.
 
 
-LOCKED = "not readable without the key of the stored values"
+_LOCKED = "not readable without the key of the stored values"
 
 
-def values_of_calls(
+def _values_of_calls(
     runs: Collection[Run], calls: Collection[Escalation | Effect]
 ) -> Mapping[Escalation | Effect, Row]:
     """Return a column for each call of these runs that says whether its values are there.
@@ -418,16 +418,16 @@ def _column(run: Run, names: Pseudonyms | None, needed: Json) -> Row:
         wanted = []
     if not wanted:
         return {}
-    there: Json = LOCKED
+    there: Json = _LOCKED
     if names is not None:
         there = [name for name in wanted if name in names.values]
     return {"values of its names": Derived(there, wanted)}
 
 
-# Compare the ledger with a declared desk's own books when the record is verified.
+# The ledger is compared with a declared desk's own books.
 
 
-def traces_at(
+def _traces_at(
     desk: Desk, effects: Sequence[Effect], erased: Collection[UUID]
 ) -> Mapping[str, dict[str, Json]]:
     """Return the rows of the desk's books for its effects, as columns of the record, by key."""
@@ -469,7 +469,7 @@ def _trace(
     return trace
 
 
-def without_intent_at(desk: Desk) -> Iterator[str]:
+def _without_intent_at(desk: Desk) -> Iterator[str]:
     """Yield the rows of a desk's books that name a run's call and that no call made."""
     for tool in desk.tools.values():
         if tool.booked is None:
@@ -545,7 +545,7 @@ def digest_of(rows: Iterable[tuple[UUID, int, str, str]]) -> tuple[int, str]:
     return count, digest.hexdigest()
 
 
-def digest_of_archive(archive: int) -> tuple[int, str]:
+def _digest_of_archive(archive: int) -> tuple[int, str]:
     """Return the number and digest of an archive's tombstones."""
     rows = Tombstone.objects.filter(archive=archive).order_by("run")
     return digest_of(rows.values_list("run", "event_count", "head_hash", "sha256").iterator())

@@ -171,14 +171,14 @@ def _seal_once(at: datetime, final: int | None) -> seals.SealedHead | None:
     # Read before the events: if another sealer takes this number, our insert fails.
     newest = Head.objects.order_by("-number").first()
     since = _sealed_up_to(newest) if newest else 0
-    grown, seen = unsealed_chains(since)
+    grown, seen = _unsealed_chains(since)
     if not grown:
         return None
     number, before = (newest.number + 1, newest.seal) if newest else (1, "")
     moved: dict[str, dict[str, list[str]]] = {}
     for chain in grown:
         moved.setdefault(str(chain.workspace), {})[chain.name] = chain.hashes
-    earlier = chains_of_version_1() if newest and newest.workspaces is None else {}
+    earlier = _chains_of_version_1() if newest and newest.workspaces is None else {}
     parts = {
         name: seals.part_of(moved.get(name, {}), earlier.get(name))
         for name in moved.keys() | earlier.keys()
@@ -242,7 +242,7 @@ class HeadsDiffer(Exception):
 
 
 @dataclass
-class UnsealedChain:
+class _UnsealedChain:
     """A chain with events that no head covers."""
 
     name: str
@@ -260,12 +260,12 @@ class UnsealedChain:
         return self.events[-1][0]
 
 
-def unsealed_chains(since: int) -> tuple[list[UnsealedChain], int]:
+def _unsealed_chains(since: int) -> tuple[list[_UnsealedChain], int]:
     """Return the chains with events to seal, and the highest event key that was read.
 
     Reads the events after the key `since`, however many chains there are.
     """
-    found: dict[str, UnsealedChain] = {}
+    found: dict[str, _UnsealedChain] = {}
     reach: dict[str, int] = {}
     sealed = _SealedHashes(newest_first=bool(since))
     count, seen = 0, since
@@ -277,7 +277,9 @@ def unsealed_chains(since: int) -> tuple[list[UnsealedChain], int]:
         reach |= dict.fromkeys(unknown, 0) | _counted_as_sealed(unknown)
         for name, (seen, workspace, run, seq, hashed) in zip(names, some, strict=True):  # noqa: B007
             if seq > reach[name]:
-                chain = found.setdefault(name, UnsealedChain(name, workspace, run, reach[name], []))
+                chain = found.setdefault(
+                    name, _UnsealedChain(name, workspace, run, reach[name], [])
+                )
                 chain.events.append((seq, hashed))
                 count += 1
             else:
@@ -313,7 +315,7 @@ class _SealedHashes:
         self._ahead.remove(hashed)
 
 
-def _refuse_sealed(chains: Iterable[UnsealedChain], heads: Iterable[Head]) -> None:
+def _refuse_sealed(chains: Iterable[_UnsealedChain], heads: Iterable[Head]) -> None:
     """Refuse to seal events that one of `heads` already has. Raises HeadsDiffer.
 
     Heads as far as the newest one's `upto` may hold events above it.
@@ -337,7 +339,7 @@ def _counted_as_sealed(names: Collection[str]) -> dict[str, int]:
     return dict(sealed.values_list("chain", "event_count"))
 
 
-def _fill_gaps(chain: UnsealedChain) -> bool:
+def _fill_gaps(chain: _UnsealedChain) -> bool:
     """Reload a chain's events if some are missing between. Return whether any were."""
     chain.events.sort()
     wanted = range(chain.since + 1, chain.since + 1 + len(chain.events))
@@ -367,7 +369,7 @@ def newest_final_key() -> int | None:
         return None
 
 
-def chains_of_version_1() -> dict[str, list[str]]:
+def _chains_of_version_1() -> dict[str, list[str]]:
     """Return the chains of each workspace in heads of version 1; reads all these heads once."""
     heads = Head.objects.filter(workspaces__isnull=True).values_list("moved", flat=True)
     chains = {chain for moved in heads.iterator(100) for chain in moved}
@@ -394,7 +396,7 @@ class Unreadable(Exception):
 
 
 @dataclass(frozen=True)
-class KeptHeads:
+class _KeptHeads:
     """The file, opened and locked against other sealers."""
 
     descriptor: int
@@ -428,12 +430,12 @@ class KeptHeads:
 
 
 @contextmanager
-def open_heads(path: Path) -> Iterator[KeptHeads]:
+def open_heads(path: Path) -> Iterator[_KeptHeads]:
     """Open the file, creating it if missing, and lock it: other sealers wait."""
     descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield KeptHeads(descriptor)
+        yield _KeptHeads(descriptor)
     finally:
         os.close(descriptor)
 

@@ -151,7 +151,7 @@ RECORD = (
     _without_guard(
         "an event need not be the one that was sealed",
         "agents/audit/chains.py",
-        "event.hash != wanted != UNKNOWN[0] and self.unlike is None",
+        "event.hash != wanted != _UNKNOWN[0] and self.unlike is None",
         f"{SEALED} -k hashed_anew",
     ),
     _without_guard(
