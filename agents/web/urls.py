@@ -4,19 +4,18 @@ from django.urls import URLPattern, path
 
 from agents.audit import pages
 from agents.notifications import pages as notifications
+from agents.overview import health, team
 from agents.people import invitations, member_pages, second_factor, sign_in
 from agents.publishing import pages as policy
 from agents.requests import bulk
 from agents.requests import views as requests
 from agents.web.agents import views as agents
 from agents.web.case import views as case
-from agents.web.health import views as health
 from agents.web.kill import views as kill
 from agents.web.launch import views as launch
 from agents.web.overview import views as overview
 from agents.web.runs import views as runs
 from agents.web.search import views as search
-from agents.web.team import views as team
 
 urlpatterns: list[URLPattern] = [
     path("", overview.home, name="home"),

@@ -263,7 +263,7 @@ def test_the_guide_tells_the_limits_of_a_worker_and_a_server_that_end() -> None:
 
 def test_the_guide_names_settings_measures_and_files_that_exist() -> None:
     guide = (ROOT / "docs/operations.md").read_text() + INSTALL.read_text()
-    measures = (ROOT / "agents/web/health/measures.py").read_text()
+    measures = (ROOT / "agents/overview/health.py").read_text()
     measures += "".join(f'"{letter.gauge}"' for letter in letters_told())
 
     named = set(re.findall(r"\b(?:OPSCONSOLE|OPENAI|EMAIL)_[A-Z_]+\b", guide))

@@ -21,9 +21,9 @@ from agents.core.states import EscalationState
 from agents.engine.upkeep.review_days import sum_next_review_day
 from agents.engine.upkeep.sweep import sweep
 from agents.models import Escalation, ReviewDay, Role
+from agents.overview.team import read_range, sights_of, team_figures
 from agents.people import members, workspaces
 from agents.requests import deciding
-from agents.web.team.figures import read_range, sights_of, team_figures
 from tests.engine.scene import Scene, go, set_scene
 from tests.web.test_members import MOST_QUERIES
 from tests.web.test_pages import client_of

@@ -11,7 +11,7 @@ from django.db.models.functions import Cast, Coalesce, Concat
 from django.utils import timezone
 
 from agents.models import DatabaseSize, Endpoint, Head, Membership
-from agents.web.health.measures import workers
+from agents.overview.health import workers
 from agents.web.outage import Outage, outage_for
 
 

@@ -1,1 +1,0 @@
-"""Health probes, and the metrics that a monitoring system scrapes."""

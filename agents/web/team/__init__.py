@@ -1,1 +1,0 @@
-"""How requests are decided, by rule, reviewer and hour: for leads, and for oneself."""
