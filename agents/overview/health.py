@@ -40,10 +40,10 @@ from agents.models import CaseDay, Effect, Endpoint, Escalation, Event, Run, Wor
 
 log = logging.getLogger(__name__)
 
-OK = "ok"
+_OK = "ok"
 OPEN = [state for state in RunState if state not in ENDED]
 # Headers that a proxy adds: then the address is the proxy's, on one machine loopback.
-FORWARDED = ("X-Forwarded-For", "X-Forwarded-Host", "X-Real-IP", "Forwarded", "Via")
+_FORWARDED = ("X-Forwarded-For", "X-Forwarded-Host", "X-Real-IP", "Forwarded", "Via")
 
 
 @require_safe
@@ -59,7 +59,7 @@ def readyz(request: HttpRequest) -> HttpResponse:
     """Tell whether the process can serve; with 503 a proxy leaves it out."""
     found = _readiness()
     # A desk that is gone while its runs wait is reported, but pages are still served.
-    ready = all(word == OK for name, word in found.items() if name != "desks")
+    ready = all(word == _OK for name, word in found.items() if name != "desks")
     return JsonResponse(found, status=200 if ready else 503)
 
 
@@ -70,7 +70,7 @@ def metrics(request: HttpRequest) -> HttpResponse:
     if not (_has_token(request) or _is_local(request)):
         return HttpResponse("Give OPSCONSOLE_METRICS_TOKEN as a bearer token.\n", status=403)
     registry = CollectorRegistry()
-    registry.register(Measures(at=timezone.now()))
+    registry.register(_Measures(at=timezone.now()))
     return HttpResponse(generate_latest(registry), content_type=CONTENT_TYPE_LATEST)
 
 
@@ -80,20 +80,20 @@ def _readiness() -> dict[str, str]:
             cursor.execute("SELECT 1")
         missing = pending_migrations()
         if missing:
-            return {"database": OK, "migrations": f"{missing} to apply", "worker": "unknown"}
+            return {"database": _OK, "migrations": f"{missing} to apply", "worker": "unknown"}
         seen, desks = workers().exists(), _missing_desks()
     except DatabaseTooOld as old:
-        return {"database": OK, "migrations": str(old), "worker": "unknown"}
+        return {"database": _OK, "migrations": str(old), "worker": "unknown"}
     except DatabaseError:
         log.exception("The database cannot be read")
         return {"database": "cannot be reached", "migrations": "unknown", "worker": "unknown"}
-    worker = OK if seen else "none was seen lately"
+    worker = _OK if seen else "none was seen lately"
     try:
         prove_writable()
     except DatabaseError:
         log.exception("The database cannot be written")
-        return {"database": "cannot be written", "migrations": OK, "worker": worker}
-    return {"database": OK, "migrations": OK, "worker": worker, **desks}
+        return {"database": "cannot be written", "migrations": _OK, "worker": worker}
+    return {"database": _OK, "migrations": _OK, "worker": worker, **desks}
 
 
 def _missing_desks() -> dict[str, str]:
@@ -111,7 +111,7 @@ def _has_token(request: HttpRequest) -> bool:
 
 
 def _is_local(request: HttpRequest) -> bool:
-    if settings.SECURE_PROXY_SSL_HEADER or any(name in request.headers for name in FORWARDED):
+    if settings.SECURE_PROXY_SSL_HEADER or any(name in request.headers for name in _FORWARDED):
         return False
     try:
         return ipaddress.ip_address(request.META.get("REMOTE_ADDR", "")).is_loopback
@@ -122,10 +122,10 @@ def _is_local(request: HttpRequest) -> bool:
 # Metrics for a monitoring system: counted from rows at each scrape, over all workspaces.
 
 
-MISSED = 2  # lease lengths without a sign of life, after which a worker does not count
+_MISSED = 2  # lease lengths without a sign of life, after which a worker does not count
 
 
-class Measures(Collector):
+class _Measures(Collector):
     """Every family of metrics, read at the scrape."""
 
     def __init__(self, *, at: datetime) -> None:
@@ -174,7 +174,7 @@ class Measures(Collector):
 
 def workers() -> QuerySet[Worker]:
     """Return the live workers, by the database's clock."""
-    length = timedelta(seconds=MISSED * settings.OPSCONSOLE_LEASE_SECONDS)
+    length = timedelta(seconds=_MISSED * settings.OPSCONSOLE_LEASE_SECONDS)
     return Worker.objects.filter(seen_at__gte=Now() - length)
 
 

@@ -29,12 +29,12 @@ from agents.shell import access
 from agents.shell.formats import rule_in_full
 from agents.shell.pages import page
 
-COLUMNS = (
+_COLUMNS = (
     *("of", "name", "decided", "approved_unchanged", "adjusted", "adjusted_by", "rejected"),
     *("sent_back", "expired", "median_seconds", "p90_seconds", "arrived", "waiting"),
 )
 
-SERIES = {"arrived": "running", "decided": "human", "waiting": "waiting"}  # roles of the chart
+_SERIES = {"arrived": "running", "decided": "human", "waiting": "waiting"}  # roles of the chart
 
 
 @page
@@ -62,7 +62,7 @@ def team_csv(request: HttpRequest) -> HttpResponse:
     (sight, *_), chosen, found = _read_figures(request)
     out = io.StringIO()
     table = csv.writer(out)
-    table.writerow(COLUMNS)
+    table.writerow(_COLUMNS)
     for row in _rows(found):
         table.writerow([safe_cell(cell) for cell in row])
     response = HttpResponse(out.getvalue(), content_type="text/csv; charset=utf-8")
@@ -71,17 +71,17 @@ def team_csv(request: HttpRequest) -> HttpResponse:
     return response
 
 
-def _read_figures(request: HttpRequest) -> tuple[list[Sight], DayRange, TeamFigures]:
+def _read_figures(request: HttpRequest) -> tuple[list[_Sight], _DayRange, _TeamFigures]:
     at, given = timezone.now(), request.GET
     sights = sights_of(access.person(request), given.get("workspace", ""))
     chosen = read_range(given.get("from", ""), given.get("to", ""), at=at)
     return sights, chosen, team_figures(sights[0], chosen, at=at)
 
 
-def _chart_hours(hours: Sequence[HourOfDay]) -> dict[str, object]:
+def _chart_hours(hours: Sequence[_HourOfDay]) -> dict[str, object]:
     """Return the bars of each hour, in percent of the chart, and the highest count."""
     most = max((max(of.arrived, of.decided, of.waiting) for of in hours), default=0) or 1
-    wide = 80 / len(hours) / len(SERIES) if hours else 0
+    wide = 80 / len(hours) / len(_SERIES) if hours else 0
     bars = [
         {
             "role": role,
@@ -92,20 +92,20 @@ def _chart_hours(hours: Sequence[HourOfDay]) -> dict[str, object]:
             "height": f"{100 * count / most:.2f}",
         }
         for of in hours
-        for place, (name, role) in enumerate(SERIES.items())
+        for place, (name, role) in enumerate(_SERIES.items())
         if (count := getattr(of, name))
     ]
     sums = {name: sum(getattr(of, name) for of in hours) for name in ("arrived", "decided")}
-    legend = [(role, name, sums.get(name)) for name, role in SERIES.items()]
+    legend = [(role, name, sums.get(name)) for name, role in _SERIES.items()]
     return {"bars": bars, "most": f"{most:,}", "legend": legend}
 
 
-def _chosen_query(sight: Sight, chosen: DayRange) -> dict[str, str]:
+def _chosen_query(sight: _Sight, chosen: _DayRange) -> dict[str, str]:
     days = {"from": f"{chosen.first}", "to": f"{chosen.last}"}
     return {"workspace": sight.workspace.slug, **days}
 
 
-def _rows(found: TeamFigures) -> Iterator[list[object]]:
+def _rows(found: _TeamFigures) -> Iterator[list[object]]:
     for line in found.rules:
         yield ["rule", rule_in_full(line.name), *_cells(line), "", ""]
     for line in found.people:
@@ -114,23 +114,23 @@ def _rows(found: TeamFigures) -> Iterator[list[object]]:
         yield ["hour", f"{of.hour:02}:00", of.decided, *[""] * 8, of.arrived, of.waiting]
 
 
-def _cells(line: FigureLine) -> list[object]:
+def _cells(line: _FigureLine) -> list[object]:
     lengths = ["" if one is None else round(one) for one in (line.median, line.p90)]
     counts = [line.decided, line.unchanged, line.adjusted, line.adjusted_by]
     return [*counts, line.rejected, line.sent_back, line.expired, *lengths]
 
 
-# The team page's figures: past days from stored sums, the newest by an index.
+# The figures: past days from stored sums, the newest by an index.
 #
 # An admin sees everyone, a team's lead its members, an auditor the rules, a reviewer themselves.
 
 
-USUAL, LONGEST = 28, 92  # days of a range
-FRESH = 2 * DAY  # read without stored sums
+_USUAL, LONGEST = 28, 92  # days of a range
+_FRESH = 2 * DAY  # read without stored sums
 
 
 @dataclass(frozen=True)
-class Sight:
+class _Sight:
     """What a person may see of a workspace."""
 
     workspace: Workspace
@@ -139,7 +139,7 @@ class Sight:
 
 
 @dataclass(frozen=True)
-class DayRange:
+class _DayRange:
     """Days (UTC) from first to last, and the time from which stored sums are not used."""
 
     first: date
@@ -152,7 +152,7 @@ class DayRange:
 
 
 @dataclass(frozen=True)
-class FigureLine:
+class _FigureLine:
     """The figures of a rule or a person, for display."""
 
     name: str
@@ -197,7 +197,7 @@ class FigureLine:
 
 
 @dataclass(frozen=True)
-class HourOfDay:
+class _HourOfDay:
     """How many requests arrived, were decided and waited in an hour of the viewer's day."""
 
     hour: int
@@ -207,16 +207,16 @@ class HourOfDay:
 
 
 @dataclass(frozen=True)
-class TeamFigures:
+class _TeamFigures:
     """A range's figures by rule and person, and by hour: of people where no rule is shown."""
 
-    rules: Sequence[FigureLine]
-    people: Sequence[FigureLine]
-    hours: Sequence[HourOfDay]  # empty if nothing arrived
+    rules: Sequence[_FigureLine]
+    people: Sequence[_FigureLine]
+    hours: Sequence[_HourOfDay]  # empty if nothing arrived
     is_behind: bool  # some days are not summed yet
 
 
-def sights_of(user: User, slug: str) -> list[Sight]:
+def sights_of(user: User, slug: str) -> list[_Sight]:
     """Return what a person may see in each workspace, the named one first, in one query.
 
     Raises Http404, PermissionDenied.
@@ -237,26 +237,26 @@ def sights_of(user: User, slug: str) -> list[Sight]:
     return found
 
 
-def _sight(part: Membership, led: set[int] | None) -> Sight | None:
+def _sight(part: Membership, led: set[int] | None) -> _Sight | None:
     """Return what a member who leads `led` may see; None: they lead no team."""
     if part.role == Role.ADMIN:
-        return Sight(part.workspace, True, None)
+        return _Sight(part.workspace, True, None)
     own = {part.user_id} if part.role == Role.REVIEWER else set()
     has_rules = led is not None or part.role == Role.AUDITOR
     if not (own or has_rules):
         return None
-    return Sight(part.workspace, has_rules, frozenset((led or set()) | own))
+    return _Sight(part.workspace, has_rules, frozenset((led or set()) | own))
 
 
-def read_range(first: str, last: str, *, at: datetime) -> DayRange:
+def read_range(first: str, last: str, *, at: datetime) -> _DayRange:
     """Read the range in an address; the last USUAL days if it is invalid."""
     today = at.astimezone(UTC).date()
     begin, end = _day(first), min(_day(last) or today, today)
     if begin is None or begin > end:
-        begin = end - (USUAL - 1) * DAY
+        begin = end - (_USUAL - 1) * DAY
     begin = max(begin, end - (LONGEST - 1) * DAY)
     since = summed_until(ReviewDay)
-    return DayRange(begin, end, since.date() if since else begin)
+    return _DayRange(begin, end, since.date() if since else begin)
 
 
 def _day(text: str) -> date | None:
@@ -266,10 +266,10 @@ def _day(text: str) -> date | None:
         return None
 
 
-def team_figures(sight: Sight, chosen: DayRange, *, at: datetime) -> TeamFigures:
+def team_figures(sight: _Sight, chosen: _DayRange, *, at: datetime) -> _TeamFigures:
     """Return the figures of a range, in five queries."""
     sums = _stored_figures(sight, chosen)
-    fresh = max(chosen.first, chosen.fresh_from, (at.astimezone(UTC) - FRESH).date())
+    fresh = max(chosen.first, chosen.fresh_from, (at.astimezone(UTC) - _FRESH).date())
     if fresh <= chosen.last:
         begin, end = map(day_begun_at, (fresh, chosen.last + DAY))
         for key, one in sum_closed(closed_between(sight.workspace.pk, begin, end)).items():
@@ -282,17 +282,19 @@ def team_figures(sight: Sight, chosen: DayRange, *, at: datetime) -> TeamFigures
         hours.merge_hours(one)
     if sight.has_rules and chosen.last == at.astimezone(UTC).date():
         hours.merge_hours(_open(sight.workspace, at))
-    return TeamFigures(
-        [FigureLine(rule, one) for rule, one in sorted(rules, key=_most)]
+    return _TeamFigures(
+        [_FigureLine(rule, one) for rule, one in sorted(rules, key=_most)]
         if sight.has_rules
         else [],
-        [FigureLine(name, one) for name, one in sorted(people, key=_most)],
+        [_FigureLine(name, one) for name, one in sorted(people, key=_most)],
         _by_hour(hours),
         chosen.fresh_from < min(fresh, chosen.last),
     )
 
 
-def _stored_figures(sight: Sight, chosen: DayRange) -> dict[tuple[str, int | None], ReviewFigures]:
+def _stored_figures(
+    sight: _Sight, chosen: _DayRange
+) -> dict[tuple[str, int | None], ReviewFigures]:
     found: dict[tuple[str, int | None], ReviewFigures] = {}
     # Not a day summed since the range was read, whose requests are read one by one.
     ours = ReviewDay.objects.filter(workspace=sight.workspace, day__lt=chosen.fresh_from)
@@ -305,7 +307,7 @@ def _stored_figures(sight: Sight, chosen: DayRange) -> dict[tuple[str, int | Non
     return found
 
 
-def _names(sight: Sight, users: set[int]) -> dict[int, str]:
+def _names(sight: _Sight, users: set[int]) -> dict[int, str]:
     """Return the names of the people shown."""
     seen = users if sight.people is None else users & sight.people
     return dict(User.objects.filter(pk__in=seen).values_list("pk", "username"))
@@ -324,10 +326,10 @@ def _open(workspace: Workspace, at: datetime) -> ReviewFigures:
     return found
 
 
-def _by_hour(sums: ReviewFigures) -> list[HourOfDay]:
+def _by_hour(sums: ReviewFigures) -> list[_HourOfDay]:
     """Return what was counted at each hour, in the viewer's zone."""
     offset = timezone.localtime().utcoffset() or timedelta()
     shift = round(offset.total_seconds() / 3600)
     counted = (sums.arrived, sums.answered, sums.waiting)
-    hours = [HourOfDay(hour, *(of[(hour - shift) % 24] for of in counted)) for hour in range(24)]
+    hours = [_HourOfDay(hour, *(of[(hour - shift) % 24] for of in counted)) for hour in range(24)]
     return hours if sums.arrived else []

@@ -2,7 +2,7 @@
 
 from django.urls import URLPattern, path
 
-from agents.audit import pages
+from agents.audit import pages as audit
 from agents.notifications import pages as notifications
 from agents.overview import health, team
 from agents.people import invitations, member_pages, second_factor, sign_in
@@ -53,11 +53,11 @@ urlpatterns: list[URLPattern] = [
     path("agents/add/", agents.agent_add, name="agent-add"),
     path("agents/<int:pk>/", agents.agent, name="agent"),
     path("agents/<int:pk>/change/", agents.agent_change, name="agent-change"),
-    path("audit/", pages.audit, name="audit"),
-    path("audit/verify/", pages.verify, name="verify"),
-    path("audit/verify/cancel/", pages.verify_cancel, name="verify-cancel"),
-    path("audit/export/", pages.export, name="export"),
-    path("audit/bundle/", pages.bundle, name="bundle"),
+    path("audit/", audit.audit, name="audit"),
+    path("audit/verify/", audit.verify, name="verify"),
+    path("audit/verify/cancel/", audit.verify_cancel, name="verify-cancel"),
+    path("audit/export/", audit.export, name="export"),
+    path("audit/bundle/", audit.bundle, name="bundle"),
     path("kill/", kill.kill, name="kill"),
     path("kill/press/", kill.press, name="kill-press"),
     path("kill/release/", kill.release, name="kill-release"),
