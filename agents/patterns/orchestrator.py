@@ -9,14 +9,17 @@ from agents.core.digest import args_hash
 from agents.core.limits import Limits
 from agents.core.requests import Ask, Failed, Flow, Json, Review, Stop, Together, Use
 from agents.patterns import Brief, Notes, pattern
-from agents.patterns.blocks import block_for, blocks_of, expect_readable, say_until_usable
 from agents.patterns.steps import (
     NoReply,
     Steps,
     answer_to,
+    block_for,
     block_reason,
+    blocks_of,
+    expect_readable,
     final_answer,
     nonblank_text,
+    say_until_usable,
 )
 
 PLAN, FINALIZE = "plan", "finalize"

@@ -11,8 +11,18 @@ from agents.core.limits import Limits
 from agents.core.request_kinds import HAND_OVER
 from agents.core.requests import Ask, Escalate, Failed, Flow, Json, Review, Stop, Use
 from agents.patterns import Brief, Notes, pattern
-from agents.patterns.blocks import block_for, blocks_of, expect_readable, say_until_usable
-from agents.patterns.steps import Steps, answer_to, block_reason, final_answer, nonblank_text, stop
+from agents.patterns.steps import (
+    Steps,
+    answer_to,
+    block_for,
+    block_reason,
+    blocks_of,
+    expect_readable,
+    final_answer,
+    nonblank_text,
+    say_until_usable,
+    stop,
+)
 
 RECENT = 3  # attempts that the router is shown
 STATUSES = ("needs_reroute", "done")  # a specialist's possible answers

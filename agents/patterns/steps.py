@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
+from agents.core.actions import MAX_TEXT
 from agents.core.budget import BUDGETS
+from agents.core.limits import Limits
 from agents.core.requests import Ask, Failed, Json, Request, Stop
+from agents.core.results import AFTER_BLOCK, asks_only
+from agents.core.units import with_unit
+from agents.patterns import Brief, Notes
 
 T = TypeVar("T")
 Steps = Generator[Request, Any, T]
@@ -73,3 +79,290 @@ def final_answer(action: Json) -> Json:
     """Return a run's final result: its answer, what that says it is, the note, who approved it."""
     kept = ("answer", "says", "note", "approved_by")
     return {key: action[key] for key in kept if key in action}
+
+
+# A block is feedback: the agent is told why and may propose something else, as policy allows.
+#
+# The same holds for unreadable replies, so that one broken reply does not end a run that has
+# paid.
+
+
+UNREADABLE = "reply.unreadable"  # in place of a rule, for a reply that no rule has seen
+BY_PERSON = "person.sent_back"  # in place of a rule, for a proposal that a person sent back
+_FORM = (
+    "Answer with exactly one JSON object of the form that was asked for, whole and with nothing "
+    f"around it. A text has at most {MAX_TEXT:,} characters, all of which are shown."
+)
+# For a proposal that a person has sent back: the agent is told, and it counts as a block.
+SAME_AGAIN = {
+    "rule": "person.same_again",
+    "sentence": "A person has sent this very proposal back, so it is not put to one again.",
+    "flip": "Propose something else, or answer.",
+}
+# For a call that the gateway would refuse as a loop, and end the run.
+REPEATED = {
+    "rule": "call.repeated",
+    "sentence": "This very call was carried out before in this run, so it is not made again.",
+    "flip": "Use its result: propose another call, or end with the answer.",
+}
+TOO_MANY = "call.too_many"  # in place of a rule, likewise
+AS_SCHEMA = (
+    "Call one of your tools with all its arguments, each as its schema says. An amount is written "
+    "with a point and without other separators, as 1950.00."
+)
+ELSE = "Propose something else, or end with the reason."
+# For an end that claims a deed, where the ledger has none. Asking about it counts as a block.
+NOTHING_DONE = {
+    "rule": "end.nothing_done",
+    "sentence": "The ledger has nothing: no call that changes anything was carried out, blocked or "
+    "put to a person in this run.",
+    "flip": "Propose the call that does what the goal asks for, or answer why nothing is to be "
+    "done.",
+}
+# For a call with a term that its agent made up. Told once in a run, then people are asked.
+NOT_NAMED = "call.not_named"  # in place of a rule
+MOST_ALIKE = 2  # times that an agent is told the same of the same proposal
+# Of any role, also of one that writes plain text.
+_IN_FULL = {"llm_empty", "llm_stray_call", "llm_truncated"}
+_WHY = {
+    "non_json": "it is not one JSON object and nothing else",
+    "llm_empty": "it is empty",
+    "llm_stray_call": "a tool call or reasoning stands in its text",
+    "llm_truncated": "it was cut off at its length limit",
+    "bad_final_answer": "its answer is blank or holds characters that are not shown",
+    "text_too_long": "a text is too long",
+    "bad_ticket": "its ticket is too long or holds characters that are not shown",
+    "bad_tool_args": "an argument is missing, not the tool's, or not written as its schema says",
+    "bad_arg_type": "an argument is of another type, blank or holds characters that are not shown",
+}
+
+
+class Blocked(Stop):
+    """An agent's proposal is blocked. It may propose something else, as often as policy allows.
+
+    If no other proposal follows, the run ends with the first block of the row and the list of all.
+    """
+
+    def __init__(self, end: Stop, block: Json, *, is_final: bool = False) -> None:
+        super().__init__(end.reason, **end.details)
+        self.block = block  # as the agent is told it
+        self.is_final = is_final  # no agent is told: what a person had allowed ends the run
+
+    def put_to_agent(self, notes: Notes, limits: Limits, *, row: Blocked | None = None) -> Blocked:
+        """Return the first block of the row if the agent may propose again; otherwise raise it."""
+        tell(notes, self.block, said=self.details.get("raw_action"))
+        # How often a person may send something back is counted where they decide.
+        counted = [block for block in notes.blocks if not is_by_person(block)]
+        may_go_on = is_by_person(self.block) or len(counted) <= limits.max_blocks
+        if may_go_on and not self.is_final:
+            return row or self
+        raise (row or self).with_all(notes.blocks)
+
+    def counted(self, notes: Notes) -> Blocked:
+        """Say how often the agent has proposed this now; the third time ends it. Return self."""
+        before = sum(_is_like(block, self.block) for block in notes.blocks)
+        if before:
+            says = "Proposed again" if before == 1 else "Proposed for the third time"
+            self.block = {**self.block, "sentence": f"{says}: {self.block['sentence']}"}
+        self.is_final = self.is_final or before >= MOST_ALIKE
+        return self
+
+    def with_all(self, blocks: list[Json]) -> Blocked:
+        """Add the list of all blocks, if there were others. Return self."""
+        if len(blocks) > 1:
+            self.details = {**self.details, "blocks": list(blocks)}
+        return self
+
+    def with_answer(self, answer: Json) -> Blocked:
+        """Add what the agent answered afterwards, which is no result of the run. Return self."""
+        self.details = {**self.details, AFTER_BLOCK: answer}
+        return self
+
+    def end_without(self, end: Stop) -> Stop:
+        """Return what ends the run without another proposal: the block, or a budget."""
+        if end.reason in BUDGETS:
+            return end
+        self.details = {**self.details, "then": end.reason}
+        return self
+
+
+def all_calls_made(most: int) -> Json:
+    """Return the block of a call after as many as a run may make."""
+    sentence = f"This run has made the {with_unit(most, 'calls')} that its policy allows."
+    flip = "End now: answer with what you know, and say what is left to do."
+    return {"rule": TOO_MANY, "sentence": sentence, "flip": flip}
+
+
+def tool_called_often(most: int) -> Json:
+    """Return the block of a call after as many of its tool as a run may make."""
+    told = with_unit(most, "calls")
+    sentence = f"This run has made the {told} of this tool that its policy allows."
+    return {"rule": TOO_MANY, "sentence": sentence, "flip": ELSE}
+
+
+def _is_like(block: Json, other: Json) -> bool:
+    """Tell whether two blocks are of the same proposal for the same reason."""
+    same = all(block.get(name) == other.get(name) for name in ("rule", "action"))
+    return same and bool(block["sentence"].endswith(other["sentence"]))
+
+
+def tell(notes: Notes, block: Json, *, said: Json = None) -> None:
+    """Note what the agent is to be told of its newest proposal; `said` is one that is none."""
+    notes.blocks.append(block)
+    is_call = isinstance(said, dict) and isinstance(said.get("args"), dict)
+    is_call = is_call and said.get("kind") == "tool" and isinstance(said.get("name"), str)
+    next_step = AS_SCHEMA if block["rule"] == UNREADABLE else block["flip"] or ELSE
+    came = {"status": "blocked", "why": block["sentence"], "next": next_step}
+    notes.turns.append({"call": block.get("action") or (said if is_call else None), "came": came})
+    notes.proposed.clear()  # the agent meant them to follow on what was blocked
+
+
+def block_for(
+    end: Stop, step: Json, action: Json, review: Json, *, is_final: bool = False
+) -> Blocked:
+    """Return the block of an action that a review does not allow; `end` may end the run."""
+    deciding = review["deciding"]
+    told_of = {name: deciding[name] for name in ("rule", "sentence", "flip")}
+    block = {"step": step, "action": action, **told_of}
+    return Blocked(end, block, is_final=is_final)
+
+
+def block_for_terms(end: Stop, step: Json, action: Json, terms: list[str]) -> Blocked:
+    """Return the block of a call with terms that its agent made up."""
+    sentence = f"Neither the goal nor a person names its {' and its '.join(terms)}: you chose it."
+    flip = (
+        "Use what the goal says. If it says where to look and this was found there, propose the "
+        "call again: a person decides. Otherwise end with `cannot` and say what is missing."
+    )
+    told_of = {"rule": NOT_NAMED, "sentence": sentence, "flip": flip}
+    return Blocked(end, {"step": step, "action": action, **told_of})
+
+
+def block_by_person(end: Stop, step: Json, action: Json, decision: Json) -> Blocked:
+    """Return the block of an action that a person sent back, with their reason."""
+    sentence = f"A person sent it back: {decision['comment']}"
+    flip = "Propose something else that heeds this; the same is not put to a person again."
+    told_of = {"rule": BY_PERSON, "sentence": sentence, "flip": flip}
+    return Blocked(end, {"step": step, "action": action, **told_of})
+
+
+def earlier_block(notes: Notes, action: Json) -> Json:
+    """Return the block by which a person sent back this very action, or None."""
+    theirs = filter(is_by_person, notes.blocks)
+    return next((block for block in theirs if block["action"] == action), None)
+
+
+def is_by_person(block: Json) -> bool:
+    """Tell whether a person sent a proposal back, and no rule blocked it."""
+    return bool(block["rule"] == BY_PERSON)
+
+
+@contextmanager
+def expect_readable(step: Json) -> Iterator[None]:
+    """Turn the Stop for an unreadable reply into a block of a step."""
+    try:
+        yield
+    except Blocked:
+        raise
+    except Stop as end:
+        if end.reason in _WHY or end.reason.startswith("invalid_"):
+            raise _block_for_unreadable(end, step) from None
+        raise
+
+
+def _block_for_unreadable(end: Stop, step: Json) -> Blocked:
+    kind, _, about = end.reason.partition(":")
+    code, _, where = (about or kind).partition(":")
+    sentence = f"The reply cannot be used: {_WHY.get(code, code.replace('_', ' '))}"
+    sentence += f" ({where})." if where else "."
+    flip = "Answer once more, briefly and to the end." if code in _IN_FULL else _FORM
+    told_of = {"rule": UNREADABLE, "sentence": sentence, "flip": flip}
+    return Blocked(end, {"step": step, **told_of})
+
+
+def say_until_usable(say: Callable[[], Steps[T]], notes: Notes, limits: Limits) -> Steps[T]:
+    """Repeat a step of an agent until its reply is usable, each time told what was wrong."""
+    row: Blocked | None = None
+    while True:
+        try:
+            return (yield from say())
+        except Blocked as block:
+            row = block.put_to_agent(notes, limits, row=row)
+        except NoReply as end:
+            raise (row.end_without(end) if row else end) from None
+
+
+def blocks_of(notes: Notes, *, step: Json = None) -> Json:
+    """Return the part of a question that lists blocks, of all steps or one; {} without any."""
+    found = [block for block in notes.blocks if step in (None, block["step"])]
+    return {"blocked": found} if found else {}
+
+
+# An agent's dialogue by calls: what it proposed so far, what came of it, and what it says next.
+#
+# A server that speaks `tools` gets it as messages. It follows from earlier steps, so no step
+# keeps it; and a reply may propose several calls, which are reviewed one after another.
+
+
+FROM_VERSION = 4  # of the patterns' requests; and under `reference` an agent writes an object
+MOST_TURNS = 20  # shown at least, where there are as many, and at most twice as many
+REACHED = (
+    "This was carried out. Go on only if more was asked for; else end now, and say what was done."
+)
+BLOCKED_OFTEN = 2  # blocks of calls that write, after which an agent may answer in plain text
+
+
+def dialogue_of(brief: Brief, notes: Notes) -> Json:
+    """Return the turns so far, oldest first, and whether a call is required; None: no dialogue.
+
+    A goal that is only a question is offered `only` the tools that read.
+    """
+    if brief.question_version < FROM_VERSION or brief.limits.profile == "reference":
+        return None
+    # In whole portions, so that a server can reuse what it has read of the turns before.
+    gone = max(0, len(notes.turns) - MOST_TURNS) // MOST_TURNS * MOST_TURNS
+    turns = brief.as_models_see([_with_next_step(brief, turn) for turn in notes.turns[gone:]])
+    told: dict[str, Json] = {"turns": turns, "required": not has_acted(brief, notes)}
+    if asks_only(brief.goal):  # an agent that must call a tool is drawn to those that write
+        told["only"] = [name for name in brief.limits.proposable if name in brief.reads]
+    return told
+
+
+def _with_next_step(brief: Brief, turn: Json) -> Json:
+    """Return a turn in which a call that wrote says that the goal may be reached."""
+    call = turn["call"] or {}
+    is_write = call.get("kind") == "tool" and call["name"] not in brief.reads
+    if not is_write or turn.get("status") != "ok":
+        return turn
+    return {**turn, "came": {**turn["came"], "next": REACHED}}
+
+
+def has_acted(brief: Brief, notes: Notes) -> bool:
+    """Tell whether a call that writes was carried out, held by a person or blocked twice."""
+    done = (
+        past["executed_action"].get("name") not in brief.reads
+        and not reports_error(past["observation"])
+        for past in notes.history
+    )
+    blocks = [block for block in notes.blocks if is_call(block) and not only_reads(brief, block)]
+    return any(done) or len(blocks) >= BLOCKED_OFTEN or any(map(is_by_person, notes.blocks))
+
+
+def is_call(block: Json) -> bool:
+    """Tell whether a block is of a call, and neither of an answer nor of an unreadable reply."""
+    return bool(block.get("action", {}).get("kind") == "tool")
+
+
+def only_reads(brief: Brief, block: Json) -> bool:
+    """Tell whether a block is of a call that changes nothing."""
+    return block["action"]["name"] in brief.reads
+
+
+def next_proposal(asked: Ask, notes: Notes, *, phase: str) -> Steps[str]:
+    """Return the next proposal of the agent's last reply or, if none is left, of a new one."""
+    if notes.proposed:
+        return notes.proposed.pop(0)
+    reply = yield from reply_to(asked, phase=phase)
+    notes.proposed = list(reply.get("more", ()))
+    notes.was_required = "form" in reply and asked.dialogue["required"]
+    return str(reply["text"])

@@ -28,31 +28,31 @@ from agents.core.requests import (
 )
 from agents.core.results import claims_deed
 from agents.patterns import Brief, Notes, pattern, proposes_again
-from agents.patterns.blocks import (
+from agents.patterns.steps import (
+    FROM_VERSION,
     NOT_NAMED,
     NOTHING_DONE,
     REPEATED,
     SAME_AGAIN,
     Blocked,
+    NoReply,
+    Steps,
     all_calls_made,
     block_by_person,
     block_for,
     block_for_terms,
+    block_reason,
     blocks_of,
+    dialogue_of,
     earlier_block,
     expect_readable,
-    tell,
-    tool_called_often,
-)
-from agents.patterns.dialogue import FROM_VERSION, dialogue_of, next_proposal
-from agents.patterns.steps import (
-    NoReply,
-    Steps,
-    block_reason,
     final_answer,
+    next_proposal,
     nonblank_text,
     reports_error,
     stop,
+    tell,
+    tool_called_often,
 )
 
 RECENT = 3  # steps that the worker is shown

@@ -2,31 +2,64 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass, field
+
+from agents.core.actions import action_schema, read_action
 from agents.core.checkpoints import (
+    ASK_HUMAN,
+    CONTINUE,
+    HALT,
     Assessment,
     Commitment,
+    UnreadableReply,
+    Verdict,
     evidence,
+    is_of_policy,
     no_assessment,
     no_commitment,
+    object_in,
+    printable_text,
+    question_by_person,
+    question_of,
     read_assessment,
     read_commitment,
+    read_verdict,
     reconcile,
 )
+from agents.core.checkpoints import text_of as execution_text_of
 from agents.core.digest import sha256
-from agents.core.requests import Ask, Flow, Json, Review, Stop
+from agents.core.request_kinds import OUTPUT, QUESTION
+from agents.core.requests import Ask, Escalate, Flow, FlowOutcome, Json, Review, Say, Stop, Together
 from agents.core.workflows import (
+    Agent,
     BadWorkflow,
+    Supervision,
     Workflow,
+    WorkflowStep,
     bind_parameters,
+    cap_of,
     check_workflow,
     fields_in,
+    fill_variables,
     read_workflow,
 )
 from agents.patterns import Brief, Notes, pattern, proposes_again
-from agents.patterns.execution import EXECUTE, Work, execute
-from agents.patterns.step_run import COMMIT, POST, RECONCILE, StepRound, StepRun
-from agents.patterns.steps import Steps, answer_to, final_answer
-from agents.patterns.supervision import supervise
+from agents.patterns.steps import (
+    FROM_VERSION,
+    Blocked,
+    Steps,
+    answer_to,
+    blocks_of,
+    dialogue_of,
+    expect_readable,
+    final_answer,
+    is_by_person,
+    next_proposal,
+    reports_error,
+    stop,
+)
+from agents.patterns.supervisor import ProposalTurn, carry_out
 
 
 @pattern
@@ -156,3 +189,370 @@ def _review_output(course: StepRun, output: str) -> Steps[tuple[Json, str]]:
     revised = review["action"] or action
     kept = revised if "note" in revised else action  # whoever lets it stand does not write a record
     return kept, str(deciding["observed"] or deciding["sentence"])
+
+
+# The SUPERVISE phase: a judge or a person decides what happens after a round.
+
+
+BUDGET_SPENT = "reorients_used_up"
+
+
+def supervise(course: StepRun, now: StepRound) -> Steps[str]:
+    """SUPERVISE: return "" if the output stands, else what to correct. Raises Stop."""
+    course.note(now)
+    if course.mode is Supervision.BY_PERSON:
+        return (yield from _by_person(course, now, OUTPUT.stored))
+    if course.work.brief.limits.reference.self_reported and course.rounds == 1 and not now.triggers:
+        return ""
+    return (yield from _by_model(course, now))
+
+
+def _by_model(course: StepRun, now: StepRound) -> Steps[str]:
+    """Follow the judge: continue, reorient as often as policy allows, ask a person, or halt."""
+    limits, work = course.work.brief.limits, course.work
+    verdict = now.verdict = yield from ask_judge(course, now)
+    course.note(now)
+    if verdict.word == CONTINUE and not any(map(is_of_policy, now.triggers)):
+        return ""
+    if verdict.word == CONTINUE:  # what the policy says of an output no judge overrules
+        return (yield from _by_person(course, now, OUTPUT.stored))
+    if verdict.word == HALT:
+        yield course.say("step.halted", why=verdict.reason)
+        sentence = f"halted by supervision: {verdict.reason}"
+        raise work.stop("halted_by_supervision", sentence, phase=SUPERVISE)
+    if verdict.word == ASK_HUMAN:
+        return (yield from _by_person(course, now, QUESTION.stored))
+    if course.reorients < limits.max_reorients:
+        course.reorients += 1
+        yield course.say("step.reoriented", correction=verdict.correction)
+        return verdict.correction
+    if limits.inbox:
+        return (yield from _by_person(course, now, QUESTION.stored))
+    yield course.say("step.halted", why=BUDGET_SPENT)
+    spent = f"reorient budget exhausted ({course.reorients}); halted: {verdict.reason}"
+    raise work.stop("reorient_budget_exhausted", spent, phase=SUPERVISE)
+
+
+def ask_judge(course: StepRun, now: StepRound) -> Steps[Verdict]:
+    """Ask the judge about the round, with the output and the tool log (SVC-Q3)."""
+    inputs = course.work.inputs(
+        commitment=course.commitment.as_json(),
+        assessment=now.assessment.as_json(),
+        triggers=now.triggers,
+        output=now.output,
+        done=course.work.brief.as_models_see(course.work.calls_made),
+        reorients_left=course.work.brief.limits.max_reorients - course.reorients,
+    )
+    guide = course.work.brief.guidance()
+    asked = Ask(f"{course.work.label}/judge", "judge", inputs, guide=guide)
+    failed = "supervise phase: supervise: model call: "
+    text = yield from text_by(course.work, asked, phase=SUPERVISE, error=failed)
+    verdict = read_verdict(text)
+    course.line(SUPERVISE, ok=verdict.word == CONTINUE, verdict=verdict.word)
+    yield course.say("verdict.rendered", verdict=verdict.word, reason=verdict.reason)
+    return verdict
+
+
+def _by_person(course: StepRun, now: StepRound, kind: str) -> Steps[str]:
+    """Wait for a person to approve this output (""), correct it (their words) or deny it."""
+    work = course.work
+    asked_why = question_of(now.verdict, now.triggers) if now.verdict else ""
+    now.question = asked_why or question_by_person(now.triggers)
+    course.note(now)
+    if not work.brief.limits.inbox:
+        sentence = f"AskHuman verdict but no HumanCh wired: {now.question}"
+        raise work.stop("nobody_to_ask", sentence, phase=SUPERVISE)
+    yield course.say("human.asked", about=kind, question=now.question)
+    held = {**now.as_json(course), "kind": "output", "name": work.step.name}
+    decision = yield Escalate(f"{work.label}/person", kind, held, _ruling(kind, now))
+    now.person = {key: decision[key] for key in ("decision", "by", "comment")}
+    course.note(now)
+    course.line(SUPERVISE, ok=decision["decision"] == "approved", person=decision["decision"])
+    yield course.say("human.answered", decision=decision["decision"], by=decision["by"])
+    if decision["decision"] == "approved":
+        return ""
+    if decision["decision"] == "adjusted":
+        return str(decision["correction"])
+    yield course.say("step.halted", why=decision["decision"])
+    if decision["decision"] == "expired":
+        raise work.stop("escalation_expired", "nobody answered in time", phase=SUPERVISE)
+    raise work.stop("denied_by_human", "denied by human", phase=SUPERVISE)
+
+
+def _ruling(kind: str, now: StepRound) -> Json:
+    """Return a stand-in for a review when a person is asked about an output."""
+    by_person = {"rule": "workflow.by_person", "reason": "output_review"}
+    by_judge = {"rule": "workflow.judge", "reason": "judge_asks"}
+    deciding = {
+        **(by_person if kind == OUTPUT.stored else by_judge),
+        "verdict": "escalate",
+        "sentence": now.question,
+        "risk": 50 if now.triggers else 20,
+        "observed": None,
+        "limit": None,
+        "flip": "",
+    }
+    return {"escalating": [], "deciding": deciding, "facts": {}, "rulings": []}
+
+
+# The EXECUTE phase of a workflow's step: one text, a dialogue with tools, agents, or a loop.
+
+
+EXECUTE = "EXECUTE"
+_MARKER = re.compile(r"\bCONVERGED\b")
+
+
+@dataclass
+class Work:
+    """A step being executed, once or again: its inputs and its work so far."""
+
+    brief: Brief
+    step: WorkflowStep
+    values: dict[str, str]  # parameters, earlier outputs and their fields
+    earlier: dict[str, str]  # outputs of the steps before it
+    failures: dict[str, int]  # convergences that reached their cap
+    tools: Notes  # the tool log; its trace is the run's
+    correction: str = ""
+    done: dict[str, Json] = field(default_factory=dict)  # what a call came to, by what it was
+
+    @property
+    def instruction(self) -> str:
+        return fill_variables(self.step.description, self.values)
+
+    @property
+    def label(self) -> str:
+        return self.step.name
+
+    @property
+    def calls_made(self) -> list[Json]:
+        """Return the tool calls that were carried out, with their results."""
+        return [
+            {"name": past["executed_action"]["name"], "args": past["executed_action"]["args"]}
+            | {"observation": past["observation"]}
+            for past in self.tools.history
+        ]
+
+    def inputs(self, **more: Json) -> Json:
+        """Return the agent's inputs in this phase: the corrected instruction, and its material."""
+        corrected = f"{self.instruction}\n\n{self.correction}"
+        instruction = corrected if self.correction else self.instruction
+        return {
+            "goal": self.brief.goal,
+            "step": self.step.name,
+            "instruction": instruction,
+            "earlier_outputs": self.earlier,
+            **({"output_fields": list(self.step.outputs)} if self.step.outputs else {}),
+            **more,
+        }
+
+    def stop(self, reason: str, sentence: str, *, phase: str) -> Stop:
+        """Return the Stop of this step; a sentence of the specification goes with the reason."""
+        return stop(reason, phase=phase, step=self.step.name, error=f"{self.step}: {sentence}")
+
+
+def execute(work: Work) -> Steps[str]:
+    """Execute a step once. Return its output."""
+    if work.step.kind == "convergence":
+        return (yield from _converge(work))
+    if work.step.agents:
+        return (yield from _fan_out(work))
+    if work.step.tools:
+        return (yield from _with_tools(work))
+    return (yield from _agent_text(work, work.label, work.inputs(answer_as="text")))
+
+
+def _agent_text(work: Work, label: str, inputs: Json, *, as_json: bool = False) -> Steps[str]:
+    """Ask the executing agent. Return its text; an error ends the step at once."""
+    guide = work.brief.guidance()
+    asked = Ask(f"{label}/execute", "executor", inputs, as_json=as_json, guide=guide)
+    text = yield from text_by(work, asked, phase=EXECUTE)
+    return printable_text(text).strip()
+
+
+def text_by(work: Work, asked: Ask, *, phase: str, error: str = "") -> Steps[str]:
+    """Return a model's text, or stop the step with a sentence that begins with `error`."""
+    try:
+        return (yield from answer_to(asked, phase=phase))
+    except Stop as end:
+        raise work.stop(end.reason, f"{error}{end.reason}", phase=phase) from None
+
+
+def _proposal_by(work: Work, asked: Ask) -> Steps[str]:
+    try:
+        return (yield from next_proposal(asked, work.tools, phase=EXECUTE))
+    except Stop as end:
+        raise work.stop(end.reason, end.reason, phase=EXECUTE) from None
+
+
+def _with_tools(work: Work) -> Steps[str]:
+    """Let the agent propose one action at a time, each reviewed by policy, until its output."""
+    limits, allowed = work.brief.limits, work.step.tools
+    schema = action_schema(work.brief.specs, proposable=allowed, bound=work.brief.bound)
+    guide = work.brief.guidance(schema=schema, tools=allowed)
+    asked_for: set[str] = set()  # in this execution
+    recalled: list[Json] = []
+    for _ in range(limits.max_steps):
+        done = work.brief.as_models_see([*work.calls_made, *recalled])
+        more = work.brief.as_models_see(blocks_of(work.tools))
+        inputs = work.inputs(answer_as="action", tools=list(allowed), done=done, **more)
+        dialogue = dialogue_of(work.brief, work.tools)
+        asked = Ask(f"{work.label}/execute", "executor", inputs, guide=guide, dialogue=dialogue)
+        number = len(work.tools.history) + 1 + sum(map(is_by_person, work.tools.blocks))
+        step = f"{work.label}/{number}"
+        call = ""
+        try:
+            with expect_readable(step):
+                text = yield from _proposal_by(work, asked)
+                action = read_action(text, specs=work.brief.specs, proposable=allowed)
+            if action["kind"] == "final":
+                return str(action["answer"])
+            call = sha256(action)
+            if call in asked_for:
+                raise work.stop("loop_detected", "the same call again and again", phase=EXECUTE)
+            asked_for.add(call)
+            if call in work.done:
+                # It happened before the correction: it is recalled and never repeated.
+                recalled.append({**action, "observation": work.done[call], "recalled": True})
+                continue
+            turn = ProposalTurn(step, action, work.tools)
+            work.done[call] = yield from carry_out(turn)
+        except Blocked as block:
+            is_now = work.brief.question_version >= FROM_VERSION
+            (block.counted(work.tools) if is_now else block).put_to_agent(work.tools, limits)
+            asked_for.discard(call)  # it was not made, and blocks have an end of their own
+            continue
+        is_error = limits.reference.errors_fail and reports_error(work.done[call])
+        turn.close(work.done[call], failed=is_error)
+    raise work.stop("max_steps", "no output within the turns it has", phase=EXECUTE)
+
+
+def _fan_out(work: Work) -> Steps[str]:
+    """Let all agents work on their tasks in parallel, then combine their outputs."""
+    flows = {agent.name: _task(work, agent) for agent in work.step.agents}
+    ended: dict[str, FlowOutcome] = yield Together(f"{work.label}/agents", flows)
+    for outcome in ended.values():
+        if outcome.stopped:
+            raise work.stop(outcome.stopped, outcome.stopped, phase=EXECUTE)
+    found = {name: str(outcome.value) for name, outcome in ended.items()}
+    if len(found) == 1:
+        return next(iter(found.values()))
+    how = fill_variables(work.step.synthesis, work.values)
+    inputs = work.inputs(answer_as="text", agent_outputs=found, synthesis=how)
+    return (yield from _agent_text(work, f"{work.label}/synthesis", inputs))
+
+
+def _task(work: Work, agent: Agent) -> Flow:
+    task = fill_variables(agent.task, work.values) or work.instruction
+    inputs = work.inputs(answer_as="text", agent=agent.name, task=task)
+    return (yield from _agent_text(work, "task", inputs))
+
+
+def _converge(work: Work) -> Steps[str]:
+    """Iterate until the agent is satisfied or the cap is reached.
+
+    The last non-empty text is the result; reaching the cap is noted, not an error.
+    """
+    try:
+        cap = cap_of(work.step, work.values)
+    except BadWorkflow as error:
+        raise Stop("bad_workflow", phase=EXECUTE, step=work.step.name, error=str(error)) from None
+    so_far: list[str] = []
+    by_word = work.brief.limits.reference.marker_word
+    for _ in range(cap):
+        inputs = work.inputs(answer_as="iteration", iterations=list(so_far))
+        text = yield from _agent_text(work, work.label, inputs, as_json=not by_word)
+        result, satisfied = _by_word(text, so_far) if by_word else _iteration(text)
+        if result:
+            so_far.append(result)
+        if satisfied:
+            return so_far[-1] if so_far else ""
+    work.failures[work.step.name] = cap
+    facts = {"step": work.step.name, "cap": cap}
+    yield Say(f"{work.label}/cap_reached", "convergence.cap_reached", facts)
+    return so_far[-1] if so_far else ""
+
+
+def _iteration(text: str) -> tuple[str, bool]:
+    """Return the result in a reply and whether its agent is satisfied, which only true says."""
+    try:
+        said = object_in(text)
+        return execution_text_of(said, "result").strip(), said.get("converged") is True
+    except UnreadableReply:
+        return text, False
+
+
+def _by_word(text: str, so_far: list[str]) -> tuple[str, bool]:
+    """Do the same for an agent that ends its text with a word: the text before is the result."""
+    said = _MARKER.search(text)
+    if said is None or text[: said.start()].rstrip().endswith("NOT"):
+        return text, False
+    return ("" if so_far else _MARKER.sub("", text).strip()), True
+
+
+# A supervised step under way, and its notes.
+
+
+COMMIT, POST, RECONCILE, SUPERVISE = "COMMIT", "POST", "RECONCILE", "SUPERVISE"
+
+
+@dataclass
+class StepRound:
+    """One round: its output, its triggers, and the verdicts on it."""
+
+    number: int
+    output: str
+    reviewed: Json = None  # the output as the policy let it stand: its answer, and its note
+    assessment: Assessment = field(default_factory=Assessment)
+    triggers: list[str] = field(default_factory=list)
+    verdict: Verdict | None = None
+    question: str = ""
+    person: Json = None
+    noted: dict[str, Json] = field(default_factory=dict)  # its entry in the history
+
+    def as_json(self, course: StepRun) -> Json:
+        step, commitment = course.work.step, course.commitment
+        instruction = course.work.instruction
+        pre = {"step_id": step.name, "step_kind": step.kind, "instruction": instruction}
+        post = {"step_id": step.name, "actual_output": self.output}
+        return {
+            "step": step.name,
+            "kind": step.kind,
+            "mode": course.mode.word,
+            "round": self.number,
+            "pre": {**pre, **commitment.as_json()},
+            "post": {**post, **self.assessment.as_json()},
+            "triggers": self.triggers,
+            "escalate": bool(self.triggers),
+            "verdict": self.verdict.as_json() if self.verdict else None,
+            "question": self.question,
+            "person": self.person,
+            "tools": course.work.calls_made,
+        }
+
+
+@dataclass
+class StepRun:
+    """A step under way: its commitment, its rounds, and its notes."""
+
+    work: Work
+    mode: Supervision
+    notes: Notes
+    commitment: Commitment = field(default_factory=Commitment)
+    rounds: int = 0
+    reorients: int = 0
+
+    def line(self, phase: str, *, ok: bool = True, **more: Json) -> None:
+        """Add a phase to the trace."""
+        entry = {"step": self.work.step.name, "phase": phase, "round": self.rounds}
+        self.notes.trace.append({**entry, "ok": ok, **more})
+
+    def note(self, now: StepRound) -> None:
+        """Note a round, or more of it; a page shows it while a person thinks."""
+        if not now.noted:
+            self.notes.history.append(now.noted)
+        now.noted.update(now.as_json(self))
+
+    def say(self, kind: str, **facts: Json) -> Say:
+        """Return the line of the record that tells of a phase."""
+        about = {"step": self.work.step.name, "round": self.rounds}
+        return Say(f"{self.work.label}/{kind}", kind, {**about, **facts})

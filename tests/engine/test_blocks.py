@@ -14,7 +14,7 @@ from agents import results
 from agents.core.requests import Stop
 from agents.desks.refunds.profiles import STRICT
 from agents.models import Run
-from agents.patterns.blocks import Blocked, expect_readable
+from agents.patterns.steps import Blocked, expect_readable
 from agents.publishing.versions import policy_version
 from agents.web.runs.trace import trace
 from tests.conformance import harness

@@ -19,7 +19,7 @@ from agents.engine.desk.company import DeskFailed, of_company
 from agents.engine.desk.rules import LONGEST, limits_of
 from agents.engine.redaction import RunBorder
 from agents.models import Book, Escalation, Run, Workspace
-from agents.patterns.dialogue import FROM_VERSION
+from agents.patterns.steps import FROM_VERSION
 from agents.sdk.desk import DESKS, Desk
 from agents.sdk.desk_patterns import found_in
 from agents.sdk.desk_tools import Subject

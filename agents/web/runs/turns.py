@@ -14,8 +14,7 @@ from agents.core.money import PRICED_IN
 from agents.core.requests import Json
 from agents.core.states import EffectState
 from agents.models import Effect, Escalation, Step
-from agents.patterns.blocks import REPEATED, TOO_MANY, UNREADABLE
-from agents.patterns.steps import reports_error
+from agents.patterns.steps import REPEATED, TOO_MANY, UNREADABLE, reports_error
 from agents.requests.words import closed_by
 from agents.runs.changes import (
     ActionStage,
