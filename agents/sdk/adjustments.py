@@ -1,4 +1,7 @@
-"""How a tool lets people change its arguments."""
+"""How a tool lets people change its arguments: what a declaration says, and a person's change.
+
+The open fields are the table that form, API and command line share: nothing else can be changed.
+"""
 
 from __future__ import annotations
 
@@ -53,8 +56,8 @@ class Choose:
 
 # For an object: how each of its fields may be changed, by name.
 Change: TypeAlias = Lower | Range | Choose | Mapping[str, "Lower | Range | Choose"]
-ORDERED = (int, Decimal, date, Money)
-PLAIN = (str, int, Decimal, date)  # what a list may hold that a person writes anew, a line each
+_ORDERED = (int, Decimal, date, Money)
+_PLAIN = (str, int, Decimal, date)  # what a list may hold that a person writes anew, a line each
 
 
 def label_of(name: str) -> str:
@@ -92,15 +95,15 @@ class ArgumentKind:
         if type(how) not in self.ways:
             return False
         if isinstance(how, Choose):
-            is_known = all(is_among(one, self.order or how.among) for one in how.among)
+            is_known = all(_is_among(one, self.order or how.among) for one in how.among)
             return is_known and {type(one) for one in how.among} == {self.named}
         known = [bound for bound in vars(how).values() if not callable(bound)]
-        return how == Lower() or (all(map(self.is_bound, known)) and is_ordered(*known))
+        return how == Lower() or (all(map(self.is_bound, known)) and _is_ordered(*known))
 
     def is_bound(self, value: Any) -> bool:
         """Tell whether a value can be a bound: of the type, or one of the choices."""
         if self.name == "choice":
-            return is_among(value, self.order)
+            return _is_among(value, self.order)
         return type(value) is self.bound or (issubclass(self.bound, Count) and type(value) is int)
 
     def bound_for(self, bound: Bound, case: Case, default: Any) -> Any:
@@ -113,18 +116,18 @@ class ArgumentKind:
 
 def kind_of(hint: Any) -> ArgumentKind:
     """Return the kind of a type without annotations."""
-    if order := (False, True) if hint is bool else choices_of(hint):
+    if order := (False, True) if hint is bool else _choices_of(hint):
         return ArgumentKind("choice", (Lower, Choose), named=type(order[0]), order=order)
     if hint is str:
         return ArgumentKind("text", (Range, Choose), named=str)
     if get_origin(hint) is list:
         item = bare_type(get_args(hint)[0])
-        order = choices_of(item)
+        order = _choices_of(item)
         named = type(order[0]) if order else item
-        counted = (Lower, Range) if order or item in PLAIN else (Lower,)
+        counted = (Lower, Range) if order or item in _PLAIN else (Lower,)
         ways = (*counted, Choose) if named in (str, int) else counted
         return ArgumentKind("lines", ways, named=named, order=order)
-    if not isinstance(hint, type) or not issubclass(hint, ORDERED):
+    if not isinstance(hint, type) or not issubclass(hint, _ORDERED):
         return ArgumentKind("other")
     name = {Money: "money", date: "date"}.get(hint, "number")
     return ArgumentKind(name, (Lower, Range), hint)
@@ -132,12 +135,12 @@ def kind_of(hint: Any) -> ArgumentKind:
 
 def check_change(arguments: Arguments, name: str, how: Change) -> None:
     """Raise TypeError if an argument cannot be changed in this way."""
-    for place, hint, one in changes_in(arguments, name, how):
+    for place, hint, one in _changes_in(arguments, name, how):
         if not (kind := kind_of(hint)).takes(one):
             raise TypeError(f"{arguments.tool}: {place} cannot be changed by {one!r}: {kind.use}")
 
 
-def changes_in(
+def _changes_in(
     arguments: Arguments, name: str, how: Change
 ) -> Iterator[tuple[str, Any, Lower | Range | Choose]]:
     """Return the places of a change, until or parcel.weight, each with its type."""
@@ -145,7 +148,7 @@ def changes_in(
     if not isinstance(how, Mapping):
         yield name, hint, how
         return
-    own = hints_of(hint)
+    own = _hints_of(hint)
     unknown = sorted(set(how) - set(own))
     if unknown or not how:
         what = (
@@ -156,12 +159,12 @@ def changes_in(
         yield f"{name}.{part}", bare_type(own[part]), one
 
 
-def is_among(value: Json, choices: Sequence[Json]) -> bool:
+def _is_among(value: Json, choices: Sequence[Json]) -> bool:
     """Tell whether a value is one of these, of the same type: 1 is not True."""
     return (type(value), value) in [(type(one), one) for one in choices]
 
 
-def is_ordered(*values: Any) -> bool:
+def _is_ordered(*values: Any) -> bool:
     """Tell whether each value is at most the next; False if they cannot be compared."""
     try:
         return all(before <= after for before, after in pairwise(values))
@@ -169,11 +172,11 @@ def is_ordered(*values: Any) -> bool:
         return False
 
 
-def choices_of(hint: Any) -> tuple[Any, ...]:
+def _choices_of(hint: Any) -> tuple[Any, ...]:
     return get_args(hint) if get_origin(hint) is Literal else ()
 
 
-def hints_of(hint: Any) -> dict[str, Any]:
+def _hints_of(hint: Any) -> dict[str, Any]:
     """Return the types of an object's fields; {} if it is not an object."""
     is_object = is_dataclass(hint) and hint is not Money
     return get_type_hints(hint, include_extras=True) if is_object else {}
@@ -188,8 +191,6 @@ def bare_type(hint: Any) -> Any:
 
 
 # The arguments that a person may change: their bounds, and how they are typed.
-#
-# Form, API and command line share this table: nothing else can be changed.
 
 
 # Of arguments that nobody named, by name: the values to choose from, each in words.
@@ -308,9 +309,9 @@ class OpenField:
     def allows(self, value: Json, typed: Any) -> bool:
         """Tell whether a person may set this value of its type."""
         if self.kind == "choice":
-            return is_among(value, self.choices)
+            return _is_among(value, self.choices)
         size = len(value) if self.kind in ("text", "lines") else typed
-        if not is_ordered(self.least, size, self.most):
+        if not _is_ordered(self.least, size, self.most):
             return False
         if self.is_part:
             ahead = iter(self.choices)
@@ -319,10 +320,10 @@ class OpenField:
 
     def is_above(self, typed: Any) -> bool:
         """Tell whether an amount is of its currency and above its range."""
-        return bool(self.currency) and is_ordered(self.most, typed) and typed != self.most
+        return bool(self.currency) and _is_ordered(self.most, typed) and typed != self.most
 
     def _is_below(self, typed: Any) -> bool:
-        return bool(self.currency) and is_ordered(typed, self.least) and typed != self.least
+        return bool(self.currency) and _is_ordered(typed, self.least) and typed != self.least
 
     def line(self, one: Json) -> str:
         """Return an item or a choice as a line for reading and typing."""
@@ -358,7 +359,7 @@ def open_fields(
     args = arguments.read(given)
     written, fields = arguments.write(args), []
     for whole, way in may_change.items():
-        for place, hint, how in changes_in(arguments, whole, way):
+        for place, hint, how in _changes_in(arguments, whole, way):
             typed, value, part = getattr(args, whole), written[whole], place.partition(".")[2]
             schema = _plain(arguments.shown["properties"][whole])
             if part and typed is not None:
@@ -481,9 +482,8 @@ def apply_patch(
     return left
 
 
-# Arguments of calls in words: from stored values, never by a desk's types.
-#
-# Stored values stay readable after a desk has changed or was removed.
+# Arguments in words come from stored values and never from a desk's types, so that they stay
+# readable after a desk has changed or was removed.
 
 
 # The names of the values of a call's arguments: by argument, then by value.

@@ -1,4 +1,6 @@
-"""The arguments of a tool, from its signature: one schema for models, forms and the API.
+"""The typed values of a desk: a tool's arguments by its signature, and its facts and limits.
+
+Arguments have one schema for models, forms and the API.
 
 The library reads them strictly; our own check is that writing them again gives exactly the same,
 so that no value is misread.
@@ -29,8 +31,8 @@ _SCALARS = {"string", "integer", "boolean", "null"}
 _FORMATS = {None, "date"}
 _BOUNDS = {"ge": "minimum", "le": "maximum"}
 _BY_PLACE = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
-CALL = "call: Call"
-KINDS = (
+_CALL = "call: Call"
+_KINDS = (
     "take str, int, Decimal, Money, bool, date, Literal, a list of these or a dataclass of these"
 )
 
@@ -46,7 +48,7 @@ def longest(characters: int) -> Any:
 
 
 @dataclass(frozen=True)
-class DeclaredKey:
+class _DeclaredKey:
     """In place of an argument's default: the argument says what a call does."""
 
     default: Any = MISSING
@@ -57,7 +59,7 @@ def key(default: Any = MISSING) -> Any:
 
     Other texts are free to be worded anew. With a `default` it may be left out.
     """
-    return DeclaredKey(default)
+    return _DeclaredKey(default)
 
 
 def is_text(hint: Any) -> bool:
@@ -180,15 +182,15 @@ def arguments_of(function: Callable[..., Any]) -> Arguments:
         raise TypeError(f"{name}: {error}") from None
     parameters = list(signature(function).parameters.values())
     if not parameters or parameters.pop(0).kind not in _BY_PLACE:
-        raise TypeError(f"{name}: its first parameter is the call, as in ({CALL}, *, …)")
+        raise TypeError(f"{name}: its first parameter is the call, as in ({_CALL}, *, …)")
     declared: list[Any] = []
     keys, required = set[str](), list[str]()
     for parameter in parameters:
         if parameter.kind is not Parameter.KEYWORD_ONLY or parameter.name not in hints:
-            wanted = f"{name}({CALL}, *, {parameter.name}: …)"
+            wanted = f"{name}({_CALL}, *, {parameter.name}: …)"
             raise TypeError(f"{name}: {parameter.name} is to be a keyword with a type: {wanted}")
         default = MISSING if parameter.default is Parameter.empty else parameter.default
-        if isinstance(default, DeclaredKey):
+        if isinstance(default, _DeclaredKey):
             keys.add(parameter.name)
             default = default.default
         if default is MISSING:
@@ -199,7 +201,7 @@ def arguments_of(function: Callable[..., Any]) -> Arguments:
     made.__pydantic_config__ = STRICT
     adapter = TypeAdapter(made)
     schema = adapter.json_schema(mode="serialization")
-    exact, shown = exact_schema(schema, name), exact_schema(schema, name, units=True)
+    exact, shown = _exact_schema(schema, name), _exact_schema(schema, name, units=True)
     own = {parameter.name: hints[parameter.name] for parameter in parameters}
     return Arguments(name, own, exact, shown, tuple(required), adapter, frozenset(keys))
 
@@ -209,10 +211,10 @@ def _check_argument(place: str, hint: Any, default: Any) -> None:
     try:
         adapter = TypeAdapter(hint)
         schema = adapter.json_schema(mode="serialization")
-        exact_schema({"$defs": schema.pop("$defs", {}), "properties": {"it": schema}}, place)
+        _exact_schema({"$defs": schema.pop("$defs", {}), "properties": {"it": schema}}, place)
     except (TypeError, PydanticUserError):
         called = getattr(hint, "__name__", str(hint))
-        raise TypeError(f"{place} cannot be of type {called}: {KINDS}") from None
+        raise TypeError(f"{place} cannot be of type {called}: {_KINDS}") from None
     if default is not MISSING:
         try:
             adapter.validate_python(default, strict=True)
@@ -220,7 +222,7 @@ def _check_argument(place: str, hint: Any, default: Any) -> None:
             raise TypeError(f"{place} cannot be {default!r} where it is left out") from None
 
 
-def exact_schema(schema: Json, name: str, *, units: bool = False) -> Json:
+def _exact_schema(schema: Json, name: str, *, units: bool = False) -> Json:
     """Return a schema without references, titles and defaults, every property required.
 
     The library writes bounds of our own types as `ge` and `le`, which JSON schema does not know.
@@ -273,8 +275,7 @@ def _texts(value: Json) -> Iterator[str]:
             yield from _texts(item)
 
 
-# Facts and limits as JSON and back, by the types that a desk declares for them.
-
+# Facts and limits as JSON and back, by the types that a desk declares.
 
 T = TypeVar("T")
 

@@ -1,4 +1,4 @@
-"""What is wrong with a declaration of a desk: TypeError, in a sentence with the tool and why."""
+"""What is wrong with a declaration of a desk, as TypeError that says where; reserved names."""
 
 from __future__ import annotations
 
@@ -127,8 +127,7 @@ def check_takes(function: Callable[..., Any]) -> tuple[str, ...]:
 
 # Names that a desk cannot use: the console's own, and those unfit for ledger and pages.
 
-
-LONGEST_DESK, LONGEST_TOOL = 40, 60  # characters, as in the columns of runs and ledger
+_LONGEST_DESK, LONGEST_TOOL = 40, 60  # characters, as in the columns of runs and ledger
 # Rules that the console adds to every desk: a call is about the run's subject, an answer agrees
 # with the ledger, payments without a person have a daily cap; and to one with letters, that their
 # words agree with the record.
@@ -155,9 +154,9 @@ _UNITS = ("_minor", "_usd")  # suffixes of the first desk's amounts, stored and 
 
 def check_desk_name(name: str) -> None:
     """Raise TypeError for a name that a desk may not have."""
-    if not name.isidentifier() or len(name) > LONGEST_DESK:
+    if not name.isidentifier() or len(name) > _LONGEST_DESK:
         raise TypeError(
-            f"a desk cannot be called {name!r}: up to {LONGEST_DESK} letters, digits, underscores"
+            f"a desk cannot be called {name!r}: up to {_LONGEST_DESK} letters, digits, underscores"
         )
     if name in RESERVED:
         raise TypeError(f"a desk cannot be called {name}, which is a word of the console's own")

@@ -1,6 +1,6 @@
-"""The demo model's replies in a desk's scenarios, without the key of a real model.
+"""What a desk declares for the demo: its model's replies in scenarios, and the past that it shows.
 
-One file: what a script may hold is read beside what each role makes of it.
+What a script may hold is read beside what each role makes of it.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ PATTERN_OF = {  # of what asks a model in this role
     **dict.fromkeys(("planner", "reporter"), "orchestrator"),
     **dict.fromkeys(("committer", "executor", "assessor", "judge"), "workflow"),
 }
-LONGEST_TICKET = 300  # characters of one in the goal's words
-GONE_BACK = "Nothing was done: a reviewer sent it back."
-SENT_BACK = "person.sent_back"  # in place of a rule, where a person sent a proposal back
+_LONGEST_TICKET = 300  # characters of one in the goal's words
+_GONE_BACK = "Nothing was done: a reviewer sent it back."
+_SENT_BACK = "person.sent_back"  # in place of a rule, where a person sent a proposal back
 _NUMBER = r"(\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?)"
 _AMOUNT = re.compile(rf"(?:\b[A-Z]{{3}} ?|[$€£]){_NUMBER}|{_NUMBER} ?[A-Z]{{3}}\b")
 
@@ -201,7 +201,7 @@ def spoken(
     if role == "router":
         lines = [line for line in demo if isinstance(line, Routes)]
         line = _line_at(lines, inputs["state_summary"]["attempts_completed"])
-        ticket = line.ticket or " ".join(inputs["goal"].split())[:LONGEST_TICKET]
+        ticket = line.ticket or " ".join(inputs["goal"].split())[:_LONGEST_TICKET]
         return _written(Routes(line.specialist, ticket).reply(today))
     return _of_worker(demo, inputs, today)
 
@@ -218,7 +218,7 @@ def _written(reply: Json, *, breaks_off: bool = False) -> str:
 def _of_worker(demo: Sequence[Any], inputs: Json, today: date) -> str:
     """Return the next line, unless a person, the policy or the tool said no to the last one."""
     state, blocked = inputs["state_summary"], inputs.get("blocked") or [{"rule": ""}]
-    if blocked[-1]["rule"] == SENT_BACK:
+    if blocked[-1]["rule"] == _SENT_BACK:
         return _written(_heeding(blocked[-1]))
     place, last = state["steps_completed"], state.get("last_step") or {}
     made = (last.get("executed_action") or {}).get("name")
@@ -252,7 +252,7 @@ def _heeding(block: Json) -> Json:
             continue
         if other != value:
             return {**call, "args": {**args, name: other}}
-    return {"kind": "final", "answer": GONE_BACK}
+    return {"kind": "final", "answer": _GONE_BACK}
 
 
 def _without_scenario(role: str, inputs: Json) -> str:
@@ -285,8 +285,8 @@ def _execute(demo: Sequence[Any], inputs: Json, today: date) -> Json:
     if isinstance(text, OutputOf):
         text = inputs["earlier_outputs"].get(text.step, "")
     if inputs["answer_as"] == "action":
-        if any(block["rule"] == SENT_BACK for block in inputs.get("blocked", ())):
-            return {"kind": "final", "answer": GONE_BACK}
+        if any(block["rule"] == _SENT_BACK for block in inputs.get("blocked", ())):
+            return {"kind": "final", "answer": _GONE_BACK}
         left = line.calls[len(inputs["done"]) :]
         call = left[0].reply(today, inputs["earlier_outputs"]) if left else None
         return call or {"kind": "final", "answer": text}
@@ -329,7 +329,7 @@ def _verdict(word: str, reason: str, correction: str = "", question: str = "") -
 _OF_STEP = {"committer": _commit, "executor": _execute, "assessor": _assess, "judge": _judge}
 
 
-# What a new demo shows as a desk's past: cases, and who decided what they asked for.
+# The past: cases, and who decided what they asked for.
 
 
 @dataclass(frozen=True)

@@ -47,11 +47,11 @@ from agents.sdk.values import In, Money
 F = TypeVar("F", bound=Callable[..., Any])
 NOBODY = ("person", "stop")  # what becomes of a case that no specialist takes
 WORDS, RECORD = "words", "record"  # whether an answer shows the agent's words beside the record
-MOST_DEEDS = 5  # that an answer names
-MOST_CALLS = 200  # that a desk may ask for, in one run
+_MOST_DEEDS = 5  # that an answer names
+_MOST_CALLS = 200  # that a desk may ask for, in one run
 # What follows from the tools of a pattern, and is taken anew where these have changed.
-FROM_TOOLS = ("max_steps", "max_tool_calls", "tool_repeats", "required", "critical")
-SOME_DAY = date(2027, 1, 21)  # for checking a scenario's days when it is declared
+_FROM_TOOLS = ("max_steps", "max_tool_calls", "tool_repeats", "required", "critical")
+_SOME_DAY = date(2027, 1, 21)  # for checking a scenario's days when it is declared
 
 
 @dataclass(frozen=True)
@@ -98,8 +98,8 @@ class Desk:
             raise TypeError(f"nobody is {' or '.join(map(repr, NOBODY))}, not {nobody!r}")
         if answers not in (WORDS, RECORD):
             raise TypeError(f"answers is {WORDS!r} or {RECORD!r}, not {answers!r}")
-        if calls is not None and not 1 <= calls <= MOST_CALLS:
-            raise TypeError(f"calls is from 1 to {MOST_CALLS}, not {calls!r}")
+        if calls is not None and not 1 <= calls <= _MOST_CALLS:
+            raise TypeError(f"calls is from 1 to {_MOST_CALLS}, not {calls!r}")
         self.answers = answers
         self.calls = calls  # of tools that a run may make; None: as the policy says for all desks
         self.name, self.title, self.subject, self.brief = name, title, subject, brief
@@ -438,7 +438,7 @@ class Desk:
         if tool is None:
             raise TypeError(f"scenario {title!r}: no tool above it is called {line.tool}")
         try:
-            tool.read(line.reply(SOME_DAY)["args"])
+            tool.read(line.reply(_SOME_DAY)["args"])
         except BadArguments as error:
             raise TypeError(f"scenario {title!r}: {line.tool}: {error}") from None
 
@@ -451,8 +451,8 @@ class Desk:
         tools.sort(key=lambda tool: (not tool.amount, tool.name))
         names = (t.deed or f"“{t.title}”" for t in tools if t.name in proposable)
         deeds = [f"no {name}" for name in dict.fromkeys(names)]
-        if len(deeds) > MOST_DEEDS:
-            deeds = [*deeds[:MOST_DEEDS], "and nothing else"]
+        if len(deeds) > _MOST_DEEDS:
+            deeds = [*deeds[:_MOST_DEEDS], "and nothing else"]
         return f"Nothing was changed: {', '.join(deeds)}." if deeds else ""
 
     def rulings_of(
@@ -483,7 +483,7 @@ def _of_calls(most: int) -> dict[str, Json]:
 def _renewed(own: dict[str, Json], held: Mapping[str, Json]) -> dict[str, Json]:
     """Return a pattern's part with the limits that an admin has set in it."""
     is_same = own.get("tools") == held.get("tools")
-    anew = ("rules", "tools", *(() if is_same else FROM_TOOLS))
+    anew = ("rules", "tools", *(() if is_same else _FROM_TOOLS))
     return {**own, **{name: held[name] for name in held if name not in anew}}
 
 

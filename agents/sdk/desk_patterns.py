@@ -1,4 +1,4 @@
-"""What a desk gives the patterns besides the supervisor: specialists, sources and workflows."""
+"""What a desk gives the other patterns: specialists, sources, reports and workflows."""
 
 from __future__ import annotations
 
@@ -114,10 +114,9 @@ def _read(path: Path) -> Json:
         raise TypeError(f"the workflow {path.name} is no JSON: {error}") from None
 
 
-# A desk's reports: what they are about, and what follows from what their sources found.
+# Reports: what they are about, and what follows from what their sources found.
 
-
-NOT_REPEATED = "reported, in words that are not repeated here"
+_NOT_REPEATED = "reported, in words that are not repeated here"
 _OF_FAILURE = ("task_id", "worker", "critical", "stop_reason")
 
 
@@ -180,4 +179,4 @@ def found_in(
 
 def repeatable(text: str) -> str:
     """Return a source's words, unless they hold a link, an address or a telephone number."""
-    return NOT_REPEATED if holds_address(text) else text
+    return _NOT_REPEATED if holds_address(text) else text

@@ -1,4 +1,4 @@
-"""A declared tool and rule of a desk, with what engine and pages need of them."""
+"""A desk's subject, tools and rules as declared, with what engine and pages need of them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ from agents.sdk.rules import Case
 from agents.sdk.values import Money, show
 
 # The subject of a desk's runs, and how it is looked up.
-
 
 _CHOICE = re.compile(r"\((\w+)\)\Z", re.ASCII)  # the key in "Anna (42)"
 
@@ -390,14 +389,12 @@ class DeskRule:
         return replace(said, sentence=fill(said.sentence, values), flip=fill(said.flip, values))
 
 
-# Sentences with places: "Give {subject} the role {role}".
-#
-# A place is a plain name; {subject} is what a run is about, and {args.subject} an argument of
-# that name. No other attributes, no formats, no second pass: braces in a value stay text.
-
+# Sentences with places: "Give {subject} the role {role}". A place is a plain name; {subject} is
+# what a run is about, and {args.subject} an argument of that name. No other attributes, no formats,
+# no second pass: braces in a value stay text.
 
 SUBJECT = "subject"  # the place in a sentence where the label of the subject goes
-OF_ARGS = "args."
+_OF_ARGS = "args."
 PLACE = re.compile(r"\{((?:args\.)?\w+)\}")
 T = TypeVar("T")
 
@@ -414,12 +411,12 @@ def places_of(sentence: str) -> list[str]:
 
 def arguments_in(sentence: str) -> list[str]:
     """Return the arguments that a sentence says, in order."""
-    return [name.removeprefix(OF_ARGS) for name in places_of(sentence) if name != SUBJECT]
+    return [name.removeprefix(_OF_ARGS) for name in places_of(sentence) if name != SUBJECT]
 
 
 def with_subject(args: Mapping[str, T], subject: T) -> dict[str, T]:
     """Return the values for a sentence's places, by these arguments and the subject's label."""
-    return {**{f"{OF_ARGS}{name}": args[name] for name in args}, **args, SUBJECT: subject}
+    return {**{f"{_OF_ARGS}{name}": args[name] for name in args}, **args, SUBJECT: subject}
 
 
 def check_places(owner: str, sentence: str, names: Collection[str]) -> None:

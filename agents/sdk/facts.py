@@ -1,4 +1,4 @@
-"""The sources of facts: the ledger for past calls, and the run for the origin of a value."""
+"""What facts are made of: the ledger's past calls, the origin of a value, the parts of a text."""
 
 from __future__ import annotations
 
@@ -325,7 +325,6 @@ def _whole(words: str) -> re.Pattern[str]:
 
 
 # What a text holds that somebody may act on: links, addresses, account numbers, amounts.
-
 
 LINK, ADDRESS, ACCOUNT, AMOUNT = KINDS = ("link", "address", "account", "amount")
 # As far as a browser may read it: who stands before an @ is not where a link goes. It ends where

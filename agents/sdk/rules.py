@@ -1,4 +1,4 @@
-"""The case that a rule sees, and the rulings it returns; a rule reads no clock."""
+"""What a rule sees and says: the case without a clock, its rulings, and the evidence on a card."""
 
 from __future__ import annotations
 
@@ -105,9 +105,7 @@ def within(observed: Any, most: Any, *, reason: str, what: str) -> Ruling:
     )
 
 
-# Evidence for a card as data, without markup.
-#
-# It is stored with the review, with the values of that moment.
+# Evidence is data without markup, stored with the review, with the values of that moment.
 
 
 @dataclass(frozen=True)
@@ -168,7 +166,7 @@ def _as_json(item: Evidence) -> Json:
             raise TypeError(f"{item!r} is no evidence: use Fact, Table, Link or Quote")
 
 
-# What a desk's own books say at this moment, shown beside a request and kept nowhere.
+# Beside a request: what a desk's own books say at this moment, which is kept nowhere.
 
 
 @dataclass(frozen=True)
