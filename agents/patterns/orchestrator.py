@@ -22,9 +22,9 @@ from agents.patterns.steps import (
     say_until_usable,
 )
 
-PLAN, FINALIZE = "plan", "finalize"
-OUT_OF_TIME, OUT_OF_DISPATCHES = "max_seconds", "max_dispatches"
-TOO_SLOW = "task_timeout"
+_PLAN, _FINALIZE = "plan", "finalize"
+_OUT_OF_TIME, _OUT_OF_DISPATCHES = "max_seconds", "max_dispatches"
+_TOO_SLOW = "task_timeout"
 _REASONS = {  # the gateway's reason for a failed call: its name for a task
     "tool_denied": "worker_denied",
     "tool_missing": "worker_missing",
@@ -39,32 +39,32 @@ def orchestrator(brief: Brief, notes: Notes) -> Flow:
     """Plan -> Dispatch in parallel -> Aggregate -> Finalize."""
     if brief.scope is None or brief.figures is None:  # launched where there is no report
         raise Stop("no_report_scope", phase="plan")
-    plan = yield from say_until_usable(lambda: make_plan(brief, notes), notes, brief.limits)
+    plan = yield from say_until_usable(lambda: _make_plan(brief, notes), notes, brief.limits)
     lines = yield from dispatch(plan, brief.limits)
-    write_down(lines, notes)
-    stop_where_work_is_missing(plan, lines)
+    _write_down(lines, notes)
+    _stop_where_work_is_missing(plan, lines)
     expected = dict.fromkeys([*brief.limits.required, *(task["worker"] for task in plan)])
     found = brief.figures(notes.history, list(expected))
     written = yield from say_until_usable(
-        lambda: write_brief(brief, notes, found), notes, brief.limits
+        lambda: _write_brief(brief, notes, found), notes, brief.limits
     )
     return {**written, "plan": plan, "aggregate": found}
 
 
-def make_plan(brief: Brief, notes: Notes) -> Steps[list[Task]]:
+def _make_plan(brief: Brief, notes: Notes) -> Steps[list[Task]]:
     """Have the work split into tasks, and the plan checked and reviewed before any starts."""
     allowed, most = brief.limits.proposable, brief.limits.max_steps
-    inputs = {"goal": brief.goal, **brief.scope, "max_tasks": most, **blocks_of(notes, step=PLAN)}
+    inputs = {"goal": brief.goal, **brief.scope, "max_tasks": most, **blocks_of(notes, step=_PLAN)}
     schema = plan_schema(brief.specs, allowed=allowed, max_tasks=most)
     guide = brief.guidance(schema=schema, tools=allowed)
-    with expect_readable(PLAN):
+    with expect_readable(_PLAN):
         text = yield from answer_to(Ask("plan", "planner", inputs, guide=guide), phase="plan")
         tasks = read_plan(text, specs=brief.specs, allowed=allowed, max_tasks=most)
     plan = {"kind": "plan", "tasks": tasks}
     review = yield Review("plan/review", plan)
     if not review["allows"]:
         end = Stop(f"invalid_plan:{review['deciding']['reason']}", phase="plan", raw_plan=plan)
-        raise block_for(end, PLAN, plan, review)
+        raise block_for(end, _PLAN, plan, review)
     return list(review["action"]["tasks"])
 
 
@@ -72,7 +72,7 @@ def dispatch(plan: Sequence[Task], limits: Limits) -> Steps[list[Json]]:
     """Give each task to its worker, several at once. Return a line for each, as planned."""
     allowed = allowances(len(plan), limits)
     flows = {
-        task["id"]: work_on(task, attempts=limits.call_attempts, allowed=allowance)
+        task["id"]: _work_on(task, attempts=limits.call_attempts, allowed=allowance)
         for task, allowance in zip(plan, allowed, strict=True)
     }
     ended = yield Together("dispatch", flows, at_once=limits.at_once)
@@ -94,39 +94,39 @@ def allowances(tasks: int, limits: Limits) -> list[int]:
     return given
 
 
-def work_on(task: Task, *, attempts: int, allowed: int) -> Flow:
+def _work_on(task: Task, *, attempts: int, allowed: int) -> Flow:
     """Give one task to its worker, again if it took too long. Return its line."""
     action = {"kind": "tool", "name": task["worker"], "args": task["args"]}
     review = yield Review("review", action)
     if not review["allows"] or review["action"] != action:
-        return line(task, attempts=0, failed=block_reason(review))
+        return _line(task, attempts=0, failed=block_reason(review))
     for attempt in range(1, attempts + 1):
         if attempt > allowed:
-            return line(task, attempts=attempt, failed=OUT_OF_DISPATCHES)
+            return _line(task, attempts=attempt, failed=_OUT_OF_DISPATCHES)
         try:
             seen = yield Use("work", task["worker"], task["args"], review["key"])
         except Failed as error:
-            reason = reason_of(error.reason)
-            if reason == TOO_SLOW and attempt < attempts:
+            reason = _reason_of(error.reason)
+            if reason == _TOO_SLOW and attempt < attempts:
                 continue
             # The time was up before this attempt began, so it was not made.
-            made = attempt - 1 if reason == OUT_OF_TIME else attempt
-            return line(task, attempts=made, failed=reason)
-        return line(task, attempts=attempt, observation=seen)
-    return line(task, attempts=0, failed="unknown")
+            made = attempt - 1 if reason == _OUT_OF_TIME else attempt
+            return _line(task, attempts=made, failed=reason)
+        return _line(task, attempts=attempt, observation=seen)
+    return _line(task, attempts=0, failed="unknown")
 
 
-def reason_of(refusal: str) -> str:
+def _reason_of(refusal: str) -> str:
     """Return the gateway's refusal in the words of a task; a budget keeps its name."""
     word, _, worker = refusal.partition(":")
     if word == "tool_timeout":
-        return TOO_SLOW
+        return _TOO_SLOW
     if word == "max_tool_calls":
-        return OUT_OF_DISPATCHES
+        return _OUT_OF_DISPATCHES
     return f"{_REASONS[word]}:{worker}" if word in _REASONS else refusal
 
 
-def line(task: Task, *, attempts: int, failed: str = "", observation: Json = None) -> Json:
+def _line(task: Task, *, attempts: int, failed: str = "", observation: Json = None) -> Json:
     """Return a task's outcome for the history."""
     return {
         "task_id": task["id"],
@@ -140,21 +140,21 @@ def line(task: Task, *, attempts: int, failed: str = "", observation: Json = Non
     }
 
 
-def write_down(lines: Sequence[Json], notes: Notes) -> None:
+def _write_down(lines: Sequence[Json], notes: Notes) -> None:
     """Add the tasks that were begun to trace and history, in the order of the plan."""
     for done in lines:
-        if done.get("stop_reason") == OUT_OF_TIME and not done["attempts_used"]:
+        if done.get("stop_reason") == _OUT_OF_TIME and not done["attempts_used"]:
             continue
         notes.history.append(done)
         told_of = {key: value for key, value in done.items() if key != "observation"}
         notes.trace.append({**told_of, "stop_reason": done.get("stop_reason")})
 
 
-def stop_where_work_is_missing(plan: Sequence[Task], lines: Sequence[Json]) -> None:
+def _stop_where_work_is_missing(plan: Sequence[Task], lines: Sequence[Json]) -> None:
     """Raise Stop if a budget ran out or a critical task failed."""
     failed = [done for done in lines if done["status"] == "failed"]
     critical = [done for done in failed if done["critical"]]
-    for budget in (OUT_OF_TIME, OUT_OF_DISPATCHES):
+    for budget in (_OUT_OF_TIME, _OUT_OF_DISPATCHES):
         if any(done["stop_reason"] == budget for done in failed):
             raise Stop(budget, phase="dispatch", plan=list(plan))
     if critical:
@@ -163,20 +163,20 @@ def stop_where_work_is_missing(plan: Sequence[Task], lines: Sequence[Json]) -> N
         )
 
 
-def write_brief(brief: Brief, notes: Notes, found: Json) -> Steps[Json]:
+def _write_brief(brief: Brief, notes: Notes, found: Json) -> Steps[Json]:
     """Have the brief written from the aggregate, and reviewed against it."""
     inputs = brief.as_models_see(
-        {"goal": brief.goal, "aggregate": found, **blocks_of(notes, step=FINALIZE)}
+        {"goal": brief.goal, "aggregate": found, **blocks_of(notes, step=_FINALIZE)}
     )
-    asked = Ask(FINALIZE, "reporter", inputs, as_json=False, guide=brief.guidance())
-    with expect_readable(FINALIZE):
+    asked = Ask(_FINALIZE, "reporter", inputs, as_json=False, guide=brief.guidance())
+    with expect_readable(_FINALIZE):
         try:
-            text = yield from nonblank_text(asked, phase=FINALIZE, aggregate=found)
+            text = yield from nonblank_text(asked, phase=_FINALIZE, aggregate=found)
         except NoReply as silence:  # what was found is kept, also where a budget ran out
-            raise NoReply(silence.reason, phase=FINALIZE, aggregate=found) from None
+            raise NoReply(silence.reason, phase=_FINALIZE, aggregate=found) from None
     action = {"kind": "brief", "answer": text, "aggregate": found}
     review = yield Review("finalize/review", action)
     if not review["allows"]:
-        end = Stop(block_reason(review), phase=FINALIZE, aggregate=found, brief=text)
-        raise block_for(end, FINALIZE, {"kind": "brief", "answer": text}, review)
+        end = Stop(block_reason(review), phase=_FINALIZE, aggregate=found, brief=text)
+        raise block_for(end, _FINALIZE, {"kind": "brief", "answer": text}, review)
     return final_answer(review["action"])

@@ -24,9 +24,9 @@ from agents.patterns.steps import (
     stop,
 )
 
-RECENT = 3  # attempts that the router is shown
-STATUSES = ("needs_reroute", "done")  # a specialist's possible answers
-FINALIZE = "finalize"
+_RECENT = 3  # attempts that the router is shown
+_STATUSES = ("needs_reroute", "done")  # a specialist's possible answers
+_FINALIZE = "finalize"
 NO_SPECIALIST = "max_route_attempts"
 _REASONS = {  # the gateway's reason for a refused call: its name for a delegation
     "max_tool_calls": "max_delegations",
@@ -44,10 +44,10 @@ def routing(brief: Brief, notes: Notes) -> Flow:
     limits = brief.limits
     refused: list[str] = []
     for attempt in range(1, limits.max_steps + 1):
-        one = partial(attempt_route, brief, notes, attempt, refused)
+        one = partial(_attempt_route, brief, notes, attempt, refused)
         route, seen = yield from say_until_usable(one, notes, limits)
         if seen["status"] == "done":
-            closing = partial(closing_answer, brief, notes, route)
+            closing = partial(_closing_answer, brief, notes, route)
             return (yield from say_until_usable(closing, notes, limits))
         refused = forbidden([*refused, route["target"]], limits)
 
@@ -55,13 +55,13 @@ def routing(brief: Brief, notes: Notes) -> Flow:
     raise Stop(NO_SPECIALIST, phase="route", **person)
 
 
-def attempt_route(
+def _attempt_route(
     brief: Brief, notes: Notes, attempt: int, refused: list[str]
 ) -> Steps[tuple[Route, Json]]:
     """Have a specialist chosen, and give them the case. Return the route and their answer."""
     allowed = brief.limits.proposable
     guide = brief.guidance(schema=route_schema(allowed), tools=allowed)
-    inputs = situation(brief, notes, attempt, refused)
+    inputs = _situation(brief, notes, attempt, refused)
     with expect_readable(attempt):
         asked = Ask(f"{attempt}/route", "router", inputs, guide=guide)
         text = yield from answer_to(asked, phase="route")
@@ -75,7 +75,7 @@ def forbidden(refused: list[str], limits: Limits) -> list[str]:
     return refused[-1:] if limits.reference.forget_refusals else refused
 
 
-def situation(brief: Brief, notes: Notes, attempt: int, refused: list[str]) -> Json:
+def _situation(brief: Brief, notes: Notes, attempt: int, refused: list[str]) -> Json:
     """Return the router's inputs: the goal, a brief state, and whom not to ask again."""
     history: list[Json] = notes.history
     last = history[-1] if history else None
@@ -94,7 +94,7 @@ def situation(brief: Brief, notes: Notes, attempt: int, refused: list[str]) -> J
                 "last_observation_status": last["observation"].get("status") if last else None,
                 "last_observation": last["observation"] if last else None,
             },
-            "recent_history": history[-RECENT:],
+            "recent_history": history[-_RECENT:],
             **blocks_of(notes),
         }
     )
@@ -142,7 +142,7 @@ class Delegation:
             "route_bad_observation",
             phase="delegate",
             route=self.route,
-            expected_statuses=list(STATUSES),
+            expected_statuses=list(_STATUSES),
             received_status=observation.get("status") if is_object else None,
             bad_observation=observation,
         )
@@ -162,7 +162,7 @@ def delegate(delegation: Delegation, limits: Limits) -> Steps[Json]:
             delegation.line(ok=False, stop_reason="route_bad_observation")
             raise delegation.out_of_contract(None) from None
         raise delegation.refuse(reason_of(error.reason)) from None
-    is_reply = in_contract(seen)
+    is_reply = _in_contract(seen)
     delegation.saw(seen, ok=is_reply or not limits.reference.errors_fail)
     if not is_reply:
         raise delegation.out_of_contract(seen)
@@ -177,25 +177,25 @@ def reason_of(refusal: str) -> str:
     return f"{_REASONS[word]}:{target}" if word.startswith("tool_") else _REASONS[word]
 
 
-def in_contract(seen: Json) -> bool:
+def _in_contract(seen: Json) -> bool:
     """Tell whether a specialist's reply is valid; "done" has a result and no error (ROU-Q4)."""
     if seen.get("status") == "done":
         return bool(seen.get("result")) and "error" not in seen
-    return seen.get("status") in STATUSES
+    return seen.get("status") in _STATUSES
 
 
-def closing_answer(brief: Brief, notes: Notes, route: Route) -> Steps[Json]:
+def _closing_answer(brief: Brief, notes: Notes, route: Route) -> Steps[Json]:
     """Have the answer written from the specialist's evidence, and reviewed against it."""
     told_of = {"goal": brief.goal, "selected_route": route["target"], "history": notes.history}
-    inputs = brief.as_models_see({**told_of, **blocks_of(notes, step=FINALIZE)})
-    asked = Ask(FINALIZE, "responder", inputs, as_json=False, guide=brief.guidance())
-    with expect_readable(FINALIZE):
-        text = yield from nonblank_text(asked, phase=FINALIZE, route=route)
+    inputs = brief.as_models_see({**told_of, **blocks_of(notes, step=_FINALIZE)})
+    asked = Ask(_FINALIZE, "responder", inputs, as_json=False, guide=brief.guidance())
+    with expect_readable(_FINALIZE):
+        text = yield from nonblank_text(asked, phase=_FINALIZE, route=route)
     final = {"kind": "final", "answer": text}
     review = yield Review("finalize/review", final)
     if not review["allows"]:
-        end = Stop(block_reason(review), phase=FINALIZE, route=route, action=final)
-        raise block_for(end, FINALIZE, final, review)
+        end = Stop(block_reason(review), phase=_FINALIZE, route=route, action=final)
+        raise block_for(end, _FINALIZE, final, review)
     return {"selected_route": route["target"], **final_answer(review["action"])}
 
 
@@ -206,13 +206,13 @@ def hand_over(brief: Brief, notes: Notes) -> Steps[Json]:
         for past in notes.history
     ]
     action = {"kind": "hand_over", "goal": brief.goal, "tried": tried}
-    review = {"escalating": [], "deciding": NOBODY_TAKES_IT, "facts": {}, "rulings": []}
+    review = {"escalating": [], "deciding": _NOBODY_TAKES_IT, "facts": {}, "rulings": []}
     decision = yield Escalate("hand_over", HAND_OVER.stored, action, review)
     taken = decision["decision"] == "approved"
     return {"handed_over": {"taken": taken, "by": decision["by"], "comment": decision["comment"]}}
 
 
-NOBODY_TAKES_IT: Json = {
+_NOBODY_TAKES_IT: Json = {
     "verdict": "escalate",
     "rule": "routing.hand_over",
     "reason": "no_specialist",

@@ -1,4 +1,4 @@
-"""Functions for the steps of every pattern."""
+"""Functions for the steps of every pattern: answers of models, blocks, and dialogues by calls."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ def answer_to(asked: Ask, *, phase: str, **details: Json) -> Steps[str]:
 
     `details` go into the record of that stop, with the phase.
     """
-    reply = yield from reply_to(asked, phase=phase, **details)
+    reply = yield from _reply_to(asked, phase=phase, **details)
     return str(reply["text"])
 
 
-def reply_to(asked: Ask, *, phase: str, **details: Json) -> Steps[Json]:
+def _reply_to(asked: Ask, *, phase: str, **details: Json) -> Steps[Json]:
     """Do so, and return the whole reply."""
     try:
         return (yield asked)
     except Failed as error:
-        raise no_reply(error.reason, phase=phase, **details) from None
+        raise _no_reply(error.reason, phase=phase, **details) from None
 
 
 def nonblank_text(asked: Ask, *, phase: str, **details: Json) -> Steps[str]:
@@ -52,7 +52,7 @@ def nonblank_text(asked: Ask, *, phase: str, **details: Json) -> Steps[str]:
     return text
 
 
-def no_reply(reason: str, **details: Json) -> NoReply:
+def _no_reply(reason: str, **details: Json) -> NoReply:
     """Return the Stop for a model that failed; a budget that ran out belongs to no phase."""
     return NoReply(reason, **({} if reason in BUDGETS else details))
 
@@ -81,11 +81,8 @@ def final_answer(action: Json) -> Json:
     return {key: action[key] for key in kept if key in action}
 
 
-# A block is feedback: the agent is told why and may propose something else, as policy allows.
-#
-# The same holds for unreadable replies, so that one broken reply does not end a run that has
-# paid.
-
+# A block is feedback: the agent is told why and may propose something else, as policy allows. The
+# same holds for unreadable replies, so that one broken reply does not end a run that has paid.
 
 UNREADABLE = "reply.unreadable"  # in place of a rule, for a reply that no rule has seen
 BY_PERSON = "person.sent_back"  # in place of a rule, for a proposal that a person sent back
@@ -106,11 +103,11 @@ REPEATED = {
     "flip": "Use its result: propose another call, or end with the answer.",
 }
 TOO_MANY = "call.too_many"  # in place of a rule, likewise
-AS_SCHEMA = (
+_AS_SCHEMA = (
     "Call one of your tools with all its arguments, each as its schema says. An amount is written "
     "with a point and without other separators, as 1950.00."
 )
-ELSE = "Propose something else, or end with the reason."
+_ELSE = "Propose something else, or end with the reason."
 # For an end that claims a deed, where the ledger has none. Asking about it counts as a block.
 NOTHING_DONE = {
     "rule": "end.nothing_done",
@@ -121,7 +118,7 @@ NOTHING_DONE = {
 }
 # For a call with a term that its agent made up. Told once in a run, then people are asked.
 NOT_NAMED = "call.not_named"  # in place of a rule
-MOST_ALIKE = 2  # times that an agent is told the same of the same proposal
+_MOST_ALIKE = 2  # times that an agent is told the same of the same proposal
 # Of any role, also of one that writes plain text.
 _IN_FULL = {"llm_empty", "llm_stray_call", "llm_truncated"}
 _WHY = {
@@ -164,7 +161,7 @@ class Blocked(Stop):
         if before:
             says = "Proposed again" if before == 1 else "Proposed for the third time"
             self.block = {**self.block, "sentence": f"{says}: {self.block['sentence']}"}
-        self.is_final = self.is_final or before >= MOST_ALIKE
+        self.is_final = self.is_final or before >= _MOST_ALIKE
         return self
 
     def with_all(self, blocks: list[Json]) -> Blocked:
@@ -197,7 +194,7 @@ def tool_called_often(most: int) -> Json:
     """Return the block of a call after as many of its tool as a run may make."""
     told = with_unit(most, "calls")
     sentence = f"This run has made the {told} of this tool that its policy allows."
-    return {"rule": TOO_MANY, "sentence": sentence, "flip": ELSE}
+    return {"rule": TOO_MANY, "sentence": sentence, "flip": _ELSE}
 
 
 def _is_like(block: Json, other: Json) -> bool:
@@ -211,7 +208,7 @@ def tell(notes: Notes, block: Json, *, said: Json = None) -> None:
     notes.blocks.append(block)
     is_call = isinstance(said, dict) and isinstance(said.get("args"), dict)
     is_call = is_call and said.get("kind") == "tool" and isinstance(said.get("name"), str)
-    next_step = AS_SCHEMA if block["rule"] == UNREADABLE else block["flip"] or ELSE
+    next_step = _AS_SCHEMA if block["rule"] == UNREADABLE else block["flip"] or _ELSE
     came = {"status": "blocked", "why": block["sentence"], "next": next_step}
     notes.turns.append({"call": block.get("action") or (said if is_call else None), "came": came})
     notes.proposed.clear()  # the agent meant them to follow on what was blocked
@@ -298,18 +295,16 @@ def blocks_of(notes: Notes, *, step: Json = None) -> Json:
     return {"blocked": found} if found else {}
 
 
-# An agent's dialogue by calls: what it proposed so far, what came of it, and what it says next.
-#
-# A server that speaks `tools` gets it as messages. It follows from earlier steps, so no step
-# keeps it; and a reply may propose several calls, which are reviewed one after another.
-
+# An agent's dialogue by calls: what it proposed so far, and what came of it. A server that speaks
+# `tools` gets it as messages. It follows from earlier steps, so no step keeps it; and a reply may
+# propose several calls, which are reviewed one after another.
 
 FROM_VERSION = 4  # of the patterns' requests; and under `reference` an agent writes an object
-MOST_TURNS = 20  # shown at least, where there are as many, and at most twice as many
-REACHED = (
+_MOST_TURNS = 20  # shown at least, where there are as many, and at most twice as many
+_REACHED = (
     "This was carried out. Go on only if more was asked for; else end now, and say what was done."
 )
-BLOCKED_OFTEN = 2  # blocks of calls that write, after which an agent may answer in plain text
+_BLOCKED_OFTEN = 2  # blocks of calls that write, after which an agent may answer in plain text
 
 
 def dialogue_of(brief: Brief, notes: Notes) -> Json:
@@ -320,9 +315,9 @@ def dialogue_of(brief: Brief, notes: Notes) -> Json:
     if brief.question_version < FROM_VERSION or brief.limits.profile == "reference":
         return None
     # In whole portions, so that a server can reuse what it has read of the turns before.
-    gone = max(0, len(notes.turns) - MOST_TURNS) // MOST_TURNS * MOST_TURNS
+    gone = max(0, len(notes.turns) - _MOST_TURNS) // _MOST_TURNS * _MOST_TURNS
     turns = brief.as_models_see([_with_next_step(brief, turn) for turn in notes.turns[gone:]])
-    told: dict[str, Json] = {"turns": turns, "required": not has_acted(brief, notes)}
+    told: dict[str, Json] = {"turns": turns, "required": not _has_acted(brief, notes)}
     if asks_only(brief.goal):  # an agent that must call a tool is drawn to those that write
         told["only"] = [name for name in brief.limits.proposable if name in brief.reads]
     return told
@@ -334,18 +329,18 @@ def _with_next_step(brief: Brief, turn: Json) -> Json:
     is_write = call.get("kind") == "tool" and call["name"] not in brief.reads
     if not is_write or turn.get("status") != "ok":
         return turn
-    return {**turn, "came": {**turn["came"], "next": REACHED}}
+    return {**turn, "came": {**turn["came"], "next": _REACHED}}
 
 
-def has_acted(brief: Brief, notes: Notes) -> bool:
+def _has_acted(brief: Brief, notes: Notes) -> bool:
     """Tell whether a call that writes was carried out, held by a person or blocked twice."""
     done = (
         past["executed_action"].get("name") not in brief.reads
         and not reports_error(past["observation"])
         for past in notes.history
     )
-    blocks = [block for block in notes.blocks if is_call(block) and not only_reads(brief, block)]
-    return any(done) or len(blocks) >= BLOCKED_OFTEN or any(map(is_by_person, notes.blocks))
+    blocks = [block for block in notes.blocks if is_call(block) and not _only_reads(brief, block)]
+    return any(done) or len(blocks) >= _BLOCKED_OFTEN or any(map(is_by_person, notes.blocks))
 
 
 def is_call(block: Json) -> bool:
@@ -353,7 +348,7 @@ def is_call(block: Json) -> bool:
     return bool(block.get("action", {}).get("kind") == "tool")
 
 
-def only_reads(brief: Brief, block: Json) -> bool:
+def _only_reads(brief: Brief, block: Json) -> bool:
     """Tell whether a block is of a call that changes nothing."""
     return block["action"]["name"] in brief.reads
 
@@ -362,7 +357,7 @@ def next_proposal(asked: Ask, notes: Notes, *, phase: str) -> Steps[str]:
     """Return the next proposal of the agent's last reply or, if none is left, of a new one."""
     if notes.proposed:
         return notes.proposed.pop(0)
-    reply = yield from reply_to(asked, phase=phase)
+    reply = yield from _reply_to(asked, phase=phase)
     notes.proposed = list(reply.get("more", ()))
     notes.was_required = "form" in reply and asked.dialogue["required"]
     return str(reply["text"])

@@ -55,9 +55,9 @@ from agents.patterns.steps import (
     tool_called_often,
 )
 
-RECENT = 3  # steps that the worker is shown
-NAMED = 20  # steps of which it sees tool and decision: all 200 in each question would be 200²
-LONGEST_RESULT = 2000  # characters of a result of an earlier run
+_RECENT = 3  # steps that the worker is shown
+_NAMED = 20  # steps of which it sees tool and decision: all 200 in each question would be 200²
+_LONGEST_RESULT = 2000  # characters of a result of an earlier run
 ROUNDS = 3  # of asking and of calling for one action, as facts change while a person thinks
 # Of the ruling that decided a step, for the trace.
 SHOWN = ("verdict", "rule", "reason", "observed", "limit", "unit", "sentence", "risk")
@@ -68,7 +68,7 @@ REFUSED = {
     "withdrawn": "withdrawn",
     "untaken": "untaken",
 }
-SENT_BACK = "human_sent_back"
+_SENT_BACK = "human_sent_back"
 
 
 @pattern
@@ -86,15 +86,15 @@ def supervisor(brief: Brief, notes: Notes) -> Flow:
         try:
             with expect_readable(step):
                 action = yield from propose(asked, brief, notes)
-            if is_empty_end(action, brief, notes):
-                action = yield from ask_about_end(step, action, guide, brief, notes)
-            check_calls(step, action, brief, notes)
+            if _is_empty_end(action, brief, notes):
+                action = yield from _ask_about_end(step, action, guide, brief, notes)
+            _check_calls(step, action, brief, notes)
             turn = ProposalTurn(step, action, notes)
             seen = yield from carry_out(turn)
         except Blocked as block:
             told = block.counted(notes) if brief.question_version >= FROM_VERSION else block
             row = told.put_to_agent(notes, limits, row=row)
-            undone = undone or (block if is_undone(block, brief, notes) else None)
+            undone = undone or (block if _is_undone(block, brief, notes) else None)
             continue
         except NoReply as end:
             raise (row.end_without(end) if row else end) from None
@@ -111,7 +111,7 @@ def supervisor(brief: Brief, notes: Notes) -> Flow:
 
     if not limits.reference.finalize:
         raise Stop("max_steps")
-    return (yield from closing_answer(brief, notes))
+    return (yield from _closing_answer(brief, notes))
 
 
 def propose(asked: Ask, brief: Brief, notes: Notes) -> Steps[Action]:
@@ -120,7 +120,7 @@ def propose(asked: Ask, brief: Brief, notes: Notes) -> Steps[Action]:
     return read_action(text, specs=brief.specs, proposable=brief.limits.proposable)
 
 
-def check_calls(step: int, action: Action, brief: Brief, notes: Notes) -> None:
+def _check_calls(step: int, action: Action, brief: Brief, notes: Notes) -> None:
     """Raise Blocked for a call more than the policy allows.
 
     An agent that is told goes on, or answers with what it knows, where the gateway would end the
@@ -143,7 +143,7 @@ def check_calls(step: int, action: Action, brief: Brief, notes: Notes) -> None:
     raise Blocked(end, {"step": step, "action": action, **block})
 
 
-def is_empty_end(action: Action, brief: Brief, notes: Notes) -> bool:
+def _is_empty_end(action: Action, brief: Brief, notes: Notes) -> bool:
     """Tell whether an answer claims a deed in a run that did nothing, and is to be asked about."""
     writes = [name for name in brief.limits.proposable if name not in brief.reads]
     if action["kind"] != "final" or not writes or brief.question_version < FROM_VERSION:
@@ -155,7 +155,9 @@ def is_empty_end(action: Action, brief: Brief, notes: Notes) -> bool:
     return action.get("says") == "done" or claims_deed(str(action["answer"]), writes)
 
 
-def ask_about_end(step: int, end: Action, guide: Json, brief: Brief, notes: Notes) -> Steps[Action]:
+def _ask_about_end(
+    step: int, end: Action, guide: Json, brief: Brief, notes: Notes
+) -> Steps[Action]:
     """Tell the agent what the ledger has, and return what it then proposes.
 
     Where that is missing or cannot be read, its first end stands.
@@ -169,7 +171,7 @@ def ask_about_end(step: int, end: Action, guide: Json, brief: Brief, notes: Note
         return end
 
 
-def made_up_terms(turn: ProposalTurn, review: Json) -> list[str]:
+def _made_up_terms(turn: ProposalTurn, review: Json) -> list[str]:
     """Return the terms of a call that its agent made up because it had to call something.
 
     It is told so once in a run, before a person is asked: most goals that leave them open want
@@ -185,14 +187,14 @@ def made_up_terms(turn: ProposalTurn, review: Json) -> list[str]:
     return [name.removesuffix("_minor") for name in made_up]
 
 
-def is_undone(block: Blocked, brief: Brief, notes: Notes) -> bool:
+def _is_undone(block: Blocked, brief: Brief, notes: Notes) -> bool:
     """Tell whether a block prevented a call that an answer cannot replace.
 
     A look can be replaced, and so can a call that was made before. What a person sent back is not
     undone: they said no to it, and to nothing else; nor is a call with terms that nobody named. For
     an unreadable reply: whether it names a tool that writes.
     """
-    if block.reason == SENT_BACK:
+    if block.reason == _SENT_BACK:
         return False
     if block.block["rule"] == NOT_NAMED:
         return False
@@ -207,7 +209,7 @@ def is_undone(block: Blocked, brief: Brief, notes: Notes) -> bool:
     return any(tool in said for tool in brief.limits.proposable if tool not in brief.reads)
 
 
-def closing_answer(brief: Brief, notes: Notes) -> Steps[Json]:
+def _closing_answer(brief: Brief, notes: Notes) -> Steps[Json]:
     """Have a closing text written, and reviewed like any other answer."""
     inputs = brief.as_models_see({"goal": brief.goal, "history": notes.history})
     text = yield from nonblank_text(
@@ -223,7 +225,7 @@ def closing_answer(brief: Brief, notes: Notes) -> Steps[Json]:
 def situation(brief: Brief, notes: Notes) -> Json:
     """Return the worker's inputs: the goal, a brief state, the last few steps."""
     history: list[Json] = notes.history
-    named, seen = history[-NAMED:], brief.as_models_see
+    named, seen = history[-_NAMED:], brief.as_models_see
     more = {"earlier_runs": earlier_runs(brief.before)} if brief.before else {}
     return {
         "goal": brief.goal,
@@ -242,7 +244,7 @@ def situation(brief: Brief, notes: Notes) -> Json:
                 "executed_from": past["executed_from"],
                 "observation_status": seen(past["observation"].get("status")),
             }
-            for past in history[-RECENT:]
+            for past in history[-_RECENT:]
         ],
         **seen({**more, **blocks_of(notes)}),
     }
@@ -255,8 +257,8 @@ def earlier_runs(before: Json) -> Json:
 
 def _shortened(call: Json) -> Json:
     text = json.dumps(call["reply"], ensure_ascii=False)
-    is_long = len(text) > LONGEST_RESULT
-    return {**call, "reply": f"{text[:LONGEST_RESULT]} …" if is_long else call["reply"]}
+    is_long = len(text) > _LONGEST_RESULT
+    return {**call, "reply": f"{text[:_LONGEST_RESULT]} …" if is_long else call["reply"]}
 
 
 @dataclass
@@ -341,7 +343,7 @@ def carry_out(turn: ProposalTurn, by_agent: Collection[str] = ()) -> Steps[Json]
     A call that an agent elsewhere executes begins once that agent takes it.
     """
     for _ in range(ROUNDS):
-        allowed_by = yield from clear_action(turn)
+        allowed_by = yield from _clear_action(turn)
         action = turn.action
         if action["kind"] == "final":
             return None
@@ -356,7 +358,7 @@ def carry_out(turn: ProposalTurn, by_agent: Collection[str] = ()) -> Steps[Json]
     raise turn.refuse("supervisor_block:review_does_not_settle", "supervisor")
 
 
-def clear_action(turn: ProposalTurn) -> Steps[str]:
+def _clear_action(turn: ProposalTurn) -> Steps[str]:
     """Get a turn's action approved by policy and, if needed, a person. Return the review's key.
 
     A person's decision covers only what they were asked: the action as they leave it is reviewed
@@ -387,9 +389,9 @@ def wait_for_decision(turn: ProposalTurn, review: Json) -> Steps[str]:
     letter = review.get("facts", {}).get("letter")  # the argument that somebody outside would read
     kind = (LETTER if letter else ACTION).stored
     if turn.person is None and earlier_block(turn.notes, turn.action):
-        end = turn.refuse(SENT_BACK, "human_approval")
+        end = turn.refuse(_SENT_BACK, "human_approval")
         raise Blocked(end, {"step": turn.step, "action": turn.action, **SAME_AGAIN})
-    if turn.person is None and (terms := made_up_terms(turn, review)):
+    if turn.person is None and (terms := _made_up_terms(turn, review)):
         raise block_for_terms(
             turn.refuse(block_reason(review), "supervisor"), turn.step, turn.action, terms
         )
@@ -405,7 +407,7 @@ def wait_for_decision(turn: ProposalTurn, review: Json) -> Steps[str]:
         turn.person["revised_action"] = turn.action
     turn.person["comment"] = decision["comment"]
     if decision["decision"] == "sent_back":
-        end = turn.refuse(SENT_BACK, "human_approval")
+        end = turn.refuse(_SENT_BACK, "human_approval")
         raise block_by_person(end, turn.step, turn.action, decision)
     if not turn.person["approved"]:
         raise turn.refuse(REFUSED[decision["decision"]], "human_approval")

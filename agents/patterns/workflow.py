@@ -26,8 +26,8 @@ from agents.core.checkpoints import (
     read_commitment,
     read_verdict,
     reconcile,
+    text_of,
 )
-from agents.core.checkpoints import text_of as execution_text_of
 from agents.core.digest import sha256
 from agents.core.request_kinds import OUTPUT, QUESTION
 from agents.core.requests import Ask, Escalate, Flow, FlowOutcome, Json, Review, Say, Stop, Together
@@ -74,8 +74,8 @@ def workflow(brief: Brief, notes: Notes) -> Flow:
         log = Notes(trace=notes.trace)
         work = Work(brief, step, {**values}, {**outputs}, failures, log)
         course = StepRun(work, mode, notes)
-        end = yield from (run_supervised(course) if mode else run_unsupervised(course))
-        output = outputs[step.name] = text_of(end)
+        end = yield from (_run_supervised(course) if mode else _run_unsupervised(course))
+        output = outputs[step.name] = _output_of(end)
         values |= {step.name: output, **fields_in(output, step.outputs)}
     fields = {name: values[name] for s, _ in declared.steps for name in s.outputs if name in values}
     return {"outputs": {**outputs, **fields}, "failures": failures, **final_answer(end)}
@@ -92,12 +92,12 @@ def _declared_workflow(brief: Brief) -> tuple[Workflow, dict[str, str]]:
     return declared, values
 
 
-def text_of(reviewed: Json) -> str:
+def _output_of(reviewed: Json) -> str:
     """Return the agent's output with its references filled in."""
     return str(reviewed.get("note", reviewed["answer"]))
 
 
-def run_unsupervised(course: StepRun) -> Steps[Json]:
+def _run_unsupervised(course: StepRun) -> Steps[Json]:
     """Execute a step without a supervisor. Return the output as reviewed by policy."""
     output = yield from execute(course.work)
     reviewed, claim = yield from _review_output(course, output)
@@ -107,17 +107,17 @@ def run_unsupervised(course: StepRun) -> Steps[Json]:
     return reviewed
 
 
-def run_supervised(course: StepRun) -> Steps[Json]:
+def _run_supervised(course: StepRun) -> Steps[Json]:
     """Commit once, then repeat rounds until an output is accepted. Return it, as reviewed.
 
     A correction is added to the declared instruction, so corrections do not pile up; the commitment
     stays, because the work is compared with it.
     """
-    course.commitment = yield from commit_to_step(course)
+    course.commitment = yield from _commit_to_step(course)
     while True:
         course.rounds += 1
-        now = yield from run_round(course)
-        correction = yield from supervise(course, now)
+        now = yield from _run_round(course)
+        correction = yield from _supervise(course, now)
         if not correction:
             yield course.say("step.accepted", sha256=sha256(now.output))
             by_person = {"approved_by": now.person["by"]} if now.person else {}
@@ -125,7 +125,7 @@ def run_supervised(course: StepRun) -> Steps[Json]:
         course.work.correction = correction
 
 
-def commit_to_step(course: StepRun) -> Steps[Commitment]:
+def _commit_to_step(course: StepRun) -> Steps[Commitment]:
     """COMMIT: have the agent declare its intentions. A failure is noted and ends nothing."""
     inputs = course.work.inputs(tools=list(course.work.step.tools))
     guide = course.work.brief.guidance(tools=course.work.step.tools)
@@ -141,16 +141,16 @@ def commit_to_step(course: StepRun) -> Steps[Commitment]:
     return found
 
 
-def run_round(course: StepRun) -> Steps[StepRound]:
+def _run_round(course: StepRun) -> Steps[StepRound]:
     """EXECUTE, POST and RECONCILE once."""
     output = yield from execute(course.work)
     course.line(EXECUTE)
     now = StepRound(course.rounds, output, {"answer": output})
-    now.assessment = yield from assess_round(course, now)
+    now.assessment = yield from _assess_round(course, now)
     now.triggers = reconcile(course.commitment, now.assessment)
     if not course.work.brief.limits.reference.self_reported:
         now.reviewed, claim = yield from _review_output(course, output)
-        now.output = text_of(now.reviewed)
+        now.output = _output_of(now.reviewed)
         used = [call["name"] for call in course.work.calls_made]
         now.triggers += evidence(course.commitment, used=used, claim=claim)
     course.line(RECONCILE, ok=not now.triggers, triggers=now.triggers)
@@ -158,7 +158,7 @@ def run_round(course: StepRun) -> Steps[StepRound]:
     return now
 
 
-def assess_round(course: StepRun, now: StepRound) -> Steps[Assessment]:
+def _assess_round(course: StepRun, now: StepRound) -> Steps[Assessment]:
     """POST: have the agent compare its work with its commitment."""
     pre = course.commitment.as_json()
     brief, calls = course.work.brief, course.work.calls_made
@@ -193,11 +193,10 @@ def _review_output(course: StepRun, output: str) -> Steps[tuple[Json, str]]:
 
 # The SUPERVISE phase: a judge or a person decides what happens after a round.
 
+_BUDGET_SPENT = "reorients_used_up"
 
-BUDGET_SPENT = "reorients_used_up"
 
-
-def supervise(course: StepRun, now: StepRound) -> Steps[str]:
+def _supervise(course: StepRun, now: StepRound) -> Steps[str]:
     """SUPERVISE: return "" if the output stands, else what to correct. Raises Stop."""
     course.note(now)
     if course.mode is Supervision.BY_PERSON:
@@ -210,7 +209,7 @@ def supervise(course: StepRun, now: StepRound) -> Steps[str]:
 def _by_model(course: StepRun, now: StepRound) -> Steps[str]:
     """Follow the judge: continue, reorient as often as policy allows, ask a person, or halt."""
     limits, work = course.work.brief.limits, course.work
-    verdict = now.verdict = yield from ask_judge(course, now)
+    verdict = now.verdict = yield from _ask_judge(course, now)
     course.note(now)
     if verdict.word == CONTINUE and not any(map(is_of_policy, now.triggers)):
         return ""
@@ -228,12 +227,12 @@ def _by_model(course: StepRun, now: StepRound) -> Steps[str]:
         return verdict.correction
     if limits.inbox:
         return (yield from _by_person(course, now, QUESTION.stored))
-    yield course.say("step.halted", why=BUDGET_SPENT)
+    yield course.say("step.halted", why=_BUDGET_SPENT)
     spent = f"reorient budget exhausted ({course.reorients}); halted: {verdict.reason}"
     raise work.stop("reorient_budget_exhausted", spent, phase=SUPERVISE)
 
 
-def ask_judge(course: StepRun, now: StepRound) -> Steps[Verdict]:
+def _ask_judge(course: StepRun, now: StepRound) -> Steps[Verdict]:
     """Ask the judge about the round, with the output and the tool log (SVC-Q3)."""
     inputs = course.work.inputs(
         commitment=course.commitment.as_json(),
@@ -246,7 +245,7 @@ def ask_judge(course: StepRun, now: StepRound) -> Steps[Verdict]:
     guide = course.work.brief.guidance()
     asked = Ask(f"{course.work.label}/judge", "judge", inputs, guide=guide)
     failed = "supervise phase: supervise: model call: "
-    text = yield from text_by(course.work, asked, phase=SUPERVISE, error=failed)
+    text = yield from _text_by(course.work, asked, phase=SUPERVISE, error=failed)
     verdict = read_verdict(text)
     course.line(SUPERVISE, ok=verdict.word == CONTINUE, verdict=verdict.word)
     yield course.say("verdict.rendered", verdict=verdict.word, reason=verdict.reason)
@@ -296,7 +295,6 @@ def _ruling(kind: str, now: StepRound) -> Json:
 
 
 # The EXECUTE phase of a workflow's step: one text, a dialogue with tools, agents, or a loop.
-
 
 EXECUTE = "EXECUTE"
 _MARKER = re.compile(r"\bCONVERGED\b")
@@ -365,11 +363,11 @@ def _agent_text(work: Work, label: str, inputs: Json, *, as_json: bool = False) 
     """Ask the executing agent. Return its text; an error ends the step at once."""
     guide = work.brief.guidance()
     asked = Ask(f"{label}/execute", "executor", inputs, as_json=as_json, guide=guide)
-    text = yield from text_by(work, asked, phase=EXECUTE)
+    text = yield from _text_by(work, asked, phase=EXECUTE)
     return printable_text(text).strip()
 
 
-def text_by(work: Work, asked: Ask, *, phase: str, error: str = "") -> Steps[str]:
+def _text_by(work: Work, asked: Ask, *, phase: str, error: str = "") -> Steps[str]:
     """Return a model's text, or stop the step with a sentence that begins with `error`."""
     try:
         return (yield from answer_to(asked, phase=phase))
@@ -476,7 +474,7 @@ def _iteration(text: str) -> tuple[str, bool]:
     """Return the result in a reply and whether its agent is satisfied, which only true says."""
     try:
         said = object_in(text)
-        return execution_text_of(said, "result").strip(), said.get("converged") is True
+        return text_of(said, "result").strip(), said.get("converged") is True
     except UnreadableReply:
         return text, False
 
@@ -490,7 +488,6 @@ def _by_word(text: str, so_far: list[str]) -> tuple[str, bool]:
 
 
 # A supervised step under way, and its notes.
-
 
 COMMIT, POST, RECONCILE, SUPERVISE = "COMMIT", "POST", "RECONCILE", "SUPERVISE"
 

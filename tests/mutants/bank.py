@@ -48,7 +48,7 @@ BANK = (
     Mutant(
         "an answer after a no is lost",
         "agents/patterns/supervisor.py",
-        "    if block.reason == SENT_BACK:",
+        "    if block.reason == _SENT_BACK:",
         "    if False:",
         "tests/engine/test_send_back.py -k answers_after",
     ),
