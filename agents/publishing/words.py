@@ -327,7 +327,7 @@ _PRIVACY = {
         "Wherever people, models or tools write them. A name stands for the same value everywhere, "
         "so the policy can compare it, and only tools and people who decide get the value. What is "
         "gone nobody gets, and a call that would need it is blocked. Keys and passwords are gone "
-        "under every policy; docs/operations.md lists the forms that are found.",
+        "under every policy; docs/personal-data.md lists the forms that are found.",
     ),
 }
 # By topic; each limit by its name in the document.

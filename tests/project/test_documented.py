@@ -105,7 +105,7 @@ def test_an_operator_can_type_what_the_pages_say(fresh: Installation, tmp_path: 
     assert all("hold" in each for each in (said[2], said[4], said[5]))
     assert fresh.manage("erase_subject", "eu", "42", "--reason", "letter 7").code == 0
     left = {path.name for path in fresh.home.rglob("*") if holds(path, "noor@example.com")}
-    erasing = section((ROOT / "docs/operations.md").read_text(), "Afterwards, by")
+    erasing = section((ROOT / "docs/personal-data.md").read_text(), "1. Read the")
     by_hand = re.findall(r"`\$OPSCONSOLE_DATA_DIR/(.*?)`", erasing)
     assert left - {"opsconsole.sqlite3", "opsconsole.sqlite3-wal"} == set(by_hand)
 
