@@ -48,18 +48,8 @@ def test_a_kind_is_compared_in_its_table_alone() -> None:
     assert found == []
 
 
-def test_the_docs_show_the_table() -> None:
+def test_the_docs_name_each_kind() -> None:
     page = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
+    said = page.partition("A person can be asked")[2].partition("\n\n")[0]
 
-    rows = [line for line in page.splitlines() if line.startswith("| `") and line.count("|") == 7]
-
-    assert rows == [row(kind) for kind in KINDS]
-
-
-def row(kind: RequestKind) -> str:
-    """Return a kind as a row of the docs' table."""
-    answers = " / ".join(answer.label for answer in kind.answers)
-    asks = re.sub(r"\{(\w+)\}", r"*\1*", kind.asks)
-    runs = "yes" if kind.runs_tool else "no"
-    change = kind.change or "nothing"
-    return f"| `{kind.name}` | `{kind.stored}` | {asks} | {answers} | {change} | {runs} |"
+    assert re.findall(r"`(\w+)`", said) == [kind.name for kind in KINDS]
