@@ -12,7 +12,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "opsconsole.settings")
 os.umask(0o077)  # files written here are private: database, mail, keys
 django = get_asgi_application()
 
-from agents.api.waiting import Waiting  # noqa: E402 - Django has to be set up first
+from agents.external.waiting import Waiting  # noqa: E402 - Django has to be set up first
 from agents.web.live.app import PATH, live  # noqa: E402
 from opsconsole.intake import App, Intake, refuse, unfit  # noqa: E402
 
@@ -22,7 +22,7 @@ gc.freeze()  # keep imported objects out of collections, which would cost a page
 waiting = Waiting(django)
 app: App = waiting
 if settings.OPSCONSOLE_MCP:  # its package is an extra
-    from agents.api.mcp import Mcp
+    from agents.external.mcp import Mcp
 
     app = Mcp(waiting)
 pages = Intake(app, most=settings.DATA_UPLOAD_MAX_MEMORY_SIZE, seconds=BODY_SECONDS)

@@ -8,8 +8,8 @@ from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse
 from django.template.loader import render_to_string
 
-from agents.api.problems import failure
 from agents.db.driver import is_of_a_lock
+from agents.external.schemas import failure
 from agents.shell.pages import page_of
 from opsconsole import databases
 

@@ -133,7 +133,7 @@ def _declared_length(scope: Message) -> int:
 
 
 async def refuse(scope: Message, send: Send, status: int, told: tuple[str, str]) -> None:
-    """Answer with a code and a sentence, to programs as agents.api.problems does behind Django."""
+    """Answer with a code and a sentence, to programs as the API does behind Django."""
     code, words = told
     kind, body = b"text/plain; charset=utf-8", f"{words}\n"
     if _is_program(scope):

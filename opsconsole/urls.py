@@ -2,8 +2,8 @@
 
 from django.urls import include, path
 
-from agents.api.endpoints import api
-from agents.api.problems import unknown_address
+from agents.external.endpoints import api
+from agents.external.schemas import unknown_address
 from opsconsole.denials import answer_denial
 from opsconsole.failures import answer_failure
 

@@ -3,13 +3,13 @@
 from django.urls import URLPattern, path
 
 from agents.audit import pages as audit
+from agents.external import pages as agents
 from agents.notifications import pages as notifications
 from agents.overview import health, team
 from agents.people import invitations, member_pages, second_factor, sign_in
 from agents.publishing import pages as policy
 from agents.requests import bulk
 from agents.requests import views as requests
-from agents.web.agents import views as agents
 from agents.web.case import views as case
 from agents.web.kill import views as kill
 from agents.web.launch import views as launch

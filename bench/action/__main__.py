@@ -13,9 +13,9 @@ from agents.core.requests import Json
 from agents.desks.refunds.models import Charge
 from agents.engine.runtime import crashpoints
 from agents.engine.turns.advance import advance
+from agents.external import keys
+from agents.external.sessions import open_session, propose
 from agents.models import Effect, Run
-from agents.operations.people import agents
-from agents.operations.runs import proposing
 from bench import databases
 from bench.counting import count_statements
 from bench.ours import Contestant
@@ -33,7 +33,7 @@ class Sessions:
         crashpoints.watch(None)  # no run's clock is read here
         ours = Charge.objects.filter(customer__book=home.workspace.book_id)
         ours.update(amount_minor=LEFT_MINOR)
-        self.agent = agents.set_agent(
+        self.agent = keys.set_agent(
             workspace=home.workspace,
             name="bench",
             desk="refunds",
@@ -43,7 +43,7 @@ class Sessions:
         self.open = [self._open(customer) for customer in customers]
 
     def _open(self, customer: int) -> Run:
-        run = proposing.open_session(
+        run = open_session(
             agent=self.agent,
             reference=str(customer),
             goal="Refund the rest.",
@@ -63,7 +63,7 @@ class Sessions:
 
     def _propose(self, run: Run, key: str, name: str, args: Json) -> None:
         at = timezone.now()
-        proposing.propose(agent=self.agent, run_id=run.pk, key=key, name=name, args=args, at=at)
+        propose(agent=self.agent, run_id=run.pk, key=key, name=name, args=args, at=at)
         asyncio.run(advance(run.pk))
 
     def check(self) -> None:

@@ -23,9 +23,8 @@ from django.utils import timezone
 
 from agents.core.states import RunState
 from agents.engine.turns.advance import advance
+from agents.external import keys, sessions
 from agents.models import ExternalAgent, Run
-from agents.operations.people import agents
-from agents.operations.runs import proposing
 from bench import page
 from bench.counting import count_statements
 from bench.load import processes
@@ -69,25 +68,25 @@ def main() -> None:
 def _agent(scene: Scene, name: str) -> ExternalAgent:
     at = timezone.now()
     where: dict[str, Any] = {"workspace": scene.workspace, "desk": "refunds", "owner": scene.omar}
-    return agents.set_agent(name=name, at=at, **where)
+    return keys.set_agent(name=name, at=at, **where)
 
 
 def _open(agent: ExternalAgent, customer: int) -> Run:
-    return proposing.open_session(
+    return sessions.open_session(
         agent=agent, reference=f"c{customer}", goal="Look", subject=str(customer), at=timezone.now()
     )
 
 
 def _propose(agent: ExternalAgent, run: Run, key: str, customer: int) -> int:
     how: dict[str, Any] = {**LOOK, "args": {"user_id": customer}, "at": timezone.now()}
-    return proposing.propose(agent=agent, run_id=run.pk, key=key, **how).row.pk
+    return sessions.propose(agent=agent, run_id=run.pk, key=key, **how).row.pk
 
 
 def _measure_waiting(scene: Scene, count: int, dispatch: str) -> None:
     waiters = []
     for first in range(0, count, OF_AGENT):
         agent, life = _agent(scene, f"waits-{first}"), timedelta(days=1)
-        _, token = agents.make_key(home=agent, lasts=life, at=timezone.now())
+        _, token = keys.make_key(home=agent, lasts=life, at=timezone.now())
         run = _open(agent, first + 1)
         for number in range(min(OF_AGENT, count - first)):  # no worker runs: they go on waiting
             waiters.append((token, _propose(agent, run, f"k{number}", first + 1)))
@@ -170,7 +169,7 @@ def _session(scene: Scene, customer: int, *, looks: int) -> None:
         _propose(agent, run, f"look-{number}", customer)
         _drive(run)
     end: dict[str, Any] = {"answer": "Nothing is to be refunded.", "at": timezone.now()}
-    proposing.end_session(agent=agent, run_id=run.pk, **end)
+    sessions.end_session(agent=agent, run_id=run.pk, **end)
     _drive(run)
 
 

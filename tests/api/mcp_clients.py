@@ -17,11 +17,11 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult
 
-from agents.api.mcp import Mcp
-from agents.api.waiting import Waiting
 from agents.core.states import RunState
+from agents.external import keys
+from agents.external.mcp import Mcp
+from agents.external.waiting import Waiting
 from agents.models import ExternalAgent, Run
-from agents.operations.people import agents
 from opsconsole.intake import Intake
 from tests.e2e.workers import until
 from tests.engine.scene import Scene, go
@@ -95,10 +95,10 @@ class Desk:
 def make_desk_agent(scene: Scene, desk: str) -> tuple[ExternalAgent, str]:
     """Make an agent of Omar's at a desk, and a key."""
     at = timezone.now()
-    agent = agents.set_agent(
+    agent = keys.set_agent(
         workspace=scene.workspace, name=f"{desk}-clerk", desk=desk, owner=scene.omar, at=at
     )
-    return agent, agents.make_key(home=agent, lasts=timedelta(days=1), at=at)[1]
+    return agent, keys.make_key(home=agent, lasts=timedelta(days=1), at=at)[1]
 
 
 def drive(agent: ExternalAgent) -> Run:

@@ -6,11 +6,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from agents.api.call_words import words_of
 from agents.core.requests import Json
+from agents.external.calls import ProposedCall
+from agents.external.content_calls import Standing, words_of
 from agents.models import AgentCall, Run
-from agents.operations.runs.agent_calls import ProposedCall
-from agents.operations.runs.content_calls import Standing
 
 TOLD: dict[str, Json] = {
     "status": "executed",

@@ -14,12 +14,11 @@ from django.test import Client
 from django.utils import timezone
 from jsonschema import Draft202012Validator
 
-from agents.api.description import description
-from agents.api.endpoints import api
 from agents.core.states import RunState
+from agents.external import keys, sessions
+from agents.external.endpoints import api
+from agents.external.schemas import description
 from agents.models import AgentCall, AgentKey, Escalation, Event, MaskedValue, Role, Run, Step
-from agents.operations.people import agents
-from agents.operations.runs import proposing
 from agents.people import workspaces
 from agents.shell import refusal
 from tests.api.described import TEXT, check_answer
@@ -190,7 +189,7 @@ def test_a_revoked_or_expired_key_opens_nothing_from_the_next_request_on(
 ) -> None:
     run, at = caller.open(), timezone.now()
     agent, other = make_agent(scene)
-    agents.revoke_key(home=agent, prefix=caller.key[:13], at=at)
+    keys.revoke_key(home=agent, prefix=caller.key[:13], at=at)
     assert caller.get(f"/runs/{run}").status_code == 401
 
     assert Caller(other).get(f"/runs/{run}").status_code == 202
@@ -254,7 +253,7 @@ def test_a_key_is_kept_as_a_hash_and_two_are_the_most(scene: Scene, caller: Call
     stored = json.dumps(list(AgentKey.objects.values("prefix", "token_sha256")))
 
     with pytest.raises(refusal.Refused) as third:
-        agents.make_key(home=agent, lasts=timedelta(days=1), at=timezone.now())
+        keys.make_key(home=agent, lasts=timedelta(days=1), at=timezone.now())
 
     assert third.value.code == "too_many_keys"
     assert caller.key not in stored
@@ -458,7 +457,7 @@ def test_a_key_of_a_workspace_reads_all_of_it_in_pages_and_proposes_nothing(
     scene: Scene, caller: Caller
 ) -> None:
     at = timezone.now()
-    key, token = agents.make_key(home=scene.workspace, lasts=timedelta(days=1), at=at)
+    key, token = keys.make_key(home=scene.workspace, lasts=timedelta(days=1), at=at)
     reader, opened = Caller(token), caller.open()
     scene.decided_refund()
 
@@ -479,7 +478,7 @@ def test_a_key_of_a_workspace_reads_all_of_it_in_pages_and_proposes_nothing(
     odd = [reader.get(f"/workspace/decisions?after={one}") for one in ("odd", too_early)]
     assert [answer.status_code for answer in (*odd, reader.get("/workspace/keys"))] == [422] * 3
     assert reader.get(f"/workspace/runs?after=2026-01-01_{opened}").status_code == 200
-    agents.revoke_key(home=scene.workspace, prefix=key.prefix, at=at)
+    keys.revoke_key(home=scene.workspace, prefix=key.prefix, at=at)
     assert reader.get("/workspace/runs").status_code == 401
 
 
@@ -487,7 +486,7 @@ def test_a_key_of_a_workspace_reads_all_of_it_in_pages_and_proposes_nothing(
 def test_a_key_of_another_workspace_reads_nothing_of_this_one(scene: Scene, caller: Caller) -> None:
     at = timezone.now()
     other = workspaces.add_workspace(desks=["refunds"], slug="other", name="Other", at=at)
-    reader = Caller(agents.make_key(home=other, lasts=timedelta(days=1), at=at)[1])
+    reader = Caller(keys.make_key(home=other, lasts=timedelta(days=1), at=at)[1])
     caller.open()
 
     for table in ("runs", "requests", "decisions"):
@@ -516,7 +515,7 @@ def test_what_goes_wrong_here_is_said_to_a_program_too(
         raise error
 
     run = caller.open()
-    monkeypatch.setattr(proposing, "propose", fail)
+    monkeypatch.setattr(sessions, "propose", fail)
     caller.client.raise_request_exception = False
 
     answer = caller.propose(run, "k0")

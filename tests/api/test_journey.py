@@ -18,8 +18,8 @@ import pytest
 from django.utils import timezone
 
 from agents.core.states import EscalationState
+from agents.external import keys
 from agents.models import AgentCall, Escalation, ExternalAgent, Run
-from agents.operations.people import agents
 from tests.e2e.workers import PATIENCE, until
 from tests.engine.scene import Scene, decide_request, patch_of, payments
 from tests.processes import running
@@ -33,10 +33,10 @@ SOURCE = Path(__file__).with_name("agent.py")
 def make_agent(scene: Scene, name: str = "mail-triage") -> tuple[ExternalAgent, str]:
     """Make an agent of Omar's, and a key."""
     at = timezone.now()
-    agent = agents.set_agent(
+    agent = keys.set_agent(
         workspace=scene.workspace, name=name, desk="refunds", owner=scene.omar, at=at
     )
-    return agent, agents.make_key(home=agent, lasts=timedelta(days=1), at=at)[1]
+    return agent, keys.make_key(home=agent, lasts=timedelta(days=1), at=at)[1]
 
 
 @contextmanager

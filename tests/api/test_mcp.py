@@ -17,12 +17,12 @@ import pytest
 from django.contrib.auth.models import User
 from django.utils import timezone
 
-from agents.api.mcp import HOLD
 from agents.core.requests import Json
 from agents.core.states import RunState
 from agents.engine.turns.calls import end_silent
+from agents.external import keys
+from agents.external.mcp import HOLD
 from agents.models import AgentCall, Escalation, ExternalAgent, Role, Run, Scope
-from agents.operations.people import agents
 from agents.operations.runs import stopping
 from tests.api.mcp_clients import Desk, drive, make_desk_agent, mcp_site
 from tests.api.test_journey import make_agent, open_request
@@ -295,7 +295,7 @@ def test_whoever_has_no_key_of_an_agent_and_whatever_is_no_plain_call_is_refused
 ) -> None:
     agent, key = make_agent(scene)
     day = timedelta(days=1)
-    _, reads = agents.make_key(home=scene.workspace, lasts=day, at=timezone.now())
+    _, reads = keys.make_key(home=scene.workspace, lasts=day, at=timezone.now())
     plain = body(name="get_refund_context", arguments={"user_id": 42})
     doubled = plain.replace('"user_id": 42', '"user_id": 42, "user_id": 7')
     with mcp_site() as site:
@@ -318,7 +318,7 @@ def test_whoever_has_no_key_of_an_agent_and_whatever_is_no_plain_call_is_refused
         subject = Desk(site, key, **{"opsconsole-subject": "999999"}).call("get_refund_context")
         ExternalAgent.objects.update(paused_at=timezone.now())
         paused = Desk(site, key, **{"opsconsole-subject": "42"}).call("issue_refund")
-        agents.revoke_key(home=agent, prefix=key[:13], at=timezone.now())
+        keys.revoke_key(home=agent, prefix=key[:13], at=timezone.now())
         codes["revoked"] = desk.send(plain).status_code
         settings.SECURE_SSL_REDIRECT = True
         codes["no https"] = desk.send(plain).status_code

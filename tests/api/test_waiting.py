@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from agents.external import keys, sessions
 from agents.models import Escalation, Run
-from agents.operations.people import agents
-from agents.operations.runs import proposing
 from tests.api.test_journey import make_agent
 from tests.e2e.workers import until
 from tests.engine.scene import Scene, decide_request, go, patch_of
@@ -30,12 +29,12 @@ def start(scene: Scene) -> tuple[Run, Any, dict[str, str]]:
     """Open a session whose refund waits for a person. Return it, its agent and a key's header."""
     agent, key = make_agent(scene)
     at = timezone.now()
-    run = proposing.open_session(
+    run = sessions.open_session(
         agent=agent, reference="case-1", goal="Refund Anna", subject="42", at=at
     )
     for name, call in (("k0", LOOK), ("k1", refund(1200))):
         put: dict[str, Any] = {"key": name, "name": call[0], "args": call[1]}
-        proposing.propose(agent=agent, run_id=run.pk, at=at, **put)
+        sessions.propose(agent=agent, run_id=run.pk, at=at, **put)
     drive(run)
     return run, agent, {"Authorization": f"Bearer {key}"}
 
@@ -58,7 +57,7 @@ def test_a_stream_tells_what_the_agent_may_know_and_goes_on_where_it_ended(scene
             decided = stream.next("")
         drive(run)
         end: dict[str, Any] = {"answer": "USD 800.00 was refunded.", "at": timezone.now()}
-        proposing.end_session(agent=agent, run_id=run.pk, **end)
+        sessions.end_session(agent=agent, run_id=run.pk, **end)
         drive(run)
         with opened(site, where, {**key, "Last-Event-ID": decided.id}) as stream:
             rest = list(stream)
@@ -67,7 +66,7 @@ def test_a_stream_tells_what_the_agent_may_know_and_goes_on_where_it_ended(scene
         _, other = make_agent(scene, "another")
         with opened(site, where, {"Authorization": f"Bearer {other}"}) as stream:
             assert stream.status == 404
-        agents.revoke_key(home=agent, prefix=key["Authorization"][7:20], at=timezone.now())
+        keys.revoke_key(home=agent, prefix=key["Authorization"][7:20], at=timezone.now())
         with opened(site, where, key) as stream:
             assert stream.status == 401
 

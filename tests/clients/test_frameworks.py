@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from agents.external.calls import ProposedCall, outcome_of_call
 from agents.models import AgentCall, Escalation, ExternalAgent, Run
-from agents.operations.runs import agent_calls
 from tests.api.test_journey import make_agent, open_request
 from tests.clients.model import Model, serving_model
 from tests.clients.programs import needs_frameworks, programs, running_program
@@ -41,7 +41,7 @@ class Place(NamedTuple):
         return child.returncode, out, err
 
     def told(self, call: AgentCall) -> dict[str, Any]:
-        return agent_calls.outcome_of_call(agent_calls.ProposedCall(call, call.run))
+        return outcome_of_call(ProposedCall(call, call.run))
 
     def decide(self) -> None:
         request = open_request()

@@ -13,13 +13,13 @@ from opsconsole_client import Desk, Outcome
 from opsconsole_client.outcomes import outcome_of
 from pytest_django.live_server_helper import LiveServer
 
-from agents.api.call_words import words_of
 from agents.engine.desk import registry
 from agents.engine.desk.facts import read_asked
 from agents.engine.desk.repeats import comparable
+from agents.external import content_calls, keys
+from agents.external.calls import call_of
+from agents.external.content_calls import words_of
 from agents.models import AgentCall, Escalation, Role, Run
-from agents.operations.people import agents
-from agents.operations.runs import agent_calls, content_calls
 from agents.people import members
 from agents.sdk.values import Money
 from agents.shell import refusal
@@ -48,10 +48,10 @@ def test_addresses_and_account_numbers_are_carried_out_and_kept_by_their_names(
 ) -> None:
     post: Post = install(scene)
     at = timezone.now()
-    agent = agents.set_agent(
+    agent = keys.set_agent(
         workspace=scene.workspace, name="clerk", desk="post", owner=scene.omar, at=at
     )
-    _, secret = agents.make_key(home=agent, lasts=timedelta(days=1), at=at)
+    _, secret = keys.make_key(home=agent, lasts=timedelta(days=1), at=at)
     desk = Desk(live_server.url, secret)
 
     def call(tool: str, **arguments: object) -> Outcome:
@@ -171,7 +171,7 @@ def test_a_reworded_call_is_found_and_another_key_is_not(
     scene: Scene, orders: Any, live_server: LiveServer
 ) -> None:
     session = Session(scene, desk="orders", subject="k9", name="buyer")
-    _, secret = agents.make_key(home=session.agent, lasts=timedelta(days=1), at=timezone.now())
+    _, secret = keys.make_key(home=session.agent, lasts=timedelta(days=1), at=timezone.now())
 
     def call(*asked: Any) -> Outcome:
         """Call as a process that has just been started."""
@@ -198,7 +198,7 @@ def test_a_repeat_is_told_what_the_first_came_to(scene: Scene, orders: Any) -> N
     session = Session(scene, desk="orders", subject="k9", name="buyer")
     session.propose("k1", order("A", "two chairs"))
     first = session.agent.calls.get(key="k1").pk
-    _, secret = agents.make_key(home=session.agent, lasts=timedelta(days=1), at=timezone.now())
+    _, secret = keys.make_key(home=session.agent, lasts=timedelta(days=1), at=timezone.now())
 
     waits = session.propose("k2", order("A", "worded anew"))
     decide_request(held_by(session.run), scene.rita, approve=False, comment="A duplicate.")
@@ -213,7 +213,7 @@ def test_a_repeat_is_told_what_the_first_came_to(scene: Scene, orders: Any) -> N
         assert (repeated["id"], repeated["status"]) == (first, "executed")
         assert repeated["result"]["number"] == "A-EUR 5.00"
     assert outcome_of(told, "k2", "given").told["repeats"] == told["repeats"]
-    call = agent_calls.call_of(session.agent, number)
+    call = call_of(session.agent, number)
     said = words_of(content_calls.standing_of(call, session.agent))
     assert f"It repeats call {first}, executed on " in said
     assert "A-EUR 5.00" in said

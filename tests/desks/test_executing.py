@@ -21,9 +21,8 @@ from opsconsole_client import Desk, Refused
 
 from agents.core.states import EffectState, EscalationState
 from agents.engine.desk import registry
+from agents.external import calls, keys
 from agents.models import AgentCall, Effect, Escalation, ExternalAgent, Role
-from agents.operations.people import agents
-from agents.operations.runs import agent_calls
 from tests import nursery
 from tests.api.test_journey import open_request
 from tests.checker.tool_arguments import TOOL_ARGUMENTS, ToolArguments
@@ -113,10 +112,10 @@ def place(shop: Path, monkeypatch: pytest.MonkeyPatch, no_desk_left: None) -> It
     assert policy is not None
     document = {**policy.document, "desks": {"coding": desk.document()}}
     scene.publish(document, scene.add("ada", Role.ADMIN))
-    agent = agents.set_agent(
+    agent = keys.set_agent(
         workspace=scene.workspace, name="coder", desk="coding", owner=scene.omar, at=at
     )
-    key = agents.make_key(home=agent, lasts=timedelta(days=1), at=at)[1]
+    key = keys.make_key(home=agent, lasts=timedelta(days=1), at=at)[1]
     own: Any = {
         "OPSCONSOLE_APPS": str(shop / "acme_coding"),
         "OPSCONSOLE_PERMIT_KEYS": "a-key-of-more-than-thirty-two-letters",
@@ -300,7 +299,7 @@ def test_a_call_that_waits_for_its_turn_is_taken_back(place: Place) -> None:
 def status_counts() -> Counter[str]:
     """Return how many calls stand how, as their agent is told."""
     agent = ExternalAgent.objects.get()
-    found = agent_calls.outcomes_of(agent_calls.calls_of(agent))
+    found = calls.outcomes_of(calls.calls_of(agent))
     return Counter(str(one["status"]) for one in found)
 
 

@@ -10,8 +10,8 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
+from agents.external import sessions
 from agents.models import AgentCall, ExternalAgent, Role
-from agents.operations.runs import proposing
 from tests.api.mcp_clients import Desk, drive, make_desk_agent, mcp_site
 from tests.api.test_journey import open_request
 from tests.desks import workshop
@@ -111,11 +111,11 @@ def test_a_call_that_its_agent_would_execute_is_proposed_over_http_only(no_desk_
         run = drive(agent)
         refused = [desk.call(spelled, **args) for spelled in (name, f"{name} ")]
         at = timezone.now()
-        call = proposing.propose(
+        call = sessions.propose(
             agent=agent, run_id=run.pk, key="by-http", name=name, args=args, at=at
         )
         drive(agent)
-        proposing.withdraw_call(agent=agent, call_id=call.row.pk, at=at)
+        sessions.withdraw_call(agent=agent, call_id=call.row.pk, at=at)
         drive(agent)
         refused.append(desk.call("again", call=call.row.pk))
 

@@ -14,17 +14,20 @@ from django.urls import reverse
 from django.utils import timezone
 from opsconsole_client.permits import Verifier
 
-from agents.api.waiting import Awaited, _settled
 from agents.audit import erasing
 from agents.core.states import EffectState, RunState
 from agents.engine.commit import Commit
 from agents.engine.runtime import crashpoints
 from agents.engine.tools.gateway import ask_what_came
 from agents.engine.upkeep.sweep import sweep
+from agents.external.calls import call_of, outcome_of_call
+from agents.external.keys import make_key, set_agent
+from agents.external.permits import move_on, permit_of, report_call, take_call
+from agents.external.sessions import end_session, withdraw_call
+from agents.external.waiting import Awaited, _settled
 from agents.models import AgentCall, Effect, Escalation, Role, Run, Step
 from agents.models.outside import Scope, SwitchStage
-from agents.operations.people import agents
-from agents.operations.runs import agent_calls, permitting, proposing, stopping
+from agents.operations.runs import stopping
 from agents.shell import refusal
 from agents.web.runs.listing import ENDING, LISTENING, OUT, find_runs
 from tests.api.test_endpoints import Caller
@@ -64,19 +67,17 @@ class Executing(Session):
         return int(self.agent.calls.get(reference=self.run.reference, key=key).pk)
 
     def take(self, key: str) -> dict[str, Any]:
-        call = permitting.take_call(agent=self.agent, call_id=self.call(key), at=timezone.now())
+        call = take_call(agent=self.agent, call_id=self.call(key), at=timezone.now())
         self.drive()
-        return agent_calls.outcome_of_call(call)
+        return outcome_of_call(call)
 
     def permit(self, key: str) -> str:
-        call = agent_calls.call_of(self.agent, self.call(key))
-        return permitting.permit_of(self.agent, call, at=timezone.now())
+        call = call_of(self.agent, self.call(key))
+        return permit_of(self.agent, call, at=timezone.now())
 
     def report(self, key: str, executed: bool = True, **result: Any) -> dict[str, Any]:
         call, at = self.call(key), timezone.now()
-        permitting.report_call(
-            agent=self.agent, call_id=call, executed=executed, result=result, at=at
-        )
+        report_call(agent=self.agent, call_id=call, executed=executed, result=result, at=at)
         self.drive()
         return self.outcome(key)
 
@@ -338,7 +339,7 @@ def test_a_call_is_taken_once_it_is_allowed_and_not_after_it_was_taken_back(scen
         session.report("k2")
 
     at = timezone.now()
-    proposing.withdraw_call(agent=session.agent, call_id=session.call("k2"), at=at)
+    withdraw_call(agent=session.agent, call_id=session.call("k2"), at=at)
     session.drive()
 
     assert (early.value.code, unread.value.code) == ("not_allowed", "not_taken")
@@ -451,7 +452,7 @@ def test_what_its_agent_took_back_just_before_the_end_was_not_taken_back_by_it(
 ) -> None:
     session = Executing(scene)
     session.propose("k1", command("make"))
-    proposing.withdraw_call(agent=session.agent, call_id=session.call("k1"), at=timezone.now())
+    withdraw_call(agent=session.agent, call_id=session.call("k1"), at=timezone.now())
 
     session.end("That is all.")
 
@@ -664,7 +665,7 @@ def test_an_agent_that_went_on_leaves_what_may_be_repeated(scene: Scene) -> None
     session.report("c", executed=False)
     other.propose("a", command("make"))
     other.take("a")
-    caller = Caller(agents.make_key(home=session.agent, lasts=DAY, at=timezone.now())[1])
+    caller = Caller(make_key(home=session.agent, lasts=DAY, at=timezone.now())[1])
 
     left = [caller.post("/moved_on", {"reference": name}).json() for name in ("case-1",) * 2]
     nobody = caller.post("/moved_on", {"reference": "case-9"}).json()
@@ -691,7 +692,7 @@ def test_an_agent_goes_on_while_its_run_is_driven(scene: Scene) -> None:
         if point == "journal.before_commit" and not told:
             told.append([])
             given: Any = {"agent": session.agent, "reference": "case-1", "at": timezone.now()}
-            told.append(permitting.move_on(**given))
+            told.append(move_on(**given))
 
     crashpoints.watch(go_on)
     try:
@@ -745,12 +746,12 @@ def test_a_worker_that_dies_anywhere_has_the_call_begin_once(scene: Scene) -> No
         told: dict[str, Any] = {"agent": session.agent, "call_id": session.call("k1"), "at": at}
         match session.outcome("k1")["status"]:
             case "allowed":
-                permitting.take_call(**told)
+                take_call(**told)
             case "taken":
-                permitting.report_call(executed=True, result={}, **told)
+                report_call(executed=True, result={}, **told)
             case _:
                 end: Any = {"answer": "Ordered.", "at": at}
-                proposing.end_session(agent=session.agent, run_id=run.pk, **end)
+                end_session(agent=session.agent, run_id=run.pk, **end)
 
     def ending(run: Run) -> Any:
         effects = list(Effect.objects.filter(run=run).values_list("state", flat=True))
@@ -814,7 +815,7 @@ def test_over_http_a_permit_is_its_agents_alone_and_has_the_values(
     session, at = Executing(scene), timezone.now()
     other = Executing(scene, name="another").agent
     keys = [
-        agents.make_key(home=home, lasts=timedelta(days=1), at=at)[1]
+        make_key(home=home, lasts=timedelta(days=1), at=at)[1]
         for home in (session.agent, other, scene.workspace)
     ]
     own, foreign, reader = map(Caller, keys)
@@ -834,7 +835,7 @@ def test_over_http_a_permit_is_its_agents_alone_and_has_the_values(
     odd = [own.post(report, body) for body in ({}, {"executed": 1}, {"executed": True, "x": 1})]
     refused += [who.post(report, {"executed": True}).status_code for who in (foreign, reader)]
     public = Client().get("/api/v1/permits/keys").json()
-    agents.set_agent(
+    set_agent(
         workspace=scene.workspace,
         name="triage",
         desk="workshop",

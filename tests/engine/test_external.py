@@ -19,6 +19,8 @@ from agents.engine.people.deciders import deciders, parties_of, roster_of
 from agents.engine.runtime import crashpoints
 from agents.engine.turns.asking import MAX_CLAIMS
 from agents.engine.upkeep.sweep import sweep
+from agents.external import calls, keys
+from agents.external import sessions as proposing
 from agents.models import (
     AgentCall,
     AgentKey,
@@ -33,8 +35,7 @@ from agents.models import (
     SwitchStage,
 )
 from agents.notifications import fan_out
-from agents.operations.people import agents
-from agents.operations.runs import agent_calls, proposing, stopping
+from agents.operations.runs import stopping
 from agents.people import workspaces
 from agents.requests import sharing
 from agents.requests.deciding import AlreadyDecided, KillSwitchStands
@@ -93,7 +94,7 @@ class Session:
         name: str = "triage",
         owner: User | None = None,
     ) -> None:
-        self.agent = agents.set_agent(
+        self.agent = keys.set_agent(
             workspace=scene.workspace,
             name=name,
             desk=desk,
@@ -123,7 +124,7 @@ class Session:
 
     def outcome(self, key: str) -> dict[str, Any]:
         row = self.agent.calls.get(reference=self.run.reference, key=key)
-        return agent_calls.outcome_of_call(agent_calls.call_of(self.agent, row.pk))
+        return calls.outcome_of_call(calls.call_of(self.agent, row.pk))
 
     def end(self, answer: str) -> Run:
         at = timezone.now()
@@ -410,7 +411,7 @@ def test_whoever_owns_the_agent_later_may_not_decide_either(scene: Scene) -> Non
     mara, ada = scene.add("mara", Role.ADMIN), scene.add("ada", Role.ADMIN)
     for owner in (mara, ada):
         at = timezone.now()
-        agents.set_agent(workspace=scene.workspace, name="triage", owner=owner, at=at)
+        keys.set_agent(workspace=scene.workspace, name="triage", owner=owner, at=at)
 
     for owner in (mara, ada):  # also who owned it only in between
         with pytest.raises(refusal.Refused) as no:
@@ -456,8 +457,8 @@ def test_what_was_erased_is_told_as_erased(scene: Scene) -> None:
 
 def test_what_it_may_do_and_its_keys_are_on_record(scene: Scene) -> None:
     session, at = Session(scene), timezone.now()
-    agents.make_key(home=session.agent, lasts=timedelta(days=1), at=at)
-    agents.set_agent(workspace=scene.workspace, name="triage", is_paused=True, at=at)
+    keys.make_key(home=session.agent, lasts=timedelta(days=1), at=at)
+    keys.set_agent(workspace=scene.workspace, name="triage", is_paused=True, at=at)
     assert faults() == set()
 
     ExternalAgent.objects.update(paused_at=None)
@@ -491,8 +492,8 @@ def test_whoever_saw_the_key_of_a_call_does_not_decide_it(
     publish_for_agents(scene, **({"max_tool_calls": 1} if used == "earlier run" else {}))
     session, mara, at = Session(scene, "first"), scene.add("mara", Role.ADMIN), timezone.now()
     key: dict[str, Any] = {"home": session.agent, "lasts": timedelta(days=1), "at": at}
-    _, token = agents.make_key(**key, actor=shown_to)
-    with_key, plain = agents.agent_of(token, at=at), session.agent
+    _, token = keys.make_key(**key, actor=shown_to)
+    with_key, plain = keys.agent_of(token, at=at), session.agent
     assert with_key
     session.agent = with_key if used == "opening" else plain
     about: dict[str, Any] = {"reference": "case-1", "goal": "Refund Anna", "subject": "42"}
@@ -923,13 +924,13 @@ def test_a_session_goes_on_in_a_further_run_and_counts_over_all(scene: Scene) ->
     first, mara = session.run, scene.add("mara", Role.ADMIN)
     request, at = held(session), timezone.now()
     own: dict[str, Any] = {"workspace": scene.workspace, "name": "triage", "at": at}
-    session.agent = agents.set_agent(owner=mara, **own)
+    session.agent = keys.set_agent(owner=mara, **own)
 
     session.put("k2", LOOK)
     session.run = later = first.launched_again.get()
     session.drive()
     again = session.propose("k3", refund(1200, "The customer paid two times."))
-    listed = agent_calls.calls_of(session.agent, run=later)
+    listed = calls.calls_of(session.agent, run=later)
     repeated = held(session)
     decide_request(request, scene.rita, patch=patch_of(80000), comment="partly used")
     while fresh(first).state == RunState.QUEUED:
@@ -943,11 +944,11 @@ def test_a_session_goes_on_in_a_further_run_and_counts_over_all(scene: Scene) ->
     assert parties_of(later) == {scene.omar.pk, mara.pk}
     ended = fresh(first)
     assert (ended.state, ended.stop_reason) == ("stopped", "session_continued")
-    assert agent_calls.events_of(ended, after=0)[-1]["event"] == "session.continued"
+    assert calls.events_of(ended, after=0)[-1]["event"] == "session.continued"
     where: dict[str, Any] = {"agent": session.agent, "run_id": first.pk, "at": at}
     name, args = refund(1200)
     known = proposing.propose(key="k1", name=name, args=args, **where)
-    assert (known.run, agent_calls.outcome_of_call(known)["status"]) == (first, "executed")
+    assert (known.run, calls.outcome_of_call(known)["status"]) == (first, "executed")
     assert proposing.propose(key="k4", name=LOOK[0], args=LOOK[1], **where).run != first
     assert payments(first) == [80000]
     assert not Effect.objects.filter(run=later)
@@ -1072,8 +1073,8 @@ def test_looks_that_may_run_side_by_side_are_given_out_together(scene: Scene) ->
 
 def test_what_an_agent_says_of_itself_is_shown_as_its_claim(scene: Scene) -> None:
     session, at = Session(scene, "other"), timezone.now()
-    _, token = agents.make_key(home=session.agent, lasts=timedelta(days=1), at=at)
-    asked = agents.agent_of(token, at=at)
+    _, token = keys.make_key(home=session.agent, lasts=timedelta(days=1), at=at)
+    asked = keys.agent_of(token, at=at)
     assert asked
     claims = {"framework": "LangChain <1.4>", "link": "https://agents.example/4711"}
     claims["summary"] = "Anna wrote twice."

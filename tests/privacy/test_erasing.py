@@ -22,6 +22,7 @@ from django.utils import timezone
 from agents.audit import copies, erasing
 from agents.core.states import RunState
 from agents.desks.refunds.models import Charge, Customer, Refund, SentMail
+from agents.external import sessions
 from agents.models import (
     AgentCall,
     Effect,
@@ -34,7 +35,7 @@ from agents.models import (
     Workspace,
 )
 from agents.models.record import Entry, facts_of
-from agents.operations.runs import proposing, stopping
+from agents.operations.runs import stopping
 from agents.people import workspaces
 from agents.requests import sharing
 from agents.requests.sharing import COMMENTED
@@ -443,7 +444,7 @@ def plant_as_agent(scene: Scene) -> None:
         "goal": planted("OpenRun.goal"),
         "subject": "42",
     }
-    session.run = proposing.open_session(**own, **about, claims=claims)
+    session.run = sessions.open_session(**own, **about, claims=claims)
     session.propose("look", LOOK)
     session.propose("tool", (planted("ProposeCall.tool"), {}))
     session.propose("name", ("issue_refund", {planted("an argument’s name"): 1}))
@@ -451,7 +452,7 @@ def plant_as_agent(scene: Scene) -> None:
     sources = {"reason": planted("ProposeCall.sources"), planted("a source’s name"): "x"}
     args["reason"] = planted("ProposeCall.arguments")
     put: dict[str, Any] = {"run_id": session.run.pk, "name": "issue_refund", "args": args}
-    proposing.propose(**own, **put, key="pay", sources=sources)
+    sessions.propose(**own, **put, key="pay", sources=sources)
     session.drive()
     request = held(session)
     mara, note = scene.add("mara", Role.REVIEWER), planted("form note")
@@ -462,7 +463,7 @@ def plant_as_agent(scene: Scene) -> None:
     session.drive()
     for key, choices in (("choose", ["x", planted("AskPerson.choices")]), ("ask", [])):
         asked: dict[str, Any] = {"question": planted("AskPerson.question"), "choices": choices}
-        proposing.ask_person(**own, run_id=session.run.pk, key=key, **asked)
+        sessions.ask_person(**own, run_id=session.run.pk, key=key, **asked)
         session.drive()
         said = planted("AskPerson.choices" if choices else "form correction")
         decide_request(held(session), scene.rita, correction=said)

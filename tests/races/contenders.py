@@ -266,15 +266,15 @@ def opens_and_proposes(agent: int, key: str, name: str, args: Any) -> list[Any]:
     from django.db import OperationalError
     from django.utils import timezone
 
+    from agents.external import sessions
     from agents.models import ExternalAgent
-    from agents.operations.runs import proposing
 
     known = ExternalAgent.objects.select_related("workspace", "owner").get(pk=agent)
     asked: Any = {"agent": known, "at": timezone.now()}
     while True:
         try:
-            run = proposing.open_session(reference="case", goal="Look", subject="42", **asked)
-            call = proposing.propose(run_id=run.pk, key=key, name=name, args=args, **asked)
+            run = sessions.open_session(reference="case", goal="Look", subject="42", **asked)
+            call = sessions.propose(run_id=run.pk, key=key, name=name, args=args, **asked)
         except OperationalError:  # fifty waited for one lock: answered with 503, and asked again
             continue
         return [str(call.run.pk), call.row.pk]
@@ -285,8 +285,8 @@ def _call_at_workshop(call: int, keys: list[str]) -> Any:
     from django.conf import settings
 
     from agents.engine.desk import registry
+    from agents.external import calls
     from agents.models import AgentCall
-    from agents.operations.runs import agent_calls
     from agents.sdk.desk import DESKS
     from tests.desks import workshop
 
@@ -294,18 +294,18 @@ def _call_at_workshop(call: int, keys: list[str]) -> Any:
     if "workshop" not in DESKS:
         registry.enter_desk(workshop.declare())
     row = AgentCall.objects.select_related("agent__workspace", "agent__owner").get(pk=call)
-    return agent_calls.call_of(row.agent, call)
+    return calls.call_of(row.agent, call)
 
 
 def ends(call: int, keys: list[str]) -> str:
     """End the session of a call."""
     from django.utils import timezone
 
-    from agents.operations.runs import proposing
+    from agents.external import sessions
 
     known, at = _call_at_workshop(call, keys), timezone.now()
     agent, run = known.row.agent, known.run.pk
-    proposing.end_session(agent=agent, run_id=run, answer="That is all.", at=at)
+    sessions.end_session(agent=agent, run_id=run, answer="That is all.", at=at)
     return "ended it"
 
 
@@ -314,13 +314,13 @@ def takes(call: int, keys: list[str]) -> str:
     from django.db import OperationalError
     from django.utils import timezone
 
-    from agents.operations.runs import permitting
+    from agents.external import permits
     from agents.shell import refusal
 
     agent = _call_at_workshop(call, keys).row.agent
     while True:
         try:
-            permitting.take_call(agent=agent, call_id=call, at=timezone.now())
+            permits.take_call(agent=agent, call_id=call, at=timezone.now())
         except OperationalError:  # fifty waited for one lock: answered with 503, and asked again
             continue
         except refusal.Refused as no:
@@ -332,7 +332,7 @@ def reads_permit(call: int, keys: list[str]) -> str:
     """Ask for the permit of a call that was taken."""
     from django.utils import timezone
 
-    from agents.operations.runs import permitting
+    from agents.external import permits
 
     known = _call_at_workshop(call, keys)
-    return permitting.permit_of(known.row.agent, known, at=timezone.now())
+    return permits.permit_of(known.row.agent, known, at=timezone.now())

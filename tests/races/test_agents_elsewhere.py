@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from agents.core.notifications import Kind
+from agents.external import calls
 from agents.models import AgentCall, Delivery, Effect, Role, Run
-from agents.operations.runs import agent_calls
 from tests.engine.scene import Scene, decide_request, fresh, go, patch_of, payments
 from tests.engine.test_external import LOOK, Session, publish_for_agents, refund
 from tests.notifications.telling import tell
@@ -44,7 +44,7 @@ def test_fifty_processes_open_one_session_and_pay_once(scene: Scene) -> None:
     [(of, call)] = {tuple(one) for one in paid}
     assert of == pk
     assert AgentCall.objects.filter(run=run).count() == 2
-    told = agent_calls.outcome_of_call(agent_calls.call_of(agent, call))
+    told = calls.outcome_of_call(calls.call_of(agent, call))
     assert told["status"] == "executed"
     assert payments(run) == [50000]
     assert Effect.objects.filter(run=run).count() == 1
@@ -84,7 +84,7 @@ def test_a_process_that_is_killed_as_it_proposes_leaves_one_call(
     call = AgentCall.objects.get(agent=session.agent, key="pay")
     runs = Run.objects.filter(agent=session.agent, reference="case").count()
     assert runs == (1 if most > 1 else 2)
-    told = agent_calls.outcome_of_call(agent_calls.call_of(session.agent, call.pk))
+    told = calls.outcome_of_call(calls.call_of(session.agent, call.pk))
     assert (told["status"], payments(call.run)) == ("executed", [50000])
     assert Effect.objects.filter(run__agent=session.agent).count() == 1
 

@@ -15,9 +15,9 @@ from django.utils import timezone
 
 from agents.core.states import EscalationState, RunState
 from agents.engine.turns import answering
+from agents.external import keys
 from agents.models import Escalation, Membership, Notification, Role, Run, Workspace
 from agents.notifications.messages import note_of
-from agents.operations.people import agents
 from agents.people import workspaces
 from agents.requests import sharing
 from agents.sdk.declaration_checks import RESERVED
@@ -174,7 +174,7 @@ def address(name: str, *, run: object, escalation: object) -> str:
         parts[name] = sharing.save_view(by=rita, name="big", query="order=amount", at=at).pk
     if name == "agent":
         omar, at = Membership.objects.filter(role=Role.OPERATOR)[0], timezone.now()
-        parts[name] = agents.set_agent(
+        parts[name] = keys.set_agent(
             workspace=omar.workspace, name="triage", desk="refunds", owner=omar.user, at=at
         ).pk
     more = [1] if name == "run-turn" else []

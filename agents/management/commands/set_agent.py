@@ -7,9 +7,9 @@ from typing import Any
 
 from django.db import transaction
 
+from agents.external import keys
 from agents.management.command_arguments import user_named
 from agents.management.operation_command import WORKSPACE, OperationCommand, argument, one_of
-from agents.operations.people import agents
 from agents.shell import refusal
 
 
@@ -50,7 +50,7 @@ class Command(OperationCommand):
         if options["person"]:
             given["actor"] = user_named(options["person"]).get_username()
         who = {name: given[name] for name in ("at", "actor")}
-        agent = agents.set_agent(
+        agent = keys.set_agent(
             **given,
             name=options["agent"],
             desk=options["desk"],
@@ -58,11 +58,11 @@ class Command(OperationCommand):
             is_paused=True if options["pause"] else False if options["resume"] else None,
         )
         if options["revoke"]:
-            agents.revoke_key(home=agent, prefix=options["revoke"], **who)
+            keys.revoke_key(home=agent, prefix=options["revoke"], **who)
         paused = ", paused" if agent.paused_at else ""
         said = f"{agent.name}: {agent.desk}, of {agent.owner.get_username()}{paused}"
         if options["new_key"] is None:
             return said
         lasts = timedelta(days=options["new_key"])
-        _, token = agents.make_key(home=agent, lasts=lasts, **who)
+        _, token = keys.make_key(home=agent, lasts=lasts, **who)
         return f"{said}\nIts key, which is not shown again:\n{token}"

@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any
 from urllib.parse import parse_qsl
 
 from django.conf import settings
@@ -17,24 +16,22 @@ from django.db import DatabaseError
 
 from agents.engine.runtime.threads import Pool
 from agents.shell.access import NAME_IN_HTML, with_values
+from agents.shell.streams import (
+    HEADERS,
+    PATIENCE,
+    PING,
+    Ending,
+    Message,
+    Receive,
+    Send,
+    wait_until_gone,
+)
 from agents.web.live.auth import NotAdmitted, Visitor, admit, lost_visitors
 from agents.web.live.hub import Hub, Viewer
-from agents.web.live.shutdown import Ending
-
-Message: TypeAlias = MutableMapping[str, Any]
-Receive: TypeAlias = Callable[[], Awaitable[Message]]
-Send: TypeAlias = Callable[[Message], Awaitable[None]]
 
 PATH = "/live/"
-PING = 15.0  # seconds of silence, before a proxy or a page takes the connection for dead
-PATIENCE = 60.0  # seconds for a page to take a message, so that idle readers free their memory
 MOST = 30  # streams of one person in this process
 COMING_BACK = 100  # streams a second that reconnect after this process ends
-HEADERS = [
-    (b"content-type", b"text/event-stream; charset=utf-8"),
-    (b"cache-control", b"no-store"),
-    (b"x-accel-buffering", b"no"),  # a proxy would buffer events
-]
 
 
 @dataclass(eq=False)
@@ -160,12 +157,6 @@ class Live:
 def _as_seen_by(visitor: Visitor, body: bytes) -> bytes:
     """Return an update, which is rendered once for all viewers, with what this one may see."""
     return with_values(body, User(pk=visitor.user_id), repr(visitor.topics).encode())
-
-
-async def wait_until_gone(receive: Receive) -> None:
-    """Return once the client has closed the connection."""
-    while (await receive())["type"] != "http.disconnect":
-        pass
 
 
 async def _refuse(send: Send, status: int) -> None:

@@ -18,9 +18,9 @@ from django.utils.http import urlencode
 
 from agents.core.actions import args_schema
 from agents.core.requests import Json
+from agents.external import keys
+from agents.external.calls import outcomes_of, with_runs
 from agents.models import AgentCall, AgentKey, ExternalAgent, Membership, Role, Workspace
-from agents.operations.people import agents as keys
-from agents.operations.runs import agent_calls
 from agents.publishing.pages import readable_limits
 from agents.sdk.desk import DESKS
 from agents.shell import access, refusal
@@ -67,8 +67,8 @@ def agent(request: HttpRequest, pk: int) -> HttpResponse:
     found = AgentCall.objects.filter(agent=shown, is_end=False).order_by("-pk")
     found = found if before is None else found.filter(pk__lt=before)
     rows = list(found[: CALLS + 1])
-    calls = agent_calls.with_runs(rows[:CALLS])
-    told = agent_calls.outcomes_of(calls)
+    calls = with_runs(rows[:CALLS])
+    told = outcomes_of(calls)
     context = {
         "nav": "agents",
         "agent": shown,

@@ -19,32 +19,38 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp_types import CallToolResult, ListToolsResult, TextContent, Tool, ToolAnnotations
 from pydantic import ValidationError
 
-from agents.api.call_words import as_data
-from agents.api.endpoints import place_of, tools_of
-from agents.api.problems import NO_KEY, busy_problem, problem
-from agents.api.schemas import AskPerson, CallAgain, OpenRun, ProposeCall
-from agents.api.waiting import LONGEST, Awaited, Waiting, ending_problem, send_answer
 from agents.core.requests import Json
 from agents.core.strict_json import BadJson, parse
 from agents.engine.runtime.threads import Pool
 from agents.engine.tracing import PARENT
-from agents.models import AgentCall, ExternalAgent, Run
-from agents.operations.people.agents import agent_of
-from agents.operations.runs.agent_calls import ProposedCall
-from agents.operations.runs.content_calls import (
+from agents.external.calls import ProposedCall
+from agents.external.content_calls import (
     Standing,
+    as_data,
     ask_content,
     propose_again,
     propose_content,
     reference_of,
     standing_of,
 )
-from agents.operations.runs.proposing import open_session
+from agents.external.endpoints import place_of, tools_of
+from agents.external.keys import agent_of
+from agents.external.schemas import (
+    NO_KEY,
+    AskPerson,
+    CallAgain,
+    OpenRun,
+    ProposeCall,
+    busy_problem,
+    problem,
+)
+from agents.external.sessions import open_session
+from agents.external.waiting import LONGEST, Awaited, Waiting, ending_problem, send_answer
+from agents.models import AgentCall, ExternalAgent, Run
 from agents.patterns.external import NOT_EXECUTED, UNKNOWN
 from agents.sdk.desk_tools import CONSOLE
 from agents.shell.refusal import Refused
-from agents.web.live.app import Message, Receive, Send
-from agents.web.live.shutdown import Ending
+from agents.shell.streams import Ending, Message, Receive, Send
 
 PATH = "/mcp"
 HOLD = 4.0  # seconds, where a client states no limit of its own

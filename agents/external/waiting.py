@@ -25,18 +25,26 @@ from django.db.models.functions import Replace
 from django.http import HttpResponse
 from django.utils import timezone
 
-from agents.api.endpoints import WAIT, as_stream, event_number
-from agents.api.problems import problem
 from agents.core.requests import TAKE
 from agents.core.states import ENDED, EffectState
 from agents.engine.journal import AWAIT
 from agents.engine.runtime.threads import Pool
+from agents.external.calls import MOST_ROWS, events_of, run_of
+from agents.external.endpoints import WAIT, as_stream, event_number
+from agents.external.keys import agent_of
+from agents.external.schemas import problem
 from agents.models import AgentCall, Run, Step
-from agents.operations.people.agents import agent_of
-from agents.operations.runs.agent_calls import MOST_ROWS, events_of, run_of
 from agents.patterns.supervisor import ROUNDS
-from agents.web.live.app import HEADERS, PATIENCE, PING, Message, Receive, Send, wait_until_gone
-from agents.web.live.shutdown import Ending
+from agents.shell.streams import (
+    HEADERS,
+    PATIENCE,
+    PING,
+    Ending,
+    Message,
+    Receive,
+    Send,
+    wait_until_gone,
+)
 
 log = logging.getLogger(__name__)
 

@@ -4,23 +4,31 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Literal, NamedTuple
 from uuid import UUID
 
+from django.core.exceptions import ValidationError
+from django.db.models import Model, Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
-from ninja import Header, Query, Status
+from ninja import Header, Query, Router, Status
+from ninja.errors import HttpError
 from ninja.parser import Parser
 from ninja.security import HttpBearer
 
-from agents.api.description import DescribedAPI
-from agents.api.problems import add_problems
-from agents.api.schemas import (
+from agents.core.limits import EXTERNAL
+from agents.core.states import ENDED
+from agents.core.strict_json import BadJson, parse
+from agents.engine.desk.repeats import identifying
+from agents.external import calls, keys, permits, sessions
+from agents.external.schemas import (
     PROBLEMS,
     AskPerson,
     CallAnswer,
     CallsAnswer,
+    DescribedAPI,
     EndRun,
     KeysAnswer,
     LeftAnswer,
@@ -28,29 +36,137 @@ from agents.api.schemas import (
     OpenRun,
     ProposeCall,
     ReportCall,
+    RowsAnswer,
     RunAnswer,
     ToolAnswer,
+    add_problems,
 )
-from agents.api.workspace import router
-from agents.core.limits import EXTERNAL
-from agents.core.states import ENDED
-from agents.core.strict_json import BadJson, parse
-from agents.engine.desk.repeats import identifying
-from agents.models import ExternalAgent, Run
-from agents.operations.people import agents
-from agents.operations.runs import agent_calls, call_forms, permitting, proposing, signing
+from agents.models import Escalation, Event, ExternalAgent, Run, Workspace
+from agents.models.record import facts_of
 from agents.policies.words import end_sentence
 from agents.sdk.desk_tools import AGENT, CONSOLE
 from agents.tools import TOOLS, descriptions_of
 
-WAIT = "wait"  # seconds; heeded by agents.api.waiting, before a request gets here
+# What a key of a workspace reads: all its rows, oldest first, in pages. It proposes nothing.
+
+
+class ReadingKey(HttpBearer):
+    """A key of a workspace, as a bearer token."""
+
+    def authenticate(self, request: HttpRequest, token: str) -> Workspace | None:
+        key = keys.key_of(token, at=timezone.now())
+        return key.workspace if key else None
+
+
+class PagedRows(NamedTuple):
+    """Rows that are read in the order of a column, then of their keys."""
+
+    rows: Callable[[Workspace], QuerySet[Any]]
+    column: str
+    show: Callable[[Any], dict[str, Any]]
+
+
+def _run(run: Run) -> dict[str, Any]:
+    names = ("reference", "pattern", "desk", "goal", "subject_key", "subject_label", "state")
+    told = {name: getattr(run, name) for name in (*names, "stop_reason", "outcome")}
+    told |= {"policy": run.policy.number, "launched_by": run.launched_by.get_username()}
+    return told | {
+        "agent": run.agent.name if run.agent else "",
+        "created_at": run.created_at,
+        "ended_at": run.ended_at,
+    }
+
+
+def _request(request: Escalation) -> dict[str, Any]:
+    names = ("kind", "state", "action", "subject_key", "resource", "amount_minor", "currency")
+    told = {name: getattr(request, name) for name in (*names, "created_at", "expires_at")}
+    ruling = request.review["deciding"]
+    told |= {"run": request.run_id, "rule": ruling["rule"], "sentence": ruling["sentence"]}
+    return told | {"agent": request.run.agent.name if request.run.agent else ""}
+
+
+def _decision(request: Escalation) -> dict[str, Any]:
+    names = ("state", "decided_at", "comment", "patch", "granted_minor", "currency")
+    told = {name: getattr(request, name) for name in (*names, "is_simulated", "not_carried_out")}
+    by = request.decided_by.get_username() if request.decided_by else ""
+    return told | {"run": request.run_id, "decided_by": by}
+
+
+def _event(event: Event) -> dict[str, Any]:
+    told = {name: getattr(event, name) for name in ("seq", "kind", "actor", "at", "hash")}
+    return told | {"run": event.run_id, "facts": facts_of(event)}
+
+
+def _requests(workspace: Workspace) -> QuerySet[Escalation]:
+    found = Escalation.objects.filter(workspace=workspace, run__workspace=workspace)
+    return found.select_related("run__agent", "decided_by")
+
+
+TABLES: Mapping[str, PagedRows] = {
+    "runs": PagedRows(
+        lambda home: Run.objects.filter(workspace=home).select_related(
+            "policy", "launched_by", "agent"
+        ),
+        "created_at",
+        _run,
+    ),
+    "requests": PagedRows(_requests, "pk", _request),
+    "decisions": PagedRows(
+        lambda home: _requests(home).filter(decided_at__isnull=False), "decided_at", _decision
+    ),
+    "events": PagedRows(
+        lambda home: Event.objects.filter(workspace=home).prefetch_related("texts"), "pk", _event
+    ),
+}
+router = Router(auth=ReadingKey())
+
+
+@router.get("/{table}", response={200: RowsAnswer, **PROBLEMS})
+def read_rows(
+    request: HttpRequest,
+    table: Literal["runs", "requests", "decisions", "events"],
+    after: str = "",
+    limit: int = Query(100, ge=1, le=1000),
+) -> dict[str, Any]:
+    """Read a workspace's rows, as they are kept: masked as the policy says."""
+    asked = TABLES[table]
+    found = asked.rows(request.auth).order_by(*dict.fromkeys((asked.column, "pk")))  # type: ignore[attr-defined]
+    rows = list((_behind(found, asked.column, after) if after else found)[: limit + 1])
+    shown = rows[:limit]
+    return {
+        "rows": [{"id": row.pk, **asked.show(row)} for row in shown],
+        "next": _place(shown[-1], asked.column) if len(rows) > limit else None,
+    }
+
+
+def _place(row: Model, column: str) -> str:
+    at = getattr(row, column)
+    # In UTC with a Z: the + of an offset would be a blank in an address.
+    return f"{at:%Y-%m-%dT%H:%M:%S.%fZ}_{row.pk}" if isinstance(at, datetime) else str(at)
+
+
+def _behind(found: QuerySet[Any], column: str, after: str) -> QuerySet[Any]:
+    """Return the rows after a place. Raises HttpError for a place that is none."""
+    at, _, pk = after.rpartition("_")
+    try:
+        key = found.model._meta.pk.to_python(pk)
+        if not at:
+            return found.filter(pk__gt=key)
+        when = datetime.fromisoformat(at).astimezone(UTC)
+        later = Q(**{f"{column}__gt": when}) | Q(**{column: when}, pk__gt=key)
+        return found.filter(later, **{f"{column}__gte": when})
+    except (OverflowError, ValueError, ValidationError):
+        raise HttpError(422, "after: this is not the `next` of an answer.") from None
+
+
+WAIT = "wait"  # seconds; heeded by agents.external.waiting, before a request gets here
 
 
 class Key(HttpBearer):
     """A key of an agent, as a bearer token."""
 
     def authenticate(self, request: HttpRequest, token: str) -> ExternalAgent | None:
-        return agents.agent_of(token, at=timezone.now())
+        return keys.agent_of(token, at=timezone.now())
 
 
 class StrictParser(Parser):
@@ -103,7 +219,7 @@ def tools_of(agent: ExternalAgent) -> list[dict[str, Any]]:
             "identifying": identifying(agent.desk, TOOLS[name]),
             "executed_by": AGENT if TOOLS[name].by_agent else CONSOLE,
             "server": TOOLS[name].server,
-            "input_schema": call_forms.input_schema(TOOLS[name]),
+            "input_schema": calls.input_schema(TOOLS[name]),
         }
         for name in names
         if name in TOOLS
@@ -114,15 +230,15 @@ def tools_of(agent: ExternalAgent) -> list[dict[str, Any]]:
 def open_run(request: HttpRequest, body: OpenRun) -> dict[str, Any]:
     """Open a session. The same reference finds the same session, also after its end."""
     told = body.dict()
-    claims = {name: told.pop(name) for name in proposing.CLAIMS}
-    run = proposing.open_session(agent=agent_of(request), at=timezone.now(), claims=claims, **told)
+    claims = {name: told.pop(name) for name in sessions.CLAIMS}
+    run = sessions.open_session(agent=agent_of(request), at=timezone.now(), claims=claims, **told)
     return run_answer(run)
 
 
 @api.get("/runs/{uuid:run_id}", response={200: RunAnswer, 202: RunAnswer, **PROBLEMS})
 def read_run(request: HttpRequest, run_id: UUID, wait: int = Query(0, ge=0)) -> Status[Any]:
     """Read a session; with `wait`, once it has ended or after so many seconds, at most 25."""
-    run = agent_calls.run_of(agent_of(request), run_id)
+    run = calls.run_of(agent_of(request), run_id)
     return Status(200 if run.state in ENDED else 202, run_answer(run))
 
 
@@ -135,7 +251,7 @@ def propose(
     traceparent: str = _PARENT,
 ) -> Status[Any]:
     """Propose a call. 202 while it waits; the same key always means the same call."""
-    call = proposing.propose(
+    call = sessions.propose(
         agent=agent_of(request),
         run_id=run_id,
         key=idempotency_key,
@@ -158,7 +274,7 @@ def ask(
     traceparent: str = _PARENT,
 ) -> Status[Any]:
     """Ask a person, as a call that executes nothing: `executed` says that it was answered."""
-    asked = proposing.ask_person(
+    asked = sessions.ask_person(
         agent=agent_of(request),
         run_id=run_id,
         key=idempotency_key,
@@ -175,17 +291,17 @@ def list_calls(
     run: UUID | None = None,
     key: str = Query("", pattern=r"^[^\x00]*$"),
     after: int = Query(0, ge=0),
-    limit: int = Query(50, ge=1, le=agent_calls.MOST_ROWS),
+    limit: int = Query(50, ge=1, le=calls.MOST_ROWS),
 ) -> dict[str, Any]:
     """List what you were told of your calls, of one session or of all, in order of proposal.
 
     A session is all its runs; `run` is any of them. `key` is how the calls' keys begin.
     """
     agent = agent_of(request)
-    mine = agent_calls.run_of(agent, run) if run else None
-    found = agent_calls.calls_of(agent, run=mine, key=key, after=after, most=limit + 1)
+    mine = calls.run_of(agent, run) if run else None
+    found = calls.calls_of(agent, run=mine, key=key, after=after, most=limit + 1)
     shown = found[:limit]
-    told = zip(shown, agent_calls.outcomes_of(shown), strict=True)
+    told = zip(shown, calls.outcomes_of(shown), strict=True)
     return {
         "calls": [one | place_of(call) for call, one in told],
         "next": shown[-1].row.pk if len(found) > limit else None,
@@ -201,9 +317,9 @@ def read_events(
     call.waiting, call.decided, call.answered and session.ended, each with the number of its call;
     session.continued says that the session goes on in another run.
     """
-    # The server answers here only where it does not stream: see agents.api.waiting.
-    told = agent_calls.events_of(
-        agent_calls.run_of(agent_of(request), run_id), after=event_number(last_event_id)
+    # The server answers here only where it does not stream: see agents.external.waiting.
+    told = calls.events_of(
+        calls.run_of(agent_of(request), run_id), after=event_number(last_event_id)
     )
     return HttpResponse(as_stream(told), content_type="text/event-stream")
 
@@ -223,13 +339,13 @@ def as_stream(told: Sequence[dict[str, Any]]) -> bytes:
 @api.get("/calls/{int:call_id}", response={200: CallAnswer, 202: CallAnswer, **PROBLEMS})
 def read_call(request: HttpRequest, call_id: int, wait: int = Query(0, ge=0)) -> Status[Any]:
     """Read a call; with `wait`, once it is answered or after so many seconds, at most 25."""
-    return _call_answer(request, agent_calls.call_of(agent_of(request), call_id))
+    return _call_answer(request, calls.call_of(agent_of(request), call_id))
 
 
 @api.post("/calls/{int:call_id}/cancel", response={200: CallAnswer, 202: CallAnswer, **PROBLEMS})
 def cancel_call(request: HttpRequest, call_id: int) -> Status[Any]:
     """Take back a call of which nothing has begun; `too_late` for any other."""
-    withdrawn = proposing.withdraw_call(agent=agent_of(request), call_id=call_id, at=timezone.now())
+    withdrawn = sessions.withdraw_call(agent=agent_of(request), call_id=call_id, at=timezone.now())
     return _call_answer(request, withdrawn)
 
 
@@ -239,14 +355,14 @@ def take_call(request: HttpRequest, call_id: int) -> Status[Any]:
 
     It is checked once more until then. Where a server verifies permits, `permit` is for it.
     """
-    taken = permitting.take_call(agent=agent_of(request), call_id=call_id, at=timezone.now())
+    taken = permits.take_call(agent=agent_of(request), call_id=call_id, at=timezone.now())
     return _call_answer(request, taken)
 
 
 @api.post("/calls/{int:call_id}/report", response={200: CallAnswer, 202: CallAnswer, **PROBLEMS})
 def report_call(request: HttpRequest, call_id: int, body: ReportCall) -> Status[Any]:
     """Report what came of a call that you took. Without a report in time a person is asked."""
-    reported = permitting.report_call(
+    reported = permits.report_call(
         agent=agent_of(request), call_id=call_id, at=timezone.now(), **body.dict()
     )
     return _call_answer(request, reported)
@@ -256,34 +372,34 @@ def report_call(request: HttpRequest, call_id: int, body: ReportCall) -> Status[
 def move_on(request: HttpRequest, body: MoveOn) -> dict[str, Any]:
     """End what you took of repeatable tools and will not report: a person is asked about it."""
     agent, at = agent_of(request), timezone.now()
-    return {"calls": permitting.move_on(agent=agent, reference=body.reference, at=at)}
+    return {"calls": permits.move_on(agent=agent, reference=body.reference, at=at)}
 
 
 @api.get("/permits/keys", response={200: KeysAnswer}, auth=None)
 def permit_keys(request: HttpRequest) -> dict[str, Any]:
     """Return the keys that verify permits, as a JWKS."""
-    return signing.public_keys()
+    return permits.public_keys()
 
 
 @api.post("/runs/{uuid:run_id}/end", response={200: RunAnswer, 202: RunAnswer, **PROBLEMS})
 def end_run(request: HttpRequest, run_id: UUID, body: EndRun) -> Status[Any]:
     """End a session, once everything that was proposed is answered. The first end stands."""
-    call = proposing.end_session(
+    call = sessions.end_session(
         agent=agent_of(request), run_id=run_id, answer=body.answer, at=timezone.now()
     )
     return Status(200 if call.run.state in ENDED else 202, run_answer(call.run))
 
 
-def _call_answer(request: HttpRequest, call: agent_calls.ProposedCall) -> Status[Any]:
-    told = agent_calls.outcome_of_call(call) | place_of(call)
-    if told["status"] == agent_calls.TAKEN:
-        told["permit"] = permitting.permit_of(agent_of(request), call, at=timezone.now())
-    is_over = told["status"] != agent_calls.WAITING and call.run.ended_at is not None
+def _call_answer(request: HttpRequest, call: calls.ProposedCall) -> Status[Any]:
+    told = calls.outcome_of_call(call) | place_of(call)
+    if told["status"] == calls.TAKEN:
+        told["permit"] = permits.permit_of(agent_of(request), call, at=timezone.now())
+    is_over = told["status"] != calls.WAITING and call.run.ended_at is not None
     is_answered = told["status"] in ("executed", "not_executed", "allowed", "taken") or is_over
     return Status(200 if is_answered else 202, told)
 
 
-def place_of(call: agent_calls.ProposedCall) -> dict[str, Any]:
+def place_of(call: calls.ProposedCall) -> dict[str, Any]:
     """Return the numbers of a call and its run, by which its agent finds it again."""
     return {"id": call.row.pk, "run": str(call.run.pk)}
 
@@ -295,7 +411,7 @@ def run_answer(run: Run) -> dict[str, Any]:
     return {
         "id": str(run.pk),
         "reference": run.reference,
-        "key_salt": proposing.key_salt(run),
+        "key_salt": sessions.key_salt(run),
         "state": run.state,
         "has_ended": run.state in ENDED,
         "reason": run.stop_reason,

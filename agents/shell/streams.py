@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, MutableMapping
 from types import FrameType
+from typing import Any, TypeAlias
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -42,3 +43,31 @@ class Ending:
             served(number, frame)
 
         signal.signal(number, answer)
+
+
+Message: TypeAlias = MutableMapping[str, Any]
+
+
+Receive: TypeAlias = Callable[[], Awaitable[Message]]
+
+
+Send: TypeAlias = Callable[[Message], Awaitable[None]]
+
+
+PING = 15.0  # seconds of silence, before a proxy or a page takes the connection for dead
+
+
+PATIENCE = 60.0  # seconds for a page to take a message, so that idle readers free their memory
+
+
+HEADERS = [
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-store"),
+    (b"x-accel-buffering", b"no"),  # a proxy would buffer events
+]
+
+
+async def wait_until_gone(receive: Receive) -> None:
+    """Return once the client has closed the connection."""
+    while (await receive())["type"] != "http.disconnect":
+        pass

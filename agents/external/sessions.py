@@ -31,18 +31,12 @@ from agents.engine.redaction import redact_for
 from agents.engine.runtime.crashpoints import crashpoint
 from agents.engine.tracing import PARENT, QUESTION, checked_parent, tell_proposed
 from agents.engine.turns.answering import wake, withdraw
-from agents.engine.turns.calls import (
-    answer_await,
-    assign_call,
-    fetch_waiting,
-    take_back,
-)
+from agents.engine.turns.calls import answer_await, assign_call, fetch_waiting, take_back
 from agents.engine.withdrawal import LAST_WORDS, WITHDRAWN
+from agents.external.calls import ProposedCall, run_of, with_integers, without_nulls
+from agents.external.keys import TOKEN
 from agents.models import AgentCall, Effect, Escalation, ExternalAgent, Membership, Role, Run, Step
 from agents.models.outside import LONGEST_KEY
-from agents.operations.people.agents import TOKEN
-from agents.operations.runs.agent_calls import ProposedCall, run_of
-from agents.operations.runs.call_forms import with_integers, without_nulls
 from agents.operations.runs.launching import LaunchOptions, launch
 from agents.policies.words import end_sentence
 from agents.sdk.desk import DESKS

@@ -1,1 +1,0 @@
-"""The HTTP interface for agents that run elsewhere."""
