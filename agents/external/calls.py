@@ -31,20 +31,28 @@ from agents.sdk.desk import tells_plain_numbers
 from agents.tools import TOOLS, Tool, is_by_agent
 
 WAITING = "waiting"
-ALLOWED, TAKEN = "allowed", "taken"  # of calls that their agent executes itself
-_NOT_OVER = (WAITING, ALLOWED, TAKEN)
+_ALLOWED, TAKEN = "allowed", "taken"  # of calls that their agent executes itself
+_NOT_OVER = (WAITING, _ALLOWED, TAKEN)
 MOST_ROWS = 100  # calls or events in one answer
 _OF_FIRST = ("status", "reason", "arguments", "result", "answered_at")  # of a repeated call
 _UNKNOWN_YET = "Nobody knows yet whether it took effect. A person is asked."
 _HELD = "It is allowed, but a kill switch is on: taken now, it would be refused."
 _UNSETTLED = (EffectState.INTENDED, EffectState.UNKNOWN)
 # What a session's events are called for its agent, which reads the rest by the call's number.
-EVENTS = {
+_EVENTS = {
     "escalation.opened": "call.waiting",
     "escalation.decided": "call.decided",
     ANSWERED: "call.answered",
     **dict.fromkeys(("run.done", "run.stopped", "run.failed"), "session.ended"),
 }
+_KINDS = {
+    "integer": "a whole number",
+    "number": "a number",
+    "string": "a text",
+    "boolean": "true or false",
+    "null": "null",
+}
+_MOST, _LONGEST = 10, 60  # unknown arguments that are named, and characters of each
 
 
 class ProposedCall(NamedTuple):
@@ -100,7 +108,7 @@ def events_of(run: Run, *, after: int) -> list[dict[str, Json]]:
     A number that the run has not reached is another run's: nothing of this one was read.
     """
     after = after if after <= run.event_count else 0
-    seen = Event.objects.filter(run=run, kind__in=EVENTS, seq__gt=after).order_by("seq")
+    seen = Event.objects.filter(run=run, kind__in=_EVENTS, seq__gt=after).order_by("seq")
     steps = AgentCall.objects.filter(run=run, is_end=False).exclude(step="")
     calls = {turn_of(step): pk for pk, step in steps.values_list("pk", "step")}
     return [
@@ -116,7 +124,7 @@ def events_of(run: Run, *, after: int) -> list[dict[str, Json]]:
 
 def _event_of(event: Event) -> str:
     is_over = event.facts.get("stop_reason") != CONTINUED
-    return EVENTS[event.kind] if is_over else "session.continued"
+    return _EVENTS[event.kind] if is_over else "session.continued"
 
 
 def outcome_of_call(call: ProposedCall) -> dict[str, Json]:
@@ -173,7 +181,7 @@ def outcomes_of(
         for name in ("proposed", "arguments", "result"):
             one[name] = _as_sent(call, one[name])
         offered, reason = call.run.limits.proposable, str(one["reason"])
-        form = form_words(reason, str(one["tool"]), one["proposed"], offered)
+        form = _form_words(reason, str(one["tool"]), one["proposed"], offered)
         one["sentence"] = " ".join(filter(None, (one["sentence"], form)))
     _tell_held([(call.run, one) for call, one in zip(calls, told, strict=True)])
     if with_repeats:
@@ -210,7 +218,7 @@ def _tell_repeats(calls: Sequence[ProposedCall], told: Sequence[dict[str, Json]]
 
 def _tell_held(calls: Sequence[tuple[Run, dict[str, Json]]]) -> None:
     """Tell of allowed calls which of them a kill switch holds."""
-    allowed = [(run, one) for run, one in calls if one["status"] == ALLOWED]
+    allowed = [(run, one) for run, one in calls if one["status"] == _ALLOWED]
     where = {run.workspace_id for run, _ in allowed}
     for switch in KillSwitch.objects.standing().filter(workspace__in=where):
         for run, one in allowed:
@@ -270,7 +278,7 @@ def _left_to_agent(steps: list[Step]) -> str:
     """Return how a call stands that its agent executes; "" where it has nothing to do."""
     left = next((step for step in reversed(steps) if step.ended_at is None), None)
     if left is not None and left.kind == AWAIT:
-        return ALLOWED
+        return _ALLOWED
     is_taken = left is not None and left.kind == USE and is_by_agent(left.asked["tool"])
     return TAKEN if is_taken else ""
 
@@ -337,11 +345,6 @@ def _as_sent(call: ProposedCall, value: Json) -> Json:
 # The right form of a call, for an agent whose proposal could not be read.
 
 
-_KINDS = {"integer": "a whole number", "number": "a number", "string": "a text"}
-_KINDS |= {"boolean": "true or false", "null": "null"}
-_MOST, _LONGEST = 10, 60  # unknown arguments that are named, and characters of each
-
-
 def input_schema(tool: Tool) -> Json:
     """Return the schema of a tool's arguments. `required` names those that may not be left out.
 
@@ -373,7 +376,7 @@ def without_nulls(name: str, args: Json) -> Json:
     }
 
 
-def form_words(reason: str, name: str, given: Json, offered: Iterable[str]) -> str:
+def _form_words(reason: str, name: str, given: Json, offered: Iterable[str]) -> str:
     """Return which tools there are, or how a tool's arguments are written and what is wrong.
 
     "" for a reason that is no such fault.

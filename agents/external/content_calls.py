@@ -31,6 +31,24 @@ from agents.shell.refusal import Refused
 from agents.tools import TOOLS
 
 _ANSWERED = (EXECUTED, NOT_EXECUTED)
+_LATER = (
+    "Say so to whoever asked you, and do not wait: the same call with the same arguments, made "
+    "later, tells what became of it."
+)
+_BEGUN = "OUTCOME NOT KNOWN YET. It is being carried out. Do not do it in any other way. " + _LATER
+_HELD = "NOT DONE. {why} Nothing was executed. " + _LATER
+_AGAIN = " To propose it once more, call `again` with its number, {number}."
+_OTHER_WORDS = " To ask again, use other words."
+# Why nothing has begun, by whom the call waits for; `ruling` also once a person has decided.
+_WAITS = {
+    "turn": "It waits for its turn.",
+    "ruling": "The policy has not ruled on it yet.",
+    "person": "A person decides.",
+    "two_people": "A person decides.",
+}
+_DECIDED = "A person has decided. The outcome follows."
+_OF_WHAT_WAS_SENT = ("invalid_action:", "supervisor_block:unfit_value")  # whatever else changes
+_SAME_AGAIN = " Call with other arguments: these are refused each time."
 
 
 class Standing(NamedTuple):
@@ -152,26 +170,6 @@ def standing_of(call: ProposedCall, agent: ExternalAgent) -> Standing:
 # What a model reads of its call: it knows no status codes, and repeats what it is not told.
 
 
-_LATER = (
-    "Say so to whoever asked you, and do not wait: the same call with the same arguments, made "
-    "later, tells what became of it."
-)
-_BEGUN = "OUTCOME NOT KNOWN YET. It is being carried out. Do not do it in any other way. " + _LATER
-_HELD = "NOT DONE. {why} Nothing was executed. " + _LATER
-AGAIN = " To propose it once more, call `again` with its number, {number}."
-OTHER_WORDS = " To ask again, use other words."
-# Why nothing has begun, by whom the call waits for; `ruling` also once a person has decided.
-_WAITS = {
-    "turn": "It waits for its turn.",
-    "ruling": "The policy has not ruled on it yet.",
-    "person": "A person decides.",
-    "two_people": "A person decides.",
-}
-_DECIDED = "A person has decided. The outcome follows."
-_OF_WHAT_WAS_SENT = ("invalid_action:", "supervisor_block:unfit_value")  # whatever else changes
-_SAME_AGAIN = " Call with other arguments: these are refused each time."
-
-
 def words_of(standing: Standing) -> str:
     """Say what became of a call, or that nothing was executed."""
     told, call = standing.told, standing.call
@@ -208,9 +206,9 @@ def as_data(standing: Standing) -> dict[str, Json]:
 def _next_after_no(told: dict[str, Json], number: int) -> str:
     """Say how to go on from a call that was not carried out."""
     if told["kind"] == "question":
-        return OTHER_WORDS
+        return _OTHER_WORDS
     is_same_again = told["reason"].startswith(_OF_WHAT_WAS_SENT)
-    return _SAME_AGAIN if is_same_again else AGAIN.format(number=number)
+    return _SAME_AGAIN if is_same_again else _AGAIN.format(number=number)
 
 
 def _changes(told: dict[str, Json]) -> list[str]:

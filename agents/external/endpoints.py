@@ -47,119 +47,9 @@ from agents.policies.words import end_sentence
 from agents.sdk.desk_tools import AGENT, CONSOLE
 from agents.tools import TOOLS, descriptions_of
 
-# What a key of a workspace reads: all its rows, oldest first, in pages. It proposes nothing.
-
-
-class ReadingKey(HttpBearer):
-    """A key of a workspace, as a bearer token."""
-
-    def authenticate(self, request: HttpRequest, token: str) -> Workspace | None:
-        key = keys.key_of(token, at=timezone.now())
-        return key.workspace if key else None
-
-
-class PagedRows(NamedTuple):
-    """Rows that are read in the order of a column, then of their keys."""
-
-    rows: Callable[[Workspace], QuerySet[Any]]
-    column: str
-    show: Callable[[Any], dict[str, Any]]
-
-
-def _run(run: Run) -> dict[str, Any]:
-    names = ("reference", "pattern", "desk", "goal", "subject_key", "subject_label", "state")
-    told = {name: getattr(run, name) for name in (*names, "stop_reason", "outcome")}
-    told |= {"policy": run.policy.number, "launched_by": run.launched_by.get_username()}
-    return told | {
-        "agent": run.agent.name if run.agent else "",
-        "created_at": run.created_at,
-        "ended_at": run.ended_at,
-    }
-
-
-def _request(request: Escalation) -> dict[str, Any]:
-    names = ("kind", "state", "action", "subject_key", "resource", "amount_minor", "currency")
-    told = {name: getattr(request, name) for name in (*names, "created_at", "expires_at")}
-    ruling = request.review["deciding"]
-    told |= {"run": request.run_id, "rule": ruling["rule"], "sentence": ruling["sentence"]}
-    return told | {"agent": request.run.agent.name if request.run.agent else ""}
-
-
-def _decision(request: Escalation) -> dict[str, Any]:
-    names = ("state", "decided_at", "comment", "patch", "granted_minor", "currency")
-    told = {name: getattr(request, name) for name in (*names, "is_simulated", "not_carried_out")}
-    by = request.decided_by.get_username() if request.decided_by else ""
-    return told | {"run": request.run_id, "decided_by": by}
-
-
-def _event(event: Event) -> dict[str, Any]:
-    told = {name: getattr(event, name) for name in ("seq", "kind", "actor", "at", "hash")}
-    return told | {"run": event.run_id, "facts": facts_of(event)}
-
-
-def _requests(workspace: Workspace) -> QuerySet[Escalation]:
-    found = Escalation.objects.filter(workspace=workspace, run__workspace=workspace)
-    return found.select_related("run__agent", "decided_by")
-
-
-TABLES: Mapping[str, PagedRows] = {
-    "runs": PagedRows(
-        lambda home: Run.objects.filter(workspace=home).select_related(
-            "policy", "launched_by", "agent"
-        ),
-        "created_at",
-        _run,
-    ),
-    "requests": PagedRows(_requests, "pk", _request),
-    "decisions": PagedRows(
-        lambda home: _requests(home).filter(decided_at__isnull=False), "decided_at", _decision
-    ),
-    "events": PagedRows(
-        lambda home: Event.objects.filter(workspace=home).prefetch_related("texts"), "pk", _event
-    ),
-}
-router = Router(auth=ReadingKey())
-
-
-@router.get("/{table}", response={200: RowsAnswer, **PROBLEMS})
-def read_rows(
-    request: HttpRequest,
-    table: Literal["runs", "requests", "decisions", "events"],
-    after: str = "",
-    limit: int = Query(100, ge=1, le=1000),
-) -> dict[str, Any]:
-    """Read a workspace's rows, as they are kept: masked as the policy says."""
-    asked = TABLES[table]
-    found = asked.rows(request.auth).order_by(*dict.fromkeys((asked.column, "pk")))  # type: ignore[attr-defined]
-    rows = list((_behind(found, asked.column, after) if after else found)[: limit + 1])
-    shown = rows[:limit]
-    return {
-        "rows": [{"id": row.pk, **asked.show(row)} for row in shown],
-        "next": _place(shown[-1], asked.column) if len(rows) > limit else None,
-    }
-
-
-def _place(row: Model, column: str) -> str:
-    at = getattr(row, column)
-    # In UTC with a Z: the + of an offset would be a blank in an address.
-    return f"{at:%Y-%m-%dT%H:%M:%S.%fZ}_{row.pk}" if isinstance(at, datetime) else str(at)
-
-
-def _behind(found: QuerySet[Any], column: str, after: str) -> QuerySet[Any]:
-    """Return the rows after a place. Raises HttpError for a place that is none."""
-    at, _, pk = after.rpartition("_")
-    try:
-        key = found.model._meta.pk.to_python(pk)
-        if not at:
-            return found.filter(pk__gt=key)
-        when = datetime.fromisoformat(at).astimezone(UTC)
-        later = Q(**{f"{column}__gt": when}) | Q(**{column: when}, pk__gt=key)
-        return found.filter(later, **{f"{column}__gte": when})
-    except (OverflowError, ValueError, ValidationError):
-        raise HttpError(422, "after: this is not the `next` of an answer.") from None
-
-
 WAIT = "wait"  # seconds; heeded by agents.external.waiting, before a request gets here
+_KEY = Header(..., alias="Idempotency-Key")
+_PARENT = Header("", description="W3C trace context: the span that the call belongs to")
 
 
 class Key(HttpBearer):
@@ -169,7 +59,7 @@ class Key(HttpBearer):
         return keys.agent_of(token, at=timezone.now())
 
 
-class StrictParser(Parser):
+class _StrictParser(Parser):
     """Reads bodies as the console reads a model's reply: no doubled keys, no NaN."""
 
     def parse_body(self, request: HttpRequest) -> Any:
@@ -184,14 +74,11 @@ api = DescribedAPI(
     version="1",
     description="Put an agent's tool calls through the console.",
     auth=Key(),
-    parser=StrictParser(),
+    parser=_StrictParser(),
     docs_url=None,
     urls_namespace="api",
 )
 add_problems(api)
-api.add_router("/workspace", router)
-_KEY = Header(..., alias="Idempotency-Key")
-_PARENT = Header("", description="W3C trace context: the span that the call belongs to")
 
 
 def agent_of(request: HttpRequest) -> ExternalAgent:
@@ -232,14 +119,14 @@ def open_run(request: HttpRequest, body: OpenRun) -> dict[str, Any]:
     told = body.dict()
     claims = {name: told.pop(name) for name in sessions.CLAIMS}
     run = sessions.open_session(agent=agent_of(request), at=timezone.now(), claims=claims, **told)
-    return run_answer(run)
+    return _run_answer(run)
 
 
 @api.get("/runs/{uuid:run_id}", response={200: RunAnswer, 202: RunAnswer, **PROBLEMS})
 def read_run(request: HttpRequest, run_id: UUID, wait: int = Query(0, ge=0)) -> Status[Any]:
     """Read a session; with `wait`, once it has ended or after so many seconds, at most 25."""
     run = calls.run_of(agent_of(request), run_id)
-    return Status(200 if run.state in ENDED else 202, run_answer(run))
+    return Status(200 if run.state in ENDED else 202, _run_answer(run))
 
 
 @api.post("/runs/{uuid:run_id}/calls", response={200: CallAnswer, 202: CallAnswer, **PROBLEMS})
@@ -387,7 +274,7 @@ def end_run(request: HttpRequest, run_id: UUID, body: EndRun) -> Status[Any]:
     call = sessions.end_session(
         agent=agent_of(request), run_id=run_id, answer=body.answer, at=timezone.now()
     )
-    return Status(200 if call.run.state in ENDED else 202, run_answer(call.run))
+    return Status(200 if call.run.state in ENDED else 202, _run_answer(call.run))
 
 
 def _call_answer(request: HttpRequest, call: calls.ProposedCall) -> Status[Any]:
@@ -404,7 +291,7 @@ def place_of(call: calls.ProposedCall) -> dict[str, Any]:
     return {"id": call.row.pk, "run": str(call.run.pk)}
 
 
-def run_answer(run: Run) -> dict[str, Any]:
+def _run_answer(run: Run) -> dict[str, Any]:
     """Return a session as its agent reads it."""
     outcome = run.outcome if isinstance(run.outcome, dict) else {}
     later = run.launched_again.first() if run.state in ENDED else None
@@ -420,3 +307,120 @@ def run_answer(run: Run) -> dict[str, Any]:
         "continued_in": str(later.pk) if later else "",
         "note": str(outcome.get("note", "")),
     }
+
+
+# What a key of a workspace reads: all its rows, oldest first, in pages. It proposes nothing.
+
+
+class ReadingKey(HttpBearer):
+    """A key of a workspace, as a bearer token."""
+
+    def authenticate(self, request: HttpRequest, token: str) -> Workspace | None:
+        key = keys.key_of(token, at=timezone.now())
+        return key.workspace if key else None
+
+
+_router = Router(auth=ReadingKey())
+
+
+@_router.get("/{table}", response={200: RowsAnswer, **PROBLEMS})
+def read_rows(
+    request: HttpRequest,
+    table: Literal["runs", "requests", "decisions", "events"],
+    after: str = "",
+    limit: int = Query(100, ge=1, le=1000),
+) -> dict[str, Any]:
+    """Read a workspace's rows, as they are kept: masked as the policy says."""
+    asked = _TABLES[table]
+    found = asked.rows(request.auth).order_by(*dict.fromkeys((asked.column, "pk")))  # type: ignore[attr-defined]
+    rows = list((_behind(found, asked.column, after) if after else found)[: limit + 1])
+    shown = rows[:limit]
+    return {
+        "rows": [{"id": row.pk, **asked.show(row)} for row in shown],
+        "next": _place(shown[-1], asked.column) if len(rows) > limit else None,
+    }
+
+
+class _PagedRows(NamedTuple):
+    """Rows that are read in the order of a column, then of their keys."""
+
+    rows: Callable[[Workspace], QuerySet[Any]]
+    column: str
+    show: Callable[[Any], dict[str, Any]]
+
+
+def _run(run: Run) -> dict[str, Any]:
+    names = ("reference", "pattern", "desk", "goal", "subject_key", "subject_label", "state")
+    told = {name: getattr(run, name) for name in (*names, "stop_reason", "outcome")}
+    told |= {"policy": run.policy.number, "launched_by": run.launched_by.get_username()}
+    return told | {
+        "agent": run.agent.name if run.agent else "",
+        "created_at": run.created_at,
+        "ended_at": run.ended_at,
+    }
+
+
+def _request(request: Escalation) -> dict[str, Any]:
+    names = ("kind", "state", "action", "subject_key", "resource", "amount_minor", "currency")
+    told = {name: getattr(request, name) for name in (*names, "created_at", "expires_at")}
+    ruling = request.review["deciding"]
+    told |= {"run": request.run_id, "rule": ruling["rule"], "sentence": ruling["sentence"]}
+    return told | {"agent": request.run.agent.name if request.run.agent else ""}
+
+
+def _decision(request: Escalation) -> dict[str, Any]:
+    names = ("state", "decided_at", "comment", "patch", "granted_minor", "currency")
+    told = {name: getattr(request, name) for name in (*names, "is_simulated", "not_carried_out")}
+    by = request.decided_by.get_username() if request.decided_by else ""
+    return told | {"run": request.run_id, "decided_by": by}
+
+
+def _event(event: Event) -> dict[str, Any]:
+    told = {name: getattr(event, name) for name in ("seq", "kind", "actor", "at", "hash")}
+    return told | {"run": event.run_id, "facts": facts_of(event)}
+
+
+def _requests(workspace: Workspace) -> QuerySet[Escalation]:
+    found = Escalation.objects.filter(workspace=workspace, run__workspace=workspace)
+    return found.select_related("run__agent", "decided_by")
+
+
+_TABLES: Mapping[str, _PagedRows] = {
+    "runs": _PagedRows(
+        lambda home: Run.objects.filter(workspace=home).select_related(
+            "policy", "launched_by", "agent"
+        ),
+        "created_at",
+        _run,
+    ),
+    "requests": _PagedRows(_requests, "pk", _request),
+    "decisions": _PagedRows(
+        lambda home: _requests(home).filter(decided_at__isnull=False), "decided_at", _decision
+    ),
+    "events": _PagedRows(
+        lambda home: Event.objects.filter(workspace=home).prefetch_related("texts"), "pk", _event
+    ),
+}
+
+
+def _place(row: Model, column: str) -> str:
+    at = getattr(row, column)
+    # In UTC with a Z: the + of an offset would be a blank in an address.
+    return f"{at:%Y-%m-%dT%H:%M:%S.%fZ}_{row.pk}" if isinstance(at, datetime) else str(at)
+
+
+def _behind(found: QuerySet[Any], column: str, after: str) -> QuerySet[Any]:
+    """Return the rows after a place. Raises HttpError for a place that is none."""
+    at, _, pk = after.rpartition("_")
+    try:
+        key = found.model._meta.pk.to_python(pk)
+        if not at:
+            return found.filter(pk__gt=key)
+        when = datetime.fromisoformat(at).astimezone(UTC)
+        later = Q(**{f"{column}__gt": when}) | Q(**{column: when}, pk__gt=key)
+        return found.filter(later, **{f"{column}__gte": when})
+    except (OverflowError, ValueError, ValidationError):
+        raise HttpError(422, "after: this is not the `next` of an answer.") from None
+
+
+api.add_router("/workspace", _router)

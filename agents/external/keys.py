@@ -20,8 +20,8 @@ from agents.sdk.desk import DESKS
 from agents.shell.refusal import Refused, require_member
 
 KEYS = 2  # of one agent at a time, so that one can follow the other
-LONGEST_LIFE = timedelta(days=366)
-USED_EVERY = timedelta(minutes=1)  # the last use of a key is written at most so often
+_LONGEST_LIFE = timedelta(days=366)
+_USED_EVERY = timedelta(minutes=1)  # the last use of a key is written at most so often
 # As secret scanners find it: its public part, by which people know it, and the secret.
 TOKEN = re.compile(r"(opsc_[0-9a-f]{8})_[0-9a-f]{48}")
 
@@ -92,8 +92,8 @@ def make_key(
     The token is not kept. `by` is shown it: an admin or, of an agent's, its owner only. For a
     command, `actor` is whoever runs it, and is shown it. Raises Refused.
     """
-    if not timedelta() < lasts <= LONGEST_LIFE:
-        raise Refused("bad_life", f"A key lasts from 1 to {LONGEST_LIFE.days} days.")
+    if not timedelta() < lasts <= _LONGEST_LIFE:
+        raise Refused("bad_life", f"A key lasts from 1 to {_LONGEST_LIFE.days} days.")
     workspace, agent = _places(home)
     with transaction.atomic():
         actor = _lock_keys(home, by) or actor
@@ -178,8 +178,8 @@ def key_of(token: str, *, at: datetime) -> AgentKey | None:
     key = known.filter(prefix=parts[1], revoked_at=None, expires_at__gt=at).first()
     if key is None or not hmac.compare_digest(key.token_sha256, hash_of_token(token)):
         return None
-    stale = Q(used_at=None) | Q(used_at__lt=at - USED_EVERY)
-    if key.used_at is None or key.used_at < at - USED_EVERY:
+    stale = Q(used_at=None) | Q(used_at__lt=at - _USED_EVERY)
+    if key.used_at is None or key.used_at < at - _USED_EVERY:
         AgentKey.objects.filter(stale, pk=key.pk).update(used_at=at)
     return key
 

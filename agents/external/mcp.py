@@ -54,7 +54,7 @@ from agents.shell.streams import Ending, Message, Receive, Send
 
 PATH = "/mcp"
 HOLD = 4.0  # seconds, where a client states no limit of its own
-GOAL = "Calls of an MCP client."
+_GOAL = "Calls of an MCP client."
 _HEADERS = ("reference", "subject", "goal", "wait")  # each as Opsconsole-…
 _CALLER = "opsconsole.caller"  # in the scope of a request
 _OWN: dict[str, tuple[str, type[AskPerson] | type[CallAgain]]] = {
@@ -65,7 +65,7 @@ _OWN: dict[str, tuple[str, type[AskPerson] | type[CallAgain]]] = {
     ),
     "ask_a_person": ("Ask a person. Nothing is executed; call again for the answer.", AskPerson),
 }
-INSTRUCTIONS = (
+_INSTRUCTIONS = (
     "Each call is ruled on by a policy and may wait for a person, who may change it. An answer "
     "that begins with NOT DONE or OUTCOME NOT KNOWN YET is no result. The same call with the same "
     "arguments, made later, is that call: it tells what became of it, and is carried out once."
@@ -81,7 +81,7 @@ _HEADER_OF = {
 _BY_SETTINGS = "No call changes that. Whoever set up this client can, in its header {header}."
 
 
-class Caller(NamedTuple):
+class _Caller(NamedTuple):
     """Who sends a request, from its headers alone, and how to learn that they have gone."""
 
     token: str
@@ -110,7 +110,7 @@ class Mcp:
         self._open = 0
         self._server: Server[Any] = Server(
             "opsconsole",
-            instructions=INSTRUCTIONS,
+            instructions=_INSTRUCTIONS,
             on_list_tools=self._list_tools,
             on_call_tool=self._call_tool,
             get_tool_input_schema=lambda name: None,  # no argument is mirrored in a header
@@ -190,11 +190,11 @@ class Mcp:
             self._over.set()
 
     async def _list_tools(self, context: Any, _: Any) -> ListToolsResult:
-        caller: Caller = context.request.scope[_CALLER]
+        caller: _Caller = context.request.scope[_CALLER]
         return ListToolsResult(tools=await self._pool.run(partial(_tools, caller.token)))
 
     async def _call_tool(self, context: Any, asked: Any) -> CallToolResult:
-        caller: Caller = context.request.scope[_CALLER]
+        caller: _Caller = context.request.scope[_CALLER]
         work = partial(_propose, caller, asked.name, asked.arguments or {})
         standing = await self._tried(work)
         if isinstance(standing, Standing) and not standing.is_answered:
@@ -237,14 +237,14 @@ def _result(text: str, told: dict[str, Json], *, is_error: bool) -> CallToolResu
     )
 
 
-def _caller(headers: dict[bytes, bytes], receive: Receive) -> Caller:
+def _caller(headers: dict[bytes, bytes], receive: Receive) -> _Caller:
     """Read who sends a request. Raises UnicodeDecodeError."""
     found = {name: headers.get(f"opsconsole-{name}".encode(), b"").decode() for name in _HEADERS}
     wait = found.pop("wait")
     seconds = float(wait) if wait.isascii() and wait.isdigit() and len(wait) < 4 else HOLD
     scheme, _, token = headers.get(b"authorization", b"").decode().partition(" ")
     is_bearer = scheme.lower() == "bearer"
-    return Caller(
+    return _Caller(
         token=token if is_bearer else "",
         said=found,
         wait=min(seconds, LONGEST),
@@ -288,12 +288,12 @@ def _schema_of(form: type[AskPerson] | type[CallAgain]) -> dict[str, Json]:
     return {name: part for name, part in form.json_schema().items() if name != "description"}
 
 
-def _propose(caller: Caller, name: str, args: dict[str, Json]) -> Standing:
+def _propose(caller: _Caller, name: str, args: dict[str, Json]) -> Standing:
     """Propose a call in its caller's session, which is opened by its first one."""
     agent, at = _known_agent(caller.token), timezone.now()
     said = caller.said
     reference = said["reference"] or reference_of(agent, said["subject"])
-    opened = {**said, "reference": reference, "goal": said["goal"] or GOAL}
+    opened = {**said, "reference": reference, "goal": said["goal"] or _GOAL}
     session = OpenRun.model_validate(opened)
     asked: AskPerson | CallAgain | ProposeCall
     if name in _OWN:
@@ -312,7 +312,7 @@ def _propose(caller: Caller, name: str, args: dict[str, Json]) -> Standing:
 
 
 def _put(
-    caller: Caller, agent: ExternalAgent, run: Run, asked: AskPerson | CallAgain | ProposeCall
+    caller: _Caller, agent: ExternalAgent, run: Run, asked: AskPerson | CallAgain | ProposeCall
 ) -> ProposedCall:
     at = timezone.now()
     if isinstance(asked, CallAgain):
@@ -329,5 +329,5 @@ def _put(
     )
 
 
-def _look_again(caller: Caller, call: ProposedCall) -> Standing:
+def _look_again(caller: _Caller, call: ProposedCall) -> Standing:
     return standing_of(call, _known_agent(caller.token))

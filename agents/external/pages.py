@@ -28,8 +28,8 @@ from agents.shell.formats import desk_title
 from agents.shell.pages import BadForm, action, only, page, whole_number
 from agents.tools import TOOLS
 
-LASTS = 90  # days, as the form suggests
-CALLS = 50  # on a page
+_LASTS = 90  # days, as the form suggests
+_CALLS = 50  # on a page
 _ADDED = {"csrfmiddlewaretoken", "workspace", "name", "desk", "owner"}
 _CHANGED = {"csrfmiddlewaretoken", "change", "days", "key", "owner", "newest"}
 
@@ -66,8 +66,8 @@ def agent(request: HttpRequest, pk: int) -> HttpResponse:
     before = whole_number(request.GET.get("before", ""))
     found = AgentCall.objects.filter(agent=shown, is_end=False).order_by("-pk")
     found = found if before is None else found.filter(pk__lt=before)
-    rows = list(found[: CALLS + 1])
-    calls = with_runs(rows[:CALLS])
+    rows = list(found[: _CALLS + 1])
+    calls = with_runs(rows[:_CALLS])
     told = outcomes_of(calls)
     context = {
         "nav": "agents",
@@ -75,7 +75,7 @@ def agent(request: HttpRequest, pk: int) -> HttpResponse:
         "desk": desk_title(shown.desk),
         "calls": [(call.row, call.run, one) for call, one in zip(calls, told, strict=True)],
         "called": rows[0] if rows else None,
-        "older": rows[CALLS - 1].pk if len(rows) > CALLS else None,
+        "older": rows[_CALLS - 1].pk if len(rows) > _CALLS else None,
     }
     return render(request, "agents/detail.html", context)
 
@@ -118,7 +118,7 @@ def workspace_key(request: HttpRequest) -> HttpResponse:
         only(given, {"csrfmiddlewaretoken", "workspace", "change", "key", "newest"})
         if given.get("change") == "key":
             _check_newest(workspace, given)
-            _, token = keys.make_key(lasts=timedelta(days=LASTS), **who)
+            _, token = keys.make_key(lasts=timedelta(days=_LASTS), **who)
             return _agents(request, workspace, fresh=_Fresh(workspace.name, token))
         keys.revoke_key(prefix=given.get("key", "").replace("\0", ""), **who)
     except (BadForm, refusal.Refused) as no:
@@ -219,7 +219,7 @@ def _agents(
         "keys": list(valid.filter(workspace=workspace)) if is_admin else [],
         "fresh": fresh,
         "site": request.build_absolute_uri("/").rstrip("/"),
-        "lasts": LASTS,
+        "lasts": _LASTS,
         "most": keys.KEYS,
         "given": request.POST,
         "sentence": sentence,

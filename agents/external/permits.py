@@ -41,6 +41,7 @@ from agents.shell.refusal import Refused
 from agents.tools import TOOLS
 
 _NEEDED = "the extra permits is to be installed, and OPSCONSOLE_PERMIT_KEYS to be set"
+_ALGORITHM, _KIND = "EdDSA", "permit+jwt"
 
 
 def take_call(*, agent: ExternalAgent, call_id: int, at: datetime) -> ProposedCall:
@@ -58,7 +59,7 @@ def take_call(*, agent: ExternalAgent, call_id: int, at: datetime) -> ProposedCa
         if (step := taken.first()) is None:
             raise Refused("not_allowed", "It is not allowed yet, or the console executes it.")
         if step.ended_at is None:
-            if (server := _server(run, row)) and not can_sign():
+            if (server := _server(run, row)) and not _can_sign():
                 raise Refused("no_permits", f"Nobody signs permits for {server} here: {_NEEDED}.")
             with Commit(run, at=at) as commit:
                 answer_await(step, {"taken": True}, commit)
@@ -76,7 +77,7 @@ def permit_of(agent: ExternalAgent, call: ProposedCall, *, at: datetime) -> str:
     row, run = call.row, call.run
     if row.reported is not None:
         return ""
-    effect = effects_of(row).filter(state=EffectState.INTENDED).first()
+    effect = _effects_of(row).filter(state=EffectState.INTENDED).first()
     tool = TOOLS.get(effect.tool) if effect else None
     if effect is None or tool is None or not tool.server or run.state in ENDED:
         return ""
@@ -109,7 +110,7 @@ def report_call(
         raise Refused("bad_result", "The result cannot be kept.")
     with transaction.atomic():
         row, run = _locked_call(agent, call_id)
-        effect = effects_of(row).select_related("step").first()
+        effect = _effects_of(row).select_related("step").first()
         if effect is None:
             raise Refused("not_taken", "It was not taken, so there is nothing to report.")
         if run.is_emptied:
@@ -155,7 +156,7 @@ def move_on(*, agent: ExternalAgent, reference: str, at: datetime) -> list[int]:
     return sorted(ended)
 
 
-def effects_of(row: AgentCall) -> QuerySet[Effect]:
+def _effects_of(row: AgentCall) -> QuerySet[Effect]:
     """Return the ledger's row of a call that its agent took, if there is one."""
     mine = Effect.objects.filter(run=row.run_id, report_due_at__isnull=False).order_by("-pk")
     return mine.filter(step__key__startswith=turn_of(row.step)) if row.step else mine.none()
@@ -179,16 +180,11 @@ def _locked_call(agent: ExternalAgent, call_id: int) -> tuple[AgentCall, Run]:
     return mine.get(pk=call_id), run
 
 
-# Sign permits, and publish the keys that verify them.
-#
-# An Ed25519 key is made of each of the installation's secrets. The first one signs and all are
-# published, the one before it and the one to come.
+# Permits are signed by an Ed25519 key that is made of each of the installation's secrets. The
+# first one signs and all are published, the one before it and the one to come.
 
 
-ALGORITHM, KIND = "EdDSA", "permit+jwt"
-
-
-def can_sign() -> bool:
+def _can_sign() -> bool:
     """Tell whether this installation makes permits: whether it has keys and the library."""
     return bool(settings.OPSCONSOLE_PERMIT_KEYS) and find_spec("jwt") is not None
 
@@ -198,7 +194,7 @@ def sign_permit(claims: dict[str, Json]) -> str:
     import jwt  # an extra
 
     key, kid = signing_key(settings.OPSCONSOLE_PERMIT_KEYS[0])
-    return jwt.encode(claims, key, ALGORITHM, headers={"typ": KIND, "kid": kid})
+    return jwt.encode(claims, key, _ALGORITHM, headers={"typ": _KIND, "kid": kid})
 
 
 def public_keys() -> dict[str, Json]:
@@ -209,7 +205,7 @@ def public_keys() -> dict[str, Json]:
 def _as_jwk(key: Ed25519PrivateKey, kid: str) -> dict[str, Json]:
     shown = urlsafe_b64encode(key.public_key().public_bytes_raw()).rstrip(b"=").decode()
     told = {"kty": "OKP", "crv": "Ed25519", "x": shown}
-    return {**told, "kid": kid, "alg": ALGORITHM, "use": "sig"}
+    return {**told, "kid": kid, "alg": _ALGORITHM, "use": "sig"}
 
 
 @cache

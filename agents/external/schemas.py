@@ -1,4 +1,7 @@
-"""What the API takes and answers. In bodies other fields and other JSON types are refused."""
+"""What the API takes and answers: bodies, answers, errors, and their description.
+
+In bodies other fields and other JSON types are refused.
+"""
 
 from __future__ import annotations
 
@@ -23,58 +26,33 @@ from agents.models import AgentCall, Run
 from agents.operations.runs.launch_checks import MAX_GOAL
 from agents.shell.refusal import Refused
 
-# The API's description, OpenAPI 3.1, as other languages make their clients of it.
-
-
 PREFIX = "api/v1/"
-
-
-class DescribedAPI(NinjaAPI):
-    """An API whose errors are problem+json, which its description says too."""
-
-    def get_openapi_schema(self, **named: Any) -> Any:
-        schema = super().get_openapi_schema(**named)
-        for path in schema["paths"].values():
-            for operation in path.values():
-                for status, answer in operation["responses"].items():
-                    if int(status) >= 400:
-                        [said] = answer["content"].values()
-                        answer["content"] = {"application/problem+json": said}
-        return schema
-
-    def _get_urls(self) -> list[Any]:
-        urls: list[Any] = super()._get_urls()
-        for url in urls:
-            url.callback = _with_problems(url.callback)
-        return urls
-
-    def get_openapi_operation_id(self, operation: Operation) -> str:
-        return operation.view_func.__name__
-
-
-def _with_problems(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
-    """Return a view that says in a problem too what the library says in a text."""
-
-    @wraps(view)
-    def answer(request: HttpRequest, *args: Any, **named: Any) -> HttpResponse:
-        try:
-            told = view(request, *args, **named)
-        except Http404:  # the library's own root, which leads to no page here
-            return unknown_address(request)
-        if not isinstance(told, HttpResponseNotAllowed):
-            return told
-        allowed = ", ".join(sorted(told["Allow"].split(", ")))
-        no = problem(405, "not_allowed", f"This address takes {allowed}.")
-        no["Allow"] = allowed
-        return no
-
-    return answer
-
-
-def description(api: NinjaAPI) -> str:
-    """Return docs/openapi.json."""
-    schema = api.get_openapi_schema(path_prefix=PREFIX)
-    return json.dumps(schema, indent=1, sort_keys=True) + "\n"
+log = logging.getLogger(__name__)
+NO_KEY = (
+    "The key is missing, unknown, expired, revoked or not for this address (an agent's proposes, a "
+    "workspace's reads). Send it as a bearer token."
+)
+# What an agent may do about it differs by status; every other refusal is 422.
+_STATUS = {
+    "agent_paused": 403,
+    "no_permits": 409,
+    "not_allowed": 409,
+    "not_taken": 409,
+    "reported": 409,
+    "taken": 409,
+    "inbox_full": 429,
+    "key_reused": 409,
+    "reference_reused": 409,
+    "session_ended": 409,
+    "too_fast": 429,
+    "too_late": 409,
+}
+# What a program can do about a refusal; a model that calls tools cannot.
+_ADVICE = {
+    "no_subject": " Send it as `subject`.",
+    "reference_reused": " Open a new session under a new one.",
+    "session_ended": " Open a new session under a new reference.",
+}
 
 
 class Body(Schema):
@@ -250,29 +228,6 @@ PROBLEMS = dict.fromkeys((400, 401, 403, 404, 409, 422, 429, 500, 503), ProblemA
 # Errors as problem+json (RFC 9457), each with a stable code.
 
 
-log = logging.getLogger(__name__)
-
-NO_KEY = (
-    "The key is missing, unknown, expired, revoked or not for this address (an agent's proposes, a "
-    "workspace's reads). Send it as a bearer token."
-)
-# What an agent may do about it differs by status; every other refusal is 422.
-_STATUS = {
-    "agent_paused": 403,
-    "no_permits": 409,
-    "not_allowed": 409,
-    "not_taken": 409,
-    "reported": 409,
-    "taken": 409,
-    "inbox_full": 429,
-    "key_reused": 409,
-    "reference_reused": 409,
-    "session_ended": 409,
-    "too_fast": 429,
-    "too_late": 409,
-}
-
-
 def problem(status: int, code: str, detail: str, *, again: int = 0, **more: Any) -> HttpResponse:
     """Return an error for a program, with a sentence for whoever reads its log.
 
@@ -286,14 +241,6 @@ def problem(status: int, code: str, detail: str, *, again: int = 0, **more: Any)
     if again:
         answer["Retry-After"] = str(again)
     return answer
-
-
-# What a program can do about a refusal; a model that calls tools cannot.
-_ADVICE = {
-    "no_subject": " Send it as `subject`.",
-    "reference_reused": " Open a new session under a new one.",
-    "session_ended": " Open a new session under a new reference.",
-}
 
 
 def busy_problem(no: OperationalError) -> HttpResponse:
@@ -352,3 +299,54 @@ def add_problems(api: NinjaAPI) -> None:
         first = no.errors[0]  # its input is not quoted: it may hold personal data
         where = ".".join(map(str, first["loc"][1:])) or "the request"
         return problem(422, "invalid", f"{where}: {first['msg']}.")
+
+
+# The description, OpenAPI 3.1, as other languages make their clients of it.
+
+
+class DescribedAPI(NinjaAPI):
+    """An API whose errors are problem+json, which its description says too."""
+
+    def get_openapi_schema(self, **named: Any) -> Any:
+        schema = super().get_openapi_schema(**named)
+        for path in schema["paths"].values():
+            for operation in path.values():
+                for status, answer in operation["responses"].items():
+                    if int(status) >= 400:
+                        [said] = answer["content"].values()
+                        answer["content"] = {"application/problem+json": said}
+        return schema
+
+    def _get_urls(self) -> list[Any]:
+        urls: list[Any] = super()._get_urls()
+        for url in urls:
+            url.callback = _with_problems(url.callback)
+        return urls
+
+    def get_openapi_operation_id(self, operation: Operation) -> str:
+        return operation.view_func.__name__
+
+
+def _with_problems(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
+    """Return a view that says in a problem too what the library says in a text."""
+
+    @wraps(view)
+    def answer(request: HttpRequest, *args: Any, **named: Any) -> HttpResponse:
+        try:
+            told = view(request, *args, **named)
+        except Http404:  # the library's own root, which leads to no page here
+            return unknown_address(request)
+        if not isinstance(told, HttpResponseNotAllowed):
+            return told
+        allowed = ", ".join(sorted(told["Allow"].split(", ")))
+        no = problem(405, "not_allowed", f"This address takes {allowed}.")
+        no["Allow"] = allowed
+        return no
+
+    return answer
+
+
+def description(api: NinjaAPI) -> str:
+    """Return docs/openapi.json."""
+    schema = api.get_openapi_schema(path_prefix=PREFIX)
+    return json.dumps(schema, indent=1, sort_keys=True) + "\n"

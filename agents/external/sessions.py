@@ -43,11 +43,11 @@ from agents.sdk.desk import DESKS
 from agents.shell.refusal import MEMBER, Refused, check_text
 from agents.tools import TOOLS
 
-MINUTE = timedelta(minutes=1)
+_MINUTE = timedelta(minutes=1)
 # Characters of what an agent says of itself, and of where it says that an argument is from.
 CLAIMS = {"framework": 100, "link": 500, "summary": 2000}
-MAX_SOURCE, MOST_SOURCES = 500, 20
-MAX_QUESTION, MAX_CHOICE, MOST_CHOICES = 2000, 200, 20
+_MAX_SOURCE, _MOST_SOURCES = 500, 20
+_MAX_QUESTION, _MAX_CHOICE, _MOST_CHOICES = 2000, 200, 20
 
 
 def check_agent(agent: ExternalAgent) -> None:
@@ -78,7 +78,7 @@ def open_session(
 
     The goal is the agent's claim, and so is what it says of itself. Raises Refused.
     """
-    check_key(reference, "reference")
+    _check_key(reference, "reference")
     if found := _session(agent, reference).first():
         return _same(found, subject)
     check_agent(agent)
@@ -122,7 +122,7 @@ def _same(run: Run, subject: str) -> Run:
     return run
 
 
-def check_key(key: str, what: str) -> None:
+def _check_key(key: str, what: str) -> None:
     """Refuse a reference or a call's key that is empty, long, not plain or a secret of ours.
 
     Raises Refused.
@@ -154,10 +154,10 @@ def propose(
     Run.DoesNotExist.
     """
     told = dict(sources or {})
-    if len(told) > MOST_SOURCES:
-        raise Refused("too_many_sources", f"A call names at most {MOST_SOURCES} sources.")
+    if len(told) > _MOST_SOURCES:
+        raise Refused("too_many_sources", f"A call names at most {_MOST_SOURCES} sources.")
     for text in (*told, *told.values()):
-        check_text(text, most=MAX_SOURCE, what="source")
+        check_text(text, most=_MAX_SOURCE, what="source")
     more = {"side_by_side": side_by_side, "sources": told, PARENT: traceparent}
     asked = {"name": name, "args": with_integers(name, args)}
     return _put(agent, run_id, _key(key), asked, at, more)
@@ -177,19 +177,19 @@ def ask_person(
 
     The answer is a text, one of the choices if there are any. Raises Refused, Run.DoesNotExist.
     """
-    for text, most in ((question, MAX_QUESTION), *((one, MAX_CHOICE) for one in choices)):
+    for text, most in ((question, _MAX_QUESTION), *((one, _MAX_CHOICE) for one in choices)):
         if not text.strip():
             raise Refused("no_question", "A question and its choices are not blank.")
         check_text(text, most=most, what="question")
-    if len(choices) > MOST_CHOICES or len({one.strip() for one in choices}) < len(choices):
-        raise Refused("bad_choices", f"A question has up to {MOST_CHOICES} different choices.")
+    if len(choices) > _MOST_CHOICES or len({one.strip() for one in choices}) < len(choices):
+        raise Refused("bad_choices", f"A question has up to {_MOST_CHOICES} different choices.")
     asked = {"question": question.strip(), "choices": [one.strip() for one in choices]}
     return _put(agent, run_id, _key(key), asked, at, {PARENT: traceparent})
 
 
 def _key(key: str) -> str:
     """Return a call's key if it may be one. Raises Refused."""
-    check_key(key, "key")
+    _check_key(key, "key")
     if key.partition(":")[0] == LAST_WORDS:
         raise Refused("bad_key", f"The key {LAST_WORDS!r} is the console's own.")
     return key
@@ -217,7 +217,7 @@ def _check_rate(before: Sequence[datetime], most: int, at: datetime) -> None:
 
     Raises TooFast.
     """
-    left = MINUTE - (at - before[0]) if before else timedelta()
+    left = _MINUTE - (at - before[0]) if before else timedelta()
     if left > timedelta():
         sentence = f"An agent opens and proposes at most {most} times in a minute."
         raise TooFast(sentence, ceil(left.total_seconds()))

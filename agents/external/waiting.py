@@ -50,8 +50,8 @@ log = logging.getLogger(__name__)
 
 LONGEST = 25.0  # seconds, less than proxies allow
 LOOK = 0.2  # seconds between two looks
-EACH = 0.0005  # and for each of those looked for: a look at a thousand takes 20 ms of a core
-MOST = 100  # of one agent at a time; the next one is answered at once
+_EACH = 0.0005  # and for each of those looked for: a look at a thousand takes 20 ms of a core
+_MOST = 100  # of one agent at a time; the next one is answered at once
 _PATH = re.compile(
     r"/api/v1/(calls/(?P<call>[0-9]{1,18})|runs/(?P<run>[0-9a-f-]{36})(?P<events>/events)?)"
 )
@@ -65,7 +65,7 @@ class Awaited(NamedTuple):
     seen: int = 0  # how many events of the run are known already
 
 
-class WaitRequest(NamedTuple):
+class _WaitRequest(NamedTuple):
     """A request that waits."""
 
     awaited: Awaited
@@ -73,7 +73,7 @@ class WaitRequest(NamedTuple):
     seconds: float
 
 
-class Woken(Enum):
+class _Woken(Enum):
     """Why somebody need not wait any longer."""
 
     SETTLED = "settled"
@@ -88,7 +88,7 @@ class Waiting:
     def __init__(self, app: Any) -> None:
         self.app = app
         self._pool = Pool(2, "api-wait")
-        self._waiters: dict[Awaited, set[asyncio.Future[Woken]]] = {}
+        self._waiters: dict[Awaited, set[asyncio.Future[_Woken]]] = {}
         self._of_agent: Counter[int] = Counter()
         self._task: asyncio.Task[None] | None = None
         self._ending: Ending | None = None
@@ -102,7 +102,7 @@ class Waiting:
             agent = await self._pool.run(partial(_waiting_agent, asked))
         except DatabaseError:  # the endpoint says so itself
             agent = None
-        if agent is None or self._of_agent[agent] >= MOST:
+        if agent is None or self._of_agent[agent] >= _MOST:
             return await self.app(scope, _with_first(first, receive), send)
         self._of_agent[agent] += 1
         try:
@@ -111,28 +111,28 @@ class Waiting:
             woken = await self._wait(asked.awaited, asked.seconds, receive)
         finally:
             self._of_agent[agent] -= 1
-        if woken is Woken.ENDING:
+        if woken is _Woken.ENDING:
             return await send_answer(send, ending_problem())
-        if woken is not Woken.GONE:
+        if woken is not _Woken.GONE:
             await self.app(scope, _with_first(first, receive), send)
         return None
 
-    async def hold(self, agent: int, awaited: Awaited, seconds: float, receive: Receive) -> Woken:
+    async def hold(self, agent: int, awaited: Awaited, seconds: float, receive: Receive) -> _Woken:
         """Wait for one of an agent's calls; too many of them at a time are late at once."""
-        if self._of_agent[agent] >= MOST:
-            return Woken.LATE
+        if self._of_agent[agent] >= _MOST:
+            return _Woken.LATE
         self._of_agent[agent] += 1
         try:
             return await self._wait(awaited, seconds, receive)
         finally:
             self._of_agent[agent] -= 1
 
-    async def _wait(self, awaited: Awaited, seconds: float, receive: Receive) -> Woken:
+    async def _wait(self, awaited: Awaited, seconds: float, receive: Receive) -> _Woken:
         """Wait until it is settled, the time is up, the client has gone or the process ends."""
         ending = self._ending = self._ending or Ending(self.release_all)
         if ending.is_near:
-            return Woken.ENDING
-        done: asyncio.Future[Woken] = asyncio.get_running_loop().create_future()
+            return _Woken.ENDING
+        done: asyncio.Future[_Woken] = asyncio.get_running_loop().create_future()
         gone = asyncio.ensure_future(wait_until_gone(receive))
         self._waiters.setdefault(awaited, set()).add(done)
         if self._task is None or self._task.done():
@@ -141,19 +141,19 @@ class Waiting:
             both: list[asyncio.Future[Any]] = [done, gone]
             await asyncio.wait(both, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
             if gone.done():
-                return Woken.GONE
-            return done.result() if done.done() else Woken.LATE
+                return _Woken.GONE
+            return done.result() if done.done() else _Woken.LATE
         finally:
             gone.cancel()
             self._waiters[awaited].discard(done)
             if not self._waiters[awaited]:
                 del self._waiters[awaited]
 
-    async def _stream(self, asked: WaitRequest, receive: Receive, send: Send) -> None:
+    async def _stream(self, asked: _WaitRequest, receive: Receive, send: Send) -> None:
         """Send a session's events as they come, until its end or until the key is revoked."""
-        awaited, woken = asked.awaited, Woken.SETTLED
+        awaited, woken = asked.awaited, _Woken.SETTLED
         await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
-        while woken in (Woken.SETTLED, Woken.LATE):
+        while woken in (_Woken.SETTLED, _Woken.LATE):
             told = await self._pool.run(partial(_news, awaited, asked.token))
             if told is None:
                 break
@@ -164,22 +164,22 @@ class Waiting:
                 break
             awaited = awaited._replace(seen=told.seen)
             woken = await self._wait(awaited, PING, receive)
-        if woken is not Woken.GONE:
+        if woken is not _Woken.GONE:
             await send({"type": "http.response.body", "body": b""})
 
     async def _look(self) -> None:
         """Release those whose call or run is settled, as long as anybody waits."""
         while self._waiters:
-            await asyncio.sleep(LOOK + len(self._waiters) * EACH)
+            await asyncio.sleep(LOOK + len(self._waiters) * _EACH)
             try:
                 settled = await self._pool.run(partial(_settled, list(self._waiters)))
             except DatabaseError:  # the endpoint says so itself
                 log.exception("Whoever waits is answered, as it cannot be looked up")
                 settled = set(self._waiters)
             for awaited in settled:
-                self._release(awaited, Woken.SETTLED)
+                self._release(awaited, _Woken.SETTLED)
 
-    def _release(self, awaited: Awaited, why: Woken) -> None:
+    def _release(self, awaited: Awaited, why: _Woken) -> None:
         for done in self._waiters.get(awaited, ()):
             if not done.done():
                 done.set_result(why)
@@ -187,10 +187,10 @@ class Waiting:
     def release_all(self) -> None:
         """Release everybody as the process ends."""
         for awaited in list(self._waiters):
-            self._release(awaited, Woken.ENDING)
+            self._release(awaited, _Woken.ENDING)
 
 
-def _asked(scope: Message) -> WaitRequest | None:
+def _asked(scope: Message) -> _WaitRequest | None:
     """Return what a request waits for; None for any other request."""
     if scope["type"] != "http" or scope["method"] != "GET":
         return None
@@ -209,10 +209,10 @@ def _asked(scope: Message) -> WaitRequest | None:
     if found["events"]:
         awaited = Awaited("events", run, event_number(headers.get(b"last-event-id", "")))
     token = headers.get(b"authorization", "").partition(" ")[2]
-    return WaitRequest(awaited, token, min(float(seconds), LONGEST))
+    return _WaitRequest(awaited, token, min(float(seconds), LONGEST))
 
 
-def _waiting_agent(asked: WaitRequest) -> int | None:
+def _waiting_agent(asked: _WaitRequest) -> int | None:
     """Return the agent whose call or run this is; None where there is nothing to wait for."""
     agent = agent_of(asked.token, at=timezone.now())
     if agent is None:
@@ -223,7 +223,7 @@ def _waiting_agent(asked: WaitRequest) -> int | None:
     return agent.pk if is_own and (kind == "events" or not _settled([asked.awaited])) else None
 
 
-class News(NamedTuple):
+class _News(NamedTuple):
     """What a stream sends next."""
 
     body: bytes
@@ -231,7 +231,7 @@ class News(NamedTuple):
     is_over: bool
 
 
-def _news(awaited: Awaited, token: str) -> News | None:
+def _news(awaited: Awaited, token: str) -> _News | None:
     """Return the events since those that are known; None for a key that is valid no more."""
     agent = agent_of(token, at=timezone.now())
     if agent is None:
@@ -241,7 +241,7 @@ def _news(awaited: Awaited, token: str) -> News | None:
     is_whole = len(told) < MOST_ROWS
     read = [one["id"] for one in told]
     seen = max([0, *read, *([run.event_count] if is_whole else [])])
-    return News(as_stream(told), seen, is_whole and run.state in ENDED)
+    return _News(as_stream(told), seen, is_whole and run.state in ENDED)
 
 
 # Of a call that its agent executes: where it has to take it, or to report what came of it.

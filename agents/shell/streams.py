@@ -1,4 +1,4 @@
-"""Detect the order to stop while the server still waits for open streams.
+"""What all streams to clients share as raw ASGI, and how they learn of the order to stop.
 
 A server first stops accepting requests and then waits for open ones, but streams stay open for
 ever. ASGI tells an application only afterwards, so this listens to the signal itself.
@@ -14,6 +14,22 @@ from types import FrameType
 from typing import Any, TypeAlias
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+PING = 15.0  # seconds of silence, before a proxy or a page takes the connection for dead
+PATIENCE = 60.0  # seconds for a page to take a message, so that idle readers free their memory
+HEADERS = [
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-store"),
+    (b"x-accel-buffering", b"no"),  # a proxy would buffer events
+]
+Message: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[Message]]
+Send: TypeAlias = Callable[[Message], Awaitable[None]]
+
+
+async def wait_until_gone(receive: Receive) -> None:
+    """Return once the client has closed the connection."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
 
 
 class Ending:
@@ -43,31 +59,3 @@ class Ending:
             served(number, frame)
 
         signal.signal(number, answer)
-
-
-Message: TypeAlias = MutableMapping[str, Any]
-
-
-Receive: TypeAlias = Callable[[], Awaitable[Message]]
-
-
-Send: TypeAlias = Callable[[Message], Awaitable[None]]
-
-
-PING = 15.0  # seconds of silence, before a proxy or a page takes the connection for dead
-
-
-PATIENCE = 60.0  # seconds for a page to take a message, so that idle readers free their memory
-
-
-HEADERS = [
-    (b"content-type", b"text/event-stream; charset=utf-8"),
-    (b"cache-control", b"no-store"),
-    (b"x-accel-buffering", b"no"),  # a proxy would buffer events
-]
-
-
-async def wait_until_gone(receive: Receive) -> None:
-    """Return once the client has closed the connection."""
-    while (await receive())["type"] != "http.disconnect":
-        pass
