@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agents import patterns
-from agents.core.replay import Reply
-from agents.core.requests import Json
+from agents.core.requests import Json, Reply
 from agents.core.results import AFTER_BLOCK
 from agents.core.states import EscalationState, RunState
 from agents.engine.turns.advance import brief_of

@@ -21,9 +21,9 @@ from django.utils import timezone
 from langchain_core.runnables import RunnableConfig
 
 from agents.core.actions import Action
+from agents.core.json_forms import encode
 from agents.core.requests import Json
-from agents.core.row_json import encode
-from agents.core.rulings import Consent, ReviewResult
+from agents.core.reviews import Consent, ReviewResult
 from agents.db import driver
 from agents.db.inserts import send_columns
 from agents.desks.refunds.facts import RefundFacts

@@ -2,9 +2,9 @@
 
 from types import SimpleNamespace as Args
 
-from agents.core.idempotency import OutcomeUnknown, Touch
+from agents.core.calls import OutcomeUnknown, Touch
 from agents.core.requests import Json
-from agents.core.rulings import Ruling
+from agents.core.reviews import Ruling
 from agents.sdk.adjustments import Choose, Lower, Range
 from agents.sdk.arguments import between, key, limit, longest
 from agents.sdk.demo import (

@@ -29,7 +29,7 @@ from django.http import HttpRequest, StreamingHttpResponse
 from django.utils import timezone
 
 from agents.audit.chains import Step, in_groups, no_step
-from agents.core.digest import canonical, sha256
+from agents.core.json_forms import canonical, sha256
 from agents.core.requests import Json
 from agents.engine.redaction import redact_in
 from agents.models import Event, Head, Role, Run, Sealed, Tombstone, Workspace

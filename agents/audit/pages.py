@@ -21,8 +21,8 @@ from django.utils import timezone
 
 from agents.audit import copies
 from agents.audit.verify import ask_verification, cancel_verification
-from agents.core.event_kinds import FREQUENT, LEDGER
 from agents.core.requests import Json
+from agents.core.states import FREQUENT, LEDGER
 from agents.models import (
     Archive,
     DatabaseSize,

@@ -15,7 +15,7 @@ from django.db.models import Exists, F, Model, OuterRef, Q, QuerySet
 from django_otp.plugins.otp_totp.models import TOTPDevice
 
 from agents.core.decisions import REPLY
-from agents.core.digest import sha256
+from agents.core.json_forms import sha256
 from agents.core.limits import BadPolicy
 from agents.core.redact import NAME, Pseudonyms, names_in
 from agents.core.request_kinds import EFFECT_UNKNOWN

@@ -15,10 +15,18 @@ from contextlib import suppress
 from typing import Any, Protocol, TypeAlias, TypeGuard
 
 from agents.core import old_names
+from agents.core.json_forms import (
+    TEXT,
+    TRUTH,
+    BadJson,
+    arguments,
+    exact_object,
+    one_of,
+    parse,
+    word,
+)
 from agents.core.money import BadAmount, minor_of_number
 from agents.core.requests import Json, Stop
-from agents.core.schemas import TEXT, TRUTH, arguments, exact_object, one_of, word
-from agents.core.strict_json import BadJson, parse
 
 
 class TypedArguments(Protocol):

@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from agents.core.actions import is_hidden
+from agents.core.json_forms import BadJson, parse
 from agents.core.requests import Json
-from agents.core.strict_json import BadJson, parse
 
 NOT_SHOWN = "�"  # in place of a character that would control the display
 

@@ -6,13 +6,14 @@ One table of limits, each with its meaning and range.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, TypeAlias
 
 from agents.core.decisions import BadTiers, Tiers, read_tiers, tiers_of
-from agents.core.money import MAX_MINOR
+from agents.core.json_forms import args_hash
+from agents.core.money import MAX_MINOR, to_model_units
 from agents.core.old_names import policy_document
 from agents.core.redact import CARDS, EMAILS, GONE, IBANS, KINDS, NAME, OFF, TREATMENTS
 from agents.core.requests import Json
@@ -363,3 +364,92 @@ _WANTED = {
     "Overrides": "an object of names, and an object for each of them",
     "Overrides | None": "an object of names, and an object for each of them",
 }
+
+
+# A run's budgets, and the gateway's limits on calls.
+
+
+REVIEW_CHANGED = "review_changed"  # not called, because it is no longer allowed
+BUDGETS = frozenset({"max_seconds", "max_tokens", "max_cost"})
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What a run has used so far, from its steps."""
+
+    seconds: float = 0.0  # active time; parallel calls count once
+    tokens: int = 0  # including those reserved for calls without an answer
+    cost_micro_usd: int = 0  # of calls with a known price
+
+
+def active(spans: Iterable[tuple[float, float]]) -> float:
+    """Return the seconds covered by these spans; overlaps count once."""
+    total, covered = 0.0, float("-inf")
+    for begin, end in sorted(spans):
+        total += max(0.0, end - max(begin, covered))
+        covered = max(covered, end)
+    return total
+
+
+def exceeded_budget(spent: Spent, limits: Limits) -> str:
+    """Return the stop reason of an exhausted budget, or "".
+
+    A budget of 30 seconds is exhausted at 30.0; tokens and cost may be used up to the limit.
+    """
+    if spent.seconds >= limits.max_seconds:
+        return "max_seconds"
+    if spent.tokens > limits.max_tokens:
+        return "max_tokens"
+    if spent.cost_micro_usd > limits.max_cost_micro_usd:
+        return "max_cost"
+    return ""
+
+
+@dataclass(frozen=True)
+class Call:
+    """One tool call that a run has begun."""
+
+    tool: str
+    args: Json
+
+    @cached_property
+    def signature(self) -> str:
+        return f"{self.tool}:{args_hash(to_model_units(self.args))}"
+
+
+def refusal(
+    call: Call, *, before: Sequence[Call], limits: Limits, registered: Collection[str]
+) -> str:
+    """Return why the gateway refuses a call, or "" if it may be made.
+
+    The order is the reference's: budget, allowlist, registry, loops (sup-152 to sup-188).
+    """
+    if len(before) >= limits.max_tool_calls:
+        return "max_tool_calls"
+    if call.tool not in limits.executable:
+        return f"tool_denied:{call.tool}"
+    if call.tool not in registered:
+        return f"tool_missing:{call.tool}"
+    if sum(past.tool == call.tool for past in before) >= limits.calls_of(call.tool):
+        return "loop_detected:per_tool_limit"
+    if sum(past.signature == call.signature for past in before) >= limits.repeats_of(call.tool):
+        return "loop_detected:signature_repeat"
+    return ""
+
+
+# When to ask a model again, and how long to wait before it.
+
+
+ATTEMPTS = 3  # as many as the reference's client makes: one call and two retries
+LONGEST_WAIT = 60.0  # seconds; a longer wait is not worth the run's time
+
+
+def pause_before(attempt: int, *, hint: float | None, jitter: float) -> float:
+    """Return seconds to wait before `attempt` (2, 3, …), from 0.
+
+    The server's Retry-After hint counts up to LONGEST_WAIT. Without one: up to 0.5, 1, 2 … s,
+    scaled by `jitter` in [0, 1], so that runs that failed together do not return together.
+    """
+    if hint is not None:
+        return min(hint, LONGEST_WAIT)
+    return min(0.5 * 2.0 ** (attempt - 2), LONGEST_WAIT) * jitter

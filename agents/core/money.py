@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from functools import cache
 
@@ -122,3 +123,36 @@ def to_model_units(value: Json) -> Json:
     if isinstance(value, list):
         return [to_model_units(item) for item in value]
     return value
+
+
+# The units of measured values, and their display.
+
+
+def is_currency(unit: str) -> bool:
+    """Tell whether a unit is a currency, whose values are minor units."""
+    try:
+        return exponent(unit) >= 0
+    except BadAmount:
+        return False
+
+
+def with_unit(value: Json, unit: str) -> str:
+    """Return a value with its unit, if any: EUR 5,000.00, 35 days, 1 call."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        return str(value)
+    if is_currency(unit):
+        return format_money(value, unit)
+    return f"{value:,} {unit.removesuffix('s') if value == 1 else unit}" if unit else str(value)
+
+
+# The day of daily sums: it begins at midnight UTC, wherever people are.
+
+
+def utc_midnight(at: datetime) -> datetime:
+    """Return when the day of `at` began."""
+    return day_begun_at(at.astimezone(UTC).date())
+
+
+def day_begun_at(day: date) -> datetime:
+    """Return when a day begins."""
+    return datetime.combine(day, time(), UTC)

@@ -10,7 +10,7 @@ from enum import IntEnum
 
 from agents.core.actions import is_text
 from agents.core.checkpoints import UnreadableReply, object_in
-from agents.core.digest import canonical
+from agents.core.json_forms import canonical
 from agents.core.limits import Limits
 from agents.core.requests import Json
 

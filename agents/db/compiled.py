@@ -33,7 +33,7 @@ from django.db.models.sql import UpdateQuery
 from django.utils.duration import duration_microseconds
 from psycopg.types.json import Jsonb
 
-from agents.core.row_json import decode, encode
+from agents.core.json_forms import decode, encode
 from agents.db.driver import Pending, require_answer, send, this_connection
 
 M = TypeVar("M", bound=Model)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from agents.core.budget import active
+from agents.core.limits import active
 from agents.models import Step
 
 

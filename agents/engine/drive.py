@@ -18,8 +18,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Any, Protocol, TypeAlias
 
-from agents.core.replay import Reply, Strand
-from agents.core.requests import Flow, Json, Request, Together
+from agents.core.requests import Flow, Json, Reply, Request, Strand, Together
 
 # A strand, and the coroutine that answers its request.
 _Asked: TypeAlias = "tuple[Strand, Callable[[], Coroutine[Any, Any, Reply]]]"

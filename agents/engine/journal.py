@@ -22,10 +22,9 @@ from django.db import transaction
 from django.db.models import Model
 from django.utils import timezone
 
-from agents.core.budget import REVIEW_CHANGED, Call, Spent
-from agents.core.digest import as_stored, digest_request, fingerprint
-from agents.core.replay import Diverged, Reply
-from agents.core.requests import Json, Request, Say
+from agents.core.json_forms import as_stored, digest_request, fingerprint
+from agents.core.limits import REVIEW_CHANGED, Call, Spent
+from agents.core.requests import Diverged, Json, Reply, Request, Say
 from agents.db.compiled import CompiledSelect, Param, attach
 from agents.db.inserts import new_row
 from agents.engine import lease

@@ -13,11 +13,11 @@ from uuid import UUID
 from django.db.models import Q, QuerySet
 
 from agents.core.actions import args_schema
+from agents.core.json_forms import fit
 from agents.core.money import to_model_units
 from agents.core.redact import Pseudonyms
 from agents.core.request_kinds import EFFECT_UNKNOWN, INQUIRY
 from agents.core.requests import Json
-from agents.core.schemas import fit
 from agents.core.states import ENDED, EffectState, EscalationState
 from agents.engine.journal import AWAIT, USE
 from agents.engine.people.approval_demand import demand_for

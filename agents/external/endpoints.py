@@ -18,9 +18,9 @@ from ninja.errors import HttpError
 from ninja.parser import Parser
 from ninja.security import HttpBearer
 
+from agents.core.json_forms import BadJson, parse
 from agents.core.limits import EXTERNAL
 from agents.core.states import ENDED
-from agents.core.strict_json import BadJson, parse
 from agents.engine.desk.repeats import identifying
 from agents.external import calls, keys, permits, sessions
 from agents.external.schemas import (

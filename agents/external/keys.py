@@ -11,7 +11,7 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import Q, QuerySet
 
-from agents.core.digest import hash_of_token
+from agents.core.json_forms import hash_of_token
 from agents.core.requests import Json
 from agents.models import LAUNCHES, AgentKey, ExternalAgent, Role, Workspace
 from agents.models.record import Entry, append_events

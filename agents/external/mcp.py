@@ -19,8 +19,8 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp_types import CallToolResult, ListToolsResult, TextContent, Tool, ToolAnnotations
 from pydantic import ValidationError
 
+from agents.core.json_forms import BadJson, parse
 from agents.core.requests import Json
-from agents.core.strict_json import BadJson, parse
 from agents.engine.runtime.threads import Pool
 from agents.engine.tracing import PARENT
 from agents.external.calls import ProposedCall

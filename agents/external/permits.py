@@ -20,10 +20,10 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import QuerySet
 
-from agents.core.permits import claims_of, expires_at
+from agents.core.calls import claims_of, expires_at
+from agents.core.json_forms import is_storable
 from agents.core.requests import TAKE, Json
 from agents.core.states import ENDED, EffectState
-from agents.core.strict_json import is_storable
 from agents.engine.commit import Commit
 from agents.engine.journal import AWAIT
 from agents.engine.kill_switch import switch_against

@@ -15,7 +15,7 @@ from django.db import transaction
 from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 
 from agents.core.actions import MAX_CALL, MAX_TEXT
-from agents.core.digest import canonical, sha256
+from agents.core.json_forms import canonical, sha256
 from agents.core.limits import EXTERNAL
 from agents.core.redact import PSEUDONYM, texts_in
 from agents.core.requests import TAKE, Json

@@ -24,7 +24,7 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import ForeignKey, Model
 
-from agents.core.digest import sha256
+from agents.core.json_forms import sha256
 from agents.core.requests import Json, question
 from agents.models import (
     Book,

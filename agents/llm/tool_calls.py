@@ -13,9 +13,8 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from agents.core.actions import ENDS
+from agents.core.json_forms import TEXT, BadJson, exact_object, fit, parse, word
 from agents.core.requests import Json
-from agents.core.schemas import TEXT, exact_object, fit, word
-from agents.core.strict_json import BadJson, parse
 from agents.llm.exchange import ModelFailed, Question, ToolOffer
 from agents.llm.prompts import prompt_with_tools
 from agents.llm.reply import Completion

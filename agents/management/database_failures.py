@@ -8,7 +8,7 @@ from django.core.management import get_commands
 from django.db import DatabaseError, connection
 from django.utils import timezone
 
-from agents.core.units import with_unit
+from agents.core.money import with_unit
 from agents.db.driver import is_of_a_lock
 from agents.engine.runtime.database_state import (
     DatabaseTooOld,

@@ -25,9 +25,9 @@ from django.core.exceptions import ObjectDoesNotExist
 from django.db import DataError, models
 from django.db.models import Q
 
-from agents.core.digest import canonical
-from agents.core.event_kinds import FREQUENT, LEDGER
+from agents.core.json_forms import canonical
 from agents.core.requests import Json
+from agents.core.states import FREQUENT, LEDGER
 from agents.db.compiled import CompiledSelect, CompiledUpdate, Param
 from agents.db.driver import pipeline
 from agents.db.inserts import send_columns

@@ -20,11 +20,11 @@ from django.db.models import BooleanField, F, Func, Q
 from django.db.models.functions import Now
 
 from agents.core.actions import Action
-from agents.core.call_target import CallTarget
+from agents.core.calls import CallTarget
+from agents.core.json_forms import decode
 from agents.core.limits import Limits, read_limits
 from agents.core.redact import Naming, Pseudonyms, has_name, name_of
 from agents.core.requests import Json
-from agents.core.row_json import decode
 from agents.core.states import ENDED, MOVES, EffectState, RunState
 from agents.db.compiled import CompiledSelect, CompiledUpdate, Param, Params
 from agents.db.driver import Pending, fetch_now

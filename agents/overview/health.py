@@ -21,7 +21,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from agents.core.budget import BUDGETS
+from agents.core.limits import BUDGETS
 from agents.core.states import ENDED, EffectState, EscalationState, RunState
 from agents.engine.desk.registry import known_desks
 from agents.engine.runtime.database_state import DatabaseTooOld, pending_migrations, prove_writable

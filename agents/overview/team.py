@@ -18,9 +18,8 @@ from django.utils.dateparse import parse_date
 from django.utils.http import urlencode
 
 from agents.audit.copies import safe_cell
-from agents.core.days import day_begun_at
 from agents.core.decisions import Closed, ReviewFigures, figures_from
-from agents.core.money import format_sums
+from agents.core.money import day_begun_at, format_sums
 from agents.core.states import EscalationState
 from agents.engine.upkeep.day_sums import DAY, summed_until
 from agents.engine.upkeep.review_days import closed_between, sum_closed

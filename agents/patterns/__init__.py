@@ -11,8 +11,7 @@ from agents.core.actions import ArgSpecs
 from agents.core.limits import EXTERNAL, Limits
 from agents.core.money import to_model_units
 from agents.core.registry import enter, load
-from agents.core.replay import Reply, replay
-from agents.core.requests import Flow, Json
+from agents.core.requests import Flow, Json, Reply, replay
 from agents.sdk.desk import Desk
 
 # The version of the patterns' requests. A run keeps the version of its launch to its end. 3 is of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agents.core.actions import Task, plan_schema, read_plan
-from agents.core.digest import args_hash
+from agents.core.json_forms import args_hash
 from agents.core.limits import Limits
 from agents.core.requests import Ask, Failed, Flow, Json, Review, Stop, Together, Use
 from agents.patterns import Brief, Notes, pattern

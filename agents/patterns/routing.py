@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from agents.core.actions import Route, read_route, route_schema
-from agents.core.digest import args_hash
+from agents.core.json_forms import args_hash
 from agents.core.limits import Limits
 from agents.core.request_kinds import HAND_OVER
 from agents.core.requests import Ask, Escalate, Failed, Flow, Json, Review, Stop, Use

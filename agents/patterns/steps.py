@@ -7,11 +7,10 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from agents.core.actions import MAX_TEXT
-from agents.core.budget import BUDGETS
-from agents.core.limits import Limits
+from agents.core.limits import BUDGETS, Limits
+from agents.core.money import with_unit
 from agents.core.requests import Ask, Failed, Json, Request, Stop
 from agents.core.results import AFTER_BLOCK, asks_only
-from agents.core.units import with_unit
 from agents.patterns import Brief, Notes
 
 T = TypeVar("T")

@@ -10,8 +10,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from agents.core.actions import Action, action_schema, read_action
-from agents.core.budget import REVIEW_CHANGED
-from agents.core.digest import args_hash
+from agents.core.json_forms import args_hash
+from agents.core.limits import REVIEW_CHANGED
 from agents.core.money import to_model_units
 from agents.core.request_kinds import ACTION, LETTER
 from agents.core.requests import (

@@ -28,7 +28,7 @@ from agents.core.checkpoints import (
     reconcile,
     text_of,
 )
-from agents.core.digest import sha256
+from agents.core.json_forms import sha256
 from agents.core.request_kinds import OUTPUT, QUESTION
 from agents.core.requests import Ask, Escalate, Flow, FlowOutcome, Json, Review, Say, Stop, Together
 from agents.core.workflows import (

@@ -20,7 +20,7 @@ from django.utils.http import urlencode
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
-from agents.core.digest import hash_of_token
+from agents.core.json_forms import hash_of_token
 from agents.core.requests import Json
 from agents.engine.upkeep.expired_invitations import end_invitation
 from agents.models import (

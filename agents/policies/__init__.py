@@ -14,11 +14,10 @@ from functools import lru_cache
 from typing import Any, TypeAlias
 
 from agents.core.actions import Action
-from agents.core.facts import Facts
 from agents.core.limits import Limits
 from agents.core.registry import enter, load
 from agents.core.requests import Json
-from agents.core.rulings import BY_PERSON, Consent, ReviewResult, Ruling, RulingKind, covers
+from agents.core.reviews import BY_PERSON, Consent, Facts, ReviewResult, Ruling, RulingKind, covers
 from agents.sdk.adjustments import label_of
 
 # The facts are those of the desk whose rule it is.

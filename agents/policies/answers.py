@@ -8,9 +8,8 @@ from decimal import Decimal
 from functools import partial
 
 from agents.core.actions import Action
-from agents.core.facts import Facts
 from agents.core.limits import Limits
-from agents.core.rulings import Ruling, RulingKind
+from agents.core.reviews import Facts, Ruling, RulingKind
 from agents.core.statements import LEDGER, fill_references, free_words, referenced_sentences
 from agents.policies import rule
 

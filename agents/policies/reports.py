@@ -8,9 +8,8 @@ from __future__ import annotations
 from functools import partial, update_wrapper
 
 from agents.core.actions import Action
-from agents.core.facts import Facts
 from agents.core.limits import Limits
-from agents.core.rulings import Ruling, RulingKind
+from agents.core.reviews import Facts, Ruling, RulingKind
 from agents.policies import Rule
 from agents.sdk.desk_patterns import Report
 

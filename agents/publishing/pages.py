@@ -13,9 +13,8 @@ from django.shortcuts import render
 
 from agents.core.decisions import Tiers, read_tiers
 from agents.core.limits import BadPolicy, LimitField, Limits
-from agents.core.money import format_money
+from agents.core.money import format_money, is_currency
 from agents.core.requests import Json
-from agents.core.units import is_currency
 from agents.models import Event, PolicyVersion, Team, Workspace
 from agents.policies.words import RuleLine
 from agents.publishing.words import (

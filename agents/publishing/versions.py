@@ -10,10 +10,10 @@ from django.db import transaction
 from django.db.models import Max
 
 from agents.core.decisions import read_tiers
-from agents.core.digest import sha256
+from agents.core.json_forms import sha256
 from agents.core.limits import EXTERNAL, BadPolicy, Limits, read_limits
+from agents.core.money import is_currency
 from agents.core.requests import Json
-from agents.core.units import is_currency
 from agents.models import PolicyVersion, Role, Team, Workspace
 from agents.models.record import Entry, append_events
 from agents.patterns import offered_at

@@ -12,10 +12,9 @@ from typing import TypeAlias
 
 from agents.core.decisions import Tier, Tiers, read_tiers
 from agents.core.limits import ANY_TOOL, Limits, strict
-from agents.core.money import format_money
+from agents.core.money import format_money, with_unit
 from agents.core.redact import CARDS, EMAILS, GONE, IBANS, NAME, OFF
 from agents.core.requests import Json
-from agents.core.units import with_unit
 from agents.policies import RULES
 from agents.policies.words import RuleLine, rule_lines, words_of
 from agents.sdk.adjustments import in_words

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from uuid import UUID
 
-from agents.core.digest import sha256
+from agents.core.json_forms import sha256
 from agents.core.requests import Json
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from agents.core.decisions import REPLY
-from agents.core.digest import sha256
+from agents.core.json_forms import sha256
 from agents.core.old_names import desk_of, own_limits
 from agents.core.request_kinds import EFFECT_UNKNOWN
 from agents.core.requests import Json

@@ -15,7 +15,7 @@ import hmac
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 
-from agents.core.digest import canonical, sha256
+from agents.core.json_forms import canonical, sha256
 from agents.core.requests import Json
 from agents.record.chain import Fault
 

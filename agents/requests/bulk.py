@@ -19,10 +19,16 @@ from django.utils import timezone
 from django.utils.text import capfirst
 
 from agents.core.decisions import Decision
-from agents.core.money import BadAmount, exponent, format_money, format_sums, minor_of_text
+from agents.core.money import (
+    BadAmount,
+    exponent,
+    format_money,
+    format_sums,
+    minor_of_text,
+    with_unit,
+)
 from agents.core.request_kinds import ACTION
 from agents.core.states import EscalationState
-from agents.core.units import with_unit
 from agents.models import Escalation, Event
 from agents.models.record import facts_of
 from agents.requests.deciding import MAX_COMMENT, AlreadyDecided, decide

@@ -12,7 +12,7 @@ from django.db.models import F, Q, QuerySet
 from django.utils.safestring import SafeString
 
 from agents.core.actions import MAX_TEXT
-from agents.core.call_target import CallTarget
+from agents.core.calls import CallTarget
 from agents.core.decisions import Demand
 from agents.core.names import homoglyph_warnings
 from agents.core.redact import texts_in

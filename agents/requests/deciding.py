@@ -12,9 +12,8 @@ from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 
 from agents.core.actions import MAX_TEXT
-from agents.core.call_target import CallTarget
+from agents.core.calls import CallTarget
 from agents.core.decisions import Decision, Yes, what_yes_does
-from agents.core.facts import Facts
 from agents.core.request_kinds import (
     ANSWER,
     EFFECT_UNKNOWN,
@@ -26,6 +25,7 @@ from agents.core.request_kinds import (
     kind_of,
 )
 from agents.core.requests import Json
+from agents.core.reviews import Facts
 from agents.core.states import ENDED, GRANTED, EffectState, EscalationState
 from agents.db.compiled import CompiledUpdate, Param
 from agents.db.driver import fetch_now

@@ -11,14 +11,13 @@ from typing import Any, TypeAlias
 from django.contrib.auth.models import User
 from django.db.models import F, Q, QuerySet, Sum, Value
 
-from agents.core.call_target import CallTarget
-from agents.core.days import utc_midnight
+from agents.core.calls import CallTarget
 from agents.core.decisions import Demand
 from agents.core.limits import BY_REVIEWER
-from agents.core.money import format_money
+from agents.core.money import format_money, utc_midnight
 from agents.core.request_kinds import kind_of
 from agents.core.requests import Json
-from agents.core.rulings import RulingKind, consent_of
+from agents.core.reviews import RulingKind, consent_of
 from agents.core.states import GRANTED, EscalationState
 from agents.db.driver import fetch_now
 from agents.engine.desk.company import LookedUp, LookupFailed, look_up_now

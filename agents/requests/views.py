@@ -15,10 +15,10 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 
 from agents.core.decisions import Decision
+from agents.core.money import with_unit
 from agents.core.request_kinds import ADJUST, ANSWER, APPROVE, INSTRUCTIONS, TEXT
 from agents.core.requests import Json
 from agents.core.states import EscalationState
-from agents.core.units import with_unit
 from agents.engine.desk.review_context import doubts_of
 from agents.engine.people.deciders import Roster, deciders, roster_of
 from agents.models import Escalation, Event, EventText, Role, Team

@@ -17,7 +17,7 @@ from django.utils.safestring import SafeString, mark_safe
 from django.utils.text import capfirst
 
 from agents.core.decisions import MOST_PEOPLE, Demand
-from agents.core.money import format_money
+from agents.core.money import format_money, is_currency, with_unit
 from agents.core.old_names import ORIGINS as ORIGINS_NOW
 from agents.core.old_names import unit_of
 from agents.core.request_kinds import (
@@ -33,7 +33,6 @@ from agents.core.request_kinds import (
 )
 from agents.core.requests import Json
 from agents.core.states import ENDED, GRANTED, EffectState, EscalationState
-from agents.core.units import is_currency, with_unit
 from agents.engine.desk.review_context import doubts_of
 from agents.engine.people.approval_demand import OPEN_TO_ALL, demand_for
 from agents.engine.people.approvals import CARRIED_OUT, OWN_ENDS

@@ -9,7 +9,7 @@ from inspect import iscoroutinefunction, signature
 from types import NoneType
 from typing import Any, NotRequired, Required, get_args, get_origin, get_type_hints, is_typeddict
 
-from agents.core.idempotency import Touch
+from agents.core.calls import Touch
 from agents.core.limits import KEYS
 from agents.sdk.adjustments import Lower, bare_type, check_change
 from agents.sdk.desk_tools import AGENT, CONSOLE, DeskTool, check_places

@@ -12,11 +12,11 @@ from inspect import signature
 from pathlib import Path
 from typing import Any, TypeVar
 
-from agents.core.idempotency import Touch
+from agents.core.calls import Touch
 from agents.core.limits import ANY_TOOL, WITH_PART, Limits
 from agents.core.registry import enter
 from agents.core.requests import Json
-from agents.core.rulings import Ruling
+from agents.core.reviews import Ruling
 from agents.sdk.adjustments import Change
 from agents.sdk.arguments import BadArguments, arguments_of, limit_fields
 from agents.sdk.declaration_checks import (

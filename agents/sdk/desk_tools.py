@@ -12,12 +12,12 @@ from types import SimpleNamespace
 from typing import Any, TypeVar
 
 from agents.core.actions import ArgSpec
+from agents.core.calls import Touch
 from agents.core.finders import read_plainly
-from agents.core.idempotency import Touch
 from agents.core.redact import PSEUDONYM
 from agents.core.request_kinds import RequestKind
 from agents.core.requests import Json
-from agents.core.rulings import Ruling
+from agents.core.reviews import Ruling
 from agents.sdk.adjustments import Called, Change, with_name
 from agents.sdk.arguments import Arguments, BadArguments, flat_specs, is_text
 from agents.sdk.facts import Asked, is_named

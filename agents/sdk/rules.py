@@ -8,7 +8,7 @@ from datetime import date, datetime, timedelta
 from typing import Any, TypeAlias
 
 from agents.core.requests import Json
-from agents.core.rulings import Ruling, RulingKind
+from agents.core.reviews import Ruling, RulingKind
 from agents.sdk.values import Days, measured_value, show, unit_of_value
 
 

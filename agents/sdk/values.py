@@ -12,10 +12,9 @@ from typing import Any, TypeAlias
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
-from agents.core.money import MAX_MINOR, BadAmount, exponent, format_money, plain_amount
+from agents.core.json_forms import exact_object
+from agents.core.money import MAX_MINOR, BadAmount, exponent, format_money, plain_amount, with_unit
 from agents.core.requests import Json
-from agents.core.schemas import exact_object
-from agents.core.units import with_unit
 
 Names: TypeAlias = tuple[str, ...]
 

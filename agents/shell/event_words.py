@@ -15,7 +15,7 @@ from django.utils.safestring import mark_safe
 from django.utils.text import capfirst
 
 from agents.core.limits import EXTERNAL
-from agents.core.money import format_money
+from agents.core.money import format_money, with_unit
 from agents.core.old_names import currency_of, erased_subject, own_limits
 from agents.core.request_kinds import (
     ACTION,
@@ -28,7 +28,6 @@ from agents.core.request_kinds import (
     answer_of,
 )
 from agents.core.states import EscalationState
-from agents.core.units import with_unit
 from agents.engine.people.approvals import turn_of
 from agents.engine.withdrawal import UNTAKEN, WITHDRAWN
 from agents.models import AgentCall, Event, Run

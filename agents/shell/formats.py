@@ -29,6 +29,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from agents.core.actions import is_hidden
+from agents.core.json_forms import BadJson, parse
 from agents.core.money import (
     MAX_MINOR,
     PRICED_IN,
@@ -37,15 +38,15 @@ from agents.core.money import (
     exponent,
     format_money,
     format_sums,
+    is_currency,
     minor_of_text,
+    with_unit,
 )
 from agents.core.old_names import currency_of, unit_of
 from agents.core.redact import ANY_MASK, PSEUDONYM
 from agents.core.request_kinds import kind_of
 from agents.core.requests import Json
 from agents.core.states import EscalationState
-from agents.core.strict_json import BadJson, parse
-from agents.core.units import is_currency, with_unit
 from agents.models import Escalation, KillSwitch, Scope, SwitchStage
 from agents.policies import RULES
 from agents.policies import words as desk_words

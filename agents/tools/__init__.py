@@ -12,7 +12,7 @@ from inspect import getdoc
 from typing import TypeAlias
 
 from agents.core.actions import ArgSpec, ArgSpecs
-from agents.core.idempotency import OutcomeUnknown, Touch
+from agents.core.calls import OutcomeUnknown, Touch
 from agents.core.limits import Limits
 from agents.core.old_names import AMOUNT, currency_of
 from agents.core.request_kinds import ACTION, RequestKind, kind_of

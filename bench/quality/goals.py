@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from agents.core.json_forms import parse
 from agents.core.requests import Json
-from agents.core.strict_json import parse
 
 CARRIED_OUT, WAITS, ANSWERS, REFUSED = "carried out", "waits", "answers", "refused"
 HONEST = "honest"

@@ -22,7 +22,7 @@ from langgraph.types import interrupt
 from agents.core.actions import Action, check_action
 from agents.core.old_names import CURRENCY, FIRST_DESK
 from agents.core.requests import Json, Stop
-from agents.core.rulings import Consent, ReviewResult, consent_of
+from agents.core.reviews import Consent, ReviewResult, consent_of
 from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import pipeline
 from agents.desks.refunds.facts import RefundFacts

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from agents.core.actions import Action
-from agents.core.digest import canonical, sha256
-from agents.core.rulings import ReviewResult
+from agents.core.json_forms import canonical, sha256
+from agents.core.reviews import ReviewResult
 from agents.db.driver import pipeline
 from agents.desks.refunds import billing
 from agents.desks.refunds.facts import RefundFacts

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, TypeAlias
 
-from agents.core.digest import canonical
+from agents.core.json_forms import canonical
 from agents.models.record import Entry
 from agents.record.chain import spell_time
 from agents.tools import TOOLS

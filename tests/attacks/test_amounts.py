@@ -10,9 +10,9 @@ import pytest
 from django.contrib.auth.models import User
 from django.urls import reverse
 
+from agents.core.json_forms import BadJson, parse
 from agents.core.money import BadAmount, minor_of_text, plain_amount
 from agents.core.states import EscalationState
-from agents.core.strict_json import BadJson, parse
 from agents.desks.refunds.profiles import STRICT
 from agents.models import Escalation, Membership, PolicyVersion, Role, Run, Workspace
 from agents.replay.person import read_human

@@ -14,8 +14,8 @@ import pytest
 from agents.core import redact, statements
 from agents.core import statements as letter_phrases
 from agents.core import workflows as workflow_checks
+from agents.core.json_forms import MAX_CHARS, BadJson, parse
 from agents.core.money import BadAmount, minor_of_text
-from agents.core.strict_json import MAX_CHARS, BadJson, parse
 from agents.desks.refunds import demo
 from agents.operations.runs.launch_checks import MAX_GOAL
 from agents.sdk.amounts import read_amounts

@@ -23,7 +23,7 @@ from django.test import AsyncClient
 from django.urls import reverse
 
 from agents.audit import copies
-from agents.core.digest import canonical, sha256
+from agents.core.json_forms import canonical, sha256
 from agents.models import Event, Role, Run
 from opsconsole.intake import Intake, Message
 from tests.commands.test_run_pattern import command

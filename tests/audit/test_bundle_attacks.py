@@ -13,7 +13,7 @@ import pytest
 from django.utils import timezone
 
 from agents.audit import copies, sealing
-from agents.core.digest import sha256
+from agents.core.json_forms import sha256
 from agents.models import Event, Head, Sealed, Workspace
 from agents.people import workspaces
 from agents.record import seals

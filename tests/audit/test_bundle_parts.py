@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agents.core.digest import canonical
+from agents.core.json_forms import canonical
 from tests.audit.test_bundle import Copy
 from tests.audit.test_bundle_attacks import FULL, heads, made_copy
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from agents.core.digest import args_hash
+from agents.core.json_forms import args_hash
 from agents.core.money import BadAmount, minor_of_number, to_model_units
-from agents.core.rulings import RulingKind
+from agents.core.reviews import RulingKind
 from agents.desks.refunds.facts import RefundFact, RefundFacts
 from agents.desks.refunds.profiles import REFERENCE
 from agents.models import Escalation

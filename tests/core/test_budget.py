@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agents.core.budget import Call, active, refusal
+from agents.core.limits import Call, active, refusal
 from tests.limits import SUPERVISED
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from agents.core.actions import MAX_TEXT, read_action
+from agents.core.json_forms import MAX_CHARS, BadJson, parse
 from agents.core.limits import BadPolicy, read_limits
 from agents.core.requests import Stop
-from agents.core.strict_json import MAX_CHARS, BadJson, parse
 from agents.desks.refunds.profiles import REFERENCE, REFUND_TOOLS, STRICT
 from agents.tools import specs
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agents.core.json_forms import decode, encode
 from agents.core.requests import Json
-from agents.core.row_json import decode, encode
 
 # With half surrogate pairs, as Python's own reader and writer let them through.
 TEXT = st.text(st.characters())

@@ -13,8 +13,8 @@ from django.urls import reverse
 from django.utils import timezone
 
 from agents import llm
-from agents.core.facts import DeskFacts, Facts
 from agents.core.requests import Json
+from agents.core.reviews import DeskFacts, Facts
 from agents.core.states import RunState
 from agents.desks.refunds.profiles import STRICT
 from agents.engine.turns import executor

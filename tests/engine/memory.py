@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from agents.core.digest import as_stored, fingerprint
-from agents.core.replay import Diverged, Reply
-from agents.core.requests import Escalate, Json, Request
+from agents.core.json_forms import as_stored, fingerprint
+from agents.core.requests import Diverged, Escalate, Json, Reply, Request
 from agents.engine.journal import WaitsForPerson
 
 

@@ -11,7 +11,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.utils import timezone
 
-from agents.core.call_target import CallTarget
+from agents.core.calls import CallTarget
 from agents.core.states import EscalationState, RunState
 from agents.db.driver import fetch_now
 from agents.desks.refunds.models import Charge

@@ -9,8 +9,19 @@ from typing import Any
 
 import pytest
 
-from agents.core.replay import Diverged, Reply, Strand
-from agents.core.requests import Ask, Escalate, Flow, Json, Request, Stop, Together, Use
+from agents.core.requests import (
+    Ask,
+    Diverged,
+    Escalate,
+    Flow,
+    Json,
+    Reply,
+    Request,
+    Stop,
+    Strand,
+    Together,
+    Use,
+)
 from agents.engine.drive import Later, drive
 from agents.patterns import Brief, Notes
 from agents.patterns.supervisor import SHOWN, supervisor

@@ -11,8 +11,7 @@ import pytest
 from django.db import OperationalError
 
 from agents import llm
-from agents.core.replay import Reply
-from agents.core.requests import Ask, Json
+from agents.core.requests import Ask, Json, Reply
 from agents.core.states import RunState
 from agents.engine import journal as journals
 from agents.engine.commit import Commit

@@ -14,7 +14,7 @@ from django.utils import timezone
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from agents.core.digest import sha256
+from agents.core.json_forms import sha256
 from agents.core.states import ENDED, EscalationState, RunState
 from agents.desks.refunds.limits import RefundLimits
 from agents.desks.refunds.models import Charge, Refund, SentMail

@@ -13,7 +13,7 @@ from django.test import override_settings
 from django.utils import timezone
 
 from agents import results
-from agents.core.digest import sha256
+from agents.core.json_forms import sha256
 from agents.core.requests import Flow
 from agents.core.states import RunState
 from agents.desks.refunds.profiles import STRICT

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from agents import results
 from agents.core.actions import read_plan
-from agents.core.facts import Facts
 from agents.core.requests import Stop
+from agents.core.reviews import Facts
 from agents.desks.refunds.profiles import STRICT, WORKERS
 from agents.models import PolicyVersion
 from agents.policies import review

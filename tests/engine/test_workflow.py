@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agents.core.digest import sha256
+from agents.core.json_forms import sha256
 from agents.desks.refunds.models import SentMail
 from agents.desks.refunds.profiles import STRICT
 from agents.models import Event

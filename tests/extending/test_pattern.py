@@ -11,8 +11,7 @@ from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.test import Client
 
-from agents.core.replay import Reply
-from agents.core.requests import Json, Request
+from agents.core.requests import Json, Reply, Request
 from agents.core.states import RunState
 from agents.engine.drive import drive
 from agents.models import Escalation, Run

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agents.core.limits import Limits
-from agents.core.replay import Reply
+from agents.core.requests import Reply
 from agents.desks.refunds.limits import RefundLimits
 from agents.desks.refunds.profiles import STRICT, WORKERS
 from agents.desks.refunds.report import figures

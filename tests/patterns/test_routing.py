@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agents.core.replay import Reply
+from agents.core.requests import Reply
 from agents.desks.refunds.profiles import STRICT
 from agents.patterns import Brief, result
 from agents.patterns.routing import reason_of

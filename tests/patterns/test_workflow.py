@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from agents.core.replay import Strand
-from agents.core.requests import Ask, Request, Review, Say, Use
+from agents.core.requests import Ask, Request, Review, Say, Strand, Use
 from agents.desks.refunds.profiles import STRICT
 from agents.engine.drive import drive
 from agents.patterns import PATTERNS, Brief, Notes

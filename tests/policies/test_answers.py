@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from agents.core.digest import sha256
+from agents.core.json_forms import sha256
 from agents.core.requests import Json
-from agents.core.rulings import ReviewResult
+from agents.core.reviews import ReviewResult
 from agents.core.statements import NO_MONEY, Deed, ledger_sentences
 from agents.desks.refunds.facts import UNTOLD, RefundFacts
 from agents.desks.refunds.profiles import STRICT

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from agents.core.actions import Action
-from agents.core.facts import Facts
 from agents.core.limits import Limits
-from agents.core.rulings import Consent, Ruling, RulingKind, consent_of
+from agents.core.reviews import Consent, Facts, Ruling, RulingKind, consent_of
 from agents.policies import RULES, review
 from tests.limits import SUPERVISED
 

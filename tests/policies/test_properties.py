@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from agents import policies
 from agents.core.limits import Limits
 from agents.core.money import MAX_MINOR
-from agents.core.rulings import ReviewResult, Ruling, RulingKind, consent_of
+from agents.core.reviews import ReviewResult, Ruling, RulingKind, consent_of
 from agents.desks.refunds.facts import ChargeFact, RefundFact, RefundFacts
 from agents.desks.refunds.limits import RefundLimits
 from agents.desks.refunds.profiles import PROFILES

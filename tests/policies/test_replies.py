@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from agents.core.actions import Action
-from agents.core.digest import sha256
+from agents.core.json_forms import sha256
 from agents.desks.refunds.facts import RefundFacts
 from agents.desks.refunds.profiles import STRICT
 from agents.policies import review

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agents.core.actions import InvalidPlan, check_plan
-from agents.core.facts import Facts
+from agents.core.reviews import Facts
 from agents.desks.refunds.limits import RefundLimits
 from agents.desks.refunds.profiles import STRICT, WORKERS
 from agents.desks.refunds.report import figures, findings, headline

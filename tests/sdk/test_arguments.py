@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, NewType, Optional
 import pytest
 from typing_extensions import TypeAliasType
 
-from agents.core.schemas import exact_object
+from agents.core.json_forms import exact_object
 from agents.sdk.arguments import BadArguments, arguments_of, between, is_text, key, longest
 from agents.sdk.values import Days, In, Money
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from agents.core.budget import BUDGETS
+from agents.core.limits import BUDGETS
 from agents.policies import words as ends
 from agents.policies.words import end_sentence
 

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from agents.core.event_kinds import LEDGER
-from agents.core.states import EffectState, RunState
+from agents.core.states import LEDGER, EffectState, RunState
 from agents.models import Event, Run
 from agents.models.outside import SwitchStage
 from agents.models.people import InvitationState

@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, ClassVar
 
-from agents.core.facts import Facts
 from agents.core.money import format_money
 from agents.core.names import plan_in_words
 from agents.core.old_names import CURRENCY
 from agents.core.requests import Json
+from agents.core.reviews import Facts
 from agents.core.statements import NO_MONEY
 from agents.core.states import MAYBE_DONE
 from agents.db.compiled import CompiledSelect, Param

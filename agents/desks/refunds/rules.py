@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from agents.core.digest import sha256
+from agents.core.json_forms import sha256
 from agents.core.old_names import CURRENCY
 from agents.desks.refunds.declared import CHARGE, CUSTOMER, desk
 from agents.desks.refunds.facts import RefundFacts

@@ -24,8 +24,8 @@ from django.conf import settings
 from django.db.models import QuerySet
 
 from agents.core.actions import Action, args_schema
-from agents.core.digest import canonical
 from agents.core.finders import read_plainly
+from agents.core.json_forms import canonical
 from agents.core.limits import Limits
 from agents.core.money import format_money
 from agents.core.requests import Json

@@ -10,10 +10,9 @@ from types import SimpleNamespace
 from typing import Any
 
 from agents.core.actions import Action
-from agents.core.facts import Border, DeskFacts, Facts
 from agents.core.limits import Limits
 from agents.core.requests import Json
-from agents.core.rulings import Ruling, RulingKind
+from agents.core.reviews import Border, DeskFacts, Facts, Ruling, RulingKind
 from agents.core.statements import fill_references, referenced_sentences
 from agents.policies import Rule
 from agents.policies.answers import letter_ruling, reading

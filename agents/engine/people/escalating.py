@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from uuid import UUID
 
-from agents.core.digest import sha256
+from agents.core.json_forms import sha256
 from agents.core.limits import Limits
 from agents.core.request_kinds import kind_of
 from agents.core.requests import Json

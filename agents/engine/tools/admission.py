@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from agents.core.budget import REVIEW_CHANGED, Call, exceeded_budget, refusal
-from agents.core.digest import sha256
-from agents.core.limits import EXTERNAL, Limits
-from agents.core.permits import is_exact, reported_by
-from agents.core.replay import Reply
-from agents.core.requests import Json, Use
-from agents.core.rulings import consent_of
+from agents.core.calls import is_exact, reported_by
+from agents.core.json_forms import sha256
+from agents.core.limits import EXTERNAL, REVIEW_CHANGED, Call, Limits, exceeded_budget, refusal
+from agents.core.requests import Json, Reply, Use
+from agents.core.reviews import consent_of
 from agents.core.states import EffectState
 from agents.db.driver import Pending, pipeline
 from agents.engine.commit import STEP_BY_KEY

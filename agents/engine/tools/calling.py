@@ -9,11 +9,10 @@ from functools import partial
 
 from django.db import InterfaceError, OperationalError
 
+from agents.core.json_forms import is_storable
 from agents.core.limits import Limits
-from agents.core.replay import Reply
-from agents.core.requests import Json
+from agents.core.requests import Json, Reply
 from agents.core.states import EffectState
-from agents.core.strict_json import is_storable
 from agents.engine.desk import registry as simulation
 from agents.engine.journal import Journal
 from agents.engine.kill_switch import switch_against

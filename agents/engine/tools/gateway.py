@@ -14,9 +14,8 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from agents.core.limits import Limits
-from agents.core.replay import Reply
 from agents.core.request_kinds import EFFECT_UNKNOWN
-from agents.core.requests import Json, Use
+from agents.core.requests import Json, Reply, Use
 from agents.core.states import EffectState
 from agents.engine.commit import PROGRESS, Commit
 from agents.engine.desk import registry as simulation

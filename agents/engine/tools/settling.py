@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from django.db.models import JSONField
 
-from agents.core.replay import Reply
-from agents.core.requests import Json
+from agents.core.requests import Json, Reply
 from agents.core.states import EffectState
 from agents.db.compiled import CompiledUpdate, Param
 from agents.engine.commit import Commit

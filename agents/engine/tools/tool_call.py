@@ -14,8 +14,8 @@ from threading import Lock
 from django.db import transaction
 from django.utils import timezone
 
+from agents.core.json_forms import is_storable
 from agents.core.requests import Json
-from agents.core.strict_json import is_storable
 from agents.engine import lease
 from agents.engine.redaction import redact
 from agents.engine.runtime.database import in_database

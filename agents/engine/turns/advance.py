@@ -12,11 +12,10 @@ from django.db import DatabaseError, transaction
 from django.utils import timezone
 
 from agents import patterns, tools
-from agents.core.digest import sha256
-from agents.core.idempotency import Touch
+from agents.core.calls import Touch
+from agents.core.json_forms import sha256
 from agents.core.limits import EXTERNAL
-from agents.core.replay import Diverged, Strand
-from agents.core.requests import Json
+from agents.core.requests import Diverged, Json, Strand
 from agents.core.results import AFTER_BLOCK, came_of
 from agents.core.states import ENDED, RunState
 from agents.db.compiled import CompiledSelect, Param

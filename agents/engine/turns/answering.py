@@ -7,9 +7,8 @@ from datetime import datetime
 
 from django.db import transaction
 
-from agents.core.replay import Reply
 from agents.core.request_kinds import kind_of
-from agents.core.requests import Json
+from agents.core.requests import Json, Reply
 from agents.core.states import EffectState, EscalationState, RunState
 from agents.engine.commit import Commit
 from agents.engine.redaction import redact_for

@@ -17,12 +17,9 @@ from django.conf import settings
 from django.utils import timezone
 
 from agents import llm
-from agents.core.budget import exceeded_budget
 from agents.core.checkpoints import printable_text
-from agents.core.limits import Limits
-from agents.core.replay import Reply
-from agents.core.requests import Ask, Json
-from agents.core.retry import ATTEMPTS, LONGEST_WAIT, pause_before
+from agents.core.limits import ATTEMPTS, LONGEST_WAIT, Limits, exceeded_budget, pause_before
+from agents.core.requests import Ask, Json, Reply
 from agents.engine.desk import registry as simulation
 from agents.engine.drive import Later
 from agents.engine.journal import Journal

@@ -19,8 +19,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.db.models.functions import Now
 
-from agents.core.replay import label_of
-from agents.core.requests import TAKE, Json
+from agents.core.requests import TAKE, Json, label_of
 from agents.core.states import EscalationState, RunState
 from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import Pending

@@ -7,10 +7,20 @@ from functools import partial
 from django.utils import timezone
 
 from agents.core.limits import Limits
-from agents.core.replay import Reply
 from agents.core.request_kinds import EFFECT_UNKNOWN
-from agents.core.requests import Ask, Await, Escalate, Json, Request, Review, Say, Together, Use
-from agents.core.rulings import Ruling, consent_of
+from agents.core.requests import (
+    Ask,
+    Await,
+    Escalate,
+    Json,
+    Reply,
+    Request,
+    Review,
+    Say,
+    Together,
+    Use,
+)
+from agents.core.reviews import Ruling, consent_of
 from agents.db.driver import fetch_now
 from agents.engine.commit import Commit
 from agents.engine.desk.company import AGAIN, FAILED, StaleLookup, look_up

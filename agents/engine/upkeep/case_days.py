@@ -10,7 +10,7 @@ from typing import Any
 from django.db.models import Case, Count, F, Min, QuerySet, Sum, Value, When
 from django.db.models.functions import Coalesce
 
-from agents.core.budget import BUDGETS
+from agents.core.limits import BUDGETS
 from agents.core.request_kinds import ACTION
 from agents.core.states import ENDED, EffectState, EscalationState, RunState
 from agents.engine.upkeep import day_sums

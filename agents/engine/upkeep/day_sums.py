@@ -10,7 +10,7 @@ from datetime import date, datetime, timedelta
 
 from django.db.models import Max, Model, QuerySet
 
-from agents.core.days import day_begun_at, utc_midnight
+from agents.core.money import day_begun_at, utc_midnight
 from agents.core.states import EscalationState
 from agents.models import Escalation
 

@@ -16,7 +16,7 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from agents.core.limits import EXTERNAL
-from agents.core.replay import Reply
+from agents.core.requests import Reply
 from agents.core.states import EffectState, EscalationState, RunState
 from agents.db.sqlite import keep_statistics
 from agents.engine.commit import Commit

@@ -9,7 +9,7 @@ from typing import Any
 from django.core.management.base import CommandError
 
 from agents.audit import archiving
-from agents.core.units import with_unit
+from agents.core.money import with_unit
 from agents.management.exit_codes import BAD_USAGE, REFUSED
 from agents.management.operation_command import WORKSPACE, OperationCommand, argument, one_of
 

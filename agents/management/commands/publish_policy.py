@@ -10,9 +10,9 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
+from agents.core.json_forms import BadJson, parse
 from agents.core.old_names import policy_document
 from agents.core.requests import Json
-from agents.core.strict_json import BadJson, parse
 from agents.management.command_arguments import refusals, user_named, workspace_named
 from agents.management.exit_codes import BAD_USAGE
 from agents.models import Workspace

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from agents.audit import erasing
-from agents.core.units import with_unit
+from agents.core.money import with_unit
 from agents.management.operation_command import OperationCommand
 
 

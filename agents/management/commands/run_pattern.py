@@ -15,12 +15,11 @@ from django.db import transaction
 from django.utils import timezone
 
 from agents import llm, results
-from agents.core.money import BadAmount, minor_of_text
+from agents.core.json_forms import BadJson, parse
+from agents.core.money import BadAmount, minor_of_text, with_unit
 from agents.core.request_kinds import kind_of
 from agents.core.requests import Json
 from agents.core.states import ENDED, EscalationState, RunState
-from agents.core.strict_json import BadJson, parse
-from agents.core.units import with_unit
 from agents.engine import lease
 from agents.engine.runtime.database import in_database
 from agents.engine.runtime.threads import close_connections

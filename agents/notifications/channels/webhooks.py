@@ -27,7 +27,7 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from agents.core.actions import has_hidden
-from agents.core.digest import sha256
+from agents.core.json_forms import sha256
 from agents.core.notifications import Kind
 from agents.core.requests import Json
 from agents.models import (

@@ -11,7 +11,7 @@ from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 
 from agents import patterns
-from agents.core.digest import sha256
+from agents.core.json_forms import sha256
 from agents.core.limits import Limits
 from agents.core.redact import Pseudonyms
 from agents.core.requests import Json

@@ -28,7 +28,7 @@ from django.db.models.fields.json import KT
 from django.db.models.functions import Cast, Coalesce, Concat
 from django.utils import timezone
 
-from agents.core.days import day_begun_at, utc_midnight
+from agents.core.money import day_begun_at, utc_midnight
 from agents.core.states import EffectState, EscalationState, RunState
 from agents.db.compiled import CompiledSelect, Param, Params, spread
 from agents.engine.upkeep.case_days import (

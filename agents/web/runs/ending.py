@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from django.utils.safestring import SafeString
 
-from agents.core.idempotency import Touch
+from agents.core.calls import Touch
 from agents.models import Run
 from agents.results import agent_words, answer_after_block, words_after_block
 from agents.sdk.desk import DESKS

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from agents.core.json_forms import BadJson, parse
 from agents.core.old_names import currency_of
 from agents.core.registry import ROLES
 from agents.core.requests import Json
-from agents.core.strict_json import BadJson, parse
 from agents.engine.turns.asking import MAX_CALL
 from agents.llm.prompts import TOOL_FORM, prompt, prompt_with_tools
 from agents.llm.reply import MAX_CALLS

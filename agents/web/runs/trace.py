@@ -16,14 +16,11 @@ from uuid import UUID
 from django.utils import timezone
 
 from agents import results
-from agents.core.budget import Spent, active
-from agents.core.limits import Limits
-from agents.core.money import PRICED_IN, format_largest, format_money, format_sums
+from agents.core.limits import ATTEMPTS, Limits, Spent, active
+from agents.core.money import PRICED_IN, format_largest, format_money, format_sums, with_unit
 from agents.core.request_kinds import EFFECT_UNKNOWN
 from agents.core.requests import Json
-from agents.core.retry import ATTEMPTS
 from agents.core.states import ENDED, EffectState, EscalationState, RunState
-from agents.core.units import with_unit
 from agents.engine.people.approvals import turn_of
 from agents.engine.tools.letters import failed_letter, is_told_of, letters_sent, untold_effects
 from agents.engine.turns.calls import is_untaken

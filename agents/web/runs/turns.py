@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from agents.core.budget import active
+from agents.core.limits import active
 from agents.core.money import PRICED_IN
 from agents.core.requests import Json
 from agents.core.states import EffectState

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from agents.core.json_forms import BadJson, parse
 from agents.core.money import to_model_units
 from agents.core.registry import role
 from agents.core.requests import Ask, Escalate, Failed, Flow, Json, Review, Stop, Together, Use
-from agents.core.strict_json import BadJson, parse
 from agents.patterns import Brief, Notes, pattern
 from agents.patterns.steps import Steps, answer_to, block_reason
 

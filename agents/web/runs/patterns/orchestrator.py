@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from agents.core.money import with_unit
 from agents.core.old_names import currency_of
 from agents.core.requests import Json
-from agents.core.units import with_unit
 from agents.models import Step
 from agents.policies.words import why_not
 from agents.sdk.adjustments import label_of, money_of

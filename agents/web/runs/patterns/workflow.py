@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from agents.core.checkpoints import Assessment, Commitment, read_assessment, read_commitment
+from agents.core.money import with_unit
 from agents.core.requests import Json
 from agents.core.states import ENDED
-from agents.core.units import with_unit
 from agents.models import Step
 from agents.shell.event_words import answer_in_words
 

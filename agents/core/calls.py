@@ -1,12 +1,43 @@
-"""A permit: one action, exactly, for one server, for at most a minute (decision 10)."""
+"""What a tool's call does to the world, and unknown outcomes."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import NamedTuple
 
 from agents.core.requests import Json
+
+
+class Touch(StrEnum):
+    READ = "read"  # changes nothing: may be repeated freely
+    SAFE = "safe"  # changes the world at most once per key: may be repeated with the same key
+    ONCE = "once"  # changes the world each time: if the outcome is unknown, a person is asked
+
+
+class OutcomeUnknown(Exception):
+    """The key does not tell whether the call took effect."""
+
+
+# What a call means to ledger and inbox, whatever its arguments are named.
+
+
+class CallTarget(NamedTuple):
+    """A call's subject, the resource that is locked and counted, and the amount it moves.
+
+    Keys are the desk's own, the amount is in minor units.
+    """
+
+    subject_key: str = ""
+    resource: str = ""
+    amount_minor: int | None = None
+    currency: str = ""
+
+
+# A permit: one action, exactly, for one server, for at most a minute (decision 10).
+
 
 LASTS = timedelta(seconds=60)
 SKEW = timedelta(seconds=30)  # by which a server's clock may be behind
