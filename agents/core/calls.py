@@ -1,4 +1,4 @@
-"""What a tool's call does to the world, and unknown outcomes."""
+"""A tool's call: what it does to the world, what it means to ledger and inbox, and its permit."""
 
 from __future__ import annotations
 
@@ -19,9 +19,6 @@ class Touch(StrEnum):
 
 class OutcomeUnknown(Exception):
     """The key does not tell whether the call took effect."""
-
-
-# What a call means to ledger and inbox, whatever its arguments are named.
 
 
 class CallTarget(NamedTuple):

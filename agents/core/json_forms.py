@@ -1,7 +1,7 @@
-"""Read untrusted JSON without surprises.
+"""JSON: read without surprises, described exactly, spelt in one way for a hash, kept fast.
 
-Beyond invalid syntax, it refuses too large texts, too deep nesting, a duplicate key in an object,
-NaN and Infinity, numbers that cannot be stored exactly, and half a surrogate pair.
+Beyond invalid syntax, `parse` refuses too large texts, too deep nesting, a duplicate key in an
+object, NaN and Infinity, numbers that cannot be stored exactly, and half a surrogate pair.
 """
 
 from __future__ import annotations
@@ -246,7 +246,7 @@ def _fold_spaces(value: Any) -> Any:
 
 # Write and read the JSON of rows, whose form does not matter, as fast as it can be had.
 #
-# A run writes and reads some sixty values. What is hashed has the form of `core.digest`.
+# A run writes and reads some sixty values. What is hashed has the form of `canonical`.
 
 
 def encode(value: Json) -> str:

@@ -1,4 +1,4 @@
-"""A policy version as data: its rules and limits.
+"""A policy version as data: its rules and limits; budgets of a run and pauses before a retry.
 
 The document is plain JSON, checked here once, immutable once published, pinned by each run.
 One table of limits, each with its meaning and range.
@@ -438,7 +438,6 @@ def refusal(
 
 
 # When to ask a model again, and how long to wait before it.
-
 
 ATTEMPTS = 3  # as many as the reference's client makes: one call and two retries
 LONGEST_WAIT = 60.0  # seconds; a longer wait is not worth the run's time

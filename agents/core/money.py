@@ -1,4 +1,6 @@
-"""Money is integer minor units and a currency; decimal numbers exist only at the edge.
+"""Money, units of other measured values, and days.
+
+Money is integer minor units and a currency; decimal numbers exist only at the edge.
 
 Internal keys end in ``_minor``, those of models and of the reference in ``_usd``; `to_model_units`
 and `minor_of_number` convert between them.

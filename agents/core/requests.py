@@ -39,7 +39,7 @@ class Ask:
 
 @dataclass(frozen=True)
 class Review:
-    """Put an action to the policy. Reply: a Review as JSON (see `core.rulings`).
+    """Put an action to the policy. Reply: a Review as JSON (see `core.reviews`).
 
     `granted` names the escalation whose decision allowed exactly this action, or is "".
     """

@@ -1,4 +1,7 @@
-"""What a review may know, from the ledger and the run, never from a model's text."""
+"""A policy's review of an action: what it may know, and the rulings that it is made of.
+
+Facts are from the ledger and the run, never from a model's text.
+"""
 
 from __future__ import annotations
 
@@ -143,9 +146,6 @@ class Facts:
             if not kept[name]:
                 del kept[name]
         return kept
-
-
-# The policy's judgement of an action: a ruling from each rule, and a review of them all.
 
 
 class RulingKind(IntEnum):

@@ -1,4 +1,4 @@
-"""The states of runs, escalations and effects, and the allowed moves."""
+"""The states of runs, escalations and effects, the allowed moves, and kinds of events."""
 
 from __future__ import annotations
 
