@@ -1,6 +1,7 @@
 """Django's settings, from the environment and an optional .env beside manage.py.
 
-docs/settings.md lists the variables. The environment takes precedence over .env.
+Comments that begin with `#:` are the sentences of docs/settings.md, which scripts/settings-docs
+writes. The environment takes precedence over .env.
 One file, where people who know Django look for a setting.
 """
 
@@ -33,7 +34,8 @@ _env_file = os.environ.get("OPSCONSOLE_ENV_FILE", ".env")
 _given = from_file(BASE_DIR / _env_file) if _env_file else {}
 _env = Environment({**_given, **os.environ})
 
-# Everything that the machine writes: database, secret key, mail, collected static files.
+#: Directory for everything that opsconsole writes. Required when installed from a wheel.
+#: Default: `var`.
 _data = _env.text("OPSCONSOLE_DATA_DIR", "var" if _is_checkout else "")
 if not _data:
     raise ImproperlyConfigured(
@@ -53,16 +55,20 @@ except OSError as error:
 
 # The deployment
 
+#: HTTPS only: redirect, secure cookies, HSTS.
 PRODUCTION = _env.flag("OPSCONSOLE_PRODUCTION", default=False)
+#: Django's debug pages.
 DEBUG = _env.flag("OPSCONSOLE_DEBUG", default=False)
 if PRODUCTION and DEBUG:
     raise ImproperlyConfigured(
         "OPSCONSOLE_DEBUG and OPSCONSOLE_PRODUCTION are both on, and debug pages show secrets: "
         "switch one of them off."
     )
+#: Signs sessions and links. The same on every host. Default: generated in the data directory.
 SECRET_KEY = _env.secret("OPSCONSOLE_SECRET_KEY", least=50) or secret_key.keep_secret(
     DATA_DIR / "secret-key"
 )
+#: Host names of the site. Required in production. Default: this machine.
 ALLOWED_HOSTS = _env.items(
     "OPSCONSOLE_ALLOWED_HOSTS",
     kind="served host",
@@ -73,15 +79,19 @@ if PRODUCTION and (not ALLOWED_HOSTS or "*" in ALLOWED_HOSTS):
         "OPSCONSOLE_ALLOWED_HOSTS must name the hosts that people use, separated by commas, "
         "when OPSCONSOLE_PRODUCTION is on; * is not allowed."
     )
+#: `https://` origins that may post forms.
 CSRF_TRUSTED_ORIGINS = _env.items("OPSCONSOLE_CSRF_TRUSTED_ORIGINS", kind="origin")
+#: Address to listen on. `scripts/serve` listens on every interface unless it is set.
 OPSCONSOLE_HOST = _env.text("OPSCONSOLE_HOST", "127.0.0.1", kind="host")
+#: Port of the pages.
 OPSCONSOLE_PORT = _env.whole("OPSCONSOLE_PORT", default=8000, low=1, high=65535)
 
 # The application
 
-# Those of the desks that ship which are installed; `none` for a company that has its own alone.
+#: Shipped desks to install, or `none`. The same for every process.
 OPSCONSOLE_DESKS = _env.items("OPSCONSOLE_DESKS", default=["refunds", "bank"], kind="desk")
-OPSCONSOLE_APPS = _env.packages("OPSCONSOLE_APPS")  # a company's desks, from its own folders
+#: Folders or packages that declare your desks. The same for every process.
+OPSCONSOLE_APPS = _env.packages("OPSCONSOLE_APPS")
 INSTALLED_APPS = [
     "django.contrib.contenttypes",
     "django.contrib.auth",
@@ -147,9 +157,12 @@ DATA_UPLOAD_MAX_NUMBER_FILES = 0
 
 DATABASES = {
     "default": databases.database_settings(
+        #: `postgresql://user:password@host/name` or `sqlite:///file`. Percent-encode special
+        #: characters. Default: SQLite in the data directory.
         _env.text("DATABASE_URL"),
         base=BASE_DIR,
         default=DATA_DIR / "opsconsole.sqlite3",
+        #: How long a page keeps its PostgreSQL connection. Only for WSGI servers.
         keep=_env.whole("OPSCONSOLE_CONNECTION_SECONDS", default=0, low=0, high=3600),
     )
 }
@@ -187,9 +200,10 @@ AXES_SENSITIVE_PARAMETERS = ["username", "ip_address", "code", "next"]
 OTP_TOTP_ISSUER = "opsconsole"  # what an app writes above its code
 SESSION_ENGINE = "agents.models.people"  # which knows whose a session is
 SESSION_COOKIE_AGE = 2 * 60 * 60  # seconds without a request
+#: How long a live page may outlive the access it was opened with.
 OPSCONSOLE_LIVE_RECHECK_SECONDS = _env.number(
     "OPSCONSOLE_LIVE_RECHECK_SECONDS", default=15, low=0.1, high=60
-)  # how long a live stream may outlive the access it was opened with
+)
 OPSCONSOLE_SESSION_SECONDS = 12 * 60 * 60  # from sign-in, however busy
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
@@ -225,6 +239,7 @@ if PRODUCTION:
     SECURE_HSTS_SECONDS = 365 * 24 * 60 * 60
     SECURE_HSTS_INCLUDE_SUBDOMAINS = True
     SECURE_HSTS_PRELOAD = True  # only permits it; browsers' lists are asked by the domain's owner
+#: Trust X-Forwarded-Proto and the last X-Forwarded-For. Only behind a proxy that sets both.
 OPSCONSOLE_BEHIND_PROXY = _env.flag("OPSCONSOLE_BEHIND_PROXY", default=False)
 if OPSCONSOLE_BEHIND_PROXY:
     # Only for a proxy that sets this header itself: otherwise anybody can claim HTTPS.
@@ -238,27 +253,34 @@ STORAGES = {
     "staticfiles": {"BACKEND": "servestatic.storage.CompressedManifestStaticFilesStorage"},
 }
 
-# What may read /metrics from elsewhere than this machine.
+#: Serve MCP at `/mcp`. Needs the extra `mcp`.
 OPSCONSOLE_MCP = _env.flag("OPSCONSOLE_MCP", default=False)
 if OPSCONSOLE_MCP and find_spec("mcp") is None:
     raise ImproperlyConfigured(
         "OPSCONSOLE_MCP is on, and its package is not installed: install requirements-mcp.lock, or "
         "the extra opsconsole[mcp] of a wheel, or leave OPSCONSOLE_MCP out."
     )
+#: Lets other machines read `/metrics`. Default: none, so only this machine can.
 OPSCONSOLE_METRICS_TOKEN = _env.secret("OPSCONSOLE_METRICS_TOKEN", least=20)
 
 # Mail: without a server it goes to files that can be read.
 
+#: Mail server. Default: none, so mail is written to files.
 EMAIL_HOST = _env.text("EMAIL_HOST", kind="host")
+#: Port of the mail server.
 EMAIL_PORT = _env.whole("EMAIL_PORT", default=587, low=1, high=65535)
+#: User at the mail server.
 EMAIL_HOST_USER = _env.text("EMAIL_HOST_USER")
+#: Password at the mail server.
 EMAIL_HOST_PASSWORD = _env.text("EMAIL_HOST_PASSWORD")
+#: Use STARTTLS.
 EMAIL_USE_TLS = _env.flag("EMAIL_USE_TLS", default=True)
 EMAIL_TIMEOUT = 10  # seconds; without it a dead server would hold a worker's thread for ever
 EMAIL_BACKEND = "agents.notifications.channels.mail.LimitedBackend"  # each mail within a limit
 if not EMAIL_HOST:
     EMAIL_BACKEND = "django.core.mail.backends.filebased.EmailBackend"
 EMAIL_FILE_PATH = DATA_DIR / "mail"
+#: Sender of mail. Default: `opsconsole <opsconsole@localhost>`.
 DEFAULT_FROM_EMAIL = _env.text(
     "DEFAULT_FROM_EMAIL", "opsconsole <opsconsole@localhost>", kind="sender"
 )
@@ -266,34 +288,48 @@ DEFAULT_FROM_EMAIL = _env.text(
 # Notifications: where their links lead, and which hosts webhooks may call. Without hosts every
 # public one; of a host that is listed by name the address may be a private one.
 
+#: Where links in messages lead. Default: the first allowed host.
 OPSCONSOLE_PUBLIC_URL = _env.text("OPSCONSOLE_PUBLIC_URL", kind="site").rstrip("/") or (
     f"https://{ALLOWED_HOSTS[0].lstrip('.')}"
     if PRODUCTION
     else f"http://127.0.0.1:{OPSCONSOLE_PORT}"
 )
+#: Hosts that webhooks may call, such as `.example.com`. A private address or another port than
+#: 443 needs the full name. Default: every public host.
 OPSCONSOLE_WEBHOOK_HOSTS = [
     name.lower() for name in _env.items("OPSCONSOLE_WEBHOOK_HOSTS", kind="served host")
 ]
 
 # The model
 
+#: Key of the model server. Without it and a base URL, the demo model answers.
 OPENAI_API_KEY = _env.secret("OPENAI_API_KEY")
+#: Any OpenAI-compatible server. It gets your prompts and the key. Default: the official API.
 OPENAI_BASE_URL = _env.url("OPENAI_BASE_URL")
+#: Model of every role.
 OPENAI_MODEL = _env.text("OPENAI_MODEL", "gpt-4.1-mini")
+#: Longest time for one call.
 OPENAI_TIMEOUT_SECONDS = _env.number("OPENAI_TIMEOUT_SECONDS", default=60, low=0.1, high=600)
+#: How JSON is requested. `auto` sends a schema to the official API and asks others for any JSON.
 OPENAI_STRUCTURED_OUTPUT = _env.choice(
     "OPENAI_STRUCTURED_OUTPUT", default="auto", allowed=("auto", "json_schema", "json_object")
 )
+#: Offer tools as `tools` (`on`) or ask for one JSON object (`off`). `auto` tests each model once
+#: a day.
 OPENAI_TOOL_CALLS = _env.choice("OPENAI_TOOL_CALLS", default="auto", allowed=("auto", "on", "off"))
+#: Chat Completions, or the Responses API without stored replies.
 OPENAI_API = _env.choice("OPENAI_API", default="chat", allowed=("chat", "responses"))
+#: Stream replies. Pages then show token counts, and 30 seconds of silence end a call.
 OPENAI_STREAM = _env.flag("OPENAI_STREAM", default=True)
-# What a launcher may choose instead of OPENAI_MODEL.
+#: Models that a launcher may choose instead.
 OPENAI_MODEL_CHOICES = _env.items("OPENAI_MODEL_CHOICES")
-# Roles that another model than OPENAI_MODEL plays, also those that a pattern brought along.
+#: Model of one role. A role of your own pattern has a variable of the same form. Default:
+#: `OPENAI_MODEL`.
 OPENAI_MODELS = _env.of_roles("OPENAI_MODEL_", but="CHOICES")
 
 # The worker
 
+#: `procrastinate` wakes workers by LISTEN/NOTIFY. PostgreSQL only. Set it, then run `migrate`.
 OPSCONSOLE_DISPATCH = _env.choice(
     "OPSCONSOLE_DISPATCH", default="polling", allowed=("polling", "procrastinate")
 )
@@ -304,16 +340,22 @@ if OPSCONSOLE_DISPATCH == "procrastinate":
             "postgresql://user:password@host:5432/name, or leave OPSCONSOLE_DISPATCH out."
         )
     INSTALLED_APPS.append("procrastinate.contrib.django")
+#: Show the first steps, with a button to continue as another person. Refused in production.
 OPSCONSOLE_DEMO = _env.flag("OPSCONSOLE_DEMO", default=False)  # anybody may become anybody
 if OPSCONSOLE_DEMO and PRODUCTION:
     raise ImproperlyConfigured(
         "OPSCONSOLE_DEMO and OPSCONSOLE_PRODUCTION are both on, and in a demo everybody may go on "
         "as anybody else: switch one off."
     )
+#: Speed of the demo model: 1 is like a small real model, 0 answers at once.
 OPSCONSOLE_DEMO_PACE = _env.number("OPSCONSOLE_DEMO_PACE", default=0, low=0, high=10)
+#: How long a stopping worker continues its runs before handing them over.
 OPSCONSOLE_DRAIN_SECONDS = _env.number("OPSCONSOLE_DRAIN_SECONDS", default=6, low=0, high=600)
+#: How long a silent worker keeps its runs.
 OPSCONSOLE_LEASE_SECONDS = _env.number("OPSCONSOLE_LEASE_SECONDS", default=15, low=1, high=3600)
+#: How often an idle worker looks for runs.
 OPSCONSOLE_POLL_SECONDS = _env.number("OPSCONSOLE_POLL_SECONDS", default=0.1, low=0.01, high=60)
+#: Most runs that one worker drives at once.
 OPSCONSOLE_WORKER_CONCURRENCY = _env.whole(
     "OPSCONSOLE_WORKER_CONCURRENCY", default=50, low=1, high=1000
 )
@@ -327,21 +369,25 @@ OPSCONSOLE_OWN_KEYS = [  # that nobody gave, so that they lie in the data direct
     name for name in ("OPSCONSOLE_SECRET_KEY", "OPSCONSOLE_AUDIT_KEY") if not _env.text(name)
 ]
 if _env.text("OPSCONSOLE_AUDIT_KEY") != "none":
+    #: Seals the record. With `none`, this process seals nothing. Default: generated in the data
+    #: directory.
     OPSCONSOLE_AUDIT_KEY = _env.secret("OPSCONSOLE_AUDIT_KEY", least=32) or secret_key.keep_secret(
         DATA_DIR / "audit-key", price="what the old one sealed can be checked only with it"
     )
+#: Earlier keys, to check what they sealed.
 OPSCONSOLE_AUDIT_OLD_KEYS = _env.secrets("OPSCONSOLE_AUDIT_OLD_KEYS", least=32)
-# What a clock showed while it is known to have been wrong: such times are believed as they are.
+#: Periods in which a clock was wrong: `2026-11-22T10:55Z/2026-11-22T12:10Z`.
 OPSCONSOLE_WRONG_CLOCKS = _env.periods("OPSCONSOLE_WRONG_CLOCKS")
+#: Copy of the seals outside the database. Default: `heads.jsonl` in the data directory.
 OPSCONSOLE_HEADS_FILE = BASE_DIR / _env.text("OPSCONSOLE_HEADS_FILE", str(DATA_DIR / "heads.jsonl"))
 if OPSCONSOLE_HEADS_FILE.is_dir():
     raise ImproperlyConfigured(
         "OPSCONSOLE_HEADS_FILE is a directory, but it must be a file in one, like "
         "/var/lib/opsconsole/heads.jsonl."
     )
-# How often a worker's sweep seals; 0 leaves it to manage.py seal_audit.
+#: How often a worker seals. 0 leaves it to `seal_audit`.
 OPSCONSOLE_SEAL_SECONDS = _env.whole("OPSCONSOLE_SEAL_SECONDS", default=300, low=0, high=86400)
-# How large the database may become, for the overview's forecast; 0 is the disk, where it is here.
+#: Maximum database size, for the forecast on the overview. 0 uses the disk (SQLite).
 OPSCONSOLE_DATABASE_GIGABYTES = _env.whole(
     "OPSCONSOLE_DATABASE_GIGABYTES", default=0, low=0, high=1_000_000
 )
@@ -350,14 +396,17 @@ OPSCONSOLE_DATABASE_GIGABYTES = _env.whole(
 
 # One key encrypts the values behind names, and its old ones still decrypt (rotate_values). Another
 # makes the names and never changes: under a new one every payee would be a new one.
+#: Encrypts masked values. Default: generated in the data directory.
 OPSCONSOLE_VALUE_KEY = _env.secret("OPSCONSOLE_VALUE_KEY", least=32) or secret_key.keep_secret(
     DATA_DIR / "value-key", price="what the old one encrypted can be read only with it"
 )
+#: Earlier keys that still decrypt, until `rotate_values` has run.
 OPSCONSOLE_VALUE_OLD_KEYS = _env.secrets("OPSCONSOLE_VALUE_OLD_KEYS", least=32)
+#: Makes the names of masked values. Never change it. Default: generated in the data directory.
 OPSCONSOLE_NAMING_KEY = _env.secret("OPSCONSOLE_NAMING_KEY", least=32) or secret_key.keep_secret(
     DATA_DIR / "naming-key", price="no value would have the name that it has"
 )
-# What signs the permits of agents that execute calls themselves: the first; all are published.
+#: Make the keys of permits: the first signs, all are published. Only for web processes.
 OPSCONSOLE_PERMIT_KEYS = _env.secrets("OPSCONSOLE_PERMIT_KEYS", least=32)
 OPSCONSOLE_OWN_KEYS += [
     name for name in ("OPSCONSOLE_VALUE_KEY", "OPSCONSOLE_NAMING_KEY") if not _env.text(name)

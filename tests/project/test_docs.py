@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -64,6 +66,14 @@ def test_every_setting_is_on_its_page_and_in_the_example() -> None:
     assert read - listed == set()
     assert listed - read == {"OPENAI_MODEL_WORKER"}  # one of the roles, for all of them
     assert {name for name in read if name not in example} == set()
+
+
+def test_the_page_of_settings_is_what_the_settings_say() -> None:
+    written = subprocess.run(
+        [sys.executable, "scripts/settings-docs"], cwd=ROOT, capture_output=True, text=True
+    )
+
+    assert written.stdout == (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
 
 
 def test_the_readme_stays_short() -> None:
