@@ -22,7 +22,7 @@ from agents.core.states import ENDED, EscalationState
 from agents.db.compiled import CompiledSelect, Param
 from agents.engine.desk.subjects import beside
 from agents.engine.people.approvals import ASKED_AGAIN, turn_of
-from agents.engine.people.deciders import Roster, key_viewers, people_who_may
+from agents.engine.people.deciders import Roster, is_own, key_viewers, people_who_may
 from agents.engine.redaction import RunBorder
 from agents.engine.turns.calls import is_untaken
 from agents.models import AgentCall, Effect, Escalation, KillSwitch, Membership, Role, Step
@@ -31,7 +31,7 @@ from agents.requests.deciding import check_send_back, sent_back_in
 from agents.requests.form import FormField, form_field
 from agents.requests.granting import fields_of, obstacle, own_bounds
 from agents.requests.queue import claimant
-from agents.requests.sharing import is_own, own_words
+from agents.requests.sharing import own_words
 from agents.requests.words import (
     Choice,
     Comparison,

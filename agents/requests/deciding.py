@@ -36,7 +36,7 @@ from agents.engine.desk.facts import fetch_facts, hold_resource
 from agents.engine.desk.repeats import likeness
 from agents.engine.desk.review_context import doubts_of
 from agents.engine.people.approval_demand import demand_for, held_tool
-from agents.engine.people.deciders import is_kept_from
+from agents.engine.people.deciders import is_kept_from, is_own
 from agents.engine.redaction import RunBorder, redact_for, redact_to_tell
 from agents.engine.runtime.crashpoints import crashpoint
 from agents.engine.tools.settling import report_on
@@ -68,7 +68,7 @@ from agents.requests.granting import (
     obstacle,
     read_case,
 )
-from agents.requests.sharing import Claimed, is_own, lock_escalation, own_words
+from agents.requests.sharing import Claimed, lock_escalation, own_words
 from agents.sdk.desk import DESKS
 from agents.shell.refusal import Refused, check_text, require_member, require_role, time_here
 from agents.tools import request_of

@@ -14,7 +14,7 @@ from agents.core.requests import Json
 from agents.core.states import EscalationState
 from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import pipeline
-from agents.engine.people.deciders import deciders, is_kept_from, parties_of, roster_of
+from agents.engine.people.deciders import deciders, is_kept_from, is_own, roster_of
 from agents.engine.redaction import redact_in, redact_words
 from agents.models import (
     DECIDES,
@@ -54,11 +54,6 @@ _OF_AGENT = "You have owned this agent, or seen a key that it used, so someone e
 def own_words(run: Run) -> str:
     """Return why four eyes keeps a person out, as a sentence to them."""
     return _OF_AGENT if run.agent_id else _LAUNCHED
-
-
-def is_own(run: Run, user_id: int) -> bool:
-    """Tell whether the policy keeps a person from deciding about their own run."""
-    return run.limits.four_eyes and user_id in parties_of(run)
 
 
 def claim(*, escalation_id: int, by: User, at: datetime) -> Escalation:

@@ -38,13 +38,12 @@ from agents.engine.people.approval_demand import OPEN_TO_ALL, demand_for
 from agents.engine.people.approvals import CARRIED_OUT, OWN_ENDS
 from agents.engine.people.deciders import Roster, people_who_may
 from agents.engine.tools.settling import SETTLED
-from agents.engine.withdrawal import UNTAKEN
 from agents.models import Approval, Effect, Escalation, Membership, Step
 from agents.policies.words import why_not
 from agents.requests.deciding import SAW_NONE, lapse_in_words, membership_of
 from agents.requests.form import FormField
 from agents.requests.granting import above_tier
-from agents.runs.changes import patch_of
+from agents.runs.changes import closed_by, patch_of
 from agents.sdk.adjustments import label_of
 from agents.sdk.amounts import read_amounts
 from agents.sdk.desk import tool_title
@@ -336,15 +335,6 @@ def outcome(
     if effect.state == EffectState.REFUSED:
         return say(f"The system of record refused it. {kind.undone}")
     return say(kind.under_way)
-
-
-def closed_by(escalation: Escalation) -> str:
-    """Return what closed a request before a decision."""
-    step = escalation.step
-    if step.ended_at is None:  # the end of a run answers nothing
-        return "the run ended"
-    is_end = isinstance(step.reply, dict) and step.reply.get("decision") == UNTAKEN
-    return "its agent's session ended" if is_end else "the agent took it back"
 
 
 def _settle(answer: str, effect: Effect | None, *, is_yes: bool) -> str:

@@ -8,6 +8,7 @@ from datetime import datetime
 
 from agents.core.requests import Json
 from agents.core.states import GRANTED, EffectState, EscalationState
+from agents.engine.withdrawal import UNTAKEN
 from agents.models import Effect, Escalation, Step
 from agents.sdk.adjustments import Called, label_of, money_of
 from agents.sdk.desk import tool_title
@@ -147,6 +148,15 @@ def _approved_stage(verdict: str, text: str, escalation: Escalation | None) -> A
         role, word = ESCALATION_ROLES[escalation.state]
         return ActionStage(word, role, role, "nothing", who, escalation.decided_at)
     return ActionStage("Approved", "human", "human", text, who, escalation.decided_at)
+
+
+def closed_by(escalation: Escalation) -> str:
+    """Return what closed a request before a decision."""
+    step = escalation.step
+    if step.ended_at is None:  # the end of a run answers nothing
+        return "the run ended"
+    is_end = isinstance(step.reply, dict) and step.reply.get("decision") == UNTAKEN
+    return "its agent's session ended" if is_end else "the agent took it back"
 
 
 def patch_of(escalation: Escalation | None) -> Mapping[str, Json]:

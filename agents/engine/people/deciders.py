@@ -179,6 +179,11 @@ def undecidable(workspaces: Collection[int], *, most: int) -> list[Escalation]:
     return [one for one in whole[:most] if not deciders(one, roster_of(one))]
 
 
+def is_own(run: Run, user_id: int) -> bool:
+    """Tell whether the policy keeps a person from deciding about their own run."""
+    return run.limits.four_eyes and user_id in parties_of(run)
+
+
 def is_kept_from(escalation: Escalation, user: User, *, at: datetime) -> bool:
     """Tell whether someone else has claimed it."""
     until = escalation.claimed_until

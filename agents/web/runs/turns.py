@@ -15,12 +15,12 @@ from agents.core.requests import Json
 from agents.core.states import EffectState
 from agents.models import Effect, Escalation, Step
 from agents.patterns.steps import REPEATED, TOO_MANY, UNREADABLE, reports_error
-from agents.requests.words import closed_by
 from agents.runs.changes import (
     ActionStage,
     ChangedArgument,
     amount_of,
     changes,
+    closed_by,
     executor_of,
     is_write,
     lead_in_words,

@@ -12,11 +12,11 @@ from django.utils import timezone
 from agents import results
 from agents.core.request_kinds import APPROVE, EFFECT_UNKNOWN, REJECT
 from agents.core.states import ENDED, RunState
+from agents.engine.people.deciders import is_own
 from agents.models import Event, KillSwitch, Run, Step
 from agents.operations.runs import asking_on, relaunching, stopping
 from agents.patterns import PATTERNS
 from agents.requests import deciding
-from agents.requests.sharing import is_own
 from agents.shell import access, refusal
 from agents.shell.event_words import read_events, tell_events
 from agents.shell.formats import MASKED
