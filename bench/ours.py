@@ -21,9 +21,9 @@ from agents.engine.runtime.database import in_database
 from agents.engine.runtime.threads import close_connections
 from agents.engine.turns.advance import advance
 from agents.models import Escalation, Role, Run, Workspace
-from agents.operations.runs import launching
 from agents.people import workspaces
 from agents.requests import deciding
+from agents.runs import launching
 from bench import desk
 from bench.work import GRANTED_MINOR, Queue, Timing, Watch, answer_of, goal
 

@@ -23,7 +23,7 @@ from agents.core.actions import MAX_TEXT, is_text
 from agents.core.redact import texts_in
 from agents.external.sessions import CallKeyReused, TooFast
 from agents.models import AgentCall, Run
-from agents.operations.runs.launch_checks import MAX_GOAL
+from agents.runs.launching import MAX_GOAL
 from agents.shell.refusal import Refused
 
 PREFIX = "api/v1/"

@@ -37,8 +37,8 @@ from agents.external.calls import ProposedCall, run_of, with_integers, without_n
 from agents.external.keys import TOKEN
 from agents.models import AgentCall, Effect, Escalation, ExternalAgent, Membership, Role, Run, Step
 from agents.models.outside import LONGEST_KEY
-from agents.operations.runs.launching import LaunchOptions, launch
 from agents.policies.words import end_sentence
+from agents.runs.launching import LaunchOptions, launch
 from agents.sdk.desk import DESKS
 from agents.shell.refusal import MEMBER, Refused, check_text
 from agents.tools import TOOLS

@@ -22,8 +22,8 @@ from agents.core.decisions import Decision
 from agents.engine.turns.advance import advance
 from agents.history.copying import Original, read_original
 from agents.models import Escalation, Run, Workspace
-from agents.operations.runs import launching
 from agents.requests import deciding
+from agents.runs import launching
 from agents.sdk.demo import PastCase
 from agents.sdk.desk import DESKS
 

@@ -21,10 +21,10 @@ from agents.llm import is_demo
 from agents.management.demo_people import ADMIN, PEOPLE
 from agents.models import Escalation, Event, Team, Workspace
 from agents.notifications.channels import mail
-from agents.operations.runs import launching
 from agents.people import members
 from agents.publishing import versions as publishing
 from agents.requests import deciding, sharing
+from agents.runs import launching
 from agents.sdk.desk import DESKS
 from agents.shell import refusal
 

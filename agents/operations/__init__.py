@@ -4,10 +4,10 @@ Each call is one transaction with its change and its event. The time is passed a
 """
 
 from agents.core.decisions import Decision
-from agents.operations.runs.launching import LaunchOptions, launch
 from agents.people.workspaces import add_member, ensure_demo_workspace
 from agents.publishing.versions import publish_policy
 from agents.requests.deciding import decide
+from agents.runs.launching import LaunchOptions, launch
 from agents.shell.refusal import Refused
 
 __all__ = [

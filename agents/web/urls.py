@@ -9,12 +9,12 @@ from agents.overview import health, team
 from agents.people import invitations, member_pages, second_factor, sign_in
 from agents.publishing import pages as policy
 from agents.requests import bulk
-from agents.requests import views as requests
+from agents.requests import pages as requests
+from agents.runs import launch_page as launch
+from agents.runs import pages as kill
+from agents.runs import pages as runs
 from agents.web.case import views as case
-from agents.web.kill import views as kill
-from agents.web.launch import views as launch
 from agents.web.overview import views as overview
-from agents.web.runs import views as runs
 from agents.web.search import views as search
 
 urlpatterns: list[URLPattern] = [

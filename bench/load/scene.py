@@ -13,8 +13,8 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 
 from agents.models import Role, Run, Workspace
-from agents.operations.runs import launching
 from agents.people import workspaces
+from agents.runs import launching
 from bench import desk
 from bench.work import goal
 

@@ -16,7 +16,7 @@ from agents.core.states import EffectState, RunState
 from agents.engine.runtime.threads import close_connections
 from agents.engine.turns.advance import advance
 from agents.models import Effect, Run, Workspace
-from agents.operations.runs import launching
+from agents.runs import launching
 from agents.tools import TOOLS, letter_tools
 from bench.quality.goals import ANSWERS, CARRIED_OUT, HONEST, REFUSED, WAITS, Goal
 

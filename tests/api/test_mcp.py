@@ -23,7 +23,7 @@ from agents.engine.turns.calls import end_silent
 from agents.external import keys
 from agents.external.mcp import HOLD
 from agents.models import AgentCall, Escalation, ExternalAgent, Role, Run, Scope
-from agents.operations.runs import stopping
+from agents.runs import launching as stopping
 from tests.api.mcp_clients import Desk, drive, make_desk_agent, mcp_site
 from tests.api.test_journey import make_agent, open_request
 from tests.clients.programs import programs

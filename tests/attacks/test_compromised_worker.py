@@ -14,8 +14,8 @@ from agents.models import Effect, Event, Role, Run
 from agents.models.record import hashed_parts
 from agents.people import workspaces
 from agents.record.chain import link
+from agents.runs.trace import trace
 from agents.web.overview.figures import overview
-from agents.web.runs.trace import trace
 from tests.conformance import harness
 from tests.conformance.harness import final, tool
 from tests.conformance.replay_server import ReplayServer

@@ -21,10 +21,11 @@ from agents.core.decisions import Decision
 from agents.core.states import EscalationState, RunState
 from agents.engine.turns.answering import expire
 from agents.models import Escalation, Run
-from agents.operations.runs import launching, stopping
 from agents.publishing.versions import policy_version
 from agents.replay.config import read_config
 from agents.requests import deciding
+from agents.runs import launching
+from agents.runs import launching as stopping
 from agents.shell import refusal
 from tests.conformance.replay_server import ReplayServer, Session
 from tests.engine.scene import Scene, go

@@ -17,7 +17,9 @@ from agents.core.states import RunState
 from agents.desks.bank.models import Invoice
 from agents.engine.people.deciders import parties_of
 from agents.models import Role, Run
-from agents.operations.runs import asking_on, relaunching, stopping
+from agents.runs import launching as asking_on
+from agents.runs import launching as relaunching
+from agents.runs import launching as stopping
 from agents.sdk.desk import DESKS
 from agents.shell import refusal
 from tests.attacks.test_lost_transfer import GOAL, READ, final, pay, tool

@@ -24,12 +24,12 @@ from agents.models import Escalation, Run, Workspace
 from agents.people import workspaces
 from agents.policies import RULES
 from agents.requests.words import act, sources
+from agents.runs.trace import trace
 from agents.sdk import arguments as serialization
 from agents.sdk.arguments import Arguments
 from agents.sdk.desk import DESKS
 from agents.sdk.rules import Case
 from agents.shell import refusal as operations_refusal
-from agents.web.runs.trace import trace
 from tests.commands.calling import command
 from tests.desks.bank import (
     ATTACKS,

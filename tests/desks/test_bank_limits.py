@@ -22,8 +22,8 @@ from agents.core.states import RunState
 from agents.desks.refunds.profiles import STRICT
 from agents.engine.desk.review_context import DeskLedger
 from agents.models import Effect, Escalation, Role, Run, Workspace
-from agents.operations.runs import launching
 from agents.people import workspaces
+from agents.runs import launching
 from agents.sdk.desk import DESKS
 from agents.shell import refusal
 from agents.tools import TOOLS

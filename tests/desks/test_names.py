@@ -22,7 +22,7 @@ from agents.core.redact import PSEUDONYM
 from agents.core.states import RunState
 from agents.desks.refunds.profiles import STRICT
 from agents.models import Effect, Escalation, Head, MaskedValue, Role, Run, SavedView
-from agents.operations.runs import relaunching
+from agents.runs import launching as relaunching
 from agents.sdk.values import Money
 from agents.shell import refusal
 from agents.tools import TOOLS

@@ -22,8 +22,8 @@ from agents import results
 from agents.core.states import RunState
 from agents.engine.desk import registry
 from agents.models import Escalation, Role, Run
-from agents.operations.runs.relaunching import launch_again
 from agents.policies import words as rule_words
+from agents.runs.launching import launch_again
 from agents.sdk.demo import ONLY_SCENARIOS
 from agents.sdk.desk import DESKS
 from agents.shell.refusal import Refused

@@ -27,9 +27,9 @@ from agents.external.sessions import end_session, withdraw_call
 from agents.external.waiting import Awaited, _settled
 from agents.models import AgentCall, Effect, Escalation, Role, Run, Step
 from agents.models.outside import Scope, SwitchStage
-from agents.operations.runs import stopping
+from agents.runs import launching as stopping
+from agents.runs.listing import ENDING, LISTENING, OUT, find_runs
 from agents.shell import refusal
-from agents.web.runs.listing import ENDING, LISTENING, OUT, find_runs
 from tests.api.test_endpoints import Caller
 from tests.audit.test_columns import faults
 from tests.audit.test_rows import reasons

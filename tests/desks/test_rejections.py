@@ -17,8 +17,8 @@ from agents.engine import journal
 from agents.engine.desk.repeats import identifying
 from agents.engine.upkeep.sweep import sweep
 from agents.models import Escalation, Role, Run, Step
-from agents.operations.runs import stopping
 from agents.requests import deciding
+from agents.runs import launching as stopping
 from agents.tools import TOOLS
 from bench.counting import count_statements
 from tests.desks import workshop

@@ -30,9 +30,9 @@ from agents.engine.runtime import crashpoints
 from agents.engine.upkeep.sweep import sweep
 from agents.models import Escalation, Event, PolicyVersion, Run, Workspace
 from agents.models.outside import SwitchStage
-from agents.operations.runs import stopping
 from agents.people import members, workspaces
 from agents.requests import deciding, sharing
+from agents.runs import launching as stopping
 from agents.runs.kill_switch import kill, release
 from agents.shell import refusal
 from tests import checker

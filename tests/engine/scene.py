@@ -27,11 +27,10 @@ from agents.engine.turns.advance import advance
 from agents.engine.upkeep.sweep import sweep
 from agents.engine.workers.fair_turns import claimable
 from agents.models import Escalation, KillSwitch, PolicyVersion, Role, Run, Workspace
-from agents.operations.runs import launching
 from agents.people import workspaces
 from agents.publishing import versions as publishing
 from agents.requests import deciding
-from agents.runs import kill_switch
+from agents.runs import kill_switch, launching
 from agents.sdk.desk import DESKS
 from tests.database import make_once
 from tests.limits import first_limit

@@ -21,11 +21,11 @@ from agents.engine.lease import claim
 from agents.engine.turns.answering import expire
 from agents.engine.upkeep.sweep import sweep
 from agents.models import Escalation, Role, Run, SwitchStage
-from agents.operations.runs import stopping
 from agents.people import members, workspaces
 from agents.requests import sharing
 from agents.requests.deciding import AlreadyDecided
 from agents.runs import kill_switch
+from agents.runs import launching as stopping
 from agents.shell import refusal
 from tests import checker
 from tests.engine.aborting import breaking

@@ -16,7 +16,8 @@ from agents.desks.refunds.profiles import STRICT
 from agents.engine.runtime import crashpoints
 from agents.engine.tools.letters import untold_effects
 from agents.models import Effect, Role, Run, Scope, SwitchStage
-from agents.operations.runs import relaunching, stopping
+from agents.runs import launching as relaunching
+from agents.runs import launching as stopping
 from agents.web.overview.figures import overview
 from tests.conformance import harness
 from tests.conformance.replay_server import ReplayServer

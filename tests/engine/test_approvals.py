@@ -19,9 +19,9 @@ from agents.desks.refunds.profiles import STRICT
 from agents.engine.desk.facts import fetch_facts
 from agents.engine.runtime import crashpoints
 from agents.models import Escalation, Membership, Run
-from agents.operations.runs import stopping
 from agents.requests.granting import own_bounds
 from agents.runs import kill_switch
+from agents.runs import launching as stopping
 from agents.shell import refusal
 from tests.engine.scene import (
     REFUND_500,

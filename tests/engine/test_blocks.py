@@ -16,7 +16,7 @@ from agents.desks.refunds.profiles import STRICT
 from agents.models import Run
 from agents.patterns.steps import Blocked, expect_readable
 from agents.publishing.versions import policy_version
-from agents.web.runs.trace import trace
+from agents.runs.trace import trace
 from tests.conformance import harness
 from tests.conformance.harness import final, tool
 from tests.engine.scene import REFUND_500, Scene, go, mails, payments, refund_by_phone

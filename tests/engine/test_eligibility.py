@@ -10,8 +10,8 @@ from django.utils import timezone
 from agents.desks.refunds.importing import import_customers
 from agents.desks.refunds.models import Charge, Customer, Subscription
 from agents.models import Role, Run
-from agents.operations.runs import launching
 from agents.people import workspaces
+from agents.runs import launching
 from tests.engine.scene import Scene, go, refund_by_phone, set_scene
 
 pytestmark = pytest.mark.django_db(transaction=True)

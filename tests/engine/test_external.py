@@ -35,10 +35,10 @@ from agents.models import (
     SwitchStage,
 )
 from agents.notifications import fan_out
-from agents.operations.runs import stopping
 from agents.people import workspaces
 from agents.requests import sharing
 from agents.requests.deciding import AlreadyDecided, KillSwitchStands
+from agents.runs import launching as stopping
 from agents.shell import refusal
 from agents.shell.event_words import tell_events
 from agents.tools import TOOLS, OutcomeUnknown

@@ -27,7 +27,7 @@ from agents.engine.turns import executor
 from agents.engine.upkeep import sweep as sweeping
 from agents.engine.upkeep.sweep import ORPHANED, sweep
 from agents.models import Effect, Escalation, Run, Step
-from agents.operations.runs import stopping
+from agents.runs import launching as stopping
 from agents.tools import TOOLS, Context, OutcomeUnknown
 from tests.engine.dying import die_at
 from tests.engine.memory import Crash

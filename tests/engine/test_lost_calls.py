@@ -18,7 +18,7 @@ from agents.core.states import ENDED, EffectState, RunState
 from agents.engine.upkeep import sweep as sweeping
 from agents.engine.upkeep.sweep import ORPHANED, sweep
 from agents.models import Effect, Escalation, Role, Run
-from agents.operations.runs import stopping
+from agents.runs import launching as stopping
 from agents.tools import TOOLS, Context, Touch
 from agents.web.overview.attention import attention
 from tests.engine.far_side import NAME, FarSide, far_side, letter_tool, wait_no_time

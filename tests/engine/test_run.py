@@ -20,10 +20,11 @@ from agents.engine.lease import claim
 from agents.engine.runtime.database import in_database
 from agents.engine.upkeep.sweep import sweep
 from agents.models import Effect, Escalation, Event, LostRun, Role, Run, Step, Workspace
-from agents.operations.runs import relaunching, stopping
 from agents.patterns import PATTERNS, Brief, Notes
 from agents.people import workspaces
 from agents.requests import deciding
+from agents.runs import launching as relaunching
+from agents.runs import launching as stopping
 from agents.shell import refusal
 from tests.engine.scene import (
     REFUND_500,

@@ -15,11 +15,10 @@ from agents import results
 from agents.desks.refunds.profiles import REFERENCE, STRICT
 from agents.engine.desk.facts import sent_back_by
 from agents.models import Effect, Escalation, Event, Role, Run, Step
-from agents.operations.runs import launching
 from agents.policies.words import end_sentence
 from agents.publishing import versions as publishing
 from agents.requests import deciding, sharing
-from agents.runs import kill_switch
+from agents.runs import kill_switch, launching
 from agents.shell import refusal
 from tests.conformance import harness
 from tests.conformance.harness import final, tool

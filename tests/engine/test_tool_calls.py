@@ -16,8 +16,8 @@ from agents import results
 from agents.core.requests import Json
 from agents.desks.refunds.profiles import REFERENCE, STRICT
 from agents.models import Run
-from agents.web.runs.listing import find_runs
-from agents.web.runs.messages import messages_of
+from agents.runs.listing import find_runs
+from agents.runs.messages import messages_of
 from tests.conformance import harness
 from tests.desks import bank
 from tests.engine.scene import REFUND_500, Scene, fresh, go, payments

@@ -17,12 +17,13 @@ from django.utils import timezone
 from agents.core.states import RunState
 from agents.engine.turns.answering import expire
 from agents.models import Escalation, Run
-from agents.operations.runs import relaunching, stopping
 from agents.requests.queue import strip_of
+from agents.runs import launching as relaunching
+from agents.runs import launching as stopping
+from agents.runs.trace import trace
 from agents.shell import refusal
 from agents.tools import TOOLS, OutcomeUnknown
 from agents.web.overview import attention
-from agents.web.runs.trace import trace
 from tests import checker
 from tests.attacks.test_lost_transfer import READ, final, pay
 from tests.checker.sentences import CLAIMS, Sentence, false_sentences, forms_of

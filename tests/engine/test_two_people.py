@@ -15,10 +15,10 @@ from django.utils import timezone
 from agents.engine.people.tier_escalation import climb
 from agents.engine.upkeep.sweep import sweep
 from agents.models import Approval, Escalation, Event, Role, Run, SwitchStage
-from agents.operations.runs import relaunching
 from agents.people import members
 from agents.requests import sharing
 from agents.runs import kill_switch
+from agents.runs import launching as relaunching
 from agents.shell import refusal
 from agents.tools import TOOLS
 from tests.commands.test_run_pattern import command

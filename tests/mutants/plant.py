@@ -162,7 +162,7 @@ MUTANTS = (
     ),
     Mutant(
         "a run is launched before its event",
-        "agents/operations/runs/launching.py",
+        "agents/runs/launching.py",
         "        with transaction.atomic():\n            about = DESKS",
         "        if True:\n            about = DESKS",
         "tests/engine/test_aborted.py -k launch",

@@ -24,10 +24,10 @@ from agents.models import Delivery, DeliveryState, Escalation, Notification, Rol
 from agents.notifications import fan_out
 from agents.notifications.channels import webhooks
 from agents.notifications.messages import note_of
-from agents.operations.runs import stopping
 from agents.people import members
 from agents.requests import deciding, sharing
 from agents.runs import kill_switch
+from agents.runs import launching as stopping
 from tests.engine.scene import REFUND_500, Scene, decide_request, go, patch_of
 from tests.engine.tiered import say_yes, set_tiered
 from tests.notifications.sinks import AUTHORITY, Sink, mail_server, receiver

@@ -11,10 +11,10 @@ from django.utils import timezone
 from agents.core.requests import Json
 from agents.desks.refunds.profiles import STRICT
 from agents.models import Run, SwitchStage, record
-from agents.operations.runs import launching, stopping
 from agents.publishing import versions as publishing
 from agents.requests import sharing
-from agents.runs import kill_switch
+from agents.runs import kill_switch, launching
+from agents.runs import launching as stopping
 from tests.commands.test_run_pattern import Ended, command
 from tests.engine.scene import Scene, go
 

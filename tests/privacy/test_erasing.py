@@ -35,10 +35,10 @@ from agents.models import (
     Workspace,
 )
 from agents.models.record import Entry, facts_of
-from agents.operations.runs import stopping
 from agents.people import workspaces
 from agents.requests import sharing
 from agents.requests.sharing import COMMENTED
+from agents.runs import launching as stopping
 from agents.shell import refusal
 from agents.web.live import topics
 from tests.commands.test_run_pattern import command

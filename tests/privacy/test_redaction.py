@@ -31,10 +31,10 @@ from agents.models import (
     Workspace,
 )
 from agents.models import SwitchStage as KillStage
-from agents.operations.runs import stopping
 from agents.publishing import versions as publishing
 from agents.results import result
 from agents.runs import kill_switch
+from agents.runs import launching as stopping
 from tests.engine.scene import REFUND_1200, Scene, decide_request, go
 from tests.llm.asking import send, serving
 from tests.privacy.searching import places_of

@@ -31,9 +31,9 @@ from agents.engine.kill_switch import switch_against
 from agents.engine.tools import admission
 from agents.models import Effect, Escalation, KillSwitch, Membership, Role, Run, Workspace
 from agents.models.runs import pseudonyms_of
-from agents.operations.runs import stopping
 from agents.people import workspaces
 from agents.requests import deciding, granting
+from agents.runs import launching as stopping
 from agents.sdk.desk import DESKS
 from agents.shell import refusal
 from tests.desks.bank import LARGE, PAID_AT_ONCE, bank_scene, euros, launch, postings

@@ -273,7 +273,7 @@ def test_a_failure_of_ours_tells_nothing_of_the_inside(
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError("SELECT secret FROM /etc/passwd")
 
-    monkeypatch.setattr("agents.requests.views.inbox_of", broken)
+    monkeypatch.setattr("agents.requests.pages.inbox_of", broken)
     client = client_of(scene.rita)
     client.raise_request_exception = False
 

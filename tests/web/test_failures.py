@@ -46,7 +46,7 @@ def broken(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
     def breaks(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr("agents.requests.views.inbox_of", breaks)
+    monkeypatch.setattr("agents.requests.pages.inbox_of", breaks)
 
 
 def bad_host(scene: Scene) -> Any:

@@ -14,8 +14,8 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from django.urls import reverse
 
-from agents.operations.runs.launch_checks import MAX_GOAL
 from agents.requests.deciding import MAX_COMMENT
+from agents.runs.launching import MAX_GOAL
 from opsconsole.intake import Intake, Message
 from tests.engine.scene import Scene
 from tests.web.serving import serve

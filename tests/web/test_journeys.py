@@ -18,7 +18,7 @@ from playwright.sync_api import Browser, Page, Route, expect
 from agents.core.states import EscalationState, RunState
 from agents.desks.refunds.scenarios import BY_KEY, SCENARIOS
 from agents.models import Escalation, Membership, Role, Run
-from agents.web.launch.forms import examples
+from agents.runs.launch_page import examples
 from tests.e2e.workers import has_state, until
 from tests.engine.scene import Scene, decide_request, fresh, go, has_ended, mails, payments
 from tests.limits import first_limit

@@ -18,8 +18,8 @@ from agents.models import Effect, KillSwitch, Role, SwitchStage, Workspace
 from agents.people import workspaces
 from agents.runs import kill_switch
 from agents.runs.kill_switch import in_flight
+from agents.runs.trace import trace
 from agents.shell.refusal import time_here
-from agents.web.runs.trace import trace
 from tests.engine.scene import REFUND_500, Scene, go
 from tests.engine.test_approvals import approve
 from tests.web.serving import chromium, open_page, serve, sign_in

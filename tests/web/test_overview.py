@@ -19,8 +19,9 @@ from agents.engine.lease import claim
 from agents.engine.upkeep.case_days import count_next_day
 from agents.engine.upkeep.sweep import sweep
 from agents.models import CaseDay, Effect, Endpoint, Escalation, Event, Role, Run, Scope
-from agents.operations.runs import relaunching, stopping
 from agents.requests import sharing
+from agents.runs import launching as relaunching
+from agents.runs import launching as stopping
 from agents.web.overview.figures import DAYS, Exposure, overview
 from tests.desks import bank
 from tests.desks.bank import bank_scene

@@ -20,9 +20,9 @@ from agents.models import Escalation, Membership, Notification, Role, Run, Works
 from agents.notifications.messages import note_of
 from agents.people import workspaces
 from agents.requests import sharing
+from agents.runs.launch_page import examples
 from agents.sdk.declaration_checks import RESERVED
 from agents.shell.pages import page_of
-from agents.web.launch.forms import examples
 from agents.web.urls import urlpatterns
 from tests.database import make_once
 from tests.demo_book import open_demo_book

@@ -16,11 +16,11 @@ from agents.core.redact import PSEUDONYM
 from agents.core.states import EscalationState, RunState
 from agents.engine.turns import answering
 from agents.models import Escalation, Role, Step
-from agents.operations.runs import stopping
 from agents.people import workspaces
-from agents.web.runs import listing
-from agents.web.runs.trace import _proposed_text as proposed_text
-from agents.web.runs.trace import trace
+from agents.runs import launching as stopping
+from agents.runs import listing
+from agents.runs.trace import _proposed_text as proposed_text
+from agents.runs.trace import trace
 from tests.database import make_once
 from tests.engine.scene import REFUND_500, Scene, decide_request, fresh, go, payments
 from tests.web.serving import open_page, serve, sign_in

@@ -24,8 +24,8 @@ from agents.history.copying import Copy, kept_rows, read_original, write_copies
 from agents.models import Effect, Role, Workspace
 from agents.people import workspaces
 from agents.requests import queue
+from agents.runs import listing
 from agents.web.overview import figures
-from agents.web.runs import listing
 from bench.size.fill import multiply
 from bench.size.pages import frames, pages_asked
 from opsconsole import session_limits

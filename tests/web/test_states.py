@@ -24,9 +24,9 @@ from agents.core.states import ENDED, EscalationState
 from agents.desks.refunds.models import Customer
 from agents.engine.turns import answering
 from agents.models import Effect, Escalation, Role
-from agents.operations.runs import stopping
 from agents.people import members
 from agents.requests import sharing
+from agents.runs import launching as stopping
 from tests.desks import bank
 from tests.engine.scene import (
     REFUND_500,

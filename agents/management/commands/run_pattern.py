@@ -34,11 +34,11 @@ from agents.management.command_arguments import (
 from agents.management.exit_codes import BAD_USAGE, REFUSED, WAITING
 from agents.models import Membership, PolicyVersion, Role, Run, Workspace
 from agents.models.record import by_command
-from agents.operations.runs import launching
 from agents.patterns import PATTERNS
 from agents.people import workspaces
 from agents.replay.config import read_config
 from agents.replay.person import Human, decide_simulated, read_human
+from agents.runs import launching
 from agents.sdk.desk import DESKS
 from agents.shell.refusal import Refused
 

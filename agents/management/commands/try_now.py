@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from agents.management.operation_command import OperationCommand, acting
-from agents.operations.runs import trying
+from agents.runs import outage as trying
 
 
 class Command(OperationCommand):

@@ -22,13 +22,13 @@ from agents.publishing.words import DeskPart, LimitLine, desk_parts
 from agents.publishing.words import lines as limit_lines
 from agents.results import agent_words, words_after_block
 from agents.runs.changes import reply_of
+from agents.runs.listing import closings, outcome_of, waits_of
+from agents.runs.messages import is_output_of_step, title_of
+from agents.runs.trace import moved_sums
 from agents.sdk.adjustments import label_of
 from agents.shell.event_words import EventLine, name_of, quotation, read_events, tell_events
 from agents.shell.formats import as_html, in_prose
 from agents.tools import call_in_words
-from agents.web.runs.listing import closings, outcome_of, waits_of
-from agents.web.runs.texts import is_output_of_step, title_of
-from agents.web.runs.trace import moved_sums
 
 PAGE = 40  # entries
 MESSAGES = 100

@@ -20,8 +20,7 @@ from agents.core.requests import Json
 from agents.core.states import EscalationState
 from agents.models import Escalation, Event, KillSwitch, Run, Snooze
 from agents.requests.queue import waiting_in
-from agents.runs import kill_switch
-from agents.web.runs import trace
+from agents.runs import kill_switch, trace
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from agents.models import DatabaseSize, Endpoint, Head, Membership
 from agents.overview.health import workers
-from agents.web.outage import Outage, outage_for
+from agents.runs.outage import Outage, outage_for
 
 
 @dataclass(frozen=True)

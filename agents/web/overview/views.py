@@ -7,7 +7,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
 
-from agents.operations.runs import trying
+from agents.runs import outage as trying
 from agents.shell import access, refusal
 from agents.shell.pages import action, page
 from agents.web.overview.figures import overview

@@ -18,10 +18,10 @@ from agents.core.requests import Json
 from agents.models import Escalation, Role, Run
 from agents.requests.queue import open_in
 from agents.requests.words import act
+from agents.runs.listing import chip_of, closings, runs_with_words
 from agents.shell import access
 from agents.shell.formats import spell_out, standing_of
 from agents.shell.pages import newest, whole_number
-from agents.web.runs.listing import chip_of, closings, runs_with_words
 
 MOST = 5  # of each group
 RECENT = 300

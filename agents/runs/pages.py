@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 from uuid import UUID
 
-from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.utils import timezone
 
@@ -14,17 +15,18 @@ from agents.core.request_kinds import APPROVE, EFFECT_UNKNOWN, REJECT
 from agents.core.states import ENDED, RunState
 from agents.engine.people.deciders import is_own
 from agents.models import Event, KillSwitch, Run, Step
-from agents.operations.runs import asking_on, relaunching, stopping
 from agents.patterns import PATTERNS
 from agents.requests import deciding
+from agents.runs import kill_switch, listing, trace
+from agents.runs import launching as asking_on
+from agents.runs import launching as relaunching
+from agents.runs import launching as stopping
+from agents.runs.messages import messages_of, raw_of
+from agents.runs.turns import steps_of_turn
 from agents.shell import access, refusal
 from agents.shell.event_words import read_events, tell_events
 from agents.shell.formats import MASKED
-from agents.shell.pages import action, page, whole_number
-from agents.web.runs import listing, trace
-from agents.web.runs.messages import messages_of
-from agents.web.runs.texts import raw_of
-from agents.web.runs.turns import steps_of_turn
+from agents.shell.pages import BadForm, action, page, whole_number
 
 LINES = 30  # of the audit log, on a run's page
 
@@ -182,3 +184,52 @@ def _switch_still_on(found: Run, steps: Sequence[Step]) -> KillSwitch | None:
 
 def _can_be_asked_on(found: Run) -> bool:
     return asking_on.can_be_asked_on(found) and not found.launched_again.exists()
+
+
+# The kill switches: see what is stopped, press one, release one in stages.
+
+
+LATE = ("on", "stage")  # someone was faster
+
+
+@page
+def kill(request: HttpRequest) -> HttpResponse:
+    """Show every switch in force, and writes still under way."""
+    return _views_page(request)
+
+
+@action
+def press(request: HttpRequest) -> HttpResponse:
+    """Press a switch; 409 if someone was faster."""
+    return _move(request, kill_switch.read_press, kill_switch.kill)
+
+
+@action
+def release(request: HttpRequest) -> HttpResponse:
+    """Release a switch by one stage; 409 if it is no longer at the form's stage."""
+    return _move(request, kill_switch.read_release, kill_switch.release)
+
+
+def _move(
+    request: HttpRequest,
+    read: Callable[[QueryDict], dict[str, Any]],
+    move: Callable[..., KillSwitch],
+) -> HttpResponse:
+    user = access.person(request)
+    workspace = access.workspace_to_stop(user, request.POST.get("workspace", ""))
+    try:
+        move(workspace=workspace, by=user, at=timezone.now(), **read(request.POST))
+    except (BadForm, refusal.Refused) as no:
+        is_late = isinstance(no, refusal.Refused) and no.code in LATE
+        return _views_page(request, sentence=str(no), status=409 if is_late else 422)
+    return redirect("kill")
+
+
+def _views_page(request: HttpRequest, *, sentence: str = "", status: int = 200) -> HttpResponse:
+    shown = {
+        "nav": "kill",
+        "boards": kill_switch.boards(access.person(request)),
+        "sentence": sentence,
+        "given": request.POST,
+    }
+    return render(request, "kill/page.html", shown, status=status)

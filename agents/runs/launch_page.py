@@ -1,0 +1,373 @@
+"""Launch a run from the gallery or in one's own words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from uuid import uuid4
+
+from django.conf import settings
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods
+
+from agents.core.limits import EXTERNAL
+from agents.core.redact import without_values
+from agents.engine.desk.subjects import UnknownSubject, find_all
+from agents.models import KillSwitch, Run, Scope, SwitchStage, Workspace
+from agents.patterns import PATTERNS, offered_at
+from agents.runs import kill_switch, launching
+from agents.sdk.desk import DESKS, Desk, Scenario, tool_title
+from agents.shell import access, refusal
+from agents.shell.formats import spell_out
+from agents.shell.pages import BadForm, only, whole_number
+
+AT_FIELD = {
+    name: name for name in ("subject", "pattern", "policy", "model", "workflow", "desk", "scope")
+}
+SUGGESTED = 20  # subjects
+GIVEN = ("goal", *AT_FIELD)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@never_cache
+@login_required
+def launch(request: HttpRequest) -> HttpResponse:
+    """Show the gallery, or launch a run; submitting a form twice launches only one."""
+    workspace = access.workspace_to_launch_in(access.person(request))
+    if request.method != "POST":
+        return _page(request, workspace)
+    try:
+        run = _launch(request, workspace, read_launch(request.POST))
+    except BadForm as bad:
+        return _page(request, workspace, field=bad.field, sentence=str(bad), status=422)
+    except refusal.Refused as no:
+        field = AT_FIELD.get(no.code.rpartition("_")[2], "goal")
+        return _page(request, workspace, field=field, sentence=str(no), status=422)
+    return redirect("run", pk=run.pk)
+
+
+def _launch(request: HttpRequest, workspace: Workspace, wanted: Launch) -> Run:
+    policy = None
+    if wanted.policy is not None:
+        policy = access.policies_to_launch_under(workspace).filter(number=wanted.policy).first()
+        if policy is None:
+            raise BadForm("policy", "There is no such policy version. Load the page again.")
+    desk = wanted.desk or next(iter(patterns_of(workspace)), "")
+    return launching.launch(
+        workspace=workspace,
+        pattern=wanted.pattern,
+        goal=wanted.goal,
+        desk=desk,
+        subject=find_subject(wanted.subject, desk=desk, book_id=workspace.book_id),
+        by=access.person(request),
+        at=timezone.now(),
+        options=launching.LaunchOptions(
+            token=wanted.token,
+            policy=policy,
+            model=wanted.model,
+            workflow=wanted.workflow,
+            scope=wanted.scope,
+            off=wanted.off,
+        ),
+    )
+
+
+def _page(
+    request: HttpRequest,
+    workspace: Workspace,
+    *,
+    field: str = "",
+    sentence: str = "",
+    status: int = 200,
+) -> HttpResponse:
+    desks = desks_of(workspace)
+    patterns = patterns_of(workspace)
+    offered = {pattern for own in patterns.values() for pattern in own}
+    following = [desks[name] for name, own in patterns.items() if "workflow" in own]
+    search = request.GET.get("q", "")
+    sections = gallery(workspace, search=search)
+    found = [offer.is_found for section in sections for offer in section.offers]
+    shown = {
+        "workspace": workspace,
+        "gallery": sections,
+        "search": search,
+        "count": sum(found),
+        "total": len(found),
+        "suggested": [
+            one
+            for desk in desks.values()
+            if desk.subject.first
+            for one in desk.subject.first(workspace.book_id, SUGGESTED)
+        ],
+        "token": uuid4().hex,
+        "field": field,
+        "sentence": sentence,
+        "given": {name: request.POST.get(name, "") for name in GIVEN},
+        "patterns": [pattern for pattern in PATTERNS if pattern in offered],
+        "desks": desks,
+        "policies": access.policies_to_launch_under(workspace),
+        "one_pattern": [name for name, own in patterns.items() if len(own) == 1],
+        "workflows": sorted({name for desk in following for name in desk.workflows}),
+        "models": settings.OPENAI_MODEL_CHOICES,
+        "nav": "launch",
+    }
+    page = render(request, "launch/page.html", shown, status=status)
+    if field and f'id="{field}-error"' not in page.text:  # the form has no such field here
+        return render(request, "launch/page.html", {**shown, "field": ""}, status=status)
+    return page
+
+
+# Read the launch form.
+
+
+LONGEST_NAME = 120  # characters
+MOST = 5  # subjects named when several match
+LAUNCH_FIELDS = {
+    "csrfmiddlewaretoken",
+    "scenario",
+    "goal",
+    "subject",
+    "token",
+    "pattern",
+    "policy",
+    "model",
+    "workflow",
+    "desk",
+    "scope",
+}
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A filled-in launch form."""
+
+    pattern: str
+    goal: str
+    subject: str  # a key or a name, as typed; "" for a run without a subject
+    token: str  # of the form: sent twice, it still launches one run
+    policy: int | None = None  # a version's number; None: the published one
+    model: str = ""
+    workflow: str = ""  # name of a shipped workflow
+    off: tuple[str, ...] = ()  # tools that the scenario switches off
+    scope: str = ""  # what a report is about, as typed; "": what the goal names, or the newest
+    desk: str = ""  # of a form without a choice: the first one that is offered
+
+
+def read_launch(posted: QueryDict) -> Launch:
+    """Read the launch form: a scenario, or one's own goal. Raises BadForm."""
+    only(posted, LAUNCH_FIELDS)
+    token = posted.get("token", "")
+    if not (token.isascii() and token.isalnum()) or len(token) > 64:
+        raise BadForm("goal", "This form is no longer valid. Reload the page and try again.")
+    if "scenario" in posted:
+        desk, chosen = examples().get(posted.get("scenario", ""), ("", None))
+        if chosen is None:
+            raise BadForm("goal", "There is no such scenario. Load the page again.")
+        return Launch(
+            chosen.pattern,
+            chosen.goal,
+            chosen.subject,
+            token,
+            workflow=chosen.workflow,
+            off=tuple(chosen.off),
+            desk=desk,
+        )
+    return Launch(
+        pattern=posted.get("pattern", "supervisor"),
+        goal=posted.get("goal", ""),
+        subject=posted.get("subject", "").strip(),
+        token=token,
+        policy=_number(posted.get("policy", "")),
+        model=posted.get("model", ""),
+        workflow=posted.get("workflow", ""),
+        scope=posted.get("scope", "")[:LONGEST_NAME],
+        desk=posted.get("desk", ""),
+    )
+
+
+def examples() -> dict[str, tuple[str, Scenario]]:
+    """Return the desks' own scenarios by form key, each with its desk."""
+    return {
+        one.key: (name, one)
+        for name, desk in DESKS.items()
+        for section in desk.sections.values()
+        for one in section
+    }
+
+
+def find_subject(text: str, *, desk: str, book_id: int) -> str | None:
+    """Return the key of the subject with this name or key; None for no text.
+
+    Raises BadForm if none or several match.
+    """
+    known = DESKS.get(desk)
+    if known is None:
+        raise BadForm("desk", "There is no such desk. Load the page again.")
+    if not text:
+        return None
+    enter = f"Enter the name or ID of one {known.subject.kind}."
+    if len(text) > LONGEST_NAME or "\0" in text:
+        raise BadForm("subject", f"That is not a valid name. {enter}")
+    try:
+        found = find_all(known, text, book_id=book_id, most=MOST + 1)
+    except UnknownSubject as error:
+        raise BadForm("subject", str(error)) from None
+    if not found:
+        raise BadForm("subject", f"No {known.subject.kind} is called {text}. {enter}")
+    if len(found) > 1:
+        told = ", ".join(f"{label.removesuffix(f' #{key}')}: {key}" for key, label in found[:MOST])
+        raise BadForm("subject", f"Several match: {told}. Enter one ID.")
+    return found[0][0]
+
+
+def _number(text: str) -> int | None:
+    """Return a policy version's number, None for the published one. Raises BadForm."""
+    if not text:
+        return None
+    if (number := whole_number(text)) is None:
+        raise BadForm("policy", "There is no such policy version. Load the page again.")
+    return number
+
+
+# The gallery on the page: each scenario with its newest run, by desk and pattern.
+
+
+NEWEST = 300  # runs among which a scenario's last one is looked for
+# By the first word of how a scenario ends: the role of its icon, and whether it would write.
+_ENDS = {
+    "Answered": ("approve", False),
+    "Blocked": ("block", False),
+    "Halted": ("block", False),
+    "One": ("approve", True),
+    "Paid": ("approve", True),
+    "Report": ("approve", False),
+    "Stopped": ("block", False),
+    "Waits": ("escalate", True),
+}
+# Of a section of scenarios: what stands before the names of these.
+_PURPOSES = {
+    "supervisor": ("Its agents can", "tools"),
+    "routing": ("A question goes to one specialist after another", "specialists"),
+    "orchestrator": ("A report from several sources", "sources"),
+    "workflow": ("Step by step, each checked by a judge", "workflows"),
+}
+_ANY_END = ("skip", True)
+
+
+@dataclass(frozen=True)
+class Offer:
+    """A scenario to launch."""
+
+    key: str
+    title: str
+    watch: str  # what to watch for
+    ends: str  # how it ends with the demo model; "" if `watch` says so
+    role: str  # of that end
+    goal: str
+    token: str  # of its form: sent twice, it still launches one run
+    last: Run | None  # the newest launched from it or with the same goal
+    switch: KillSwitch | None  # what would stop it now
+    is_first: bool  # among those to try first
+    is_found: bool  # it has all words that are searched for
+
+
+@dataclass(frozen=True)
+class GallerySection:
+    """A desk's scenarios of one kind."""
+
+    key: str
+    desk: str
+    title: str
+    purpose: str
+    offers: Sequence[Offer]
+
+
+def desks_of(workspace: Workspace) -> dict[str, Desk]:
+    """Return the desks that a run can be launched for: those with rules in the policy."""
+    return {name: DESKS[name] for name in patterns_of(workspace)}
+
+
+def patterns_of(workspace: Workspace) -> dict[str, list[str]]:
+    """Return the patterns in which a run can be launched, by desk."""
+    limits = workspace.policy.limits() if workspace.policy else None
+    return {
+        name: [
+            pattern
+            for pattern in offered_at(desk)
+            if pattern != EXTERNAL and limits.covers(name, pattern)
+        ]
+        for name, desk in DESKS.items()
+        if limits and limits.covers(name)
+    }
+
+
+def gallery(workspace: Workspace, *, search: str = "") -> list[GallerySection]:
+    """Return a demo workspace's gallery; empty elsewhere, because its goals are invented."""
+    if not workspace.is_demo:
+        return []
+    newest = Run.objects.filter(workspace=workspace).order_by("-created_at", "-pk")
+    last: dict[tuple[str, str, str], Run] = {}
+    for run in newest.only("desk", "pattern", "goal", "state", "created_at")[:NEWEST]:
+        last.setdefault((run.desk, run.pattern, without_values(run.goal)), run)
+    stopping = _stopping(workspace)
+
+    def offer(desk: str, section: str, one: Scenario) -> Offer:
+        newest = last.get((desk, one.pattern, without_values(one.goal)))
+        role, writes = _ENDS.get(one.ends.replace(",", "").partition(" ")[0], _ANY_END)
+        text = " ".join((section, one.title, one.expect, one.goal, one.ends)).lower()
+        return Offer(
+            key=one.key,
+            title=one.title,
+            watch=one.expect,
+            ends=one.ends,
+            role=role,
+            goal=one.goal,
+            token=uuid4().hex,
+            last=newest,
+            switch=stopping(desk, one.pattern) if writes else None,
+            is_first=one.is_first,
+            is_found=all(word in text for word in search.lower().split()),
+        )
+
+    found = [
+        GallerySection(
+            f"desk-{name}-{pattern}",
+            DESKS[name].title,
+            title := spell_out(pattern),
+            _purpose(DESKS[name], pattern),
+            [offer(name, f"{DESKS[name].title} {title}", one) for one in scenarios],
+        )
+        for name, patterns in patterns_of(workspace).items()
+        for pattern, scenarios in DESKS[name].sections.items()
+        if pattern in patterns
+    ]
+    return [section for section in found if section.offers]
+
+
+def _purpose(desk: Desk, pattern: str) -> str:
+    """Return what a desk's agents have in a pattern."""
+    if pattern not in _PURPOSES:
+        return ""
+    who, table = _PURPOSES[pattern]
+    titles = {name: one.get("title") for name, one in desk.workflows.items()}
+    named = [titles.get(name) or tool_title(name) for name in getattr(desk, table)]
+    own = "" if desk.fill_demo else " Its tools act on your own systems, in a demo too."
+    return f"{who}: {', '.join(named)}.{own}"
+
+
+def _stopping(workspace: Workspace) -> Callable[[str, str], KillSwitch | None]:
+    """Return what finds a switch that stops a new run of a desk and pattern where it writes."""
+    limits = workspace.policy.limits() if workspace.policy else None
+    rows = [row.switch for row in kill_switch.standing(workspace.pk)]
+    pressed = [switch for switch in rows if switch.stage is SwitchStage.ON]
+
+    def find(desk: str, pattern: str) -> KillSwitch | None:
+        tools = limits.of(pattern, desk).executable if limits and pressed else ()
+        reach = {Scope.WORKSPACE: ("",), Scope.PATTERN: (pattern,), Scope.TOOL: tools}
+        return next((one for one in pressed if one.target in reach.get(Scope(one.scope), ())), None)
+
+    return find

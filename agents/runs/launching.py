@@ -1,0 +1,517 @@
+"""Launch a run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from datetime import datetime
+from uuid import UUID
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.db import IntegrityError, transaction
+
+from agents import patterns, tools
+from agents.core.actions import has_hidden, is_text
+from agents.core.json_forms import sha256
+from agents.core.limits import EXTERNAL, Limits
+from agents.core.names import invisible_characters
+from agents.core.redact import Pseudonyms
+from agents.core.requests import Json
+from agents.core.results import AFTER_BLOCK
+from agents.core.states import ENDED, EscalationState, RunState
+from agents.core.workflows import BadWorkflow, bind_parameters, check_workflow, read_workflow
+from agents.db.compiled import CompiledSelect, Param
+from agents.db.driver import fetch_now, pipeline
+from agents.db.inserts import new_row
+from agents.engine.commit import Commit
+from agents.engine.desk.company import DeskFailed
+from agents.engine.desk.subjects import (
+    UnknownSubject,
+    choose_scope,
+    find_subject,
+    in_words,
+    open_book,
+    scopes_of,
+)
+from agents.engine.ending import end_run
+from agents.engine.people.open_requests import LAUNCHER, SUBJECT, fetch_full
+from agents.engine.redaction import RunBorder, redact, redact_words
+from agents.engine.runtime.dispatch import ring
+from agents.engine.tools.letters import EARLIER, untold_effects
+from agents.models import Escalation, ExternalAgent, PolicyVersion, Role, Run, Workspace
+from agents.models.belonging import belongs
+from agents.models.runs import give_pseudonyms, naming
+from agents.publishing.versions import policy_version
+from agents.sdk.desk import DESKS, WORDS
+from agents.shell.refusal import MEMBER, Refused, check_text, require_member, require_role
+
+SHOWN = 8  # days of a report that a refusal names
+
+
+@dataclass(frozen=True)
+class LaunchOptions:
+    """Options of a launch besides its goal.
+
+    Only an admin may choose another `policy` than the published one, which is recorded; those of
+    recorded cases and demo scenarios are for demo workspaces only. `simulation` is a recorded
+    case's tool behaviour. `off` are tools that a demo switches off: the run may plan with them but
+    not call them. With a `token`, a second submit of the same form returns the first run.
+    `scope` is what a report is about, in words; "": what the goal names, else the newest.
+    `workflow`, for that pattern, is a shipped workflow's name or a document, and `inputs` are its
+    parameters. `again_of` is an ended run to repeat on the same books, or to go on from: then
+    `before` has what came before. An `agent` elsewhere opens its session under a `reference`,
+    and `claims` something of itself.
+    """
+
+    policy: PolicyVersion | None = None
+    simulation: Json = None
+    off: Collection[str] = ()
+    token: str | None = None
+    model: str = ""
+    scope: str = ""
+    workflow: Json = None
+    inputs: Mapping[str, str] | None = None
+    again_of: Run | None = None
+    before: Json = None
+    agent: ExternalAgent | None = None
+    reference: str | None = None
+    claims: Json = None
+
+
+PLAIN = LaunchOptions()
+
+
+def launch(
+    *,
+    workspace: Workspace,
+    pattern: str,
+    goal: str,
+    subject: int | str | None,
+    by: User,
+    at: datetime,
+    desk: str,
+    options: LaunchOptions = PLAIN,
+) -> Run:
+    """Create and queue a run for a goal. `subject` is the desk's own key. Raises Refused.
+
+    It follows the published policy. A demo launch gets its own copy of the demo's books.
+    """
+    with pipeline():  # read now, as a page may have been open for long
+        theirs = MEMBER.fetch(workspace=workspace.pk, user=by.pk)
+        newest = _PUBLISHED.fetch(workspace=workspace.pk)
+    role = require_role(theirs.get(), workspace, by, Role.OPERATOR, Role.ADMIN).role
+    published = next(iter(newest.get()), None)
+    version = options.policy or published
+    if version is None:
+        raise Refused("no_policy", f"{workspace.name} has no published policy to run under.")
+    check_version(workspace, version, published, role)
+    check_desk(desk, pattern, version, by_agent=options.agent is not None)
+    check_launch(workspace, pattern, goal, subject, version, desk, options.simulation)
+    if options.model and options.model not in settings.OPENAI_MODEL_CHOICES:
+        raise Refused(
+            "unknown_model", f"The model {options.model!r} is not among OPENAI_MODEL_CHOICES."
+        )
+    if options.off:
+        version = _without(workspace, version, pattern, desk, options.off, at)
+    limits = version.limits_of(pattern, desk)
+    names = Pseudonyms(naming(workspace.pk))
+    again_of = options.again_of
+    told = [goal, options.inputs, options.workflow, again_of.scope if again_of else None]
+    told += [options.before, options.claims]
+    if again_of:  # a run uses what it took in itself, not what another did
+        told = RunBorder(again_of).resolve(told)
+    goal, inputs, workflow, scope, before, claims = redact(told, limits, names)
+    takes_one = pattern == "workflow"
+    given = (workflow, inputs)
+    followed = checked_workflow(*given, goal=goal, limits=limits, desk=desk) if takes_one else {}
+    try:
+        with transaction.atomic():
+            about = DESKS[desk]
+            book_id = again_of.book_id if again_of else open_book(about, workspace, at)
+            key, label = find_subject(about, subject, book_id=book_id)
+            run = new_row(
+                Run,
+                workspace=workspace,
+                policy=version,
+                book_id=book_id,
+                pattern=pattern,
+                goal=goal,
+                desk=desk,
+                subject_key=key,
+                subject_label=redact(label, limits, names),
+                model=options.model,
+                question_version=patterns.QUESTION_VERSION,
+                scope=scope
+                or redact(_scope(desk, book_id, pattern, goal, options.scope), limits, names),
+                simulation=options.simulation or {},
+                workflow=followed,
+                launched_by=by,
+                launch_token=options.token,
+                again_of=again_of,
+                before=before,
+                agent=options.agent,
+                reference=options.reference,
+                claims=claims,
+                created_at=at,
+            )
+            give_pseudonyms(run, names)
+            if full := fetch_now(fetch_full, run, limits):
+                raise Refused("inbox_full", _full(full, run, limits))
+            with Commit(run, at=at) as commit:
+                commit.say("run.queued", _launch_facts(run, published), by.get_username())
+            ring(run.pk)
+            return run
+    except UnknownSubject as error:
+        raise Refused("unknown_subject", str(error)) from None
+    except IntegrityError:
+        return _already_launched(workspace, options.token)
+
+
+_PUBLISHED = CompiledSelect(
+    lambda: PolicyVersion.objects.filter(
+        pk__in=Workspace.objects.filter(belongs(Workspace), pk=Param("workspace")).values("policy")
+    )
+)
+
+
+def _launch_facts(run: Run, published: PolicyVersion | None) -> dict[str, Json]:
+    """Return the facts of the launch event: what was launched, and under which policy."""
+    is_other = published is not None and run.policy_id != published.pk
+    return {
+        "pattern": run.pattern,
+        "desk": run.desk,
+        "subject_key": run.subject_key,
+        "policy": run.policy.number,
+        "book": run.book_id,
+        **({"published": published.number} if published and is_other else {}),
+        "model": run.model,
+        "goal_sha256": sha256(run.goal),
+        **({"workflow_sha256": sha256(run.workflow)} if run.workflow else {}),
+        **({"simulation_sha256": sha256(run.simulation)} if run.simulation else {}),
+        **({"scope": run.scope} if run.scope else {}),
+        **({"claims_sha256": sha256(run.claims)} if run.claims else {}),
+        **({"before_sha256": sha256(run.before)} if run.before else {}),
+        **(
+            {"agent": run.agent.name, "reference_sha256": sha256(run.reference)}
+            if run.agent
+            else {}
+        ),
+        **({"agent_key": run.agent.key_prefix} if run.agent and run.agent.key_prefix else {}),
+        **({"again_of": str(run.again_of_id)} if run.again_of_id else {}),
+    }
+
+
+def _full(full: str, run: Run, limits: Limits) -> str:
+    """Return a sentence on whose requests fill the inbox, and what to do."""
+    of = {
+        LAUNCHER: f"{limits.open_per_launcher} requests from {run.launched_by.get_username()}",
+        SUBJECT: f"{limits.open_per_subject} requests about {run.subject_label}",
+    }
+    return f"{of[full]} are already waiting for approval. Launch again once some are decided."
+
+
+def _already_launched(workspace: Workspace, token: str | None) -> Run:
+    """Return the run created by a first submit of the same form, or None."""
+    first = Run.objects.filter(workspace=workspace, launch_token=token).first() if token else None
+    if first is None:
+        raise Refused("not_recorded", "The run could not be recorded; try again.")
+    return first
+
+
+def _without(
+    workspace: Workspace,
+    version: PolicyVersion,
+    pattern: str,
+    desk: str,
+    off: Collection[str],
+    at: datetime,
+) -> PolicyVersion:
+    """Return a policy version without executing these tools; `proposable` is unchanged."""
+    if not workspace.is_demo:
+        raise Refused("off_elsewhere", "Tools are switched off for one run only in a demo.")
+    limits = version.limits()
+    here, parts = limits.of(pattern, desk), limits.part_of(desk, "patterns")
+    left_out = [name for name in here.proposable if name in off or name not in here.executable]
+    changed = {**parts, pattern: {**parts.get(pattern, {}), "off": left_out}}
+    desks = {**limits.desks, desk: {**limits.desks.get(desk, {}), "patterns": changed}}
+    return policy_version(workspace, replace(limits, desks=desks), at=at, is_replay=True)
+
+
+def _scope(desk: str, book_id: int, pattern: str, goal: str, chosen: str) -> Json:
+    """Return what a report is about, fixed at launch, or None for any other run. Raises Refused."""
+    if pattern != "orchestrator":
+        return None
+    try:
+        scopes = scopes_of(desk, book_id)
+    except DeskFailed as error:
+        raise Refused("no_numbers", f"{error}. The server's log has the details.") from None
+    if not scopes:
+        raise Refused("no_numbers", "This book has no daily figures to report on.")
+    if (scope := choose_scope(scopes, goal, chosen)) is None:
+        known = ", ".join(map(in_words, scopes[:SHOWN]))
+        raise Refused("unknown_scope", f"There are no figures of {chosen!r}. There are: {known}.")
+    return scope
+
+
+# Refuse launches with an invalid goal, subject, desk or policy.
+
+
+MAX_GOAL = 8000  # characters
+
+
+def check_version(
+    workspace: Workspace, version: PolicyVersion, published: PolicyVersion | None, role: str
+) -> None:
+    """Refuse a policy version that this person may not launch under. Raises Refused."""
+    if version == published:
+        return
+    is_here = version.workspace_id == workspace.pk
+    if not is_here or (version.is_replay and not workspace.is_demo):
+        raise Refused("unknown_policy", f"{workspace.name} has no such policy version.")
+    if not version.is_replay and role != Role.ADMIN:
+        now = f"v{published.number}" if published else "none"
+        raise Refused(
+            "other_policy",
+            f"New runs follow the published policy, {now}. Launching under v{version.number} "
+            "is for admins only.",
+        )
+
+
+def check_desk(desk: str, pattern: str, version: PolicyVersion, *, by_agent: bool = False) -> None:
+    """Refuse a launch for an unsuitable desk. Raises Refused.
+
+    An agent elsewhere drives a run of any desk, and nobody else launches one for it.
+    """
+    if desk not in DESKS:
+        raise Refused("unknown_desk", f"There is no desk {desk!r} here.")
+    if not version.limits().covers(desk):
+        raise Refused("unknown_desk", f"The policy has no rules for the desk {desk!r}.")
+    if pattern not in patterns.PATTERNS:
+        known = ", ".join(sorted(patterns.PATTERNS))
+        raise Refused("unknown_pattern", f"There is no pattern {pattern!r}. Patterns: {known}.")
+    if by_agent != (pattern == EXTERNAL):
+        raise Refused("other_pattern", "Only an agent's key opens a run of the pattern external.")
+    if not by_agent and pattern not in (of := patterns.offered_at(DESKS[desk])):
+        known = " and ".join(of)
+        raise Refused("other_pattern", f"The desk {desk!r} has no {pattern}, only a {known}.")
+    if not version.limits().covers(desk, pattern):
+        raise Refused(
+            "other_pattern",
+            f"The policy has no part for the pattern {pattern} of the desk {desk!r}. "
+            f"publish_policy --add-desk {desk} adds it.",
+        )
+
+
+def check_launch(
+    workspace: Workspace,
+    pattern: str,
+    goal: str,
+    subject: int | str | None,
+    version: PolicyVersion,
+    desk: str,
+    simulation: Json,
+) -> None:
+    """Refuse an invalid launch. Raises Refused."""
+    if not goal.strip():
+        raise Refused("no_goal", "Describe in a sentence what the run should achieve.")
+    if len(goal) > MAX_GOAL or has_hidden(goal) or invisible_characters(goal):
+        raise Refused(
+            "bad_goal",
+            f"A goal has at most {MAX_GOAL:,} characters, without control or invisible characters.",
+        )
+    limits = version.limits_of(pattern, desk)
+    profile, kind = limits.profile, DESKS[desk].subject.kind
+    if subject is None and pattern != "orchestrator" and profile != "reference":
+        raise Refused("no_subject", f"Enter the {kind} that this run is about.")
+    if profile == "reference" and not workspace.is_demo:
+        raise Refused(
+            "reference_elsewhere",
+            "The profile reference has known holes; it runs only on a demo workspace's books.",
+        )
+    if simulation and profile != "reference":
+        raise Refused("simulation_elsewhere", "Faults are simulated only under profile reference.")
+
+
+# The workflows that desks ship as documents, and the check before a launch.
+
+
+def shipped_workflow(name: str, desk: str) -> Json:
+    """Return the document of a desk's workflow. Raises Refused."""
+    if name not in (own := DESKS[desk].workflows):
+        known = f"Workflows: {_known(desk)}."
+        raise Refused("unknown_workflow", f"There is no workflow {name!r}. {known}")
+    return deepcopy(own[name])
+
+
+def _known(desk: str) -> str:
+    return ", ".join(sorted(DESKS[desk].workflows))
+
+
+def checked_workflow(
+    document: Json, inputs: Mapping[str, str] | None, *, goal: str, limits: Limits, desk: str
+) -> dict[str, Json]:
+    """Return a document and its parameters' values for a run to pin. Raises Refused.
+
+    A name refers to a shipped workflow. The parameter ``goal`` is the run's goal. The refusal names
+    every problem, one per line.
+    """
+    if document and isinstance(document, str):
+        document = shipped_workflow(document, desk)
+    if not document:
+        raise Refused("no_workflow", f"Say which workflow to follow: {_known(desk)}.")
+    inputs = inputs or {}
+    if not all(
+        value == "" or (is_text(value) and not invisible_characters(value))
+        for value in inputs.values()
+    ):
+        raise Refused("bad_input", "An input is text without control characters, not too long.")
+    try:
+        declared = read_workflow(document)
+        takes_goal = any(parameter.name == "goal" for parameter in declared.parameters)
+        given = {"goal": goal, **inputs} if takes_goal else {**inputs}
+        values = bind_parameters(declared, given)
+        check_workflow(declared, limits, tools=tools.specs())
+    except BadWorkflow as error:
+        raise Refused("bad_workflow", str(error)) from None
+    return {"document": document, "inputs": values}
+
+
+# Launch a run again that stopped or failed, or that paid and wrote to nobody.
+
+
+def leaves_work(run: Run) -> bool:
+    """Tell whether a run stopped or failed, or it or one that it repeats paid and told nobody.
+
+    Nothing of an agent's that runs elsewhere is launched here.
+    """
+    if run.agent_id:
+        return False  # its agent opens another session
+    if run.state == RunState.DONE:
+        runs = [run.pk, *run.earlier_runs()]
+        return untold_effects(since=run.created_at - EARLIER).filter(run__in=runs).exists()
+    return run.state in (RunState.STOPPED, RunState.FAILED)
+
+
+def launch_again(*, run_id: UUID, by: User, at: datetime) -> Run:
+    """Launch a run again that left something to do, under the policy that is published now.
+
+    What it did counts as done by the new run, so nothing is paid twice. Each run is repeated only
+    once: a second call returns the first one's run. Raises Refused.
+    """
+    ended = Run.objects.select_related("workspace__policy", "policy").get(pk=run_id)
+    require_member(ended.workspace, by, Role.OPERATOR, Role.ADMIN)
+    if not leaves_work(ended):
+        why = "is done" if ended.state == RunState.DONE else "has not ended"
+        only = "only a run that stopped, failed or lacks its email can be run again"
+        raise Refused("not_again", f"This run {why}; {only}.")
+    if ended.erased_at or ended.simulation:
+        raise Refused("not_again", "What this run was asked for is gone, or was only simulated.")
+    followed = ended.workflow
+    return launch(
+        workspace=ended.workspace,
+        pattern=ended.pattern,
+        goal=ended.goal,
+        desk=ended.desk,
+        subject=ended.subject_key or None,
+        by=by,
+        at=at,
+        options=LaunchOptions(
+            token=f"again:{ended.pk.hex}",
+            model=ended.model if ended.model in settings.OPENAI_MODEL_CHOICES else "",
+            workflow=followed.get("document"),
+            inputs=followed.get("inputs"),
+            again_of=ended,
+            before=ended.before,
+        ),
+    )
+
+
+# Ask on: launch a run about the same, which has what an ended run did and read before it.
+#
+# It follows that run as one that was launched again does: on the same books, held to its effects,
+# and decided by nobody who launched either. The earlier run's steps are copied, so that a value
+# keeps the source that it had there, whatever becomes of that run.
+
+
+MOST = 100_000  # characters of what came before, as JSON
+
+
+def can_be_asked_on(run: Run) -> bool:
+    """Tell whether a run ended at a desk that answers in words, with its steps still here."""
+    desk = DESKS.get(run.desk)
+    # What an agent elsewhere claimed as its goal is nobody's request to go on from.
+    is_here = run.state in ENDED and not (run.is_emptied or run.simulation or run.agent_id)
+    return bool(is_here and run.subject_key and desk and desk.answers == WORDS)
+
+
+def ask_on(*, run_id: UUID, goal: str, by: User, at: datetime) -> Run:
+    """Launch a run with a new goal after an ended one. Raises Refused.
+
+    Each run is followed by one other at most: a second submit returns the first one's run.
+    """
+    ended = Run.objects.select_related("workspace__policy", "policy").get(pk=run_id)
+    require_member(ended.workspace, by, Role.OPERATOR, Role.ADMIN)
+    if not can_be_asked_on(ended):
+        raise Refused("not_on", "This run has not ended, or what it read is no longer here.")
+    before = [*(ended.before or ()), _copy_of(ended)]
+    if len(json.dumps(before)) > MOST:
+        raise Refused("too_long", "What came before is too long to go on from. Launch a new run.")
+    newer = launch(
+        workspace=ended.workspace,
+        pattern="supervisor",
+        goal=goal,
+        desk=ended.desk,
+        subject=ended.subject_key,
+        by=by,
+        at=at,
+        options=LaunchOptions(
+            token=f"again:{ended.pk.hex}", model=ended.model, again_of=ended, before=before
+        ),
+    )
+    if newer.created_at != at and RunBorder(newer).resolve(newer.goal) != goal:
+        raise Refused("gone_on", "Another run follows this one already. Ask on from that one.")
+    return newer
+
+
+def _copy_of(run: Run) -> Json:
+    outcome = run.outcome if isinstance(run.outcome, dict) else {}
+    answer = outcome.get(AFTER_BLOCK, outcome)
+    calls = run.steps.filter(kind="use", failed="", ended_at__isnull=False).order_by("position")
+    return {
+        "goal": run.goal,
+        "record": str(answer.get("answer", "")),
+        "answer": str(answer.get("note", "")),
+        "calls": [
+            {"tool": step.asked["tool"], "args": step.asked["args"], "reply": step.reply}
+            for step in calls
+        ],
+    }
+
+
+# Stop a run.
+
+
+MAX_REASON = 500  # characters
+
+
+def cancel(*, run_id: UUID, by: User, reason: str, at: datetime) -> Run:
+    """Stop a run for good. Open calls are still recorded; nothing new begins.
+
+    Raises Refused if the run has ended or the person may not stop it.
+    """
+    check_text(reason, most=MAX_REASON)
+    with transaction.atomic():
+        run = Run.objects.select_for_update(of=("self",)).select_related("workspace").get(pk=run_id)
+        require_member(run.workspace, by, Role.OPERATOR, Role.REVIEWER, Role.ADMIN)
+        if run.state in ENDED:
+            raise Refused("ended", f"The run has ended already: it is {run.state}.")
+        open_ones = Escalation.objects.filter(run=run, state=EscalationState.OPEN)
+        open_ones.update(state=EscalationState.CANCELLED)
+        facts = {"stop_reason": "cancelled", "why": redact_words(run, reason)}
+        who = by.get_username()
+        with Commit(run, at=at) as commit:
+            end_run(commit, RunState.STOPPED, stop_reason="cancelled", facts=facts, actor=who)
+        return run

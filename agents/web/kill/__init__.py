@@ -1,1 +1,0 @@
-"""The kill switch page."""

@@ -1,1 +1,0 @@
-"""Launch a run from the gallery or with one's own goal."""
