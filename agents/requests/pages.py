@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cache
 from typing import Any
+from uuid import UUID
 
 from django.contrib.auth.models import User
 from django.db.models import F
@@ -16,7 +17,7 @@ from django.utils import timezone
 
 from agents.core.decisions import Decision
 from agents.core.money import with_unit
-from agents.core.request_kinds import ADJUST, ANSWER, APPROVE, INSTRUCTIONS, TEXT
+from agents.core.request_kinds import ADJUST, ANSWER, APPROVE, INSTRUCTIONS, REJECT, TEXT
 from agents.core.requests import Json
 from agents.core.states import EscalationState
 from agents.engine.desk.review_context import doubts_of
@@ -51,6 +52,7 @@ from agents.requests.sharing import COMMENTED, deadline_of
 from agents.requests.words import kind_of_request
 from agents.runs import kill_switch
 from agents.runs.changes import labelled_argument
+from agents.runs.pages import show_run
 from agents.shell import access, refusal
 from agents.shell.formats import day_begun
 from agents.shell.pages import BadForm, HtmxRequest, NotOurForm, action, only, page
@@ -389,6 +391,24 @@ def _views(line: QueuePosition) -> dict[str, Json]:
         "views": [(name, title, line.views[name]) for name, title in VIEWS.items()],
         "waiting": line.waiting,
     }
+
+
+@action
+def settle_call(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """Settle a call of an ended run; 409 if it is settled already, or still looked up."""
+    user, given = access.person(request), request.POST
+    found = access.run_to_settle(user, pk)
+    key, verdict = given.get("key", ""), given.get("verdict")
+    if verdict not in (APPROVE, REJECT) or not found.effects.filter(key=key).exists():
+        return show_run(request, found, sentence="Choose an answer.", status=422)
+    comment, yes = given.get("comment", ""), verdict == APPROVE
+    try:
+        at = timezone.now()
+        deciding.settle_call(key=key, by=user, took_effect=yes, comment=comment, at=at)
+    except refusal.Refused as no:
+        status = 422 if no.code.endswith("_reason") else 409
+        return show_run(request, found, sentence=str(no), status=status)
+    return redirect("run", pk=pk)
 
 
 # Work on a request with others: hand it over, snooze it, comment on it.

@@ -11,16 +11,12 @@ from django.shortcuts import redirect, render
 from django.utils import timezone
 
 from agents import results
-from agents.core.request_kinds import APPROVE, EFFECT_UNKNOWN, REJECT
+from agents.core.request_kinds import EFFECT_UNKNOWN
 from agents.core.states import ENDED, RunState
 from agents.engine.people.deciders import is_own
 from agents.models import Event, KillSwitch, Run, Step
 from agents.patterns import PATTERNS
-from agents.requests import deciding
-from agents.runs import kill_switch, listing, trace
-from agents.runs import launching as asking_on
-from agents.runs import launching as relaunching
-from agents.runs import launching as stopping
+from agents.runs import kill_switch, launching, listing, trace
 from agents.runs.messages import messages_of, raw_of
 from agents.runs.turns import steps_of_turn
 from agents.shell import access, refusal
@@ -48,7 +44,7 @@ def runs(request: HttpRequest) -> HttpResponse:
 @page
 def run(request: HttpRequest, pk: UUID) -> HttpResponse:
     """Show a run: its goal, each step, and its outcome."""
-    return _page(request, access.run_for(access.person(request), pk))
+    return show_run(request, access.run_for(access.person(request), pk))
 
 
 @page
@@ -81,32 +77,14 @@ def cancel(request: HttpRequest, pk: UUID) -> HttpResponse:
     found = access.run_to_cancel(user, pk)
     reason = request.POST.get("reason", "").strip()
     if not reason:
-        return _page(
+        return show_run(
             request, found, sentence="Enter a reason. It is kept in the audit log.", status=422
         )
     try:
-        stopping.cancel(run_id=found.pk, by=user, reason=reason, at=timezone.now())
+        launching.cancel(run_id=found.pk, by=user, reason=reason, at=timezone.now())
     except refusal.Refused as no:
         status = 422 if no.code.endswith("_reason") else 409
-        return _page(request, access.run_for(user, pk), sentence=str(no), status=status)
-    return redirect("run", pk=pk)
-
-
-@action
-def settle_call(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Settle a call of an ended run; 409 if it is settled already, or still looked up."""
-    user, given = access.person(request), request.POST
-    found = access.run_to_settle(user, pk)
-    key, verdict = given.get("key", ""), given.get("verdict")
-    if verdict not in (APPROVE, REJECT) or not found.effects.filter(key=key).exists():
-        return _page(request, found, sentence="Choose an answer.", status=422)
-    comment, yes = given.get("comment", ""), verdict == APPROVE
-    try:
-        at = timezone.now()
-        deciding.settle_call(key=key, by=user, took_effect=yes, comment=comment, at=at)
-    except refusal.Refused as no:
-        status = 422 if no.code.endswith("_reason") else 409
-        return _page(request, found, sentence=str(no), status=status)
+        return show_run(request, access.run_for(user, pk), sentence=str(no), status=status)
     return redirect("run", pk=pk)
 
 
@@ -116,9 +94,9 @@ def run_again(request: HttpRequest, pk: UUID) -> HttpResponse:
     user = access.person(request)
     found = access.run_to_launch_again(user, pk)
     try:
-        newer = relaunching.launch_again(run_id=found.pk, by=user, at=timezone.now())
+        newer = launching.launch_again(run_id=found.pk, by=user, at=timezone.now())
     except refusal.Refused as no:
-        return _page(request, found, sentence=str(no), status=409)
+        return show_run(request, found, sentence=str(no), status=409)
     return redirect("run", pk=newer.pk)
 
 
@@ -129,16 +107,17 @@ def run_ask_on(request: HttpRequest, pk: UUID) -> HttpResponse:
     found = access.run_to_launch_again(user, pk)
     goal = request.POST.get("goal", "").strip()
     try:
-        newer = asking_on.ask_on(run_id=found.pk, goal=goal, by=user, at=timezone.now())
+        newer = launching.ask_on(run_id=found.pk, goal=goal, by=user, at=timezone.now())
     except refusal.Refused as no:
         status = 422 if no.code.endswith("_goal") else 409
-        return _page(request, found, sentence=str(no), status=status)
+        return show_run(request, found, sentence=str(no), status=status)
     return redirect("run", pk=newer.pk)
 
 
-def _page(
+def show_run(
     request: HttpRequest, found: Run, *, sentence: str = "", status: int = 200
 ) -> HttpResponse:
+    """Render the page of a run; after a refusal with its sentence."""
     part = access.membership(access.person(request), found.workspace_id)
     may_audit = part.role in access.AUDITS
     events = Event.objects.filter(run=found).order_by("-pk").select_related("run")
@@ -170,7 +149,7 @@ def _page(
 def _can_run_again(found: Run) -> bool:
     """Tell whether a run left something to do and has not been launched again."""
     is_real = not (found.erased_at or found.simulation)
-    return is_real and relaunching.leaves_work(found) and not found.launched_again.exists()
+    return is_real and launching.leaves_work(found) and not found.launched_again.exists()
 
 
 def _switch_still_on(found: Run, steps: Sequence[Step]) -> KillSwitch | None:
@@ -183,7 +162,7 @@ def _switch_still_on(found: Run, steps: Sequence[Step]) -> KillSwitch | None:
 
 
 def _can_be_asked_on(found: Run) -> bool:
-    return asking_on.can_be_asked_on(found) and not found.launched_again.exists()
+    return launching.can_be_asked_on(found) and not found.launched_again.exists()
 
 
 # The kill switches: see what is stopped, press one, release one in stages.
@@ -195,7 +174,7 @@ LATE = ("on", "stage")  # someone was faster
 @page
 def kill(request: HttpRequest) -> HttpResponse:
     """Show every switch in force, and writes still under way."""
-    return _views_page(request)
+    return _kill_page(request)
 
 
 @action
@@ -221,11 +200,11 @@ def _move(
         move(workspace=workspace, by=user, at=timezone.now(), **read(request.POST))
     except (BadForm, refusal.Refused) as no:
         is_late = isinstance(no, refusal.Refused) and no.code in LATE
-        return _views_page(request, sentence=str(no), status=409 if is_late else 422)
+        return _kill_page(request, sentence=str(no), status=409 if is_late else 422)
     return redirect("kill")
 
 
-def _views_page(request: HttpRequest, *, sentence: str = "", status: int = 200) -> HttpResponse:
+def _kill_page(request: HttpRequest, *, sentence: str = "", status: int = 200) -> HttpResponse:
     shown = {
         "nav": "kill",
         "boards": kill_switch.boards(access.person(request)),

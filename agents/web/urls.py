@@ -10,8 +10,7 @@ from agents.people import invitations, member_pages, second_factor, sign_in
 from agents.publishing import pages as policy
 from agents.requests import bulk
 from agents.requests import pages as requests
-from agents.runs import launch_page as launch
-from agents.runs import pages as kill
+from agents.runs import launch_page
 from agents.runs import pages as runs
 from agents.web.case import views as case
 from agents.web.overview import views as overview
@@ -58,10 +57,10 @@ urlpatterns: list[URLPattern] = [
     path("audit/verify/cancel/", audit.verify_cancel, name="verify-cancel"),
     path("audit/export/", audit.export, name="export"),
     path("audit/bundle/", audit.bundle, name="bundle"),
-    path("kill/", kill.kill, name="kill"),
-    path("kill/press/", kill.press, name="kill-press"),
-    path("kill/release/", kill.release, name="kill-release"),
-    path("launch/", launch.launch, name="launch"),
+    path("kill/", runs.kill, name="kill"),
+    path("kill/press/", runs.press, name="kill-press"),
+    path("kill/release/", runs.release, name="kill-release"),
+    path("launch/", launch_page.launch, name="launch"),
     path("members/", member_pages.members, name="members"),
     path("members/invite/", invitations.invitation_send, name="invite"),
     path(
@@ -93,5 +92,5 @@ urlpatterns: list[URLPattern] = [
     path("runs/<uuid:pk>/again/", runs.run_again, name="run-again"),
     path("runs/<uuid:pk>/ask-on/", runs.run_ask_on, name="run-ask-on"),
     path("runs/<uuid:pk>/cancel/", runs.cancel, name="cancel"),
-    path("runs/<uuid:pk>/settle/", runs.settle_call, name="settle-call"),
+    path("runs/<uuid:pk>/settle/", requests.settle_call, name="settle-call"),
 ]

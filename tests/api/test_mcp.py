@@ -23,7 +23,7 @@ from agents.engine.turns.calls import end_silent
 from agents.external import keys
 from agents.external.mcp import HOLD
 from agents.models import AgentCall, Escalation, ExternalAgent, Role, Run, Scope
-from agents.runs import launching as stopping
+from agents.runs import launching
 from tests.api.mcp_clients import Desk, drive, make_desk_agent, mcp_site
 from tests.api.test_journey import make_agent, open_request
 from tests.clients.programs import programs
@@ -245,7 +245,7 @@ def test_calls_without_reference_share_a_session_by_subject(scene: Scene) -> Non
         while fresh(anna).state == RunState.QUEUED:
             go(anna)
         at = timezone.now()
-        stopping.cancel(run_id=ben.pk, by=scene.omar, reason="enough", at=at)
+        launching.cancel(run_id=ben.pk, by=scene.omar, reason="enough", at=at)
         Run.objects.filter(pk=anna.pk).update(idle_until=at)
         end_silent(most=9, at=at)
         later = look("42", 42)

@@ -25,7 +25,6 @@ from agents.publishing.versions import policy_version
 from agents.replay.config import read_config
 from agents.requests import deciding
 from agents.runs import launching
-from agents.runs import launching as stopping
 from agents.shell import refusal
 from tests.conformance.replay_server import ReplayServer, Session
 from tests.engine.scene import Scene, go
@@ -161,7 +160,7 @@ def decide(scene: Scene, run: Run, *, approve: bool, correction: str = "") -> Es
 
 
 def cancel_run(scene: Scene, run: Run, words: str) -> None:
-    stopping.cancel(run_id=run.pk, by=scene.omar, at=timezone.now(), reason="")
+    launching.cancel(run_id=run.pk, by=scene.omar, at=timezone.now(), reason="")
 
 
 def let_expire(scene: Scene, run: Run, words: str) -> None:

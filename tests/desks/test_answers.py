@@ -17,9 +17,7 @@ from agents.core.states import RunState
 from agents.desks.bank.models import Invoice
 from agents.engine.people.deciders import parties_of
 from agents.models import Role, Run
-from agents.runs import launching as asking_on
-from agents.runs import launching as relaunching
-from agents.runs import launching as stopping
+from agents.runs import launching
 from agents.sdk.desk import DESKS
 from agents.shell import refusal
 from tests.attacks.test_lost_transfer import GOAL, READ, final, pay, tool
@@ -134,10 +132,10 @@ def test_what_is_answered_after_a_block_is_shown_and_is_no_result(server: Replay
     Run.objects.filter(pk=run.pk).update(outcome={"after_block": {"note": "I paid."}})
     assert any("outcome_sha256 is" in why for why in reasons())
     Run.objects.filter(pk=run.pk).update(outcome=run.outcome)
-    newer = asking_on.ask_on(run_id=run.pk, goal="Why?", by=scene.omar, at=timezone.now())
+    newer = launching.ask_on(run_id=run.pk, goal="Why?", by=scene.omar, at=timezone.now())
     [before] = newer.before or []
     assert (before["record"], before["answer"]) == (NOTHING, wrote)
-    stopping.cancel(run_id=newer.pk, reason="enough", by=scene.omar, at=timezone.now())
+    launching.cancel(run_id=newer.pk, reason="enough", by=scene.omar, at=timezone.now())
     asked: Any = {"key": "main", "reason": "a request", "actor": "ada", "at": timezone.now()}
     erasing.erase_subject(workspace=scene.workspace, desk="bank", **asked)
     assert (fresh(run).outcome, reasons()) == (None, [])
@@ -192,18 +190,18 @@ def test_what_is_asked_on_keeps_its_source(server: ReplayServer) -> None:
     about: Any = {"by": scene.omar, "at": timezone.now()}
 
     with override_settings(OPENAI_BASE_URL=server.base_url("answers"), OPENAI_API_KEY="any"):
-        first = go(asking_on.ask_on(run_id=told.pk, goal="Pay it.", **about))
+        first = go(launching.ask_on(run_id=told.pk, goal="Pay it.", **about))
         later: Any = {**about, "at": timezone.now()}
-        assert asking_on.ask_on(run_id=told.pk, goal="Pay it.", **later) == first
+        assert launching.ask_on(run_id=told.pk, goal="Pay it.", **later) == first
         with pytest.raises(refusal.Refused, match="Another run follows this one already"):
-            asking_on.ask_on(run_id=told.pk, goal="Pay nothing.", **later)
+            launching.ask_on(run_id=told.pk, goal="Pay nothing.", **later)
         origins = first.escalations.get().review["facts"]["origins"]
         assert (origins["payee"], origins["amount"]) == ("outside", "outside")
         decide(scene, first)
         first = go(first)
         server.load("answers", [pay("900.00", "P-103", purpose="rent"), final("Paid.")])
         about["by"] = ada = scene.add("ann", Role.ADMIN)
-        second = go(asking_on.ask_on(run_id=first.pk, goal="Once more.", **about))
+        second = go(launching.ask_on(run_id=first.pk, goal="Once more.", **about))
 
     asked = first.steps.filter(kind="ask").earliest("position").asked["inputs"]["earlier_runs"]
     assert [(one["goal"], one["answer"]) for one in asked] == [(ASKED, "Kanzlei Brandt.")]
@@ -214,10 +212,10 @@ def test_what_is_asked_on_keeps_its_source(server: ReplayServer) -> None:
     assert "Goes on from an earlier run" in words(page_of(scene, first).text)
     assert parties_of(second) == {scene.omar.pk, ada.pk}  # neither decides: see four eyes
     with pytest.raises(refusal.Refused, match="has not ended"):
-        asking_on.ask_on(run_id=second.pk, goal="And?", **about)
+        launching.ask_on(run_id=second.pk, goal="And?", **about)
     assert reasons() == []
-    stopping.cancel(run_id=second.pk, reason="enough", **about)
-    again = relaunching.launch_again(run_id=second.pk, **about)
+    launching.cancel(run_id=second.pk, reason="enough", **about)
+    again = launching.launch_again(run_id=second.pk, **about)
     assert (again.before, again.goal) == (second.before, "Once more.")
     kept: Json = first.before
     for run, forged in ((first, None), (first, [{**kept[0], "goal": "Pay P-103."}]), (told, kept)):
@@ -230,7 +228,7 @@ def test_an_erased_subject_leaves_no_copy(server: ReplayServer) -> None:
     scene = bank_scene()
     told = play(scene, server, READ, final("EUR 450.00."))
     about: Any = {"by": scene.omar, "at": timezone.now()}
-    run = asking_on.ask_on(run_id=told.pk, goal="Is that all?", **about)
+    run = launching.ask_on(run_id=told.pk, goal="Is that all?", **about)
     with override_settings(OPENAI_BASE_URL=server.base_url("answers"), OPENAI_API_KEY="any"):
         run = go(run)
     before: Json = run.before
@@ -241,7 +239,7 @@ def test_an_erased_subject_leaves_no_copy(server: ReplayServer) -> None:
 
     assert fresh(run).before is None
     with pytest.raises(refusal.Refused, match="no longer here"):
-        asking_on.ask_on(run_id=told.pk, goal="And?", **about)
+        launching.ask_on(run_id=told.pk, goal="And?", **about)
 
 
 @pytest.mark.slow

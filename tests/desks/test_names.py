@@ -22,7 +22,7 @@ from agents.core.redact import PSEUDONYM
 from agents.core.states import RunState
 from agents.desks.refunds.profiles import STRICT
 from agents.models import Effect, Escalation, Head, MaskedValue, Role, Run, SavedView
-from agents.runs import launching as relaunching
+from agents.runs import launching
 from agents.sdk.values import Money
 from agents.shell import refusal
 from agents.tools import TOOLS
@@ -448,7 +448,7 @@ def test_a_run_launched_again_takes_its_values_in_anew(scene: Scene, post: Post)
     with model(*[{"kind": "nonsense"}] * 5):
         first = launch(scene, f"Write to {ANNA}.")
     assert first.state == RunState.STOPPED
-    again = relaunching.launch_again(run_id=first.pk, by=scene.omar, at=timezone.now())
+    again = launching.launch_again(run_id=first.pk, by=scene.omar, at=timezone.now())
     MaskedValue.objects.filter(run=first).delete()
 
     with model(calls("send_message", to=[name(scene, ANNA)], body="Hi")):

@@ -27,7 +27,7 @@ from agents.external.sessions import end_session, withdraw_call
 from agents.external.waiting import Awaited, _settled
 from agents.models import AgentCall, Effect, Escalation, Role, Run, Step
 from agents.models.outside import Scope, SwitchStage
-from agents.runs import launching as stopping
+from agents.runs import launching
 from agents.runs.listing import ENDING, LISTENING, OUT, find_runs
 from agents.shell import refusal
 from tests.api.test_endpoints import Caller
@@ -248,7 +248,7 @@ def test_a_run_that_ended_gives_no_permit_and_its_call_is_settled_late(scene: Sc
     session.take("k1")
     good = session.permit("k1")
     at = timezone.now()
-    stopping.cancel(run_id=session.run.pk, by=scene.omar, at=at, reason="enough")
+    launching.cancel(run_id=session.run.pk, by=scene.omar, at=at, reason="enough")
 
     assert good
     assert session.permit("k1") == ""

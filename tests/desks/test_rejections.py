@@ -18,7 +18,7 @@ from agents.engine.desk.repeats import identifying
 from agents.engine.upkeep.sweep import sweep
 from agents.models import Escalation, Role, Run, Step
 from agents.requests import deciding
-from agents.runs import launching as stopping
+from agents.runs import launching
 from agents.tools import TOOLS
 from bench.counting import count_statements
 from tests.desks import workshop
@@ -142,7 +142,7 @@ def test_what_is_no_rejection_binds_nobody(scene: Scene, end: str) -> None:
         Escalation.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
         sweep()
     elif end == "withdrawn":
-        stopping.cancel(run_id=run.pk, by=scene.omar, at=timezone.now(), reason="enough")
+        launching.cancel(run_id=run.pk, by=scene.omar, at=timezone.now(), reason="enough")
     else:
         decide_request(asked, scene.rita, approve=False, send_back=True, comment="less")
 

@@ -32,7 +32,7 @@ from agents.models import Escalation, Event, PolicyVersion, Run, Workspace
 from agents.models.outside import SwitchStage
 from agents.people import members, workspaces
 from agents.requests import deciding, sharing
-from agents.runs import launching as stopping
+from agents.runs import launching
 from agents.runs.kill_switch import kill, release
 from agents.shell import refusal
 from tests import checker
@@ -227,7 +227,7 @@ class Engine:
     def cancel(self) -> None:
         about: Any = {"by": self.scene.omar, "reason": "enough", "at": self.now()}
         with suppress(refusal.Refused):
-            stopping.cancel(run_id=self.a_run().pk, **about)
+            launching.cancel(run_id=self.a_run().pk, **about)
 
     def kill_switch(self) -> None:
         """Press the switch, act on what it stops, and release it fully or on trial."""

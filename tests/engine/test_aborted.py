@@ -24,8 +24,7 @@ from agents.models import Escalation, Role, Run, SwitchStage
 from agents.people import members, workspaces
 from agents.requests import sharing
 from agents.requests.deciding import AlreadyDecided
-from agents.runs import kill_switch
-from agents.runs import launching as stopping
+from agents.runs import kill_switch, launching
 from agents.shell import refusal
 from tests import checker
 from tests.engine.aborting import breaking
@@ -150,7 +149,9 @@ def expiring(scene: Scene, ada: User) -> Act:
 
 def cancelling(scene: Scene, ada: User) -> Act:
     run = open_request(scene).run
-    return lambda: stopping.cancel(run_id=run.pk, by=scene.omar, reason="enough", at=timezone.now())
+    return lambda: launching.cancel(
+        run_id=run.pk, by=scene.omar, reason="enough", at=timezone.now()
+    )
 
 
 def switching(to: SwitchStage) -> Callable[[Scene, User], Act]:

@@ -16,8 +16,7 @@ from agents.desks.refunds.profiles import STRICT
 from agents.engine.runtime import crashpoints
 from agents.engine.tools.letters import untold_effects
 from agents.models import Effect, Role, Run, Scope, SwitchStage
-from agents.runs import launching as relaunching
-from agents.runs import launching as stopping
+from agents.runs import launching
 from agents.web.overview.figures import overview
 from tests.conformance import harness
 from tests.conformance.replay_server import ReplayServer
@@ -68,7 +67,7 @@ def ended_after_paying(scene: Scene, server: ReplayServer) -> Run:
 
 
 def again(scene: Scene, run: Run) -> Run:
-    return relaunching.launch_again(run_id=run.pk, by=scene.omar, at=timezone.now())
+    return launching.launch_again(run_id=run.pk, by=scene.omar, at=timezone.now())
 
 
 @pytest.mark.proves("F46")
@@ -255,7 +254,7 @@ def test_it_asks_for_the_same_and_both_pages_name_the_other(
 @pytest.mark.parametrize("key", ["reply", "morning-report"])
 def test_other_patterns_are_run_again_too(scene: Scene, key: str) -> None:
     first = scene.launch_scenario(key)
-    stopping.cancel(run_id=first.pk, by=scene.omar, reason="by mistake", at=timezone.now())
+    launching.cancel(run_id=first.pk, by=scene.omar, reason="by mistake", at=timezone.now())
 
     second = go(again(scene, first))
 
@@ -287,7 +286,7 @@ def test_a_payment_under_way_when_its_run_is_cancelled_counts_for_the_next_run(
 
     def cancel_and_run_again() -> None:
         if not later and Effect.objects.filter(run=first, tool="issue_refund").exists():
-            stopping.cancel(run_id=first.pk, by=scene.omar, reason="late", at=timezone.now())
+            launching.cancel(run_id=first.pk, by=scene.omar, reason="late", at=timezone.now())
             later.append(again(scene, first))
             go_elsewhere(later[0])
 

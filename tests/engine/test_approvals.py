@@ -20,8 +20,7 @@ from agents.engine.desk.facts import fetch_facts
 from agents.engine.runtime import crashpoints
 from agents.models import Escalation, Membership, Run
 from agents.requests.granting import own_bounds
-from agents.runs import kill_switch
-from agents.runs import launching as stopping
+from agents.runs import kill_switch, launching
 from agents.shell import refusal
 from tests.engine.scene import (
     REFUND_500,
@@ -206,7 +205,7 @@ def test_a_switch_and_a_cancellation_after_a_yes_say_so(scene: Scene, ada: User)
     kill_switch.kill(workspace=scene.workspace, by=ada, reason="look", at=timezone.now())
 
     go(stopped)
-    stopping.cancel(run_id=cancelled.pk, by=scene.omar, reason="enough", at=timezone.now())
+    launching.cancel(run_id=cancelled.pk, by=scene.omar, reason="enough", at=timezone.now())
 
     assert grants_of(stopped) == [(120000, "killed")]
     assert grants_of(cancelled) == [(120000, "cancelled")]
@@ -228,7 +227,7 @@ def test_what_is_no_call_and_was_approved_says_that_its_run_was_cancelled(
     run = go(scene.launch(**OTHER_QUESTIONS[kind]))
     assert approve(run, ada).kind == kind
 
-    stopping.cancel(run_id=run.pk, by=scene.omar, reason="enough", at=timezone.now())
+    launching.cancel(run_id=run.pk, by=scene.omar, reason="enough", at=timezone.now())
 
     assert grants_of(run) == [(None, "cancelled")]
     assert recorded_reasons(run) == ["cancelled"]
@@ -256,7 +255,7 @@ def test_a_correction_counts_once_it_was_worked_on(scene: Scene, ada: User) -> N
     assert go(late).state == RunState.WAITING
 
     for run in (early, late):
-        stopping.cancel(run_id=run.pk, by=scene.omar, reason="enough", at=timezone.now())
+        launching.cancel(run_id=run.pk, by=scene.omar, reason="enough", at=timezone.now())
 
     assert grants_of(early) == [(None, "cancelled")]
     assert grants_of(late) == [(None, ""), (None, "")]
@@ -290,7 +289,7 @@ def test_a_grant_that_came_to_nothing_uses_no_limit_up(scene: Scene, ada: User) 
     run = go(scene.launch())
     second = go(on_the_charge_of(run, scene.launch()))
     approve(run, scene.rita, 70000)
-    stopping.cancel(run_id=run.pk, by=scene.omar, reason="enough", at=timezone.now())
+    launching.cancel(run_id=run.pk, by=scene.omar, reason="enough", at=timezone.now())
 
     assert approve(second, scene.rita, 80000).granted_minor == 80000
 

@@ -38,7 +38,7 @@ from agents.notifications import fan_out
 from agents.people import workspaces
 from agents.requests import sharing
 from agents.requests.deciding import AlreadyDecided, KillSwitchStands
-from agents.runs import launching as stopping
+from agents.runs import launching
 from agents.shell import refusal
 from agents.shell.event_words import tell_events
 from agents.tools import TOOLS, OutcomeUnknown
@@ -643,7 +643,7 @@ def test_a_call_of_unknown_outcome_is_told_as_unknown_until_somebody_knows(
 def end_run(run: Run) -> None:
     ada, at = User.objects.create_user("head"), timezone.now()
     workspaces.add_member(workspace=run.workspace, user=ada, role=Role.ADMIN, at=at)
-    stopping.cancel(run_id=run.pk, by=ada, reason="enough", at=at)
+    launching.cancel(run_id=run.pk, by=ada, reason="enough", at=at)
 
 
 def test_a_call_that_waits_when_its_session_is_stopped_was_not_executed(scene: Scene) -> None:
@@ -993,7 +993,7 @@ def test_an_end_waits_for_what_is_open_in_the_earlier_runs_of_its_session(
     still = session.drive()
     if how == "stopped":
         at, ada = timezone.now(), scene.add("ada", Role.ADMIN)
-        stopping.cancel(run_id=first.run_id, by=ada, at=at, reason="enough")
+        launching.cancel(run_id=first.run_id, by=ada, at=at, reason="enough")
     else:
         decide_request(first, scene.rita, patch=patch_of(80000), comment="partly used")
         if how == "failed":

@@ -27,7 +27,7 @@ from agents.engine.turns import executor
 from agents.engine.upkeep import sweep as sweeping
 from agents.engine.upkeep.sweep import ORPHANED, sweep
 from agents.models import Effect, Escalation, Run, Step
-from agents.runs import launching as stopping
+from agents.runs import launching
 from agents.tools import TOOLS, Context, OutcomeUnknown
 from tests.engine.dying import die_at
 from tests.engine.memory import Crash
@@ -382,7 +382,7 @@ def test_a_run_cancelled_during_the_call_still_records_what_happened(scene: Scen
         calls += point == "gateway.after_call"
         if point == "gateway.after_call" and calls == 2:
             at = timezone.now()
-            in_thread(lambda: stopping.cancel(run_id=run.pk, by=scene.omar, reason="stop", at=at))
+            in_thread(lambda: launching.cancel(run_id=run.pk, by=scene.omar, reason="stop", at=at))
 
     crashpoints.watch(cancel_after_second)
     run = go(run)
@@ -632,7 +632,7 @@ def test_a_lookup_that_breaks_is_made_again_by_a_later_sweep(
     with pytest.raises(Crash):
         go(run)
     crashpoints.watch(None)
-    stopping.cancel(run_id=run.pk, by=scene.omar, reason="by phone", at=timezone.now())
+    launching.cancel(run_id=run.pk, by=scene.omar, reason="by phone", at=timezone.now())
     monkeypatch.setattr(sweeping, "ORPHANED", -ORPHANED)  # as if it had ended long ago
     exchange(monkeypatch, "issue_refund", find=is_down)
 

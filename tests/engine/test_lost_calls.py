@@ -18,7 +18,7 @@ from agents.core.states import ENDED, EffectState, RunState
 from agents.engine.upkeep import sweep as sweeping
 from agents.engine.upkeep.sweep import ORPHANED, sweep
 from agents.models import Effect, Escalation, Role, Run
-from agents.runs import launching as stopping
+from agents.runs import launching
 from agents.tools import TOOLS, Context, Touch
 from agents.web.overview.attention import attention
 from tests.engine.far_side import NAME, FarSide, far_side, letter_tool, wait_no_time
@@ -182,7 +182,7 @@ def test_what_was_stopped_during_a_call_is_not_called_again(
 
 def cancel(scene: Scene) -> None:
     for run in Run.objects.exclude(state__in=ENDED):
-        stopping.cancel(run_id=run.pk, by=scene.omar, reason="by phone", at=timezone.now())
+        launching.cancel(run_id=run.pk, by=scene.omar, reason="by phone", at=timezone.now())
 
 
 @pytest.mark.proves("F45")

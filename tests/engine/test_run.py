@@ -23,8 +23,7 @@ from agents.models import Effect, Escalation, Event, LostRun, Role, Run, Step, W
 from agents.patterns import PATTERNS, Brief, Notes
 from agents.people import workspaces
 from agents.requests import deciding
-from agents.runs import launching as relaunching
-from agents.runs import launching as stopping
+from agents.runs import launching
 from agents.shell import refusal
 from tests.engine.scene import (
     REFUND_500,
@@ -83,7 +82,7 @@ def test_who_launched_a_run_may_not_decide_about_it(scene: Scene, anew: bool) ->
     if anew:
         scene.decide(run, approve=False)
         ada = scene.add("ada", Role.ADMIN)
-        run = go(relaunching.launch_again(run_id=go(run).pk, by=ada, at=timezone.now()))
+        run = go(launching.launch_again(run_id=go(run).pk, by=ada, at=timezone.now()))
     workspaces.add_member(
         workspace=scene.workspace, user=scene.omar, role="admin", at=timezone.now()
     )
@@ -105,7 +104,7 @@ def test_eve_may_neither_launch_nor_decide_nor_cancel(scene: Scene) -> None:
             escalation_id=escalation.pk, by=scene.eve, at=at, wanted=Decision(approve=True)
         )
     with pytest.raises(refusal.Refused, match="needs the role"):
-        stopping.cancel(run_id=run.pk, by=scene.eve, reason="", at=at)
+        launching.cancel(run_id=run.pk, by=scene.eve, reason="", at=at)
 
 
 def refused_to_rita(scene: Scene, run: Run) -> bool:
@@ -173,13 +172,13 @@ def test_a_decision_that_comes_after_the_expiry_changes_nothing(scene: Scene) ->
 def test_a_cancelled_run_pays_nothing_and_its_escalation_is_closed(scene: Scene) -> None:
     run = go(scene.launch())
 
-    stopping.cancel(run_id=run.pk, by=scene.omar, reason="mistake", at=timezone.now())
+    launching.cancel(run_id=run.pk, by=scene.omar, reason="mistake", at=timezone.now())
 
     run = fresh(run)
     assert (run.state, run.stop_reason) == (RunState.STOPPED, "cancelled")
     assert Escalation.objects.get(run=run).state == EscalationState.CANCELLED
     with pytest.raises(refusal.Refused):
-        stopping.cancel(run_id=run.pk, by=scene.omar, reason="", at=timezone.now())
+        launching.cancel(run_id=run.pk, by=scene.omar, reason="", at=timezone.now())
 
 
 @pytest.mark.proves("W15")

@@ -18,8 +18,7 @@ from agents.core.states import RunState
 from agents.engine.turns.answering import expire
 from agents.models import Escalation, Run
 from agents.requests.queue import strip_of
-from agents.runs import launching as relaunching
-from agents.runs import launching as stopping
+from agents.runs import launching
 from agents.runs.trace import trace
 from agents.shell import refusal
 from agents.tools import TOOLS, OutcomeUnknown
@@ -69,7 +68,7 @@ def answer(scene: Scene, held: Escalation, how: str) -> None:
             Escalation.objects.filter(pk=held.pk).update(expires_at=at)
             expire(held.pk, at=at)
         elif how == "stop":
-            stopping.cancel(run_id=held.run_id, by=scene.omar, reason="enough", at=at)
+            launching.cancel(run_id=held.run_id, by=scene.omar, reason="enough", at=at)
         else:
             ada = scene.workspace.memberships.get(user__username="ada").user
             more: Any = {"send_back": True} if how == "back" else {}
@@ -129,8 +128,8 @@ def test_each_sentence_is_borne_out_by_the_ledger(
             if chance.random() < 0.3:
                 patch.setitem(TOOLS, pays, replace(TOOLS[pays], call=lose, find=lose))
             runs = [live(scene, scene.launch(goal, desk=name, subject=subject), chance)]
-        if chance.random() < 0.6 and relaunching.leaves_work(runs[0]):
-            again = relaunching.launch_again(run_id=runs[0].pk, by=scene.omar, at=timezone.now())
+        if chance.random() < 0.6 and launching.leaves_work(runs[0]):
+            again = launching.launch_again(run_id=runs[0].pk, by=scene.omar, at=timezone.now())
             server.load("true", script, {"sticky_last": True})
             runs.append(live(scene, again, chance, ANSWERS[:2]))
         told = sentences(scene, runs)

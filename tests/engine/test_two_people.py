@@ -17,8 +17,7 @@ from agents.engine.upkeep.sweep import sweep
 from agents.models import Approval, Escalation, Event, Role, Run, SwitchStage
 from agents.people import members
 from agents.requests import sharing
-from agents.runs import kill_switch
-from agents.runs import launching as relaunching
+from agents.runs import kill_switch, launching
 from agents.shell import refusal
 from agents.tools import TOOLS
 from tests.commands.test_run_pattern import command
@@ -86,7 +85,7 @@ def test_who_launched_the_run_or_the_one_it_repeats_is_neither(tiered: Tiered) -
     members.set_role(workspace=scene.workspace, user=scene.omar, role=Role.REVIEWER, at=at)
     members.set_team(workspace=scene.workspace, slug="finance", add=[scene.omar, tiered.ada], at=at)
 
-    run = go(relaunching.launch_again(run_id=first.run_id, by=tiered.ada, at=at))
+    run = go(launching.launch_again(run_id=first.run_id, by=tiered.ada, at=at))
 
     request = Escalation.objects.get(run=run)
     assert [say_yes(request, who) for who in (scene.omar, tiered.ada)] == ["four_eyes"] * 2

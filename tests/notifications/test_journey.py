@@ -26,8 +26,7 @@ from agents.notifications.channels import webhooks
 from agents.notifications.messages import note_of
 from agents.people import members
 from agents.requests import deciding, sharing
-from agents.runs import kill_switch
-from agents.runs import launching as stopping
+from agents.runs import kill_switch, launching
 from tests.engine.scene import REFUND_500, Scene, decide_request, go, patch_of
 from tests.engine.tiered import say_yes, set_tiered
 from tests.notifications.sinks import AUTHORITY, Sink, mail_server, receiver
@@ -296,7 +295,7 @@ def test_what_needs_somebody_comes_with_its_reason_and_only_while_it_does(
     request, at = waiting(scene), timezone.now()
     yes = Decision(approve=True, patch=patch_of(80_000), comment="partly used")
     deciding.decide(escalation_id=request.pk, by=ada, wanted=yes, at=at)
-    stopping.cancel(run_id=request.run_id, by=ada, reason="", at=at)
+    launching.cancel(run_id=request.run_id, by=ada, reason="", at=at)
     tell()
     assert to(mail) == ["ada", "omar"]
     asked = "Approved, but not carried out: Refund USD 1,200.00 to Anna #42"

@@ -14,7 +14,6 @@ from agents.models import Run, SwitchStage, record
 from agents.publishing import versions as publishing
 from agents.requests import sharing
 from agents.runs import kill_switch, launching
-from agents.runs import launching as stopping
 from tests.commands.test_run_pattern import Ended, command
 from tests.engine.scene import Scene, go
 
@@ -34,7 +33,7 @@ def press(scene: Scene, ada: User, reason: str) -> int:
 def end_run(scene: Scene) -> Run:
     """Return a finished run about Anna, 42, that holds a person's words."""
     run = go(scene.launch())
-    stopping.cancel(run_id=run.pk, by=scene.omar, reason="she called off", at=timezone.now())
+    launching.cancel(run_id=run.pk, by=scene.omar, reason="she called off", at=timezone.now())
     return run
 
 
@@ -99,7 +98,7 @@ def test_a_policy_that_masks_nothing_is_listed_while_others_run_under_it(
     )
 
     listed = erase()
-    stopping.cancel(run_id=other.pk, by=scene.omar, reason="enough", at=timezone.now())
+    launching.cancel(run_id=other.pk, by=scene.omar, reason="enough", at=timezone.now())
     command("erase_subject", "demo", "7", "--reason", "asked for by letter 8")
     nobodys = erase()
 

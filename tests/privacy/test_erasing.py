@@ -38,7 +38,7 @@ from agents.models.record import Entry, facts_of
 from agents.people import workspaces
 from agents.requests import sharing
 from agents.requests.sharing import COMMENTED
-from agents.runs import launching as stopping
+from agents.runs import launching
 from agents.shell import refusal
 from agents.web.live import topics
 from tests.commands.test_run_pattern import command
@@ -297,7 +297,7 @@ class Cut(Exception):
 
 def test_nobody_else_is_forgotten(scene: Scene, run: Run) -> None:
     other = go(scene.launch())
-    stopping.cancel(run_id=other.pk, by=scene.omar, reason="twice", at=timezone.now())
+    launching.cancel(run_id=other.pk, by=scene.omar, reason="twice", at=timezone.now())
     Run.objects.filter(pk=other.pk).update(subject_key="7")
 
     erase()
@@ -495,7 +495,7 @@ def plant_as_model(scene: Scene, server: ReplayServer) -> None:
     decide_request(request, scene.rita, approve=False, comment=no)
     go(run)
     why = planted("a stop’s reason")
-    stopping.cancel(run_id=act("stop", *asks).pk, by=scene.omar, reason=why, at=timezone.now())
+    launching.cancel(run_id=act("stop", *asks).pk, by=scene.omar, reason=why, at=timezone.now())
     route = {"kind": "route", "target": planted("a model’s route"), "args": {}}
     act("route", json.dumps(route), pattern="routing")
     document = json.loads((ROOT / "agents/desks/refunds/workflows/customer-reply.json").read_text())

@@ -33,8 +33,7 @@ from agents.models import (
 from agents.models import SwitchStage as KillStage
 from agents.publishing import versions as publishing
 from agents.results import result
-from agents.runs import kill_switch
-from agents.runs import launching as stopping
+from agents.runs import kill_switch, launching
 from tests.engine.scene import REFUND_1200, Scene, decide_request, go
 from tests.llm.asking import send, serving
 from tests.privacy.searching import places_of
@@ -74,7 +73,7 @@ def test_what_a_person_types_is_masked_and_no_table_holds_it(scene: Scene) -> No
 def test_the_reason_for_stopping_a_run_is_masked(scene: Scene) -> None:
     run = go(scene.launch())
 
-    stopping.cancel(run_id=run.pk, by=scene.omar, reason=ALL, at=timezone.now())
+    launching.cancel(run_id=run.pk, by=scene.omar, reason=ALL, at=timezone.now())
 
     assert {secret: places_of(secret) for secret in SECRETS} == {secret: [] for secret in SECRETS}
 

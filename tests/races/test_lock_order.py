@@ -33,7 +33,7 @@ from agents.models import Effect, Escalation, KillSwitch, Membership, Role, Run,
 from agents.models.runs import pseudonyms_of
 from agents.people import workspaces
 from agents.requests import deciding, granting
-from agents.runs import launching as stopping
+from agents.runs import launching
 from agents.sdk.desk import DESKS
 from agents.shell import refusal
 from tests.desks.bank import LARGE, PAID_AT_ONCE, bank_scene, euros, launch, postings
@@ -212,7 +212,7 @@ def test_a_stop_does_not_wait_for_the_intent_of_another_run(scene: Scene) -> Non
 
     def stop() -> None:
         try:
-            stopping.cancel(run_id=held.pk, by=scene.rita, reason="", at=timezone.now())
+            launching.cancel(run_id=held.pk, by=scene.rita, reason="", at=timezone.now())
         finally:
             connection.close()
 

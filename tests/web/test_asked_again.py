@@ -15,8 +15,7 @@ from agents.core.states import EscalationState
 from agents.engine.turns.answering import expire
 from agents.models import Delivery, Escalation, Notification, Role, Run
 from agents.notifications.messages import note_of
-from agents.runs import launching as relaunching
-from agents.runs import launching as stopping
+from agents.runs import launching
 from agents.web.overview.attention import Attention, attention
 from tests.engine.scene import REFUND_500, Scene, decide_request, go, on_the_charge_of
 from tests.engine.test_approvals import approve, refund_by_phone
@@ -222,7 +221,7 @@ def test_an_approval_is_over_once_a_run_that_repeats_its_run_paid_or_was_refused
         run = go(run)
     assert [line for line, _ in shown(scene)] == [approved.pk]
 
-    run = go(relaunching.launch_again(run_id=run.pk, by=scene.omar, at=timezone.now()))
+    run = go(launching.launch_again(run_id=run.pk, by=scene.omar, at=timezone.now()))
     held = Escalation.objects.get(run=run)
     if end in ("paid", "stopped"):
         approve(run, ada)
@@ -238,4 +237,4 @@ def test_an_approval_is_over_once_a_run_that_repeats_its_run_paid_or_was_refused
 
 
 def stop(run: Run, scene: Scene) -> None:
-    stopping.cancel(run_id=run.pk, by=scene.omar, reason="enough", at=timezone.now())
+    launching.cancel(run_id=run.pk, by=scene.omar, reason="enough", at=timezone.now())

@@ -20,8 +20,7 @@ from agents.engine.upkeep.case_days import count_next_day
 from agents.engine.upkeep.sweep import sweep
 from agents.models import CaseDay, Effect, Endpoint, Escalation, Event, Role, Run, Scope
 from agents.requests import sharing
-from agents.runs import launching as relaunching
-from agents.runs import launching as stopping
+from agents.runs import launching
 from agents.web.overview.figures import DAYS, Exposure, overview
 from tests.desks import bank
 from tests.desks.bank import bank_scene
@@ -156,8 +155,8 @@ def test_a_request_that_nobody_is_left_to_decide_is_named(scene: Scene, left: st
     """Ada and Mara each launched one of two runs that pursue one goal."""
     ada, mara = (scene.add(name, Role.ADMIN) for name in ("ada", "mara"))
     first, at = scene.launch(by=ada), timezone.now()
-    stopping.cancel(run_id=first.pk, by=ada, reason="x", at=at)
-    again = go(relaunching.launch_again(run_id=first.pk, by=mara, at=at))
+    launching.cancel(run_id=first.pk, by=ada, reason="x", at=at)
+    again = go(launching.launch_again(run_id=first.pk, by=mara, at=at))
     request = Escalation.objects.get(run=again)
     scene.rita.memberships.update(role=Role.VIEWER if left == "nobody" else Role.REVIEWER)
 

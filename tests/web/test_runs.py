@@ -17,8 +17,7 @@ from agents.core.states import EscalationState, RunState
 from agents.engine.turns import answering
 from agents.models import Escalation, Role, Step
 from agents.people import workspaces
-from agents.runs import launching as stopping
-from agents.runs import listing
+from agents.runs import launching, listing
 from agents.runs.trace import _proposed_text as proposed_text
 from agents.runs.trace import trace
 from tests.database import make_once
@@ -89,7 +88,7 @@ def test_ends_that_came_are_chosen_in_the_words_of_pages_and_old_links_work(scen
     go(scene.launch_scenario("another-customer"))
     cancelled = scene.launch()
     reason = "Launched twice."
-    stopping.cancel(run_id=cancelled.pk, by=scene.omar, reason=reason, at=timezone.now())
+    launching.cancel(run_id=cancelled.pk, by=scene.omar, reason=reason, at=timezone.now())
 
     page = client.get(reverse("runs")).text
     assert '<option value="cancelled">A person stopped the run.' in page

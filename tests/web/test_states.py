@@ -26,7 +26,7 @@ from agents.engine.turns import answering
 from agents.models import Effect, Escalation, Role
 from agents.people import members
 from agents.requests import sharing
-from agents.runs import launching as stopping
+from agents.runs import launching
 from tests.desks import bank
 from tests.engine.scene import (
     REFUND_500,
@@ -238,7 +238,7 @@ def proposed_again(desk: Desk) -> Escalation:
 
 def cancelled(desk: Desk) -> Escalation:
     one = desk.ask()
-    stopping.cancel(run_id=one.run_id, by=desk.ada, reason="look", at=timezone.now())
+    launching.cancel(run_id=one.run_id, by=desk.ada, reason="look", at=timezone.now())
     return one
 
 
@@ -256,7 +256,7 @@ def superseded(desk: Desk) -> Escalation:
 
 def not_carried_out(desk: Desk) -> Escalation:
     one = desk.decide(desk.ask())
-    stopping.cancel(run_id=one.run_id, by=desk.ada, reason="look", at=timezone.now())
+    launching.cancel(run_id=one.run_id, by=desk.ada, reason="look", at=timezone.now())
     return one
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from agents.management.operation_command import OperationCommand, acting
-from agents.runs import outage as trying
+from agents.runs import outage
 
 
 class Command(OperationCommand):
@@ -16,4 +16,4 @@ class Command(OperationCommand):
     arguments = (acting("an operator or admin"),)
 
     def act(self, options: dict[str, Any], **given: Any) -> str:
-        return f"Waiting runs that try again now: {trying.try_models(**given)}."
+        return f"Waiting runs that try again now: {outage.try_models(**given)}."

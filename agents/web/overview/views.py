@@ -7,7 +7,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
 
-from agents.runs import outage as trying
+from agents.runs import outage
 from agents.shell import access, refusal
 from agents.shell.pages import action, page
 from agents.web.overview.figures import overview
@@ -27,7 +27,7 @@ def home(request: HttpRequest) -> HttpResponse:
 def try_now(request: HttpRequest) -> HttpResponse:
     """Call the model servers now that runs wait for."""
     try:
-        trying.try_models(by=access.person(request), at=timezone.now())
+        outage.try_models(by=access.person(request), at=timezone.now())
     except refusal.Refused as no:
         raise PermissionDenied(str(no)) from None
     return redirect("home")
