@@ -120,7 +120,7 @@ MIDDLEWARE = [
     "opsconsole.session_limits.SessionLifetime",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
-    "agents.web.context_processors.sign_in_again",
+    "agents.context_processors.sign_in_again",
     "agents.shell.formats.viewer_zone",
     "agents.people.second_factor.EnrolFirst",
     "axes.middleware.AxesMiddleware",
@@ -140,7 +140,7 @@ TEMPLATES = [
             "context_processors": [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
-                "agents.web.context_processors.page_frame",
+                "agents.context_processors.page_frame",
             ],
             "builtins": ["agents.shell.formats"],
         },

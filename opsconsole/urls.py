@@ -10,7 +10,7 @@ from opsconsole.failures import answer_failure
 urlpatterns = [
     path("api/v1/", api.urls),
     path("api/<path:rest>", unknown_address),
-    path("", include("agents.web.urls")),
+    path("", include("agents.urls")),
 ]
 handler403 = answer_denial
 handler500 = answer_failure

@@ -22,7 +22,7 @@ from django.urls.converters import IntConverter, StringConverter, UUIDConverter
 from agents.core.states import EscalationState, RunState
 from agents.models import Escalation, Event, Membership, Role, Run
 from agents.sdk.desk import DESKS
-from agents.web.urls import urlpatterns
+from agents.urls import urlpatterns
 from tests.commands.calling import command
 from tests.database import make_once
 from tests.desks import bank

@@ -160,7 +160,7 @@ def test_the_healthcheck_is_in_the_image_too() -> None:
 
     assert os.access(ROOT / program, os.X_OK)
     assert program in DOCKERFILE
-    assert path.strip("/") in (ROOT / "agents/web/urls.py").read_text()
+    assert path.strip("/") in (ROOT / "agents/urls.py").read_text()
 
 
 @pytest.mark.parametrize("name", OURS)

@@ -165,7 +165,7 @@ def test_a_form_from_elsewhere_is_refused(scene: Scene) -> None:
 
 @pytest.mark.proves("W3")
 def test_no_view_is_exempt_from_the_check_of_forms() -> None:
-    from agents.web.urls import urlpatterns
+    from agents.urls import urlpatterns
 
     assert not [p.name for p in urlpatterns if getattr(p.callback, "csrf_exempt", False)]
 

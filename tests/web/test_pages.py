@@ -23,7 +23,7 @@ from agents.requests import sharing
 from agents.runs.launch_page import examples
 from agents.sdk.declaration_checks import RESERVED
 from agents.shell.pages import page_of
-from agents.web.urls import urlpatterns
+from agents.urls import urlpatterns
 from tests.database import make_once
 from tests.demo_book import open_demo_book
 from tests.engine.scene import Scene, fresh, go, payments

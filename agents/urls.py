@@ -1,5 +1,7 @@
 """The app's addresses: nouns, with the verb last."""
 
+from __future__ import annotations
+
 from django.urls import URLPattern, path
 
 from agents.audit import pages as audit

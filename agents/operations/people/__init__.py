@@ -1,1 +1,0 @@
-"""People, teams, workspaces, agents, their roles and their sessions."""

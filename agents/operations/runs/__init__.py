@@ -1,1 +1,0 @@
-"""Launch runs, ask on, propose calls, stop and kill."""
