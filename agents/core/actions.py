@@ -240,7 +240,7 @@ def is_hidden(char: str) -> bool:
 
 Task: TypeAlias = dict[str, Json]
 
-MAX_ID = 60  # characters of a task's id, which becomes part of a step's key
+_MAX_ID = 60  # characters of a task's id, which becomes part of a step's key
 _KEYS = ("id", "worker", "args", "critical")
 
 
@@ -301,7 +301,7 @@ def _task(said: Json, taken: Collection[str], specs: ArgSpecs, allowed: Collecti
         raise InvalidPlan("task_shape")
     if not set(_KEYS) <= set(said):
         raise InvalidPlan("missing_keys")
-    if not is_text(said["id"]) or len(said["id"].strip()) > MAX_ID:
+    if not is_text(said["id"]) or len(said["id"].strip()) > _MAX_ID:
         raise InvalidPlan("task_id")
     if said["id"].strip() in taken:
         raise InvalidPlan("duplicate_task_id")

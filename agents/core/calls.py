@@ -36,7 +36,7 @@ class CallTarget(NamedTuple):
 # A permit: one action, exactly, for one server, for at most a minute (decision 10).
 
 
-LASTS = timedelta(seconds=60)
+_LASTS = timedelta(seconds=60)
 SKEW = timedelta(seconds=30)  # by which a server's clock may be behind
 _WHOLE = 2**53  # from here on JSON numbers are not exact everywhere
 
@@ -47,12 +47,12 @@ def reported_by(intended_at: datetime, timeout: float) -> datetime:
     Not before a permit that was used in its last moment, by a clock that is behind, can have had
     its effect: until then nobody may say that there was none.
     """
-    return intended_at + LASTS + SKEW + timedelta(seconds=timeout)
+    return intended_at + _LASTS + SKEW + timedelta(seconds=timeout)
 
 
 def expires_at(intended_at: datetime) -> int:
     """Return when a permit expires, in whole seconds since 1970."""
-    return int((intended_at + LASTS).timestamp())
+    return int((intended_at + _LASTS).timestamp())
 
 
 def is_exact(value: Json) -> bool:

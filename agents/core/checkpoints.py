@@ -13,7 +13,7 @@ from agents.core.actions import is_hidden
 from agents.core.json_forms import BadJson, parse
 from agents.core.requests import Json
 
-NOT_SHOWN = "�"  # in place of a character that would control the display
+_NOT_SHOWN = "�"  # in place of a character that would control the display
 
 
 class UnreadableReply(ValueError):
@@ -127,7 +127,7 @@ def text_of(said: Mapping[str, Json], key: str) -> str:
 
 def printable_text(text: str) -> str:
     """Return a text without the characters that control a display, nor NUL."""
-    return "".join(NOT_SHOWN if is_hidden(char) else char for char in text)
+    return "".join(_NOT_SHOWN if is_hidden(char) else char for char in text)
 
 
 def _texts(said: Mapping[str, Json], key: str) -> tuple[str, ...]:
@@ -155,9 +155,9 @@ def _flag(said: Mapping[str, Json], key: str) -> bool:
 # admission.
 
 
-COMMITMENT_MISSING = "commitment_missing"
-ASSESSMENT_UNPARSEABLE = "assessment_unparseable"
-LOW_CONFIDENCE = "confidence:low"
+_COMMITMENT_MISSING = "commitment_missing"
+_ASSESSMENT_UNPARSEABLE = "assessment_unparseable"
+_LOW_CONFIDENCE = "confidence:low"
 _OF_POLICY = "ledger:"
 
 
@@ -165,9 +165,9 @@ def reconcile(commitment: Commitment, assessment: Assessment) -> list[str]:
     """Return the triggers in order; any of them asks for supervision."""
     found = list(_admissions(assessment))
     if not assessment.readable:
-        found.append(ASSESSMENT_UNPARSEABLE)
+        found.append(_ASSESSMENT_UNPARSEABLE)
     if not commitment.given:
-        found.append(COMMITMENT_MISSING)
+        found.append(_COMMITMENT_MISSING)
     return found
 
 
@@ -178,7 +178,7 @@ def evidence(commitment: Commitment, *, used: Collection[str], claim: str) -> li
     """
     found = []
     if commitment.given and commitment.confidence == "low":
-        found.append(LOW_CONFIDENCE)
+        found.append(_LOW_CONFIDENCE)
     found += [f"tool_outside_scope:{tool}" for tool in used if not _is_declared(tool, commitment)]
     return found + ([f"{_OF_POLICY}{claim}"] if claim else [])
 

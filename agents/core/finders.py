@@ -190,8 +190,8 @@ def _is_exact_domain(domain: str) -> bool:
 # Keys and tokens, which are never stored.
 
 
-SHORTEST = 8  # characters of our own secrets that are looked for; shorter ones may be words
-Span = tuple[int, int]  # from where to before where
+_SHORTEST_SECRET = 8  # characters of our own secrets that are looked for; shorter ones may be words
+_Span = tuple[int, int]  # from where to before where
 
 _BLOCK = re.compile(
     r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
@@ -238,9 +238,9 @@ _OBJECT = "eyJ"  # how the base64 of a JSON object begins
 _TELLING = re.compile(r"[0-9A-Z:=>]")  # a text without any of these has no key
 
 
-def secret_spans(text: str, ours: Collection[str]) -> list[Span]:
+def secret_spans(text: str, ours: Collection[str]) -> list[_Span]:
     """Return the spans of secrets in a text. `ours` are the values of our own."""
-    if len(text) < SHORTEST:
+    if len(text) < _SHORTEST_SECRET:
         return []
     return [*_spans(text), *_own(ours, text)]
 
@@ -262,9 +262,9 @@ def may_hold_secret(text: str, ours: Collection[str]) -> bool:
     )
 
 
-def join_overlaps(spans: Iterable[Span]) -> list[Span]:
+def join_overlaps(spans: Iterable[_Span]) -> list[_Span]:
     """Return spans in order, with overlapping ones joined."""
-    apart: list[Span] = []
+    apart: list[_Span] = []
     for begin, end in sorted(spans):
         if apart and begin < apart[-1][1]:
             apart[-1] = apart[-1][0], max(end, apart[-1][1])
@@ -273,7 +273,7 @@ def join_overlaps(spans: Iterable[Span]) -> list[Span]:
     return apart
 
 
-def _spans(text: str) -> Iterator[Span]:
+def _spans(text: str) -> Iterator[_Span]:
     if not _TELLING.search(text):
         return
     yield from (found.span() for found in _BLOCK.finditer(text))
@@ -291,7 +291,7 @@ def _spans(text: str) -> Iterator[Span]:
             yield found.start() + begin, found.end()
 
 
-def _named_value(named: re.Match[str]) -> Iterator[Span]:
+def _named_value(named: re.Match[str]) -> Iterator[_Span]:
     """Yield the span of a value after a telling name, unless it reads as a word.
 
     A password may be short or a word, above all after an equals sign; in a sentence, or after
@@ -333,7 +333,7 @@ def _key_in(token: str) -> int:
     return -1
 
 
-def _own(values: Collection[str], text: str) -> Iterator[Span]:
+def _own(values: Collection[str], text: str) -> Iterator[_Span]:
     unbroken = _unbroken(text)
     for value, sought in _to_seek(tuple(values)):
         # The plain search first: it is cheap, and hardly any text holds a value of ours.
@@ -348,7 +348,7 @@ def _unbroken(text: str) -> str:
 @lru_cache(maxsize=16)
 def _to_seek(values: tuple[str, ...]) -> list[tuple[str, str]]:
     """Return those that are long enough to be looked for, with how each reads unbroken."""
-    return [(value, _unbroken(value)) for value in values if len(value) >= SHORTEST]
+    return [(value, _unbroken(value)) for value in values if len(value) >= _SHORTEST_SECRET]
 
 
 @lru_cache(maxsize=16)
@@ -391,7 +391,7 @@ def ways_to_read(text: str) -> tuple[Callable[[str], Reading], ...]:
 
     The latter too, since decoding what only looks like an escape would break its surroundings.
     """
-    return (read_undone, read_plainly) if _SPELLED.search(text) else (read_plainly,)
+    return (_read_undone, read_plainly) if _SPELLED.search(text) else (read_plainly,)
 
 
 def read_plainly(text: str) -> Reading:
@@ -399,7 +399,7 @@ def read_plainly(text: str) -> Reading:
     return _fold(_as_written(text))
 
 
-def read_undone(text: str) -> Reading:
+def _read_undone(text: str) -> Reading:
     """Return a text read plainly, with escapes decoded."""
     return _fold(_undo(text))
 

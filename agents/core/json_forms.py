@@ -19,8 +19,8 @@ from agents.core.old_names import AMOUNT
 from agents.core.requests import Json, Request, question, request_body
 
 MAX_CHARS = 256 * 1024
-MAX_DEPTH = 20
-MAX_DIGITS = 1000  # of one integer
+_MAX_DEPTH = 20
+_MAX_DIGITS = 1000  # of one integer
 
 
 class BadJson(ValueError):
@@ -35,8 +35,8 @@ def parse(text: str, *, keep_non_finite: bool = False) -> Json:
     """
     if len(text) > MAX_CHARS:
         raise BadJson(f"longer than {MAX_CHARS} characters")
-    if _depth(text) > MAX_DEPTH:
-        raise BadJson(f"nested deeper than {MAX_DEPTH}")
+    if _depth(text) > _MAX_DEPTH:
+        raise BadJson(f"nested deeper than {_MAX_DEPTH}")
     try:
         value = _DECODER.decode(text)
     except (json.JSONDecodeError, RecursionError) as error:
@@ -64,7 +64,7 @@ def is_storable(value: object) -> bool:
 def _depth(text: str) -> int:
     """Return the depth of brackets outside strings, or an upper bound if that is acceptable."""
     brackets = text.count("[") + text.count("{")
-    if brackets <= MAX_DEPTH:
+    if brackets <= _MAX_DEPTH:
         return brackets
     depth = deepest = 0
     in_string = escaped = False
@@ -90,8 +90,8 @@ def _unique(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
 
 
 def _bounded_int(digits: str) -> int:
-    if len(digits) > MAX_DIGITS:
-        raise BadJson(f"an integer of more than {MAX_DIGITS} digits")
+    if len(digits) > _MAX_DIGITS:
+        raise BadJson(f"an integer of more than {_MAX_DIGITS} digits")
     return int(digits)
 
 

@@ -31,7 +31,7 @@ CAPS = BY_LAUNCHER, IN_WORKSPACE, BY_REVIEWER = (
     "reviewer_daily_minor",
 )
 EXTERNAL = "external"  # the pattern of runs that an agent elsewhere drives
-CALLS_OF_SESSION = 200  # of such an agent, where its policy says nothing else
+_CALLS_OF_SESSION = 200  # of such an agent, where its policy says nothing else
 ANY_TOOL = "*"  # in tool_calls and tool_repeats: each tool that they do not name
 Overrides: TypeAlias = Mapping[str, Mapping[str, Json]]
 Redaction: TypeAlias = Mapping[str, str]  # by kind of personal data: see core.redact
@@ -201,9 +201,9 @@ def _of_sessions(pattern: str, tools: Iterable[str]) -> dict[str, Json]:
     """
     if pattern != EXTERNAL:
         return {}
-    often = dict.fromkeys(tools, CALLS_OF_SESSION)
+    often = dict.fromkeys(tools, _CALLS_OF_SESSION)
     counts: dict[str, Json] = {
-        "max_tool_calls": CALLS_OF_SESSION,
+        "max_tool_calls": _CALLS_OF_SESSION,
         "max_seconds": 3600,
         "at_once": 4,
     }

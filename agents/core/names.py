@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 LONGEST = 40  # characters of a name that may be written
-MOST_WORDS = 4
-MOST_DIGITS = 4
+_MOST_WORDS = 4
+_MOST_DIGITS = 4
 _JOINTS = re.compile(r"(?<=\w)[-'’](?=\w)|(?<=\b\w)\.(?= |$)")  # Jean-Luc, O'Brien, J. Smith
 _PLAN = re.compile(r"[A-Za-z][\w+-]*(?: [\w+-]+){0,2}", re.ASCII)
 # What a name's dot may follow without a blank, besides an initial or a number: "Dr.Anna", "1.FC".
@@ -40,7 +40,7 @@ def is_plain_name(name: str) -> bool:
     letters = _JOINTS.sub("", name).replace(" ", "")
     return (
         len(name) <= LONGEST
-        and 0 < len(name.split(" ")) <= MOST_WORDS
+        and 0 < len(name.split(" ")) <= _MOST_WORDS
         and bool(letters)
         and all(unicodedata.category(char)[0] in "LM" for char in letters)
         and not invisible_characters(name)
@@ -49,7 +49,7 @@ def is_plain_name(name: str) -> bool:
 
 def is_plain_plan(plan: str) -> bool:
     """Tell whether a plan's name is a few plain words, so that it may be written."""
-    is_short = len(plan) <= LONGEST and _digits(plan) <= MOST_DIGITS
+    is_short = len(plan) <= LONGEST and _digits(plan) <= _MOST_DIGITS
     return is_short and _PLAN.fullmatch(plan) is not None
 
 
@@ -66,7 +66,7 @@ def holds_link(text: str) -> bool:
 
 def holds_address(text: str) -> bool:
     """Tell whether a text contains parts of a link, an address or a telephone number."""
-    return holds_link(text) or _digits(unicodedata.normalize("NFKC", text)) > MOST_DIGITS
+    return holds_link(text) or _digits(unicodedata.normalize("NFKC", text)) > _MOST_DIGITS
 
 
 def _digits(text: str) -> int:
@@ -80,10 +80,10 @@ def _digits(text: str) -> int:
 
 
 # Whose letters pass for each other's. Letters made for formulas and wide ones pass for all of them.
-SCRIPTS = ("LATIN", "CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "COPTIC", "LISU")
-DRESSED = ("MATHEMATICAL", "FULLWIDTH")
+_SCRIPTS = ("LATIN", "CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "COPTIC", "LISU")
+_DRESSED = ("MATHEMATICAL", "FULLWIDTH")
 _BLANK = ("FILLER", "VARIATION SELECTOR", "GRAPHEME JOINER", "VOWEL INHERENT", "NULL NOTE")
-_JOINERS, EMOJI_FORM = "\u200c\u200d", "\ufe0f"
+_JOINERS, _EMOJI_FORM = "\u200c\u200d", "\ufe0f"
 _SIGNS, _KEYCAPS = ("So", "Sk"), "0123456789#*"
 _JOINED = ("Lo", "Mn", "Mc", *_SIGNS)
 _WORD = re.compile(r"[^\s.,;:!?()\"“”„«»/]+")
@@ -126,10 +126,10 @@ def _is_blank(char: str) -> bool:
 
 
 def _joins(before: str, char: str, after: str) -> bool:
-    if char == EMOJI_FORM:
+    if char == _EMOJI_FORM:
         is_keycap = before in _KEYCAPS and after == "\u20e3"
         return is_keycap or unicodedata.category(before) in _SIGNS
-    joined = unicodedata.category(before) in _JOINED or before == EMOJI_FORM
+    joined = unicodedata.category(before) in _JOINED or before == _EMOJI_FORM
     return char in _JOINERS and joined and unicodedata.category(after) in _JOINED
 
 
@@ -138,7 +138,7 @@ def _script(char: str) -> str:
     if not char.isalpha():
         return ""
     first = unicodedata.name(char, "").partition(" ")[0]
-    return first.capitalize() if first in (*SCRIPTS, *DRESSED) else ""
+    return first.capitalize() if first in (*_SCRIPTS, *_DRESSED) else ""
 
 
 def _bare(word: str) -> str:

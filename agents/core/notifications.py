@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo
 from agents.core.requests import Json
 
 DAY = 24 * 60  # minutes
-FIRST_WAIT, LONGEST_WAIT = 30.0, 3600.0  # seconds between two tries
+_FIRST_WAIT, LONGEST_WAIT = 30.0, 3600.0  # seconds between two tries
 GIVEN_UP = timedelta(hours=24)  # after the first try
 SOON = timedelta(minutes=10)  # the least warning before the end
 ADMIN = "admin"
@@ -193,7 +193,7 @@ def last_call(created_at: datetime, expires_at: datetime) -> datetime:
 
 def wait_after(tries: int) -> timedelta:
     """Return the time to the next try: doubled up to LONGEST_WAIT, plus a random tenth."""
-    seconds = min(FIRST_WAIT * 2 ** min(tries - 1, 16), LONGEST_WAIT)
+    seconds = min(_FIRST_WAIT * 2 ** min(tries - 1, 16), LONGEST_WAIT)
     return timedelta(seconds=seconds * random.uniform(0.9, 1.1))  # noqa: S311 - no secret
 
 

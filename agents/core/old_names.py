@@ -12,7 +12,7 @@ from agents.core.requests import Json
 
 FIRST_DESK = "refunds"  # of a run, an event or a limit that names none
 CURRENCY = "USD"  # of its amounts
-ERASED_NUMBER = "customer"  # in the event of an erasure: whose, by their number
+_ERASED_NUMBER = "customer"  # in the event of an erasure: whose, by their number
 SUBJECT = "customer"  # what a run was about, and whose open requests had a cap
 AMOUNT = "usd"  # the kind of an amount among the arguments of a tool
 # Its limits in the config of a recorded case.
@@ -89,7 +89,7 @@ def currency_of(facts: Mapping[str, Json]) -> str:
 
 def erased_subject(facts: Mapping[str, Json]) -> tuple[str, str]:
     """Return desk and key of whom an event tells that their texts were erased."""
-    number = facts.get(ERASED_NUMBER)
+    number = facts.get(_ERASED_NUMBER)
     if number is not None:
         return FIRST_DESK, str(number)
     return str(facts.get("desk", "")), str(facts.get("subject_key", ""))

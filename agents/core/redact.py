@@ -34,9 +34,9 @@ from agents.core.finders import (
 from agents.core.requests import Json
 
 CARDS, IBANS, EMAILS = KINDS = ("card_numbers", "ibans", "emails")
-KEY_MASK = "[secret]"  # of keys and tokens, which no policy lets pass
+_KEY_MASK = "[secret]"  # of keys and tokens, which no policy lets pass
 OFF, NAME, GONE = TREATMENTS = ("off", "name", "gone")  # of a kind, by policy
-MASKS = {CARDS: "[card number]", IBANS: "[IBAN]", EMAILS: "[e-mail]"}
+_MASKS = {CARDS: "[card number]", IBANS: "[IBAN]", EMAILS: "[e-mail]"}
 
 # Also as a model may spell one: [email], [Card-Number].
 ANY_MASK = re.compile(r"\[\s?(?:secret|card[ -]?numbers?|iban|e-?mail)\s?\]", re.I)
@@ -158,8 +158,8 @@ def _finders(kinds: tuple[str, ...], kept: tuple[str, ...], ours: tuple[str, ...
         EMAILS: lambda read: addresses(read, kept),
     }
     return [
-        _Finder("secrets", lambda read: secret_spans(read, ours), KEY_MASK),
-        *(_Finder(kind, find, MASKS[kind]) for kind, find in personal.items() if kind in kinds),
+        _Finder("secrets", lambda read: secret_spans(read, ours), _KEY_MASK),
+        *(_Finder(kind, find, _MASKS[kind]) for kind, find in personal.items() if kind in kinds),
     ]
 
 
@@ -347,7 +347,7 @@ class Pseudonyms:
         """Return a JSON value with the values of its own names in their place, keys included."""
         if not self.values:
             return value
-        return map_texts(value, self._resolve_text)
+        return _map_texts(value, self._resolve_text)
 
     def _resolve_text(self, text: str) -> str:
         return PSEUDONYM.sub(lambda m: self.values.get(m[0], m[0]), text) if "-" in text else text
@@ -362,7 +362,7 @@ class Pseudonyms:
             _, _, domain = self.values.get(found[0], "").partition("@")
             return f"{found[0]} ({domain})" if domain else found[0]
 
-        return map_texts(value, lambda text: PSEUDONYM.sub(beside, text)) if self.values else value
+        return _map_texts(value, lambda text: PSEUDONYM.sub(beside, text)) if self.values else value
 
     def heal(self, text: str) -> str:
         """Return a model's reply with the names that it nearly spelled as they are spelled."""
@@ -414,7 +414,7 @@ class _Kinds:
     """Names that say no more than a kind."""
 
     def name(self, kind: str, value: str) -> str:
-        return MASKS[kind]
+        return _MASKS[kind]
 
     def hide(self, text: str) -> str:
         return text
@@ -422,17 +422,17 @@ class _Kinds:
 
 def without_values(text: str) -> str:
     """Return a text as it would be if every value were gone, whether it holds names or values."""
-    masks = {word: MASKS[kind] for kind, word in _WORDS.items()}
+    masks = {word: _MASKS[kind] for kind, word in _WORDS.items()}
     kept = mask_json(text, dict.fromkeys(KINDS, NAME), namer=_Kinds())
     return PSEUDONYM.sub(lambda found: masks[found[0].partition("-")[0]], kept)
 
 
-def map_texts(value: Json, change: Callable[[str], str]) -> Json:
+def _map_texts(value: Json, change: Callable[[str], str]) -> Json:
     """Return a JSON value with each text changed, keys included."""
     if isinstance(value, str):
         return change(value)
     if isinstance(value, list | tuple):
-        return [map_texts(item, change) for item in value]
+        return [_map_texts(item, change) for item in value]
     if isinstance(value, dict):
-        return {change(name): map_texts(item, change) for name, item in value.items()}
+        return {change(name): _map_texts(item, change) for name, item in value.items()}
     return value

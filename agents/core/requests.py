@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 Json: TypeAlias = Any  # whatever json.dumps accepts
 
 TAKE = "take"
-STOP_REASON_LENGTH = 200  # a stop reason may quote the model, so it is cut to its column
+_STOP_REASON_LENGTH = 200  # a stop reason may quote the model, so it is cut to its column
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ class Stop(Exception):
 
     def __init__(self, reason: str, **details: Json) -> None:
         super().__init__(reason)
-        self.reason = reason[:STOP_REASON_LENGTH]
+        self.reason = reason[:_STOP_REASON_LENGTH]
         self.details = details
 
 
@@ -139,7 +139,7 @@ class Failed(Exception):
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
-        self.reason = reason[:STOP_REASON_LENGTH]
+        self.reason = reason[:_STOP_REASON_LENGTH]
 
 
 # A flow being driven, the key of its next step, and the replay over recorded replies.

@@ -186,7 +186,7 @@ class Ruling:
 BY_PERSON = "approved_by_person"  # the reason of a ruling that a person has approved
 
 
-ANY_NUMBER = math.inf  # a consent to any number, but to no words
+_ANY_NUMBER = math.inf  # a consent to any number, but to no words
 
 # Rules that a person has consented to, each with the value shown to them; None: any value.
 Consent: TypeAlias = Mapping[str, Json]
@@ -199,7 +199,7 @@ def consent_of(review: Json, answer: Json = None) -> Consent:
     """
     corrected = bool((answer or {}).get("correction"))
     return {
-        ruling["rule"]: ANY_NUMBER if corrected else ruling["observed"]
+        ruling["rule"]: _ANY_NUMBER if corrected else ruling["observed"]
         for ruling in review["rulings"]
         if ruling["reason"] == BY_PERSON or ruling["rule"] in review["escalating"]
     }
@@ -210,7 +210,7 @@ def covers(consent: Consent, ruling: Ruling) -> bool:
     if ruling.rule not in consent:
         return False
     shown, observed = consent[ruling.rule], ruling.observed
-    if shown == ANY_NUMBER and observed is None:
+    if shown == _ANY_NUMBER and observed is None:
         return True
     if shown is None or _is_same(shown, observed):
         return True

@@ -83,7 +83,7 @@ _LONGEST = 80  # letters of a phrase
 _BETWEEN = re.compile(r"[.,;:!?](?= |$)")
 _ODD_LAYOUT = re.compile(r"[^\S \n]|  |\n{3}|^ ", re.MULTILINE)
 _MARKS = ".,;:!?'’\"“”()–—-"  # around a word that is shown
-UNUSUAL_LAYOUT = "(unusual layout)"
+_UNUSUAL_LAYOUT = "(unusual layout)"
 REPEATED = "(repeated)"
 
 
@@ -94,7 +94,7 @@ def free_words(text: str, ours: Iterable[str], phrases_of_desk: tuple[str, ...] 
     compared letter by letter, so lookalikes do not count. Odd layout or a repetition, which words
     do not show, is named in their place.
     """
-    found: list[str] = [UNUSUAL_LAYOUT] if _ODD_LAYOUT.search(text.strip()) else []
+    found: list[str] = [_UNUSUAL_LAYOUT] if _ODD_LAYOUT.search(text.strip()) else []
     phrases: list[str] = []
     for sentence in sorted({*filter(None, ours)}, key=len, reverse=True):
         phrases += [sentence] * text.count(sentence)

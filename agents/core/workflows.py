@@ -198,7 +198,7 @@ def _mode(said: Mapping[str, Json]) -> Supervision:
 Values = Mapping[str, str]
 
 NAME = re.compile(r"[\w .-]{1,60}")  # a step's name is part of its keys
-MOST_ITERATIONS = 20
+_MOST_ITERATIONS = 20
 _VARIABLE = re.compile(r"\$([A-Za-z_]\w*)")
 _NO_JUDGE = "Runtime.Supervisor is required when any node sets Supervise() or SuperviseByHuman()"
 _NO_PERSON = "Runtime.HumanCh is required when any node sets SuperviseByHuman()"
@@ -260,7 +260,7 @@ def cap_of(step: WorkflowStep, values: Values) -> int:
         ) from None
     if cap <= 0:
         raise BadWorkflow(f'{step}: withinVar "{step.within_var}" resolved to {cap}, must be > 0')
-    return min(cap, MOST_ITERATIONS)
+    return min(cap, _MOST_ITERATIONS)
 
 
 def _of_whole(workflow: Workflow, limits: Limits) -> Iterator[str]:
@@ -317,8 +317,8 @@ def _of_step(step: WorkflowStep) -> Iterator[str]:
 def _of_convergence(step: WorkflowStep) -> Iterator[str]:
     if step.within and step.within_var:
         yield f"{step}: 'within' and 'within_var' are set; set one"
-    elif not step.within_var and not 0 < step.within <= MOST_ITERATIONS:
-        most = f" and at most {MOST_ITERATIONS}" if step.within > 0 else ""
+    elif not step.within_var and not 0 < step.within <= _MOST_ITERATIONS:
+        most = f" and at most {_MOST_ITERATIONS}" if step.within > 0 else ""
         yield f"{step}: 'within' must be > 0{most}"
     if step.agents or step.tools:
         yield f"{step}: a convergence has neither agents nor tools"

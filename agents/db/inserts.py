@@ -22,7 +22,7 @@ from agents.db.driver import (
 )
 
 M = TypeVar("M", bound=Model)
-NO_KEYS: Mapping[str, Any] = MappingProxyType({})
+_NO_KEYS: Mapping[str, Any] = MappingProxyType({})
 
 
 def insert_rows(*rows: Model) -> None:
@@ -53,7 +53,7 @@ def send_columns(
     model: type[Model],
     rows: Sequence[Mapping[str, Any]],
     is_numbered: bool = True,
-    keys: Mapping[str, CompiledSelect[Any]] = NO_KEYS,
+    keys: Mapping[str, CompiledSelect[Any]] = _NO_KEYS,
 ) -> Pending[list[Any]]:
     """Insert rows given as columns; the answer is their keys.
 

@@ -13,7 +13,7 @@ from django.db.models import F, ForeignKey, Model, Q
 from agents.models.requests import Escalation
 from agents.models.runs import Run
 
-HOMES = ("run", "workspace")
+_HOMES = ("run", "workspace")
 
 
 def references(model: type[Model]) -> Iterator[tuple[str, str]]:
@@ -22,7 +22,7 @@ def references(model: type[Model]) -> Iterator[tuple[str, str]]:
     own = {field.name: field.name for field in fields} | {model._meta.model_name or "": "pk"}
     for field in fields:
         theirs = {one.name for one in field.related_model._meta.concrete_fields}
-        for home in HOMES:
+        for home in _HOMES:
             if home in theirs and home in own and field.name != home:
                 yield f"{field.name}__{home}", own[home]
 

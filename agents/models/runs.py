@@ -652,7 +652,7 @@ def _row(workspace_id: int, run_id: UUID, name: str, kind: str, value: str) -> M
     )
 
 
-FORGOTTEN = timedelta(hours=1)  # after the last sign of life of a worker that crashed
+_FORGOTTEN = timedelta(hours=1)  # after the last sign of life of a worker that crashed
 
 
 class Worker(models.Model):
@@ -668,7 +668,7 @@ class Worker(models.Model):
     def give_sign(cls, owner: str) -> None:
         """Record a sign of life of `owner`."""
         cls.objects.update_or_create(owner=owner, defaults={"seen_at": Now()})
-        cls.objects.filter(seen_at__lt=Now() - FORGOTTEN).delete()
+        cls.objects.filter(seen_at__lt=Now() - _FORGOTTEN).delete()
 
     @classmethod
     def leave(cls, owner: str) -> None:
