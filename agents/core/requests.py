@@ -54,7 +54,7 @@ class Escalate:
     """Wait for a person. Reply: {"decision", "granted_minor", "by", "comment", …}."""
 
     label: str
-    kind: str  # `stored` of a kind in core.kinds
+    kind: str  # `stored` of a kind in core.request_kinds
     action: Json
     review: Json
 
