@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from django.urls import URLPattern, path
 
+from agents.audit import case
 from agents.audit import pages as audit
 from agents.external import pages as agents
 from agents.notifications import pages as notifications
-from agents.overview import health, team
+from agents.overview import health, search, team
+from agents.overview import pages as overview
 from agents.people import invitations, member_pages, second_factor, sign_in
 from agents.publishing import pages as policy
 from agents.requests import bulk
 from agents.requests import pages as requests
 from agents.runs import launch_page
 from agents.runs import pages as runs
-from agents.web.case import views as case
-from agents.web.overview import views as overview
-from agents.web.search import views as search
 
 urlpatterns: list[URLPattern] = [
     path("", overview.home, name="home"),

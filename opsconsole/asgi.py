@@ -13,7 +13,7 @@ os.umask(0o077)  # files written here are private: database, mail, keys
 django = get_asgi_application()
 
 from agents.external.waiting import Waiting  # noqa: E402 - Django has to be set up first
-from agents.web.live.app import PATH, live  # noqa: E402
+from agents.live.app import PATH, live  # noqa: E402
 from opsconsole.intake import App, Intake, refuse, unfit  # noqa: E402
 
 BODY_SECONDS = 15.0  # for a form to arrive

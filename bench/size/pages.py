@@ -22,8 +22,8 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from agents.live import topics
 from agents.models import Escalation, Event, Membership, Run, Workspace
-from agents.web.live import topics
 from bench.load.scene import cookie_of
 from bench.size.fill import newest_time
 

@@ -12,10 +12,10 @@ from django.utils import timezone
 from agents.desks.refunds.models import Refund, SentMail
 from agents.models import Effect, Event, Role, Run
 from agents.models.record import hashed_parts
+from agents.overview.pages import overview
 from agents.people import workspaces
 from agents.record.chain import link
 from agents.runs.trace import trace
-from agents.web.overview.figures import overview
 from tests.conformance import harness
 from tests.conformance.harness import final, tool
 from tests.conformance.replay_server import ReplayServer

@@ -16,12 +16,12 @@ from django.urls import reverse
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
+from agents.audit import case as file
 from agents.audit import sealing
 from agents.audit.copies import heads_of
 from agents.models import Delivery, Escalation, Event, Head, Notification, Role, Run
 from agents.models.record import Entry
 from agents.requests import sharing
-from agents.web.case import file
 from tests.audit.test_bundle import VERIFIER, Copy
 from tests.commands.test_run_pattern import command
 from tests.desks.bank import FIRST_PAYMENT, bank_scene, decide, euros, launch

@@ -14,10 +14,10 @@ from agents.core.decisions import Decision
 from agents.core.states import EscalationState, RunState
 from agents.desks.refunds.models import Refund
 from agents.models import Escalation, Run, Step
+from agents.overview.pages import overview
 from agents.requests import deciding, sharing
 from agents.requests.queue import WHOLE, inbox_of, line_of, open_in, reviewer
 from agents.shell import access, refusal
-from agents.web.overview.figures import overview
 from tests.engine.scene import Scene, fresh, go
 
 pytestmark = [

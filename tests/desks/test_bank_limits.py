@@ -22,12 +22,12 @@ from agents.core.states import RunState
 from agents.desks.refunds.profiles import STRICT
 from agents.engine.desk.review_context import DeskLedger
 from agents.models import Effect, Escalation, Role, Run, Workspace
+from agents.overview.pages import overview
 from agents.people import workspaces
 from agents.runs import launching
 from agents.sdk.desk import DESKS
 from agents.shell import refusal
 from agents.tools import TOOLS
-from agents.web.overview.figures import overview
 from tests.audit.test_rows import reasons
 from tests.desks.bank import (
     FIRST_PAYMENT,

@@ -16,8 +16,8 @@ from agents.desks.refunds.profiles import STRICT
 from agents.engine.runtime import crashpoints
 from agents.engine.tools.letters import untold_effects
 from agents.models import Effect, Role, Run, Scope, SwitchStage
+from agents.overview.pages import overview
 from agents.runs import launching
-from agents.web.overview.figures import overview
 from tests.conformance import harness
 from tests.conformance.replay_server import ReplayServer
 from tests.engine.scene import (

@@ -14,9 +14,9 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from agents import llm
+from agents.live.topics import RunTopic, read_update
 from agents.models import Run
 from agents.publishing.versions import policy_version
-from agents.web.live.topics import RunTopic, read_update
 from tests.engine.scene import Scene, go, set_scene
 from tests.limits import with_part
 from tests.web.test_pages import client_of

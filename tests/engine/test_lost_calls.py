@@ -18,9 +18,9 @@ from agents.core.states import ENDED, EffectState, RunState
 from agents.engine.upkeep import sweep as sweeping
 from agents.engine.upkeep.sweep import ORPHANED, sweep
 from agents.models import Effect, Escalation, Role, Run
+from agents.overview.pages import attention
 from agents.runs import launching
 from agents.tools import TOOLS, Context, Touch
-from agents.web.overview.attention import attention
 from tests.engine.far_side import NAME, FarSide, far_side, letter_tool, wait_no_time
 from tests.engine.scene import REFUND_500, Scene, go, mails, payments, recover
 from tests.engine.test_cut_calls import cut, cut_off

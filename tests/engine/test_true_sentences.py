@@ -17,12 +17,12 @@ from django.utils import timezone
 from agents.core.states import RunState
 from agents.engine.turns.answering import expire
 from agents.models import Escalation, Run
+from agents.overview import pages as attention
 from agents.requests.queue import strip_of
 from agents.runs import launching
 from agents.runs.trace import trace
 from agents.shell import refusal
 from agents.tools import TOOLS, OutcomeUnknown
-from agents.web.overview import attention
 from tests import checker
 from tests.attacks.test_lost_transfer import READ, final, pay
 from tests.checker.sentences import CLAIMS, Sentence, false_sentences, forms_of

@@ -14,11 +14,11 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
+from agents.live import app, hub
+from agents.live.app import Live
+from agents.live.hub import Hub, Viewer
+from agents.live.topics import InboxTopic, RunTopic, Topic, Update
 from agents.models import Membership, Run
-from agents.web.live import app, hub
-from agents.web.live.app import Live
-from agents.web.live.hub import Hub, Viewer
-from agents.web.live.topics import InboxTopic, RunTopic, Topic, Update
 from tests.engine.scene import Scene, set_scene
 from tests.live.watching import cookie_of
 

@@ -10,9 +10,9 @@ from uuid import uuid4
 import pytest
 from django.db import connections
 
-from agents.web.live.hub import Hub, Viewer
-from agents.web.live.topics import ActivityTopic, RunTopic, Update
-from agents.web.live.topics import read_update as rendered
+from agents.live.hub import Hub, Viewer
+from agents.live.topics import ActivityTopic, RunTopic, Update
+from agents.live.topics import read_update as rendered
 from tests.engine.scene import go, set_scene
 
 RUN, ACTIVITY = RunTopic(uuid4()), ActivityTopic((1,))
@@ -126,7 +126,7 @@ def test_a_page_that_cannot_be_drawn_stops_no_other(
             if hub._task:
                 await asyncio.wait_for(hub._task, 30)
 
-    monkeypatch.setattr("agents.web.live.hub.read_update", draw)
+    monkeypatch.setattr("agents.live.hub.read_update", draw)
 
     assert b"Queued" in asyncio.run(watch())
     assert "cannot be drawn" in caplog.text

@@ -23,7 +23,7 @@ PEOPLE = (
     ),
     Mutant(
         "a live page shows itself to whoever lacks a factor",
-        "agents/web/live/auth.py",
+        "agents/live/app.py",
         "None if second_factor.lacks_factor(user, access.parts_of(user)) else user",
         "user",
         f"{FACTOR} -k needs_a_factor",

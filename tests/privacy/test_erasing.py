@@ -23,6 +23,7 @@ from agents.audit import copies, erasing
 from agents.core.states import RunState
 from agents.desks.refunds.models import Charge, Customer, Refund, SentMail
 from agents.external import sessions
+from agents.live import topics
 from agents.models import (
     AgentCall,
     Effect,
@@ -40,7 +41,6 @@ from agents.requests import sharing
 from agents.requests.sharing import COMMENTED
 from agents.runs import launching
 from agents.shell import refusal
-from agents.web.live import topics
 from tests.commands.test_run_pattern import command
 from tests.conformance.replay_server import ReplayServer
 from tests.engine.aborting import breaking

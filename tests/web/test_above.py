@@ -7,13 +7,13 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
+from agents.audit.case import case_file
 from agents.core.states import RunState
 from agents.models import Run, Step
 from agents.runs.pattern_parts import SpecialistAttempt, StepPart, Task, rounds, tasks, way
 from agents.runs.trace import trace
 from agents.runs.turns import axis
 from agents.shell.event_words import phase_in_words, step_in_words
-from agents.web.case.file import case_file
 from tests.engine.scene import go, mails, set_scene
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -15,8 +15,8 @@ from agents.core.states import EscalationState
 from agents.engine.turns.answering import expire
 from agents.models import Delivery, Escalation, Notification, Role, Run
 from agents.notifications.messages import note_of
+from agents.overview.pages import Attention, attention
 from agents.runs import launching
-from agents.web.overview.attention import Attention, attention
 from tests.engine.scene import REFUND_500, Scene, decide_request, go, on_the_charge_of
 from tests.engine.test_approvals import approve, refund_by_phone
 from tests.engine.tiered import Tiered, say_yes

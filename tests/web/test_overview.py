@@ -19,9 +19,9 @@ from agents.engine.lease import claim
 from agents.engine.upkeep.case_days import count_next_day
 from agents.engine.upkeep.sweep import sweep
 from agents.models import CaseDay, Effect, Endpoint, Escalation, Event, Role, Run, Scope
+from agents.overview.pages import DAYS, Exposure, overview
 from agents.requests import sharing
 from agents.runs import launching
-from agents.web.overview.figures import DAYS, Exposure, overview
 from tests.desks import bank
 from tests.desks.bank import bank_scene
 from tests.engine.scene import REFUND_500, Scene, claimable_runs, go
@@ -174,7 +174,7 @@ def test_that_more_needs_attention_than_is_listed_is_said(
     found = []
 
     for most in (2, 1):
-        monkeypatch.setattr("agents.web.overview.attention.MOST", most)
+        monkeypatch.setattr("agents.overview.pages.MOST", most)
         page = words(client_of(scene.eve).get(reverse("home")).text)
         listed = page.count("nobody can tell whether it took effect")
         found.append((listed, "Only the newest are listed" in page))

@@ -12,11 +12,11 @@ from django.urls import reverse
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
+from agents.live.topics import InboxTopic, changed_topics, read_update
 from agents.models import Escalation, Membership, Role, SavedView, Scope
 from agents.people import members
 from agents.requests import queue, sharing
 from agents.requests.queue import NAMED, WHOLE, line_of, reviewer
-from agents.web.live.topics import InboxTopic, changed_topics, read_update
 from tests.database import make_once
 from tests.engine.scene import REFUND_1200, Scene, go, set_scene
 from tests.web.test_pages import client_of

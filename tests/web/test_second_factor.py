@@ -19,11 +19,11 @@ from django_otp.oath import totp
 from django_otp.plugins.otp_totp.models import TOTPDevice
 
 from agents.core.states import EscalationState
+from agents.live.app import NotAdmitted, admit
 from agents.management.command_arguments import ACTOR
 from agents.models import Event, Membership, RecoveryCode, Role
 from agents.people import invitations, second_factor, workspaces
 from agents.people.second_factor import REMAIN
-from agents.web.live.auth import NotAdmitted, admit
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import Scene, set_scene
 from tests.processes import SIX, Contenders

@@ -22,10 +22,10 @@ from agents.engine.upkeep.model_use import sum_next_day
 from agents.engine.upkeep.review_days import sum_next_review_day
 from agents.history.copying import Copy, kept_rows, read_original, write_copies
 from agents.models import Effect, Role, Workspace
+from agents.overview import pages as figures
 from agents.people import workspaces
 from agents.requests import queue
 from agents.runs import listing
-from agents.web.overview import figures
 from bench.size.fill import multiply
 from bench.size.pages import frames, pages_asked
 from opsconsole import session_limits

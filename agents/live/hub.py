@@ -4,18 +4,73 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import AsyncIterator, Callable, Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import TypeVar
 
-from django.db import DatabaseError, connections
+import psycopg
+from django.db import DatabaseError, connection, connections
 
-from agents.web.live import wake
-from agents.web.live.topics import Topic, Update, changed_topics, read_update
+from agents.audit.protection import CHANNEL
+from agents.live.topics import Topic, Update, changed_topics, read_update
+
+# Wake the hub after commits of any process; no data is passed.
+
+
+log = logging.getLogger(__name__)
+
+SQLITE_TICK = 0.05  # seconds between queries that take microseconds
+POSTGRES_TICK = 2.0  # seconds of delay after a lost notification
+AGAIN = 1.0  # seconds before listening again after the connection broke
+
+
+def tick() -> float:
+    """Return how many seconds to wait for a wake before asking the database."""
+    return SQLITE_TICK if connection.vendor == "sqlite" else POSTGRES_TICK
+
+
+def change_number() -> int | None:
+    """Return a number that other connections' commits change, or None without SQLite.
+
+    Numbers can be compared only if they are from the same connection.
+    """
+    if connection.vendor != "sqlite":
+        return None
+    with connection.cursor() as cursor:
+        cursor.execute("PRAGMA data_version")
+        return int(cursor.fetchone()[0])
+
+
+@asynccontextmanager
+async def listening(hear: Callable[[], None]) -> AsyncIterator[None]:
+    """Call `hear` at each notification during the block; SQLite has none."""
+    task = asyncio.create_task(_listen(hear)) if connection.vendor == "postgresql" else None
+    try:
+        yield
+    finally:
+        if task:
+            task.cancel()
+
+
+async def _listen(hear: Callable[[], None]) -> None:
+    where = connection.get_connection_params()
+    for ours in ("context", "cursor_factory"):  # Django's own, which are not for this connection
+        where.pop(ours, None)
+    while True:
+        try:
+            async with await psycopg.AsyncConnection.connect(**where, autocommit=True) as listener:
+                await listener.execute(f"LISTEN {CHANNEL}")
+                hear()
+                async for _ in listener.notifies():
+                    hear()
+        except psycopg.Error as error:
+            log.warning("Live updates are no longer woken (%s); polling instead", error)
+            await asyncio.sleep(AGAIN)
+
 
 T = TypeVar("T")
-log = logging.getLogger(__name__)
 
 REST = 0.02  # least seconds between looks, so that changes close together are one update
 KEPT = 16 * 2**20  # bytes of rendered updates kept for new viewers
@@ -125,11 +180,11 @@ class Hub:
     async def _watch_while_watched(self) -> None:
         number: int | None = None
         rest = REST
-        async with wake.listening(self._hear):
+        async with listening(self._hear):
             while self._viewers:
                 is_due = await self._pause(rest)
                 try:
-                    before, number = number, await self._read(wake.change_number)
+                    before, number = number, await self._read(change_number)
                     is_due = number != before if number is not None else is_due
                     # A long look is followed by an equally long rest.
                     rest = max(REST, await self._look(self._viewers if is_due else self._wanted))
@@ -147,7 +202,7 @@ class Hub:
         """Wait for a commit, a new viewer or the tick. Return False for a new viewer alone."""
         await asyncio.sleep(rest)
         try:
-            async with asyncio.timeout(wake.tick()):
+            async with asyncio.timeout(tick()):
                 await self._wake.wait()
         except TimeoutError:
             self._told = True

@@ -1,8 +1,4 @@
-"""What a person finds by words: pages, subjects, requests and runs, a few of each.
-
-Runs have an index of words. The names in a request's arguments, such as a payee's, have none: they
-are read of the open requests and of the newest decided ones, RECENT of each.
-"""
+"""The search page, whose results also stand under the field at the top of every page."""
 
 from __future__ import annotations
 
@@ -12,6 +8,8 @@ from itertools import chain
 from urllib.parse import urlencode
 
 from django.contrib.auth.models import User
+from django.http import HttpResponse
+from django.shortcuts import render
 from django.urls import reverse
 
 from agents.core.requests import Json
@@ -21,7 +19,23 @@ from agents.requests.words import act
 from agents.runs.listing import chip_of, closings, runs_with_words
 from agents.shell import access
 from agents.shell.formats import spell_out, standing_of
-from agents.shell.pages import newest, whole_number
+from agents.shell.pages import HtmxRequest, newest, page, whole_number
+
+
+@page
+def search(request: HtmxRequest) -> HttpResponse:
+    """Show what has the words in the address. A field that is typed in takes the results alone."""
+    text = request.GET.get("q", "").strip()
+    shown = {"groups": find(access.person(request), text), "text": text[:LONGEST], "nav": "search"}
+    is_part = (request.htmx.target or "").endswith("found")  # found, as htmx writes it: div#found
+    return render(request, "search/_found.html" if is_part else "search/page.html", shown)
+
+
+# What a person finds by words: pages, subjects, requests and runs, a few of each.
+#
+# Runs have an index of words. The names in a request's arguments, such as a payee's, have none:
+# they are read of the open requests and of the newest decided ones, RECENT of each.
+
 
 MOST = 5  # of each group
 RECENT = 300

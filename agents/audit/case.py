@@ -1,21 +1,23 @@
-"""A run for an auditor: the entries of its record in order, with what they refer to.
-
-The sentences are the log's. Proposals and rules with their values come from the run's steps, which
-the record does not cover, as the page says. The cost of a page does not depend on the run's length.
-"""
+"""The case file of a run, and its proof to download."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from uuid import UUID
 
 from django.db.models import Q
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.shortcuts import render
+from django.utils import timezone
 
-from agents.audit.copies import RunSeal, run_seal
+from agents.audit import copies
+from agents.audit.copies import RunSeal, download, run_seal
 from agents.core.requests import Json
 from agents.core.states import ENDED, EscalationState
 from agents.models import Delivery, Escalation, Event, Run, Step
 from agents.models.record import facts_of
+from agents.notifications.fan_out import KEPT
 from agents.notifications.pages import LogLine, log_line
 from agents.publishing.pages import readable_limits, team_names
 from agents.publishing.words import DeskPart, LimitLine, desk_parts
@@ -26,9 +28,47 @@ from agents.runs.listing import closings, outcome_of, waits_of
 from agents.runs.messages import is_output_of_step, title_of
 from agents.runs.trace import moved_sums
 from agents.sdk.adjustments import label_of
+from agents.shell import access
 from agents.shell.event_words import EventLine, name_of, quotation, read_events, tell_events
-from agents.shell.formats import as_html, in_prose
+from agents.shell.formats import as_html, in_prose, in_utc
+from agents.shell.pages import action, page, whole_number
 from agents.tools import call_in_words
+
+
+@page
+@in_utc
+def case(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """Show a run's record for reading and printing."""
+    found = access.run_to_audit(access.person(request), pk)
+    shown = {
+        "nav": "runs",
+        "file": case_file(found, after=whole_number(request.GET.get("after", "")) or 0),
+        "run": found,
+        "as_of": timezone.now(),
+        "kept": KEPT.days,
+        "address": request.build_absolute_uri(request.path),
+    }
+    return render(request, "case/page.html", shown)
+
+
+@action
+def case_proof(request: HttpRequest, pk: UUID) -> StreamingHttpResponse:
+    """Export the record of a run with the heads that seal it, and record that."""
+    found = access.run_to_audit(access.person(request), pk)
+    at = timezone.now()
+    facts = {"bundle": copies.FORMAT, "run": str(found.pk)}
+    copies.record_export(workspace=found.workspace, by=access.person(request), facts=facts, at=at)
+    return download(
+        request, copies.lines_of_run(found, at=at), f"run-{found.pk}-{at:%Y%m%d-%H%M%S}.jsonl"
+    )
+
+
+# A run for an auditor: the entries of its record in order, with what they refer to.
+#
+# The sentences are the log's. Proposals and rules with their values come from the run's steps,
+# which the record does not cover, as the page says. The cost of a page does not depend on the
+# run's length.
+
 
 PAGE = 40  # entries
 MESSAGES = 100

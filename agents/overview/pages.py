@@ -1,0 +1,583 @@
+"""The overview."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, datetime, timedelta
+from functools import cache
+from math import inf
+from statistics import median
+from typing import Any
+from uuid import UUID
+
+from django.contrib.auth.models import User
+from django.core.exceptions import PermissionDenied
+from django.db.models import (
+    BigIntegerField,
+    Case,
+    CharField,
+    DateTimeField,
+    Exists,
+    F,
+    OuterRef,
+    QuerySet,
+    Subquery,
+    Value,
+    When,
+)
+from django.db.models.functions import Cast, Coalesce, Concat
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils import timezone
+
+from agents.core.money import format_money, format_sums
+from agents.core.results import IN_WORDS, CameOf
+from agents.core.states import EffectState, EscalationState, RunState
+from agents.db.compiled import CompiledSelect, Param, Params, spread
+from agents.engine.people.approvals import ASKED_AGAIN
+from agents.engine.people.deciders import undecidable
+from agents.engine.tools.asked_again import unsettled_approvals
+from agents.engine.tools.letters import failed_letter, letters_sent, letters_told, untold_effects
+from agents.models import (
+    DatabaseSize,
+    Effect,
+    Endpoint,
+    Escalation,
+    Event,
+    Head,
+    Membership,
+    Run,
+    Workspace,
+)
+from agents.overview.counts import (
+    DAYS,
+    ENDED,
+    SNOOZED,
+    Chart,
+    DayOfCalls,
+    Layer,
+    Requests,
+    chart,
+    count_calls,
+    count_requests,
+    read_counted_days,
+)
+from agents.overview.health import workers
+from agents.people.sign_in import demo_of
+from agents.policies.words import why_not
+from agents.publishing.pages import readable_limits
+from agents.requests.queue import InboxRow, WaitingCount, expired_since, first_rows, reviewer
+from agents.runs import outage
+from agents.runs.outage import Outage, outage_for
+from agents.shell import access, refusal
+from agents.shell.formats import EMAIL_FAILED, day_begun, desk_title, why_untold
+from agents.shell.pages import action, newest, page
+
+
+@page
+def home(request: HttpRequest) -> HttpResponse:
+    """Show what waits, how decisions go and what needs attention."""
+    user = access.person(request)
+    found = overview(user, at=timezone.now())
+    shown = {"o": found, "waiting": found.waiting, "first_steps": first_steps(user)}
+    return render(request, "overview/page.html", {**shown, "nav": "home"})
+
+
+@action
+def try_now(request: HttpRequest) -> HttpResponse:
+    """Call the model servers now that runs wait for."""
+    try:
+        outage.try_models(by=access.person(request), at=timezone.now())
+    except refusal.Refused as no:
+        raise PermissionDenied(str(no)) from None
+    return redirect("home")
+
+
+# Cases that need attention: not carried out, paid without notice, failed, unknown, stuck.
+
+
+MOST = 10  # shown, newest first
+UNANSWERED = "unanswered"
+UNDECIDABLE = "undecidable"
+NO_KEY, NO_NAME = Cast(Value(None), BigIntegerField()), Value("", CharField())
+NO_CHAIN = (NO_KEY, NO_NAME, NO_KEY)
+
+
+@dataclass(frozen=True)
+class Attention:
+    """One case: its subject and what is wrong."""
+
+    kind: str  # failed, unknown, not_carried_out, untold, unanswered, UNDECIDABLE
+    run: UUID
+    escalation: int | None
+    at: datetime | None
+    amount_minor: int | None
+    currency: str
+    subject_label: str  # its subject; "": unknown
+    code: str  # the stored reason
+    person: str  # who approved it
+    later: int | None  # the request in its place, and its state; of an unknown outcome, an open one
+    later_state: str
+    earlier: int | None  # the approval whose place it took
+    letters: Sequence[tuple[str, int | None]] = ()  # of an untold amount: what was written about
+
+    @property
+    def subject(self) -> str:
+        """Return the case's title: its money and its subject."""
+        whose = f" for {self.subject_label}" if self.subject_label else ""
+        if self.amount_minor is not None:
+            return f"{format_money(self.amount_minor, self.currency)}{whose}"
+        return f"Run{whose}" if self.escalation is None else f"Request {self.escalation}{whose}"
+
+    @property
+    def matter(self) -> str:
+        """Return what is wrong and what can be done."""
+        if self.kind == "not_carried_out":
+            return f"approved by {self.person}{self._chain}"
+        if self.kind == "unknown":
+            where = f" and answer request {self.later}" if self.later else _ON_PAGE
+            return f"nobody can tell whether it took effect; look it up{where}"
+        if self.kind == UNDECIDABLE:
+            return "waits, and nobody is left who may decide it; make somebody else a reviewer"
+        if self.kind == "failed":
+            return "failed because of a system error"
+        return f"carried out, and {why_untold(self.code, self.letters)}; write to them"
+
+    @property
+    def _chain(self) -> str:
+        """Return what became of an approval, with the other requests about the same call."""
+        if self.code != ASKED_AGAIN or self.later is None:
+            after = f", in place of request {self.earlier}" if self.earlier else ""
+            return f"{after}, not carried out: {why_not(self.code)}"
+        if self.later_state == EscalationState.OPEN:
+            return f"; {why_not(self.code)}: see request {self.later}"
+        end = _UNANSWERED.get(self.later_state or "", "which was not decided")
+        return f", not carried out: it was asked again as request {self.later}, {end}"
+
+
+_ON_PAGE = ", and answer on the page of its run"
+_UNANSWERED: dict[str, str] = {
+    EscalationState.EXPIRED: "which was not decided in time",
+    EscalationState.CANCELLED: "which was closed before an answer",
+}
+
+
+def attention(
+    workspaces: Sequence[int], *, since: datetime, today: datetime
+) -> tuple[list[Attention], bool]:
+    """Return the newest cases of some workspaces, and whether there are more.
+
+    In three queries, or four with payments without notice; each request that every reviewer may be
+    a party to takes some more, for at most MOST + 1. Payments without notice count if they were
+    made after `since`, unanswered requests if they expired after `today`.
+    """
+    homes = spread("homes", workspaces)
+    rows = _cases(len(workspaces)).tuples(today=today, **homes)
+    letters = frozenset((letter.name, letter.tells) for letter in letters_told())
+    rows += _untold(len(workspaces), letters).tuples(since=since, **homes)
+    stuck = [_stuck(one) for one in undecidable(workspaces, most=MOST + 1)]
+    newest = sorted([*stuck, *(Attention(*row) for row in rows)], key=_age)
+    sent = letters_sent({one.run for one in newest[:MOST] if one.kind == "untold"})
+    shown = [replace(one, letters=sent.get(one.run, ())) for one in newest[:MOST]]
+    return shown, len(newest) > MOST
+
+
+def _stuck(one: Escalation) -> Attention:
+    amount = (one.amount_minor, one.currency, one.run.subject_label)
+    whose = (UNDECIDABLE, one.run_id, one.pk, one.created_at)
+    return Attention(*whose, *amount, code="", person="", later=None, later_state="", earlier=None)
+
+
+@cache
+def _cases(homes: int) -> CompiledSelect[Any]:
+    return CompiledSelect(lambda: _cases_query(Params("homes", homes)))
+
+
+@cache
+def _untold(homes: int, letters: frozenset[tuple[str, str]]) -> CompiledSelect[Any]:
+    """Return the query of payments without notice, for the letters that are known now.
+
+    A separate one in its index's order: in the union PostgreSQL would read every ended run.
+    """
+    since: Any = Param("since", DateTimeField())
+
+    def build() -> QuerySet[Any]:
+        untold = untold_effects(since=since).filter(run__workspace__in=Params("homes", homes))
+        why = Case(When(failed_letter(), then=Value(EMAIL_FAILED)), default="run__stop_reason")
+        return untold.order_by("-settled_at").values_list(
+            Value("untold", CharField()),
+            *("run_id", NO_KEY, "settled_at", "amount_minor", "currency", "run__subject_label"),
+            *(why, NO_NAME, *NO_CHAIN),
+        )[: MOST + 1]
+
+    return CompiledSelect(build)
+
+
+def _cases_query(workspaces: Params) -> QuerySet[Any]:
+    """Return the newest cases without those that nobody was told about."""
+    # No index covers a sum or the later of two times: SQLite would begin with every run.
+    of = Run.objects.alias(of=F("workspace") + 0).filter(of__in=workspaces)
+    of = of.annotate(over_at=Coalesce("ended_at", "created_at"))
+    failed = of.filter(state=RunState.FAILED).values_list(
+        Value("failed", CharField()),
+        *("pk", NO_KEY, "over_at", NO_KEY, NO_NAME, "subject_label", "stop_reason", NO_NAME),
+        *NO_CHAIN,
+    )
+    lost = Effect.objects.unsettled().filter(state=EffectState.UNKNOWN)
+    asked = Escalation.objects.filter(step=OuterRef("step"), state=EscalationState.OPEN)
+    unknown = lost.in_workspaces(workspaces).values_list(
+        Value("unknown", CharField()),
+        *("run_id", NO_KEY, "settled_at", "amount_minor", "currency", "run__subject_label"),
+        *("tool", NO_NAME, Subquery(asked.values("pk")[:1]), *NO_CHAIN[1:]),
+    )
+    undone = Escalation.objects.filter(workspace__in=workspaces).exclude(not_carried_out="")
+    not_carried_out = unsettled_approvals(undone).values_list(
+        Value("not_carried_out", CharField()),
+        *("run_id", "pk", "decided_at", Coalesce("granted_minor", "amount_minor"), "currency"),
+        *("run__subject_label", "not_carried_out", "decided_by__username"),
+        *("later", Coalesce("later_state", NO_NAME), "earlier"),
+    )
+    unanswered = expired_since(workspaces, Param("today")).values_list(
+        Value(UNANSWERED, CharField()),
+        *("run_id", "pk", "expires_at", NO_KEY, NO_NAME, "run__subject_label", NO_NAME, NO_NAME),
+        *NO_CHAIN,
+    )
+    cases = failed.union(unknown, not_carried_out, unanswered, all=True)
+    return cases.order_by("-over_at")[: MOST + 1]
+
+
+def _age(one: Attention) -> float:
+    return -one.at.timestamp() if one.at else inf
+
+
+# System status: live workers, answering model servers, and how far the record is sealed.
+
+
+@dataclass(frozen=True)
+class SystemStatus:
+    """The state of what runs need; all workspaces share it."""
+
+    workers: int  # that gave a recent sign of life
+    sealed_at: datetime | None  # when the record was last sealed
+    failing: int  # model servers whose newest call failed
+    outage: Outage | None  # that the person's runs wait for
+    database: DatabaseSize | None  # newest measurement; None: there is none
+
+    @property
+    def days_left(self) -> int | None:
+        """Return in how many days the database will be full; None: not soon or unknown."""
+        full_at = self.database.full_at if self.database else None
+        return max(0, (full_at - timezone.now()).days) if full_at else None
+
+
+def system(parts: Sequence[Membership]) -> SystemStatus:
+    """Read four small tables in one query and, if a model server fails, the waiting runs."""
+    newest = Head.objects.order_by("-number").values("number")[:1]
+    working = workers().values_list(
+        Value("worker", CharField()), "owner", Value("", CharField()), "seen_at"
+    )
+    sealed = Head.objects.filter(number=newest).values_list(
+        Value("head", CharField()), Cast("number", CharField()), Value("", CharField()), "at"
+    )
+    failing = Endpoint.objects.failing().order_by()
+    servers = failing.values_list(Value("endpoint", CharField()), "address", "fault", "rests_until")
+    looks = DatabaseSize.objects.order_by("-day").values("day")[:1]
+    growth = Concat(
+        *(Cast("bytes", CharField()), Value(" "), Cast(Coalesce("run_bytes", 0), CharField())),
+        *(Value(" "), Cast("day_runs", CharField())),
+    )
+    size = DatabaseSize.objects.filter(day=looks).values_list(
+        Value("size", CharField()), growth, Value("", CharField()), "full_at"
+    )
+    rows = list(working.union(sealed, servers, size, all=True))
+    endpoints = [
+        Endpoint(address=address, failures=1, fault=fault, rests_until=at)
+        for kind, address, fault, at in rows
+        if kind == "endpoint"
+    ]
+    return SystemStatus(
+        workers=sum(kind == "worker" for kind, *_ in rows),
+        sealed_at=next((at for kind, _, _, at in rows if kind == "head"), None),
+        failing=len(endpoints),
+        outage=outage_for(parts, endpoints) if endpoints else None,
+        database=next((_size(text, at) for kind, text, _, at in rows if kind == "size"), None),
+    )
+
+
+def _size(text: str, full_at: datetime | None) -> DatabaseSize:
+    size, run_bytes, day_runs = map(int, text.split())
+    return DatabaseSize(bytes=size, run_bytes=run_bytes or None, day_runs=day_runs, full_at=full_at)
+
+
+# The overview's figures: what waits, how decisions go, and what needs attention.
+#
+# Sums are by day in the viewer's zone and read only the last days, by index.
+
+
+FIRST = 5  # requests shown
+NEWEST = 100  # decisions that the median covers
+AUTOMATIC, APPROVED, REJECTED, EXPIRED = (
+    Layer("approve", "Automatic"),
+    Layer("human", "Approved by a person"),
+    Layer("block", "Rejected"),
+    Layer("waiting", "Expired"),
+)
+BY_ITSELF, AFTER_APPROVAL, WITHHELD = (
+    Layer("approve", "Automatic"),
+    Layer("human", "After approval"),
+    Layer("block", "Reduced or rejected"),
+)
+WORDS: dict[str, str] = {
+    EscalationState.APPROVED: APPROVED.word,
+    EscalationState.ADJUSTED: APPROVED.word,
+    EscalationState.REJECTED: REJECTED.word,
+    EscalationState.EXPIRED: EXPIRED.word,
+}
+
+
+@dataclass(frozen=True)
+class Exposure:
+    """What a workspace paid today without a person, and the cap; minor units."""
+
+    workspace: str
+    desk: str
+    currency: str
+    moved_minor: int
+    cap_minor: int
+
+    @property
+    def percent(self) -> float:
+        return min(100.0, 100 * self.moved_minor / self.cap_minor) if self.cap_minor else 100.0
+
+    @property
+    def moved(self) -> str:
+        return format_money(self.moved_minor, self.currency)
+
+    @property
+    def cap(self) -> str:
+        return format_money(self.cap_minor, self.currency)
+
+
+@dataclass(frozen=True)
+class Overview:
+    """The figures of the person's workspaces; sums are in words, one for each currency."""
+
+    waiting: WaitingCount
+    waiting_sums: str
+    snoozed: int  # by the reader, and not among them
+    rows: Sequence[InboxRow]  # theirs, then the soonest to expire
+    unanswered: Sequence[tuple[int, str]]  # requests that expired today, and their subjects
+    is_new: bool  # nothing ever ran
+    median_seconds: float | None  # from request to decision
+    decisions: int  # that the median covers
+    automatic: int  # calls without a person, in the charts' days
+    decided: int  # requests decided or expired in the same days
+    expired: int
+    expired_today: int
+    moved_sums: str  # today
+    moved_calls: int  # today: those of the sums, and calls without money
+    withheld_sums: str  # today
+    came_of: Sequence[tuple[str, int]]  # of runs done today without a call, in words
+    by_outcome: Chart
+    by_amount: Sequence[Chart]  # one for each currency
+    attention: Sequence[Attention]
+    is_more: bool  # that needs attention than is listed
+    exposures: Sequence[Exposure]
+    system: SystemStatus
+
+    @property
+    def automatic_percent(self) -> int | None:
+        """Return the share of cases without a person; None without cases."""
+        cases = self.automatic + self.decided
+        return round(100 * self.automatic / cases) if cases else None
+
+
+def overview(user: User, *, at: datetime) -> Overview:
+    """Read the figures in a fixed number of queries."""
+    parts = access.parts_of(user)
+    workspaces = [part.workspace for part in parts]
+    keys = [workspace.pk for workspace in workspaces]
+    midnight = day_begun(at)
+    dates = [midnight.date() - timedelta(days=n) for n in reversed(range(DAYS))]
+    since = midnight - timedelta(days=DAYS - 1)
+    counted = read_counted_days(keys, since=since, at=at)
+    rest = max(since, counted.until or since)
+    requests = [*counted.requests, *count_requests(keys, reader=user.pk, since=rest, at=at)]
+    named = _tools(workspaces)
+    calls = [*counted.calls, *count_calls(keys, named=named, since=rest, today=at)]
+    outcomes = _by_outcome(requests, calls, dates)
+    waiting = [s for s in requests if s.state == EscalationState.OPEN]
+    decided = [s for s in requests if s.state in WORDS]  # a sent-back request goes on
+    lengths = _seconds_to_decide(keys)
+    today = dates[-1]
+    cases, is_more = attention(keys, since=at - timedelta(days=DAYS), today=midnight)
+    who = reviewer(user, at=at)
+    rows = first_rows(who, FIRST)
+    snoozed = sum(s.count for s in requests if s.state == SNOOZED)
+    return Overview(
+        waiting=WaitingCount.of(
+            sum(s.count for s in waiting),
+            min((s.soonest for s in waiting if s.soonest), default=None),
+        ),
+        waiting_sums=_sums((s.currency, s.asked_minor) for s in waiting),
+        snoozed=snoozed,
+        rows=rows,
+        unanswered=[
+            (case.escalation, case.subject_label)
+            for case in cases
+            if case.kind == UNANSWERED and case.escalation
+        ],
+        is_new=not (rows or snoozed) and not Run.objects.filter(workspace__in=keys).exists(),
+        median_seconds=median(lengths) if lengths else None,
+        decisions=len(lengths),
+        automatic=sum(s.count for s in calls if s.is_automatic),
+        decided=sum(s.count for s in decided),
+        expired=sum(day.counts[3] for day in outcomes.days),
+        expired_today=outcomes.days[-1].counts[3],
+        moved_sums=_sums((s.currency, s.moved_minor) for s in calls if s.day == today),
+        moved_calls=sum(s.count for s in calls if s.day == today),
+        withheld_sums=_sums((s.currency, s.withheld_minor) for s in decided if s.day == today),
+        came_of=_came_of(requests),
+        by_outcome=outcomes,
+        by_amount=_by_amount(requests, calls, dates),
+        attention=[case for case in cases if case.kind != UNANSWERED],
+        is_more=is_more,
+        exposures=_exposures(workspaces, calls),
+        system=system(parts),
+    )
+
+
+def _sums(amounts: Iterable[tuple[str, int]]) -> str:
+    """Return the sum of each currency in words, "" if there is none."""
+    return format_sums((currency, minor) for currency, minor in amounts if minor)
+
+
+def _came_of(counted: Sequence[Requests]) -> list[tuple[str, int]]:
+    """Return what came of the goals of runs that were done today without a call, in words."""
+    ended = {one.state.removeprefix(ENDED): one.count for one in counted}
+    without = (one for one in IN_WORDS if one != CameOf.CARRIED_OUT)
+    return [(IN_WORDS[one], ended[one]) for one in without if ended.get(one)]
+
+
+def _seconds_to_decide(workspaces: Sequence[int]) -> list[float]:
+    """Return how long the newest decisions took; expiries do not count."""
+    decided = Escalation.objects.filter(decided_at__isnull=False)
+    found = newest(decided, workspaces, "decided_at", NEWEST)
+    lengths = found.annotate(taken=F("decided_at") - F("created_at"))
+    return [length.total_seconds() for length in lengths.values_list("taken", flat=True)]
+
+
+def _by_outcome(
+    requests: Sequence[Requests], calls: Sequence[DayOfCalls], dates: Sequence[date]
+) -> Chart:
+    """Chart the cases of each day by outcome."""
+    counted = [(s.day, WORDS.get(s.state, ""), s.count) for s in requests]
+    counted += [(s.day, AUTOMATIC.word, s.count) for s in calls if s.is_automatic]
+    return chart([AUTOMATIC, APPROVED, REJECTED, EXPIRED], dates, counted)
+
+
+def _by_amount(
+    requests: Sequence[Requests], calls: Sequence[DayOfCalls], dates: Sequence[date]
+) -> list[Chart]:
+    """Chart the money of each day by currency: what was paid, and what people withheld.
+
+    One empty chart if there was none.
+    """
+    counted = [(s.currency, s.day, WITHHELD.word, s.withheld_minor) for s in requests]
+    for call in calls:
+        layer = BY_ITSELF if call.is_automatic else AFTER_APPROVAL
+        counted.append((call.currency, call.day, layer.word, call.moved_minor))
+    layers = [BY_ITSELF, AFTER_APPROVAL, WITHHELD]
+    return [
+        chart(layers, dates, [rest for of, *rest in counted if of == currency], currency=currency)
+        for currency in sorted({of for of, *_, minor in counted if minor}) or [""]
+    ]
+
+
+def _exposures(workspaces: Sequence[Workspace], calls: Sequence[DayOfCalls]) -> list[Exposure]:
+    """Return what was paid today without a person, nearest to its cap first."""
+    found = []
+    for workspace in workspaces:
+        for (desk, currency), cap in sorted(_caps(workspace).items()):
+            mine = (workspace.pk, desk, currency)
+            moved = sum(s.exposed_minor for s in calls if (s.workspace, s.desk, s.currency) == mine)
+            found.append(Exposure(workspace.name, desk_title(desk), currency, moved, cap))
+    return sorted(found, key=lambda one: -one.percent)
+
+
+def _tools(workspaces: Sequence[Workspace]) -> set[str]:
+    """Return the tools of desks that the policies of some workspaces name."""
+    read = [readable_limits(workspace.policy) for workspace in workspaces]
+    desks = [part for one in read if one for part in one.desks.values()]
+    return {tool for part in desks for tool in part.get("tools", ())}
+
+
+def _caps(workspace: Workspace) -> dict[tuple[str, str], int]:
+    """Return a policy's daily caps in minor units, by desk and currency."""
+    limits = readable_limits(workspace.policy)
+    if limits is None:
+        return {}
+    return {
+        (desk, currency): caps["workspace_daily_minor"]
+        for desk in limits.desks
+        for currency, caps in limits.caps_of(desk).items()
+        if caps.get("workspace_daily_minor") is not None
+    }
+
+
+# The demo's first steps: launch a run, decide its request as a reviewer, verify the record.
+
+
+@dataclass(frozen=True)
+class FirstStep:
+    """One thing to do, by whom, and where."""
+
+    text: str
+    person: str
+    role: str
+    page: str
+    address: str
+    is_done: bool
+    is_next: bool = False
+
+    @property
+    def who(self) -> str:
+        """Return the person, with their role unless the name says it."""
+        return self.person if self.person == self.role else f"{self.person}, {self.role}"
+
+
+def first_steps(user: User) -> list[FirstStep]:
+    """Return the steps and which are done; none outside `manage.py demo` or after the last."""
+    workspace = demo_of(user)
+    if workspace is None:
+        return []
+    # A run launched by the form has its token; the invented runs have none.
+    launched = Run.objects.filter(workspace=workspace, launch_token__isnull=False)
+    asked = Escalation.objects.filter(run__in=launched)
+    decided = asked.filter(decided_by__isnull=False)
+    waiting = asked.filter(state=EscalationState.OPEN).order_by("-pk").values("pk")[:1]
+    checked = Event.objects.filter(workspace=workspace, run=None, kind="audit.verified")
+    is_asked, is_decided, is_checked, request = (
+        Workspace.objects.filter(pk=workspace.pk)
+        .values_list(Exists(asked), Exists(decided), Exists(checked), Subquery(waiting))
+        .get()
+    )
+    launch, queue, audit = (
+        (name.title(), reverse(name)) for name in ("launch", "approvals", "audit")
+    )
+    # The request itself: in the queue it comes last, after the invented ones.
+    card = ("the request", reverse("approval", args=[request])) if request else queue
+    given = (
+        ("Launch a run that needs approval", "omar", "operator", launch, is_asked),
+        ("Approve up to rita's limit, or reject it", "rita", "reviewer", card, is_decided),
+        ("Verify that nothing was changed", "auditor", "auditor", audit, is_checked),
+    )
+    ahead = next((place for place, (*_, is_done) in enumerate(given) if not is_done), None)
+    if ahead is None:
+        return []
+    return [
+        FirstStep(text, person, role, *page, is_done, place == ahead)
+        for place, (text, person, role, page, is_done) in enumerate(given)
+    ]

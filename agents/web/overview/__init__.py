@@ -1,1 +1,0 @@
-"""The overview: what waits, how decisions go, and whether all is well."""

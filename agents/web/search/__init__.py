@@ -1,1 +1,0 @@
-"""Search over pages, subjects, payees, requests and runs."""
