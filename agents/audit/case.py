@@ -63,23 +63,20 @@ def case_proof(request: HttpRequest, pk: UUID) -> StreamingHttpResponse:
     )
 
 
-# A run for an auditor: the entries of its record in order, with what they refer to.
-#
-# The sentences are the log's. Proposals and rules with their values come from the run's steps,
-# which the record does not cover, as the page says. The cost of a page does not depend on the
-# run's length.
-
+# The entries of a run's record in order, with what they refer to. The sentences are the log's.
+# Proposals and rules with their values come from the run's steps, which the record does not cover,
+# as the page says. The cost of a page does not depend on the run's length.
 
 PAGE = 40  # entries
-MESSAGES = 100
+_MESSAGES = 100
 LONGEST = 1200  # characters shown of an agent's text
 # Events that only say that a worker or step began or continued. Reviews, launches and timed
 # waits are shown.
-MACHINERY = ("run.claimed", "run.waiting", "step.begun")
+_MACHINERY = ("run.claimed", "run.waiting", "step.begun")
 
 
 @dataclass(frozen=True)
-class ReviewEntry:
+class _ReviewEntry:
     """A proposal, as made and as the policy left it, with each rule's ruling."""
 
     title: str
@@ -94,17 +91,17 @@ class ReviewEntry:
 
 
 @dataclass(frozen=True)
-class FileEntry:
+class _FileEntry:
     """One entry of the record, with the rows it refers to."""
 
     line: EventLine
-    review: ReviewEntry | None
+    review: _ReviewEntry | None
     seconds: int | None  # since its request was made
     reason: str  # quotation of the first of two approvals, once the second person has decided
 
 
 @dataclass(frozen=True)
-class Seen:
+class _Seen:
     """The people who acted on the run's requests or were notified of them."""
 
     acted: Sequence[str]
@@ -113,7 +110,7 @@ class Seen:
 
 
 @dataclass(frozen=True)
-class Policy:
+class _Policy:
     """The run's policy version, in words."""
 
     topics: Sequence[tuple[str, Sequence[LimitLine]]]
@@ -121,7 +118,7 @@ class Policy:
 
 
 @dataclass(frozen=True)
-class CaseFile:
+class _CaseFile:
     """A page of a case file; only the first has more than entries."""
 
     run: Run
@@ -130,17 +127,17 @@ class CaseFile:
     words: str  # what the agent wrote, as HTML; "" for nothing
     words_after_block: str  # the same, where that is no result
     moved: str  # sums in the ledger; "" for nothing
-    entries: Sequence[FileEntry]
+    entries: Sequence[_FileEntry]
     after: int  # the entry before this page; 0: it is the first page
     next: int | None  # the last entry of this page; None: there is no next one
     first_hash: str
     is_gone: bool  # the record's first entries are not in this database
-    seen: Seen | None
-    policy: Policy | None  # None: this release cannot read it
+    seen: _Seen | None
+    policy: _Policy | None  # None: this release cannot read it
     seal: RunSeal | None
 
 
-def case_file(run: Run, *, after: int = 0) -> CaseFile:
+def case_file(run: Run, *, after: int = 0) -> _CaseFile:
     """Return a page of a run's case file, in at most eleven queries."""
     found = run.events.filter(seq__lte=run.event_count, seq__gt=after).exclude(_machinery())
     rows = read_events(found.order_by("seq").prefetch_related("texts"), PAGE + 1)
@@ -148,7 +145,7 @@ def case_file(run: Run, *, after: int = 0) -> CaseFile:
     steps = _steps(run, lines)
     own = [line.event for line in lines if line.event]
     effects = [step.effect for step in steps.values() if hasattr(step, "effect")]
-    return CaseFile(
+    return _CaseFile(
         run=run,
         is_closed=run.state in ENDED,
         outcome=outcome_of(run, closings([run]), waits_of([run])),
@@ -168,7 +165,7 @@ def case_file(run: Run, *, after: int = 0) -> CaseFile:
 
 def _machinery() -> Q:
     is_told = Q(facts__has_any_keys=["decision", "pattern", "until"])
-    return Q(kind__in=MACHINERY) | Q(kind__in=("step.done", "run.queued")) & ~is_told
+    return Q(kind__in=_MACHINERY) | Q(kind__in=("step.done", "run.queued")) & ~is_told
 
 
 def _steps(run: Run, lines: Sequence[EventLine]) -> Mapping[str, Step]:
@@ -179,21 +176,21 @@ def _steps(run: Run, lines: Sequence[EventLine]) -> Mapping[str, Step]:
     return {step.key: step for step in found.order_by("position")}
 
 
-def _entry(line: EventLine, steps: Mapping[str, Step], *, is_erased: bool) -> FileEntry:
+def _entry(line: EventLine, steps: Mapping[str, Step], *, is_erased: bool) -> _FileEntry:
     event = line.event
     step = steps.get(str(event.facts.get("key"))) if event else None
     if event is None or step is None:
-        return FileEntry(line, None, None, "")
+        return _FileEntry(line, None, None, "")
     held: Escalation | None = getattr(step, "escalation", None)
     is_later = held is not None and line.request and event.kind != "escalation.opened"
     seconds = int((event.at - held.created_at).total_seconds()) if held and is_later else None
     is_first = event.kind == "approval.given" and held and held.state != EscalationState.OPEN
     reason = quotation(facts_of(event).get("comment")) if is_first else ""
     is_review = event.kind == "step.done" and step.kind == "review" and not is_erased
-    return FileEntry(line, _review(step) if is_review else None, seconds, reason)
+    return _FileEntry(line, _review(step) if is_review else None, seconds, reason)
 
 
-def _review(step: Step) -> ReviewEntry:
+def _review(step: Step) -> _ReviewEntry:
     reply, action = reply_of(step), step.asked["action"]
     proposed, left = call_in_words(action, reply), call_in_words(reply["action"] or {}, reply)
     text = str(action.get("answer") or "") if not proposed else ""
@@ -206,7 +203,7 @@ def _review(step: Step) -> ReviewEntry:
     ]
     if text:
         arguments.append(("Text", _cut(text), _cut(result) if result != text else ""))
-    return ReviewEntry(
+    return _ReviewEntry(
         title=title_of(name, [step], action),
         arguments=arguments,
         rulings=reply["rulings"],
@@ -219,20 +216,20 @@ def _cut(text: str) -> str:
     return f"{prose[:LONGEST]}…" if len(prose) > LONGEST else prose
 
 
-def _read_seen(run: Run, events: Sequence[Event]) -> Seen:
+def _read_seen(run: Run, events: Sequence[Event]) -> _Seen:
     found = Delivery.objects.filter(notification__run=run)
     rows = found.select_related("user", "webhook", "notification").order_by("pk")
-    messages = list(rows[: MESSAGES + 1])
+    messages = list(rows[: _MESSAGES + 1])
     acted = dict.fromkeys(e.actor for e in events if e.actor and "escalation" in e.facts)
-    return Seen(
-        list(acted), [log_line(row) for row in messages[:MESSAGES]], len(messages) > MESSAGES
+    return _Seen(
+        list(acted), [log_line(row) for row in messages[:_MESSAGES]], len(messages) > _MESSAGES
     )
 
 
-def _policy(run: Run) -> Policy | None:
+def _policy(run: Run) -> _Policy | None:
     limits = readable_limits(run.policy, team_names(run.workspace_id))
     if limits is None:
         return None
     here = limits.of(run.pattern, run.desk)
     desks = desk_parts(here) if run.desk in limits.desks else []
-    return Policy(limit_lines(limits, pattern=run.pattern, desk=run.desk), desks)
+    return _Policy(limit_lines(limits, pattern=run.pattern, desk=run.desk), desks)

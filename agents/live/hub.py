@@ -16,63 +16,13 @@ from django.db import DatabaseError, connection, connections
 from agents.audit.protection import CHANNEL
 from agents.live.topics import Topic, Update, changed_topics, read_update
 
-# Wake the hub after commits of any process; no data is passed.
-
-
 log = logging.getLogger(__name__)
 
-SQLITE_TICK = 0.05  # seconds between queries that take microseconds
-POSTGRES_TICK = 2.0  # seconds of delay after a lost notification
-AGAIN = 1.0  # seconds before listening again after the connection broke
-
-
-def tick() -> float:
-    """Return how many seconds to wait for a wake before asking the database."""
-    return SQLITE_TICK if connection.vendor == "sqlite" else POSTGRES_TICK
-
-
-def change_number() -> int | None:
-    """Return a number that other connections' commits change, or None without SQLite.
-
-    Numbers can be compared only if they are from the same connection.
-    """
-    if connection.vendor != "sqlite":
-        return None
-    with connection.cursor() as cursor:
-        cursor.execute("PRAGMA data_version")
-        return int(cursor.fetchone()[0])
-
-
-@asynccontextmanager
-async def listening(hear: Callable[[], None]) -> AsyncIterator[None]:
-    """Call `hear` at each notification during the block; SQLite has none."""
-    task = asyncio.create_task(_listen(hear)) if connection.vendor == "postgresql" else None
-    try:
-        yield
-    finally:
-        if task:
-            task.cancel()
-
-
-async def _listen(hear: Callable[[], None]) -> None:
-    where = connection.get_connection_params()
-    for ours in ("context", "cursor_factory"):  # Django's own, which are not for this connection
-        where.pop(ours, None)
-    while True:
-        try:
-            async with await psycopg.AsyncConnection.connect(**where, autocommit=True) as listener:
-                await listener.execute(f"LISTEN {CHANNEL}")
-                hear()
-                async for _ in listener.notifies():
-                    hear()
-        except psycopg.Error as error:
-            log.warning("Live updates are no longer woken (%s); polling instead", error)
-            await asyncio.sleep(AGAIN)
-
-
+_SQLITE_TICK = 0.05  # seconds between queries that take microseconds
+_POSTGRES_TICK = 2.0  # seconds of delay after a lost notification
+_AGAIN = 1.0  # seconds before listening again after the connection broke
 T = TypeVar("T")
-
-REST = 0.02  # least seconds between looks, so that changes close together are one update
+_REST = 0.02  # least seconds between looks, so that changes close together are one update
 KEPT = 16 * 2**20  # bytes of rendered updates kept for new viewers
 
 
@@ -179,15 +129,15 @@ class Hub:
 
     async def _watch_while_watched(self) -> None:
         number: int | None = None
-        rest = REST
-        async with listening(self._hear):
+        rest = _REST
+        async with _listening(self._hear):
             while self._viewers:
                 is_due = await self._pause(rest)
                 try:
-                    before, number = number, await self._read(change_number)
+                    before, number = number, await self._read(_change_number)
                     is_due = number != before if number is not None else is_due
                     # A long look is followed by an equally long rest.
-                    rest = max(REST, await self._look(self._viewers if is_due else self._wanted))
+                    rest = max(_REST, await self._look(self._viewers if is_due else self._wanted))
                 except DatabaseError as error:
                     log.warning("Live updates could not be read (%s); trying again", error)
                     number = None
@@ -202,7 +152,7 @@ class Hub:
         """Wait for a commit, a new viewer or the tick. Return False for a new viewer alone."""
         await asyncio.sleep(rest)
         try:
-            async with asyncio.timeout(tick()):
+            async with asyncio.timeout(_tick()):
                 await self._wake.wait()
         except TimeoutError:
             self._told = True
@@ -247,3 +197,50 @@ class Hub:
 
     async def _read(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+
+# Commits of any process wake the hub; no data is passed.
+
+
+def _tick() -> float:
+    """Return how many seconds to wait for a wake before asking the database."""
+    return _SQLITE_TICK if connection.vendor == "sqlite" else _POSTGRES_TICK
+
+
+def _change_number() -> int | None:
+    """Return a number that other connections' commits change, or None without SQLite.
+
+    Numbers can be compared only if they are from the same connection.
+    """
+    if connection.vendor != "sqlite":
+        return None
+    with connection.cursor() as cursor:
+        cursor.execute("PRAGMA data_version")
+        return int(cursor.fetchone()[0])
+
+
+@asynccontextmanager
+async def _listening(hear: Callable[[], None]) -> AsyncIterator[None]:
+    """Call `hear` at each notification during the block; SQLite has none."""
+    task = asyncio.create_task(_listen(hear)) if connection.vendor == "postgresql" else None
+    try:
+        yield
+    finally:
+        if task:
+            task.cancel()
+
+
+async def _listen(hear: Callable[[], None]) -> None:
+    where = connection.get_connection_params()
+    for ours in ("context", "cursor_factory"):  # Django's own, which are not for this connection
+        where.pop(ours, None)
+    while True:
+        try:
+            async with await psycopg.AsyncConnection.connect(**where, autocommit=True) as listener:
+                await listener.execute(f"LISTEN {CHANNEL}")
+                hear()
+                async for _ in listener.notifies():
+                    hear()
+        except psycopg.Error as error:
+            log.warning("Live updates are no longer woken (%s); polling instead", error)
+            await asyncio.sleep(_AGAIN)

@@ -78,7 +78,7 @@ class DayOfCalls:
 
 
 @dataclass(frozen=True)
-class CountedDays:
+class _CountedDays:
     """The stored counts of past days, and the beginning of the next day."""
 
     requests: Sequence[Requests]
@@ -86,7 +86,7 @@ class CountedDays:
     until: datetime | None  # None: no day is counted
 
 
-def read_counted_days(workspaces: Sequence[int], *, since: datetime, at: datetime) -> CountedDays:
+def read_counted_days(workspaces: Sequence[int], *, since: datetime, at: datetime) -> _CountedDays:
     """Read the counted days since then, which are UTC days, in one query.
 
     Leave out those that reach into the viewer's today, which is counted afresh.
@@ -104,7 +104,7 @@ def read_counted_days(workspaces: Sequence[int], *, since: datetime, at: datetim
         elif of == "call":
             is_automatic = outcome == AUTOMATIC
             calls.append(DayOfCalls(day, is_automatic, 0, "", currency, count, minor, 0))
-    return CountedDays(requests, calls, newest and day_begun_at(newest) + DAY)
+    return _CountedDays(requests, calls, newest and day_begun_at(newest) + DAY)
 
 
 SNOOZED = "snoozed"  # of open requests that the reader has snoozed
@@ -268,7 +268,7 @@ class Layer:
 
 
 @dataclass(frozen=True)
-class Segment:
+class _Segment:
     """A part of a bar: its place in percent of the chart."""
 
     role: str
@@ -280,11 +280,11 @@ class Segment:
 
 
 @dataclass(frozen=True)
-class Day:
+class _Day:
     """One bar, from bottom to top, and its figures in words."""
 
     date: date
-    segments: Sequence[Segment]
+    segments: Sequence[_Segment]
     counts: Sequence[int]
     values: Sequence[str]
 
@@ -297,7 +297,7 @@ class Chart:
     """
 
     layers: Sequence[Layer]
-    days: Sequence[Day]
+    days: Sequence[_Day]
     highest: str
     today: Sequence[tuple[Layer, str]]  # the last day's figures
     currency: str = ""
@@ -325,7 +325,7 @@ def chart(
 
     written = [[in_words(value) for value in row] for row in rows]
     days = [
-        Day(day, _segments(n, len(dates), row, highest, layers, texts), row, texts)
+        _Day(day, _segments(n, len(dates), row, highest, layers, texts), row, texts)
         for n, (day, row, texts) in enumerate(zip(dates, rows, written, strict=True))
     ]
     top = in_words(highest) if any(map(any, rows)) else ""
@@ -339,7 +339,7 @@ def _segments(
     highest: int,
     layers: Sequence[Layer],
     texts: Sequence[str],
-) -> list[Segment]:
+) -> list[_Segment]:
     """Return one day's bar in percent of the chart's width and height, from its top left."""
     width, found, y = 100 / of, [], 100.0
     for layer, value, text in zip(layers, row, texts, strict=True):
@@ -348,5 +348,5 @@ def _segments(
         if value:
             place = (n * width + width * 0.15, y, width * 0.7, height)
             told = f"{text} {layer.word.lower()}"
-            found.append(Segment(layer.role, told, *(round(part, 2) for part in place)))
+            found.append(_Segment(layer.role, told, *(round(part, 2) for part in place)))
     return found

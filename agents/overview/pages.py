@@ -1,4 +1,4 @@
-"""The overview."""
+"""The overview: what waits, how decisions go, what needs attention, and whether all runs."""
 
 from __future__ import annotations
 
@@ -69,11 +69,41 @@ from agents.people.sign_in import demo_of
 from agents.policies.words import why_not
 from agents.publishing.pages import readable_limits
 from agents.requests.queue import InboxRow, WaitingCount, expired_since, first_rows, reviewer
-from agents.runs import outage
-from agents.runs.outage import Outage, outage_for
-from agents.shell import access, refusal
+from agents.runs.outage import Outage, outage_for, try_models
+from agents.shell import access
 from agents.shell.formats import EMAIL_FAILED, day_begun, desk_title, why_untold
 from agents.shell.pages import action, newest, page
+from agents.shell.refusal import Refused
+
+MOST = 10  # shown, newest first
+UNANSWERED = "unanswered"
+_UNDECIDABLE = "undecidable"
+_NO_KEY, _NO_NAME = Cast(Value(None), BigIntegerField()), Value("", CharField())
+_NO_CHAIN = (_NO_KEY, _NO_NAME, _NO_KEY)
+_ON_PAGE = ", and answer on the page of its run"
+_UNANSWERED: dict[str, str] = {
+    EscalationState.EXPIRED: "which was not decided in time",
+    EscalationState.CANCELLED: "which was closed before an answer",
+}
+_FIRST = 5  # requests shown
+NEWEST = 100  # decisions that the median covers
+_AUTOMATIC, _APPROVED, _REJECTED, _EXPIRED = (
+    Layer("approve", "Automatic"),
+    Layer("human", "Approved by a person"),
+    Layer("block", "Rejected"),
+    Layer("waiting", "Expired"),
+)
+_BY_ITSELF, _AFTER_APPROVAL, _WITHHELD = (
+    Layer("approve", "Automatic"),
+    Layer("human", "After approval"),
+    Layer("block", "Reduced or rejected"),
+)
+_WORDS: dict[str, str] = {
+    EscalationState.APPROVED: _APPROVED.word,
+    EscalationState.ADJUSTED: _APPROVED.word,
+    EscalationState.REJECTED: _REJECTED.word,
+    EscalationState.EXPIRED: _EXPIRED.word,
+}
 
 
 @page
@@ -89,252 +119,14 @@ def home(request: HttpRequest) -> HttpResponse:
 def try_now(request: HttpRequest) -> HttpResponse:
     """Call the model servers now that runs wait for."""
     try:
-        outage.try_models(by=access.person(request), at=timezone.now())
-    except refusal.Refused as no:
+        try_models(by=access.person(request), at=timezone.now())
+    except Refused as no:
         raise PermissionDenied(str(no)) from None
     return redirect("home")
 
 
-# Cases that need attention: not carried out, paid without notice, failed, unknown, stuck.
-
-
-MOST = 10  # shown, newest first
-UNANSWERED = "unanswered"
-UNDECIDABLE = "undecidable"
-NO_KEY, NO_NAME = Cast(Value(None), BigIntegerField()), Value("", CharField())
-NO_CHAIN = (NO_KEY, NO_NAME, NO_KEY)
-
-
-@dataclass(frozen=True)
-class Attention:
-    """One case: its subject and what is wrong."""
-
-    kind: str  # failed, unknown, not_carried_out, untold, unanswered, UNDECIDABLE
-    run: UUID
-    escalation: int | None
-    at: datetime | None
-    amount_minor: int | None
-    currency: str
-    subject_label: str  # its subject; "": unknown
-    code: str  # the stored reason
-    person: str  # who approved it
-    later: int | None  # the request in its place, and its state; of an unknown outcome, an open one
-    later_state: str
-    earlier: int | None  # the approval whose place it took
-    letters: Sequence[tuple[str, int | None]] = ()  # of an untold amount: what was written about
-
-    @property
-    def subject(self) -> str:
-        """Return the case's title: its money and its subject."""
-        whose = f" for {self.subject_label}" if self.subject_label else ""
-        if self.amount_minor is not None:
-            return f"{format_money(self.amount_minor, self.currency)}{whose}"
-        return f"Run{whose}" if self.escalation is None else f"Request {self.escalation}{whose}"
-
-    @property
-    def matter(self) -> str:
-        """Return what is wrong and what can be done."""
-        if self.kind == "not_carried_out":
-            return f"approved by {self.person}{self._chain}"
-        if self.kind == "unknown":
-            where = f" and answer request {self.later}" if self.later else _ON_PAGE
-            return f"nobody can tell whether it took effect; look it up{where}"
-        if self.kind == UNDECIDABLE:
-            return "waits, and nobody is left who may decide it; make somebody else a reviewer"
-        if self.kind == "failed":
-            return "failed because of a system error"
-        return f"carried out, and {why_untold(self.code, self.letters)}; write to them"
-
-    @property
-    def _chain(self) -> str:
-        """Return what became of an approval, with the other requests about the same call."""
-        if self.code != ASKED_AGAIN or self.later is None:
-            after = f", in place of request {self.earlier}" if self.earlier else ""
-            return f"{after}, not carried out: {why_not(self.code)}"
-        if self.later_state == EscalationState.OPEN:
-            return f"; {why_not(self.code)}: see request {self.later}"
-        end = _UNANSWERED.get(self.later_state or "", "which was not decided")
-        return f", not carried out: it was asked again as request {self.later}, {end}"
-
-
-_ON_PAGE = ", and answer on the page of its run"
-_UNANSWERED: dict[str, str] = {
-    EscalationState.EXPIRED: "which was not decided in time",
-    EscalationState.CANCELLED: "which was closed before an answer",
-}
-
-
-def attention(
-    workspaces: Sequence[int], *, since: datetime, today: datetime
-) -> tuple[list[Attention], bool]:
-    """Return the newest cases of some workspaces, and whether there are more.
-
-    In three queries, or four with payments without notice; each request that every reviewer may be
-    a party to takes some more, for at most MOST + 1. Payments without notice count if they were
-    made after `since`, unanswered requests if they expired after `today`.
-    """
-    homes = spread("homes", workspaces)
-    rows = _cases(len(workspaces)).tuples(today=today, **homes)
-    letters = frozenset((letter.name, letter.tells) for letter in letters_told())
-    rows += _untold(len(workspaces), letters).tuples(since=since, **homes)
-    stuck = [_stuck(one) for one in undecidable(workspaces, most=MOST + 1)]
-    newest = sorted([*stuck, *(Attention(*row) for row in rows)], key=_age)
-    sent = letters_sent({one.run for one in newest[:MOST] if one.kind == "untold"})
-    shown = [replace(one, letters=sent.get(one.run, ())) for one in newest[:MOST]]
-    return shown, len(newest) > MOST
-
-
-def _stuck(one: Escalation) -> Attention:
-    amount = (one.amount_minor, one.currency, one.run.subject_label)
-    whose = (UNDECIDABLE, one.run_id, one.pk, one.created_at)
-    return Attention(*whose, *amount, code="", person="", later=None, later_state="", earlier=None)
-
-
-@cache
-def _cases(homes: int) -> CompiledSelect[Any]:
-    return CompiledSelect(lambda: _cases_query(Params("homes", homes)))
-
-
-@cache
-def _untold(homes: int, letters: frozenset[tuple[str, str]]) -> CompiledSelect[Any]:
-    """Return the query of payments without notice, for the letters that are known now.
-
-    A separate one in its index's order: in the union PostgreSQL would read every ended run.
-    """
-    since: Any = Param("since", DateTimeField())
-
-    def build() -> QuerySet[Any]:
-        untold = untold_effects(since=since).filter(run__workspace__in=Params("homes", homes))
-        why = Case(When(failed_letter(), then=Value(EMAIL_FAILED)), default="run__stop_reason")
-        return untold.order_by("-settled_at").values_list(
-            Value("untold", CharField()),
-            *("run_id", NO_KEY, "settled_at", "amount_minor", "currency", "run__subject_label"),
-            *(why, NO_NAME, *NO_CHAIN),
-        )[: MOST + 1]
-
-    return CompiledSelect(build)
-
-
-def _cases_query(workspaces: Params) -> QuerySet[Any]:
-    """Return the newest cases without those that nobody was told about."""
-    # No index covers a sum or the later of two times: SQLite would begin with every run.
-    of = Run.objects.alias(of=F("workspace") + 0).filter(of__in=workspaces)
-    of = of.annotate(over_at=Coalesce("ended_at", "created_at"))
-    failed = of.filter(state=RunState.FAILED).values_list(
-        Value("failed", CharField()),
-        *("pk", NO_KEY, "over_at", NO_KEY, NO_NAME, "subject_label", "stop_reason", NO_NAME),
-        *NO_CHAIN,
-    )
-    lost = Effect.objects.unsettled().filter(state=EffectState.UNKNOWN)
-    asked = Escalation.objects.filter(step=OuterRef("step"), state=EscalationState.OPEN)
-    unknown = lost.in_workspaces(workspaces).values_list(
-        Value("unknown", CharField()),
-        *("run_id", NO_KEY, "settled_at", "amount_minor", "currency", "run__subject_label"),
-        *("tool", NO_NAME, Subquery(asked.values("pk")[:1]), *NO_CHAIN[1:]),
-    )
-    undone = Escalation.objects.filter(workspace__in=workspaces).exclude(not_carried_out="")
-    not_carried_out = unsettled_approvals(undone).values_list(
-        Value("not_carried_out", CharField()),
-        *("run_id", "pk", "decided_at", Coalesce("granted_minor", "amount_minor"), "currency"),
-        *("run__subject_label", "not_carried_out", "decided_by__username"),
-        *("later", Coalesce("later_state", NO_NAME), "earlier"),
-    )
-    unanswered = expired_since(workspaces, Param("today")).values_list(
-        Value(UNANSWERED, CharField()),
-        *("run_id", "pk", "expires_at", NO_KEY, NO_NAME, "run__subject_label", NO_NAME, NO_NAME),
-        *NO_CHAIN,
-    )
-    cases = failed.union(unknown, not_carried_out, unanswered, all=True)
-    return cases.order_by("-over_at")[: MOST + 1]
-
-
-def _age(one: Attention) -> float:
-    return -one.at.timestamp() if one.at else inf
-
-
-# System status: live workers, answering model servers, and how far the record is sealed.
-
-
-@dataclass(frozen=True)
-class SystemStatus:
-    """The state of what runs need; all workspaces share it."""
-
-    workers: int  # that gave a recent sign of life
-    sealed_at: datetime | None  # when the record was last sealed
-    failing: int  # model servers whose newest call failed
-    outage: Outage | None  # that the person's runs wait for
-    database: DatabaseSize | None  # newest measurement; None: there is none
-
-    @property
-    def days_left(self) -> int | None:
-        """Return in how many days the database will be full; None: not soon or unknown."""
-        full_at = self.database.full_at if self.database else None
-        return max(0, (full_at - timezone.now()).days) if full_at else None
-
-
-def system(parts: Sequence[Membership]) -> SystemStatus:
-    """Read four small tables in one query and, if a model server fails, the waiting runs."""
-    newest = Head.objects.order_by("-number").values("number")[:1]
-    working = workers().values_list(
-        Value("worker", CharField()), "owner", Value("", CharField()), "seen_at"
-    )
-    sealed = Head.objects.filter(number=newest).values_list(
-        Value("head", CharField()), Cast("number", CharField()), Value("", CharField()), "at"
-    )
-    failing = Endpoint.objects.failing().order_by()
-    servers = failing.values_list(Value("endpoint", CharField()), "address", "fault", "rests_until")
-    looks = DatabaseSize.objects.order_by("-day").values("day")[:1]
-    growth = Concat(
-        *(Cast("bytes", CharField()), Value(" "), Cast(Coalesce("run_bytes", 0), CharField())),
-        *(Value(" "), Cast("day_runs", CharField())),
-    )
-    size = DatabaseSize.objects.filter(day=looks).values_list(
-        Value("size", CharField()), growth, Value("", CharField()), "full_at"
-    )
-    rows = list(working.union(sealed, servers, size, all=True))
-    endpoints = [
-        Endpoint(address=address, failures=1, fault=fault, rests_until=at)
-        for kind, address, fault, at in rows
-        if kind == "endpoint"
-    ]
-    return SystemStatus(
-        workers=sum(kind == "worker" for kind, *_ in rows),
-        sealed_at=next((at for kind, _, _, at in rows if kind == "head"), None),
-        failing=len(endpoints),
-        outage=outage_for(parts, endpoints) if endpoints else None,
-        database=next((_size(text, at) for kind, text, _, at in rows if kind == "size"), None),
-    )
-
-
-def _size(text: str, full_at: datetime | None) -> DatabaseSize:
-    size, run_bytes, day_runs = map(int, text.split())
-    return DatabaseSize(bytes=size, run_bytes=run_bytes or None, day_runs=day_runs, full_at=full_at)
-
-
-# The overview's figures: what waits, how decisions go, and what needs attention.
-#
-# Sums are by day in the viewer's zone and read only the last days, by index.
-
-
-FIRST = 5  # requests shown
-NEWEST = 100  # decisions that the median covers
-AUTOMATIC, APPROVED, REJECTED, EXPIRED = (
-    Layer("approve", "Automatic"),
-    Layer("human", "Approved by a person"),
-    Layer("block", "Rejected"),
-    Layer("waiting", "Expired"),
-)
-BY_ITSELF, AFTER_APPROVAL, WITHHELD = (
-    Layer("approve", "Automatic"),
-    Layer("human", "After approval"),
-    Layer("block", "Reduced or rejected"),
-)
-WORDS: dict[str, str] = {
-    EscalationState.APPROVED: APPROVED.word,
-    EscalationState.ADJUSTED: APPROVED.word,
-    EscalationState.REJECTED: REJECTED.word,
-    EscalationState.EXPIRED: EXPIRED.word,
-}
+# The figures: what waits, how decisions go, and what needs attention. Sums are by day in the
+# viewer's zone and read only the last days, by index.
 
 
 @dataclass(frozen=True)
@@ -361,7 +153,7 @@ class Exposure:
 
 
 @dataclass(frozen=True)
-class Overview:
+class _Overview:
     """The figures of the person's workspaces; sums are in words, one for each currency."""
 
     waiting: WaitingCount
@@ -385,7 +177,7 @@ class Overview:
     attention: Sequence[Attention]
     is_more: bool  # that needs attention than is listed
     exposures: Sequence[Exposure]
-    system: SystemStatus
+    system: _SystemStatus
 
     @property
     def automatic_percent(self) -> int | None:
@@ -394,7 +186,7 @@ class Overview:
         return round(100 * self.automatic / cases) if cases else None
 
 
-def overview(user: User, *, at: datetime) -> Overview:
+def overview(user: User, *, at: datetime) -> _Overview:
     """Read the figures in a fixed number of queries."""
     parts = access.parts_of(user)
     workspaces = [part.workspace for part in parts]
@@ -409,14 +201,14 @@ def overview(user: User, *, at: datetime) -> Overview:
     calls = [*counted.calls, *count_calls(keys, named=named, since=rest, today=at)]
     outcomes = _by_outcome(requests, calls, dates)
     waiting = [s for s in requests if s.state == EscalationState.OPEN]
-    decided = [s for s in requests if s.state in WORDS]  # a sent-back request goes on
+    decided = [s for s in requests if s.state in _WORDS]  # a sent-back request goes on
     lengths = _seconds_to_decide(keys)
     today = dates[-1]
     cases, is_more = attention(keys, since=at - timedelta(days=DAYS), today=midnight)
     who = reviewer(user, at=at)
-    rows = first_rows(who, FIRST)
+    rows = first_rows(who, _FIRST)
     snoozed = sum(s.count for s in requests if s.state == SNOOZED)
-    return Overview(
+    return _Overview(
         waiting=WaitingCount.of(
             sum(s.count for s in waiting),
             min((s.soonest for s in waiting if s.soonest), default=None),
@@ -473,9 +265,9 @@ def _by_outcome(
     requests: Sequence[Requests], calls: Sequence[DayOfCalls], dates: Sequence[date]
 ) -> Chart:
     """Chart the cases of each day by outcome."""
-    counted = [(s.day, WORDS.get(s.state, ""), s.count) for s in requests]
-    counted += [(s.day, AUTOMATIC.word, s.count) for s in calls if s.is_automatic]
-    return chart([AUTOMATIC, APPROVED, REJECTED, EXPIRED], dates, counted)
+    counted = [(s.day, _WORDS.get(s.state, ""), s.count) for s in requests]
+    counted += [(s.day, _AUTOMATIC.word, s.count) for s in calls if s.is_automatic]
+    return chart([_AUTOMATIC, _APPROVED, _REJECTED, _EXPIRED], dates, counted)
 
 
 def _by_amount(
@@ -485,11 +277,11 @@ def _by_amount(
 
     One empty chart if there was none.
     """
-    counted = [(s.currency, s.day, WITHHELD.word, s.withheld_minor) for s in requests]
+    counted = [(s.currency, s.day, _WITHHELD.word, s.withheld_minor) for s in requests]
     for call in calls:
-        layer = BY_ITSELF if call.is_automatic else AFTER_APPROVAL
+        layer = _BY_ITSELF if call.is_automatic else _AFTER_APPROVAL
         counted.append((call.currency, call.day, layer.word, call.moved_minor))
-    layers = [BY_ITSELF, AFTER_APPROVAL, WITHHELD]
+    layers = [_BY_ITSELF, _AFTER_APPROVAL, _WITHHELD]
     return [
         chart(layers, dates, [rest for of, *rest in counted if of == currency], currency=currency)
         for currency in sorted({of for of, *_, minor in counted if minor}) or [""]
@@ -527,11 +319,222 @@ def _caps(workspace: Workspace) -> dict[tuple[str, str], int]:
     }
 
 
+# Cases that need attention: not carried out, paid without notice, failed, unknown, stuck.
+
+
+@dataclass(frozen=True)
+class Attention:
+    """One case: its subject and what is wrong."""
+
+    kind: str  # failed, unknown, not_carried_out, untold, unanswered, UNDECIDABLE
+    run: UUID
+    escalation: int | None
+    at: datetime | None
+    amount_minor: int | None
+    currency: str
+    subject_label: str  # its subject; "": unknown
+    code: str  # the stored reason
+    person: str  # who approved it
+    later: int | None  # the request in its place, and its state; of an unknown outcome, an open one
+    later_state: str
+    earlier: int | None  # the approval whose place it took
+    letters: Sequence[tuple[str, int | None]] = ()  # of an untold amount: what was written about
+
+    @property
+    def subject(self) -> str:
+        """Return the case's title: its money and its subject."""
+        whose = f" for {self.subject_label}" if self.subject_label else ""
+        if self.amount_minor is not None:
+            return f"{format_money(self.amount_minor, self.currency)}{whose}"
+        return f"Run{whose}" if self.escalation is None else f"Request {self.escalation}{whose}"
+
+    @property
+    def matter(self) -> str:
+        """Return what is wrong and what can be done."""
+        if self.kind == "not_carried_out":
+            return f"approved by {self.person}{self._chain}"
+        if self.kind == "unknown":
+            where = f" and answer request {self.later}" if self.later else _ON_PAGE
+            return f"nobody can tell whether it took effect; look it up{where}"
+        if self.kind == _UNDECIDABLE:
+            return "waits, and nobody is left who may decide it; make somebody else a reviewer"
+        if self.kind == "failed":
+            return "failed because of a system error"
+        return f"carried out, and {why_untold(self.code, self.letters)}; write to them"
+
+    @property
+    def _chain(self) -> str:
+        """Return what became of an approval, with the other requests about the same call."""
+        if self.code != ASKED_AGAIN or self.later is None:
+            after = f", in place of request {self.earlier}" if self.earlier else ""
+            return f"{after}, not carried out: {why_not(self.code)}"
+        if self.later_state == EscalationState.OPEN:
+            return f"; {why_not(self.code)}: see request {self.later}"
+        end = _UNANSWERED.get(self.later_state or "", "which was not decided")
+        return f", not carried out: it was asked again as request {self.later}, {end}"
+
+
+def attention(
+    workspaces: Sequence[int], *, since: datetime, today: datetime
+) -> tuple[list[Attention], bool]:
+    """Return the newest cases of some workspaces, and whether there are more.
+
+    In three queries, or four with payments without notice; each request that every reviewer may be
+    a party to takes some more, for at most MOST + 1. Payments without notice count if they were
+    made after `since`, unanswered requests if they expired after `today`.
+    """
+    homes = spread("homes", workspaces)
+    rows = _cases(len(workspaces)).tuples(today=today, **homes)
+    letters = frozenset((letter.name, letter.tells) for letter in letters_told())
+    rows += _untold(len(workspaces), letters).tuples(since=since, **homes)
+    stuck = [_stuck(one) for one in undecidable(workspaces, most=MOST + 1)]
+    newest = sorted([*stuck, *(Attention(*row) for row in rows)], key=_age)
+    sent = letters_sent({one.run for one in newest[:MOST] if one.kind == "untold"})
+    shown = [replace(one, letters=sent.get(one.run, ())) for one in newest[:MOST]]
+    return shown, len(newest) > MOST
+
+
+def _stuck(one: Escalation) -> Attention:
+    amount = (one.amount_minor, one.currency, one.run.subject_label)
+    whose = (_UNDECIDABLE, one.run_id, one.pk, one.created_at)
+    return Attention(*whose, *amount, code="", person="", later=None, later_state="", earlier=None)
+
+
+@cache
+def _cases(homes: int) -> CompiledSelect[Any]:
+    return CompiledSelect(lambda: _cases_query(Params("homes", homes)))
+
+
+@cache
+def _untold(homes: int, letters: frozenset[tuple[str, str]]) -> CompiledSelect[Any]:
+    """Return the query of payments without notice, for the letters that are known now.
+
+    A separate one in its index's order: in the union PostgreSQL would read every ended run.
+    """
+    since: Any = Param("since", DateTimeField())
+
+    def build() -> QuerySet[Any]:
+        untold = untold_effects(since=since).filter(run__workspace__in=Params("homes", homes))
+        why = Case(When(failed_letter(), then=Value(EMAIL_FAILED)), default="run__stop_reason")
+        return untold.order_by("-settled_at").values_list(
+            Value("untold", CharField()),
+            *("run_id", _NO_KEY, "settled_at", "amount_minor", "currency", "run__subject_label"),
+            *(why, _NO_NAME, *_NO_CHAIN),
+        )[: MOST + 1]
+
+    return CompiledSelect(build)
+
+
+def _cases_query(workspaces: Params) -> QuerySet[Any]:
+    """Return the newest cases without those that nobody was told about."""
+    # No index covers a sum or the later of two times: SQLite would begin with every run.
+    of = Run.objects.alias(of=F("workspace") + 0).filter(of__in=workspaces)
+    of = of.annotate(over_at=Coalesce("ended_at", "created_at"))
+    failed = of.filter(state=RunState.FAILED).values_list(
+        Value("failed", CharField()),
+        *("pk", _NO_KEY, "over_at", _NO_KEY, _NO_NAME, "subject_label", "stop_reason", _NO_NAME),
+        *_NO_CHAIN,
+    )
+    lost = Effect.objects.unsettled().filter(state=EffectState.UNKNOWN)
+    asked = Escalation.objects.filter(step=OuterRef("step"), state=EscalationState.OPEN)
+    unknown = lost.in_workspaces(workspaces).values_list(
+        Value("unknown", CharField()),
+        *("run_id", _NO_KEY, "settled_at", "amount_minor", "currency", "run__subject_label"),
+        *("tool", _NO_NAME, Subquery(asked.values("pk")[:1]), *_NO_CHAIN[1:]),
+    )
+    undone = Escalation.objects.filter(workspace__in=workspaces).exclude(not_carried_out="")
+    not_carried_out = unsettled_approvals(undone).values_list(
+        Value("not_carried_out", CharField()),
+        *("run_id", "pk", "decided_at", Coalesce("granted_minor", "amount_minor"), "currency"),
+        *("run__subject_label", "not_carried_out", "decided_by__username"),
+        *("later", Coalesce("later_state", _NO_NAME), "earlier"),
+    )
+    unanswered = expired_since(workspaces, Param("today")).values_list(
+        Value(UNANSWERED, CharField()),
+        *(
+            "run_id",
+            "pk",
+            "expires_at",
+            _NO_KEY,
+            _NO_NAME,
+            "run__subject_label",
+            _NO_NAME,
+            _NO_NAME,
+        ),
+        *_NO_CHAIN,
+    )
+    cases = failed.union(unknown, not_carried_out, unanswered, all=True)
+    return cases.order_by("-over_at")[: MOST + 1]
+
+
+def _age(one: Attention) -> float:
+    return -one.at.timestamp() if one.at else inf
+
+
+# The state of the system: live workers, answering model servers, how far the record is sealed.
+
+
+@dataclass(frozen=True)
+class _SystemStatus:
+    """The state of what runs need; all workspaces share it."""
+
+    workers: int  # that gave a recent sign of life
+    sealed_at: datetime | None  # when the record was last sealed
+    failing: int  # model servers whose newest call failed
+    outage: Outage | None  # that the person's runs wait for
+    database: DatabaseSize | None  # newest measurement; None: there is none
+
+    @property
+    def days_left(self) -> int | None:
+        """Return in how many days the database will be full; None: not soon or unknown."""
+        full_at = self.database.full_at if self.database else None
+        return max(0, (full_at - timezone.now()).days) if full_at else None
+
+
+def system(parts: Sequence[Membership]) -> _SystemStatus:
+    """Read four small tables in one query and, if a model server fails, the waiting runs."""
+    newest = Head.objects.order_by("-number").values("number")[:1]
+    working = workers().values_list(
+        Value("worker", CharField()), "owner", Value("", CharField()), "seen_at"
+    )
+    sealed = Head.objects.filter(number=newest).values_list(
+        Value("head", CharField()), Cast("number", CharField()), Value("", CharField()), "at"
+    )
+    failing = Endpoint.objects.failing().order_by()
+    servers = failing.values_list(Value("endpoint", CharField()), "address", "fault", "rests_until")
+    looks = DatabaseSize.objects.order_by("-day").values("day")[:1]
+    growth = Concat(
+        *(Cast("bytes", CharField()), Value(" "), Cast(Coalesce("run_bytes", 0), CharField())),
+        *(Value(" "), Cast("day_runs", CharField())),
+    )
+    size = DatabaseSize.objects.filter(day=looks).values_list(
+        Value("size", CharField()), growth, Value("", CharField()), "full_at"
+    )
+    rows = list(working.union(sealed, servers, size, all=True))
+    endpoints = [
+        Endpoint(address=address, failures=1, fault=fault, rests_until=at)
+        for kind, address, fault, at in rows
+        if kind == "endpoint"
+    ]
+    return _SystemStatus(
+        workers=sum(kind == "worker" for kind, *_ in rows),
+        sealed_at=next((at for kind, _, _, at in rows if kind == "head"), None),
+        failing=len(endpoints),
+        outage=outage_for(parts, endpoints) if endpoints else None,
+        database=next((_size(text, at) for kind, text, _, at in rows if kind == "size"), None),
+    )
+
+
+def _size(text: str, full_at: datetime | None) -> DatabaseSize:
+    size, run_bytes, day_runs = map(int, text.split())
+    return DatabaseSize(bytes=size, run_bytes=run_bytes or None, day_runs=day_runs, full_at=full_at)
+
+
 # The demo's first steps: launch a run, decide its request as a reviewer, verify the record.
 
 
 @dataclass(frozen=True)
-class FirstStep:
+class _FirstStep:
     """One thing to do, by whom, and where."""
 
     text: str
@@ -548,7 +551,7 @@ class FirstStep:
         return self.person if self.person == self.role else f"{self.person}, {self.role}"
 
 
-def first_steps(user: User) -> list[FirstStep]:
+def first_steps(user: User) -> list[_FirstStep]:
     """Return the steps and which are done; none outside `manage.py demo` or after the last."""
     workspace = demo_of(user)
     if workspace is None:
@@ -578,6 +581,6 @@ def first_steps(user: User) -> list[FirstStep]:
     if ahead is None:
         return []
     return [
-        FirstStep(text, person, role, *page, is_done, place == ahead)
+        _FirstStep(text, person, role, *page, is_done, place == ahead)
         for place, (text, person, role, page, is_done) in enumerate(given)
     ]

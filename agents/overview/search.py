@@ -26,7 +26,11 @@ from agents.shell.pages import HtmxRequest, newest, page, whole_number
 def search(request: HtmxRequest) -> HttpResponse:
     """Show what has the words in the address. A field that is typed in takes the results alone."""
     text = request.GET.get("q", "").strip()
-    shown = {"groups": find(access.person(request), text), "text": text[:LONGEST], "nav": "search"}
+    shown = {
+        "groups": _find(access.person(request), text),
+        "text": text[:_LONGEST],
+        "nav": "search",
+    }
     is_part = (request.htmx.target or "").endswith("found")  # found, as htmx writes it: div#found
     return render(request, "search/_found.html" if is_part else "search/page.html", shown)
 
@@ -37,29 +41,29 @@ def search(request: HtmxRequest) -> HttpResponse:
 # they are read of the open requests and of the newest decided ones, RECENT of each.
 
 
-MOST = 5  # of each group
-RECENT = 300
-LONGEST = 200  # characters
-EVERYBODY = frozenset(Role)
+_MOST = 5  # of each group
+_RECENT = 300
+_LONGEST = 200  # characters
+_EVERYBODY = frozenset(Role)
 # Names of addresses with their titles, and the roles that may open them.
-PAGES: Sequence[tuple[str, str, Iterable[Role]]] = (
-    ("home", "Overview", EVERYBODY),
-    ("approvals", "Approvals", EVERYBODY),
-    ("decided", "Decided requests", EVERYBODY),
-    ("runs", "Runs", EVERYBODY),
+_PAGES: Sequence[tuple[str, str, Iterable[Role]]] = (
+    ("home", "Overview", _EVERYBODY),
+    ("approvals", "Approvals", _EVERYBODY),
+    ("decided", "Decided requests", _EVERYBODY),
+    ("runs", "Runs", _EVERYBODY),
     ("launch", "Launch", access.LAUNCHES),
     ("audit", "Audit log", access.AUDITS),
     ("policy", "Policy", access.AUDITS),
     ("members", "Members", access.AUDITS),
     ("team", "Team", (*access.DECIDES, Role.AUDITOR)),
-    ("notifications", "Notifications", EVERYBODY),
-    ("second-factor", "Second factor", EVERYBODY),
-    ("kill", "Kill switches", EVERYBODY),
+    ("notifications", "Notifications", _EVERYBODY),
+    ("second-factor", "Second factor", _EVERYBODY),
+    ("kill", "Kill switches", _EVERYBODY),
 )
 
 
 @dataclass(frozen=True)
-class Hit:
+class _Hit:
     """One thing found: where it is, what it is called, and its state as role and word."""
 
     address: str
@@ -67,35 +71,35 @@ class Hit:
     chip: tuple[str, str] | None = None
 
 
-def find(user: User, text: str) -> dict[str, list[Hit]]:
+def _find(user: User, text: str) -> dict[str, list[_Hit]]:
     """Return what was found, by the title of its group; groups without a hit are left out."""
-    words = text[:LONGEST].replace("\0", "").casefold().split()
+    words = text[:_LONGEST].replace("\0", "").casefold().split()
     if not words:
         return {}
     workspaces = access.workspaces_of(user)
     runs = runs_with_words(" ".join(words), workspaces)
-    closed = closings(runs[:MOST])
+    closed = closings(runs[:_MOST])
     groups = {
         "Pages": _pages(user, words),
         "About": _subjects(runs, words),
         "Requests": _requests(user, words, runs),
         "Runs": [
-            Hit(
+            _Hit(
                 reverse("run", args=[run.pk]),
                 f"{run.subject_label or spell_out(run.pattern)}: {run.title}",
                 chip_of(run, closed),
             )
-            for run in runs[:MOST]
+            for run in runs[:_MOST]
         ],
     }
     return {title: hits for title, hits in groups.items() if hits}
 
 
-def _pages(user: User, words: Sequence[str]) -> list[Hit]:
+def _pages(user: User, words: Sequence[str]) -> list[_Hit]:
     roles = {part.role for part in access.parts_of(user)}
     return [
-        Hit(reverse(name), title)
-        for name, title, allowed in PAGES
+        _Hit(reverse(name), title)
+        for name, title, allowed in _PAGES
         if roles.intersection(allowed) and _has(title, words)
     ]
 
@@ -106,7 +110,7 @@ def _has(text: str, words: Sequence[str]) -> bool:
     return all(any(one.startswith(word) for one in known) for word in words)
 
 
-def _subjects(runs: Sequence[Run], words: Sequence[str]) -> list[Hit]:
+def _subjects(runs: Sequence[Run], words: Sequence[str]) -> list[_Hit]:
     """Return the subjects that runs with these words are about and that have them in their name."""
     known = {
         (run.subject_key, run.subject_label): None
@@ -115,37 +119,37 @@ def _subjects(runs: Sequence[Run], words: Sequence[str]) -> list[Hit]:
     }
     address = reverse("runs")
     return [
-        Hit(f"{address}?{urlencode({'subject': key})}", f"Runs about {label}")
-        for key, label in list(known)[:MOST]
+        _Hit(f"{address}?{urlencode({'subject': key})}", f"Runs about {label}")
+        for key, label in list(known)[:_MOST]
     ]
 
 
-def _requests(user: User, words: Sequence[str], runs: Sequence[Run]) -> list[Hit]:
+def _requests(user: User, words: Sequence[str], runs: Sequence[Run]) -> list[_Hit]:
     """Return requests: by number, of the runs found, and by the names in their arguments."""
     workspaces = access.workspaces_of(user)
     seen = access.escalations_of(user)
     number = whole_number(words[0].removeprefix("#")) if len(words) == 1 else None
     decided = newest(
-        Escalation.objects.filter(decided_at__isnull=False), workspaces, "decided_at", RECENT
+        Escalation.objects.filter(decided_at__isnull=False), workspaces, "decided_at", _RECENT
     )
     named = [
         pk
         for pk, names in chain(
-            _named(open_in(workspaces).order_by("-pk")[:RECENT]), _named(decided)
+            _named(open_in(workspaces).order_by("-pk")[:_RECENT]), _named(decided)
         )
         if _has(names, words)
     ]
     of_runs = seen.filter(run__in=[run.pk for run in runs]).order_by("-pk")
     keys = [
         *([number] if number else []),
-        *named[:MOST],
-        *of_runs.values_list("pk", flat=True)[:MOST],
+        *named[:_MOST],
+        *of_runs.values_list("pk", flat=True)[:_MOST],
     ]
     place = {key: at for at, key in reversed(list(enumerate(keys)))}
     found = sorted(seen.filter(pk__in=keys).select_related("run"), key=lambda one: place[one.pk])
     return [
-        Hit(reverse("approval", args=[one.pk]), f"{one.pk}: {act(one)}", standing_of(one))
-        for one in found[:MOST]
+        _Hit(reverse("approval", args=[one.pk]), f"{one.pk}: {act(one)}", standing_of(one))
+        for one in found[:_MOST]
     ]
 
 

@@ -17,7 +17,7 @@ from django.utils import timezone
 from agents.core.states import RunState
 from agents.engine.turns.answering import expire
 from agents.models import Escalation, Run
-from agents.overview import pages as attention
+from agents.overview import pages
 from agents.requests.queue import strip_of
 from agents.runs import launching
 from agents.runs.trace import trace
@@ -90,11 +90,11 @@ def live(scene: Scene, run: Run, chance: random.Random, answers: Sequence[str] =
 def sentences(scene: Scene, runs: list[Run]) -> list[Sentence]:
     """Return what the overview lists, and what is said of runs' ends and above the next card."""
     since = timezone.now() - timedelta(days=1)
-    cases, _ = attention.attention([scene.workspace.pk], since=since, today=since)
+    cases, _ = pages.attention([scene.workspace.pk], since=since, today=since)
     told = [
         Sentence("attention", one.run.hex, one.matter, one.escalation, one.amount_minor)
         for one in cases
-        if one.kind != attention.UNANSWERED
+        if one.kind != pages.UNANSWERED
     ]
     for run in runs:
         page = trace(run)
@@ -111,9 +111,9 @@ def sentences(scene: Scene, runs: list[Run]) -> list[Sentence]:
 def test_each_sentence_is_borne_out_by_the_ledger(
     server: ReplayServer, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(attention, "MOST", 1000)
+    monkeypatch.setattr(pages, "MOST", 1000)
     for name in ("_cases", "_untold"):  # which a test before may have compiled with another MOST
-        monkeypatch.setattr(attention, name, cache(getattr(attention, name).__wrapped__))
+        monkeypatch.setattr(pages, name, cache(getattr(pages, name).__wrapped__))
     scene, works, met = bank_scene(), settings.EMAIL_BACKEND, set[str]()
     settings.EMAIL_HOST, settings.EMAIL_PORT, settings.EMAIL_USE_TLS = "127.0.0.1", 1, False
     settings.OPENAI_BASE_URL, settings.OPENAI_API_KEY = server.base_url("true"), "any"

@@ -22,7 +22,7 @@ from agents.engine.upkeep.model_use import sum_next_day
 from agents.engine.upkeep.review_days import sum_next_review_day
 from agents.history.copying import Copy, kept_rows, read_original, write_copies
 from agents.models import Effect, Role, Workspace
-from agents.overview import pages as figures
+from agents.overview import pages as overview
 from agents.people import workspaces
 from agents.requests import queue
 from agents.runs import listing
@@ -87,7 +87,7 @@ def test_a_page_reads_no_more_of_a_year_of_runs(monkeypatch: pytest.MonkeyPatch)
         (pages, "RUNS"),
         (pages, "FEW"),
         (pages, "COUNTED"),
-        (figures, "NEWEST"),
+        (overview, "NEWEST"),
     ):
         monkeypatch.setattr(module, name, 4)
     monkeypatch.setattr(session_limits, "RENEWED", 3600)  # else four queries once a minute
