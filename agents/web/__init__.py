@@ -1,1 +1,0 @@
-"""The pages: get and check, parse, one call, render."""
