@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from agents.core.limits import Limits, strict
 from agents.core.requests import Json
-from agents.desks.refunds.profiles import STRICT
+from agents.desks.refunds.limits import STRICT
 from agents.sdk.desk import DESKS
 
 SUPERVISED = STRICT.of("supervisor", "refunds")  # what holds for a run of one agent

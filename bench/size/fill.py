@@ -18,7 +18,7 @@ from django.utils import timezone
 
 from agents.audit import sealing
 from agents.db.sqlite import keep_statistics
-from agents.desks.refunds.cases import CASES, NAMES, WAITING
+from agents.desks.refunds.scenarios import CASES, NAMES, WAITING
 from agents.engine.upkeep.case_days import count_next_day
 from agents.engine.upkeep.database_growth import measure_database
 from agents.engine.upkeep.model_use import sum_next_day

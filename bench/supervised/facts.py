@@ -10,7 +10,7 @@ from agents.core.old_names import CURRENCY
 from agents.desks.refunds import mail
 from agents.desks.refunds.billing import ChargeFacts, CustomerAccount
 from agents.desks.refunds.facts import ChargeFact, MailFact, RefundFact, RefundFacts
-from agents.desks.refunds.profiles import STRICT
+from agents.desks.refunds.limits import STRICT
 from agents.sdk.facts import Origin
 from bench.supervised.record import Effect, Escalation
 

@@ -13,7 +13,7 @@ from django.urls import reverse
 from agents.core.json_forms import BadJson, parse
 from agents.core.money import BadAmount, minor_of_text, plain_amount
 from agents.core.states import EscalationState
-from agents.desks.refunds.profiles import STRICT
+from agents.desks.refunds.limits import STRICT
 from agents.models import Escalation, Membership, PolicyVersion, Role, Run, Workspace
 from agents.replay.person import read_human
 from agents.shell import refusal

@@ -21,10 +21,10 @@ from django.utils import timezone
 
 from agents.core.statements import free_words
 from agents.core.states import RunState
-from agents.desks.refunds import refunds
+from agents.desks.refunds import billing as refunds
 from agents.desks.refunds.facts import RefundFacts
+from agents.desks.refunds.limits import STRICT
 from agents.desks.refunds.models import SentMail
-from agents.desks.refunds.profiles import STRICT
 from agents.llm.demo_model import demo_reply
 from agents.models import Run
 from agents.policies import review

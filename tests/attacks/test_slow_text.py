@@ -16,7 +16,7 @@ from agents.core import statements as letter_phrases
 from agents.core import workflows as workflow_checks
 from agents.core.json_forms import MAX_CHARS, BadJson, parse
 from agents.core.money import BadAmount, minor_of_text
-from agents.desks.refunds import demo
+from agents.desks.refunds import scenarios as demo
 from agents.runs.launching import MAX_GOAL
 from agents.sdk.amounts import read_amounts
 

@@ -11,8 +11,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.utils import timezone
 
-from agents.desks.refunds.customer_table import COLUMNS
-from agents.desks.refunds.importing import import_customers
+from agents.desks.refunds.books import COLUMNS, import_customers
 from agents.models import Role, Run
 from agents.people import workspaces
 from tests.commands.test_run_pattern import command

@@ -12,8 +12,8 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils import timezone
 
-from agents.desks.refunds import refunds
-from agents.desks.refunds.importing import BATCH, compare
+from agents.desks.refunds import billing as refunds
+from agents.desks.refunds.books import BATCH, compare
 from agents.desks.refunds.models import Charge, Customer
 from agents.management.command_arguments import ACTOR
 from agents.models import Event, Role, Run, Workspace

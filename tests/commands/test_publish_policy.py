@@ -10,7 +10,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.urls import reverse
 
-from agents.desks.refunds.profiles import REFERENCE, STRICT
+from agents.desks.refunds.limits import REFERENCE, STRICT
 from agents.models import Event, Role, Workspace
 from agents.sdk.desk import DESKS
 from agents.shell import refusal

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from agents.desks.refunds import metrics
+from agents.desks.refunds import report as metrics
 from tests.conformance import harness, safe, safe_orchestrator, safe_routing
 from tests.conformance.replay_server import ReplayServer
 from tests.conformance.safe_orchestrator import SHOWN_BY_PLAN

@@ -11,7 +11,7 @@ from agents.core.json_forms import args_hash
 from agents.core.money import BadAmount, minor_of_number, to_model_units
 from agents.core.reviews import RulingKind
 from agents.desks.refunds.facts import RefundFact, RefundFacts
-from agents.desks.refunds.profiles import REFERENCE
+from agents.desks.refunds.limits import REFERENCE
 from agents.models import Escalation
 from agents.policies import judge
 from agents.replay.person import _intends, read_human

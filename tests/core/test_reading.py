@@ -11,7 +11,7 @@ from agents.core.actions import MAX_TEXT, read_action
 from agents.core.json_forms import MAX_CHARS, BadJson, parse
 from agents.core.limits import BadPolicy, read_limits
 from agents.core.requests import Stop
-from agents.desks.refunds.profiles import REFERENCE, REFUND_TOOLS, STRICT
+from agents.desks.refunds.limits import REFERENCE, REFUND_TOOLS, STRICT
 from agents.tools import specs
 
 

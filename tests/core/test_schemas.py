@@ -16,7 +16,7 @@ from agents.core.actions import (
     read_route,
     route_schema,
 )
-from agents.desks.refunds.profiles import REFUND_TOOLS, SPECIALISTS, WORKERS
+from agents.desks.refunds.limits import REFUND_TOOLS, SPECIALISTS, WORKERS
 from agents.llm.tool_calls import envelop, unpack
 
 # What strict output accepts; https://platform.openai.com/docs/guides/structured-outputs

@@ -18,7 +18,7 @@ from agents.core.decisions import (
     what_yes_does,
 )
 from agents.core.limits import BadPolicy, read_limits
-from agents.desks.refunds.profiles import STRICT
+from agents.desks.refunds.limits import STRICT
 
 THREE = [
     {"up_to_minor": 100_000},

@@ -17,7 +17,7 @@ from agents.core.workflows import (
     fill_variables,
     read_workflow,
 )
-from agents.desks.refunds.profiles import STRICT
+from agents.desks.refunds.limits import STRICT
 from agents.sdk.desk import DESKS
 from agents.tools import specs
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from agents.desks.refunds import mail, refunds
+from agents.desks.refunds import billing as refunds
+from agents.desks.refunds import mail
 from agents.models import Book
 from tests.desk.ordering import AT, letter, refund
 

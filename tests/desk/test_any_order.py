@@ -9,7 +9,7 @@ from django.db.models import Sum
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.desks.refunds import refunds
+from agents.desks.refunds import billing as refunds
 from agents.desks.refunds.models import Refund
 from agents.models import Book
 from tests.desk.ordering import AT, charge_of, demo_book, refund

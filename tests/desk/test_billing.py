@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from agents.desks.refunds import billing, refunds
+from agents.desks.refunds import billing
+from agents.desks.refunds import billing as refunds
 from agents.desks.refunds.models import Charge, Customer, Subscription
 from tests.desk.ordering import AT, charge_of, demo_book, refund
 

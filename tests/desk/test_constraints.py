@@ -8,7 +8,8 @@ import pytest
 from django.apps import apps
 from django.db import models
 
-from agents.desks.refunds import mail, refunds
+from agents.desks.refunds import billing as refunds
+from agents.desks.refunds import mail
 from agents.desks.refunds.models import Charge, Customer, Refund, SentMail, Subscription
 from agents.models import Book
 from tests.desk.ordering import AT, charge_of, demo_book, letter, refund

@@ -18,8 +18,8 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from agents.desks.refunds import mail
+from agents.desks.refunds.billing import KeyReused
 from agents.desks.refunds.models import Customer, SentMail
-from agents.desks.refunds.refunds import KeyReused
 from agents.models import Book
 from agents.notifications.channels import mail as mailing
 from tests.desk import contenders, letterboxes

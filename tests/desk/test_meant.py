@@ -8,7 +8,7 @@ import pytest
 
 from agents.core.requests import Json
 from agents.desks.refunds.billing import ChargeFacts
-from agents.desks.refunds.meant import kept_charge, meant_charge
+from agents.desks.refunds.facts import kept_charge, meant_charge
 
 TODAY = date(2026, 11, 28)
 AT = datetime.combine(TODAY, time(12), UTC)

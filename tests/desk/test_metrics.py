@@ -10,7 +10,7 @@ import pytest
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from agents.desks.refunds import metrics
+from agents.desks.refunds import report as metrics
 from agents.desks.refunds.books import refill
 from agents.desks.refunds.models import DailyMetrics
 from agents.models import Book

@@ -8,7 +8,8 @@ from uuid import uuid4
 import pytest
 from django.conf import settings
 
-from agents.desks.refunds import mail, refunds
+from agents.desks.refunds import billing as refunds
+from agents.desks.refunds import mail
 from agents.desks.refunds.models import Refund
 from agents.models import Book
 from tests.desk.ordering import demo_book, refund, standing

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agents.desks.refunds import refunds
+from agents.desks.refunds import billing as refunds
 from agents.desks.refunds.models import Charge, Customer, Refund
 from agents.models import Book
 from tests.desk.ordering import AT, charge_of, demo_book, refund, standing

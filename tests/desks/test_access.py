@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agents.core.states import RunState
-from agents.desks.refunds.profiles import STRICT
+from agents.desks.refunds.limits import STRICT
 from agents.models import Escalation, Event, Role, Run
 from agents.sdk.desk import DESKS, Desk
 from agents.shell import refusal as operations_refusal

@@ -16,7 +16,7 @@ from agents import llm
 from agents.core.requests import Json
 from agents.core.reviews import DeskFacts, Facts
 from agents.core.states import RunState
-from agents.desks.refunds.profiles import STRICT
+from agents.desks.refunds.limits import STRICT
 from agents.engine.turns import executor
 from agents.llm.call import request_for
 from agents.llm.exchange import backend

@@ -19,7 +19,7 @@ from django.utils import timezone
 
 from agents.core.limits import BadPolicy, read_limits
 from agents.core.states import RunState
-from agents.desks.refunds.profiles import STRICT
+from agents.desks.refunds.limits import STRICT
 from agents.engine.desk.review_context import DeskLedger
 from agents.models import Effect, Escalation, Role, Run, Workspace
 from agents.overview.pages import overview

@@ -20,7 +20,7 @@ from django.utils import timezone
 from agents.audit import archiving
 from agents.core.redact import PSEUDONYM
 from agents.core.states import RunState
-from agents.desks.refunds.profiles import STRICT
+from agents.desks.refunds.limits import STRICT
 from agents.models import Effect, Escalation, Head, MaskedValue, Role, Run, SavedView
 from agents.runs import launching
 from agents.sdk.values import Money

@@ -12,7 +12,7 @@ from agents.audit import erasing
 from agents.core.decisions import Decision
 from agents.core.requests import Json
 from agents.core.states import EscalationState
-from agents.desks.refunds.profiles import REFERENCE
+from agents.desks.refunds.limits import REFERENCE
 from agents.engine import journal
 from agents.engine.desk.repeats import identifying
 from agents.engine.upkeep.sweep import sweep

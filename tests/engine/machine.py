@@ -25,7 +25,7 @@ from agents.audit import protection
 from agents.audit.copies import csv_lines
 from agents.core.decisions import Decision
 from agents.core.states import ENDED, EscalationState, RunState
-from agents.desks.refunds import refunds
+from agents.desks.refunds import billing as refunds
 from agents.engine.runtime import crashpoints
 from agents.engine.upkeep.sweep import sweep
 from agents.models import Escalation, Event, PolicyVersion, Run, Workspace

@@ -36,7 +36,7 @@ from tests.database import make_once
 from tests.limits import first_limit
 
 if FIRST_DESK in DESKS:  # a part of the suite runs without
-    from agents.desks.refunds import refunds
+    from agents.desks.refunds import billing as refunds
     from agents.desks.refunds.models import Refund, SentMail
     from agents.desks.refunds.scenarios import BY_KEY
 

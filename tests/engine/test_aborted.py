@@ -16,7 +16,7 @@ from django.db import OperationalError, connection
 from django.utils import timezone
 
 from agents.core.states import EscalationState, RunState
-from agents.desks.refunds.profiles import STRICT
+from agents.desks.refunds.limits import STRICT
 from agents.engine.lease import claim
 from agents.engine.turns.answering import expire
 from agents.engine.upkeep.sweep import sweep

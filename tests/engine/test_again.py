@@ -12,7 +12,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from agents.core.states import RunState
-from agents.desks.refunds.profiles import STRICT
+from agents.desks.refunds.limits import STRICT
 from agents.engine.runtime import crashpoints
 from agents.engine.tools.letters import untold_effects
 from agents.models import Effect, Role, Run, Scope, SwitchStage

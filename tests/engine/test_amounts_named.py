@@ -13,8 +13,8 @@ from django.utils import timezone
 from agents.core.requests import Json
 from agents.core.states import RunState
 from agents.desks.refunds.facts import RefundFact, RefundFacts
+from agents.desks.refunds.limits import STRICT
 from agents.desks.refunds.models import Charge, Customer, Refund
-from agents.desks.refunds.profiles import STRICT
 from agents.desks.refunds.rules import same_again
 from agents.models import Effect, Escalation, Role, Run
 from agents.shell import refusal

@@ -14,8 +14,8 @@ from django.utils import timezone
 from agents.core.calls import CallTarget
 from agents.core.states import EscalationState, RunState
 from agents.db.driver import fetch_now
+from agents.desks.refunds.limits import STRICT
 from agents.desks.refunds.models import Charge
-from agents.desks.refunds.profiles import STRICT
 from agents.engine.desk.facts import fetch_facts
 from agents.engine.runtime import crashpoints
 from agents.models import Escalation, Membership, Run

@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from agents import results
 from agents.core.requests import Stop
-from agents.desks.refunds.profiles import STRICT
+from agents.desks.refunds.limits import STRICT
 from agents.models import Run
 from agents.patterns.steps import Blocked, expect_readable
 from agents.publishing.versions import policy_version

@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from agents import llm
 from agents.core.states import RunState
-from agents.desks.refunds.profiles import STRICT
+from agents.desks.refunds.limits import STRICT
 from agents.engine.commit import Commit
 from agents.engine.runtime import breaker
 from agents.engine.turns.asking import MAX_CLAIMS

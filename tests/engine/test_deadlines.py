@@ -17,7 +17,7 @@ from django.db import connection
 from agents import results
 from agents.core.requests import Json
 from agents.core.states import RunState
-from agents.desks.refunds.profiles import STRICT
+from agents.desks.refunds.limits import STRICT
 from agents.engine.tools import calling
 from agents.engine.tools.tool_call import LATE
 from agents.models import Event, Run

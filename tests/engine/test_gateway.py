@@ -18,7 +18,7 @@ from django.db import OperationalError
 from django.utils import timezone
 
 from agents.core.states import EffectState, EscalationState, RunState
-from agents.desks.refunds import refunds
+from agents.desks.refunds import billing as refunds
 from agents.engine.journal import Journal
 from agents.engine.runtime import crashpoints
 from agents.engine.runtime.threads import TOOL_THREADS

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from agents.desks.refunds.facts import ChargeFact, RefundFacts
-from agents.desks.refunds.profiles import REFERENCE
+from agents.desks.refunds.limits import REFERENCE
 from agents.desks.refunds.rules import DEFAULT_REASON
 from agents.policies import review
 from tests.limits import SUPERVISED

@@ -12,7 +12,7 @@ from django.test import override_settings
 from django.utils import timezone
 
 from agents import results
-from agents.desks.refunds.profiles import REFERENCE, STRICT
+from agents.desks.refunds.limits import REFERENCE, STRICT
 from agents.engine.desk.facts import sent_back_by
 from agents.models import Effect, Escalation, Event, Role, Run, Step
 from agents.policies.words import end_sentence

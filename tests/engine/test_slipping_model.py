@@ -10,8 +10,8 @@ from django.test import override_settings
 from agents import results
 from agents.core.requests import Json
 from agents.core.states import RunState
+from agents.desks.refunds.limits import STRICT
 from agents.desks.refunds.models import SentMail
-from agents.desks.refunds.profiles import STRICT
 from agents.models import Run
 from tests.engine.faulty import FaultyServer, Said, advance_all, as_demo, faulty_server
 from tests.engine.scene import Scene, mails, payments

@@ -16,7 +16,7 @@ from agents import results
 from agents.core.json_forms import sha256
 from agents.core.requests import Flow
 from agents.core.states import RunState
-from agents.desks.refunds.profiles import STRICT
+from agents.desks.refunds.limits import STRICT
 from agents.engine.desk import registry as simulation
 from agents.models import Run
 from agents.patterns import PATTERNS, Brief, Notes

@@ -13,7 +13,7 @@ from agents import results
 from agents.core.actions import read_plan
 from agents.core.requests import Stop
 from agents.core.reviews import Facts
-from agents.desks.refunds.profiles import STRICT, WORKERS
+from agents.desks.refunds.limits import STRICT, WORKERS
 from agents.models import PolicyVersion
 from agents.policies import review
 from agents.shell import refusal

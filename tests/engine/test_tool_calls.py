@@ -14,7 +14,7 @@ from django.test import override_settings
 
 from agents import results
 from agents.core.requests import Json
-from agents.desks.refunds.profiles import REFERENCE, STRICT
+from agents.desks.refunds.limits import REFERENCE, STRICT
 from agents.models import Run
 from agents.runs.listing import find_runs
 from agents.runs.messages import messages_of

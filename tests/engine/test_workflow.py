@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from agents.core.json_forms import sha256
+from agents.desks.refunds.limits import STRICT
 from agents.desks.refunds.models import SentMail
-from agents.desks.refunds.profiles import STRICT
 from agents.models import Event
 from agents.models.record import facts_of
 from tests.conformance import phases

@@ -13,8 +13,8 @@ from agents import llm
 from agents.core.actions import check_action
 from agents.core.money import to_model_units
 from agents.core.requests import Json
-from agents.desks.refunds.demo import play
-from agents.desks.refunds.profiles import REFUND_TOOLS
+from agents.desks.refunds.limits import REFUND_TOOLS
+from agents.desks.refunds.scenarios import play
 from agents.llm.call import cost_micro_usd
 from agents.sdk.demo import ONLY_SCENARIOS
 from tests.conformance.harness import cases

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from agents.core.checkpoints import WORDS
-from agents.desks.refunds.profiles import SPECIALISTS, STRICT, WORKERS
+from agents.desks.refunds.limits import SPECIALISTS, STRICT, WORKERS
 from agents.llm.prompts import prompt
 
 AGENTS = ("committer", "executor", "assessor", "judge")

@@ -10,8 +10,7 @@ import pytest
 
 from agents.core.limits import Limits
 from agents.core.requests import Reply
-from agents.desks.refunds.limits import RefundLimits
-from agents.desks.refunds.profiles import STRICT, WORKERS
+from agents.desks.refunds.limits import STRICT, WORKERS, RefundLimits
 from agents.desks.refunds.report import figures
 from agents.patterns import Brief, result
 from agents.patterns.orchestrator import allowances

@@ -7,8 +7,8 @@ import pytest
 from agents.core.actions import InvalidRoute, check_route
 from agents.core.limits import BadPolicy, read_limits
 from agents.core.requests import Json
-from agents.desks.refunds.profiles import REFUND_TOOLS, SPECIALISTS, STRICT
-from agents.desks.refunds.ticket_topics import TOPICS, is_about
+from agents.desks.refunds.limits import REFUND_TOOLS, SPECIALISTS, STRICT
+from agents.desks.refunds.patterns import TOPICS, is_about
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agents.core.requests import Reply
-from agents.desks.refunds.profiles import STRICT
+from agents.desks.refunds.limits import STRICT
 from agents.patterns import Brief, result
 from agents.patterns.routing import reason_of
 from tests.patterns import deciding

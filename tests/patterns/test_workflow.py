@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from agents.core.requests import Ask, Request, Review, Say, Strand, Use
-from agents.desks.refunds.profiles import STRICT
+from agents.desks.refunds.limits import STRICT
 from agents.engine.drive import drive
 from agents.patterns import PATTERNS, Brief, Notes
 from agents.tools import specs

@@ -11,7 +11,7 @@ from agents.core.requests import Json
 from agents.core.reviews import ReviewResult
 from agents.core.statements import NO_MONEY, Deed, ledger_sentences
 from agents.desks.refunds.facts import UNTOLD, RefundFacts
-from agents.desks.refunds.profiles import STRICT
+from agents.desks.refunds.limits import STRICT
 from agents.policies import review
 
 CHARGE = "The last charge was USD 1,200.00 for annual_enterprise, 10 days ago."

@@ -14,8 +14,7 @@ from agents.core.limits import Limits
 from agents.core.money import MAX_MINOR
 from agents.core.reviews import ReviewResult, Ruling, RulingKind, consent_of
 from agents.desks.refunds.facts import ChargeFact, RefundFact, RefundFacts
-from agents.desks.refunds.limits import RefundLimits
-from agents.desks.refunds.profiles import PROFILES
+from agents.desks.refunds.limits import PROFILES, RefundLimits
 from agents.policies import RULES, review
 from tests.limits import SUPERVISED
 

@@ -9,7 +9,7 @@ import pytest
 from agents.core.actions import Action
 from agents.core.json_forms import sha256
 from agents.desks.refunds.facts import RefundFacts
-from agents.desks.refunds.profiles import STRICT
+from agents.desks.refunds.limits import STRICT
 from agents.policies import review
 
 LIMITS = STRICT.of("workflow", "refunds")

@@ -8,8 +8,7 @@ import pytest
 
 from agents.core.actions import InvalidPlan, check_plan
 from agents.core.reviews import Facts
-from agents.desks.refunds.limits import RefundLimits
-from agents.desks.refunds.profiles import STRICT, WORKERS
+from agents.desks.refunds.limits import STRICT, WORKERS, RefundLimits
 from agents.desks.refunds.report import figures, findings, headline
 from agents.policies import review
 from agents.sdk.desk_patterns import found_in

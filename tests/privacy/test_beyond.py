@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 
 from agents.core.requests import Json
-from agents.desks.refunds.profiles import STRICT
+from agents.desks.refunds.limits import STRICT
 from agents.models import Run, SwitchStage, record
 from agents.publishing import versions as publishing
 from agents.requests import sharing

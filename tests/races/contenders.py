@@ -105,7 +105,7 @@ def refunds(book: int, amount: int, key: str) -> str:
     """Pay a refund at the desk."""
     from django.utils import timezone
 
-    from agents.desks.refunds import refunds as desk
+    from agents.desks.refunds import billing as desk
 
     asked: dict[str, Any] = {
         "book_id": book,

@@ -21,10 +21,9 @@ from django.utils import timezone
 from agents.audit import erasing
 from agents.core.states import EscalationState, RunState
 from agents.db.driver import fetch_now
-from agents.desks.refunds import refunds
-from agents.desks.refunds.customer_table import COLUMNS
+from agents.desks.refunds import billing as refunds
+from agents.desks.refunds.books import COLUMNS, import_customers
 from agents.desks.refunds.facts import RefundFacts
-from agents.desks.refunds.importing import import_customers
 from agents.desks.refunds.models import Charge, Customer
 from agents.engine.desk.facts import fetch_facts
 from agents.engine.kill_switch import switch_against

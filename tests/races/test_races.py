@@ -16,8 +16,8 @@ from django.utils import timezone
 
 from agents.core.limits import read_limits
 from agents.core.states import ENDED, EffectState, EscalationState, RunState
+from agents.desks.refunds.limits import STRICT
 from agents.desks.refunds.models import Charge, Refund
-from agents.desks.refunds.profiles import STRICT
 from agents.models import Effect, Escalation, Role, Run, Workspace
 from agents.models.outside import SwitchStage
 from agents.publishing.versions import policy_version

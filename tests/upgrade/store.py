@@ -49,7 +49,7 @@ from agents.engine.turns.executor import RunExecutor
 from agents.engine.runtime.threads import close_connections
 from agents.models import Escalation, Workspace
 from agents.desks.bank.facts import desk as bank
-from agents.desks.refunds.profiles import STRICT
+from agents.desks.refunds.limits import STRICT
 from agents.desks.refunds.scenarios import BY_KEY
 
 CENTURY = 100 * 365

@@ -20,7 +20,7 @@ from playwright.sync_api import Page
 from pytest_django import DjangoDbBlocker
 
 from agents.core.notifications import Kind
-from agents.desks.refunds.profiles import STRICT
+from agents.desks.refunds.limits import STRICT
 from agents.models import Delivery, Escalation, Role, Shape
 from agents.notifications import fan_out
 from agents.notifications.channels import webhooks

@@ -14,7 +14,7 @@ from django.urls import reverse
 
 from agents.core import old_names
 from agents.core.limits import KEYS, OF_DESK, OF_PATTERN, Limits, read_limits
-from agents.desks.refunds.profiles import PROFILES, STRICT
+from agents.desks.refunds.limits import PROFILES, STRICT
 from agents.models import PolicyVersion, Role
 from agents.policies import RULES
 from agents.policies.words import TITLES, rule_lines, words_of

@@ -1,17 +1,12 @@
 """The desk as the console finds it: its facts, tools, rules, patterns and scenarios."""
 
 from agents.desks.refunds import (  # noqa: F401 - what they declare is what counts
-    background,
-    cases,
-    demo,
     facts,
     rules,
     scenarios,
-    sources,
-    specialists,
     words,
 )
 from agents.desks.refunds.declared import desk as desk
-from agents.desks.refunds.profiles import PROFILES
+from agents.desks.refunds.limits import PROFILES
 
 desk.profiles = PROFILES

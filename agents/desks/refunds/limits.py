@@ -6,8 +6,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Annotated
 
+from agents.core.limits import Limits, ReferenceQuirks, strict
 from agents.core.money import MAX_MINOR, format_money
-from agents.core.old_names import CURRENCY
+from agents.core.old_names import CURRENCY, FIRST_DESK
+from agents.core.requests import Json
+from agents.sdk.arguments import limit_fields
 from opsconsole.desks import Count, Days, between, limit
 
 in_usd = partial(format_money, currency=CURRENCY)  # an amount, for people
@@ -44,3 +47,168 @@ class RefundLimits:
     loose_topics: bool = limit(False, "Keywords within words", hidden=True)
     null_is_none: bool = limit(False, "What is left empty is none", hidden=True)
     fills_reason: bool = limit(False, "A missing reason is made up", hidden=True)
+
+
+# The two shipped profiles as policy documents: strict, and the reference's rules alone.
+#
+# A profile is only a set of rules and limits. `reference` replays recorded cases on an isolated
+# demo book; operations refuse it anywhere else.
+
+
+REFUND_TOOLS = ("get_refund_context", "issue_refund", "send_refund_email")
+SPECIALISTS = ("billing_specialist", "technical_specialist", "sales_specialist")
+WORKERS = ("sales_worker", "payments_worker", "inventory_worker")
+
+# The reference's gateway: three context calls, two of them alike; two refunds and two mails.
+_LOOPS: dict[str, Json] = {
+    "tool_calls": {"get_refund_context": 3},
+    "tool_repeats": {"get_refund_context": 2},
+}
+
+# Three attempts to find a specialist; the same ticket goes to each of them once.
+_ROUTING: dict[str, Json] = {
+    "tools": [*SPECIALISTS],
+    "rules": ["delegation.reading", "answers.after_specialist"],
+    "max_steps": 3,
+    "max_tool_calls": 3,
+    "max_seconds": 60,
+    "tool_calls": dict.fromkeys(SPECIALISTS, 3),
+    "tool_repeats": {},
+}
+
+# Four tasks, three at a time, two seconds each, one retry after a timeout. The gateway lets a
+# worker be asked as often as the dispatches last.
+_ORCHESTRATOR: dict[str, Json] = {
+    "tools": [*WORKERS],
+    "rules": ["reports.planned", "reports.reading", "reports.briefed"],
+    "max_steps": 4,
+    "max_tool_calls": 8,
+    "max_seconds": 25,
+    "call_seconds": 2.0,
+    "call_attempts": 2,
+    "at_once": 3,
+    "tool_calls": dict.fromkeys(WORKERS, 99),
+    "tool_repeats": dict.fromkeys(WORKERS, 99),
+}
+
+# A goal may read and reply; what it puts out is held against the ledger. Turns are of one goal.
+_WORKFLOW: dict[str, Json] = {
+    "tools": ["get_refund_context", "send_reply"],
+    "rules": ["subject.reading", "replies.output", "replies.as_accepted"],
+    "max_seconds": 120,
+    "max_tokens": 120_000,
+    "tool_calls": {"get_refund_context": 3, "send_reply": 1},
+    "tool_repeats": {"get_refund_context": 2},
+}
+
+_REFERENCE_RULES = (
+    "refunds.positive",
+    "refunds.run_limit",
+    "refunds.reason_given",
+    "refunds.auto_limit",
+    "subject.reading",
+    "mail.after_refund",
+    "answers.after_context",
+)
+
+# The reference's hint does not follow its limit (sup-030), and it makes up a missing reason.
+_TOLD = {"told_limit_minor": 100_000, "fills_reason": True}
+REFERENCE = Limits(
+    profile="reference",
+    reference=ReferenceQuirks(
+        finalize=True,
+        errors_fail=False,
+    ),
+    open_per_launcher=None,
+    open_per_subject=None,
+    late=REFUND_TOOLS,
+    finishes_letters=False,
+    outlasts_outages=False,
+    desks={
+        FIRST_DESK: {
+            "rules": [*_REFERENCE_RULES],
+            "tools": [*REFUND_TOOLS],
+            **_LOOPS,
+            "limits": _TOLD,
+            "patterns": {
+                "routing": {
+                    **_ROUTING,
+                    "hand_over": False,
+                    "late_calls": True,
+                    "forget_refusals": True,
+                    "limits": {**_TOLD, "loose_topics": True},
+                },
+                "orchestrator": {
+                    **_ORCHESTRATOR,
+                    "late": ["planner"],
+                    "limits": {**_TOLD, "null_is_none": True},
+                },
+                "workflow": {**_WORKFLOW, "self_reported": True, "marker_word": True},
+            },
+        }
+    },
+)
+
+STRICT = strict(
+    {
+        FIRST_DESK: {
+            "rules": [
+                "subject.bound",
+                "subject.context_before_money",
+                *(rule for rule in _REFERENCE_RULES if rule != "refunds.reason_given"),
+                "refunds.amount_named",
+                "refunds.charge_left",
+                "refunds.window",
+                "refunds.unattended_total",
+                "refunds.unattended_today",
+                "refunds.after_person",
+                "refunds.same_again",
+                "mail.from_ledger",
+                "answers.matches_ledger",
+            ],
+            "tools": [*REFUND_TOOLS],
+            **_LOOPS,
+            "limits": {one.name: one.default for one in limit_fields(RefundLimits)},
+            "caps": {
+                CURRENCY: {
+                    "launcher_daily_minor": 100_000_000,
+                    "workspace_daily_minor": 500_000_000,
+                }
+            },
+            "patterns": {
+                "routing": {
+                    **_ROUTING,
+                    "max_seconds": 600,
+                    "rules": [*_ROUTING["rules"], "answers.matches_evidence"],
+                },
+                "orchestrator": {
+                    **_ORCHESTRATOR,
+                    "max_seconds": 300,
+                    "rules": [
+                        *_ORCHESTRATOR["rules"],
+                        "reports.bound",
+                        "reports.one_task_each",
+                        "reports.complete",
+                        "reports.critical",
+                        "reports.headed",
+                        "reports.matches_facts",
+                    ],
+                    "required": [*WORKERS],
+                    "critical": ["sales_worker", "payments_worker"],
+                },
+                "workflow": {
+                    **_WORKFLOW,
+                    "max_seconds": 3600,  # each step is asked five times and more, and once again
+                    "rules": [
+                        "subject.bound",
+                        *_WORKFLOW["rules"],
+                        "replies.once",
+                        "answers.matches_ledger",
+                    ],
+                },
+            },
+        }
+    },
+)
+
+PROFILES = {limits.profile: limits for limits in (STRICT, REFERENCE)}

@@ -26,9 +26,8 @@ from agents.core.money import MAX_MINOR, format_money
 from agents.core.names import greeting
 from agents.db.inserts import insert_new, update_row
 from agents.desks.refunds import billing
-from agents.desks.refunds.models import Customer, SentMail
-from agents.desks.refunds.models.mail import LONGEST_FAULT, MailState
-from agents.desks.refunds.refunds import KeyReused
+from agents.desks.refunds.billing import KeyReused
+from agents.desks.refunds.models import LONGEST_FAULT, Customer, MailState, SentMail
 
 TEMPLATE = "refund_confirmation_v2"
 SUBJECT = "Your refund of {0}"

@@ -6,30 +6,147 @@ model may take another way, but the policy still applies.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
-from agents.desks.refunds import sources, specialists, tools  # noqa: F401 - what scenarios use
+from agents.desks.refunds import tools  # noqa: F401 - what scenarios use
 from agents.desks.refunds.declared import desk
-from agents.desks.refunds.demo import (
-    ANNA,
-    CORRECTED,
-    FALSE_CLAIM,
-    IN_DOUBT,
-    LETTER,
-    MAX,
-    ON_HOLD,
-    OWN_WORDS,
-    WORKERS,
-    asks,
-    letter,
-    memo,
-    paid,
-    read,
-    refund,
-    report,
+from agents.desks.refunds.models import Charge
+from agents.desks.refunds.patterns import TOPICS, is_about
+from agents.desks.refunds.report import DEMO_SECONDS
+from opsconsole.desks import (
+    Answers,
+    BreaksOff,
+    Judge,
+    OutputOf,
+    Past,
+    PastAnswer,
+    PastCase,
+    Plans,
+    Routes,
+    Says,
+    Silent,
+    Step,
 )
-from opsconsole.desks import Answers, BreaksOff, Silent, Step
+
+# What the demo's models say at this desk: lines of scenarios, and of goals like them.
+#
+# It is no language model: of a goal that is no scenario it takes the customer (`user_id=7`,
+# `customer 7`, Anna or Max) and, where a refund is asked for, an amount (`500 USD`, `$500`). Of a
+# goal that is not the desk's business it has nothing to say.
+
+
+ANNA, MAX = 42, 7  # the demo's customers
+WORKERS = ("sales_worker", "payments_worker", "inventory_worker")
+CHARGED = {
+    ANNA: ("Anna", "annual enterprise", "1,200.00 USD, 10 days ago"),
+    MAX: ("Max", "pro monthly", "49.00 USD, 35 days ago"),
+}
+LETTER = (
+    "[[greeting]]\n\nThank you for your question. Here is what we see:\n\n[[charge]] [[window]]"
+)
+FALSE_CLAIM = "[[greeting]]\n\nYour charge was refunded in full. [[charge]]"
+OWN_WORDS = (
+    "[[greeting]]\n\nThank you for your question. As promised we know that Customer 42 is Anna "
+    "with the plan annual enterprise; the last charge was 1,200.00 USD, 10 days ago."
+)
+CORRECTION = "Claim no refund, because the ledger holds none. Say only what the facts say."
+CORRECTED = Judge("draft", "reorient", "It claims a refund.", CORRECTION)
+ON_HOLD = Judge("facts", "halt", "The case is on legal hold.")
+_TASTE = "The tone is a matter of taste. May this draft be used?"
+IN_DOUBT = Judge("draft", "ask_human", "Nothing decides it.", question=_TASTE)
+_CUSTOMER = re.compile(r"\b(?:user|customer)(?:[_ ]?id)?\s*[=:#]?\s*(\d{1,18})\b", re.I)
+_NUMBER = r"((?:\d{1,3}(?:,\d{3})+|\d{1,12})(?:\.\d\d?)?)"
+_AMOUNT = re.compile(
+    rf"(?:USD|US\$|\$)\s*{_NUMBER}(?!\w|[.,]\w)"
+    rf"|(?<![\w.,]){_NUMBER}\s*(?:(?:USD|US dollars?|dollars?)\b|\$)",
+    re.I,
+)
+_ABOUT = r"\b(refund|charge|paid\b|invoice|customer|user|anna\b|max\b)"
+_OURS = {  # what a goal is to name; specialists say themselves what is not theirs
+    "supervisor": re.compile(_ABOUT, re.I),
+    "orchestrator": re.compile(r"\b(report|brief|figures)", re.I),
+    "workflow": re.compile(_ABOUT, re.I),
+}
+_PAYS_BACK = re.compile(r"\b(refund|reimburse|repay|back\b)", re.I)
+
+
+def read(customer: int) -> Says:
+    return Says("get_refund_context", user_id=customer)
+
+
+def refund(customer: int, amount: int, reason: str | None = "", says: type[Says] = Says) -> Says:
+    """Return the proposal of a refund; without a reason if that is None."""
+    _, plan, _ = CHARGED.get(customer, ("", "the charge", ""))
+    given: dict[str, Any] = (
+        {} if reason is None else {"reason": reason or f"Asked for a refund: {plan}"}
+    )
+    return says("issue_refund", user_id=customer, amount_minor=amount, **given)
+
+
+def paid(customer: int, amount: int, reason: str | None = "") -> list[Says | Answers]:
+    """Return what is said from the look into the record to the answer."""
+    about: dict[str, Any] = {"user_id": customer, "amount_minor": amount}
+    told = f"{amount / 100:,.2f} USD"
+    mail = Says("send_refund_email", **about, message=f"Your refund of {told} was issued.")
+    answer = f"The refund of {told} to customer {customer} went through; an email was sent."
+    return [read(customer), refund(customer, amount, reason), mail, Answers(answer)]
+
+
+def asks(*topics: str, text: str = "[[finding]]") -> list[Routes | Answers]:
+    """Return what a router says who tries these specialists, and then the responder."""
+    return [*(Routes(f"{topic}_specialist") for topic in topics), Answers(text)]
+
+
+def _facts(customer: int) -> Step:
+    name, plan, last = CHARGED.get(customer, ("", "", ""))
+    known = f"is {name} with the plan {plan}; the last charge was {last}" if name else "is known"
+    return Step("facts", read(customer), f"Customer {customer} {known}.")
+
+
+def letter(customer: int, draft: str = LETTER, *, content: bool = True) -> list[Step | Judge]:
+    """Return what is said where a reply is drafted, checked and sent."""
+    send = Says("send_reply", user_id=customer, message=OutputOf("check"))
+    check = Step("check", OutputOf("draft"), content=content)
+    return [_facts(customer), Step("draft", draft), check, Step("send", send, "It was sent.")]
+
+
+def memo(customer: int) -> list[Step]:
+    """Return what is said where two agents argue and a third sums up."""
+    sides = {"for": "The customer has been loyal.", "against": "The terms are clear."}
+    fields = '{"recommendation": "keep to the terms", "amount": 0}'
+    told = "\n".join(f"{side}: {text}" for side, text in sides.items())
+    text = f"{told}\nRecommendation: keep to the terms.\n\n{fields}"
+    return [_facts(customer), Step("memo", text, agents=sides)]
+
+
+def report(workers: Sequence[str], text: str, **other: str) -> list[Plans | Answers]:
+    return [Plans(*workers, **other), Answers(text)]
+
+
+def play(goal: str, pattern: str) -> Sequence[Any]:
+    """Return what is said of a goal that is no scenario, or nothing if it is of something else."""
+    if pattern == "routing":
+        return asks(*sorted(TOPICS, key=lambda topic: not is_about(topic, goal)))
+    if not _OURS[pattern].search(goal):
+        return ()
+    if pattern == "orchestrator":
+        return report(WORKERS, "The report has the figures, and the action that they call for.")
+    number, names = _CUSTOMER.search(goal), re.findall(r"\bmax\b", goal, re.I)
+    customer = int(number[1]) if number else MAX if names else ANNA
+    if pattern == "workflow":
+        return [*letter(customer), *memo(customer)]
+    # The customer's number is removed first: in "customer 7 USD 50" it is not an amount.
+    amount = _AMOUNT.search(_CUSTOMER.sub(" ", goal)) if _PAYS_BACK.search(goal) else None
+    if amount:
+        return paid(customer, round(float((amount[1] or amount[2]).replace(",", "")) * 100))
+    return [read(customer), Answers("[[charge]] [[window]]")]
+
+
+desk.play = play
+
 
 APPROVAL, PAID, BLOCKED = "Waits for approval", "Paid automatically", "Blocked, nothing paid"
 ANSWERED, SENT = "Answered, nothing paid", "One email sent"
@@ -344,3 +461,110 @@ _case(
 
 SCENARIOS = desk.scenarios
 BY_KEY = {scenario.key: scenario for scenario in SCENARIOS}
+
+
+# The requests of the demo's customers in the past fortnight, and the reviewers' answers.
+
+
+_of_anna, _of_max = partial(PastCase, subject="42"), partial(PastCase, subject="7")
+_reply = partial(_of_anna, pattern="workflow", workflow="customer-reply")
+_memo = partial(_of_max, pattern="workflow", workflow="exception-memo")
+
+CASES = (
+    _of_anna("Anna cancelled an annual plan after ten days and asks for a refund of 480 USD.", 110),
+    _of_anna("Anna was charged for 6 unused seats. Refund 240 USD of the annual plan.", 100),
+    _of_anna("Anna bought the wrong plan last week and asks for a refund of 950 USD.", 80),
+    _of_anna("Refund 120 USD to Anna: the export did not work for two days.", 90),
+    _of_anna(
+        "Anna asks for the whole annual plan back, 1,200 USD: the team stays with its old tool.",
+        60,
+        PastAnswer("mara", True, "Within 14 days and hardly used."),
+    ),
+    _of_anna(
+        "Anna used four seats of an annual plan and asks for a refund of 1,150 USD.",
+        55,
+        PastAnswer(
+            "rita", True, "Four seats were in use; the rest is refunded.", {"amount_minor": 80_000}
+        ),
+    ),
+    _of_anna(
+        "Anna asks for a refund of 1,080 USD because the team has changed its mind.",
+        40,
+        PastAnswer("rita", False, "Not a case that our terms cover, and the plan is in daily use."),
+    ),
+    _of_anna(
+        "Anna was promised a refund of 1,200 USD by phone.",
+        40,
+        PastAnswer(
+            "mara", True, "The call is on file; half of it was promised.", {"amount_minor": 60_000}
+        ),
+    ),
+    _of_anna(
+        "Anna wants a refund of 1,100 USD for an unexpected renewal.",
+        30,
+        PastAnswer("admin", True, "The renewal notice went to an address that bounces."),
+    ),
+    _of_max("Max asks for a refund of 49 USD for a month without use.", 70),
+    _of_anna(
+        "Anna asks: can I get a refund for the monthly charge of 10 days ago?",
+        80,
+        pattern="routing",
+    ),
+    _of_max("Max wants an invoice explained.", 45, pattern="routing"),
+    _of_anna(
+        "Anna asks how to get to your office.",
+        15,
+        PastAnswer("rita", True, "I sent the address myself."),
+        pattern="routing",
+    ),
+    _reply(
+        "Anna asks which plan is active and what the last charge was.",
+        90,
+    ),
+    _reply("Anna asks about a plan that is on legal hold.", 15, demo=[*letter(42), ON_HOLD]),
+    _memo(
+        "Max asks for a policy exception for a charge of 49 USD.",
+        20,
+        PastAnswer("mara", True, "A goodwill month costs less than losing the customer."),
+    ),
+    PastCase(
+        "Prepare the morning operations report with one concrete action.",
+        60,
+        pattern="orchestrator",
+    ),
+)
+
+# Open requests when the demo starts: one of each kind, and two over the limit.
+WAITING = (
+    _of_anna("Anna (customer 42) asks for a refund of 1,200 USD: they stay with their old tool."),
+    _of_anna("Anna (customer 42) asks for a refund of 1,050 USD after a failed migration."),
+    _of_anna("Anna asks how to get to your office.", pattern="routing"),
+    _reply(
+        "Anna (customer 42) asks to have the last charge explained in plain words.",
+        demo=letter(42, OWN_WORDS),
+    ),
+    _of_max(
+        "Max (customer 7) asks: tell me frankly, is this still the right plan?",
+        pattern="workflow",
+        workflow="customer-reply",
+        demo=[*letter(7), IN_DOUBT],
+    ),
+    _memo("Max (customer 7) asks for a policy exception for a charge of 49 USD."),
+)
+
+# First names of customers; each copy of a case has another one.
+NAMES = (
+    *("Ada", "Amir", "Bea", "Carlos", "Chidi", "Clara", "Dana", "Diego", "Elif", "Emma", "Farid"),
+    *("Freya", "Hana", "Hugo", "Ines", "Ivan", "Jana", "Joris", "Kofi", "Lena", "Liam", "Lucia"),
+    *("Malik", "Marta", "Mei", "Milan", "Nadia", "Nils", "Noor", "Olga", "Owen", "Paula", "Priya"),
+    *("Rafael", "Rosa", "Sami", "Sara", "Selma", "Tariq", "Tomasz", "Ulla", "Vera", "Wanda"),
+    *("Yara", "Yusuf", "Zoe"),
+)
+
+
+def _hurry() -> None:
+    """Let the sources of reports answer at once."""
+    DEMO_SECONDS.update(dict.fromkeys(DEMO_SECONDS, (0.0, 0.0)))
+
+
+desk.past = Past(CASES, WAITING, NAMES, resource=Charge, hurry=_hurry)

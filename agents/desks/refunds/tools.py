@@ -7,16 +7,60 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 
-from agents.core.money import format_money
+from agents.core.money import BadAmount, format_money
 from agents.core.names import greeting, is_plain_name, plan_in_words
 from agents.core.old_names import CURRENCY
 from agents.core.request_kinds import ACTION, ADJUST, APPROVE, REJECT, RETURN, Answer
-from agents.desks.refunds import billing, mail, refunds
-from agents.desks.refunds.booked import EMAILS, REFUNDS, REPLIES
+from agents.desks.refunds import billing, mail
+from agents.desks.refunds import billing as refunds
 from agents.desks.refunds.declared import CHARGE, CUSTOMER, Minor, desk
 from agents.desks.refunds.limits import RefundLimits
-from agents.desks.refunds.models import SentMail
-from opsconsole.desks import Asked, Call, CallRefused, Json, Lower, OutcomeUnknown, Touch
+from agents.desks.refunds.models import MailState, Refund, RefundState, SentMail
+from opsconsole.desks import (
+    Asked,
+    Booked,
+    Books,
+    Call,
+    CallRefused,
+    Json,
+    Lower,
+    Money,
+    OutcomeUnknown,
+    Touch,
+)
+
+# The rows that calls leave in the desk's books.
+
+
+def _refund(row: Refund) -> Booked:
+    customer, is_paid = row.charge.customer, row.state == RefundState.PAID
+    args = {"user_id": customer.number, "amount_minor": _amount(row)}
+    return Booked(row.key, args, customer.book_id, is_paid, str(row.charge_id))
+
+
+def _mail(row: SentMail) -> Booked:
+    customer, is_sent = row.customer, row.state == MailState.SENT
+    is_of_book = customer.book_id == row.book_id
+    to = customer.number if is_of_book else f"{customer.number} of book {customer.book_id}"
+    args: Json = {"user_id": to, "message": row.body}
+    if row.amount_minor is not None:
+        args["amount_minor"] = _amount(row)
+    return Booked(row.key, args, row.book_id, is_sent)
+
+
+def _amount(row: Refund | SentMail) -> Json:
+    """Return what was paid, or as a text what somebody wrote who changed the row."""
+    try:
+        return Money(row.amount_minor or 0, row.currency)
+    except BadAmount:
+        return f"{row.amount_minor} {row.currency}"
+
+
+REFUNDS = Books(Refund.objects.select_related("charge__customer"), _refund)
+_MAILS = SentMail.objects.select_related("customer")
+EMAILS = Books(_MAILS.filter(amount_minor__isnull=False), _mail)
+REPLIES = Books(_MAILS.filter(amount_minor=None), _mail)
+
 
 REFUND = replace(
     ACTION,

@@ -8,8 +8,14 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from agents.desks.refunds.customer_table import COLUMNS, ENCODINGS, REFERENCE, decode_table
-from agents.desks.refunds.importing import BATCH, import_customers
+from agents.desks.refunds.books import (
+    BATCH,
+    COLUMNS,
+    ENCODINGS,
+    REFERENCE,
+    decode_table,
+    import_customers,
+)
 from agents.management.exit_codes import BAD_USAGE
 from agents.management.operation_command import WORKSPACE, OperationCommand, argument
 from agents.shell.refusal import Refused

@@ -1,0 +1,290 @@
+"""Specialists: each answers tickets about one field of the desk, or passes them on."""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, TypeAlias
+
+from agents.core.money import format_money
+from agents.core.names import plan_in_words
+from agents.desks.refunds import billing
+from agents.desks.refunds import report as metrics
+from agents.desks.refunds.declared import desk
+from agents.desks.refunds.models import Subscription
+from opsconsole.desks import Call, CallRefused, Json
+
+REFUNDABLE = "pro_monthly"
+_ANNA, _MAX = 42, 7
+
+
+def _eligible(found: Json) -> dict[str, str]:
+    if found["refund_eligible"] is True:
+        amount = format_money(found["refund_amount_minor"], found["currency"])
+        first = f"A refund of {amount} is possible; this run paid nothing."
+    else:
+        plan = plan_in_words(found["plan"])
+        first = f"No refund is possible{f' on the plan {plan}' if plan else ''}."
+    return {"finding": f"{first} {found['reason']}"}
+
+
+@desk.specialist(title="Billing specialist", may_say=_eligible, timeout=5)
+def billing_specialist(call: Call, ticket: str) -> Json:
+    """Say whether what the customer pays for can be refunded, and how much of it is left."""
+    if not _takes(call, "billing", ticket):
+        return None
+    found = paid_plan(book_id=call.book, customer_number=_customer(call, ticket), at=call.at)
+    if found is None:
+        raise CallRefused("subscription_not_found")
+    days = int(call.limits.window_days)
+    may_go_back = found.plan == REFUNDABLE or not found.is_subscription
+    eligible = may_go_back and found.age_days <= days and found.refundable_minor > 0
+    return {
+        "user_name": found.customer_name,
+        "plan": found.plan,
+        "currency": found.currency,
+        "refund_eligible": eligible,
+        "refund_amount_minor": found.refundable_minor if eligible else 0,
+        "reason": _reason(found, days),
+    }
+
+
+def _reason(found: PlanFacts, days: int) -> str:
+    if not found.plan:
+        return "The customer has paid nothing yet."
+    if found.refunded_minor:
+        gone = format_money(found.refunded_minor, found.currency)
+        return f"{gone} of the last charge was refunded before, or is about to be."
+    if found.is_subscription:
+        return f"Pro monthly subscriptions are refundable within {days} days."
+    return f"A charge can be refunded for {days} days."
+
+
+def _incident(found: Json) -> dict[str, str]:
+    return {
+        "finding": f"Incident {found['incident_id']} of {found['service']} is {found['state']}; "
+        f"the next update comes in {found['next_update_in_minutes']} minutes."
+    }
+
+
+@desk.specialist(title="Technical specialist", may_say=_incident, timeout=5)
+def technical_specialist(call: Call, ticket: str) -> Json:
+    """Say how the incident stands that customers feel."""
+    if not _takes(call, "technical", ticket):
+        return None
+    return open_incident()
+
+
+def _offer(found: Json) -> dict[str, str]:
+    price = format_money(found["monthly_price_minor"], found["currency"])
+    plan = plan_in_words(found["recommended_plan"]).capitalize()
+    return {"finding": f"{plan} costs {price} a month. {found['reason']}"}
+
+
+@desk.specialist(title="Sales specialist", may_say=_offer, timeout=5)
+def sales_specialist(call: Call, ticket: str) -> Json:
+    """Say which plan to take, and what it costs."""
+    if not _takes(call, "sales", ticket):
+        return None
+    return team_offer()
+
+
+def _takes(call: Call, domain: str, ticket: str) -> bool:
+    if call.limits.loose_topics:
+        return any(keyword in ticket.lower() for keyword in TOPICS[domain])
+    return is_about(domain, ticket)
+
+
+def _customer(call: Call, ticket: str) -> int:
+    """Return the case's customer: the run's subject, whatever the ticket says (ROU-Q1).
+
+    Only a replay on an isolated book has no subject; there it is the recorded customer.
+    """
+    if call.subject:
+        return int(call.subject)
+    return _MAX if "user_id=7" in ticket else _ANNA
+
+
+# Read the specialists' data: subscriptions, incidents, the team offer.
+
+
+@dataclass(frozen=True)
+class PlanFacts:
+    """A customer's plan and its refundable part. Amounts in minor units."""
+
+    customer_name: str
+    plan: str  # "" if nothing was ever paid
+    price_minor: int
+    currency: str
+    age_days: int  # whole days since it was paid
+    refunded_minor: int  # of the latest charge, refunded or held
+    refundable_minor: int  # of the price, limited by what the latest charge has left
+    is_subscription: bool
+
+
+def paid_plan(*, book_id: int, customer_number: int, at: datetime) -> PlanFacts | None:
+    """Return a customer's newest subscription, else their latest charge; None without a customer.
+
+    Any refund on the latest charge counts against the refundable price.
+    """
+    found = billing.account(book_id=book_id, customer_number=customer_number, at=at)
+    if found is None:
+        return None
+    charge = found.charge
+    if charge is None:
+        return PlanFacts(found.name, "", 0, "", 0, 0, 0, is_subscription=False)
+    plans = Subscription.objects.filter(
+        customer__book=book_id, customer__number=customer_number
+    ).order_by("-first_paid_at", "-pk")
+    newest = plans.first()
+    gone = charge.amount_minor - charge.refundable_minor
+    plan, price, age = charge.plan, charge.amount_minor, charge.age_days
+    if newest:
+        paid_days = (at - newest.first_paid_at).days
+        plan, price, age = newest.plan, newest.price_minor, max(paid_days, age)
+    return PlanFacts(
+        customer_name=found.name,
+        plan=plan,
+        price_minor=price,
+        currency=charge.currency,
+        age_days=age,
+        refunded_minor=gone,
+        refundable_minor=max(0, min(price - gone, charge.refundable_minor)),
+        is_subscription=newest is not None,
+    )
+
+
+def open_incident() -> dict[str, Any]:
+    """Return the incident that now affects customers."""
+    return {
+        "incident_id": "INC-4021",
+        "service": "public-api",
+        "state": "mitigated",
+        "next_update_in_minutes": 30,
+    }
+
+
+def team_offer() -> dict[str, Any]:
+    """Return the plan offered to teams, with its monthly price."""
+    return {
+        "recommended_plan": "team_plus",
+        "currency": "USD",
+        "monthly_price_minor": 19_900,
+        "reason": "Best fit for teams that need priority support and usage controls.",
+    }
+
+
+# Classify a ticket by its words.
+
+
+TOPICS: Mapping[str, tuple[str, ...]] = {
+    "billing": ("refund", "charge", "billing", "invoice"),
+    "technical": ("error", "bug", "incident", "api", "latency"),
+    "sales": ("price", "pricing", "plan", "quote", "discount"),
+}
+_OF_MONEY = ("refund", "charge", "invoice")
+
+_WORD = re.compile(r"[^\W_]+")
+_ENDINGS = ("", "s", "d", "ed", "ing", "able")
+_NEGATIONS = frozenset({"not", "no", "never", "without", "isn", "don", "doesn", "nothing"})
+_REACH = 3  # words that a negation before them denies
+
+
+def is_about(topic: str, ticket: str) -> bool:
+    """Tell whether a ticket is about one topic more than about any other.
+
+    Only whole words count, and not negated ones: an unsure specialist says no, so that another one
+    or finally a person looks at it (ROU-Q2). A tie with billing is billing's if a word is of money.
+    """
+    hits = {name: _hits(keywords, ticket) for name, keywords in TOPICS.items()}
+    most = max(hits.values())
+    first = [name for name, count in hits.items() if count == most > 0]
+    if len(first) > 1 and "billing" in first and _hits(_OF_MONEY, ticket):
+        first = ["billing"]
+    return first == [topic]
+
+
+def _hits(keywords: tuple[str, ...], ticket: str) -> int:
+    """Return the number of keywords in the ticket that are not negated."""
+    words = _WORD.findall(ticket.lower())
+    known = {keyword + ending for keyword in keywords for ending in _ENDINGS}
+    return sum(
+        word in known and not _NEGATIONS & set(words[max(0, place - _REACH) : place])
+        for place, word in enumerate(words)
+    )
+
+
+# Sources of reports: each reads one part of a day's numbers, or reports that there are none.
+
+
+_Check: TypeAlias = Callable[[Json], bool]
+
+
+def _is_rate(value: Json) -> bool:
+    return _is_count(value) and value <= 1
+
+
+def _is_count(value: Json) -> bool:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_number and math.isfinite(value) and value >= 0
+
+
+def _is_word(value: Json) -> bool:
+    return value is None or isinstance(value, str)
+
+
+def _are_names(value: Json) -> bool:
+    return isinstance(value, list) and all(isinstance(name, str) for name in value)
+
+
+# What a source may report. An absent part is missing data; one of another type is a broken reply.
+_FIELDS: Mapping[str, _Check] = {
+    "gross_sales_minor": _is_count,
+    "gross_sales_usd": _is_count,
+    "orders": _is_count,
+    "aov_minor": _is_count,
+    "aov_usd": _is_count,
+    "failed_payment_rate": _is_rate,
+    "chargeback_alerts": _is_count,
+    "gateway_incident": _is_word,
+    "low_stock_skus": _are_names,
+    "out_of_stock_skus": _are_names,
+    "restock_eta_days": _is_count,
+    "warning": _is_word,
+}
+
+
+def in_contract(facts: Json) -> bool:
+    """Tell whether what was found is of the known types."""
+    return all(check(facts[key]) for key, check in _FIELDS.items() if key in facts)
+
+
+@desk.source(title="Sales worker", critical=True, valid=in_contract)
+def sales_worker(call: Call, report_date: str, region: str) -> Json:
+    """Read what was sold."""
+    return _report("sales", metrics.sales, call, report_date, region)
+
+
+@desk.source(title="Payments worker", critical=True, valid=in_contract)
+def payments_worker(call: Call, report_date: str, region: str) -> Json:
+    """Read how payments went."""
+    return _report("payments", metrics.payments, call, report_date, region)
+
+
+@desk.source(title="Inventory worker", valid=in_contract)
+def inventory_worker(call: Call, report_date: str, region: str) -> Json:
+    """Read what is short in stock."""
+    return _report("inventory", metrics.inventory, call, report_date, region)
+
+
+def _report(source: str, read: Callable[..., Json], call: Call, day: str, at: str) -> Json:
+    # A plain function in its own thread, like most clients of reporting systems: it runs on after
+    # its deadline, and its reply comes too late.
+    first = call.nth == 1
+    time.sleep(metrics.seconds_of(source, book_id=call.book, first=first))
+    facts = read(book_id=call.book, day=day, region=at)
+    return facts or {"warning": f"{source}_data_missing"}
