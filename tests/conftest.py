@@ -153,10 +153,10 @@ def tiered() -> Tiered:
 
 @pytest.fixture
 def sources_answer_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    from agents.desks.refunds import report as metrics  # not installed in a part of the suite
+    from agents.desks.refunds import report  # not installed in a part of the suite
 
-    for source in metrics.DEMO_SECONDS:
-        monkeypatch.setitem(metrics.DEMO_SECONDS, source, (0.0, 0.0))
+    for source in report.DEMO_SECONDS:
+        monkeypatch.setitem(report.DEMO_SECONDS, source, (0.0, 0.0))
 
 
 @pytest.fixture(scope="module")

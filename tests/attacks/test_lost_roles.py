@@ -21,7 +21,7 @@ from django.utils import timezone
 
 from agents.core.statements import free_words
 from agents.core.states import RunState
-from agents.desks.refunds import billing as refunds
+from agents.desks.refunds import billing
 from agents.desks.refunds.facts import RefundFacts
 from agents.desks.refunds.limits import STRICT
 from agents.desks.refunds.models import SentMail
@@ -189,7 +189,7 @@ def test_no_lie_leaves_and_no_run_dies_of_it(name: str, role: str) -> None:
             assert held.kind == ("hand_over" if name == "a case" else "output"), lie
         if name == "a refund" and run.state == RunState.DONE:
             asked = {"book_id": run.book_id, "customer_number": 42}
-            _, moved = refunds.account_with_refunds(**asked, at=timezone.now())
+            _, moved = billing.account_with_refunds(**asked, at=timezone.now())
             assert len(moved) == len(payments(run))
             assert "USD 100.00 was refunded" in (run.outcome or {})["answer"]
 

@@ -16,7 +16,7 @@ from agents.core import statements as letter_phrases
 from agents.core import workflows as workflow_checks
 from agents.core.json_forms import MAX_CHARS, BadJson, parse
 from agents.core.money import BadAmount, minor_of_text
-from agents.desks.refunds import scenarios as demo
+from agents.desks.refunds import scenarios
 from agents.runs.launching import MAX_GOAL
 from agents.sdk.amounts import read_amounts
 
@@ -81,7 +81,7 @@ def test_anything_that_is_masked(part: str) -> None:
 
 
 READERS: list[Callable[[str], object]] = [
-    lambda text: demo.play(text, "supervisor"),
+    lambda text: scenarios.play(text, "supervisor"),
     workflow_checks._VARIABLE.findall,
 ]
 

@@ -12,7 +12,7 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils import timezone
 
-from agents.desks.refunds import billing as refunds
+from agents.desks.refunds import billing
 from agents.desks.refunds.books import BATCH, compare
 from agents.desks.refunds.models import Charge, Customer
 from agents.management.command_arguments import ACTOR
@@ -230,7 +230,7 @@ def test_a_reference_is_not_guessed_for_a_refunded_charge(eu: Workspace, tmp_pat
     at = timezone.now()
     of: dict[str, Any] = {"book_id": eu.book_id, "customer_number": 42, "key": "one", "at": at}
     charge = Charge.objects.latest("pk").pk
-    refunds.pay(**of, amount_minor=5, currency="USD", reason="", charge_id=charge)
+    billing.pay(**of, amount_minor=5, currency="USD", reason="", charge_id=charge)
     named = "".join(NOOR.replace("\n", f",{one}\n") for one in "AB")
 
     code, said = import_text(tmp_path, HEAD.replace("on\n", "on,reference\n") + named)

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from agents.desks.refunds import report as metrics
+from agents.desks.refunds import report
 from tests.conformance import harness, safe, safe_orchestrator, safe_routing
 from tests.conformance.replay_server import ReplayServer
 from tests.conformance.safe_orchestrator import SHOWN_BY_PLAN
@@ -76,8 +76,8 @@ def params(cases: Sequence[Case]) -> list[Any]:
 
 @pytest.fixture(autouse=True)
 def _sources_keep_the_pace(monkeypatch: pytest.MonkeyPatch) -> None:
-    for source, (first, later) in metrics.DEMO_SECONDS.items():
-        monkeypatch.setitem(metrics.DEMO_SECONDS, source, (first * PACE, later * PACE))
+    for source, (first, later) in report.DEMO_SECONDS.items():
+        monkeypatch.setitem(report.DEMO_SECONDS, source, (first * PACE, later * PACE))
 
 
 def faster(case: Case) -> Case:

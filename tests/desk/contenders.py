@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from agents.desks.refunds import billing as refunds
-from agents.desks.refunds import mail
+from agents.desks.refunds import billing, mail
 from agents.models import Book
 from tests.desk.ordering import AT, letter, refund
 
@@ -11,8 +10,8 @@ from tests.desk.ordering import AT, letter, refund
 def pays(book: int, amount: int, key: str) -> str:
     """Pay a refund; return its reference, or why not."""
     try:
-        receipt = refunds.pay(**refund(Book.objects.get(pk=book), amount_minor=amount, key=key))
-    except refunds.RefundRefused as refusal:
+        receipt = billing.pay(**refund(Book.objects.get(pk=book), amount_minor=amount, key=key))
+    except billing.RefundRefused as refusal:
         return refusal.code
     return receipt.reference
 
@@ -20,7 +19,7 @@ def pays(book: int, amount: int, key: str) -> str:
 def settles(book: int, verb: str, key: str) -> str:
     """Pay or release a held refund; return the outcome."""
     if verb == "release":
-        return "released" if refunds.release(key=key, at=AT) else "nothing to release"
+        return "released" if billing.release(key=key, at=AT) else "nothing to release"
     return pays(book, 50000, key)
 
 

@@ -9,7 +9,7 @@ from django.db.models import Sum
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.desks.refunds import billing as refunds
+from agents.desks.refunds import billing
 from agents.desks.refunds.models import Refund
 from agents.models import Book
 from tests.desk.ordering import AT, charge_of, demo_book, refund
@@ -24,10 +24,10 @@ CALLS = st.lists(st.tuples(st.sampled_from(["reserve", "pay", "release"]), KEYS,
 
 def call(book: Book, verb: str, key: str, amount: int) -> None:
     if verb == "release":
-        refunds.release(key=key, at=AT)
+        billing.release(key=key, at=AT)
         return
-    with suppress(refunds.RefundRefused, refunds.KeyReused):
-        getattr(refunds, verb)(**refund(book, key=key, amount_minor=amount))
+    with suppress(billing.RefundRefused, billing.KeyReused):
+        getattr(billing, verb)(**refund(book, key=key, amount_minor=amount))
 
 
 def total(book: Book, state: str) -> int:

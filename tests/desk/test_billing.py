@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from agents.desks.refunds import billing
-from agents.desks.refunds import billing as refunds
 from agents.desks.refunds.models import Charge, Customer, Subscription
 from tests.desk.ordering import AT, charge_of, demo_book, refund
 
@@ -46,11 +45,11 @@ def test_a_demo_customer_has_a_subscription(number: int, plan: str, price: int, 
 def test_a_refund_in_one_book_leaves_the_next_untouched() -> None:
     spent, fresh = demo_book(), demo_book()
 
-    refunds.pay(**refund(spent, amount_minor=120000))
+    billing.pay(**refund(spent, amount_minor=120000))
 
     assert charge_of(spent).refunded_minor == 120000
     assert charge_of(fresh).refunded_minor == 0
-    assert refunds.account_with_refunds(book_id=fresh.pk, customer_number=42, at=AT)[1] == []
+    assert billing.account_with_refunds(book_id=fresh.pk, customer_number=42, at=AT)[1] == []
     assert fresh.is_demo
     assert fresh.is_isolated
 
@@ -63,7 +62,7 @@ def test_a_number_that_is_nobodys_reads_as_unknown(number: int) -> None:
     assert billing.customer_context(**asked, at=AT) is None
     assert newest_charge(**asked, at=AT) is None
     assert billing.customer_name(**asked) == ""
-    assert refunds.account_with_refunds(**asked, at=AT) == (None, [])
+    assert billing.account_with_refunds(**asked, at=AT) == (None, [])
 
 
 def test_a_customer_of_another_book_is_nobody() -> None:
@@ -109,8 +108,8 @@ def test_the_newest_charge_counts_and_of_two_at_once_the_later_entry(lock: bool)
 
 def test_what_is_held_cannot_be_refunded_again() -> None:
     book = demo_book()
-    refunds.pay(**refund(book, amount_minor=20000, key="paid"))
-    refunds.reserve(**refund(book, amount_minor=30000, key="held"))
+    billing.pay(**refund(book, amount_minor=20000, key="paid"))
+    billing.reserve(**refund(book, amount_minor=30000, key="held"))
 
     charge = newest_charge(book_id=book.pk, customer_number=42, at=AT)
 

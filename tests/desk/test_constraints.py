@@ -8,8 +8,7 @@ import pytest
 from django.apps import apps
 from django.db import models
 
-from agents.desks.refunds import billing as refunds
-from agents.desks.refunds import mail
+from agents.desks.refunds import billing, mail
 from agents.desks.refunds.models import Charge, Customer, Refund, SentMail, Subscription
 from agents.models import Book
 from tests.desk.ordering import AT, charge_of, demo_book, letter, refund
@@ -22,10 +21,10 @@ pytestmark = [pytest.mark.django_db, pytest.mark.both]
 def book() -> Book:
     """Return a book with a refund and a mail of each state."""
     book = demo_book()
-    for state, change in [("paid", refunds.pay), ("held", refunds.reserve)]:
+    for state, change in [("paid", billing.pay), ("held", billing.reserve)]:
         change(**refund(book, key=state, amount_minor=1000))
-    refunds.reserve(**refund(book, key="released", amount_minor=1000))
-    refunds.release(key="released", at=AT)
+    billing.reserve(**refund(book, key="released", amount_minor=1000))
+    billing.release(key="released", at=AT)
     mail.send_refund_mail(**letter(book, key="sent"))
     return book
 

@@ -10,7 +10,7 @@ import pytest
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from agents.desks.refunds import report as metrics
+from agents.desks.refunds import report
 from agents.desks.refunds.books import refill
 from agents.desks.refunds.models import DailyMetrics
 from agents.models import Book
@@ -28,11 +28,11 @@ def book() -> Book:
 
 def test_a_demo_book_holds_the_day_that_its_report_is_about(book: Book) -> None:
     yesterday = timezone.now().date() - timedelta(days=1)
-    scope = metrics.newest_day(book_id=book.pk)
-    sales = metrics.sales(book_id=book.pk, day=DAY, region="us")
+    scope = report.newest_day(book_id=book.pk)
+    sales = report.sales(book_id=book.pk, day=DAY, region="us")
 
-    assert scope == metrics.ReportScope(yesterday, "US")
-    assert metrics.sales(book_id=book.pk, day=yesterday.isoformat(), region="US") == sales
+    assert scope == report.ReportScope(yesterday, "US")
+    assert report.sales(book_id=book.pk, day=yesterday.isoformat(), region="US") == sales
     assert sales == {"gross_sales_minor": 18245000, "orders": 4820, "aov_minor": 3785}
 
 
@@ -42,15 +42,15 @@ def test_a_lasting_demo_book_is_filled_up_as_its_copies_are(book: Book) -> None:
     for _ in range(2):
         refill(book.pk, later)
 
-    newest = metrics.newest_days(book_id=book.pk)[:2]
+    newest = report.newest_days(book_id=book.pk)[:2]
     yesterday = later.date() - timedelta(days=1)
-    assert newest == [metrics.ReportScope(yesterday, region) for region in ("US", "EU")]
-    assert set(metrics.newest_days(book_id=book.pk)) == set(
-        metrics.newest_days(book_id=open_demo_book(at=later).pk)
+    assert newest == [report.ReportScope(yesterday, region) for region in ("US", "EU")]
+    assert set(report.newest_days(book_id=book.pk)) == set(
+        report.newest_days(book_id=open_demo_book(at=later).pk)
     )
 
 
-@pytest.mark.parametrize("read", [metrics.sales, metrics.payments, metrics.inventory])
+@pytest.mark.parametrize("read", [report.sales, report.payments, report.inventory])
 @pytest.mark.parametrize(("day", "region"), [("2026-02-27", "US"), (DAY, "EU"), ("x", "")])
 def test_what_is_not_there_is_nothing(
     book: Book, read: Callable[..., Any], day: str, region: str
@@ -61,10 +61,10 @@ def test_what_is_not_there_is_nothing(
 @pytest.mark.parametrize(
     ("read", "column"),
     [
-        (metrics.sales, "gross_sales_minor"),
-        (metrics.sales, "orders"),
-        (metrics.payments, "failed_payments_per_mille"),
-        (metrics.inventory, "out_of_stock_skus"),
+        (report.sales, "gross_sales_minor"),
+        (report.sales, "orders"),
+        (report.payments, "failed_payments_per_mille"),
+        (report.inventory, "out_of_stock_skus"),
     ],
 )
 def test_a_part_that_was_not_reported_is_not_guessed(
@@ -78,10 +78,10 @@ def test_a_part_that_was_not_reported_is_not_guessed(
 def test_another_book_has_other_numbers(book: Book) -> None:
     other = Book.objects.create(name="Other", created_at=timezone.now())
 
-    assert metrics.newest_day(book_id=other.pk) is None
-    assert metrics.sales(book_id=other.pk, day=DAY, region="US") is None
-    assert metrics.seconds_of("payments", book_id=other.pk, first=True) == 0
-    assert metrics.seconds_of("payments", book_id=book.pk, first=True) > 2
+    assert report.newest_day(book_id=other.pk) is None
+    assert report.sales(book_id=other.pk, day=DAY, region="US") is None
+    assert report.seconds_of("payments", book_id=other.pk, first=True) == 0
+    assert report.seconds_of("payments", book_id=book.pk, first=True) > 2
 
 
 @pytest.mark.parametrize("change", [{"failed_payments_per_mille": 1001}, {"gross_sales_minor": -1}])

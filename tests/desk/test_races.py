@@ -8,8 +8,7 @@ from uuid import uuid4
 import pytest
 from django.conf import settings
 
-from agents.desks.refunds import billing as refunds
-from agents.desks.refunds import mail
+from agents.desks.refunds import billing, mail
 from agents.desks.refunds.models import Refund
 from agents.models import Book
 from tests.desk.ordering import demo_book, refund, standing
@@ -41,7 +40,7 @@ def test_one_key_pays_once_and_all_are_told(
 def test_a_held_refund_is_either_paid_or_released(
     book: Book, crowd: Contenders, _round: int
 ) -> None:
-    reference = refunds.reserve(**refund(book, key="one key")).reference
+    reference = billing.reserve(**refund(book, key="one key")).reference
     verbs = ["pay", "release"] * 3
 
     said = crowd.meet("tests.desk.contenders:settles", [[book.pk, v, "one key"] for v in verbs])

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agents.desks.refunds import billing as refunds
+from agents.desks.refunds import billing
 from agents.desks.refunds.models import Charge, Customer, Refund
 from agents.models import Book
 from tests.desk.ordering import AT, charge_of, demo_book, refund, standing
@@ -24,7 +24,7 @@ def book() -> Book:
 
 
 def test_a_refund_that_was_not_held_is_paid_at_once(book: Book) -> None:
-    receipt = refunds.pay(**refund(book, key=KEY, reason="  partly used "))
+    receipt = billing.pay(**refund(book, key=KEY, reason="  partly used "))
 
     assert standing(book) == (50000, 0)
     assert (receipt.customer_number, receipt.amount_minor, receipt.currency) == (42, 50000, "USD")
@@ -34,26 +34,26 @@ def test_a_refund_that_was_not_held_is_paid_at_once(book: Book) -> None:
 
 @pytest.mark.proves("I28")
 def test_paying_again_by_the_same_key_returns_the_first_receipt(book: Book) -> None:
-    first = refunds.pay(**refund(book))
+    first = billing.pay(**refund(book))
 
-    again = refunds.pay(**refund(book, at=LATER))
+    again = billing.pay(**refund(book, at=LATER))
 
     assert again == first
     assert standing(book) == (50000, 0)
 
 
 def test_holding_again_by_the_same_key_holds_once(book: Book) -> None:
-    first = refunds.reserve(**refund(book))
+    first = billing.reserve(**refund(book))
 
-    again = refunds.reserve(**refund(book, at=LATER))
+    again = billing.reserve(**refund(book, at=LATER))
 
     assert again == first
     assert standing(book) == (0, 50000)
 
 
 @pytest.mark.proves("I2")
-@pytest.mark.parametrize("verb", [refunds.reserve, refunds.pay])
-@pytest.mark.parametrize("before", [refunds.reserve, refunds.pay])
+@pytest.mark.parametrize("verb", [billing.reserve, billing.pay])
+@pytest.mark.parametrize("before", [billing.reserve, billing.pay])
 @pytest.mark.parametrize(
     "other",
     [
@@ -72,7 +72,7 @@ def test_a_key_used_with_other_arguments_is_an_error(
     before(**refund(book))
     stood = standing(book)
 
-    with pytest.raises(refunds.KeyReused):
+    with pytest.raises(billing.KeyReused):
         verb(**refund(book, **other))
 
     assert standing(book) == stood
@@ -80,7 +80,7 @@ def test_a_key_used_with_other_arguments_is_an_error(
 
 
 @pytest.mark.proves("I7")
-@pytest.mark.parametrize("verb", [refunds.reserve, refunds.pay])
+@pytest.mark.parametrize("verb", [billing.reserve, billing.pay])
 @pytest.mark.parametrize(
     ("other", "code", "most"),
     [
@@ -100,7 +100,7 @@ def test_a_key_used_with_other_arguments_is_an_error(
 def test_a_refund_that_cannot_be_is_refused_and_leaves_nothing(
     book: Book, verb: Any, other: dict[str, Any], code: str, most: int | None
 ) -> None:
-    with pytest.raises(refunds.RefundRefused) as refusal:
+    with pytest.raises(billing.RefundRefused) as refusal:
         verb(**refund(book, **other))
 
     assert (refusal.value.code, refusal.value.max_minor) == (code, most)
@@ -109,19 +109,19 @@ def test_a_refund_that_cannot_be_is_refused_and_leaves_nothing(
 
 
 def test_what_was_refunded_or_is_held_leaves_less(book: Book) -> None:
-    refunds.pay(**refund(book, amount_minor=50000, key="paid"))
-    refunds.reserve(**refund(book, amount_minor=40000, key="held"))
+    billing.pay(**refund(book, amount_minor=50000, key="paid"))
+    billing.reserve(**refund(book, amount_minor=40000, key="held"))
 
-    with pytest.raises(refunds.RefundRefused) as refusal:
-        refunds.pay(**refund(book, amount_minor=30001, key="too much"))
-    refunds.pay(**refund(book, amount_minor=30000, key="the rest"))
+    with pytest.raises(billing.RefundRefused) as refusal:
+        billing.pay(**refund(book, amount_minor=30001, key="too much"))
+    billing.pay(**refund(book, amount_minor=30000, key="the rest"))
 
     assert refusal.value.max_minor == 30000
     assert standing(book) == (80000, 40000)
 
 
 def test_a_refund_held_before_a_newer_charge_is_paid_on_its_own_charge(book: Book) -> None:
-    refunds.reserve(**refund(book))
+    billing.reserve(**refund(book))
     older = charge_of(book)
     newer = Charge.objects.create(
         customer=Customer.objects.get(book=book, number=42),
@@ -131,7 +131,7 @@ def test_a_refund_held_before_a_newer_charge_is_paid_on_its_own_charge(book: Boo
         paid_at=AT,
     )
 
-    refunds.pay(**refund(book))
+    billing.pay(**refund(book))
 
     older.refresh_from_db()
     newer.refresh_from_db()
@@ -140,32 +140,32 @@ def test_a_refund_held_before_a_newer_charge_is_paid_on_its_own_charge(book: Boo
 
 
 def test_a_call_that_comes_after_the_release_pays_nothing(book: Book) -> None:
-    refunds.reserve(**refund(book, key=KEY))
-    refunds.release(key=KEY, at=LATER)
+    billing.reserve(**refund(book, key=KEY))
+    billing.release(key=KEY, at=LATER)
 
-    with pytest.raises(refunds.RefundRefused, match="refund_released"):
-        refunds.pay(**refund(book, key=KEY, at=LATER))
+    with pytest.raises(billing.RefundRefused, match="refund_released"):
+        billing.pay(**refund(book, key=KEY, at=LATER))
 
     assert standing(book) == (0, 0)
-    assert refunds.reserve(**refund(book, key=KEY, at=LATER)).state == "released"
+    assert billing.reserve(**refund(book, key=KEY, at=LATER)).state == "released"
     assert standing(book) == (0, 0)
 
 
 def test_two_keys_have_two_references_and_a_key_keeps_its_own(book: Book) -> None:
-    one, two = (refunds.pay(**refund(book, amount_minor=1, key=key)) for key in ("a", "b"))
+    one, two = (billing.pay(**refund(book, amount_minor=1, key=key)) for key in ("a", "b"))
 
     assert one.reference != two.reference
     assert one.reference.startswith("rf_42_")
-    assert refunds.pay(**refund(book, amount_minor=1, key="a")).reference == one.reference
+    assert billing.pay(**refund(book, amount_minor=1, key="a")).reference == one.reference
 
 
 def test_the_paid_refunds_of_a_customer_come_newest_first(book: Book) -> None:
     for hours, key in enumerate(["first", "second", "third"]):
         at = AT + timedelta(hours=hours)
-        refunds.pay(**refund(book, amount_minor=100, key=key, at=at))
-    refunds.reserve(**refund(book, amount_minor=100, key="held"))
-    refunds.pay(**refund(book, customer_number=7, amount_minor=100, key="Max's"))
+        billing.pay(**refund(book, amount_minor=100, key=key, at=at))
+    billing.reserve(**refund(book, amount_minor=100, key="held"))
+    billing.pay(**refund(book, customer_number=7, amount_minor=100, key="Max's"))
 
-    _, paid = refunds.account_with_refunds(book_id=book.pk, customer_number=42, at=AT)
+    _, paid = billing.account_with_refunds(book_id=book.pk, customer_number=42, at=AT)
 
     assert [receipt.key for receipt in paid] == ["third", "second", "first"]

@@ -25,7 +25,7 @@ from agents.audit import protection
 from agents.audit.copies import csv_lines
 from agents.core.decisions import Decision
 from agents.core.states import ENDED, EscalationState, RunState
-from agents.desks.refunds import billing as refunds
+from agents.desks.refunds import billing
 from agents.engine.runtime import crashpoints
 from agents.engine.upkeep.sweep import sweep
 from agents.models import Escalation, Event, PolicyVersion, Run, Workspace
@@ -262,8 +262,8 @@ class Engine:
 
     def refund_elsewhere(self, run: Run | None = None, amount: int = 0) -> None:
         run, amount = run or self.a_run(), amount or self.chance.choice((1, 30000, 120000))
-        with suppress(refunds.RefundRefused):
-            refunds.pay(
+        with suppress(billing.RefundRefused):
+            billing.pay(
                 book_id=run.book_id,
                 customer_number=42,
                 amount_minor=amount,

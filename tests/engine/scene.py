@@ -36,7 +36,7 @@ from tests.database import make_once
 from tests.limits import first_limit
 
 if FIRST_DESK in DESKS:  # a part of the suite runs without
-    from agents.desks.refunds import billing as refunds
+    from agents.desks.refunds import billing
     from agents.desks.refunds.models import Refund, SentMail
     from agents.desks.refunds.scenarios import BY_KEY
 
@@ -229,7 +229,7 @@ def columns_of(row: Model) -> dict[str, object]:
 
 def refund_by_phone(run: Run, amount_minor: int = 120000) -> None:
     """Refund Anna's charge without a run, in this run's book."""
-    refunds.pay(
+    billing.pay(
         book_id=run.book_id,
         customer_number=42,
         amount_minor=amount_minor,

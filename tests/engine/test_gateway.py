@@ -18,7 +18,7 @@ from django.db import OperationalError
 from django.utils import timezone
 
 from agents.core.states import EffectState, EscalationState, RunState
-from agents.desks.refunds import billing as refunds
+from agents.desks.refunds import billing
 from agents.engine.journal import Journal
 from agents.engine.runtime import crashpoints
 from agents.engine.runtime.threads import TOOL_THREADS
@@ -268,7 +268,7 @@ def test_a_result_out_of_contract_stops_the_run_and_gives_the_hold_back(
     assert payments(run) == []
     assert Effect.objects.get(run=run).state == EffectState.REFUSED
     key = Effect.objects.get(run=run).key
-    receipt = refunds.find(key=key)
+    receipt = billing.find(key=key)
     assert receipt is not None
     assert receipt.state == "released"
 

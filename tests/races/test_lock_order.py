@@ -21,7 +21,7 @@ from django.utils import timezone
 from agents.audit import erasing
 from agents.core.states import EscalationState, RunState
 from agents.db.driver import fetch_now
-from agents.desks.refunds import billing as refunds
+from agents.desks.refunds import billing
 from agents.desks.refunds.books import COLUMNS, import_customers
 from agents.desks.refunds.facts import RefundFacts
 from agents.desks.refunds.models import Charge, Customer
@@ -391,7 +391,7 @@ def test_a_refund_that_is_made_elsewhere_waits_for_an_intent_on_its_charge(
     with ThreadPoolExecutor(1) as threads:
         by_phone = threads.submit(refund_all)
         run = go(run)
-        with pytest.raises(refunds.RefundRefused, match="exceeds"):
+        with pytest.raises(billing.RefundRefused, match="exceeds"):
             by_phone.result()
 
     assert (run.state, payments(run)) == (RunState.DONE, [50000])

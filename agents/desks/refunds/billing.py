@@ -1,4 +1,8 @@
-"""Read customers and their charges."""
+"""Customers, their charges, and what is paid back of these.
+
+Everything is idempotent by key: one key pays once. Conditional updates guard the sums, never a read
+before: two calls cannot use the same last cents of a charge.
+"""
 
 from __future__ import annotations
 
@@ -18,15 +22,15 @@ from agents.db.driver import Pending, fetch_now
 from agents.db.inserts import insert_new
 from agents.desks.refunds.models import Charge, Customer, Refund, RefundState, SentMail
 
-BIGINT = 2**63
-MOST_FOUND = 6  # customers of one name
-SHORTEST_NAME = 3  # letters; shorter parts of a name occur in too many sentences
+_BIGINT = 2**63
+_MOST_FOUND = 6  # customers of one name
+_SHORTEST_NAME = 3  # letters; shorter parts of a name occur in too many sentences
 _KEY = re.compile(r"0|[1-9]\d{0,18}", re.ASCII)
 
 
 def could_be(customer_number: int | None) -> TypeGuard[int]:
     """Tell whether a customer number fits its column, as it must to exist."""
-    return customer_number is not None and abs(customer_number) < BIGINT
+    return customer_number is not None and abs(customer_number) < _BIGINT
 
 
 def charges(*, book: Param | int, number: Param | int) -> QuerySet[Charge]:
@@ -39,7 +43,7 @@ _OF_CHARGE = (
     *("plan", "amount_minor", "currency", "paid_at", "refunded_minor", "held_minor", "reference"),
 )
 # The columns of an account in the order of `_newest_first`.
-OF_ACCOUNT = ("pk", "customer", *_OF_CHARGE, "customer__pk", *_OF_CUSTOMER)
+_OF_ACCOUNT = ("pk", "customer", *_OF_CHARGE, "customer__pk", *_OF_CUSTOMER)
 
 
 def _newest_first() -> QuerySet[Charge]:
@@ -113,7 +117,7 @@ def find_customer(key: str, book: int) -> Customer | None:
 def words_of(key: str, book: int) -> set[str]:
     """Return by which words people write of a customer."""
     found = find_customer(key, book)
-    parts = {part for part in found.name.split() if len(part) >= SHORTEST_NAME} if found else set()
+    parts = {part for part in found.name.split() if len(part) >= _SHORTEST_NAME} if found else set()
     return {*parts, found.email} if found else parts
 
 
@@ -140,7 +144,7 @@ def called(text: str, book: int) -> list[str]:
     """Return the numbers of a book's customers with this name or, if none, with this prefix."""
     within = Customer.objects.filter(book=book).order_by("name", "number")
     for fits in (within.filter(name__iexact=text), within.filter(name__istartswith=text)):
-        if found := [str(number) for number in fits.values_list("number", flat=True)[:MOST_FOUND]]:
+        if found := [str(number) for number in fits.values_list("number", flat=True)[:_MOST_FOUND]]:
             return found
     return []
 
@@ -207,10 +211,10 @@ def fetch_account(
         return Pending(lambda: None)
     statement = _CHARGES_LOCKED if lock else _CHARGES
     charges = statement.fetch_tuples(book=book_id, number=customer_number)
-    return Pending(lambda: account_of(charges.get(), book_id, customer_number, at))
+    return Pending(lambda: _account_of(charges.get(), book_id, customer_number, at))
 
 
-def account_of(
+def _account_of(
     rows: list[tuple[Any, ...]], book_id: int, customer_number: int, at: datetime
 ) -> CustomerAccount | None:
     """Return a customer with the charges of some rows; a charge may have several."""
@@ -235,13 +239,9 @@ def account_of(
     return CustomerAccount(known.name, known.country, known.tier) if known else None
 
 
-# Pay part of a charge back. Everything is idempotent by key: one key pays once.
-#
-# Conditional updates guard the sums, never a read before: two calls cannot use the same last
-# cents of a charge. One file with every statement that moves money of a charge.
+# Refunds: every statement that moves money of a charge.
 
-
-AMOUNT = Param("amount_minor", BigIntegerField())
+_AMOUNT = Param("amount_minor", BigIntegerField())
 
 
 class RefundRefused(Exception):
@@ -372,9 +372,9 @@ def account_with_refunds(
     found = charges(book=book_id, number=customer_number).annotate(paid=paid)
     columns = [name.replace("charge__", "") for name in COLUMNS[:2]]
     columns += [f"paid__{name}" for name in COLUMNS[2:]]
-    rows = list(found.order_by("-paid_at", "-pk").values_list(*OF_ACCOUNT, *columns))
-    cut = len(OF_ACCOUNT)
-    known = account_of([row[:cut] for row in rows], book_id, customer_number, at)
+    rows = list(found.order_by("-paid_at", "-pk").values_list(*_OF_ACCOUNT, *columns))
+    cut = len(_OF_ACCOUNT)
+    known = _account_of([row[:cut] for row in rows], book_id, customer_number, at)
     receipts = [Receipt(*row[cut:]) for row in rows if row[cut + 2] is not None]
     return known, sorted(receipts, key=lambda one: (one.paid_at, one.pk), reverse=True)
 
@@ -437,7 +437,7 @@ def _with_charge(order: _Order, at: datetime) -> _Order:
 
 def _fits(order: _Order) -> bool:
     """Tell whether a refund could be made of these numbers, which also fit their columns."""
-    return 0 < order.amount_minor < BIGINT and could_be(order.customer_number)
+    return 0 < order.amount_minor < _BIGINT and could_be(order.customer_number)
 
 
 def _refusal(order: _Order, at: datetime) -> RefundRefused:
@@ -495,16 +495,16 @@ _HOLD = CompiledUpdate(
         pk__in=_charges().filter(pk=Param("charge_id")).values("pk"),
         currency=Param("currency"),
         # Subtracted, because with a huge amount the sum might overflow the column.
-        refunded_minor__lte=F("amount_minor") - F("held_minor") - AMOUNT,
+        refunded_minor__lte=F("amount_minor") - F("held_minor") - _AMOUNT,
     ),
     ("id",),
-    held_minor=F("held_minor") + AMOUNT,
+    held_minor=F("held_minor") + _AMOUNT,
 )
 _PAY = CompiledUpdate(
     lambda: Refund.objects.filter(
         key=Param("key"),
         state=RefundState.HELD,
-        amount_minor=AMOUNT,
+        amount_minor=_AMOUNT,
         currency=Param("currency"),
         reason=Param("reason"),
         charge__in=_charges(),
@@ -521,9 +521,9 @@ _RELEASE = CompiledUpdate(
 
 _TAKE_OUT = CompiledUpdate(
     lambda: Charge.objects.filter(pk=Param("pk")),
-    held_minor=F("held_minor") - AMOUNT,
-    refunded_minor=F("refunded_minor") + AMOUNT,
+    held_minor=F("held_minor") - _AMOUNT,
+    refunded_minor=F("refunded_minor") + _AMOUNT,
 )
 _GIVE_BACK = CompiledUpdate(
-    lambda: Charge.objects.filter(pk=Param("pk")), held_minor=F("held_minor") - AMOUNT
+    lambda: Charge.objects.filter(pk=Param("pk")), held_minor=F("held_minor") - _AMOUNT
 )

@@ -1,4 +1,4 @@
-"""Fill a demo's book."""
+"""Fill a book: a demo's with its customers, a workspace's with those of a company's table."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def fill_demo(book: int, at: datetime) -> None:
     """
     with transaction.atomic():
         _enter(book, at)
-        fill_days(book, at)
+        _fill_days(book, at)
 
 
 @transaction.atomic
@@ -86,10 +86,10 @@ def refill(book: int, at: datetime) -> None:
     """Give a demo's lasting book the days of those that are filled now, from which it is copied."""
     of_book = DailyMetrics.objects.filter(book=book).exclude(day=_RECORDED)
     of_book.filter(day__lt=at.date() - timedelta(days=_DAYS)).delete()
-    fill_days(book, at)
+    _fill_days(book, at)
 
 
-def fill_days(book: int, at: datetime) -> None:
+def _fill_days(book: int, at: datetime) -> None:
     """Enter the numbers of the days up to yesterday that a demo's book lacks.
 
     Yesterday's in the US are those of the scenarios; the others are green.
@@ -151,13 +151,12 @@ def _subscription(
     )
 
 
-# Read a table of customers and charges, and name every fault with its lines.
-
+# A table of customers and charges, each of whose faults is named with its lines.
 
 COLUMNS = ("number", "name", "email", "country", "tier", "plan", "amount", "currency", "paid_on")
 REFERENCE = "reference"  # a tenth column, which can be left out
-ABOUT = {"name": "names", "email": "emails", "country": "countries", "tier": "tiers"}
-LONGEST = {"name": 80, "email": 254, "tier": 20, "plan": 40, REFERENCE: 60}  # characters
+_ABOUT = {"name": "names", "email": "emails", "country": "countries", "tier": "tiers"}
+_LONGEST = {"name": 80, "email": 254, "tier": 20, "plan": 40, REFERENCE: 60}  # characters
 MOST = 100_000  # lines of one file
 ENCODINGS = ("utf-8", "cp1250", "cp1251", "cp1252", "utf-16-le", "utf-16-be")
 _NUMBER = re.compile(r"[0-9]{1,19}", re.ASCII)
@@ -191,7 +190,7 @@ class CustomerTable:
     def add_customer(self, line: int, number: int, about: dict[str, str]) -> None:
         """Add a line's customer, who is the same on all lines with this number."""
         first, known = self.about.setdefault(number, (line, about))
-        for name, plural in ABOUT.items():
+        for name, plural in _ABOUT.items():
             if about[name] != known[name]:
                 two = f"{known[name]!r} and {about[name]!r}"
                 self.add_fault(f"number {number} has two {plural}: {two}", first, line)
@@ -231,7 +230,7 @@ def decode_table(raw: bytes, encoding: str | None = None) -> str:
         raise ValueError(f"line {line}: it is not text in {name}; {_SAVE}") from None
 
 
-def read_table(lines: Iterable[str], at: datetime) -> CustomerTable:
+def _read_table(lines: Iterable[str], at: datetime) -> CustomerTable:
     """Read the lines of a file, with commas, semicolons or tabs between the columns."""
     table, numbered = CustomerTable(), enumerate(lines, 1)
     place, first = next(numbered, (1, ""))
@@ -294,7 +293,7 @@ def _enter_rows(table: CustomerTable, line: int, read: dict[str, str], at: datet
     if not billing.could_be(number):
         faults.append("number must be a whole number")
     else:
-        table.add_customer(line, number, {name: read[name] for name in ABOUT})
+        table.add_customer(line, number, {name: read[name] for name in _ABOUT})
         if not faults:
             told = table.lines.setdefault(ChargeLine(number, **charge), [])
             told.append((line, read[REFERENCE]))
@@ -304,7 +303,7 @@ def _enter_rows(table: CustomerTable, line: int, read: dict[str, str], at: datet
 
 def _faults(read: Mapping[str, str]) -> Iterator[str]:
     """Yield what is wrong with a line's texts."""
-    for name, most in LONGEST.items():
+    for name, most in _LONGEST.items():
         text = read[name]
         odd = [] if text.isprintable() else [c for c in text if is_hidden(c) or c in _BREAKS]
         has_address = {"name": holds_address, "tier": holds_address, REFERENCE: holds_link}
@@ -353,14 +352,11 @@ def _charge_of_row(read: Mapping[str, str], at: datetime) -> dict[str, Any]:
     }
 
 
-# Import customers and charges into a workspace's book from a table.
-
-
-__all__ = ["COLUMNS", "Imported", "import_customers"]
+# The import of a table into a workspace's book.
 
 BATCH = 500  # lines of one transaction
 # Seconds between transactions on SQLite, where a waiting process looks every 0.1 s for its turn.
-PAUSE = 0.12
+_PAUSE = 0.12
 _OF_LINE = ("plan", "amount_minor", "currency", "paid_at")
 
 # Equal charges: the references of all in the table up to here, and how many of them are new here.
@@ -409,7 +405,7 @@ def import_customers(
     """
     if workspace.is_demo or workspace.book_id is None:
         raise Refused("demo_book", "A demo run has customers of its own; import into another one.")
-    table = read_table(lines, at)
+    table = _read_table(lines, at)
     if table.faults:
         raise Refused("bad_table", f"Nothing was imported: {table.faults_in_words()}.")
     found = Imported(equal=tuple(table.equal_lines()))
@@ -417,7 +413,7 @@ def import_customers(
     tell(done, total)
     for batch in _batches(table):
         if done and connection.vendor == "sqlite":
-            time.sleep(PAUSE)
+            time.sleep(_PAUSE)
         found += _import_batch(workspace, batch, table, at=at, actor=actor)
         done += sum(own for _, own in batch.values())
         tell(done, total)
@@ -482,13 +478,13 @@ def _enter_customers(
 ) -> tuple[dict[int, int], set[int]]:
     """Add or update customers. Return their keys by number, and the numbers of the new ones."""
     ours = Customer.objects.filter(book=book_id, number__in=about)
-    known = {one.number: {name: getattr(one, name) for name in ABOUT} for one in ours}
+    known = {one.number: {name: getattr(one, name) for name in _ABOUT} for one in ours}
     changed = [number for number, told in about.items() if known.get(number) != told]
     Customer.objects.bulk_create(
         [Customer(book_id=book_id, number=number, **about[number]) for number in changed],
         update_conflicts=True,
         unique_fields=["book", "number"],
-        update_fields=list(ABOUT),
+        update_fields=list(_ABOUT),
     )
     return dict(ours.values_list("number", "pk")), about.keys() - known.keys()
 

@@ -1,12 +1,41 @@
-"""The desk as the console finds it: its facts, tools, rules, patterns and scenarios."""
+"""The desk as the console finds it: facts, tools, rules, patterns, scenarios; words of pages."""
 
 from agents.desks.refunds import (  # noqa: F401 - what they declare is what counts
     facts,
     rules,
     scenarios,
-    words,
 )
 from agents.desks.refunds.declared import desk as desk
 from agents.desks.refunds.limits import PROFILES
+from agents.policies import words as desk_words
 
 desk.profiles = PROFILES
+
+# Of events, and of the fields of replies.
+desk_words.EVENTS |= {
+    "book.imported": (
+        "Customers imported",
+        "Imported {customers} customers and {charges} charges.",
+    ),
+}
+desk_words.FIELDS |= {
+    "aov_minor": "Average order",
+    "aov_usd": "Average order",
+    "auto_refund_limit_minor": "Automatic approval limit",
+    "currency": "",  # stands in each amount
+    "domain": "",
+    "email_id": "Email",
+    "failed_payment_rate": "Failed payments",
+    "gross_sales_usd": "Gross sales",
+    "id": "Customer",
+    "low_stock_skus": "Low on stock",
+    "out_of_stock_skus": "Out of stock",
+    "refund_eligible": "Refund possible",
+    "refund_window_days": "Refund window in days",
+    "restock_eta_days": "Days until restocked",
+    "template": "",
+    "to": "Sent to",
+    "transaction_id": "Payment",
+    "user_name": "Customer",
+    "worker": "",
+}

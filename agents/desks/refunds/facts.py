@@ -1,6 +1,6 @@
-"""What the rules of refunds may know, and how it is gathered: from the ledger and the books.
+"""What rules and people may know of a refund, and how it is gathered from the ledger and the books.
 
-One file, as queries and facts are read side by side.
+It is the facts of a review, the charge that people mean, and the account beside a request.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from agents.core.states import MAYBE_DONE
 from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import Pending
 from agents.desks.refunds import billing, mail
-from agents.desks.refunds import billing as refunds
 from agents.desks.refunds.billing import ChargeFacts
 from agents.desks.refunds.declared import CHARGE, CUSTOMER, desk
 from agents.desks.refunds.limits import in_usd
@@ -247,7 +246,7 @@ def gather(subject: str, asked: Asked) -> RefundFacts:
         country=account.country if account else "",
         charge=_charge(charge) if charge else None,
         resource=books.resource if asked.tool == "issue_refund" else "",
-        choices={CHARGE: {one.name: in_words(one) for one in account.charges}}
+        choices={CHARGE: {one.name: _in_words(one) for one in account.charges}}
         if account and books.is_open
         else {},
         unattended_minor=books.unattended_minor,
@@ -264,7 +263,7 @@ def _charge(of: billing.ChargeFacts) -> ChargeFact:
     return ChargeFact(of.amount_minor, of.refundable_minor, of.currency, of.age_days)
 
 
-def in_words(of: billing.ChargeFacts) -> str:
+def _in_words(of: billing.ChargeFacts) -> str:
     """Return a charge in a line, for a person who chooses."""
     amount, left = (format_money(n, of.currency) for n in (of.amount_minor, of.refundable_minor))
     plan = plan_in_words(of.plan) or of.plan
@@ -347,11 +346,9 @@ def _mail(asked: Asked, refunds: Sequence[RefundFact]) -> MailFact | None:
     return MailFact(customer, amount, text)
 
 
-# Which of a customer's charges people mean. Pure: their words, and the charges.
-#
-# A charge is theirs if they write its name, or if it alone fits all that they write. What cannot
-# be told apart is nobody's: a person is asked once too often, not too seldom.
-
+# Which of a customer's charges people mean. Pure: their words, and the charges. A charge is theirs
+# if they write its name, or if it alone fits all that they write. What cannot be told apart is
+# nobody's: a person is asked once too often, not too seldom.
 
 _NOUNS = r"(?:charges?|plans?|subscriptions?|payments?|purchases?|invoices?|fees?|licen[cs]es?)\b"
 _PAID = r"\b(?:charged?|payment|paid|billed|bought|purchased?|invoiced?|debited)\b"
@@ -589,10 +586,9 @@ def _parts(day: date) -> tuple[int, int, int]:
     return day.year, day.month, day.day
 
 
-# The customer's account, shown on a card beside a request.
+# Beside a request: the customer's account.
 
-
-FIND_IT = (
+_FIND_IT = (
     "Search the mail server’s log, or the mailbox that keeps copies, for the Message-ID. If it is "
     "there, the email left. It is never sent again automatically."
 )
@@ -604,7 +600,7 @@ def background(held: HeldRequest) -> Beside:
     letter = _letter(held)
     if not held.subject:
         return Beside(sections=letter)
-    account, paid_back = refunds.account_with_refunds(
+    account, paid_back = billing.account_with_refunds(
         book_id=held.book, customer_number=int(held.subject), at=held.at
     )
     name, charges = (account.name, account.charges) if account else ("", ())
@@ -628,7 +624,7 @@ def background(held: HeldRequest) -> Beside:
         *letter,
         Section("Money on this charge", _charge_beside(charge))
         if charge or not charges
-        else Section("The charges", [Fact(one.name, in_words(one)) for one in charges]),
+        else Section("The charges", [Fact(one.name, _in_words(one)) for one in charges]),
         *([Section("The customer", _customer(account))] if name and account else ()),
         Section(
             f"Earlier refunds to {name or held.label}",
@@ -694,5 +690,5 @@ def _letter(held: HeldRequest) -> tuple[Section, ...]:
         Fact("Message-ID", mail.message_id(known.key)),
         Fact("Reference", known.reference),
     ]
-    advice = FIND_IT if held.is_open else ""
+    advice = _FIND_IT if held.is_open else ""
     return (Section("What is known about this email", facts, advice),)

@@ -1,4 +1,4 @@
-"""The limits of refunds, which a policy document lists in the desk's part."""
+"""The limits of refunds, which a policy document lists in the desk's part, and shipped policies."""
 
 from __future__ import annotations
 
@@ -49,11 +49,8 @@ class RefundLimits:
     fills_reason: bool = limit(False, "A missing reason is made up", hidden=True)
 
 
-# The two shipped profiles as policy documents: strict, and the reference's rules alone.
-#
-# A profile is only a set of rules and limits. `reference` replays recorded cases on an isolated
-# demo book; operations refuse it anywhere else.
-
+# The shipped profiles as policy documents. A profile is only a set of rules and limits. `reference`
+# replays recorded cases on an isolated demo book; operations refuse it anywhere else.
 
 REFUND_TOOLS = ("get_refund_context", "issue_refund", "send_refund_email")
 SPECIALISTS = ("billing_specialist", "technical_specialist", "sales_specialist")

@@ -29,14 +29,14 @@ from agents.desks.refunds import billing
 from agents.desks.refunds.billing import KeyReused
 from agents.desks.refunds.models import LONGEST_FAULT, Customer, MailState, SentMail
 
-TEMPLATE = "refund_confirmation_v2"
-SUBJECT = "Your refund of {0}"
-REPLY_TEMPLATE = "reply_v1"
-REPLY_SUBJECT = "Reply to your question"
+_TEMPLATE = "refund_confirmation_v2"
+_SUBJECT = "Your refund of {0}"
+_REPLY_TEMPLATE = "reply_v1"
+_REPLY_SUBJECT = "Reply to your question"
 
 
 # Errors after which nothing was sent: no server was reached, or it refused the mail.
-NOT_TAKEN = (
+_NOT_TAKEN = (
     *(ConnectionRefusedError, gaierror, SMTPConnectError, SMTPHeloError, SMTPNotSupportedError),
     *(SMTPAuthenticationError, SMTPSenderRefused, SMTPRecipientsRefused, SMTPDataError),
 )
@@ -77,8 +77,8 @@ def send_refund_mail(
     """Send one mail about a refund. Raises MailRefused, KeyReused, OutcomeUnknown."""
     if not 1 <= amount_minor <= MAX_MINOR:
         raise MailRefused("email_amount_out_of_range")
-    subject = SUBJECT.format(format_money(amount_minor, currency))
-    letter = _Letter(TEMPLATE, subject, message, amount_minor, currency)
+    subject = _SUBJECT.format(format_money(amount_minor, currency))
+    letter = _Letter(_TEMPLATE, subject, message, amount_minor, currency)
     return _post(book_id, customer_number, letter, key=key, at=at)
 
 
@@ -86,7 +86,7 @@ def send_reply_mail(
     *, book_id: int, customer_number: int, message: str, key: str, at: datetime
 ) -> SentMail:
     """Send one answer to a customer's question. Raises MailRefused, KeyReused, OutcomeUnknown."""
-    letter = _Letter(REPLY_TEMPLATE, REPLY_SUBJECT, message)
+    letter = _Letter(_REPLY_TEMPLATE, _REPLY_SUBJECT, message)
     return _post(book_id, customer_number, letter, key=key, at=at)
 
 
@@ -172,7 +172,7 @@ def _hand_over(mail: SentMail, at: datetime) -> SentMail:
     message = EmailMessage(subject=mail.subject, body=mail.body, to=[mail.to], headers=headers)
     try:
         message.send()
-    except NOT_TAKEN as error:
+    except _NOT_TAKEN as error:
         SentMail.objects.filter(pk=mail.pk).delete()  # nothing was sent
         raise MailRefused(f"email_not_taken:{_code_of(error)}") from error
     except Exception as error:  # stored, as a person may need it to find out

@@ -1,4 +1,4 @@
-"""A customer, and their subscriptions."""
+"""The tables of the business: customers, charges, refunds, mails, and days in numbers."""
 
 from __future__ import annotations
 
@@ -47,9 +47,6 @@ class Subscription(models.Model):
         return self.plan
 
 
-# A charge: a customer's payment, and how much of it was refunded.
-
-
 class Charge(models.Model):
     """Refunded and held amounts together never exceed the charge."""
 
@@ -83,9 +80,6 @@ class Charge(models.Model):
 
     def __str__(self) -> str:
         return f"{self.plan} {self.amount_minor} {self.currency}"
-
-
-# A refund: part of a charge that is held, paid back or released.
 
 
 class RefundState(StrEnum):
@@ -122,9 +116,6 @@ class Refund(models.Model):
 
     def __str__(self) -> str:
         return self.reference
-
-
-# A mail to a customer. Its row exists before it is sent.
 
 
 LONGEST_FAULT = 300  # characters
@@ -169,9 +160,6 @@ class SentMail(models.Model):
         return self.reference
 
 
-# A day in numbers: a region's sales, payments and stock.
-
-
 class DailyMetrics(models.Model):
     """One day of one region. A part that is null was not reported."""
 
@@ -204,9 +192,3 @@ class DailyMetrics(models.Model):
 
     def __str__(self) -> str:
         return f"{self.region} {self.day}"
-
-
-# The tables of the business, one file per noun.
-
-
-__all__ = ["Charge", "Customer", "DailyMetrics", "Refund", "SentMail", "Subscription"]

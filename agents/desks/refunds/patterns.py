@@ -1,4 +1,7 @@
-"""Specialists: each answers tickets about one field of the desk, or passes them on."""
+"""What other patterns ask at the refund desk: specialists for tickets, and sources of reports.
+
+A specialist answers tickets about one field of the desk, or passes them on.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +15,12 @@ from typing import Any, TypeAlias
 
 from agents.core.money import format_money
 from agents.core.names import plan_in_words
-from agents.desks.refunds import billing
-from agents.desks.refunds import report as metrics
+from agents.desks.refunds import billing, report
 from agents.desks.refunds.declared import desk
 from agents.desks.refunds.models import Subscription
 from opsconsole.desks import Call, CallRefused, Json
 
-REFUNDABLE = "pro_monthly"
+_REFUNDABLE = "pro_monthly"
 _ANNA, _MAX = 42, 7
 
 
@@ -37,11 +39,11 @@ def billing_specialist(call: Call, ticket: str) -> Json:
     """Say whether what the customer pays for can be refunded, and how much of it is left."""
     if not _takes(call, "billing", ticket):
         return None
-    found = paid_plan(book_id=call.book, customer_number=_customer(call, ticket), at=call.at)
+    found = _paid_plan(book_id=call.book, customer_number=_customer(call, ticket), at=call.at)
     if found is None:
         raise CallRefused("subscription_not_found")
     days = int(call.limits.window_days)
-    may_go_back = found.plan == REFUNDABLE or not found.is_subscription
+    may_go_back = found.plan == _REFUNDABLE or not found.is_subscription
     eligible = may_go_back and found.age_days <= days and found.refundable_minor > 0
     return {
         "user_name": found.customer_name,
@@ -76,7 +78,7 @@ def technical_specialist(call: Call, ticket: str) -> Json:
     """Say how the incident stands that customers feel."""
     if not _takes(call, "technical", ticket):
         return None
-    return open_incident()
+    return _open_incident()
 
 
 def _offer(found: Json) -> dict[str, str]:
@@ -90,7 +92,7 @@ def sales_specialist(call: Call, ticket: str) -> Json:
     """Say which plan to take, and what it costs."""
     if not _takes(call, "sales", ticket):
         return None
-    return team_offer()
+    return _team_offer()
 
 
 def _takes(call: Call, domain: str, ticket: str) -> bool:
@@ -109,7 +111,7 @@ def _customer(call: Call, ticket: str) -> int:
     return _MAX if "user_id=7" in ticket else _ANNA
 
 
-# Read the specialists' data: subscriptions, incidents, the team offer.
+# What specialists read: subscriptions, incidents, the team offer.
 
 
 @dataclass(frozen=True)
@@ -126,7 +128,7 @@ class PlanFacts:
     is_subscription: bool
 
 
-def paid_plan(*, book_id: int, customer_number: int, at: datetime) -> PlanFacts | None:
+def _paid_plan(*, book_id: int, customer_number: int, at: datetime) -> PlanFacts | None:
     """Return a customer's newest subscription, else their latest charge; None without a customer.
 
     Any refund on the latest charge counts against the refundable price.
@@ -158,7 +160,7 @@ def paid_plan(*, book_id: int, customer_number: int, at: datetime) -> PlanFacts 
     )
 
 
-def open_incident() -> dict[str, Any]:
+def _open_incident() -> dict[str, Any]:
     """Return the incident that now affects customers."""
     return {
         "incident_id": "INC-4021",
@@ -168,7 +170,7 @@ def open_incident() -> dict[str, Any]:
     }
 
 
-def team_offer() -> dict[str, Any]:
+def _team_offer() -> dict[str, Any]:
     """Return the plan offered to teams, with its monthly price."""
     return {
         "recommended_plan": "team_plus",
@@ -178,8 +180,7 @@ def team_offer() -> dict[str, Any]:
     }
 
 
-# Classify a ticket by its words.
-
+# What a ticket is about, by its words.
 
 TOPICS: Mapping[str, tuple[str, ...]] = {
     "billing": ("refund", "charge", "billing", "invoice"),
@@ -218,8 +219,7 @@ def _hits(keywords: tuple[str, ...], ticket: str) -> int:
     )
 
 
-# Sources of reports: each reads one part of a day's numbers, or reports that there are none.
-
+# Sources: each reads one part of a day's numbers, or reports that there are none.
 
 _Check: TypeAlias = Callable[[Json], bool]
 
@@ -258,33 +258,33 @@ _FIELDS: Mapping[str, _Check] = {
 }
 
 
-def in_contract(facts: Json) -> bool:
+def _in_contract(facts: Json) -> bool:
     """Tell whether what was found is of the known types."""
     return all(check(facts[key]) for key, check in _FIELDS.items() if key in facts)
 
 
-@desk.source(title="Sales worker", critical=True, valid=in_contract)
+@desk.source(title="Sales worker", critical=True, valid=_in_contract)
 def sales_worker(call: Call, report_date: str, region: str) -> Json:
     """Read what was sold."""
-    return _report("sales", metrics.sales, call, report_date, region)
+    return _report("sales", report.sales, call, report_date, region)
 
 
-@desk.source(title="Payments worker", critical=True, valid=in_contract)
+@desk.source(title="Payments worker", critical=True, valid=_in_contract)
 def payments_worker(call: Call, report_date: str, region: str) -> Json:
     """Read how payments went."""
-    return _report("payments", metrics.payments, call, report_date, region)
+    return _report("payments", report.payments, call, report_date, region)
 
 
-@desk.source(title="Inventory worker", valid=in_contract)
+@desk.source(title="Inventory worker", valid=_in_contract)
 def inventory_worker(call: Call, report_date: str, region: str) -> Json:
     """Read what is short in stock."""
-    return _report("inventory", metrics.inventory, call, report_date, region)
+    return _report("inventory", report.inventory, call, report_date, region)
 
 
 def _report(source: str, read: Callable[..., Json], call: Call, day: str, at: str) -> Json:
     # A plain function in its own thread, like most clients of reporting systems: it runs on after
     # its deadline, and its reply comes too late.
     first = call.nth == 1
-    time.sleep(metrics.seconds_of(source, book_id=call.book, first=first))
+    time.sleep(report.seconds_of(source, book_id=call.book, first=first))
     facts = read(book_id=call.book, day=day, region=at)
     return facts or {"warning": f"{source}_data_missing"}

@@ -20,14 +20,14 @@ from agents.desks.refunds.models import DailyMetrics
 from agents.models import Book
 from agents.sdk.desk_patterns import Report, SourcesFound, repeatable
 
-# Read the day's numbers, each field from its own source, like a reporting system.
+# The day's numbers, each part from its own source, as in a reporting system.
 
 
 # Seconds that the demo's sources take: for their first call in a run, and for later ones. The
 # payments source at first exceeds a task's timeout, to show a retry.
 DEMO_SECONDS = {"sales": (0.4, 0.4), "payments": (2.6, 0.3), "inventory": (0.5, 0.5)}
 
-MOST = 60  # days of regions to choose from
+_MOST = 60  # days of regions to choose from
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ def newest_day(*, book_id: int) -> ReportScope | None:
     return next(iter(newest_days(book_id=book_id, most=1)), None)
 
 
-def newest_days(*, book_id: int, most: int = MOST) -> list[ReportScope]:
+def newest_days(*, book_id: int, most: int = _MOST) -> list[ReportScope]:
     """Return the newest days with numbers in a book, of a day the region that was entered first."""
     found = DailyMetrics.objects.filter(book=book_id).order_by("-day", "pk")
     return [ReportScope(*one) for one in found.values_list("day", "region")[:most]]
@@ -102,7 +102,7 @@ def _day(book_id: int, day: str, region: str) -> DailyMetrics | None:
     return days.first()
 
 
-FAILED_RATE = 0.03  # share of failed payments from which a day is yellow
+_FAILED_RATE = 0.03  # share of failed payments from which a day is yellow
 _SKU = re.compile(r"[\w-]{1,40}", re.ASCII)
 _PART = {"sales_worker": "sales", "payments_worker": "payments", "inventory_worker": "inventory"}
 # Without these a part says nothing about the day.
@@ -153,7 +153,7 @@ def health(parts: Mapping[str, Mapping[str, Json]], missing: Collection[str]) ->
         return "red"
     if missing:
         return "unknown"
-    many_fail = (parts["payments"].get("failed_payment_rate") or 0) >= FAILED_RATE
+    many_fail = (parts["payments"].get("failed_payment_rate") or 0) >= _FAILED_RATE
     return "yellow" if many_fail or parts["inventory"].get("out_of_stock_skus") else "green"
 
 
@@ -169,10 +169,10 @@ def findings(found: Json) -> str:
     """Return the facts of the day in sentences, which no model writes either."""
     told = [*_findings(found["sales"], found["payments"], found["inventory"])]
     is_whole = "failed_tasks" in found  # as `figures` makes it
-    return " ".join([*told, f"Next action: {next_action(found)}."] if is_whole else told)
+    return " ".join([*told, f"Next action: {_next_action(found)}."] if is_whole else told)
 
 
-def next_action(found: Json) -> str:
+def _next_action(found: Json) -> str:
     """Return the one action that the day's health calls for."""
     payments, inventory = found["payments"], found["inventory"]
     alerts, low = payments.get("chargeback_alerts"), _skus(inventory.get("low_stock_skus"))
@@ -181,7 +181,7 @@ def next_action(found: Json) -> str:
             return "follow the gateway incident until payments run again"
         case "unknown":
             return f"get the missing figures ({', '.join(found['missing'])}) and report again"
-        case "yellow" if (payments.get("failed_payment_rate") or 0) >= FAILED_RATE:
+        case "yellow" if (payments.get("failed_payment_rate") or 0) >= _FAILED_RATE:
             return "find out why payments fail"
         case "yellow":
             return f"restock {_skus(inventory['out_of_stock_skus'])}"

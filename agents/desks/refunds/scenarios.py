@@ -1,7 +1,7 @@
-"""The gallery: runs that show the interesting paths, each with what to watch for. One list.
+"""What the demo shows of refunds: what its models say, the scenarios, and a past fortnight.
 
-The page shows them in this order. With the demo model each goal comes to the stated end; a real
-model may take another way, but the policy still applies.
+The page shows the scenarios in their order. With the demo model each goal comes to the stated end;
+a real model may take another way, but the policy still applies.
 """
 
 from __future__ import annotations
@@ -31,12 +31,10 @@ from opsconsole.desks import (
     Step,
 )
 
-# What the demo's models say at this desk: lines of scenarios, and of goals like them.
-#
-# It is no language model: of a goal that is no scenario it takes the customer (`user_id=7`,
-# `customer 7`, Anna or Max) and, where a refund is asked for, an amount (`500 USD`, `$500`). Of a
-# goal that is not the desk's business it has nothing to say.
-
+# What the demo's models say, in scenarios and of goals like them. It is no language model: of a
+# goal that is no scenario it takes the customer (`user_id=7`, `customer 7`, Anna or Max) and, where
+# a refund is asked for, an amount (`500 USD`, `$500`). Of a goal that is not the desk's business it
+# has nothing to say.
 
 ANNA, MAX = 42, 7  # the demo's customers
 WORKERS = ("sales_worker", "payments_worker", "inventory_worker")
@@ -463,8 +461,7 @@ SCENARIOS = desk.scenarios
 BY_KEY = {scenario.key: scenario for scenario in SCENARIOS}
 
 
-# The requests of the demo's customers in the past fortnight, and the reviewers' answers.
-
+# The past fortnight: what the demo's customers asked for, and the reviewers' answers.
 
 _of_anna, _of_max = partial(PastCase, subject="42"), partial(PastCase, subject="7")
 _reply = partial(_of_anna, pattern="workflow", workflow="customer-reply")

@@ -12,7 +12,6 @@ from agents.core.names import greeting, is_plain_name, plan_in_words
 from agents.core.old_names import CURRENCY
 from agents.core.request_kinds import ACTION, ADJUST, APPROVE, REJECT, RETURN, Answer
 from agents.desks.refunds import billing, mail
-from agents.desks.refunds import billing as refunds
 from agents.desks.refunds.declared import CHARGE, CUSTOMER, Minor, desk
 from agents.desks.refunds.limits import RefundLimits
 from agents.desks.refunds.models import MailState, Refund, RefundState, SentMail
@@ -56,13 +55,13 @@ def _amount(row: Refund | SentMail) -> Json:
         return f"{row.amount_minor} {row.currency}"
 
 
-REFUNDS = Books(Refund.objects.select_related("charge__customer"), _refund)
+_REFUNDS = Books(Refund.objects.select_related("charge__customer"), _refund)
 _MAILS = SentMail.objects.select_related("customer")
-EMAILS = Books(_MAILS.filter(amount_minor__isnull=False), _mail)
-REPLIES = Books(_MAILS.filter(amount_minor=None), _mail)
+_EMAILS = Books(_MAILS.filter(amount_minor__isnull=False), _mail)
+_REPLIES = Books(_MAILS.filter(amount_minor=None), _mail)
 
 
-REFUND = replace(
+_REFUND = replace(
     ACTION,
     tag="refund",
     asks="Refund {asked} to {subject}",
@@ -150,16 +149,16 @@ def _hold(
     if not call.resource:
         return
     asked = _pay_request(call, user_id, amount_minor, reason)
-    with suppress(refunds.RefundRefused):
-        refunds.reserve(**asked, charge_id=int(call.resource))
+    with suppress(billing.RefundRefused):
+        billing.reserve(**asked, charge_id=int(call.resource))
 
 
 def _release(key: str, at: datetime) -> bool:
-    return refunds.release(key=key, at=at)
+    return billing.release(key=key, at=at)
 
 
 def _find_refund(key: str) -> Json:
-    receipt = refunds.find(key=key)
+    receipt = billing.find(key=key)
     return _receipt_reply(receipt) if receipt and receipt.state == "paid" else None
 
 
@@ -183,8 +182,8 @@ def _valid_refund(result: Json, args: Json) -> bool:
     release=_release,
     find=_find_refund,
     valid=_valid_refund,
-    booked=REFUNDS,
-    request=REFUND,
+    booked=_REFUNDS,
+    request=_REFUND,
     unrecorded=(CHARGE,),
 )
 def issue_refund(
@@ -198,8 +197,8 @@ def issue_refund(
     """Pay part of a charge back; of several, `charge` names it. The same key pays once."""
     try:
         asked = _pay_request(call, user_id, amount_minor, reason)
-        receipt = refunds.pay(**asked, held_only=charge is not None)
-    except refunds.RefundRefused as error:
+        receipt = billing.pay(**asked, held_only=charge is not None)
+    except billing.RefundRefused as error:
         most = {} if error.max_minor is None else {"max_refund_minor": error.max_minor}
         return {"status": "error", "error": error.code, **most}
     return _receipt_reply(receipt)
@@ -219,7 +218,7 @@ def _pay_request(
     }
 
 
-def _receipt_reply(receipt: refunds.Receipt) -> Json:
+def _receipt_reply(receipt: billing.Receipt) -> Json:
     return {
         "status": "ok",
         "refund": {
@@ -270,7 +269,7 @@ def _letter(sent: SentMail) -> Json:
     tells=issue_refund,
     gauge="refunds_untold",
     find=_find_letter,
-    booked=EMAILS,
+    booked=_EMAILS,
     timeout=20,
 )
 def send_refund_email(call: Call, *, user_id: int, amount_minor: Minor, message: str) -> Json:
@@ -287,7 +286,7 @@ def send_refund_email(call: Call, *, user_id: int, amount_minor: Minor, message:
     subject=CUSTOMER,
     letter="message",
     find=_find_letter,
-    booked=REPLIES,
+    booked=_REPLIES,
     timeout=20,
 )
 def send_reply(call: Call, *, user_id: int, message: str) -> Json:
