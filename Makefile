@@ -45,13 +45,14 @@ test: lint $(SDKS)/.installed ## Check and test everything, as CI does
 test-quick: lint ## Lint, and what is quick on SQLite: no recorded cases, browser, crash or race
 	$(BIN)/python -m pytest -q -n $$(($$(getconf _NPROCESSORS_ONLN) + 1)) -m "not slow" --ignore tests/conformance $(PYTEST_ARGS)
 
-check: lint types ## Lint, types, layers, migrations and deployment settings
+check: lint types ## Lint, types, layers, migrations, deployment settings and documents
 
 types: install-dev
 	$(BIN)/mypy
 	cd clients/python && $(CURDIR)/$(BIN)/mypy
 	$(BIN)/lint-imports
 	scripts/check-settings
+	$(BIN)/python scripts/check-docs
 
 lint: install-dev ## Only the code's form
 	$(BIN)/ruff check
