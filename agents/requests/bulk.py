@@ -31,7 +31,7 @@ from agents.core.request_kinds import ACTION
 from agents.core.states import EscalationState
 from agents.models import Escalation, Event
 from agents.models.record import facts_of
-from agents.requests.deciding import MAX_COMMENT, AlreadyDecided, decide
+from agents.requests.deciding import AlreadyDecided, decide
 from agents.requests.queue import (
     InboxRow,
     QueueAddress,
@@ -42,7 +42,7 @@ from agents.requests.queue import (
     requests_in,
     reviewer,
 )
-from agents.requests.sharing import CLAIM, Claimed
+from agents.requests.sharing import CLAIM, MAX_COMMENT, Claimed
 from agents.requests.words import act, kind_of_request
 from agents.sdk.desk import tool_title
 from agents.shell import access, refusal
@@ -51,8 +51,8 @@ from agents.shell.formats import rule_of_desk
 from agents.shell.pages import BadForm, NotOurForm, action, page, whole_number
 from agents.shell.refusal import Refused, check_text
 
-TOTAL = "total."
-ONCE = {"csrfmiddlewaretoken", "token", "refusal", "ready_refusal"}
+_TOTAL = "total."
+_ONCE = {"csrfmiddlewaretoken", "token", "refusal", "ready_refusal"}
 
 
 @page
@@ -65,13 +65,13 @@ def bulk(request: HttpRequest) -> HttpResponse:
 def bulk_reject(request: HttpRequest) -> HttpResponse:
     """Reject the ticked requests one by one; 422 for a form that cannot be acted on."""
     user, queue = access.person(request), read_queue(request.GET)
-    who_rejects(user)
+    _who_rejects(user)
     try:
         token, comment, items = _read_form(request)
         held = _requests_of(request, queue, [pk for pk, _ in items])
         _check_totals(request, held)
         # If it is sent twice, the second call continues with what the first has not reached.
-        told = told_in_bulk(token, [one.run_id for one in held])
+        told = _told_in_bulk(token, [one.run_id for one in held])
         if left := [item for item in items if item[0] not in told]:
             reject_many(items=left, by=user, comment=comment, bulk=token, now=timezone.now)
     except BadForm as bad:
@@ -90,7 +90,7 @@ def bulk_result(request: HttpRequest, token: UUID) -> HttpResponse:
     listed = (whole_number(key) for key in request.GET.get("of", "").split(","))
     keys = [key for key in listed if key is not None]
     user, queue = access.person(request), read_queue(request.GET)
-    found = outcomes_of(user, str(token), keys)
+    found = _outcomes_of(user, str(token), keys)
     rejected = [one.escalation for one in found if not one.why]
     shown = {
         "nav": "approvals",
@@ -99,7 +99,7 @@ def bulk_result(request: HttpRequest, token: UUID) -> HttpResponse:
         "outcomes": found,
         "rejected": rejected,
         "left": [one for one in found if one.why],
-        "totals": in_words(totals(rejected)),
+        "totals": _in_words(totals(rejected)),
     }
     return render(request, "approvals/bulk_result.html", shown)
 
@@ -107,16 +107,16 @@ def bulk_result(request: HttpRequest, token: UUID) -> HttpResponse:
 def _show(
     request: HttpRequest, queue: QueueAddress, *, field: str = "", sentence: str = ""
 ) -> HttpResponse:
-    who = who_rejects(access.person(request))
-    turn, posted = turn_of(queue, who), request.POST
+    who = _who_rejects(access.person(request))
+    turn, posted = _turn_of(queue, who), request.POST
     ticked = posted.getlist("item") if posted else [c.item for c in turn.candidates if c.is_ticked]
     shown = {
         "nav": "approvals",
         "queue": queue,
         "turn": turn,
         "ticked": ticked,
-        "totals": in_words(totals(c.row.escalation for c in turn.candidates if c.item in ticked)),
-        "measures": [(name, posted.get(f"{TOTAL}{name}", "")) for name in turn.measures],
+        "totals": _in_words(totals(c.row.escalation for c in turn.candidates if c.item in ticked)),
+        "measures": [(name, posted.get(f"{_TOTAL}{name}", "")) for name in turn.measures],
         "token": posted.get("token") or uuid4(),
         "field": field,
         "sentence": sentence,
@@ -130,9 +130,9 @@ def _show(
 def _read_form(request: HttpRequest) -> tuple[str, str, list[tuple[int, str]]]:
     """Return token, reason and ticked requests. Raises BadForm."""
     posted = request.POST
-    names = {name for name in posted if not name.startswith(TOTAL)}
+    names = {name for name in posted if not name.startswith(_TOTAL)}
     twice = [name for name in posted if name != "item" and len(posted.getlist(name)) > 1]
-    if twice or names - ONCE - {"item"}:
+    if twice or names - _ONCE - {"item"}:
         raise NotOurForm("", "The form holds fields that it should not. Load the page again.")
     try:
         token = str(UUID(posted.get("token", "")))
@@ -171,29 +171,29 @@ def _check_totals(request: HttpRequest, held: list[Escalation]) -> None:
     """Refuse a wrong total of the ticked requests; typing it shows that the person saw it."""
     wanted = totals(held)
     for name, total in wanted.items():
-        typed = request.POST.get(f"{TOTAL}{name}", "").strip()
+        typed = request.POST.get(f"{_TOTAL}{name}", "").strip()
         try:
-            found = whole_number(typed) if name == COUNT else minor_of_text(typed, name)
+            found = whole_number(typed) if name == _COUNT else minor_of_text(typed, name)
         except BadAmount:
             found = None
-        shown = str(total) if name == COUNT else format_money(total, name)
+        shown = str(total) if name == _COUNT else format_money(total, name)
         if found != total and typed not in (shown, shown.removeprefix(f"{name} ")):
             # The page that is shown again no longer lists what was decided in the meantime.
             left = [one for one in held if one.state == EscalationState.OPEN] or held
             ticked = with_unit(len(left), "requests")
-            told = f"You ticked {ticked}: {in_words(totals(left))}. Type this total to go on."
-            raise BadForm(f"{TOTAL}{name}", told)
+            told = f"You ticked {ticked}: {_in_words(totals(left))}. Type this total to go on."
+            raise BadForm(f"{_TOTAL}{name}", told)
 
 
 # Reject many requests of one rule and one shape for one reason, a page at a time.
 
 
-FAR = 3  # an amount above FAR times the median, or below 1/FAR of it, is unlike the others
-COUNT = "requests"  # the unit of the typed total if there is no amount
+_FAR = 3  # an amount above so many times the median, or below a third of it, is unlike the others
+_COUNT = "requests"  # the unit of the typed total if there is no amount
 
 
 @dataclass(frozen=True)
-class Candidate:
+class _Candidate:
     """A request that can be ticked."""
 
     row: InboxRow
@@ -214,22 +214,22 @@ class Candidate:
     @property
     def measure(self) -> str:
         """Return its unit: a currency, or COUNT."""
-        return measure_of(self.row.escalation)[0]
+        return _measure_of(self.row.escalation)[0]
 
     @property
     def minor(self) -> int:
-        return measure_of(self.row.escalation)[1]
+        return _measure_of(self.row.escalation)[1]
 
     @property
     def digits(self) -> int:
-        return 0 if self.measure == COUNT else exponent(self.measure)
+        return 0 if self.measure == _COUNT else exponent(self.measure)
 
 
 @dataclass(frozen=True)
-class BulkPage:
+class _BulkPage:
     """One page of a bulk rejection."""
 
-    candidates: Sequence[Candidate]
+    candidates: Sequence[_Candidate]
     count: int  # of all requests that fit the filter
     sums: str
     least: str
@@ -249,7 +249,7 @@ class BulkPage:
         return any(one.row.escalation.run.agent_id for one in self.candidates)
 
 
-def who_rejects(user: User) -> Reviewer:
+def _who_rejects(user: User) -> Reviewer:
     """Return a person as reviewer. Raises PermissionDenied if they may decide nothing."""
     here = set(access.decides_in(user))
     if not here:
@@ -260,10 +260,10 @@ def who_rejects(user: User) -> Reviewer:
 
 def has_next(queue: QueueAddress, user: User) -> bool:
     """Tell whether a filtered view holds more that a person may reject."""
-    return bool(access.decides_in(user)) and requests_in(queue, who_rejects(user)).exists()
+    return bool(access.decides_in(user)) and requests_in(queue, _who_rejects(user)).exists()
 
 
-def turn_of(queue: QueueAddress, who: Reviewer) -> BulkPage:
+def _turn_of(queue: QueueAddress, who: Reviewer) -> _BulkPage:
     """Return the first requests of a filtered view, beginning with unusual amounts."""
     held = requests_in(queue, who).order_by()
     nobody = "No request matches this filter."
@@ -292,7 +292,7 @@ def turn_of(queue: QueueAddress, who: Reviewer) -> BulkPage:
     most = ", ".join(format_money(row["z"], row["currency"]) for row in of_money)
     keys = line_of(queue, who).keys[:MOST_AT_ONCE]
     candidates = _far_first(open_rows(keys, who), who)
-    return BulkPage(
+    return _BulkPage(
         candidates,
         sum(row["n"] for row in rows),
         format_sums((row["currency"], row["s"]) for row in of_money),
@@ -303,25 +303,27 @@ def turn_of(queue: QueueAddress, who: Reviewer) -> BulkPage:
     )
 
 
-def _nothing(obstacle: str, narrower: Sequence[tuple[str, str]] = ()) -> BulkPage:
-    return BulkPage((), 0, "", "", "", (), obstacle, narrower)
+def _nothing(obstacle: str, narrower: Sequence[tuple[str, str]] = ()) -> _BulkPage:
+    return _BulkPage((), 0, "", "", "", (), obstacle, narrower)
 
 
-def _far_first(rows: Sequence[InboxRow], who: Reviewer) -> list[Candidate]:
+def _far_first(rows: Sequence[InboxRow], who: Reviewer) -> list[_Candidate]:
     """Return requests, beginning with amounts far from the median of their currency."""
     amounts: dict[str, list[int]] = {}
     for row in rows:
-        measure, size = measure_of(row.escalation)
+        measure, size = _measure_of(row.escalation)
         amounts.setdefault(measure, []).append(size)
     middle = {measure: median(sizes) for measure, sizes in amounts.items()}
 
     def distance(row: InboxRow) -> float:
-        measure, size = measure_of(row.escalation)
+        measure, size = _measure_of(row.escalation)
         usual = middle[measure]
         return max(size / usual, usual / size) if size and usual else 1.0
 
     ordered = sorted(rows, key=distance, reverse=True)
-    return [Candidate(row, distance(row) > FAR, _is_anothers(row, who.user_id)) for row in ordered]
+    return [
+        _Candidate(row, distance(row) > _FAR, _is_anothers(row, who.user_id)) for row in ordered
+    ]
 
 
 def _is_anothers(row: InboxRow, user_id: int) -> bool:
@@ -329,29 +331,29 @@ def _is_anothers(row: InboxRow, user_id: int) -> bool:
     return bool(row.claimed_by) and row.escalation.claimed_by_id != user_id
 
 
-def measure_of(held: Escalation) -> tuple[str, int]:
+def _measure_of(held: Escalation) -> tuple[str, int]:
     """Return a request's currency and minor units; without an amount, COUNT and 1."""
     is_of_money = held.kind == ACTION.stored and held.amount_minor is not None
-    return (held.currency, held.amount_minor or 0) if is_of_money else (COUNT, 1)
+    return (held.currency, held.amount_minor or 0) if is_of_money else (_COUNT, 1)
 
 
 def totals(held: Iterable[Escalation]) -> dict[str, int]:
     """Return the sum of requests by unit: minor units by currency, and COUNT."""
     found: dict[str, int] = {}
-    for measure, size in map(measure_of, held):
+    for measure, size in map(_measure_of, held):
         found[measure] = found.get(measure, 0) + size
     return found
 
 
-def in_words(found: Mapping[str, int]) -> str:
+def _in_words(found: Mapping[str, int]) -> str:
     """Return totals as people read them."""
-    sums = format_sums((name, minor) for name, minor in found.items() if name != COUNT)
-    count = f"{found[COUNT]} without an amount" if COUNT in found else ""
+    sums = format_sums((name, minor) for name, minor in found.items() if name != _COUNT)
+    count = f"{found[_COUNT]} without an amount" if _COUNT in found else ""
     return ", ".join(filter(None, (sums, count)))
 
 
 @dataclass(frozen=True)
-class BulkOutcome:
+class _BulkOutcome:
     """What happened to one request of a bulk rejection."""
 
     escalation: Escalation
@@ -359,12 +361,12 @@ class BulkOutcome:
     why: str  # why it was left; "" if it was rejected
 
 
-def outcomes_of(user: User, bulk: str, keys: Sequence[int]) -> list[BulkOutcome]:
+def _outcomes_of(user: User, bulk: str, keys: Sequence[int]) -> list[_BulkOutcome]:
     """Return what happened to the requests that a person may see, beginning with those left."""
     held = access.escalations_of(user).filter(pk__in=keys[:MOST_AT_ONCE])
     rows = list(held.select_related("run", "decided_by", "claimed_by").order_by("pk"))
-    told = told_in_bulk(bulk, [one.run_id for one in rows])
-    found = [BulkOutcome(one, act(one), _why(one, told.get(one.pk))) for one in rows]
+    told = _told_in_bulk(bulk, [one.run_id for one in rows])
+    found = [_BulkOutcome(one, act(one), _why(one, told.get(one.pk))) for one in rows]
     return sorted(found, key=lambda outcome: not outcome.why)
 
 
@@ -426,7 +428,7 @@ def reject_many(
             continue  # the refusal is on record
 
 
-def told_in_bulk(bulk: str, runs: Sequence[UUID]) -> dict[int, Event]:
+def _told_in_bulk(bulk: str, runs: Sequence[UUID]) -> dict[int, Event]:
     """Return the recorded result of each request of a bulk rejection in these runs, by key.
 
     A form sent twice at once leaves two events of a request: the rejection counts.

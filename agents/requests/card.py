@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Any
 
 from django.contrib.auth.models import User
 from django.db.models import F, Q, QuerySet
@@ -14,6 +15,7 @@ from django.utils.safestring import SafeString
 from agents.core.actions import MAX_TEXT
 from agents.core.calls import CallTarget
 from agents.core.decisions import Demand
+from agents.core.money import with_unit
 from agents.core.names import homoglyph_warnings
 from agents.core.redact import texts_in
 from agents.core.request_kinds import FINAL, INSTRUCTIONS, TEXT, RequestKind
@@ -22,16 +24,28 @@ from agents.core.states import ENDED, EscalationState
 from agents.db.compiled import CompiledSelect, Param
 from agents.engine.desk.subjects import beside
 from agents.engine.people.approvals import ASKED_AGAIN, turn_of
-from agents.engine.people.deciders import Roster, is_own, key_viewers, people_who_may
+from agents.engine.people.deciders import Roster, deciders, is_own, key_viewers, people_who_may
 from agents.engine.redaction import RunBorder
 from agents.engine.turns.calls import is_untaken
-from agents.models import AgentCall, Effect, Escalation, KillSwitch, Membership, Role, Step
+from agents.models import (
+    AgentCall,
+    Effect,
+    Escalation,
+    Event,
+    EventText,
+    KillSwitch,
+    Membership,
+    Role,
+    Step,
+    Team,
+)
+from agents.models.record import ErasedText, facts_of
 from agents.models.runs import ValuesLocked
 from agents.requests.deciding import check_send_back, sent_back_in
 from agents.requests.form import FormField, form_field
 from agents.requests.granting import fields_of, obstacle, own_bounds
 from agents.requests.queue import claimant
-from agents.requests.sharing import own_words
+from agents.requests.sharing import COMMENTED, deadline_of, own_words
 from agents.requests.words import (
     Choice,
     Comparison,
@@ -64,139 +78,12 @@ from agents.shell.formats import Output, as_html, split_output
 from agents.shell.refusal import Refused
 from agents.tools import argument_in_words
 
-# Earlier requests that bear on one: sent back, repeated by an agent, approved and asked again.
-
-
-@dataclass(frozen=True)
-class Change:
-    """One changed argument."""
-
-    label: str
-    before: str  # "" if it was missing
-    after: str
-
-
-@dataclass(frozen=True)
-class SentBack:
-    """An earlier request of the run."""
-
-    escalation: Escalation
-    act: str
-    words: str  # of who sent it back
-    is_other: bool  # another tool is proposed now
-    changes: Sequence[Change]  # since then, if the tool is the same
-
-
-@dataclass(frozen=True)
-class ProposedBefore:
-    """A call of an agent elsewhere which the request repeats."""
-
-    run: str
-    is_here: bool  # in the request's own run
-    request: int | None  # in which a person was asked about it
-
-
-@dataclass(frozen=True)
-class ApprovedBefore:
-    """The approval in whose place a request stands."""
-
-    escalation: Escalation
-    changes: Sequence[str]  # what the policy says since, as sentences
-
-
-def approved_before(escalation: Escalation, reviews: Sequence[Step]) -> ApprovedBefore | None:
-    """Return the approval in whose place a request stands, or None. `reviews` are its turn's.
-
-    What the policy changed says more than the rules that ask for a person because of it.
-    """
-    if "#" not in escalation.step.key:  # the first request of its turn
-        return None
-    asked = Escalation.objects.filter(
-        run=escalation.run_id, pk__lt=escalation.pk, not_carried_out=ASKED_AGAIN
-    )
-    same = asked.filter(step__key__startswith=turn_of(escalation.step.key)).order_by("-pk")
-    before = same.select_related("decided_by", "step").first()
-    if before is None:
-        return None
-    later = [one for one in reviews if one.position > before.step.position]
-    revised = [ruling["sentence"] for one in later for ruling in reply_of(one)["revisions"]]
-    known = {ruling["sentence"] for ruling in before.review["rulings"]}
-    ruled = [r["sentence"] for r in escalation.review["rulings"] if r["verdict"] == "escalate"]
-    changes = dict.fromkeys(revised or (one for one in ruled if one not in known))
-    return ApprovedBefore(before, list(changes))
-
-
-def proposed_before(escalation: Escalation) -> list[ProposedBefore]:
-    """Return the calls that an agent's call repeats, as they stood when it was reviewed."""
-    own = str(escalation.run_id)
-    facts = escalation.review.get("facts") or {}
-    found = [(one.get("run", own), one["turn"]) for one in facts.get("repeats") or ()]
-    if not found:
-        return []
-    asked = Escalation.objects.filter(run__in={run for run, _ in found}, pk__lt=escalation.pk)
-    keys = asked.order_by("pk").values_list("run", "step__key", "pk")
-    requests = {(str(run), turn_of(key)): pk for run, key, pk in keys}
-    return [ProposedBefore(run, run == own, requests.get((run, turn))) for run, turn in found]
-
-
-def rejected_before(escalation: Escalation) -> Escalation | None:
-    """Return the rejected request that binds this one, as it stood at the review; or None."""
-    no = (escalation.review.get("facts") or {}).get("rejected")
-    here = Escalation.objects.filter(workspace=escalation.workspace_id)
-    return here.select_related("decided_by").filter(pk=no["request"]).first() if no else None
-
-
-def sent_back_before(escalation: Escalation) -> list[SentBack]:
-    """Return the requests of the run sent back before this one, newest first."""
-    earlier = sent_back_in(escalation.run).filter(pk__lt=escalation.pk)
-    found = earlier.select_related("decided_by", "run").order_by("-pk")
-    return [_since(one, escalation) for one in found]
-
-
-def corrected_before(escalation: Escalation) -> list[SentBack]:
-    """Return the earlier rounds of a draft that a person sent back, newest first."""
-    if escalation.action.get("round", 1) == 1:
-        return []
-    earlier = Escalation.objects.filter(
-        run=escalation.run_id, pk__lt=escalation.pk, state=EscalationState.ADJUSTED
-    )
-    found = earlier.select_related("decided_by", "step", "run").order_by("-pk")
-    same = (one for one in found if one.action.get("step") == escalation.action["step"])
-    return [SentBack(one, act(one), correction_of(one), False, []) for one in same]
-
-
-def correction_of(escalation: Escalation) -> str:
-    """Return what a person wrote instead of an email, or as instructions for a draft; or ""."""
-    return str((escalation.step.reply or {}).get("correction", ""))
-
-
-def _since(before: Escalation, now: Escalation) -> SentBack:
-    old, new = before.action.get("args") or {}, now.action.get("args") or {}
-    tool = str(now.action.get("name", ""))
-    is_other = before.action.get("name") != now.action.get("name")
-    names = [name for name in {**old, **new} if old.get(name) != new.get(name)]
-    changes = [
-        Change(label_of(name), *(_words(tool, args, name) for args in (old, new))) for name in names
-    ]
-    return SentBack(before, act(before), before.comment, is_other, [] if is_other else changes)
-
-
-def _words(tool: str, args: dict[str, object], name: str) -> str:
-    return argument_in_words(tool, name, args[name]) if name in args else ""
-
-
-def following(escalation: Escalation) -> int | None:
-    """Return the run's next request after this one, or None."""
-    later = Escalation.objects.filter(run=escalation.run_id, pk__gt=escalation.pk).order_by("pk")
-    return later.values_list("pk", flat=True).first()
-
-
-LOOKALIKES = 5  # sentences
-EARLIER = 5  # decisions about the same subject
+_LOOKALIKES = 5  # sentences
+_EARLIER = 5  # decisions about the same subject
 OPEN = 20  # requests about the same subject that are looked at
-NONE = Entitlement(Demand())
+_NONE = Entitlement(Demand())
 OTHERS = 3  # names of people who may grant it all
-OVERDUE = "The time to decide is over. The request is closed as soon as a worker runs."
+_OVERDUE = "The time to decide is over. The request is closed as soon as a worker runs."
 
 
 @dataclass(frozen=True)
@@ -245,13 +132,13 @@ class Card:
     switch: KillSwitch | None  # prevents an approval
     obstacle: str  # also prevents it, as a sentence; "" if nothing does
     asked_again: int | None  # the request that replaced it
-    approved_before: ApprovedBefore | None  # the approval that it replaced
+    approved_before: _ApprovedBefore | None  # the approval that it replaced
     changed_by: str  # who changed the arguments that the agent proposed; "": nobody
-    sent_back: Sequence[SentBack]  # earlier proposals of the run, newest first
+    sent_back: Sequence[_SentBack]  # earlier proposals of the run, newest first
     kept: str  # why it cannot be sent back again, if it was before
-    proposed_before: Sequence[ProposedBefore]  # what an agent elsewhere repeats with it
+    proposed_before: Sequence[_ProposedBefore]  # what an agent elsewhere repeats with it
     rejected_before: Escalation | None  # of the same, by whomever it was proposed
-    same: Sequence[Same]  # open requests about the same subject, resource and amount
+    same: Sequence[_Same]  # open requests about the same subject, resource and amount
     followed_by: int | None  # the request that followed one that was sent back
     # Of the agent elsewhere that asks: its key's public part, and who saw the key; "": unknown.
     keys: Sequence[tuple[str, str]]
@@ -276,7 +163,7 @@ class Card:
 
 
 @dataclass(frozen=True)
-class Same:
+class _Same:
     """Another open request about the same."""
 
     pk: int
@@ -302,14 +189,14 @@ def card_of(escalation: Escalation, user: User, around: Around, *, at: datetime)
     part = access.membership(user, escalation.workspace_id)
     most = _most(escalation, kind, known, part, at=at)
     is_open = escalation.state == EscalationState.OPEN
-    entitled = entitlement_of(escalation, user, around.roster) if is_open else NONE
+    entitled = entitlement_of(escalation, user, around.roster) if is_open else _NONE
     wanted = entitled.first.granted_minor if entitled.first else escalation.amount_minor
     may_grant_all = most is None or most >= (wanted or 0)
     refusal = _refusal(escalation, user, part.role)
     if not refusal and entitled.is_party:
         refusal = own_words(run)
     if is_open and escalation.frozen_at is None and escalation.expires_at <= at:
-        refusal = OVERDUE
+        refusal = _OVERDUE
     turn = turn_of(escalation.step.key)
     reviews = [
         step for step in steps if step.kind == "review" and step.reply and step.key.startswith(turn)
@@ -336,7 +223,7 @@ def card_of(escalation: Escalation, user: User, around: Around, *, at: datetime)
     rulings = escalation.review.get("rulings") or [escalation.review["deciding"]]
     if kind.ends_run and not is_open:  # why a person was asked says what to do, which is too late
         rulings = [{**one, "sentence": ""} for one in rulings]
-    earlier = sent_back_before(escalation) if getattr(escalation, "has_sent_back", True) else []
+    earlier = _sent_back_before(escalation) if getattr(escalation, "has_sent_back", True) else []
     kept = _why_kept(escalation, len(earlier)) if is_open else None
     before = approved_before(escalation, reviews)
     return Card(
@@ -366,8 +253,8 @@ def card_of(escalation: Escalation, user: User, around: Around, *, at: datetime)
         note=known.note,
         sections=known.sections,
         doubts=comparisons(escalation),
-        rulings=sorted(filter(is_hit, rulings), key=lambda one: -(one.get("risk") or 0)),
-        passed=[one for one in rulings if not is_hit(one)],
+        rulings=sorted(filter(_is_hit, rulings), key=lambda one: -(one.get("risk") or 0)),
+        passed=[one for one in rulings if not _is_hit(one)],
         most_minor=most,
         may_grant_all=may_grant_all,
         others=[] if may_grant_all or not is_open else _others(escalation, around.roster()),
@@ -391,7 +278,7 @@ def card_of(escalation: Escalation, user: User, around: Around, *, at: datetime)
         letter=_letter(escalation, kind),
         words=as_html(str(escalation.action.get("note", ""))) if kind is FINAL else "",
         own_words=(escalation.review.get("facts") or {}).get("own_words") or [],
-        correction=correction_of(escalation),
+        correction=_correction_of(escalation),
         too_long=_too_long(escalation, kind),
         lookalikes=_lookalikes(escalation, name, part),
         switch=switch,
@@ -399,7 +286,7 @@ def card_of(escalation: Escalation, user: User, around: Around, *, at: datetime)
         asked_again=_asked_again(escalation),
         approved_before=before,
         changed_by=_changed_by(reviews, before),
-        sent_back=earlier or corrected_before(escalation),
+        sent_back=earlier or _corrected_before(escalation),
         kept=str(kept or "") if earlier else "",
         proposed_before=proposed_before(escalation),
         rejected_before=rejected_before(escalation),
@@ -411,26 +298,21 @@ def card_of(escalation: Escalation, user: User, around: Around, *, at: datetime)
     )
 
 
-def _of_agent(escalation: Escalation, steps: Sequence[Step]) -> dict[str, Json]:
-    """Return what is known and claimed of the call of an agent elsewhere."""
-    agent = escalation.run.agent
-    if agent is None:
-        return {"keys": (), "claimed": (), "reported": None}
-    key = f"{turn_of(escalation.step.key)}call"
-    row = AgentCall.objects.filter(run=escalation.run_id, step=key).first()
-    prefixes = [row.key_prefix] if row and row.key_prefix else []
-    asked = next((step.reply for step in steps if step.key == key), None) or {}
-    return {
-        "keys": list(key_viewers(agent, prefixes).items()),
-        "claimed": list((asked.get("sources") or {}).items()),
-        "reported": row.reported and {**row.reported, "parts": list(row.reported["result"].items())}
-        if row
-        else None,
-    }
+def _steps(escalation: Escalation) -> list[Step]:
+    """Return the steps of the request's turn and its executed call.
+
+    In order, each with its effect.
+    """
+    of_turn = Q(key__startswith=turn_of(escalation.step.key))
+    shown = of_turn | Q(effect__escalation=escalation.pk)
+    return list(escalation.run.steps.filter(shown).select_related("effect").order_by("position"))
 
 
-def is_hit(ruling: Json) -> bool:
-    return bool(ruling["verdict"] != "approve")
+def _effect(escalation: Escalation, kind: RequestKind, steps: Sequence[Step]) -> Effect | None:
+    effects = [effect for step in steps if (effect := getattr(step, "effect", None))]
+    if kind.settles_call:
+        return next((one for one in effects if one.step_id == escalation.step_id), None)
+    return next((one for one in effects if one.escalation_id == escalation.pk), None)
 
 
 def _background(escalation: Escalation, effect: Effect | None, *, at: datetime) -> Beside:
@@ -438,20 +320,46 @@ def _background(escalation: Escalation, effect: Effect | None, *, at: datetime) 
     return beside(escalation, at=at, effect=effect.key if effect else "")
 
 
-def _withheld(escalation: Escalation, refusal: str, *, is_free: bool, is_possible: bool) -> str:
-    """Return why this person gets no form; "yes" if they may only reject."""
+def _most(
+    escalation: Escalation,
+    kind: RequestKind,
+    known: Beside,
+    person: Membership,
+    *,
+    at: datetime,
+) -> int | None:
+    """Return the most that the person can grant: requested, available and within their limits."""
+    asked = escalation.amount_minor
+    if asked is None or not kind.runs_tool or kind.change == TEXT:
+        return None
+    resource, left = known.resource or escalation.resource, known.left_minor
+    target = CallTarget(escalation.subject_key, resource, asked, escalation.currency)
+    own = [bound.most_minor for bound in own_bounds(escalation, person, target, at=at)]
+    return max(min([asked, *own, *([] if left is None else [left])]), 0)
+
+
+def _refusal(escalation: Escalation, user: User, role: str) -> str:
+    if role not in access.DECIDES:
+        return f"Your role here is {role}. Deciding needs the role reviewer or admin."
+    return own_words(escalation.run) if is_own(escalation.run, user.pk) else ""
+
+
+def _fields(
+    escalation: Escalation, kind: RequestKind, called: str, most: int | None, *, at: datetime
+) -> list[FormField]:
+    """Return the fields of the form; none if the request no longer waits."""
     if escalation.state != EscalationState.OPEN:
-        return "ended"
-    if not is_free:
-        return "claim"
-    if refusal:
-        return "role"
-    return "" if is_possible else "yes"
-
-
-def _others(escalation: Escalation, roster: Roster) -> list[str]:
-    """Return the people who may grant the request, lowest own limit first."""
-    return [one.user.get_username() for _, one in people_who_may(escalation, roster)][:OTHERS]
+        return []
+    return [
+        form_field(
+            field,
+            label=fill_sentence(kind.labels[field.name], escalation, called)
+            if field.name in kind.labels
+            else field.label,
+            most_minor=most if field.currency else None,
+        )
+        for field in fields_of(escalation, at=at)
+    ]
 
 
 def _switch(
@@ -467,30 +375,76 @@ def _switch(
     return next((switch for switch in here if switch.stops(run, tool)), None)
 
 
-def _why_kept(escalation: Escalation, before: int) -> Refused | None:
-    """Return why a request cannot be sent back; None if it can."""
-    try:
-        check_send_back(escalation, before)
-    except Refused as no:
-        return no
-    return None
+def _withheld(escalation: Escalation, refusal: str, *, is_free: bool, is_possible: bool) -> str:
+    """Return why this person gets no form; "yes" if they may only reject."""
+    if escalation.state != EscalationState.OPEN:
+        return "ended"
+    if not is_free:
+        return "claim"
+    if refusal:
+        return "role"
+    return "" if is_possible else "yes"
 
 
-def _asked_again(escalation: Escalation) -> int | None:
-    """Return the later request about the same action."""
-    if escalation.not_carried_out != ASKED_AGAIN:
-        return None
-    later = Escalation.objects.filter(run=escalation.run_id, pk__gt=escalation.pk)
-    same = later.filter(step__key__startswith=turn_of(escalation.step.key)).order_by("pk")
-    return same.values_list("pk", flat=True).first()
+def _about_the_same(escalation: Escalation) -> tuple[list[Escalation], list[_Same]]:
+    """Return earlier decisions about the same subject, newest first, and what waits beside it.
+
+    That is open requests of the same kind about the same resource, for as much or for the same
+    other party, such as a payee. In a demo each launch has its own book, where the same resource
+    stands again.
+    """
+    if not escalation.subject_key:
+        return [], []
+    newest = _SAME.all(
+        pk=escalation.pk,
+        kind=escalation.kind,
+        book=escalation.run.book_id,
+        resource=escalation.resource,
+        workspace=escalation.workspace_id,
+        desk=escalation.run.desk,
+        subject=escalation.subject_key,
+    )
+    decisions = [other for other in newest if other.decided_at][:_EARLIER]
+    if escalation.state != EscalationState.OPEN:
+        return decisions, []
+    party = told_apart_by(escalation)
+    asked = (escalation.amount_minor, escalation.currency)
+    waiting = [
+        _Same(other.pk, act(other), mark_of(other), other.approval_id is not None)
+        for other in newest
+        if not other.decided_at
+        if (other.amount_minor, other.currency) == asked
+        or (party and told_apart_by(other) == party)
+    ]
+    return decisions, waiting
 
 
-def _changed_by(reviews: Sequence[Step], before: ApprovedBefore | None) -> str:
-    """Return who changed the arguments that an agent proposed, before this request was made."""
-    who = ["the policy"] if any(reply_of(one)["revisions"] for one in reviews) else []
-    if before and before.escalation.state == EscalationState.ADJUSTED:
-        who.append(str(before.escalation.decided_by))
-    return " and ".join(who)
+def _same_query() -> QuerySet[Escalation]:
+    one = Q(run__book=Param("book"), resource=Param("resource")) | Q(run__book__is_isolated=True)
+    waits = Q(one, state=EscalationState.OPEN, amount_minor__isnull=False, kind=Param("kind"))
+    # Of the subject's runs, by their index. Others may not act on it, but in the reference profile.
+    same = Escalation.objects.filter(
+        Q(decided_at__isnull=False) | waits,
+        workspace_id=Param("workspace"),
+        run__workspace=Param("workspace"),
+        run__desk=Param("desk"),
+        run__subject_key=Param("subject"),
+        subject_key=Param("subject"),
+    ).exclude(pk=Param("pk"))
+    newest = F("decided_at").desc(nulls_first=True)
+    return same.select_related("decided_by", "run").order_by(newest, "-pk")[: OPEN + _EARLIER]
+
+
+_SAME = CompiledSelect(_same_query)
+
+
+def _is_hit(ruling: Json) -> bool:
+    return bool(ruling["verdict"] != "approve")
+
+
+def _others(escalation: Escalation, roster: Roster) -> list[str]:
+    """Return the people who may grant the request, lowest own limit first."""
+    return [one.user.get_username() for _, one in people_who_may(escalation, roster)][:OTHERS]
 
 
 def _published_version(escalation: Escalation) -> int | None:
@@ -530,115 +484,298 @@ def _lookalikes(escalation: Escalation, name: str, part: Membership) -> list[str
         with suppress(ValuesLocked):
             texts = RunBorder(escalation.run).resolve(texts)
     found = dict.fromkeys(sentence for text in texts for sentence in homoglyph_warnings(text))
-    return list(found)[:LOOKALIKES]
+    return list(found)[:_LOOKALIKES]
 
 
-def _most(
-    escalation: Escalation,
-    kind: RequestKind,
-    known: Beside,
-    person: Membership,
-    *,
-    at: datetime,
-) -> int | None:
-    """Return the most that the person can grant: requested, available and within their limits."""
-    asked = escalation.amount_minor
-    if asked is None or not kind.runs_tool or kind.change == TEXT:
+def _asked_again(escalation: Escalation) -> int | None:
+    """Return the later request about the same action."""
+    if escalation.not_carried_out != ASKED_AGAIN:
         return None
-    resource, left = known.resource or escalation.resource, known.left_minor
-    target = CallTarget(escalation.subject_key, resource, asked, escalation.currency)
-    own = [bound.most_minor for bound in own_bounds(escalation, person, target, at=at)]
-    return max(min([asked, *own, *([] if left is None else [left])]), 0)
+    later = Escalation.objects.filter(run=escalation.run_id, pk__gt=escalation.pk)
+    same = later.filter(step__key__startswith=turn_of(escalation.step.key)).order_by("pk")
+    return same.values_list("pk", flat=True).first()
 
 
-def _fields(
-    escalation: Escalation, kind: RequestKind, called: str, most: int | None, *, at: datetime
-) -> list[FormField]:
-    """Return the fields of the form; none if the request no longer waits."""
-    if escalation.state != EscalationState.OPEN:
-        return []
-    return [
-        form_field(
-            field,
-            label=fill_sentence(kind.labels[field.name], escalation, called)
-            if field.name in kind.labels
-            else field.label,
-            most_minor=most if field.currency else None,
-        )
-        for field in fields_of(escalation, at=at)
-    ]
+def _changed_by(reviews: Sequence[Step], before: _ApprovedBefore | None) -> str:
+    """Return who changed the arguments that an agent proposed, before this request was made."""
+    who = ["the policy"] if any(reply_of(one)["revisions"] for one in reviews) else []
+    if before and before.escalation.state == EscalationState.ADJUSTED:
+        who.append(str(before.escalation.decided_by))
+    return " and ".join(who)
 
 
-def _refusal(escalation: Escalation, user: User, role: str) -> str:
-    if role not in access.DECIDES:
-        return f"Your role here is {role}. Deciding needs the role reviewer or admin."
-    return own_words(escalation.run) if is_own(escalation.run, user.pk) else ""
+def _of_agent(escalation: Escalation, steps: Sequence[Step]) -> dict[str, Json]:
+    """Return what is known and claimed of the call of an agent elsewhere."""
+    agent = escalation.run.agent
+    if agent is None:
+        return {"keys": (), "claimed": (), "reported": None}
+    key = f"{turn_of(escalation.step.key)}call"
+    row = AgentCall.objects.filter(run=escalation.run_id, step=key).first()
+    prefixes = [row.key_prefix] if row and row.key_prefix else []
+    asked = next((step.reply for step in steps if step.key == key), None) or {}
+    return {
+        "keys": list(key_viewers(agent, prefixes).items()),
+        "claimed": list((asked.get("sources") or {}).items()),
+        "reported": row.reported and {**row.reported, "parts": list(row.reported["result"].items())}
+        if row
+        else None,
+    }
 
 
-def _same_query() -> QuerySet[Escalation]:
-    one = Q(run__book=Param("book"), resource=Param("resource")) | Q(run__book__is_isolated=True)
-    waits = Q(one, state=EscalationState.OPEN, amount_minor__isnull=False, kind=Param("kind"))
-    # Of the subject's runs, by their index. Others may not act on it, but in the reference profile.
-    same = Escalation.objects.filter(
-        Q(decided_at__isnull=False) | waits,
-        workspace_id=Param("workspace"),
-        run__workspace=Param("workspace"),
-        run__desk=Param("desk"),
-        run__subject_key=Param("subject"),
-        subject_key=Param("subject"),
-    ).exclude(pk=Param("pk"))
-    newest = F("decided_at").desc(nulls_first=True)
-    return same.select_related("decided_by", "run").order_by(newest, "-pk")[: OPEN + EARLIER]
+def _why_kept(escalation: Escalation, before: int) -> Refused | None:
+    """Return why a request cannot be sent back; None if it can."""
+    try:
+        check_send_back(escalation, before)
+    except Refused as no:
+        return no
+    return None
 
 
-_SAME = CompiledSelect(_same_query)
+# Earlier requests that bear on one: sent back, repeated by an agent, approved and asked again.
 
 
-def _about_the_same(escalation: Escalation) -> tuple[list[Escalation], list[Same]]:
-    """Return earlier decisions about the same subject, newest first, and what waits beside it.
+@dataclass(frozen=True)
+class Change:
+    """One changed argument."""
 
-    That is open requests of the same kind about the same resource, for as much or for the same
-    other party, such as a payee. In a demo each launch has its own book, where the same resource
-    stands again.
+    label: str
+    before: str  # "" if it was missing
+    after: str
+
+
+@dataclass(frozen=True)
+class _SentBack:
+    """An earlier request of the run."""
+
+    escalation: Escalation
+    act: str
+    words: str  # of who sent it back
+    is_other: bool  # another tool is proposed now
+    changes: Sequence[Change]  # since then, if the tool is the same
+
+
+@dataclass(frozen=True)
+class _ProposedBefore:
+    """A call of an agent elsewhere which the request repeats."""
+
+    run: str
+    is_here: bool  # in the request's own run
+    request: int | None  # in which a person was asked about it
+
+
+@dataclass(frozen=True)
+class _ApprovedBefore:
+    """The approval in whose place a request stands."""
+
+    escalation: Escalation
+    changes: Sequence[str]  # what the policy says since, as sentences
+
+
+def approved_before(escalation: Escalation, reviews: Sequence[Step]) -> _ApprovedBefore | None:
+    """Return the approval in whose place a request stands, or None. `reviews` are its turn's.
+
+    What the policy changed says more than the rules that ask for a person because of it.
     """
-    if not escalation.subject_key:
-        return [], []
-    newest = _SAME.all(
-        pk=escalation.pk,
-        kind=escalation.kind,
-        book=escalation.run.book_id,
-        resource=escalation.resource,
-        workspace=escalation.workspace_id,
-        desk=escalation.run.desk,
-        subject=escalation.subject_key,
+    if "#" not in escalation.step.key:  # the first request of its turn
+        return None
+    asked = Escalation.objects.filter(
+        run=escalation.run_id, pk__lt=escalation.pk, not_carried_out=ASKED_AGAIN
     )
-    decisions = [other for other in newest if other.decided_at][:EARLIER]
-    if escalation.state != EscalationState.OPEN:
-        return decisions, []
-    party = told_apart_by(escalation)
-    asked = (escalation.amount_minor, escalation.currency)
-    waiting = [
-        Same(other.pk, act(other), mark_of(other), other.approval_id is not None)
-        for other in newest
-        if not other.decided_at
-        if (other.amount_minor, other.currency) == asked
-        or (party and told_apart_by(other) == party)
+    same = asked.filter(step__key__startswith=turn_of(escalation.step.key)).order_by("-pk")
+    before = same.select_related("decided_by", "step").first()
+    if before is None:
+        return None
+    later = [one for one in reviews if one.position > before.step.position]
+    revised = [ruling["sentence"] for one in later for ruling in reply_of(one)["revisions"]]
+    known = {ruling["sentence"] for ruling in before.review["rulings"]}
+    ruled = [r["sentence"] for r in escalation.review["rulings"] if r["verdict"] == "escalate"]
+    changes = dict.fromkeys(revised or (one for one in ruled if one not in known))
+    return _ApprovedBefore(before, list(changes))
+
+
+def proposed_before(escalation: Escalation) -> list[_ProposedBefore]:
+    """Return the calls that an agent's call repeats, as they stood when it was reviewed."""
+    own = str(escalation.run_id)
+    facts = escalation.review.get("facts") or {}
+    found = [(one.get("run", own), one["turn"]) for one in facts.get("repeats") or ()]
+    if not found:
+        return []
+    asked = Escalation.objects.filter(run__in={run for run, _ in found}, pk__lt=escalation.pk)
+    keys = asked.order_by("pk").values_list("run", "step__key", "pk")
+    requests = {(str(run), turn_of(key)): pk for run, key, pk in keys}
+    return [_ProposedBefore(run, run == own, requests.get((run, turn))) for run, turn in found]
+
+
+def rejected_before(escalation: Escalation) -> Escalation | None:
+    """Return the rejected request that binds this one, as it stood at the review; or None."""
+    no = (escalation.review.get("facts") or {}).get("rejected")
+    here = Escalation.objects.filter(workspace=escalation.workspace_id)
+    return here.select_related("decided_by").filter(pk=no["request"]).first() if no else None
+
+
+def _sent_back_before(escalation: Escalation) -> list[_SentBack]:
+    """Return the requests of the run sent back before this one, newest first."""
+    earlier = sent_back_in(escalation.run).filter(pk__lt=escalation.pk)
+    found = earlier.select_related("decided_by", "run").order_by("-pk")
+    return [_since(one, escalation) for one in found]
+
+
+def _since(before: Escalation, now: Escalation) -> _SentBack:
+    old, new = before.action.get("args") or {}, now.action.get("args") or {}
+    tool = str(now.action.get("name", ""))
+    is_other = before.action.get("name") != now.action.get("name")
+    names = [name for name in {**old, **new} if old.get(name) != new.get(name)]
+    changes = [
+        Change(label_of(name), *(_words(tool, args, name) for args in (old, new))) for name in names
     ]
-    return decisions, waiting
+    return _SentBack(before, act(before), before.comment, is_other, [] if is_other else changes)
 
 
-def _steps(escalation: Escalation) -> list[Step]:
-    """Return the steps of the request's turn and its executed call.
-
-    In order, each with its effect.
-    """
-    of_turn = Q(key__startswith=turn_of(escalation.step.key))
-    shown = of_turn | Q(effect__escalation=escalation.pk)
-    return list(escalation.run.steps.filter(shown).select_related("effect").order_by("position"))
+def _words(tool: str, args: dict[str, object], name: str) -> str:
+    return argument_in_words(tool, name, args[name]) if name in args else ""
 
 
-def _effect(escalation: Escalation, kind: RequestKind, steps: Sequence[Step]) -> Effect | None:
-    effects = [effect for step in steps if (effect := getattr(step, "effect", None))]
-    if kind.settles_call:
-        return next((one for one in effects if one.step_id == escalation.step_id), None)
-    return next((one for one in effects if one.escalation_id == escalation.pk), None)
+def _corrected_before(escalation: Escalation) -> list[_SentBack]:
+    """Return the earlier rounds of a draft that a person sent back, newest first."""
+    if escalation.action.get("round", 1) == 1:
+        return []
+    earlier = Escalation.objects.filter(
+        run=escalation.run_id, pk__lt=escalation.pk, state=EscalationState.ADJUSTED
+    )
+    found = earlier.select_related("decided_by", "step", "run").order_by("-pk")
+    same = (one for one in found if one.action.get("step") == escalation.action["step"])
+    return [_SentBack(one, act(one), _correction_of(one), False, []) for one in same]
+
+
+def _correction_of(escalation: Escalation) -> str:
+    """Return what a person wrote instead of an email, or as instructions for a draft; or ""."""
+    return str((escalation.step.reply or {}).get("correction", ""))
+
+
+def following(escalation: Escalation) -> int | None:
+    """Return the run's next request after this one, or None."""
+    later = Escalation.objects.filter(run=escalation.run_id, pk__gt=escalation.pk).order_by("pk")
+    return later.values_list("pk", flat=True).first()
+
+
+# A request's holder and comments, and the people to whom this person may hand it.
+_SAID = 30  # entries that a card shows, the newest
+PERIODS = (5, 10, 30, 60, 4 * 60, 24 * 60)  # minutes that a snooze may take
+
+
+@dataclass(frozen=True)
+class _Said:
+    """A comment, or a hand-over with its note."""
+
+    event: Event
+    is_handed: bool
+    to: str  # the receiver; "" for everybody
+    is_team: bool
+    text: str
+
+
+@dataclass(frozen=True)
+class _Holder:
+    """The holder of a waiting request."""
+
+    claimed_by: str
+    to: str  # the assigned person or team; "" for nobody
+    is_team: bool
+    is_reader: bool  # it is assigned to the reader or to their team
+    is_able: bool  # the assigned person or team may still decide it
+
+
+@dataclass(frozen=True)
+class _Handover:
+    """The part of a card about working together, for one person."""
+
+    holder: _Holder
+    said: Sequence[_Said]
+    is_cut: bool  # there are more entries than are shown
+    entry: int  # the reader's newest entry; 0: none
+    may_comment: bool
+    people: Sequence[str]  # possible receivers; empty if this person may not hand it over
+    teams: Sequence[Team]
+    snoozed_until: datetime | None  # by the reader
+    periods: Sequence[tuple[int, str]]  # offered for snoozing, in minutes and in words
+
+    @property
+    def may_hand_over(self) -> bool:
+        return bool(self.people or self.teams)
+
+
+def handover_of(
+    escalation: Escalation, user: User, roster: Callable[[], Roster], *, at: datetime
+) -> _Handover:
+    """Read a request's holder and comments, and what this person may do about it."""
+    part = access.membership(user, escalation.workspace_id)
+    waits = escalation.state == EscalationState.OPEN and deadline_of(escalation, at=at) > at
+    acts = waits and part.role in access.DECIDES
+    claimed_by = claimant(escalation, at=at)
+    is_kept = bool(claimed_by) and escalation.claimed_by_id != user.pk and part.role != Role.ADMIN
+    people: list[str] = []
+    teams: list[Team] = []
+    if acts and not is_kept:
+        able = deciders(escalation, roster())
+        people = sorted(one.user.get_username() for one in able)
+        ours = {team for one in able for team in roster().teams[one.user_id]}
+        teams = sorted(ours, key=lambda team: (team.name, team.pk))
+    until = getattr(escalation, "snoozed_until", None)
+    said, name = _comments(escalation), user.get_username()
+    return _Handover(
+        holder=_holder(escalation, user, claimed_by, roster),
+        said=said[-_SAID:],
+        is_cut=len(said) > _SAID,
+        entry=max((one.event.seq for one in said if one.event.actor == name), default=0),
+        may_comment=acts,
+        people=people,
+        teams=teams,
+        snoozed_until=until if until and until > at and waits else None,
+        periods=_periods(deadline_of(escalation, at=at) - at) if acts else [],
+    )
+
+
+def _holder(
+    escalation: Escalation, user: User, claimed_by: str, roster: Callable[[], Roster]
+) -> _Holder:
+    to, team = escalation.assigned_to, escalation.assigned_team
+    if team:
+        teams = roster().teams
+        is_able = any(team in teams[one.user_id] for one in deciders(escalation, roster()))
+        return _Holder(claimed_by, team.name, True, team in teams[user.pk], is_able)
+    if to:
+        is_able = any(one.user_id == to.pk for one in deciders(escalation, roster()))
+        return _Holder(claimed_by, to.get_username(), False, to == user, is_able)
+    return _Holder(claimed_by, "", False, False, True)
+
+
+def _comments(escalation: Escalation) -> list[_Said]:
+    """Return its comments, oldest first, at most one more than is shown."""
+    kinds = (COMMENTED, "escalation.assigned")
+    found = Event.objects.filter(run=escalation.run_id, kind__in=kinds)
+    mine = found.filter(facts__escalation=escalation.pk).annotate(
+        name=F("texts__name"), text=F("texts__text"), erased_at=F("texts__erased_at")
+    )  # each has one text at most
+    return [_entry(event) for event in reversed(mine.order_by("-seq")[: _SAID + 1])]
+
+
+def _entry(event: Any) -> _Said:
+    text = EventText(name=event.name, text=event.text, erased_at=event.erased_at)
+    facts = facts_of(event, [text] if text.name else [])
+    is_handed, is_team = event.kind != COMMENTED, "team" in facts
+    to = facts.get("team_name", "") if is_team else facts.get("to", "")
+    said = facts.get("comment") or facts.get("note", "")
+    said = said.sentence if isinstance(said, ErasedText) else said
+    return _Said(event, is_handed, to, is_team, said)
+
+
+def _periods(left: timedelta) -> list[tuple[int, str]]:
+    return [
+        (minutes, f"{minutes} minutes" if minutes < 60 else _hours(minutes // 60))
+        for minutes in PERIODS
+        if timedelta(minutes=minutes) < left
+    ]
+
+
+def _hours(hours: int) -> str:
+    return with_unit(hours, "hours")

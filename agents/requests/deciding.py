@@ -1,4 +1,4 @@
-"""Decide an escalation. One file, with everything that may refuse a decision."""
+"""Decide a request, with everything that may refuse a decision; settle a lost call."""
 
 from __future__ import annotations
 
@@ -68,218 +68,13 @@ from agents.requests.granting import (
     obstacle,
     read_case,
 )
-from agents.requests.sharing import Claimed, lock_escalation, own_words
+from agents.requests.sharing import MAX_COMMENT, Claimed, lock_escalation, own_words
 from agents.sdk.desk import DESKS
 from agents.shell.refusal import Refused, check_text, require_member, require_role, time_here
 from agents.tools import request_of
 
-# The first of two approvals: it is kept while the request waits for a second person.
-
-
 # Not expired, or its clock is stopped.
-WAITS = Q(expires_at__gt=Now()) | Q(frozen_at__isnull=False)
-SAW_NONE = 0  # the page showed no approval yet
-
-
-def lapse_in_words(approval: Approval, why: Refused) -> str:
-    """Return a sentence for others on why a first approval has lapsed."""
-    said = f"{LAPSES[why.code]}." if why.code in LAPSES else str(why)
-    return f"{approval.by.get_username()}’s approval no longer counts: {said}"
-
-
-class ApprovalLapsed(Refused):
-    """The first approval has lapsed. Raised to the second person once it is on record."""
-
-    def __init__(self, approval: Approval, why: Refused) -> None:
-        super().__init__(
-            "approval_lapsed",
-            f"{lapse_in_words(approval, why)} Nothing was decided. "
-            "If you approve, yours is the first of two.",
-        )
-        self.why = why.code
-
-
-@dataclass(frozen=True)
-class First:
-    """A valid first approval, and what it grants by present facts."""
-
-    approval: Approval
-    grant: Grant | None
-
-
-def standing_approval(
-    escalation: Escalation,
-    steps: list[Step],
-    *,
-    at: datetime,
-    ahead: LookedUp | None,
-    shown: int | None = None,
-) -> First | ApprovalLapsed | None:
-    """Return the first approval, checked as if it were given now; None if there is none.
-
-    A lapsed one is removed, on record: ApprovalLapsed tells a person who relied on it; a page that
-    showed none goes on. `shown` is what the person saw: an approval's number, SAW_NONE, or None if
-    unknown. Raises Refused if it was another approval.
-    """
-    found = first_of(escalation)
-    judged = judge_first(found, escalation, steps, at=at, ahead=ahead) if found else None
-    if isinstance(judged, ApprovalLapsed):
-        with Commit(escalation.run, at=at) as commit:
-            _lapse(escalation, judged, commit)
-        return None if shown == SAW_NONE else judged
-    if shown is not None and shown != (found.pk if found else SAW_NONE):
-        who = found.by.get_username() if found else "Nobody"
-        raise Refused("stale", f"{who} has approved this meanwhile. Load the page again.")
-    return judged
-
-
-def first_of(escalation: Escalation) -> Approval | None:
-    """Return a request's valid first approval, without a query if there is none."""
-    if escalation.approval_id is None:
-        return None
-    return escalation.approvals.select_related("by").get(pk=escalation.approval_id)
-
-
-def membership_of(approval: Approval, escalation: Escalation) -> Membership:
-    """Return the first person's membership if they might still approve this. Raises Refused."""
-    person = require_member(escalation.workspace, approval.by, Role.REVIEWER, Role.ADMIN)
-    if approval.action_sha256 != escalation.action_sha256:
-        raise Refused("stale", "The request has changed since.")
-    check_demand(escalation, person, demand_for(escalation))
-    return person
-
-
-def judge_first(
-    approval: Approval,
-    escalation: Escalation,
-    steps: list[Step],
-    *,
-    at: datetime,
-    ahead: LookedUp | None,
-) -> First | ApprovalLapsed:
-    """Judge a first approval as if it were given now."""
-    try:
-        person = membership_of(approval, escalation)
-        granted = grant(escalation, steps, person, patch=approval.patch, at=at, ahead=ahead)
-    except Refused as no:
-        return ApprovalLapsed(approval, no)
-    return First(approval, granted)
-
-
-def _lapse(escalation: Escalation, lapsed: ApprovalLapsed, commit: Commit) -> None:
-    facts = {**_facts_of_name(escalation), "approval": escalation.approval_id, "reason": lapsed.why}
-    Escalation.objects.filter(pk=escalation.pk).update(approval=None)
-    escalation.approval = None
-    commit.say("approval.lapsed", facts)
-
-
-def is_enough(escalation: Escalation, first: First | None, granted: Grant, by: User) -> bool:
-    """Tell whether an approval decides or is the first of two. Raises Refused."""
-    is_same = first is not None and granted == first.grant
-    first_by = first.approval.by_id if first else None
-    does = what_yes_does(demand_for(escalation), by=by.pk, first_by=first_by, is_same=is_same)
-    if does is Yes.IS_REPEATED:
-        raise Refused(
-            "two_people",
-            "You have approved this already. A second person has to approve it, or reject it.",
-        )
-    return does is Yes.DECIDES
-
-
-def keep_first(
-    escalation: Escalation,
-    person: Membership,
-    granted: Grant,
-    patch: Mapping[str, Json] | None,
-    comment: str,
-    *,
-    commit: Commit,
-) -> bool:
-    """Keep a first approval, replacing one of other terms. False: the request no longer waits.
-
-    Its giver's claim ends, so that a second person can decide.
-    """
-    by, target = person.user, granted.target
-    approval = Approval(
-        run=escalation.run,
-        escalation=escalation,
-        by=by,
-        account=commanding_account(),
-        at=commit.at,
-        action_sha256=escalation.action_sha256,
-        patch=patch,
-        resource=target.resource,
-        granted_minor=target.amount_minor,
-        currency=target.currency,
-        comment=comment,
-        is_simulated=person.is_simulated,
-    )
-    insert_rows(approval)
-    waits = Escalation.objects.filter(WAITS, pk=escalation.pk, state=EscalationState.OPEN)
-    if not waits.update(approval=approval, claimed_by=None, claimed_until=None):
-        return False
-    escalation.approval, escalation.claimed_by, escalation.claimed_until = approval, None, None
-    facts: dict[str, Json] = {
-        **_facts_of_name(escalation),
-        "approval": approval.pk,
-        "action_sha256": approval.action_sha256,
-        "granted_minor": target.amount_minor,
-        "comment": comment,
-        "simulated": person.is_simulated,
-    }
-    facts |= {"currency": target.currency} if target.currency else {}
-    facts |= {"resource": target.resource} if target.resource else {}
-    facts |= {"patch": patch, "changed": sorted(patch)} if patch else {}
-    commit.say("approval.given", facts, by.get_username())
-    return True
-
-
-def _facts_of_name(escalation: Escalation) -> dict[str, Json]:
-    return {"escalation": escalation.pk, "key": escalation.step.key}
-
-
-MAX_COMMENT = 2000  # characters
-
-
-class KillSwitchStands(Refused):
-    """A kill switch stops what the approval would start."""
-
-    def __init__(self, switch: KillSwitch) -> None:
-        super().__init__(
-            "kill_switch",
-            f"The kill switch “{switch.name}” is on: {switch.pressed_by} pressed it at "
-            f"{time_here(switch.pressed_at)}. Nothing it stops can be approved until it is "
-            "released; you can reject.",
-        )
-
-
-class CallReported(Refused):
-    """The agent said what came of a call after the person had opened the request about it."""
-
-    def __init__(self, report: dict[str, Json]) -> None:
-        did = "took" if report["executed"] else "did not take"
-        super().__init__(
-            "reported",
-            f"Its agent has reported meanwhile that it {did} effect. Nothing was decided: read the "
-            "report, and answer again.",
-        )
-
-
-class AlreadyDecided(Exception):
-    """Someone answered this escalation first, or it has expired."""
-
-    def __init__(self, escalation: Escalation) -> None:
-        by, at = escalation.decided_by, escalation.decided_at
-        late = "The request has expired and can no longer be decided."
-        if by and at:
-            kind = kind_of(escalation.kind, escalation.action)
-            did = kind.what_was_done(escalation.state, escalation.granted, escalation.asked)
-            late = f"{by} {did}, at {time_here(at)}."
-        super().__init__(late)
-        self.escalation = escalation
-
-
-_CODES: dict[type[Exception], str] = {AlreadyDecided: "already_decided", Claimed: "claimed"}
+_WAITS = Q(expires_at__gt=Now()) | Q(frozen_at__isnull=False)
 
 
 def decide(*, escalation_id: int, by: User, wanted: Decision, at: datetime) -> Escalation:
@@ -350,7 +145,7 @@ def _decide(
     granted, first = None, None
     if wanted.approve:
         known = (escalation, steps)
-        found = standing_approval(*known, shown=wanted.approval, at=at, ahead=ahead)
+        found = _standing_approval(*known, shown=wanted.approval, at=at, ahead=ahead)
         if isinstance(found, ApprovalLapsed):
             return found
         first = found
@@ -360,131 +155,13 @@ def _decide(
         _check_letter(escalation, steps, correction, at=at)
     wanted = replace(wanted, comment=comment, correction=correction)
     with Commit(escalation.run, at=at) as commit:
-        if granted and not is_enough(escalation, first, granted, by):
+        if granted and not _is_enough(escalation, first, granted, by):
             yes = (wanted.patch, wanted.comment)
-            if not keep_first(escalation, person, granted, *yes, commit=commit):
+            if not _keep_first(escalation, person, granted, *yes, commit=commit):
                 raise AlreadyDecided(escalation)
         else:
             _take(escalation, by, person, wanted, granted, commit, first=first)
     return escalation
-
-
-def _is_repeated(escalation: Escalation, by: User, wanted: Decision) -> bool:
-    """Tell whether a form is one that this person has sent already, and that counted.
-
-    Compares the choice, values and comment, and what they saw, with the decision or, while a second
-    person is awaited, with the first approval. A form that shows that approval is another one.
-    """
-    is_open, first = escalation.state == EscalationState.OPEN, escalation.approval
-    stands = first if is_open else escalation
-    if stands is None or wanted.action_sha256 != escalation.action_sha256:
-        return False
-    if isinstance(stands, Escalation):
-        given_by, is_yes = stands.decided_by_id, stands.state in GRANTED
-        is_back = stands.state == EscalationState.SENT_BACK
-    else:
-        given_by, is_yes, is_back = stands.by_id, wanted.approval not in (None, stands.pk), False
-    if given_by != by.pk or (wanted.approve, wanted.send_back) != (is_yes, is_back):
-        return False
-    patch = wanted.patch
-    if patch and held_tool(escalation):
-        patch = name_patch(escalation, patch) or None
-    reply = escalation.step.reply
-    correction = reply.get("correction", "") if isinstance(reply, dict) and not is_open else ""
-    texts = redact_to_tell(escalation.run, [wanted.comment, wanted.correction])
-    return (patch, texts) == (stands.patch, [stands.comment, correction])
-
-
-def _check_person(escalation: Escalation, person: Membership, wanted: Decision) -> None:
-    """Check that the person may decide this and that the answer is valid. Raises Refused."""
-    check_decider(escalation.run, person, escalation.workspace)
-    first = escalation.approval
-    is_repeated = first is not None and wanted.patch == first.patch
-    check_reason(
-        approve=wanted.approve,
-        send_back=wanted.send_back,
-        is_changed=bool(wanted.patch) and not is_repeated,  # the first person gave the reason
-        is_doubtful=bool(doubts_of(escalation)),
-        comment=wanted.comment,
-    )
-    check_text(wanted.comment, most=MAX_COMMENT)
-    asked = kind_of(escalation.kind, escalation.action)
-    is_no = not (wanted.approve or wanted.send_back or asked.settles_call)
-    if not is_no and (no := obstacle(escalation)):
-        raise no
-    if wanted.send_back:
-        check_send_back(escalation)
-    change = asked.change
-    if wanted.correction and (not wanted.approve or change not in (TEXT, INSTRUCTIONS, ANSWER)):
-        raise Refused("no_correction", "Only an email or the result of a step can be corrected.")
-    choices = escalation.action.get("choices")
-    if (
-        change == ANSWER
-        and wanted.approve
-        and wanted.correction not in (choices or [wanted.correction])
-    ):
-        raise Refused("other_answer", "Choose one of the answers that the agent offers.")
-    if change == ANSWER and wanted.approve and not wanted.correction:
-        raise Refused("no_answer", "Give an answer.")
-    most, what = (MAX_TEXT, "letter") if change == TEXT else (MAX_COMMENT, "correction")
-    check_text(wanted.correction, most=most, what=what)
-
-
-def check_decider(run: Run, person: Membership, workspace: Workspace) -> None:
-    """Check that a person may decide about a run. Raises Refused."""
-    if is_own(run, person.user_id):
-        raise Refused("four_eyes", own_words(run))
-    if person.is_simulated and not workspace.is_demo:
-        raise Refused("simulated", "A simulated person decides only in a demo workspace.")
-
-
-def check_reason(
-    *, approve: bool, send_back: bool, is_changed: bool, comment: str, is_doubtful: bool = False
-) -> None:
-    """Check that what is not a plain yes has its reason; a yes to a doubt too. Raises Refused."""
-    if comment or (approve and not is_changed and not is_doubtful):
-        return
-    yes = "change" if is_changed else "approval"
-    of = yes if approve else "agent" if send_back else "rejection"
-    raise Refused("no_reason", f"Enter a reason for the {of}.")
-
-
-def judge_letter(
-    *, escalation_id: int, by: User, text: str, at: datetime
-) -> tuple[list[str], list[str]]:
-    """Return the amounts of an edited email that ledger or record has, and those that neither has.
-
-    Raises Refused as the decision would. Changes nothing.
-    """
-    found, steps, _ = read_case(escalation_id, by)
-    if kind_of(found.kind, found.action).change != TEXT:
-        raise Refused("no_correction", "Only an email or the result of a step can be corrected.")
-    check_text(text, most=MAX_TEXT, what="letter")
-    text = redact_for(found.run, text)
-    return compare_amounts(text, _check_letter(found, steps, text, at=at, lock=False))
-
-
-def _check_letter(
-    escalation: Escalation, steps: list[Step], correction: str, *, at: datetime, lock: bool = True
-) -> Facts:
-    """Return the facts that a letter is compared with. To decide, call with the run locked.
-
-    Refuses one with masked text, or with a fact that has since changed. Raises Refused.
-    """
-    argument, run = escalation.review["facts"]["letter"], escalation.run
-    letter = correction or str(escalation.action["args"][argument])
-    masks = list(dict.fromkeys(mask for _, mask in RunBorder(run).unknown_in(letter)))
-    if masks:
-        author = "you" if correction else "the agent"
-        raise Refused(
-            "masked",
-            f"{run.subject_label or 'The reader'} would read {' and '.join(masks)} in place of "
-            f"what {author} wrote: the policy masks it. Take it out, and send the letter again.",
-        )
-    facts, _ = fetch_now(fetch_facts, run, escalation.action, run.limits, steps, at=at, lock=lock)
-    if outdated := outdated_sentences(letter, facts):
-        raise Refused("out_of_date", f"{' '.join(outdated)} Edit it, and send that.")
-    return facts
 
 
 def _take(
@@ -495,7 +172,7 @@ def _take(
     granted: Grant | None,
     commit: Commit,
     *,
-    first: First | None,
+    first: _First | None,
 ) -> None:
     """Store the decision; the UPDATE settles who was first. Raises AlreadyDecided."""
     target = granted.target if granted else CallTarget()
@@ -540,7 +217,7 @@ def _take(
 
 
 _DECIDE = CompiledUpdate(
-    lambda: Escalation.objects.filter(WAITS, pk=Param("pk"), state=EscalationState.OPEN),
+    lambda: Escalation.objects.filter(_WAITS, pk=Param("pk"), state=EscalationState.OPEN),
     **{
         name: Param(name, Escalation._meta.get_field(name))
         for name in (
@@ -577,19 +254,339 @@ def record_refusal(*, escalation_id: int, by: User, why: str, at: datetime, bulk
     append_events([said], run_id=run.pk, workspace_id=run.workspace_id, at=at)
 
 
-# Check whether a request may go back to its agent, which may then propose something else.
+# What may refuse a decision.
 
 
-UNHEARD = "This request cannot be sent back: its agent would propose nothing else."
+class KillSwitchStands(Refused):
+    """A kill switch stops what the approval would start."""
+
+    def __init__(self, switch: KillSwitch) -> None:
+        super().__init__(
+            "kill_switch",
+            f"The kill switch “{switch.name}” is on: {switch.pressed_by} pressed it at "
+            f"{time_here(switch.pressed_at)}. Nothing it stops can be approved until it is "
+            "released; you can reject.",
+        )
+
+
+class CallReported(Refused):
+    """The agent said what came of a call after the person had opened the request about it."""
+
+    def __init__(self, report: dict[str, Json]) -> None:
+        did = "took" if report["executed"] else "did not take"
+        super().__init__(
+            "reported",
+            f"Its agent has reported meanwhile that it {did} effect. Nothing was decided: read the "
+            "report, and answer again.",
+        )
+
+
+class AlreadyDecided(Exception):
+    """Someone answered this escalation first, or it has expired."""
+
+    def __init__(self, escalation: Escalation) -> None:
+        by, at = escalation.decided_by, escalation.decided_at
+        late = "The request has expired and can no longer be decided."
+        if by and at:
+            kind = kind_of(escalation.kind, escalation.action)
+            did = kind.what_was_done(escalation.state, escalation.granted, escalation.asked)
+            late = f"{by} {did}, at {time_here(at)}."
+        super().__init__(late)
+        self.escalation = escalation
+
+
+_CODES: dict[type[Exception], str] = {AlreadyDecided: "already_decided", Claimed: "claimed"}
+
+
+def _is_repeated(escalation: Escalation, by: User, wanted: Decision) -> bool:
+    """Tell whether a form is one that this person has sent already, and that counted.
+
+    Compares the choice, values and comment, and what they saw, with the decision or, while a second
+    person is awaited, with the first approval. A form that shows that approval is another one.
+    """
+    is_open, first = escalation.state == EscalationState.OPEN, escalation.approval
+    stands = first if is_open else escalation
+    if stands is None or wanted.action_sha256 != escalation.action_sha256:
+        return False
+    if isinstance(stands, Escalation):
+        given_by, is_yes = stands.decided_by_id, stands.state in GRANTED
+        is_back = stands.state == EscalationState.SENT_BACK
+    else:
+        given_by, is_yes, is_back = stands.by_id, wanted.approval not in (None, stands.pk), False
+    if given_by != by.pk or (wanted.approve, wanted.send_back) != (is_yes, is_back):
+        return False
+    patch = wanted.patch
+    if patch and held_tool(escalation):
+        patch = name_patch(escalation, patch) or None
+    reply = escalation.step.reply
+    correction = reply.get("correction", "") if isinstance(reply, dict) and not is_open else ""
+    texts = redact_to_tell(escalation.run, [wanted.comment, wanted.correction])
+    return (patch, texts) == (stands.patch, [stands.comment, correction])
+
+
+def _check_person(escalation: Escalation, person: Membership, wanted: Decision) -> None:
+    """Check that the person may decide this and that the answer is valid. Raises Refused."""
+    _check_decider(escalation.run, person, escalation.workspace)
+    first = escalation.approval
+    is_repeated = first is not None and wanted.patch == first.patch
+    check_reason(
+        approve=wanted.approve,
+        send_back=wanted.send_back,
+        is_changed=bool(wanted.patch) and not is_repeated,  # the first person gave the reason
+        is_doubtful=bool(doubts_of(escalation)),
+        comment=wanted.comment,
+    )
+    check_text(wanted.comment, most=MAX_COMMENT)
+    asked = kind_of(escalation.kind, escalation.action)
+    is_no = not (wanted.approve or wanted.send_back or asked.settles_call)
+    if not is_no and (no := obstacle(escalation)):
+        raise no
+    if wanted.send_back:
+        check_send_back(escalation)
+    change = asked.change
+    if wanted.correction and (not wanted.approve or change not in (TEXT, INSTRUCTIONS, ANSWER)):
+        raise Refused("no_correction", "Only an email or the result of a step can be corrected.")
+    choices = escalation.action.get("choices")
+    if (
+        change == ANSWER
+        and wanted.approve
+        and wanted.correction not in (choices or [wanted.correction])
+    ):
+        raise Refused("other_answer", "Choose one of the answers that the agent offers.")
+    if change == ANSWER and wanted.approve and not wanted.correction:
+        raise Refused("no_answer", "Give an answer.")
+    most, what = (MAX_TEXT, "letter") if change == TEXT else (MAX_COMMENT, "correction")
+    check_text(wanted.correction, most=most, what=what)
+
+
+def _check_decider(run: Run, person: Membership, workspace: Workspace) -> None:
+    """Check that a person may decide about a run. Raises Refused."""
+    if is_own(run, person.user_id):
+        raise Refused("four_eyes", own_words(run))
+    if person.is_simulated and not workspace.is_demo:
+        raise Refused("simulated", "A simulated person decides only in a demo workspace.")
+
+
+def check_reason(
+    *, approve: bool, send_back: bool, is_changed: bool, comment: str, is_doubtful: bool = False
+) -> None:
+    """Check that what is not a plain yes has its reason; a yes to a doubt too. Raises Refused."""
+    if comment or (approve and not is_changed and not is_doubtful):
+        return
+    yes = "change" if is_changed else "approval"
+    of = yes if approve else "agent" if send_back else "rejection"
+    raise Refused("no_reason", f"Enter a reason for the {of}.")
+
+
+# A letter that a person edits.
+
+
+def judge_letter(
+    *, escalation_id: int, by: User, text: str, at: datetime
+) -> tuple[list[str], list[str]]:
+    """Return the amounts of an edited email that ledger or record has, and those that neither has.
+
+    Raises Refused as the decision would. Changes nothing.
+    """
+    found, steps, _ = read_case(escalation_id, by)
+    if kind_of(found.kind, found.action).change != TEXT:
+        raise Refused("no_correction", "Only an email or the result of a step can be corrected.")
+    check_text(text, most=MAX_TEXT, what="letter")
+    text = redact_for(found.run, text)
+    return compare_amounts(text, _check_letter(found, steps, text, at=at, lock=False))
+
+
+def _check_letter(
+    escalation: Escalation, steps: list[Step], correction: str, *, at: datetime, lock: bool = True
+) -> Facts:
+    """Return the facts that a letter is compared with. To decide, call with the run locked.
+
+    Refuses one with masked text, or with a fact that has since changed. Raises Refused.
+    """
+    argument, run = escalation.review["facts"]["letter"], escalation.run
+    letter = correction or str(escalation.action["args"][argument])
+    masks = list(dict.fromkeys(mask for _, mask in RunBorder(run).unknown_in(letter)))
+    if masks:
+        author = "you" if correction else "the agent"
+        raise Refused(
+            "masked",
+            f"{run.subject_label or 'The reader'} would read {' and '.join(masks)} in place of "
+            f"what {author} wrote: the policy masks it. Take it out, and send the letter again.",
+        )
+    facts, _ = fetch_now(fetch_facts, run, escalation.action, run.limits, steps, at=at, lock=lock)
+    if outdated := outdated_sentences(letter, facts):
+        raise Refused("out_of_date", f"{' '.join(outdated)} Edit it, and send that.")
+    return facts
+
+
+# The first of two approvals: it is kept while the request waits for a second person.
+
+SAW_NONE = 0  # the page showed no approval yet
+
+
+@dataclass(frozen=True)
+class _First:
+    """A valid first approval, and what it grants by present facts."""
+
+    approval: Approval
+    grant: Grant | None
+
+
+class ApprovalLapsed(Refused):
+    """The first approval has lapsed. Raised to the second person once it is on record."""
+
+    def __init__(self, approval: Approval, why: Refused) -> None:
+        super().__init__(
+            "approval_lapsed",
+            f"{lapse_in_words(approval, why)} Nothing was decided. "
+            "If you approve, yours is the first of two.",
+        )
+        self.why = why.code
+
+
+def lapse_in_words(approval: Approval, why: Refused) -> str:
+    """Return a sentence for others on why a first approval has lapsed."""
+    said = f"{LAPSES[why.code]}." if why.code in LAPSES else str(why)
+    return f"{approval.by.get_username()}’s approval no longer counts: {said}"
+
+
+def _standing_approval(
+    escalation: Escalation,
+    steps: list[Step],
+    *,
+    at: datetime,
+    ahead: LookedUp | None,
+    shown: int | None = None,
+) -> _First | ApprovalLapsed | None:
+    """Return the first approval, checked as if it were given now; None if there is none.
+
+    A lapsed one is removed, on record: ApprovalLapsed tells a person who relied on it; a page that
+    showed none goes on. `shown` is what the person saw: an approval's number, SAW_NONE, or None if
+    unknown. Raises Refused if it was another approval.
+    """
+    found = _first_of(escalation)
+    judged = _judge_first(found, escalation, steps, at=at, ahead=ahead) if found else None
+    if isinstance(judged, ApprovalLapsed):
+        with Commit(escalation.run, at=at) as commit:
+            _lapse(escalation, judged, commit)
+        return None if shown == SAW_NONE else judged
+    if shown is not None and shown != (found.pk if found else SAW_NONE):
+        who = found.by.get_username() if found else "Nobody"
+        raise Refused("stale", f"{who} has approved this meanwhile. Load the page again.")
+    return judged
+
+
+def _first_of(escalation: Escalation) -> Approval | None:
+    """Return a request's valid first approval, without a query if there is none."""
+    if escalation.approval_id is None:
+        return None
+    return escalation.approvals.select_related("by").get(pk=escalation.approval_id)
+
+
+def _judge_first(
+    approval: Approval,
+    escalation: Escalation,
+    steps: list[Step],
+    *,
+    at: datetime,
+    ahead: LookedUp | None,
+) -> _First | ApprovalLapsed:
+    """Judge a first approval as if it were given now."""
+    try:
+        person = membership_of(approval, escalation)
+        granted = grant(escalation, steps, person, patch=approval.patch, at=at, ahead=ahead)
+    except Refused as no:
+        return ApprovalLapsed(approval, no)
+    return _First(approval, granted)
+
+
+def membership_of(approval: Approval, escalation: Escalation) -> Membership:
+    """Return the first person's membership if they might still approve this. Raises Refused."""
+    person = require_member(escalation.workspace, approval.by, Role.REVIEWER, Role.ADMIN)
+    if approval.action_sha256 != escalation.action_sha256:
+        raise Refused("stale", "The request has changed since.")
+    check_demand(escalation, person, demand_for(escalation))
+    return person
+
+
+def _lapse(escalation: Escalation, lapsed: ApprovalLapsed, commit: Commit) -> None:
+    facts = {**_facts_of_name(escalation), "approval": escalation.approval_id, "reason": lapsed.why}
+    Escalation.objects.filter(pk=escalation.pk).update(approval=None)
+    escalation.approval = None
+    commit.say("approval.lapsed", facts)
+
+
+def _is_enough(escalation: Escalation, first: _First | None, granted: Grant, by: User) -> bool:
+    """Tell whether an approval decides or is the first of two. Raises Refused."""
+    is_same = first is not None and granted == first.grant
+    first_by = first.approval.by_id if first else None
+    does = what_yes_does(demand_for(escalation), by=by.pk, first_by=first_by, is_same=is_same)
+    if does is Yes.IS_REPEATED:
+        raise Refused(
+            "two_people",
+            "You have approved this already. A second person has to approve it, or reject it.",
+        )
+    return does is Yes.DECIDES
+
+
+def _keep_first(
+    escalation: Escalation,
+    person: Membership,
+    granted: Grant,
+    patch: Mapping[str, Json] | None,
+    comment: str,
+    *,
+    commit: Commit,
+) -> bool:
+    """Keep a first approval, replacing one of other terms. False: the request no longer waits.
+
+    Its giver's claim ends, so that a second person can decide.
+    """
+    by, target = person.user, granted.target
+    approval = Approval(
+        run=escalation.run,
+        escalation=escalation,
+        by=by,
+        account=commanding_account(),
+        at=commit.at,
+        action_sha256=escalation.action_sha256,
+        patch=patch,
+        resource=target.resource,
+        granted_minor=target.amount_minor,
+        currency=target.currency,
+        comment=comment,
+        is_simulated=person.is_simulated,
+    )
+    insert_rows(approval)
+    waits = Escalation.objects.filter(_WAITS, pk=escalation.pk, state=EscalationState.OPEN)
+    if not waits.update(approval=approval, claimed_by=None, claimed_until=None):
+        return False
+    escalation.approval, escalation.claimed_by, escalation.claimed_until = approval, None, None
+    facts: dict[str, Json] = {
+        **_facts_of_name(escalation),
+        "approval": approval.pk,
+        "action_sha256": approval.action_sha256,
+        "granted_minor": target.amount_minor,
+        "comment": comment,
+        "simulated": person.is_simulated,
+    }
+    facts |= {"currency": target.currency} if target.currency else {}
+    facts |= {"resource": target.resource} if target.resource else {}
+    facts |= {"patch": patch, "changed": sorted(patch)} if patch else {}
+    commit.say("approval.given", facts, by.get_username())
+    return True
+
+
+def _facts_of_name(escalation: Escalation) -> dict[str, Json]:
+    return {"escalation": escalation.pk, "key": escalation.step.key}
+
+
+# Back to the agent, which may then propose something else.
+_UNHEARD = "This request cannot be sent back: its agent would propose nothing else."
 ELSEWHERE = (
     "This request cannot be sent back: its agent runs elsewhere. Reject it instead: the agent "
     "reads your reason and may propose something else."
 )
-
-
-def sent_back_in(run: Run) -> QuerySet[Escalation]:
-    """Return the requests of a run that were sent back to its agent."""
-    return Escalation.objects.filter(run=run.pk, state=EscalationState.SENT_BACK)
 
 
 def check_send_back(escalation: Escalation, before: int | None = None) -> None:
@@ -600,10 +597,15 @@ def check_send_back(escalation: Escalation, before: int | None = None) -> None:
     """
     run, kind = escalation.run, request_of(escalation.kind, escalation.action)
     if kind.answer(SEND_BACK) is None or run.pattern not in PROPOSE_AGAIN:
-        raise Refused("no_send_back", ELSEWHERE if run.agent_id else UNHEARD)
+        raise Refused("no_send_back", ELSEWHERE if run.agent_id else _UNHEARD)
     most = run.limits.max_send_backs
     if (sent_back_in(run).count() if before is None else before) >= most:
         raise Refused("max_send_backs", _limit_in_words(most))
+
+
+def sent_back_in(run: Run) -> QuerySet[Escalation]:
+    """Return the requests of a run that were sent back to its agent."""
+    return Escalation.objects.filter(run=run.pk, state=EscalationState.SENT_BACK)
 
 
 def _limit_in_words(most: int) -> str:
@@ -613,7 +615,7 @@ def _limit_in_words(most: int) -> str:
     return f"This run was sent back {times}, as often as its policy allows. Decide this one."
 
 
-# Settle a call of unknown outcome whose run has ended, so that no request asks about it.
+# A call of unknown outcome whose run has ended, so that no request asks about it.
 
 
 def settle_call(*, key: str, by: User, took_effect: bool, comment: str, at: datetime) -> Effect:
@@ -631,7 +633,7 @@ def settle_call(*, key: str, by: User, took_effect: bool, comment: str, at: date
     try:
         with transaction.atomic():
             run = whole.get(pk=known.run_id)
-            check_decider(run, require_member(run.workspace, by, *DECIDES), run.workspace)
+            _check_decider(run, require_member(run.workspace, by, *DECIDES), run.workspace)
             effect = Effect.objects.select_related("step").get(key=key)
             _check_lost(effect, run)
             said = {"took_effect": took_effect, "comment": redact_for(run, comment.strip())}

@@ -29,7 +29,7 @@ from agents.sdk.values import Money
 from agents.shell import refusal
 from agents.shell.pages import BadForm, only, whole_number
 
-FIELDS = {
+_FIELDS = {
     "csrfmiddlewaretoken",
     "verdict",
     "action_sha256",
@@ -51,7 +51,7 @@ def read_decision(
     is_doubtful: bool = False,
 ) -> Decision:
     """Return the decision in the form; `fields` of `asked` may be changed. Raises BadForm."""
-    only(posted, FIELDS | {f"{SET}{field.name}" for field in fields})
+    only(posted, _FIELDS | {f"{SET}{field.name}" for field in fields})
     verdict = posted.get("verdict", "")
     if verdict not in (ADJUST, APPROVE, SEND_BACK, REJECT):
         raise BadForm("verdict", "Choose an answer.")
@@ -137,7 +137,7 @@ def read_patch(
 
 
 SET = "set."  # prefix of an argument's name in a form and in an address
-PLACES = {"money": "amount", "lines": "list"}  # what a sentence calls a kind; else its own name
+_PLACES = {"money": "amount", "lines": "list"}  # what a sentence calls a kind; else its own name
 
 
 @dataclass(frozen=True)
@@ -182,7 +182,7 @@ class FormField:
         """Return the markup that repeats it in a sentence; the script fills in what is typed."""
         if self.argument != self.open.name:
             return format_html("<b>the {} you enter</b>", label_of(self.argument).lower())
-        word = f"the {PLACES.get(self.open.kind, self.open.kind)} you enter"
+        word = f"the {_PLACES.get(self.open.kind, self.open.kind)} you enter"
         return format_html('<b data-out="{}">{}</b>', self.open.name, word)
 
 

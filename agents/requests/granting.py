@@ -47,9 +47,7 @@ from agents.sdk.rules import Case
 from agents.shell.refusal import Refused, require_member
 from agents.tools import TOOLS, Tool, accepts
 
-Patch: TypeAlias = Mapping[str, Json]  # arguments set by a person, by name
-
-
+_Patch: TypeAlias = Mapping[str, Json]  # arguments set by a person, by name
 LOCKED = Refused(
     "values_locked",
     "This server lacks the key of the masked values, so it cannot tell what the request is about. "
@@ -65,26 +63,120 @@ class Grant:
     target: CallTarget
 
 
-def fields_of(escalation: Escalation, *, at: datetime) -> list[OpenField]:
-    """Return the fields of a request that a person may change, with bounds and JSON values.
+def grant(
+    escalation: Escalation,
+    steps: list[Step],
+    person: Membership,
+    *,
+    patch: _Patch | None,
+    at: datetime,
+    ahead: LookedUp | None,
+    lock: bool = True,
+) -> Grant | None:
+    """Return what the person grants; None if no tool call is held. Raises Refused.
 
-    Used by form, API and command line alike.
+    To decide, call with the run and the workspace locked, so that granted sums cannot grow; a
+    preview needs no lock. The refusal of an excessive amount names the tightest bound. Check for an
+    `obstacle` before. `ahead` is the answer to the desk's look-up.
     """
     tool = held_tool(escalation)
-    if tool is None or tool.typed is None:
-        return []
+    if patch is not None and (tool is None or not patch):
+        raise Refused("bad_patch", "Nothing of this can be changed, or nothing is changed.")
+    if tool is None:
+        return None
+    run, args = escalation.run, escalation.action["args"]
+    check_demand(escalation, person, demand_for(escalation))
+    too_high = None
+    if patch is not None:
+        _check_masked(run, patch)
+        border = RunBorder(run)
+        asked_for, typed = border.resolve(args), border.resolve(dict(patch))
+        about = case_of(run, at), _choices_in(escalation)
+        real, too_high = _changed_arguments(tool, asked_for, typed, *about)
+        args = {**args, **border.name({name: real[name] for name in patch})}
+    action = {**escalation.action, "args": args}
+    asked = (run, action, run.limits, [*calls_before(run, action), *steps])
+    shown = escalation.review.get("facts") or {}
+    before = EarlierReview(shown, escalation.created_at, patch)
+    facts, resource = fetch_now(
+        fetch_facts, *asked, at=at, lock=lock, is_attended=True, ahead=ahead, before=before
+    )
+    for name in facts.choices:
+        sentence = f"Choose the {label_of(name).lower()} that is meant."
+        raise Refused("no_choice", sentence, field=name)
+    consent = consent_of(escalation.review)
+    judged = review(action, facts, run.limits, consent=consent)
+    if judged.decision == "block":
+        raise Refused("policy", f"The policy stops this. {judged.deciding.sentence}")
+    target = target_of(run, action)._replace(resource=resource)
+    exceeded = [_Bound(too_high.most_minor, "bad_patch", str(too_high))] if too_high else []
+    if target.amount_minor is not None:
+        first_round = partial(judge, action, facts, run.limits, consent=consent)
+        bounds = [
+            _Bound(ruling.limit, "policy", f"The policy stops this. {ruling.sentence}")
+            # Without revisions, no rule of the first round asked for one.
+            for ruling in (first_round() if judged.revisions else ())
+            if ruling.verdict is RulingKind.REVISE and type(ruling.limit) is int
+        ]
+        bounds += own_bounds(escalation, person, target, at=at)
+        exceeded += [bound for bound in bounds if target.amount_minor > bound.most_minor]
+    if exceeded:
+        # Of equal bounds the first, which holds for everybody: their own come last.
+        tightest = min(exceeded, key=lambda bound: bound.most_minor)
+        raise Refused(tightest.code, tightest.sentence, field=too_high.name if too_high else "")
+    # A new reason to escalate does not refuse the decision: the run will ask again.
+    if judged.action != action:
+        raise Refused("policy", f"The policy stops this. {judged.deciding.sentence}")
+    return Grant(args, target)
+
+
+def _changed_arguments(
+    tool: Tool, args: Json, patch: _Patch, case: Case, choices: Choices
+) -> tuple[dict[str, Json], AmountTooHigh | None]:
+    """Return the arguments with a person's changes, and the amount above its range, if any.
+
+    Raises Refused.
+    """
+    if tool.typed is None:
+        raise Refused("bad_patch", "Nothing of this can be changed.")
     try:
-        args = RunBorder(escalation.run).resolve(escalation.action["args"])
-        case = case_of(escalation.run, at)
-        return open_fields(tool.typed, tool.may_change, args, case, choices_in(escalation))
-    except (BadArguments, ValuesLocked):  # as its `obstacle` says
-        return []
+        return apply_patch(tool.typed, tool.may_change, args, patch, case, choices), None
+    except AmountTooHigh as no:
+        return no.left, no
+    except BadPatch as error:
+        raise Refused("bad_patch", str(error), field=error.name) from None
 
 
-def choices_in(escalation: Escalation) -> Choices:
-    """Return the values among which a person chooses of arguments that nobody named."""
-    found: Choices = (escalation.review.get("facts") or {}).get("choices") or {}
-    return found
+def name_patch(escalation: Escalation, patch: _Patch) -> dict[str, Json]:
+    """Return a person's changes as they are kept: with names, without what is no change.
+
+    The same value in another spelling has the same name: it stays as it was proposed.
+    """
+    patch = _with_keys(escalation, patch)
+    named: dict[str, Json] = RunBorder(escalation.run).name(dict(patch))
+    before = escalation.action.get("args") or {}
+    is_spelling = {name for name in patch if patch[name] != named[name] == before.get(name)}
+    return {name: value for name, value in named.items() if name not in is_spelling}
+
+
+def _with_keys(escalation: Escalation, patch: _Patch) -> _Patch:
+    """Return a person's changes with the keys that names in them stand for. Raises Refused."""
+    action, run = escalation.action, escalation.run
+    changed = {**action, "args": {**(action.get("args") or {}), **patch}}
+    ruling = key_ruling(run, changed, run.limits)
+    if ruling is None:
+        return patch
+    if ruling.action is None:
+        raise Refused("policy", f"The policy stops this. {ruling.sentence}")
+    return {name: ruling.action["args"][name] for name in patch}
+
+
+def _check_masked(run: Run, patch: _Patch) -> None:
+    """Refuse a change in which a mask or a foreign name would stand for a value."""
+    for name, mask in RunBorder(run).unknown_in(patch):
+        label = label_of(name)
+        said = f"{label} holds {mask}: the policy masks what was meant, such as a card number."
+        raise Refused("masked", f"{said} Write it without.", field=name)
 
 
 def obstacle(escalation: Escalation) -> Refused | None:
@@ -109,128 +201,13 @@ def obstacle(escalation: Escalation) -> Refused | None:
     return None
 
 
-def grant(
-    escalation: Escalation,
-    steps: list[Step],
-    person: Membership,
-    *,
-    patch: Patch | None,
-    at: datetime,
-    ahead: LookedUp | None,
-    lock: bool = True,
-) -> Grant | None:
-    """Return what the person grants; None if no tool call is held. Raises Refused.
-
-    To decide, call with the run and the workspace locked, so that granted sums cannot grow; a
-    preview needs no lock. The refusal of an excessive amount names the tightest bound. Check for an
-    `obstacle` before. `ahead` is the answer to the desk's look-up.
-    """
-    tool = held_tool(escalation)
-    if patch is not None and (tool is None or not patch):
-        raise Refused("bad_patch", "Nothing of this can be changed, or nothing is changed.")
-    if tool is None:
-        return None
-    run, args = escalation.run, escalation.action["args"]
-    check_demand(escalation, person, demand_for(escalation))
-    too_high = None
-    if patch is not None:
-        _check_masked(run, patch)
-        border = RunBorder(run)
-        asked_for, typed = border.resolve(args), border.resolve(dict(patch))
-        about = case_of(run, at), choices_in(escalation)
-        real, too_high = _changed_arguments(tool, asked_for, typed, *about)
-        args = {**args, **border.name({name: real[name] for name in patch})}
-    action = {**escalation.action, "args": args}
-    asked = (run, action, run.limits, [*calls_before(run, action), *steps])
-    shown = escalation.review.get("facts") or {}
-    before = EarlierReview(shown, escalation.created_at, patch)
-    facts, resource = fetch_now(
-        fetch_facts, *asked, at=at, lock=lock, is_attended=True, ahead=ahead, before=before
-    )
-    for name in facts.choices:
-        sentence = f"Choose the {label_of(name).lower()} that is meant."
-        raise Refused("no_choice", sentence, field=name)
-    consent = consent_of(escalation.review)
-    judged = review(action, facts, run.limits, consent=consent)
-    if judged.decision == "block":
-        raise Refused("policy", f"The policy stops this. {judged.deciding.sentence}")
-    target = target_of(run, action)._replace(resource=resource)
-    exceeded = [Bound(too_high.most_minor, "bad_patch", str(too_high))] if too_high else []
-    if target.amount_minor is not None:
-        first_round = partial(judge, action, facts, run.limits, consent=consent)
-        bounds = [
-            Bound(ruling.limit, "policy", f"The policy stops this. {ruling.sentence}")
-            # Without revisions, no rule of the first round asked for one.
-            for ruling in (first_round() if judged.revisions else ())
-            if ruling.verdict is RulingKind.REVISE and type(ruling.limit) is int
-        ]
-        bounds += own_bounds(escalation, person, target, at=at)
-        exceeded += [bound for bound in bounds if target.amount_minor > bound.most_minor]
-    if exceeded:
-        # Of equal bounds the first, which holds for everybody: their own come last.
-        tightest = min(exceeded, key=lambda bound: bound.most_minor)
-        raise Refused(tightest.code, tightest.sentence, field=too_high.name if too_high else "")
-    # A new reason to escalate does not refuse the decision: the run will ask again.
-    if judged.action != action:
-        raise Refused("policy", f"The policy stops this. {judged.deciding.sentence}")
-    return Grant(args, target)
-
-
-def _changed_arguments(
-    tool: Tool, args: Json, patch: Patch, case: Case, choices: Choices
-) -> tuple[dict[str, Json], AmountTooHigh | None]:
-    """Return the arguments with a person's changes, and the amount above its range, if any.
-
-    Raises Refused.
-    """
-    if tool.typed is None:
-        raise Refused("bad_patch", "Nothing of this can be changed.")
+def look_ahead(run: Run) -> LookedUp | None:
+    """Run the desk's look-up before anything is locked. Raises Refused."""
     try:
-        return apply_patch(tool.typed, tool.may_change, args, patch, case, choices), None
-    except AmountTooHigh as no:
-        return no.left, no
-    except BadPatch as error:
-        raise Refused("bad_patch", str(error), field=error.name) from None
-
-
-def name_patch(escalation: Escalation, patch: Patch) -> dict[str, Json]:
-    """Return a person's changes as they are kept: with names, without what is no change.
-
-    The same value in another spelling has the same name: it stays as it was proposed.
-    """
-    patch = with_keys(escalation, patch)
-    named: dict[str, Json] = RunBorder(escalation.run).name(dict(patch))
-    before = escalation.action.get("args") or {}
-    is_spelling = {name for name in patch if patch[name] != named[name] == before.get(name)}
-    return {name: value for name, value in named.items() if name not in is_spelling}
-
-
-def with_keys(escalation: Escalation, patch: Patch) -> Patch:
-    """Return a person's changes with the keys that names in them stand for. Raises Refused."""
-    action, run = escalation.action, escalation.run
-    changed = {**action, "args": {**(action.get("args") or {}), **patch}}
-    ruling = key_ruling(run, changed, run.limits)
-    if ruling is None:
-        return patch
-    if ruling.action is None:
-        raise Refused("policy", f"The policy stops this. {ruling.sentence}")
-    return {name: ruling.action["args"][name] for name in patch}
-
-
-def _check_masked(run: Run, patch: Patch) -> None:
-    """Refuse a change in which a mask or a foreign name would stand for a value."""
-    for name, mask in RunBorder(run).unknown_in(patch):
-        label = label_of(name)
-        said = f"{label} holds {mask}: the policy masks what was meant, such as a card number."
-        raise Refused("masked", f"{said} Write it without.", field=name)
-
-
-def judge_change(*, escalation_id: int, by: User, patch: Patch, at: datetime) -> Grant | None:
-    """Return what a person could grant now with these changes, without deciding. Raises Refused."""
-    found, steps, person = read_case(escalation_id, by)
-    ahead = look_ahead(found.run)
-    patch = with_keys(found, patch)
-    return grant(found, steps, person, patch=patch, at=at, ahead=ahead, lock=False)
+        return look_up_now(run)
+    except LookupFailed:
+        sentence = "The desk cannot look this up right now. Try again in a minute."
+        raise Refused("lookup_failed", sentence) from None
 
 
 def read_case(pk: int, by: User) -> tuple[Escalation, list[Step], Membership]:
@@ -242,23 +219,42 @@ def read_case(pk: int, by: User) -> tuple[Escalation, list[Step], Membership]:
     return found, list(found.run.steps.order_by("position")), person
 
 
-def look_ahead(run: Run) -> LookedUp | None:
-    """Run the desk's look-up before anything is locked. Raises Refused."""
+def judge_change(*, escalation_id: int, by: User, patch: _Patch, at: datetime) -> Grant | None:
+    """Return what a person could grant now with these changes, without deciding. Raises Refused."""
+    found, steps, person = read_case(escalation_id, by)
+    ahead = look_ahead(found.run)
+    patch = _with_keys(found, patch)
+    return grant(found, steps, person, patch=patch, at=at, ahead=ahead, lock=False)
+
+
+def fields_of(escalation: Escalation, *, at: datetime) -> list[OpenField]:
+    """Return the fields of a request that a person may change, with bounds and JSON values.
+
+    Used by form, API and command line alike.
+    """
+    tool = held_tool(escalation)
+    if tool is None or tool.typed is None:
+        return []
     try:
-        return look_up_now(run)
-    except LookupFailed:
-        sentence = "The desk cannot look this up right now. Try again in a minute."
-        raise Refused("lookup_failed", sentence) from None
+        args = RunBorder(escalation.run).resolve(escalation.action["args"])
+        case = case_of(escalation.run, at)
+        return open_fields(tool.typed, tool.may_change, args, case, _choices_in(escalation))
+    except (BadArguments, ValuesLocked):  # as its `obstacle` says
+        return []
+
+
+def _choices_in(escalation: Escalation) -> Choices:
+    """Return the values among which a person chooses of arguments that nobody named."""
+    found: Choices = (escalation.review.get("facts") or {}).get("choices") or {}
+    return found
 
 
 # What one person may grant: up to their limit on a resource, and up to their daily cap.
-
-
-HIGHER, ANOTHER = "a reviewer with a higher limit", "another reviewer"
+_HIGHER, ANOTHER = "a reviewer with a higher limit", "another reviewer"
 
 
 @dataclass(frozen=True)
-class Bound:
+class _Bound:
     """An upper bound, and the sentence that refuses more."""
 
     most_minor: int
@@ -266,30 +262,9 @@ class Bound:
     sentence: str
 
 
-@dataclass(frozen=True)
-class _Sum:
-    """The grants of a person in one sum: all since a time, or on one resource in one book."""
-
-    since: datetime
-    book: int | None = None
-    resources: Sequence[str] = ()  # one in all its spellings; none if the tool names none
-    subject_key: str = ""
-
-    def counts(self, time: str, request: str) -> Q:
-        """Return the condition for a grant to count; `request` is the path to its escalation."""
-        found = Q(**{f"{time}__gte": self.since})
-        if self.book is None:
-            return found
-        found &= Q(run__book=self.book)
-        if self.resources:
-            return found & Q(resource__in=self.resources)
-        # If its tool names no resource, grants to other subjects do not count.
-        return found & Q(**{"resource": "", f"{request}subject_key": self.subject_key})
-
-
 def own_bounds(
     escalation: Escalation, person: Membership, target: CallTarget, *, at: datetime
-) -> list[Bound]:
+) -> list[_Bound]:
     """Return what the person's own limits leave of an amount: on its resource, and today.
 
     The subject stands in for a resource that the tool does not name. Approvals that were not
@@ -313,7 +288,7 @@ def own_bounds(
         given += f"{limits.rolling_days} days, "
         above = f"{wanted} is above your own limit of {format_money(limit, currency)}."
         sentence = f"{given}{above}" if before else above
-        bounds.append(_own("above_own_limit", limit - before, currency, sentence, HIGHER))
+        bounds.append(_own("above_own_limit", limit - before, currency, sentence, _HIGHER))
     if most is not None:
         before = granted["today"]
         sentence = (
@@ -322,6 +297,27 @@ def own_bounds(
         )
         bounds.append(_own("above_daily_total", most - before, currency, sentence, ANOTHER))
     return bounds
+
+
+@dataclass(frozen=True)
+class _Sum:
+    """The grants of a person in one sum: all since a time, or on one resource in one book."""
+
+    since: datetime
+    book: int | None = None
+    resources: Sequence[str] = ()  # one in all its spellings; none if the tool names none
+    subject_key: str = ""
+
+    def counts(self, time: str, request: str) -> Q:
+        """Return the condition for a grant to count; `request` is the path to its escalation."""
+        found = Q(**{f"{time}__gte": self.since})
+        if self.book is None:
+            return found
+        found &= Q(run__book=self.book)
+        if self.resources:
+            return found & Q(resource__in=self.resources)
+        # If its tool names no resource, grants to other subjects do not count.
+        return found & Q(**{"resource": "", f"{request}subject_key": self.subject_key})
 
 
 def _granted_sums(
@@ -379,9 +375,9 @@ def _sums(
     return found.order_by().values(whole=Value(1)).annotate(**columns).values_list(*columns)
 
 
-def _own(code: str, left: int, currency: str, sentence: str, others: str) -> Bound:
+def _own(code: str, left: int, currency: str, sentence: str, others: str) -> _Bound:
     at_most = f"Grant at most {format_money(left, currency)}" if left > 0 else "Reject it"
-    return Bound(max(left, 0), code, f"{sentence} {at_most}, or hand it over to {others}.")
+    return _Bound(max(left, 0), code, f"{sentence} {at_most}, or hand it over to {others}.")
 
 
 # Who may approve a request, by the tiers of its run's pinned policy and by its tool.
@@ -395,13 +391,13 @@ def check_demand(escalation: Escalation, person: Membership, demand: Demand) -> 
     """
     if demand.people > 1 and person.user_id in parties_of(escalation.run):
         raise Refused("four_eyes", own_words(escalation.run))
-    if demand.teams is not None and not demand.admits(teams_of(person)):
+    if demand.teams is not None and not demand.admits(_teams_of(person)):
         roster = roster_of(escalation)
         able = people_who_may(escalation, roster)
         raise Refused("above_tier", above_tier(escalation, demand, bool(able), roster))
 
 
-def teams_of(person: Membership) -> set[str]:
+def _teams_of(person: Membership) -> set[str]:
     """Return the teams of a person in their workspace, by slug."""
     own = Team.objects.filter(members=person, workspace=person.workspace_id)
     return set(own.values_list("slug", flat=True))

@@ -1,31 +1,26 @@
-"""The card: one request, and a person's decision on it."""
+"""The pages of requests: the queue's lists, a request's card, and what a person does there."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import cache
-from typing import Any
 from uuid import UUID
 
 from django.contrib.auth.models import User
-from django.db.models import F
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 
 from agents.core.decisions import Decision
-from agents.core.money import with_unit
 from agents.core.request_kinds import ADJUST, ANSWER, APPROVE, INSTRUCTIONS, REJECT, TEXT
 from agents.core.requests import Json
-from agents.core.states import EscalationState
 from agents.engine.desk.review_context import doubts_of
-from agents.engine.people.deciders import Roster, deciders, roster_of
-from agents.models import Escalation, Event, EventText, Role, Team
-from agents.models.record import ErasedText, facts_of
+from agents.engine.people.deciders import roster_of
+from agents.models import Escalation, Team
 from agents.requests import deciding, granting, sharing
-from agents.requests.card import Around, Card, card_of
+from agents.requests.card import PERIODS, Around, Card, card_of, handover_of
 from agents.requests.form import SET, fill_fields, read_decision, read_patch
 from agents.requests.queue import (
     INBOX,
@@ -36,7 +31,6 @@ from agents.requests.queue import (
     QueueAddress,
     QueuePosition,
     Reviewer,
-    claimant,
     decided_page,
     expired_since,
     filter_fields,
@@ -48,7 +42,6 @@ from agents.requests.queue import (
     strip_of,
     view_addresses,
 )
-from agents.requests.sharing import COMMENTED, deadline_of
 from agents.requests.words import kind_of_request
 from agents.runs import kill_switch
 from agents.runs.changes import labelled_argument
@@ -57,8 +50,115 @@ from agents.shell import access, refusal
 from agents.shell.formats import day_begun
 from agents.shell.pages import BadForm, HtmxRequest, NotOurForm, action, only, page
 
-TYPED = ("comment", "ready", "refusal", "ready_refusal", "advice", "correction")
-REASONS = ("no_reason", "long_reason", "bad_reason")
+_TYPED = ("comment", "ready", "refusal", "ready_refusal", "advice", "correction")
+_REASONS = ("no_reason", "long_reason", "bad_reason")
+_TOKEN = "csrfmiddlewaretoken"  # noqa: S105 - the name of a field
+
+
+@page
+def approvals(request: HttpRequest) -> HttpResponse:
+    """List the open requests in a view of the queue."""
+    return _list(request, read_queue(request.GET))
+
+
+def _list(
+    request: HttpRequest, queue: QueueAddress, *, sentence: str = "", status: int = 200
+) -> HttpResponse:
+    user = access.person(request)
+    who, saved = reviewer(user, at=timezone.now()), list(access.views_of(user))
+    after, since = (request.GET.get(name, "") for name in ("after", "since"))
+    inbox = inbox_of(who, queue, after, since=since)
+    is_empty = not inbox.rows
+    shown = {
+        "nav": "approvals",
+        "queue": queue,
+        "inbox": inbox,
+        "unanswered": _unanswered(who) if is_empty else (),
+        "address": queue.address(after=after, done=request.GET.get("done", "")),
+        "next_page": queue.address(after=str(inbox.next)) if inbox.next else "",
+        **_views(inbox.line),
+        "orders": ORDERS,
+        "saved": saved,
+        "current": next((view for view in saved if view.query == queue.query), None),
+        "shareable": [part.workspace for part in who.parts if part.role in access.DECIDES],
+        "sentence": sentence,
+        "fields": filter_fields(queue, who),
+        "after": after,
+        "tally": inbox.line.tally if queue.given else None,
+        "strip": strip_of(user, request.GET.get("done", "")),
+    }
+    return render(request, "approvals/list.html", shown, status=status)
+
+
+def _unanswered(who: Reviewer) -> list[tuple[int, str]]:
+    """Return the requests that expired today and their subjects, newest first."""
+    expired = expired_since(who.workspaces, day_begun(who.at))
+    newest = expired.order_by("-expires_at", "-pk")
+    return list(newest.values_list("pk", "run__subject_label")[:INBOX])
+
+
+@page
+def decided(request: HttpRequest) -> HttpResponse:
+    """List decided requests, newest first."""
+    outcome, before = request.GET.get("outcome", ""), request.GET.get("before", "")
+    by_me = request.GET.get("by", "") == "me"
+    user = access.person(request)
+    found, older = decided_page(user, before, outcome, by_me=by_me)
+    shown = {
+        **_views(line_of(WHOLE, reviewer(user, at=timezone.now()), views=VIEWS)),
+        "decided": found,
+        "older": older,
+        "outcome": outcome if outcome in OUTCOMES else "",
+        "outcomes": OUTCOMES,
+        "by": "me" if by_me else "",
+        "nav": "approvals",
+    }
+    return render(request, "approvals/decided.html", shown)
+
+
+def _views(line: QueuePosition) -> dict[str, Json]:
+    """Return each view with its counts, and the number of all open requests."""
+    return {
+        "views": [(name, title, line.views[name]) for name, title in VIEWS.items()],
+        "waiting": line.waiting,
+    }
+
+
+@action
+def save_view(request: HttpRequest) -> HttpResponse:
+    """Save the form's address as a view; 422 with the list if it cannot be saved."""
+    user, queue = access.person(request), read_queue(QueryDict(request.POST.get("query", "")))
+    try:
+        slug = request.POST.get("workspace", "")
+        workspace = access.choose_workspace(
+            [part.workspace for part in access.parts_of(user)], slug
+        )
+        sharing.save_view(
+            by=user,
+            name=request.POST.get("name", ""),
+            query=queue.query,
+            workspace=workspace if slug else None,
+            at=timezone.now(),
+        )
+    except refusal.Refused as no:
+        return _list(request, queue, sentence=str(no), status=422)
+    return redirect(queue.address())
+
+
+@action
+def delete_view(request: HttpRequest, pk: int) -> HttpResponse:
+    """Delete a saved view; 409 if the person may not delete it."""
+    user = access.person(request)
+    view = get_object_or_404(access.views_of(user).select_related("workspace"), pk=pk)
+    queue = read_queue(QueryDict(view.query))
+    try:
+        sharing.delete_view(view=view, by=user)
+    except refusal.Refused as no:
+        return _list(request, queue, sentence=str(no), status=409)
+    return redirect(queue.address())
+
+
+# The card: one request, and a person's decision on it.
 
 
 @page
@@ -70,7 +170,89 @@ def approval(request: HtmxRequest, pk: int) -> HttpResponse:
     escalation = access.escalation_for(access.person(request), pk)
     if request.htmx.target == "queue":
         return render(request, "approvals/_queue.html", _beside(request, escalation))
-    return show_card(request, escalation)
+    return _show_card(request, escalation)
+
+
+def _show_card(
+    request: HttpRequest,
+    escalation: Escalation,
+    *,
+    field: str = "",
+    sentence: str = "",
+    notice: str = "",
+    status: int = 200,
+) -> HttpResponse:
+    """Render the card; after a refusal with what was typed and the sentence at its field.
+
+    A `notice` concerns no field: it is shown above the card until dismissed.
+    """
+    user = access.person(request)
+    at = timezone.now()
+    around = Around(
+        roster=cache(lambda: roster_of(escalation, user.pk)),
+        stops=cache(lambda: kill_switch.standing(*access.stopped_workspaces(user))),
+    )
+    card = card_of(escalation, user, around, at=at)
+    typed = {name: request.POST.get(name, "") for name in _TYPED}
+    shown = {
+        **typed,
+        **_beside(request, escalation),
+        "nav": "approvals",
+        "card": card,
+        "handover": handover_of(escalation, user, around.roster, at=at),
+        "stops": around.stops,
+        "typed_in": _typed_in(request.POST),
+        "unsent": {name: request.POST.get(name, "") for name in ("to", "note", "text")},
+        "stages": card.stages,
+        "may_audit_here": access.membership(user, escalation.workspace_id).role in access.AUDITS,
+        "strip": strip_of(user, request.GET.get("done", "")),
+        "notice": notice,
+        "field": field,
+        "fields": fill_fields(card.fields, request.POST, wrong=field, sentence=sentence),
+        "shown_at": _fields(card),
+        "sentence": sentence,
+        "verdict": _opening_answer(request.POST.get("verdict", ""), card),
+    }
+    return render(request, "approvals/detail.html", shown, status=status)
+
+
+def _beside(request: HttpRequest, escalation: Escalation) -> dict[str, Json]:
+    """Return the part of the queue shown beside a card, and the card's place in it."""
+    queue = read_queue(request.GET)
+    who = reviewer(access.person(request), at=timezone.now())
+    inbox = inbox_beside(who, queue, escalation, request.GET.get("since", ""))
+    return {
+        "queue": queue,
+        "address": queue.address(escalation.pk, done=request.GET.get("done", "")),
+        "inbox": inbox,
+        "waiting": inbox.line.waiting,
+        "is_beside": True,
+        "view_addresses": view_addresses(),
+        "escalation": escalation,
+    }
+
+
+def _typed_in(posted: QueryDict) -> str:
+    """Return what a person typed, for a page that no longer has a field for it."""
+    names = (name for name in posted if name.startswith(SET) or name in _TYPED)
+    return "\n".join(text for name in names if (text := posted.get(name, "").strip()))
+
+
+def _opening_answer(wanted: str, card: Card) -> str:
+    """Return the answer to preselect: the one sent, or else the plainest approval.
+
+    None where a person has to compare something first, or can only refuse.
+    """
+    offered = [choice.verdict for choice in card.choices]
+    plainest = () if card.compares_first else (APPROVE, ADJUST)
+    return next((verdict for verdict in (wanted, *plainest) if verdict in offered), "")
+
+
+def _fields(card: Card) -> list[str]:
+    """Return the names of the fields that show their own errors."""
+    changes = [field.name for field in card.fields]
+    is_text = card.kind.change in (TEXT, INSTRUCTIONS, ANSWER)
+    return ["comment", "refusal", "advice", *changes, *(["correction"] if is_text else [])]
 
 
 @page
@@ -126,28 +308,6 @@ def _compared(there: list[str], missing: list[str]) -> str:
 
 
 @action
-def claim(request: HttpRequest, pk: int) -> HttpResponse:
-    """Claim an escalation; 409 if someone else has it or it no longer waits."""
-    return _claiming(request, pk, sharing.claim)
-
-
-@action
-def release_claim(request: HttpRequest, pk: int) -> HttpResponse:
-    """Release one's claim on an escalation."""
-    return _claiming(request, pk, sharing.release_claim)
-
-
-def _claiming(request: HttpRequest, pk: int, change: Callable[..., Escalation]) -> HttpResponse:
-    user = access.person(request)
-    escalation = access.escalation_to_decide(user, pk)
-    try:
-        change(escalation_id=escalation.pk, by=user, at=timezone.now())
-    except (sharing.Claimed, refusal.Refused) as no:
-        return show_card(request, access.escalation_for(user, pk), notice=str(no), status=409)
-    return redirect(read_queue(request.GET).address(pk))
-
-
-@action
 def decide(request: HttpRequest, pk: int) -> HttpResponse:
     """Decide, and continue with the next request of the view, or its list if none is left.
 
@@ -164,28 +324,21 @@ def decide(request: HttpRequest, pk: int) -> HttpResponse:
             at=timezone.now(),
         )
     except BadForm as bad:
-        return show_card(request, escalation, field=bad.field, sentence=str(bad), status=422)
+        return _show_card(request, escalation, field=bad.field, sentence=str(bad), status=422)
     except (deciding.KillSwitchStands, deciding.ApprovalLapsed, deciding.CallReported) as no:
-        return show_card(request, access.escalation_for(user, pk), notice=str(no), status=409)
+        return _show_card(request, access.escalation_for(user, pk), notice=str(no), status=409)
     except refusal.Refused as no:
         changed = next(iter(wanted.patch or ()), "")
         field = f"{SET}{no.field or changed}" if changed else "verdict"
         if wanted.correction:
             field = "correction"
-        elif no.code in REASONS:
+        elif no.code in _REASONS:
             field = "comment" if wanted.approve else "advice" if wanted.send_back else "refusal"
-        return show_card(request, escalation, field=field, sentence=str(no), status=422)
+        return _show_card(request, escalation, field=field, sentence=str(no), status=422)
     except (sharing.Claimed, deciding.AlreadyDecided) as first:
-        return show_card(request, access.escalation_for(user, pk), notice=str(first), status=409)
+        return _show_card(request, access.escalation_for(user, pk), notice=str(first), status=409)
     line = line_of(queue, reviewer(user, at=timezone.now()), pk, escalation)
     return redirect(queue.address(line.following, done=str(pk)))
-
-
-def _patch(wanted: Decision, escalation: Escalation) -> Mapping[str, Json] | None:
-    """Return the changed arguments; a plain second approval repeats those of the first."""
-    first = escalation.approval
-    is_second = wanted.approve and first is not None and first.pk == wanted.approval
-    return first.patch if first and is_second and wanted.patch is None else wanted.patch
 
 
 def _read_decision(request: HttpRequest, escalation: Escalation) -> Decision:
@@ -205,192 +358,11 @@ def _read_decision(request: HttpRequest, escalation: Escalation) -> Decision:
         raise
 
 
-def show_card(
-    request: HttpRequest,
-    escalation: Escalation,
-    *,
-    field: str = "",
-    sentence: str = "",
-    notice: str = "",
-    status: int = 200,
-) -> HttpResponse:
-    """Render the card; after a refusal with what was typed and the sentence at its field.
-
-    A `notice` concerns no field: it is shown above the card until dismissed.
-    """
-    user = access.person(request)
-    at = timezone.now()
-    around = Around(
-        roster=cache(lambda: roster_of(escalation, user.pk)),
-        stops=cache(lambda: kill_switch.standing(*access.stopped_workspaces(user))),
-    )
-    card = card_of(escalation, user, around, at=at)
-    typed = {name: request.POST.get(name, "") for name in TYPED}
-    shown = {
-        **typed,
-        **_beside(request, escalation),
-        "nav": "approvals",
-        "card": card,
-        "handover": handover_of(escalation, user, around.roster, at=at),
-        "stops": around.stops,
-        "typed_in": _typed_in(request.POST),
-        "unsent": {name: request.POST.get(name, "") for name in ("to", "note", "text")},
-        "stages": card.stages,
-        "may_audit_here": access.membership(user, escalation.workspace_id).role in access.AUDITS,
-        "strip": strip_of(user, request.GET.get("done", "")),
-        "notice": notice,
-        "field": field,
-        "fields": fill_fields(card.fields, request.POST, wrong=field, sentence=sentence),
-        "shown_at": _fields(card),
-        "sentence": sentence,
-        "verdict": _opening_answer(request.POST.get("verdict", ""), card),
-    }
-    return render(request, "approvals/detail.html", shown, status=status)
-
-
-def _beside(request: HttpRequest, escalation: Escalation) -> dict[str, Json]:
-    """Return the part of the queue shown beside a card, and the card's place in it."""
-    queue = read_queue(request.GET)
-    who = reviewer(access.person(request), at=timezone.now())
-    inbox = inbox_beside(who, queue, escalation, request.GET.get("since", ""))
-    return {
-        "queue": queue,
-        "address": queue.address(escalation.pk, done=request.GET.get("done", "")),
-        "inbox": inbox,
-        "waiting": inbox.line.waiting,
-        "is_beside": True,
-        "view_addresses": view_addresses(),
-        "escalation": escalation,
-    }
-
-
-def _typed_in(posted: QueryDict) -> str:
-    """Return what a person typed, for a page that no longer has a field for it."""
-    names = (name for name in posted if name.startswith(SET) or name in TYPED)
-    return "\n".join(text for name in names if (text := posted.get(name, "").strip()))
-
-
-def _opening_answer(wanted: str, card: Card) -> str:
-    """Return the answer to preselect: the one sent, or else the plainest approval.
-
-    None where a person has to compare something first, or can only refuse.
-    """
-    offered = [choice.verdict for choice in card.choices]
-    plainest = () if card.compares_first else (APPROVE, ADJUST)
-    return next((verdict for verdict in (wanted, *plainest) if verdict in offered), "")
-
-
-def _fields(card: Card) -> list[str]:
-    """Return the names of the fields that show their own errors."""
-    changes = [field.name for field in card.fields]
-    is_text = card.kind.change in (TEXT, INSTRUCTIONS, ANSWER)
-    return ["comment", "refusal", "advice", *changes, *(["correction"] if is_text else [])]
-
-
-# The queue's lists: open requests by view, and decided ones.
-
-
-@page
-def approvals(request: HttpRequest) -> HttpResponse:
-    """List the open requests in a view of the queue."""
-    return _list(request, read_queue(request.GET))
-
-
-@page
-def decided(request: HttpRequest) -> HttpResponse:
-    """List decided requests, newest first."""
-    outcome, before = request.GET.get("outcome", ""), request.GET.get("before", "")
-    by_me = request.GET.get("by", "") == "me"
-    user = access.person(request)
-    found, older = decided_page(user, before, outcome, by_me=by_me)
-    shown = {
-        **_views(line_of(WHOLE, reviewer(user, at=timezone.now()), views=VIEWS)),
-        "decided": found,
-        "older": older,
-        "outcome": outcome if outcome in OUTCOMES else "",
-        "outcomes": OUTCOMES,
-        "by": "me" if by_me else "",
-        "nav": "approvals",
-    }
-    return render(request, "approvals/decided.html", shown)
-
-
-def _list(
-    request: HttpRequest, queue: QueueAddress, *, sentence: str = "", status: int = 200
-) -> HttpResponse:
-    user = access.person(request)
-    who, saved = reviewer(user, at=timezone.now()), list(access.views_of(user))
-    after, since = (request.GET.get(name, "") for name in ("after", "since"))
-    inbox = inbox_of(who, queue, after, since=since)
-    is_empty = not inbox.rows
-    shown = {
-        "nav": "approvals",
-        "queue": queue,
-        "inbox": inbox,
-        "unanswered": _unanswered(who) if is_empty else (),
-        "address": queue.address(after=after, done=request.GET.get("done", "")),
-        "next_page": queue.address(after=str(inbox.next)) if inbox.next else "",
-        **_views(inbox.line),
-        "orders": ORDERS,
-        "saved": saved,
-        "current": next((view for view in saved if view.query == queue.query), None),
-        "shareable": [part.workspace for part in who.parts if part.role in access.DECIDES],
-        "sentence": sentence,
-        "fields": filter_fields(queue, who),
-        "after": after,
-        "tally": inbox.line.tally if queue.given else None,
-        "strip": strip_of(user, request.GET.get("done", "")),
-    }
-    return render(request, "approvals/list.html", shown, status=status)
-
-
-def _unanswered(who: Reviewer) -> list[tuple[int, str]]:
-    """Return the requests that expired today and their subjects, newest first."""
-    expired = expired_since(who.workspaces, day_begun(who.at))
-    newest = expired.order_by("-expires_at", "-pk")
-    return list(newest.values_list("pk", "run__subject_label")[:INBOX])
-
-
-@action
-def save_view(request: HttpRequest) -> HttpResponse:
-    """Save the form's address as a view; 422 with the list if it cannot be saved."""
-    user, queue = access.person(request), read_queue(QueryDict(request.POST.get("query", "")))
-    try:
-        slug = request.POST.get("workspace", "")
-        workspace = access.choose_workspace(
-            [part.workspace for part in access.parts_of(user)], slug
-        )
-        sharing.save_view(
-            by=user,
-            name=request.POST.get("name", ""),
-            query=queue.query,
-            workspace=workspace if slug else None,
-            at=timezone.now(),
-        )
-    except refusal.Refused as no:
-        return _list(request, queue, sentence=str(no), status=422)
-    return redirect(queue.address())
-
-
-@action
-def delete_view(request: HttpRequest, pk: int) -> HttpResponse:
-    """Delete a saved view; 409 if the person may not delete it."""
-    user = access.person(request)
-    view = get_object_or_404(access.views_of(user).select_related("workspace"), pk=pk)
-    queue = read_queue(QueryDict(view.query))
-    try:
-        sharing.delete_view(view=view, by=user)
-    except refusal.Refused as no:
-        return _list(request, queue, sentence=str(no), status=409)
-    return redirect(queue.address())
-
-
-def _views(line: QueuePosition) -> dict[str, Json]:
-    """Return each view with its counts, and the number of all open requests."""
-    return {
-        "views": [(name, title, line.views[name]) for name, title in VIEWS.items()],
-        "waiting": line.waiting,
-    }
+def _patch(wanted: Decision, escalation: Escalation) -> Mapping[str, Json] | None:
+    """Return the changed arguments; a plain second approval repeats those of the first."""
+    first = escalation.approval
+    is_second = wanted.approve and first is not None and first.pk == wanted.approval
+    return first.patch if first and is_second and wanted.patch is None else wanted.patch
 
 
 @action
@@ -411,10 +383,29 @@ def settle_call(request: HttpRequest, pk: UUID) -> HttpResponse:
     return redirect("run", pk=pk)
 
 
-# Work on a request with others: hand it over, snooze it, comment on it.
+# Work on a request with others: claim it, hand it over, snooze it, comment on it.
 
 
-TOKEN = "csrfmiddlewaretoken"  # noqa: S105 - the name of a field
+@action
+def claim(request: HttpRequest, pk: int) -> HttpResponse:
+    """Claim an escalation; 409 if someone else has it or it no longer waits."""
+    return _claiming(request, pk, sharing.claim)
+
+
+@action
+def release_claim(request: HttpRequest, pk: int) -> HttpResponse:
+    """Release one's claim on an escalation."""
+    return _claiming(request, pk, sharing.release_claim)
+
+
+def _claiming(request: HttpRequest, pk: int, change: Callable[..., Escalation]) -> HttpResponse:
+    user = access.person(request)
+    escalation = access.escalation_to_decide(user, pk)
+    try:
+        change(escalation_id=escalation.pk, by=user, at=timezone.now())
+    except (sharing.Claimed, refusal.Refused) as no:
+        return _show_card(request, access.escalation_for(user, pk), notice=str(no), status=409)
+    return redirect(read_queue(request.GET).address(pk))
 
 
 @action
@@ -422,7 +413,7 @@ def hand_over(request: HttpRequest, pk: int) -> HttpResponse:
     """Hand a request to a person, a team or everybody, with a note."""
 
     def change(one: Escalation, by: User, at: datetime) -> None:
-        only(request.POST, {TOKEN, "to", "note"})
+        only(request.POST, {_TOKEN, "to", "note"})
         kind, _, name = request.POST.get("to", "").partition(":")
         kind = "" if "\0" in name else kind  # PostgreSQL rejects NUL
         user = User.objects.filter(username=name).first() if kind == "person" else None
@@ -441,7 +432,7 @@ def snooze(request: HttpRequest, pk: int) -> HttpResponse:
     """Snooze a request for some minutes."""
 
     def change(one: Escalation, by: User, at: datetime) -> None:
-        only(request.POST, {TOKEN, "minutes"})
+        only(request.POST, {_TOKEN, "minutes"})
         minutes = request.POST.get("minutes", "")
         if minutes not in map(str, PERIODS):
             raise BadForm("minutes", "Choose for how long.")
@@ -456,7 +447,7 @@ def wake(request: HttpRequest, pk: int) -> HttpResponse:
     """End the snooze of a request early."""
 
     def change(one: Escalation, by: User, at: datetime) -> None:
-        only(request.POST, {TOKEN})
+        only(request.POST, {_TOKEN})
         sharing.wake(escalation_id=one.pk, by=by, at=at)
 
     return _change(request, pk, change)
@@ -467,7 +458,7 @@ def comment(request: HttpRequest, pk: int) -> HttpResponse:
     """Comment on a request, on record."""
 
     def change(one: Escalation, by: User, at: datetime) -> None:
-        only(request.POST, {TOKEN, "text"})
+        only(request.POST, {_TOKEN, "text"})
         text = request.POST.get("text", "").replace("\r\n", "\n")
         sharing.comment(escalation_id=one.pk, by=by, text=text, at=at)
 
@@ -483,132 +474,7 @@ def _change(
     try:
         change(escalation, user, timezone.now())
     except BadForm as bad:
-        return show_card(request, escalation, notice=str(bad), status=422)
+        return _show_card(request, escalation, notice=str(bad), status=422)
     except (sharing.Claimed, refusal.Refused) as no:
-        return show_card(request, access.escalation_for(user, pk), notice=str(no), status=409)
+        return _show_card(request, access.escalation_for(user, pk), notice=str(no), status=409)
     return redirect(read_queue(request.GET).address(pk))
-
-
-# A request's holder and comments, and the people to whom this person may hand it.
-
-
-SAID = 30  # entries that a card shows, the newest
-PERIODS = (5, 10, 30, 60, 4 * 60, 24 * 60)  # minutes that a snooze may take
-
-
-@dataclass(frozen=True)
-class Said:
-    """A comment, or a hand-over with its note."""
-
-    event: Event
-    is_handed: bool
-    to: str  # the receiver; "" for everybody
-    is_team: bool
-    text: str
-
-
-@dataclass(frozen=True)
-class Holder:
-    """The holder of a waiting request."""
-
-    claimed_by: str
-    to: str  # the assigned person or team; "" for nobody
-    is_team: bool
-    is_reader: bool  # it is assigned to the reader or to their team
-    is_able: bool  # the assigned person or team may still decide it
-
-
-@dataclass(frozen=True)
-class Handover:
-    """The part of a card about working together, for one person."""
-
-    holder: Holder
-    said: Sequence[Said]
-    is_cut: bool  # there are more entries than are shown
-    entry: int  # the reader's newest entry; 0: none
-    may_comment: bool
-    people: Sequence[str]  # possible receivers; empty if this person may not hand it over
-    teams: Sequence[Team]
-    snoozed_until: datetime | None  # by the reader
-    periods: Sequence[tuple[int, str]]  # offered for snoozing, in minutes and in words
-
-    @property
-    def may_hand_over(self) -> bool:
-        return bool(self.people or self.teams)
-
-
-def handover_of(
-    escalation: Escalation, user: User, roster: Callable[[], Roster], *, at: datetime
-) -> Handover:
-    """Read a request's holder and comments, and what this person may do about it."""
-    part = access.membership(user, escalation.workspace_id)
-    waits = escalation.state == EscalationState.OPEN and deadline_of(escalation, at=at) > at
-    acts = waits and part.role in access.DECIDES
-    claimed_by = claimant(escalation, at=at)
-    is_kept = bool(claimed_by) and escalation.claimed_by_id != user.pk and part.role != Role.ADMIN
-    people: list[str] = []
-    teams: list[Team] = []
-    if acts and not is_kept:
-        able = deciders(escalation, roster())
-        people = sorted(one.user.get_username() for one in able)
-        ours = {team for one in able for team in roster().teams[one.user_id]}
-        teams = sorted(ours, key=lambda team: (team.name, team.pk))
-    until = getattr(escalation, "snoozed_until", None)
-    said, name = _comments(escalation), user.get_username()
-    return Handover(
-        holder=_holder(escalation, user, claimed_by, roster),
-        said=said[-SAID:],
-        is_cut=len(said) > SAID,
-        entry=max((one.event.seq for one in said if one.event.actor == name), default=0),
-        may_comment=acts,
-        people=people,
-        teams=teams,
-        snoozed_until=until if until and until > at and waits else None,
-        periods=_periods(deadline_of(escalation, at=at) - at) if acts else [],
-    )
-
-
-def _holder(
-    escalation: Escalation, user: User, claimed_by: str, roster: Callable[[], Roster]
-) -> Holder:
-    to, team = escalation.assigned_to, escalation.assigned_team
-    if team:
-        teams = roster().teams
-        is_able = any(team in teams[one.user_id] for one in deciders(escalation, roster()))
-        return Holder(claimed_by, team.name, True, team in teams[user.pk], is_able)
-    if to:
-        is_able = any(one.user_id == to.pk for one in deciders(escalation, roster()))
-        return Holder(claimed_by, to.get_username(), False, to == user, is_able)
-    return Holder(claimed_by, "", False, False, True)
-
-
-def _comments(escalation: Escalation) -> list[Said]:
-    """Return its comments, oldest first, at most one more than is shown."""
-    kinds = (COMMENTED, "escalation.assigned")
-    found = Event.objects.filter(run=escalation.run_id, kind__in=kinds)
-    mine = found.filter(facts__escalation=escalation.pk).annotate(
-        name=F("texts__name"), text=F("texts__text"), erased_at=F("texts__erased_at")
-    )  # each has one text at most
-    return [_entry(event) for event in reversed(mine.order_by("-seq")[: SAID + 1])]
-
-
-def _entry(event: Any) -> Said:
-    text = EventText(name=event.name, text=event.text, erased_at=event.erased_at)
-    facts = facts_of(event, [text] if text.name else [])
-    is_handed, is_team = event.kind != COMMENTED, "team" in facts
-    to = facts.get("team_name", "") if is_team else facts.get("to", "")
-    said = facts.get("comment") or facts.get("note", "")
-    said = said.sentence if isinstance(said, ErasedText) else said
-    return Said(event, is_handed, to, is_team, said)
-
-
-def _periods(left: timedelta) -> list[tuple[int, str]]:
-    return [
-        (minutes, f"{minutes} minutes" if minutes < 60 else _hours(minutes // 60))
-        for minutes in PERIODS
-        if timedelta(minutes=minutes) < left
-    ]
-
-
-def _hours(hours: int) -> str:
-    return with_unit(hours, "hours")

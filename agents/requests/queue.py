@@ -1,4 +1,4 @@
-"""The queue's address: which requests it selects, in which order. Pure."""
+"""The queue: its address, its rows page by page, the order, and the requests of each view."""
 
 from __future__ import annotations
 
@@ -65,46 +65,19 @@ from agents.shell.formats import (
 from agents.shell.pages import newest, older, whole_number
 from agents.tools import argument_in_words
 
-ALL, MINE, UNCLAIMED, ABOVE, SNOOZED = "all", "mine", "unclaimed", "above", "snoozed"
+_ALL, MINE, UNCLAIMED, ABOVE, SNOOZED = "all", "mine", "unclaimed", "above", "snoozed"
 VIEWS: Mapping[str, str] = {
     MINE: "Mine and my teams’",
     UNCLAIMED: "Unclaimed",
     ABOVE: "Above my limit",
     SNOOZED: "Snoozed",
-    ALL: "All but snoozed",
+    _ALL: "All but snoozed",
 }
 DEADLINE, AMOUNT, RISK = "deadline", "amount", "risk"
 ORDERS: Mapping[str, str] = {DEADLINE: "Soonest to expire", AMOUNT: "Amount", RISK: "Risk"}
-MINUTES: Mapping[str, str] = {"10": "10 min", "60": "1 h", "240": "4 h", "1440": "1 day"}
+_MINUTES: Mapping[str, str] = {"10": "10 min", "60": "1 h", "240": "4 h", "1440": "1 day"}
 LONGEST = 200  # characters of a filter
-MOST_MINUTES = 100_000  # keeps the computed time within the calendar
-
-
-def _text(text: str) -> str | None:
-    """Return a text that a row may hold; PostgreSQL rejects NUL."""
-    return None if "\0" in text or len(text) > LONGEST else text
-
-
-def _minutes(text: str) -> int | None:
-    found = whole_number(text)
-    return found if found is not None and found < MOST_MINUTES else None
-
-
-# By its name in the address: a filter's label, and its reader, which returns None if it is invalid.
-FILTERS: Mapping[str, tuple[str, Callable[[str], object]]] = {
-    "desk": ("Desk", _text),
-    "tool": ("Tool", _text),
-    "rule": ("Rule", _text),
-    "pattern": ("Pattern", _text),
-    "subject": ("About (name or key)", _text),
-    "launcher": ("Launched by", _text),
-    "agent": ("Opened by the agent", _text),
-    "amount_from": ("Amount from", read_amount),
-    "amount_to": ("Amount to", read_amount),
-    "currency": ("Currency", read_currency),
-    "age": ("Waiting at least", _minutes),
-    "due": ("Expires within", _minutes),
-}
+_MOST_MINUTES = 100_000  # keeps the computed time within the calendar
 
 
 @dataclass(frozen=True)
@@ -144,7 +117,7 @@ class QueueAddress:
     def other(self, **changed: str) -> str:
         """Return the address with some parts replaced, or removed by ""."""
         parts = {"view": self.view, "order": self.order, **self.given, **changed}
-        usual = {"view": ALL, "order": DEADLINE}
+        usual = {"view": _ALL, "order": DEADLINE}
         return urlencode({k: text for k, text in parts.items() if text and usual.get(k) != text})
 
 
@@ -153,7 +126,7 @@ def read_queue(asked: Mapping[str, str]) -> QueueAddress:
     view, order = asked.get("view", ""), asked.get("order", "")
     texts = {name: asked.get(name, "").strip() for name in FILTERS}
     return QueueAddress(
-        view=view if view in VIEWS else ALL,
+        view=view if view in VIEWS else _ALL,
         order=order if order in ORDERS else DEADLINE,
         given={name: text for name, text in texts.items() if text},
     )
@@ -165,7 +138,349 @@ def view_addresses() -> list[str]:
     return [*waiting[:-1], f"{reverse('decided')}?by=me", waiting[-1]]
 
 
-WHOLE = QueueAddress(ALL, DEADLINE, {})  # all open requests, soonest to expire first
+WHOLE = QueueAddress(_ALL, DEADLINE, {})  # all open requests, soonest to expire first
+
+
+def _text(text: str) -> str | None:
+    """Return a text that a row may hold; PostgreSQL rejects NUL."""
+    return None if "\0" in text or len(text) > LONGEST else text
+
+
+def _minutes(text: str) -> int | None:
+    found = whole_number(text)
+    return found if found is not None and found < _MOST_MINUTES else None
+
+
+# By its name in the address: a filter's label, and its reader, which returns None if it is invalid.
+FILTERS: Mapping[str, tuple[str, Callable[[str], object]]] = {
+    "desk": ("Desk", _text),
+    "tool": ("Tool", _text),
+    "rule": ("Rule", _text),
+    "pattern": ("Pattern", _text),
+    "subject": ("About (name or key)", _text),
+    "launcher": ("Launched by", _text),
+    "agent": ("Opened by the agent", _text),
+    "amount_from": ("Amount from", read_amount),
+    "amount_to": ("Amount to", read_amount),
+    "currency": ("Currency", read_currency),
+    "age": ("Waiting at least", _minutes),
+    "due": ("Expires within", _minutes),
+}
+
+
+# The inbox: open requests page by page, and decided ones.
+INBOX = 50  # requests on one page
+_BESIDE = 40  # beside an open card; at most so many of them before it:
+_BEFORE = 8
+DECIDED_PAGE = 50
+_HOLDERS = ("claimed_by", "assigned_to", "assigned_team")
+OUTCOMES = (
+    EscalationState.APPROVED,
+    EscalationState.ADJUSTED,
+    EscalationState.SENT_BACK,
+    EscalationState.REJECTED,
+)
+
+
+@dataclass(frozen=True)
+class InboxRow:
+    """One line of the inbox or of the decided requests."""
+
+    escalation: Escalation
+    act: str
+    asked: str  # the amount or, without one, the action
+    granted: str
+    why: str
+    risk: int  # 0 none to 100
+    subject: str
+    number: str  # the subject's key, if their name does not contain it
+    about: str  # what tells requests about one subject apart, such as a payee; or ""
+    mark: str  # what has to be compared with the request; or ""
+    claimed_by: str
+    assigned_to: str  # a person or a team
+
+
+@dataclass(frozen=True)
+class _Inbox:
+    """A part of the open requests: a page, or the list beside an open card."""
+
+    rows: Sequence[InboxRow]
+    count: int  # of all requests in the queue
+    newest: int  # the key of the latest request
+    arrived: int  # requests since the newest one that the page knows
+    line: QueuePosition
+    next: int | None  # the last request of this page; for a card, the next request
+
+
+def inbox_of(
+    who: Reviewer, queue: QueueAddress = WHOLE, after: str = "", *, since: str = ""
+) -> _Inbox:
+    """Return the page of a queue that follows the request `after`."""
+    line = line_of(queue, who, whole_number(after), views=VIEWS)
+    keys = line.behind[:INBOX]
+    return _inbox(line, keys, who, since, keys[-1] if len(line.behind) > INBOX else None)
+
+
+def inbox_beside(
+    who: Reviewer, queue: QueueAddress, escalation: Escalation, since: str = ""
+) -> _Inbox:
+    """Return the lines around a request, even if it has left the queue."""
+    line = line_of(queue, who, escalation.pk, escalation)
+    keys = line.keys[max(0, line.at - _BEFORE) : line.at + _BESIDE]
+    return _inbox(line, keys, who, since, line.following)
+
+
+def _inbox(
+    line: QueuePosition, keys: Sequence[int], who: Reviewer, since: str, following: int | None
+) -> _Inbox:
+    known = whole_number(since)
+    arrived = sum(key > known for key in line.keys) if known is not None else 0
+    newest = max(line.keys, default=0)
+    return _Inbox(open_rows(keys, who), len(line.keys), newest, arrived, line, following)
+
+
+def open_rows(keys: Sequence[int], who: Reviewer) -> list[InboxRow]:
+    """Return the lines of some requests; only their rows, which are wide, are read."""
+    found = _open(len(keys)).all(**spread("keys", keys))
+    at = {key: number for number, key in enumerate(keys)}
+    return _rows(sorted(found, key=lambda one: at[one.pk]), at=who.at)
+
+
+@cache
+def _open(count: int) -> CompiledSelect[Escalation]:
+    listed = Escalation.objects.filter(pk__in=Params("keys", count), state=EscalationState.OPEN)
+    return CompiledSelect(listed.select_related("run__launched_by", "run__agent", *_HOLDERS).all)
+
+
+def first_rows(who: Reviewer, most: int) -> list[InboxRow]:
+    """Return the first requests for a person, in one query: theirs, then the soonest to expire.
+
+    Snoozed ones are left out, and frozen ones come last.
+    """
+    homes = who.workspaces
+    given = {"reader": who.user_id, "at": who.at, **spread("homes", homes)}
+    return _rows(_first(len(homes), most).all(**given), at=who.at)
+
+
+@cache
+def _first(homes: int, most: int) -> CompiledSelect[Escalation]:
+    reader: Any = Param("reader")
+    at: Any = Param("at")
+    who = Reviewer(reader, (), at)
+
+    def build() -> QuerySet[Escalation]:
+        is_frozen = ExpressionWrapper(Q(frozen_at__isnull=False), BooleanField())
+        is_others = Case(When(_in_view(MINE, who), then=False), default=True)
+        order = (is_others, is_frozen, "expires_at", "pk")
+        ours = open_in(Params("homes", homes)).filter(_in_view(_ALL, who))
+        # First the keys, so that whole rows are read only of few.
+        keys = ours.order_by(*order).values("pk")[:most]
+        found = Escalation.objects.filter(pk__in=keys).select_related("run", *_HOLDERS)
+        return found.order_by(*order)
+
+    return CompiledSelect(build)
+
+
+def decided_page(
+    user: User, before: str, outcome: str = "", *, by_me: bool = False
+) -> tuple[list[InboxRow], str]:
+    """Return a page of decided requests, newest first, and where the next one begins.
+
+    `outcome` is one of OUTCOMES; anything else shows all.
+    """
+    found = Escalation.objects.filter(decided_at__isnull=False, run__workspace=F("workspace"))
+    if outcome in OUTCOMES:
+        found = found.filter(state=outcome)
+    if by_me:
+        found = found.filter(decided_by=user)
+    at, _, mark = before.partition("_")
+    when, pk = read_time(at), whole_number(mark)
+    if when and pk is not None:
+        found = older(found, "decided_at", when, pk)
+    found = newest(found, access.workspaces_of(user), "decided_at", DECIDED_PAGE + 1)
+    rows = _rows(found.select_related("run", "decided_by", *_HOLDERS), at=timezone.now())
+    if len(rows) <= DECIDED_PAGE:
+        return rows, ""
+    last = rows[DECIDED_PAGE - 1].escalation
+    mark = f"{last.decided_at.isoformat()}_{last.pk}" if last.decided_at else ""
+    return rows[:DECIDED_PAGE], mark
+
+
+def expired_since(
+    workspaces: Sequence[int] | Params, since: datetime | Param
+) -> QuerySet[Escalation]:
+    """Return the requests that nobody answered in time since then."""
+    expired = Escalation.objects.filter(state=EscalationState.EXPIRED, expires_at__gte=since)
+    return expired.filter(belongs(Escalation), workspace__in=workspaces)
+
+
+def _rows(found: Iterable[Escalation], *, at: datetime) -> list[InboxRow]:
+    held = list(found)
+    return [
+        InboxRow(
+            escalation=e,
+            act=act(e, _name(e)),
+            asked=_request_text(e),
+            granted=_grant_text(e),
+            why=e.review["deciding"]["sentence"],
+            risk=e.review["deciding"].get("risk") or 0,
+            subject=_name(e) or e.run.subject_label or "Nobody",
+            number=f"#{e.subject_key}" if _name(e) else "",
+            about=told_apart_by(e),
+            mark=mark_of(e),
+            claimed_by=claimant(e, at=at),
+            assigned_to=str(e.assigned_to or e.assigned_team or ""),
+        )
+        for e in held
+    ]
+
+
+def _name(escalation: Escalation) -> str:
+    """Return the name of a request's subject where its label has a number beside it."""
+    label, number = escalation.run.subject_label, f" #{escalation.subject_key}"
+    return label.removesuffix(number) if label.endswith(number) else ""
+
+
+def _request_text(escalation: Escalation) -> str:
+    kind, amount = kind_of_request(escalation), escalation.amount_minor
+    is_paid = amount is not None and kind.runs_tool and kind.change != TEXT
+    return escalation.asked if is_paid else kind.tag
+
+
+def _grant_text(escalation: Escalation) -> str:
+    """Return what a person granted: an amount, or their changes."""
+    is_other = escalation.granted_minor != escalation.amount_minor
+    if escalation.granted and (is_other or not escalation.patch):
+        return escalation.granted
+    if escalation.state in (EscalationState.REJECTED, EscalationState.SENT_BACK):
+        return "nothing" if escalation.amount_minor is not None else ""
+    tool = str(escalation.action.get("name", ""))
+    changed = (escalation.patch or {}).items()
+    return ", ".join(f"{label_of(n)}: {argument_in_words(tool, n, v)}" for n, v in changed)
+
+
+def claimant(escalation: Escalation, *, at: datetime) -> str:
+    """Return the person who claims an escalation now; "" if nobody does."""
+    until, who = escalation.claimed_until, escalation.claimed_by
+    return who.get_username() if who and until and until > at else ""
+
+
+# A request's position in a queue: the order, its neighbours and the counts.
+_Place: TypeAlias = tuple[Any, ...]  # sorts in ascending order, and ends in the request's key
+
+
+@dataclass(frozen=True)
+class QueuePosition:
+    """The keys of a queue in order, and the place of one of them, or of one that has left it.
+
+    Open requests are in memory for a moment as numbers: unlike runs, they are only hundreds.
+    """
+
+    keys: Sequence[int]
+    at: int  # the number of requests before the place
+    is_in: bool  # whether the request of the place is still in the queue
+    waiting: WaitingCount  # regardless of filters
+    snoozed: int  # by the reader
+    tally: _Tally
+    views: Mapping[str, _Tally]  # by view, regardless of filters; empty if not requested
+
+    @property
+    def behind(self) -> Sequence[int]:
+        return self.keys[self.at + self.is_in :]
+
+    @property
+    def following(self) -> int | None:
+        """Return the next request after the place, or else the first; None: there is no other."""
+        others = [*self.behind[:1], *self.keys[: min(self.at, 1)]]
+        return others[0] if others else None
+
+
+def line_of(
+    queue: QueueAddress,
+    who: Reviewer,
+    key: int | None = None,
+    left: Escalation | None = None,
+    views: Collection[str] = (),
+) -> QueuePosition:
+    """Return a queue in order, with the place of a request, by default the first.
+
+    One query reads only the open requests. `left` is the request itself if it was read already,
+    as it may have left the queue. `views` are those to count.
+    """
+    place_of, columns = _ORDERS[queue.order]
+    held = {view: _in_view(view, who) for view in dict.fromkeys((_ALL, *views))}
+    # Without a filter it is one of the views, which are not compiled twice.
+    asked = "" if queue.given or queue.unreadable else queue.view
+    if asked not in held:
+        held[asked] = _in_queue(queue, who)
+    flags = {
+        f"in_{n}": Case(When(q, then=True), default=False) for n, q in enumerate(held.values())
+    }
+    read = open_in(who.workspaces).annotate(**flags).values_list(*flags, *_ASKED, *columns)
+    rows = [(row[: len(held)], row[len(held) :]) for row in read]
+    at = {view: number for number, view in enumerate(held)}
+    found = [row for is_in, row in rows if is_in[at[asked]]]
+    places = sorted(place_of(*row[len(_ASKED) :]) for row in found)
+    keys = [place[-1] for place in places]
+    waiting = [row for is_in, row in rows if is_in[at[_ALL]]]
+    ends = [expires for (*_, frozen, expires, _) in waiting if frozen is None]
+    tallies = {view: _tally(row for is_in, row in rows if is_in[at[view]]) for view in views}
+    count = WaitingCount.of(len(waiting), min(ends, default=None))
+    whole = (count, len(rows) - len(waiting), _tally(found), tallies)
+    if key is None or key in keys:
+        return QueuePosition(keys, keys.index(key) if key else 0, key is not None, *whole)
+    left = left or Escalation.objects.filter(pk=key, workspace__in=who.workspaces).first()
+    before = bisect(places, place_of(*_values(left, columns))) if left else 0
+    return QueuePosition(keys, before, False, *whole)
+
+
+def _values(escalation: Escalation, columns: Sequence[Any]) -> list[Any]:
+    risk = escalation.review["deciding"].get("risk")
+    return [risk if column is _RISK else getattr(escalation, column) for column in columns]
+
+
+@dataclass(frozen=True)
+class _Tally:
+    """The number of requests in a view, and their sum in each currency."""
+
+    count: int
+    sums: str
+
+
+_ASKED = ("kind", "currency", "amount_minor")
+
+
+def _tally(rows: Iterable[Sequence[Any]]) -> _Tally:
+    """Count requests, given as rows that begin with the columns _ASKED."""
+    held = list(rows)
+    asked = [
+        (currency, minor)
+        for kind, currency, minor, *_ in held
+        if kind == ACTION.stored and minor is not None
+    ]
+    return _Tally(len(held), format_sums(asked))
+
+
+def _by_deadline(frozen: datetime | None, expires: datetime, key: int) -> _Place:
+    return (frozen is not None, expires, key)  # a frozen request's time stands still
+
+
+def _by_amount(amount: int | None, currency: str, *rest: Any) -> _Place:
+    """Sort by currency, largest amount first; amounts of different currencies are not compared."""
+    return (amount is None, currency, -(amount or 0), *_by_deadline(*rest))
+
+
+def _by_risk(risk: str | None, *rest: Any) -> _Place:
+    return (-int(risk or 0), *_by_deadline(*rest))
+
+
+_DEADLINE = ("frozen_at", "expires_at", "pk")
+_RISK = KT("review__deciding__risk")
+_ORDERS: Mapping[str, tuple[Callable[..., _Place], Sequence[Any]]] = {
+    DEADLINE: (_by_deadline, _DEADLINE),
+    AMOUNT: (_by_amount, ("amount_minor", "currency", *_DEADLINE)),
+    RISK: (_by_risk, (_RISK, *_DEADLINE)),
+}
 
 
 # The open requests in each view of a person's queue.
@@ -252,6 +567,84 @@ def snoozed_by(user_id: int | Param, at: datetime | Param) -> QuerySet[Snooze, i
     return own.values_list("escalation_id", flat=True)
 
 
+def requests_in(queue: QueueAddress, who: Reviewer) -> QuerySet[Escalation]:
+    """Return the requests in the queue, unordered."""
+    return open_in(who.workspaces).filter(_in_queue(queue, who))
+
+
+def _in_queue(queue: QueueAddress, who: Reviewer) -> Q:
+    if queue.unreadable:
+        return Q(pk__in=[])
+    return _in_view(queue.view, who) & _fits(queue.given, who)
+
+
+def _in_view(view: str, who: Reviewer) -> Q:
+    """Return the condition of a view. Snoozed requests are only in the view *snoozed*.
+
+    What a person approved as the first of two waits for somebody else.
+    """
+    snoozed = Q(pk__in=who.snoozed_ids)
+    if view == SNOOZED:
+        return snoozed
+    is_claimed = Q(claimed_until__isnull=False, claimed_until__gt=who.at)
+    is_mine = Q(assigned_to=who.user_id) | Q(assigned_team__in=who.teams)
+    is_nobodys = Q(assigned_to__isnull=True, assigned_team__isnull=True)
+    if view == ABOVE:
+        return _above_limit(who) & ~snoozed
+    is_given = Q(approval__by=who.user_id)
+    found = {
+        _ALL: Q(),
+        MINE: (is_claimed & Q(claimed_by=who.user_id) | ~is_claimed & is_mine) & ~is_given,
+        UNCLAIMED: ~is_claimed & (is_nobodys | Q(assigned_team__in=who.teams)) & ~is_given,
+    }[view]
+    return found & ~snoozed
+
+
+def _above_limit(who: Reviewer) -> Q:
+    """Return the condition for requests above the person's own limit.
+
+    As in `Membership.limit_minor`, a limit in one currency of a desk excludes all its others.
+    """
+    found = who.above_tiers
+    for part in who.parts:
+        for desk, own in part.desk_limits.items():
+            if own and part.role in access.DECIDES:
+                here = Q(workspace=part.workspace_id, run__desk=desk)
+                within = (Q(currency=code, amount_minor__lte=most) for code, most in own.items())
+                found |= here & ~reduce(or_, within)
+    return found & _ASKS_MONEY & Q(amount_minor__isnull=False)
+
+
+# Letters name an amount too, and a lost call was counted when first asked about.
+_ASKS_MONEY = Q(kind=ACTION.stored)
+# Filters by a name, with its place in a request.
+NAMED = {
+    "desk": "run__desk",
+    "tool": "action__name",
+    "rule": "review__deciding__rule",
+    "pattern": "run__pattern",
+}
+
+
+def _fits(given: Mapping[str, str], who: Reviewer) -> Q:
+    """Return the condition of the filters, which are all valid."""
+    columns = {**NAMED, "launcher": "run__launched_by__username", "agent": "run__agent__name"}
+    found = Q(**{column: given[name] for name, column in columns.items() if name in given})
+    if subject := given.get("subject"):
+        labels = (
+            Q(run__subject_label__icontains=one) for one in spellings(subject, who.workspaces)
+        )
+        found &= reduce(or_, labels, Q(subject_key=subject))
+    if given.keys() & set(AMOUNTS):
+        found &= Q(amount_minor__isnull=False) & of_amount(given)
+    if "age" in given:
+        found &= Q(created_at__lte=who.at - timedelta(minutes=int(given["age"])))
+    if "due" in given:
+        until = who.at + timedelta(minutes=int(given["due"]))
+        found &= Q(frozen_at__isnull=True, expires_at__lte=until)
+    return found
+
+
 class WaitingCount(int):
     """The number of open requests that the reader has not snoozed: that of badge and lists.
 
@@ -291,412 +684,11 @@ def _waiting(homes: int) -> CompiledSelect[Escalation]:
     return CompiledSelect(build)
 
 
-def requests_in(queue: QueueAddress, who: Reviewer) -> QuerySet[Escalation]:
-    """Return the requests in the queue, unordered."""
-    return open_in(who.workspaces).filter(in_queue(queue, who))
-
-
-def in_queue(queue: QueueAddress, who: Reviewer) -> Q:
-    if queue.unreadable:
-        return Q(pk__in=[])
-    return in_view(queue.view, who) & _fits(queue.given, who)
-
-
-def in_view(view: str, who: Reviewer) -> Q:
-    """Return the condition of a view. Snoozed requests are only in the view *snoozed*.
-
-    What a person approved as the first of two waits for somebody else.
-    """
-    snoozed = Q(pk__in=who.snoozed_ids)
-    if view == SNOOZED:
-        return snoozed
-    is_claimed = Q(claimed_until__isnull=False, claimed_until__gt=who.at)
-    is_mine = Q(assigned_to=who.user_id) | Q(assigned_team__in=who.teams)
-    is_nobodys = Q(assigned_to__isnull=True, assigned_team__isnull=True)
-    if view == ABOVE:
-        return above_limit(who) & ~snoozed
-    is_given = Q(approval__by=who.user_id)
-    found = {
-        ALL: Q(),
-        MINE: (is_claimed & Q(claimed_by=who.user_id) | ~is_claimed & is_mine) & ~is_given,
-        UNCLAIMED: ~is_claimed & (is_nobodys | Q(assigned_team__in=who.teams)) & ~is_given,
-    }[view]
-    return found & ~snoozed
-
-
-def above_limit(who: Reviewer) -> Q:
-    """Return the condition for requests above the person's own limit.
-
-    As in `Membership.limit_minor`, a limit in one currency of a desk excludes all its others.
-    """
-    found = who.above_tiers
-    for part in who.parts:
-        for desk, own in part.desk_limits.items():
-            if own and part.role in access.DECIDES:
-                here = Q(workspace=part.workspace_id, run__desk=desk)
-                within = (Q(currency=code, amount_minor__lte=most) for code, most in own.items())
-                found |= here & ~reduce(or_, within)
-    return found & _ASKS_MONEY & Q(amount_minor__isnull=False)
-
-
-# Letters name an amount too, and a lost call was counted when first asked about.
-_ASKS_MONEY = Q(kind=ACTION.stored)
-
-
-# Filters by a name, with its place in a request.
-NAMED = {
-    "desk": "run__desk",
-    "tool": "action__name",
-    "rule": "review__deciding__rule",
-    "pattern": "run__pattern",
-}
-
-
-def _fits(given: Mapping[str, str], who: Reviewer) -> Q:
-    """Return the condition of the filters, which are all valid."""
-    columns = {**NAMED, "launcher": "run__launched_by__username", "agent": "run__agent__name"}
-    found = Q(**{column: given[name] for name, column in columns.items() if name in given})
-    if subject := given.get("subject"):
-        labels = (
-            Q(run__subject_label__icontains=one) for one in spellings(subject, who.workspaces)
-        )
-        found &= reduce(or_, labels, Q(subject_key=subject))
-    if given.keys() & set(AMOUNTS):
-        found &= Q(amount_minor__isnull=False) & of_amount(given)
-    if "age" in given:
-        found &= Q(created_at__lte=who.at - timedelta(minutes=int(given["age"])))
-    if "due" in given:
-        until = who.at + timedelta(minutes=int(given["due"]))
-        found &= Q(frozen_at__isnull=True, expires_at__lte=until)
-    return found
-
-
-# A request's position in a queue: the order, its neighbours and the counts.
-
-
-Place: TypeAlias = tuple[Any, ...]  # sorts in ascending order, and ends in the request's key
-
-
-@dataclass(frozen=True)
-class Tally:
-    """The number of requests in a view, and their sum in each currency."""
-
-    count: int
-    sums: str
-
-
-_ASKED = ("kind", "currency", "amount_minor")
-
-
-def _tally(rows: Iterable[Sequence[Any]]) -> Tally:
-    """Count requests, given as rows that begin with the columns _ASKED."""
-    held = list(rows)
-    asked = [
-        (currency, minor)
-        for kind, currency, minor, *_ in held
-        if kind == ACTION.stored and minor is not None
-    ]
-    return Tally(len(held), format_sums(asked))
-
-
-def _by_deadline(frozen: datetime | None, expires: datetime, key: int) -> Place:
-    return (frozen is not None, expires, key)  # a frozen request's time stands still
-
-
-def _by_amount(amount: int | None, currency: str, *rest: Any) -> Place:
-    """Sort by currency, largest amount first; amounts of different currencies are not compared."""
-    return (amount is None, currency, -(amount or 0), *_by_deadline(*rest))
-
-
-def _by_risk(risk: str | None, *rest: Any) -> Place:
-    return (-int(risk or 0), *_by_deadline(*rest))
-
-
-_DEADLINE = ("frozen_at", "expires_at", "pk")
-_RISK = KT("review__deciding__risk")
-_ORDERS: Mapping[str, tuple[Callable[..., Place], Sequence[Any]]] = {
-    DEADLINE: (_by_deadline, _DEADLINE),
-    AMOUNT: (_by_amount, ("amount_minor", "currency", *_DEADLINE)),
-    RISK: (_by_risk, (_RISK, *_DEADLINE)),
-}
-
-
-@dataclass(frozen=True)
-class QueuePosition:
-    """The keys of a queue in order, and the place of one of them, or of one that has left it.
-
-    Open requests are in memory for a moment as numbers: unlike runs, they are only hundreds.
-    """
-
-    keys: Sequence[int]
-    at: int  # the number of requests before the place
-    is_in: bool  # whether the request of the place is still in the queue
-    waiting: WaitingCount  # regardless of filters
-    snoozed: int  # by the reader
-    tally: Tally
-    views: Mapping[str, Tally]  # by view, regardless of filters; empty if not requested
-
-    @property
-    def behind(self) -> Sequence[int]:
-        return self.keys[self.at + self.is_in :]
-
-    @property
-    def following(self) -> int | None:
-        """Return the next request after the place, or else the first; None: there is no other."""
-        others = [*self.behind[:1], *self.keys[: min(self.at, 1)]]
-        return others[0] if others else None
-
-
-def line_of(
-    queue: QueueAddress,
-    who: Reviewer,
-    key: int | None = None,
-    left: Escalation | None = None,
-    views: Collection[str] = (),
-) -> QueuePosition:
-    """Return a queue in order, with the place of a request, by default the first.
-
-    One query reads only the open requests. `left` is the request itself if it was read already,
-    as it may have left the queue. `views` are those to count.
-    """
-    place_of, columns = _ORDERS[queue.order]
-    held = {view: in_view(view, who) for view in dict.fromkeys((ALL, *views))}
-    # Without a filter it is one of the views, which are not compiled twice.
-    asked = "" if queue.given or queue.unreadable else queue.view
-    if asked not in held:
-        held[asked] = in_queue(queue, who)
-    flags = {
-        f"in_{n}": Case(When(q, then=True), default=False) for n, q in enumerate(held.values())
-    }
-    read = open_in(who.workspaces).annotate(**flags).values_list(*flags, *_ASKED, *columns)
-    rows = [(row[: len(held)], row[len(held) :]) for row in read]
-    at = {view: number for number, view in enumerate(held)}
-    found = [row for is_in, row in rows if is_in[at[asked]]]
-    places = sorted(place_of(*row[len(_ASKED) :]) for row in found)
-    keys = [place[-1] for place in places]
-    waiting = [row for is_in, row in rows if is_in[at[ALL]]]
-    ends = [expires for (*_, frozen, expires, _) in waiting if frozen is None]
-    tallies = {view: _tally(row for is_in, row in rows if is_in[at[view]]) for view in views}
-    count = WaitingCount.of(len(waiting), min(ends, default=None))
-    whole = (count, len(rows) - len(waiting), _tally(found), tallies)
-    if key is None or key in keys:
-        return QueuePosition(keys, keys.index(key) if key else 0, key is not None, *whole)
-    left = left or Escalation.objects.filter(pk=key, workspace__in=who.workspaces).first()
-    before = bisect(places, place_of(*_values(left, columns))) if left else 0
-    return QueuePosition(keys, before, False, *whole)
-
-
-def _values(escalation: Escalation, columns: Sequence[Any]) -> list[Any]:
-    risk = escalation.review["deciding"].get("risk")
-    return [risk if column is _RISK else getattr(escalation, column) for column in columns]
-
-
-# The inbox: open requests page by page, and decided ones.
-
-
-INBOX = 50  # requests on one page
-BESIDE = 40  # beside an open card; at most so many of them before it:
-BEFORE = 8
-DECIDED_PAGE = 50
-
-
-@dataclass(frozen=True)
-class InboxRow:
-    """One line of the inbox or of the decided requests."""
-
-    escalation: Escalation
-    act: str
-    asked: str  # the amount or, without one, the action
-    granted: str
-    why: str
-    risk: int  # 0 none to 100
-    subject: str
-    number: str  # the subject's key, if their name does not contain it
-    about: str  # what tells requests about one subject apart, such as a payee; or ""
-    mark: str  # what has to be compared with the request; or ""
-    claimed_by: str
-    assigned_to: str  # a person or a team
-
-
-@dataclass(frozen=True)
-class Inbox:
-    """A part of the open requests: a page, or the list beside an open card."""
-
-    rows: Sequence[InboxRow]
-    count: int  # of all requests in the queue
-    newest: int  # the key of the latest request
-    arrived: int  # requests since the newest one that the page knows
-    line: QueuePosition
-    next: int | None  # the last request of this page; for a card, the next request
-
-
-def inbox_of(
-    who: Reviewer, queue: QueueAddress = WHOLE, after: str = "", *, since: str = ""
-) -> Inbox:
-    """Return the page of a queue that follows the request `after`."""
-    line = line_of(queue, who, whole_number(after), views=VIEWS)
-    keys = line.behind[:INBOX]
-    return _inbox(line, keys, who, since, keys[-1] if len(line.behind) > INBOX else None)
-
-
-def first_rows(who: Reviewer, most: int) -> list[InboxRow]:
-    """Return the first requests for a person, in one query: theirs, then the soonest to expire.
-
-    Snoozed ones are left out, and frozen ones come last.
-    """
-    homes = who.workspaces
-    given = {"reader": who.user_id, "at": who.at, **spread("homes", homes)}
-    return _rows(_first(len(homes), most).all(**given), at=who.at)
-
-
-@cache
-def _first(homes: int, most: int) -> CompiledSelect[Escalation]:
-    reader: Any = Param("reader")
-    at: Any = Param("at")
-    who = Reviewer(reader, (), at)
-
-    def build() -> QuerySet[Escalation]:
-        is_frozen = ExpressionWrapper(Q(frozen_at__isnull=False), BooleanField())
-        is_others = Case(When(in_view(MINE, who), then=False), default=True)
-        order = (is_others, is_frozen, "expires_at", "pk")
-        ours = open_in(Params("homes", homes)).filter(in_view(ALL, who))
-        # First the keys, so that whole rows are read only of few.
-        keys = ours.order_by(*order).values("pk")[:most]
-        found = Escalation.objects.filter(pk__in=keys).select_related("run", *_HOLDERS)
-        return found.order_by(*order)
-
-    return CompiledSelect(build)
-
-
-def expired_since(
-    workspaces: Sequence[int] | Params, since: datetime | Param
-) -> QuerySet[Escalation]:
-    """Return the requests that nobody answered in time since then."""
-    expired = Escalation.objects.filter(state=EscalationState.EXPIRED, expires_at__gte=since)
-    return expired.filter(belongs(Escalation), workspace__in=workspaces)
-
-
-def inbox_beside(
-    who: Reviewer, queue: QueueAddress, escalation: Escalation, since: str = ""
-) -> Inbox:
-    """Return the lines around a request, even if it has left the queue."""
-    line = line_of(queue, who, escalation.pk, escalation)
-    keys = line.keys[max(0, line.at - BEFORE) : line.at + BESIDE]
-    return _inbox(line, keys, who, since, line.following)
-
-
-def _inbox(
-    line: QueuePosition, keys: Sequence[int], who: Reviewer, since: str, following: int | None
-) -> Inbox:
-    known = whole_number(since)
-    arrived = sum(key > known for key in line.keys) if known is not None else 0
-    newest = max(line.keys, default=0)
-    return Inbox(open_rows(keys, who), len(line.keys), newest, arrived, line, following)
-
-
-def open_rows(keys: Sequence[int], who: Reviewer) -> list[InboxRow]:
-    """Return the lines of some requests; only their rows, which are wide, are read."""
-    found = _open(len(keys)).all(**spread("keys", keys))
-    at = {key: number for number, key in enumerate(keys)}
-    return _rows(sorted(found, key=lambda one: at[one.pk]), at=who.at)
-
-
-@cache
-def _open(count: int) -> CompiledSelect[Escalation]:
-    listed = Escalation.objects.filter(pk__in=Params("keys", count), state=EscalationState.OPEN)
-    return CompiledSelect(listed.select_related("run__launched_by", "run__agent", *_HOLDERS).all)
-
-
-_HOLDERS = ("claimed_by", "assigned_to", "assigned_team")
-OUTCOMES = (
-    EscalationState.APPROVED,
-    EscalationState.ADJUSTED,
-    EscalationState.SENT_BACK,
-    EscalationState.REJECTED,
-)
-
-
-def decided_page(
-    user: User, before: str, outcome: str = "", *, by_me: bool = False
-) -> tuple[list[InboxRow], str]:
-    """Return a page of decided requests, newest first, and where the next one begins.
-
-    `outcome` is one of OUTCOMES; anything else shows all.
-    """
-    found = Escalation.objects.filter(decided_at__isnull=False, run__workspace=F("workspace"))
-    if outcome in OUTCOMES:
-        found = found.filter(state=outcome)
-    if by_me:
-        found = found.filter(decided_by=user)
-    at, _, mark = before.partition("_")
-    when, pk = read_time(at), whole_number(mark)
-    if when and pk is not None:
-        found = older(found, "decided_at", when, pk)
-    found = newest(found, access.workspaces_of(user), "decided_at", DECIDED_PAGE + 1)
-    rows = _rows(found.select_related("run", "decided_by", *_HOLDERS), at=timezone.now())
-    if len(rows) <= DECIDED_PAGE:
-        return rows, ""
-    last = rows[DECIDED_PAGE - 1].escalation
-    mark = f"{last.decided_at.isoformat()}_{last.pk}" if last.decided_at else ""
-    return rows[:DECIDED_PAGE], mark
-
-
-def _rows(found: Iterable[Escalation], *, at: datetime) -> list[InboxRow]:
-    held = list(found)
-    return [
-        InboxRow(
-            escalation=e,
-            act=act(e, _name(e)),
-            asked=_request_text(e),
-            granted=_grant_text(e),
-            why=e.review["deciding"]["sentence"],
-            risk=e.review["deciding"].get("risk") or 0,
-            subject=_name(e) or e.run.subject_label or "Nobody",
-            number=f"#{e.subject_key}" if _name(e) else "",
-            about=told_apart_by(e),
-            mark=mark_of(e),
-            claimed_by=claimant(e, at=at),
-            assigned_to=str(e.assigned_to or e.assigned_team or ""),
-        )
-        for e in held
-    ]
-
-
-def _name(escalation: Escalation) -> str:
-    """Return the name of a request's subject where its label has a number beside it."""
-    label, number = escalation.run.subject_label, f" #{escalation.subject_key}"
-    return label.removesuffix(number) if label.endswith(number) else ""
-
-
-def _request_text(escalation: Escalation) -> str:
-    kind, amount = kind_of_request(escalation), escalation.amount_minor
-    is_paid = amount is not None and kind.runs_tool and kind.change != TEXT
-    return escalation.asked if is_paid else kind.tag
-
-
-def _grant_text(escalation: Escalation) -> str:
-    """Return what a person granted: an amount, or their changes."""
-    is_other = escalation.granted_minor != escalation.amount_minor
-    if escalation.granted and (is_other or not escalation.patch):
-        return escalation.granted
-    if escalation.state in (EscalationState.REJECTED, EscalationState.SENT_BACK):
-        return "nothing" if escalation.amount_minor is not None else ""
-    tool = str(escalation.action.get("name", ""))
-    changed = (escalation.patch or {}).items()
-    return ", ".join(f"{label_of(n)}: {argument_in_words(tool, n, v)}" for n, v in changed)
-
-
-def claimant(escalation: Escalation, *, at: datetime) -> str:
-    """Return the person who claims an escalation now; "" if nobody does."""
-    until, who = escalation.claimed_until, escalation.claimed_by
-    return who.get_username() if who and until and until > at else ""
-
-
 # The fields of the queue's filter, with the names of what waits to choose from.
 
 
 @dataclass(frozen=True)
-class FilterField:
+class _FilterField:
     """A field of the filter and its choices, each as a value and in words; none: it is typed."""
 
     name: str
@@ -705,7 +697,7 @@ class FilterField:
     value: str
 
 
-def filter_fields(queue: QueueAddress, who: Reviewer) -> list[FilterField]:
+def filter_fields(queue: QueueAddress, who: Reviewer) -> list[_FilterField]:
     """Return the filter's fields in order, with the current values among their choices."""
     rows = list(open_in(who.workspaces).order_by().values_list(*NAMED.values()).distinct())
     waiting = dict(zip(NAMED, map(set, zip(*rows, strict=True)), strict=False))
@@ -720,8 +712,8 @@ def filter_fields(queue: QueueAddress, who: Reviewer) -> list[FilterField]:
         "rule": names("rule", rule_in_full),
         "pattern": names("pattern", spell_out),
         "desk": names("desk", desk_title),
-        "age": MINUTES.items(),
-        "due": MINUTES.items(),
+        "age": _MINUTES.items(),
+        "due": _MINUTES.items(),
         **dict.fromkeys(("launcher", "agent", "amount_from", "amount_to", "currency"), ()),
     }
     found = []
@@ -730,18 +722,16 @@ def filter_fields(queue: QueueAddress, who: Reviewer) -> list[FilterField]:
         if known and given:
             known = {given: given} | known
         if known or name not in NAMED:
-            found.append(FilterField(name, FILTERS[name][0], list(known.items()), given))
+            found.append(_FilterField(name, FILTERS[name][0], list(known.items()), given))
     return found
 
 
 # The line above the next request that shows and links the one just decided.
-
-
 _EFFECT: str = "carried"  # an annotation, which the types of select_related do not know
 
 
 @dataclass(frozen=True)
-class JustDecided:
+class _JustDecided:
     """A request that was just decided, and its outcome so far."""
 
     escalation: Escalation
@@ -754,7 +744,7 @@ class JustDecided:
         return standing_of(self.escalation)[0]
 
 
-def strip_of(user: User, key: str) -> JustDecided | None:
+def strip_of(user: User, key: str) -> _JustDecided | None:
     """Return the line about the request that an address names as just decided, or None."""
     pk = whole_number(key)
     if pk is None:
@@ -782,6 +772,6 @@ def strip_of(user: User, key: str) -> JustDecided | None:
     return _just_decided(escalation, outcome(escalation, effect, called, why=why))
 
 
-def _just_decided(escalation: Escalation, outcome: SafeString) -> JustDecided:
+def _just_decided(escalation: Escalation, outcome: SafeString) -> _JustDecided:
     subject = escalation.run.subject_label
-    return JustDecided(escalation, "" if escape(subject) in outcome else subject, outcome)
+    return _JustDecided(escalation, "" if escape(subject) in outcome else subject, outcome)

@@ -1,4 +1,4 @@
-"""Claim an escalation, so that two people do not work on the same one."""
+"""Share the work on requests: claim one, hand it over, snooze it, comment on it; save a view."""
 
 from __future__ import annotations
 
@@ -37,6 +37,44 @@ from agents.shell.refusal import Refused, check_text, members, require_member, t
 CLAIM = timedelta(minutes=15)
 
 
+def claim(*, escalation_id: int, by: User, at: datetime) -> Escalation:
+    """Claim an escalation for CLAIM; claiming again renews it. Raises Claimed, Refused.
+
+    Anyone can claim it once a claim has expired.
+    """
+    with transaction.atomic():
+        found = _lock_open(escalation_id, by, at=at)
+        _wait_for_part(found, by)
+        require_member(found.workspace, by, *DECIDES)
+        if is_own(found.run, by.pk):
+            raise Refused("four_eyes", own_words(found.run))
+        free = Q(claimed_by__isnull=True) | Q(claimed_by=by) | Q(claimed_until__lte=Now())
+        mine = Escalation.objects.filter(free, pk=found.pk, state=EscalationState.OPEN)
+        if not mine.update(claimed_by=by, claimed_until=at + CLAIM):
+            raise Claimed(found)
+        _tell_of(found, "escalation.claimed", by, at, until=(at + CLAIM).isoformat())
+        found.claimed_by, found.claimed_until = by, at + CLAIM
+        return found
+
+
+def release_claim(*, escalation_id: int, by: User, at: datetime) -> Escalation:
+    """Release a claim. Raises Claimed if it is somebody else's, Refused.
+
+    An admin may release anybody's.
+    """
+    with transaction.atomic():
+        found = _lock_open(escalation_id, by, at=at)
+        role = require_member(found.workspace, by, *DECIDES).role
+        if found.claimed_by_id is None:
+            return found
+        if found.claimed_by_id != by.pk and role != Role.ADMIN:
+            raise Claimed(found)
+        Escalation.objects.filter(pk=found.pk).update(claimed_by=None, claimed_until=None)
+        _tell_of(found, "escalation.released", by, at)
+        found.claimed_by, found.claimed_until = None, None
+        return found
+
+
 class Claimed(Exception):
     """Someone else has claimed this escalation and alone may decide it for now."""
 
@@ -56,95 +94,9 @@ def own_words(run: Run) -> str:
     return _OF_AGENT if run.agent_id else _LAUNCHED
 
 
-def claim(*, escalation_id: int, by: User, at: datetime) -> Escalation:
-    """Claim an escalation for CLAIM; claiming again renews it. Raises Claimed, Refused.
-
-    Anyone can claim it once a claim has expired.
-    """
-    with transaction.atomic():
-        found = lock_open(escalation_id, by, at=at)
-        wait_for_part(found, by)
-        require_member(found.workspace, by, *DECIDES)
-        if is_own(found.run, by.pk):
-            raise Refused("four_eyes", own_words(found.run))
-        free = Q(claimed_by__isnull=True) | Q(claimed_by=by) | Q(claimed_until__lte=Now())
-        mine = Escalation.objects.filter(free, pk=found.pk, state=EscalationState.OPEN)
-        if not mine.update(claimed_by=by, claimed_until=at + CLAIM):
-            raise Claimed(found)
-        tell_of(found, "escalation.claimed", by, at, until=(at + CLAIM).isoformat())
-        found.claimed_by, found.claimed_until = by, at + CLAIM
-        return found
-
-
-def release_claim(*, escalation_id: int, by: User, at: datetime) -> Escalation:
-    """Release a claim. Raises Claimed if it is somebody else's, Refused.
-
-    An admin may release anybody's.
-    """
-    with transaction.atomic():
-        found = lock_open(escalation_id, by, at=at)
-        role = require_member(found.workspace, by, *DECIDES).role
-        if found.claimed_by_id is None:
-            return found
-        if found.claimed_by_id != by.pk and role != Role.ADMIN:
-            raise Claimed(found)
-        Escalation.objects.filter(pk=found.pk).update(claimed_by=None, claimed_until=None)
-        tell_of(found, "escalation.released", by, at)
-        found.claimed_by, found.claimed_until = None, None
-        return found
-
-
-def wait_for_part(found: Escalation, user: User) -> None:
-    """Lock a person's membership against removal, waiting for one under way."""
-    part = Membership.objects.filter(workspace=found.workspace_id, user=user)
-    list(part.select_for_update(no_key=True))
-
-
-def lock_open(pk: int, by: User | None, *, at: datetime) -> Escalation:
-    """Lock an open escalation, after its run as everywhere. Raises Refused.
-
-    `by` must be a person who may decide; None is the engine.
-    """
-    run_id = Escalation.objects.values_list("run_id", flat=True).get(pk=pk)
-    run = Run.objects.select_related("policy").select_for_update(of=("self",)).get(pk=run_id)
-    whole = Escalation.objects.select_related("workspace", "step", "claimed_by", "assigned_to")
-    found = whole.filter(request_belongs(), pk=pk).first()
-    if found is None:
-        raise Refused("misplaced", MISPLACED)
-    found.run = run
-    if by:
-        require_member(found.workspace, by, *DECIDES)
-    if (state := EscalationState(found.state)) != EscalationState.OPEN:
-        raise Refused("not_open", f"This request is no longer open: it is {state.word}.")
-    if found.frozen_at is None and found.expires_at <= at:
-        raise Refused("not_open", "The request has expired and can no longer be decided.")
-    return found
-
-
-def tell_of(
-    escalation: Escalation, kind: str, by: User | None, at: datetime, **facts: Json
-) -> None:
-    """Record what a person did with a request; None is the engine."""
-    about = {"escalation": escalation.pk, "key": escalation.step.key, **facts}
-    escalation.run.say(kind, at=at, facts=about, actor=by.get_username() if by else "")
-
-
-def is_told_again(escalation: Escalation, kind: str, by: User, **facts: Json) -> bool:
-    """Tell whether the newest event of a kind says that `by` did just this: a form sent twice."""
-    about = Event.objects.filter(run=escalation.run, kind=kind, facts__escalation=escalation.pk)
-    before = about.prefetch_related("texts").order_by("seq").last()
-    if before is None or before.actor != by.get_username():
-        return False
-    return {name: facts_of(before).get(name) for name in facts} == facts
-
-
-# Assign a request to a person, to a team or to nobody.
-#
-# An assignment keeps nobody else from deciding; a claim does, for a while.
-
-
-MAX_NOTE = 500  # characters
-ASSIGNED = "escalation.assigned"
+# Hand a request over. An assignment keeps nobody else from deciding; a claim does, for a while.
+_MAX_NOTE = 500  # characters
+_ASSIGNED = "escalation.assigned"
 
 
 def assign(
@@ -164,14 +116,14 @@ def assign(
     """
     if to_user and to_team:
         raise Refused("two_receivers", "Choose a person or a team.")
-    check_text(note, most=MAX_NOTE, what="note")
+    check_text(note, most=_MAX_NOTE, what="note")
     with transaction.atomic():
-        found = lock_open(escalation_id, by, at=at)
+        found = _lock_open(escalation_id, by, at=at)
         _check_giver(found, by, at=at)
         receivers = _receivers(found, to_user, to_team)
         note = redact_words(found.run, note.strip())
         is_same = (found.assigned_to, found.assigned_team) == (to_user, to_team)
-        is_again = by is not None and is_told_again(found, ASSIGNED, by, note=note)
+        is_again = by is not None and _is_told_again(found, _ASSIGNED, by, note=note)
         if is_same and (not note or is_again):
             return found
         found.assigned_to, found.assigned_team = to_user, to_team
@@ -184,7 +136,7 @@ def assign(
         facts |= {"note": note} if note else {}
         if woken := _wake(found, receivers):
             facts["woken"] = woken
-        tell_of(found, ASSIGNED, by, at, **facts)
+        _tell_of(found, _ASSIGNED, by, at, **facts)
         return found
 
 
@@ -201,7 +153,7 @@ def _receivers(found: Escalation, to_user: User | None, to_team: Team | None) ->
     if to_user is None and to_team is None:
         return []
     if to_user:
-        wait_for_part(found, to_user)
+        _wait_for_part(found, to_user)
     roster = roster_of(found)
     if to_team and to_team.workspace_id != found.workspace_id:
         raise Refused("no_receiver", "That team is not of this workspace.")
@@ -228,19 +180,13 @@ def _wake(found: Escalation, users: list[int]) -> list[str]:
 # Hide a request from one's own views for a while; its clock runs on, and others see it.
 
 
-def deadline_of(escalation: Escalation, *, at: datetime) -> datetime:
-    """Return when a request expires, at the earliest if a kill switch stops its clock."""
-    left = escalation.expires_at - (escalation.frozen_at or at)
-    return at + left
-
-
 def snooze(*, escalation_id: int, by: User, until: datetime, at: datetime) -> Snooze:
     """Snooze a request until a time before its deadline, or change that time. Raises Refused.
 
     The person's own claim ends.
     """
     with transaction.atomic():
-        found = lock_open(escalation_id, by, at=at)
+        found = _lock_open(escalation_id, by, at=at)
         deadline = deadline_of(found, at=at)
         if not at < until < deadline:
             raise Refused(
@@ -253,21 +199,25 @@ def snooze(*, escalation_id: int, by: User, until: datetime, at: datetime) -> Sn
         if found.claimed_by == by:
             found.claimed_by = found.claimed_until = None
             found.save(update_fields=["claimed_by", "claimed_until"])
-        tell_of(found, "escalation.snoozed", by, at, until=until.astimezone(UTC).isoformat())
+        _tell_of(found, "escalation.snoozed", by, at, until=until.astimezone(UTC).isoformat())
         return made
 
 
 def wake(*, escalation_id: int, by: User, at: datetime) -> None:
     """End one's own snooze of a request. Raises Refused."""
     with transaction.atomic():
-        found = lock_open(escalation_id, by, at=at)
+        found = _lock_open(escalation_id, by, at=at)
         if Snooze.objects.filter(escalation=found, user=by).delete()[0]:
-            tell_of(found, "escalation.woken", by, at)
+            _tell_of(found, "escalation.woken", by, at)
+
+
+def deadline_of(escalation: Escalation, *, at: datetime) -> datetime:
+    """Return when a request expires, at the earliest if a kill switch stops its clock."""
+    left = escalation.expires_at - (escalation.frozen_at or at)
+    return at + left
 
 
 # Comment on a request for those who decide it. Comments are permanent.
-
-
 MAX_COMMENT = 2000  # characters
 COMMENTED = "escalation.commented"
 
@@ -282,18 +232,16 @@ def comment(*, escalation_id: int, by: User, text: str, at: datetime) -> None:
         raise Refused("no_comment", "Write a comment first.")
     check_text(text, most=MAX_COMMENT, what="comment")
     with transaction.atomic():
-        found = lock_open(escalation_id, by, at=at)
+        found = _lock_open(escalation_id, by, at=at)
         said = redact_words(found.run, text.strip())
-        if is_told_again(found, COMMENTED, by, comment=said):
+        if _is_told_again(found, COMMENTED, by, comment=said):
             return
-        tell_of(found, COMMENTED, by, at, comment=said)
+        _tell_of(found, COMMENTED, by, at, comment=said)
 
 
 # Save an address of the queue under a name, for oneself or for a workspace.
-
-
-MAX_NAME = 40  # characters
-MAX_QUERY = 1000
+_MAX_NAME = 40  # characters
+_MAX_QUERY = 1000
 MOST = 30  # of one person
 
 
@@ -305,10 +253,10 @@ def save_view(
     With a workspace its members see it too; only a person who may decide there can share one.
     """
     name = " ".join(name.split())
-    if not name or len(name) > MAX_NAME:
-        raise Refused("bad_name", f"Give the view a name of at most {MAX_NAME} characters.")
-    check_text(name, most=MAX_NAME, what="name")
-    if len(query) > MAX_QUERY:
+    if not name or len(name) > _MAX_NAME:
+        raise Refused("bad_name", f"Give the view a name of at most {_MAX_NAME} characters.")
+    check_text(name, most=_MAX_NAME, what="name")
+    if len(query) > _MAX_QUERY:
         raise Refused("long_query", "This filter is too long to save.")
     for part in Membership.objects.filter(user=by).select_related("workspace__policy"):
         if redact_in(part.workspace, [name, query]) != [name, query]:
@@ -334,19 +282,61 @@ def delete_view(*, view: SavedView, by: User) -> None:
     view.delete()
 
 
-# Lock and read what a decision needs in one round trip.
-#
-# Plain queries would take ten times as long, which slows a run with a decision (docs/fast-
-# layer.md).
-
-
-MISPLACED = (
+# What all of these do: lock a request, and put on record what became of it.
+_MISPLACED = (
     "Data of this request was changed to point at another run or workspace, so nobody can decide "
     "it. Run manage.py verify_audit."
 )
 
 
-class LockedEscalation(NamedTuple):
+def _lock_open(pk: int, by: User | None, *, at: datetime) -> Escalation:
+    """Lock an open escalation, after its run as everywhere. Raises Refused.
+
+    `by` must be a person who may decide; None is the engine.
+    """
+    run_id = Escalation.objects.values_list("run_id", flat=True).get(pk=pk)
+    run = Run.objects.select_related("policy").select_for_update(of=("self",)).get(pk=run_id)
+    whole = Escalation.objects.select_related("workspace", "step", "claimed_by", "assigned_to")
+    found = whole.filter(request_belongs(), pk=pk).first()
+    if found is None:
+        raise Refused("misplaced", _MISPLACED)
+    found.run = run
+    if by:
+        require_member(found.workspace, by, *DECIDES)
+    if (state := EscalationState(found.state)) != EscalationState.OPEN:
+        raise Refused("not_open", f"This request is no longer open: it is {state.word}.")
+    if found.frozen_at is None and found.expires_at <= at:
+        raise Refused("not_open", "The request has expired and can no longer be decided.")
+    return found
+
+
+def _wait_for_part(found: Escalation, user: User) -> None:
+    """Lock a person's membership against removal, waiting for one under way."""
+    part = Membership.objects.filter(workspace=found.workspace_id, user=user)
+    list(part.select_for_update(no_key=True))
+
+
+def _tell_of(
+    escalation: Escalation, kind: str, by: User | None, at: datetime, **facts: Json
+) -> None:
+    """Record what a person did with a request; None is the engine."""
+    about = {"escalation": escalation.pk, "key": escalation.step.key, **facts}
+    escalation.run.say(kind, at=at, facts=about, actor=by.get_username() if by else "")
+
+
+def _is_told_again(escalation: Escalation, kind: str, by: User, **facts: Json) -> bool:
+    """Tell whether the newest event of a kind says that `by` did just this: a form sent twice."""
+    about = Event.objects.filter(run=escalation.run, kind=kind, facts__escalation=escalation.pk)
+    before = about.prefetch_related("texts").order_by("seq").last()
+    if before is None or before.actor != by.get_username():
+        return False
+    return {name: facts_of(before).get(name) for name in facts} == facts
+
+
+# What a decision locks and reads, in one round trip: plain queries would take ten times as long.
+
+
+class _LockedEscalation(NamedTuple):
     """An escalation with its run and workspace locked, and what a decision about it reads."""
 
     escalation: Escalation
@@ -355,7 +345,7 @@ class LockedEscalation(NamedTuple):
     standing: list[KillSwitch]  # in its workspace
 
 
-def lock_escalation(pk: int, by: User) -> LockedEscalation:
+def lock_escalation(pk: int, by: User) -> _LockedEscalation:
     """Lock an escalation's run, then its workspace.
 
     The escalation's `run` with its policy, `step` and `workspace` are loaded too. Raises
@@ -372,11 +362,11 @@ def lock_escalation(pk: int, by: User) -> LockedEscalation:
         raise Escalation.DoesNotExist
     [escalation.run] = run.get()
     if not vars(escalation).pop("is_placed"):
-        raise Refused("misplaced", MISPLACED)
+        raise Refused("misplaced", _MISPLACED)
     by_key = {step.pk: step for step in steps.get()}
     escalation.step = by_key[escalation.step_id]
     steps_of_run = list(by_key.values())
-    return LockedEscalation(escalation, steps_of_run, memberships.get(), standing.get())
+    return _LockedEscalation(escalation, steps_of_run, memberships.get(), standing.get())
 
 
 def _own(column: str) -> QuerySet[Escalation, Any]:

@@ -1,4 +1,4 @@
-"""The sentences of the table of kinds, filled in for one request, as text and as markup.
+"""A request in words: what it asks, its answers, its outcome, who may decide it, its sources.
 
 In markup every name and amount is isolated: its letters cannot reorder the text around it, and it
 may break over lines instead of pushing a button aside.
@@ -61,8 +61,8 @@ from agents.tools import (
     request_of,
 )
 
-CLASSES = {ADJUST: "if-adjust", APPROVE: "if-as-is", SEND_BACK: "if-back", REJECT: "if-reject"}
-KEYS = {ADJUST: "e", APPROVE: "a", SEND_BACK: "b", REJECT: "r"}
+_CLASSES = {ADJUST: "if-adjust", APPROVE: "if-as-is", SEND_BACK: "if-back", REJECT: "if-reject"}
+_KEYS = {ADJUST: "e", APPROVE: "a", SEND_BACK: "b", REJECT: "r"}
 # Of a change: what is asked, until somebody has changed something.
 _EITHER = '<span class="if-unchanged">{}</span><span class="if-changed">{}</span>'
 _KEYED = re.compile(r"(.+) (\([^\s()]{1,20}\))")
@@ -84,6 +84,24 @@ def act(escalation: Escalation, name: str = "") -> str:
     )
 
 
+def told_apart_by(escalation: Escalation) -> str:
+    """Return what tells requests about one subject apart, such as a payee; "" if the subject does.
+
+    It is the first thing that the call's button names beside its amount.
+    """
+    action, review = escalation.action, escalation.review
+    tool, args = TOOLS.get(str(action.get("name", ""))), action.get("args") or {}
+    if tool and SUBJECT in places_of(tool.brief):
+        return ""
+    named = (
+        one for one in arguments_in(tool.brief if tool else "") if isinstance(args.get(one), str)
+    )
+    key = next(named, "")
+    return names_in(review).get(key, {}).get(str(args.get(key))) or call_in_words(action).get(
+        key, ""
+    )
+
+
 def fill_sentence(
     sentence: str,
     escalation: Escalation,
@@ -102,19 +120,19 @@ def fill_sentence(
     asked = escalation.amount_minor
     action = escalation.action if ran is None else {**escalation.action, "args": ran}
     tool = str(action.get("name", ""))
-    values = {key: island(text) for key, text in call_in_words(action, escalation.review).items()}
+    values = {key: _island(text) for key, text in call_in_words(action, escalation.review).items()}
     open_still, args = places or {}, action.get("args") or {}
     called = ((n, names.get(str(args.get(n)))) for n, names in names_in(escalation.review).items())
-    brief = {**values, **{n: island(label) for n, label in called if label}}
-    brief = with_subject({**brief, **open_still}, island(name))
-    values = with_subject({**values, **open_still}, island(name))
-    thing, granted = island(tool), open_still.get("amount_minor")
+    brief = {**values, **{n: _island(label) for n, label in called if label}}
+    brief = with_subject({**brief, **open_still}, _island(name))
+    values = with_subject({**values, **open_still}, _island(name))
+    thing, granted = _island(tool), open_still.get("amount_minor")
     return format_html(
         sentence,
         tool=thing,
         step=thing,
-        subject=island(name),
-        by=island(by.get_username() if by else "Nobody"),
+        subject=_island(name),
+        by=_island(by.get_username() if by else "Nobody"),
         asked=_money(asked, escalation.currency),
         amount=granted or _money(asked if amount is None else amount, escalation.currency),
         before=_with_islands(before_of(tool), values),
@@ -130,7 +148,7 @@ def _with_islands(sentence: str, values: Mapping[str, SafeString]) -> SafeString
     return mark_safe("".join(conditional_escape(text) for text in texts))  # noqa: S308 - each is escaped
 
 
-def island(text: str) -> SafeString:
+def _island(text: str) -> SafeString:
     """Return a name as markup, isolated from the direction of the text around it.
 
     A key behind it is never broken: Papier Hansen (P-102).
@@ -145,6 +163,9 @@ def _money(minor: int | None, currency: str) -> SafeString:
     return format_html('<b class="amount-of">{}</b>', shown)
 
 
+# The answers that a person may give here and now.
+
+
 @dataclass(frozen=True)
 class Choice:
     """An answer that a person may give here and now."""
@@ -157,7 +178,7 @@ class Choice:
 
     @property
     def shown_if(self) -> str:
-        return CLASSES[self.verdict]
+        return _CLASSES[self.verdict]
 
 
 def choices(
@@ -205,9 +226,17 @@ def choices(
                 asks = what_awaits(escalation, name, first)
                 consequence = format_html(_EITHER, asks, consequence)
             sends_back = is_other and kind.change == INSTRUCTIONS
-            key = KEYS[SEND_BACK if sends_back else answer.verdict]
+            key = _KEYS[SEND_BACK if sends_back else answer.verdict]
             found.append(Choice(answer.verdict, answer.label, consequence, button, key))
     return found
+
+
+def what_awaits(escalation: Escalation, name: str, first: Approval | None) -> SafeString:
+    """Return what waits for approval: the request, or what the first person approved of it."""
+    kind = kind_of_request(escalation)
+    if first is None or not first.patch:
+        return fill_sentence(kind.asks, escalation, name)
+    return _as_approved(_answer_of(kind, first).consequence, escalation, name, first)
 
 
 def _as_first(consequence: SafeString, before: Approval | None) -> SafeString:
@@ -215,7 +244,7 @@ def _as_first(consequence: SafeString, before: Approval | None) -> SafeString:
     later = format_html("{}, once a second person has approved the same", consequence)
     if before is None:
         return later
-    who = island(before.by.get_username())
+    who = _island(before.by.get_username())
     return format_html("{}. {}’s approval then counts no more", later, who)
 
 
@@ -228,16 +257,8 @@ def _second(escalation: Escalation, name: str, first: Approval) -> Choice:
         f"As {first.by.get_username()} approved",
         _as_approved(said.consequence, escalation, name, first),
         _as_approved(said.button, escalation, name, first),
-        KEYS[APPROVE],
+        _KEYS[APPROVE],
     )
-
-
-def what_awaits(escalation: Escalation, name: str, first: Approval | None) -> SafeString:
-    """Return what waits for approval: the request, or what the first person approved of it."""
-    kind = kind_of_request(escalation)
-    if first is None or not first.patch:
-        return fill_sentence(kind.asks, escalation, name)
-    return _as_approved(_answer_of(kind, first).consequence, escalation, name, first)
 
 
 def _answer_of(kind: RequestKind, first: Approval) -> Answer:
@@ -250,25 +271,7 @@ def _as_approved(sentence: str, escalation: Escalation, name: str, first: Approv
     return fill_sentence(sentence, escalation, name, amount=first.granted_minor, ran=args)
 
 
-def told_apart_by(escalation: Escalation) -> str:
-    """Return what tells requests about one subject apart, such as a payee; "" if the subject does.
-
-    It is the first thing that the call's button names beside its amount.
-    """
-    action, review = escalation.action, escalation.review
-    tool, args = TOOLS.get(str(action.get("name", ""))), action.get("args") or {}
-    if tool and SUBJECT in places_of(tool.brief):
-        return ""
-    named = (
-        one for one in arguments_in(tool.brief if tool else "") if isinstance(args.get(one), str)
-    )
-    key = next(named, "")
-    return names_in(review).get(key, {}).get(str(args.get(key))) or call_in_words(action).get(
-        key, ""
-    )
-
-
-# The outcome of a request that was decided or no longer waits, in words.
+# The outcome of a request that was decided or no longer waits.
 
 
 def came_to_nothing(escalation: Escalation, effect: Effect | None) -> str:
@@ -355,7 +358,7 @@ def _no_braces(text: str) -> str:
 
 
 @dataclass(frozen=True)
-class Receiver:
+class _Receiver:
     """A person or team to hand a request to: as a form value, and in words."""
 
     value: str
@@ -372,7 +375,7 @@ class Entitlement:
     is_first: bool = False  # the person gave it
     is_party: bool = False  # the person is a party to a run that takes two approvals
     below: str = ""  # why the person may not approve
-    receivers: Sequence[Receiver] = ()  # those who may, lowest limit first
+    receivers: Sequence[_Receiver] = ()  # those who may, lowest limit first
     lacks_second: bool = False  # nobody is left to give the second approval
 
     @property
@@ -430,7 +433,7 @@ def _receivers(
     demand: Demand,
     may: Sequence[tuple[float, Membership]],
     people: Roster,
-) -> list[Receiver]:
+) -> list[_Receiver]:
     """Return the teams that may decide, then each person, by name and limit.
 
     The present holder is left out.
@@ -439,7 +442,7 @@ def _receivers(
     ours = {team for _, one in may for team in people.teams[one.user_id] if team.pk != theirs}
     names = {team.slug: team.name for team in ours}
     found = [
-        Receiver(f"team:{slug}", f"the team {names[slug]}")
+        _Receiver(f"team:{slug}", f"the team {names[slug]}")
         for slug in dict.fromkeys(demand.teams or ())
         if slug in names
     ]
@@ -451,14 +454,12 @@ def _receivers(
         name = one.user.get_username()
         inside = [team.name for team in people.teams[one.user_id] if team.slug in asked]
         of = f" of {' and '.join(inside)}" if inside else ""
-        found.append(Receiver(f"person:{name}", f"{name}{of}, {limit}"))
+        found.append(_Receiver(f"person:{name}", f"{name}{of}, {limit}"))
     return found
 
 
 # A picture of how far a measured value is from its limit.
-
-
-ROOM = 1.25  # the scale ends this much beyond what was asked for
+_ROOM = 1.25  # the scale ends this much beyond what was asked for
 
 
 @dataclass(frozen=True)
@@ -506,7 +507,7 @@ def ruler(deciding: Json, yours_minor: int | None) -> Ruler | None:
     observed, limit, unit = deciding.get("observed"), deciding.get("limit"), unit_of(deciding)
     if not unit or type(observed) is not int or type(limit) is not int or limit < 1:
         return None
-    full = round(max(observed, limit) * ROOM)
+    full = round(max(observed, limit) * _ROOM)
 
     def place(value: int) -> float:
         return round(100 * value / full, 2)
@@ -519,9 +520,7 @@ def ruler(deciding: Json, yours_minor: int | None) -> Ruler | None:
 
 
 # Where each argument of an action came from, as its review found, and what is to be compared.
-
-
-ORIGINS = {
+_ORIGINS = {
     "request": ("chat", "in the request"),
     "subject": ("user", "chosen at launch"),
     "record": ("db", "system of record"),
@@ -530,7 +529,7 @@ ORIGINS = {
     "human": ("hand", "set by a reviewer"),
     "agent": ("bot", "chosen by the agent"),
 }
-OF_REVIEW = {
+_OF_REVIEW = {
     Origin.GOAL.value: "request",
     Origin.PERSON.value: "human",
     Origin.LOOKED_UP.value: "record",
@@ -552,7 +551,7 @@ class Source:
     @property
     def marks(self) -> list[tuple[str, str, str]]:
         """Return key, icon and word of each origin."""
-        return [(origin, *ORIGINS[origin]) for origin in self.origins]
+        return [(origin, *_ORIGINS[origin]) for origin in self.origins]
 
 
 def sources(escalation: Escalation, reviews: Sequence[Step]) -> list[Source]:
@@ -573,7 +572,7 @@ def sources(escalation: Escalation, reviews: Sequence[Step]) -> list[Source]:
             origins: tuple[str, ...] = ("policy",)
         else:
             by = named_by.get(name, "")
-            known = OF_REVIEW.get(ORIGINS_NOW.get(by, by))
+            known = _OF_REVIEW.get(ORIGINS_NOW.get(by, by))
             if known == "request" and str(value) == escalation.subject_key:
                 known = "subject"
             origins = (known,) if known else ()

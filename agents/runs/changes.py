@@ -32,7 +32,7 @@ class ActionStage:
 
 
 @dataclass(frozen=True)
-class Cell:
+class _Cell:
     """A value at one stage; `by` is who changed it, "" if unchanged."""
 
     text: str
@@ -46,10 +46,10 @@ class ChangedArgument:
     """One argument at the four stages."""
 
     name: str
-    cells: Sequence[Cell]
+    cells: Sequence[_Cell]
 
 
-def lead_of(action: Json) -> str:
+def _lead_of(action: Json) -> str:
     """Return the main argument: money, else the first that people may change, or ""."""
     args = _args(action)
     if "amount_minor" in args:
@@ -62,7 +62,7 @@ def lead_of(action: Json) -> str:
 
 def lead_in_words(action: Json, left: Mapping[str, Json] | None = None) -> str:
     """Return a call's main argument in words, from `left` if it was changed; "" if none."""
-    lead = lead_of(action) if action else ""
+    lead = _lead_of(action) if action else ""
     args = _args(action) if left is None else left
     if not lead or lead not in args:
         return ""
@@ -109,7 +109,7 @@ def stages(
     if not reviews:
         return []
     action, first = reviews[0].asked["action"], reply_of(reviews[0])
-    lead = lead_of(action)
+    lead = _lead_of(action)
     if not lead:
         return []
     name, changed = str(action["name"]), patch_of(escalation)
@@ -260,16 +260,16 @@ def _cells(
     who: Sequence[tuple[str, str]],
     missing: str,
     called: Called,
-) -> list[Cell]:
-    found: list[Cell] = []
+) -> list[_Cell]:
+    found: list[_Cell] = []
     for number, row in enumerate(rows):
         if name not in row:
-            found.append(Cell(missing if number > 1 else "none"))
+            found.append(_Cell(missing if number > 1 else "none"))
             continue
         before = [earlier[name] for earlier in rows[:number] if name in earlier]
         text = argument_in_words(tool, name, row[name], called)
         is_same = bool(before) and before[-1] == row[name]
-        found.append(Cell(text, is_same=True) if is_same else Cell(text, *who[number]))
+        found.append(_Cell(text, is_same=True) if is_same else _Cell(text, *who[number]))
     return found
 
 

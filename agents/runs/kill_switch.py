@@ -1,4 +1,4 @@
-"""Press a kill switch, and release it in stages."""
+"""Kill switches: press one, release it in stages, and show them on their page."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from agents.shell.pages import BadForm, only, whole_number
 from agents.shell.refusal import Refused, check_text, require_member, time_here
 from agents.tools import TOOLS
 
-MAX_REASON = 500  # characters
+_MAX_REASON = 500  # characters
 _BEFORE: Mapping[SwitchStage, SwitchStage] = {
     SwitchStage.TRIAL: SwitchStage.ON,
     SwitchStage.OFF: SwitchStage.TRIAL,
@@ -109,7 +109,7 @@ def release(
         return standing
 
 
-def stoppable_tools() -> list[str]:
+def _stoppable_tools() -> list[str]:
     """Return the tools that a switch can name: those that write."""
     return sorted(name for name, tool in TOOLS.items() if tool.writes)
 
@@ -119,7 +119,7 @@ def _check_scope(workspace: Workspace, scope: Scope, target: str) -> None:
     known = {
         Scope.WORKSPACE: [""],
         Scope.PATTERN: sorted(PATTERNS),
-        Scope.TOOL: stoppable_tools(),
+        Scope.TOOL: _stoppable_tools(),
         Scope.AGENT: list(workspace.agents.order_by("name").values_list("name", flat=True)),
     }[scope]
     if target not in known:
@@ -133,7 +133,7 @@ def _lock_workspace(workspace: Workspace, by: User, reason: str) -> str:
     """
     if not reason.strip():
         raise Refused("no_reason", "Enter a reason. Everyone in the workspace can see it.")
-    check_text(reason.strip(), most=MAX_REASON)
+    check_text(reason.strip(), most=_MAX_REASON)
     keep_writes_out(workspace)
     found = Workspace.objects.select_for_update(no_key=True).get(pk=workspace.pk)
     require_member(found, by, Role.ADMIN)
@@ -173,9 +173,9 @@ def _not_from(now: SwitchStage, to: SwitchStage) -> str:
 # The data of the kill switch page, and its forms.
 
 
-IN_FLIGHT = 100  # effects shown on the page
-NEXT = {SwitchStage.ON: SwitchStage.TRIAL, SwitchStage.TRIAL: SwitchStage.OFF}
-PRESS_FIELDS = frozenset({"csrfmiddlewaretoken", "workspace", "scope", "reason", "seen"})
+_IN_FLIGHT = 100  # effects shown on the page
+_NEXT = {SwitchStage.ON: SwitchStage.TRIAL, SwitchStage.TRIAL: SwitchStage.OFF}
+_PRESS_FIELDS = frozenset({"csrfmiddlewaretoken", "workspace", "scope", "reason", "seen"})
 
 
 @dataclass(frozen=True)
@@ -192,7 +192,7 @@ class SwitchInForce:
 
 
 @dataclass(frozen=True)
-class SwitchBoard:
+class _SwitchBoard:
     """The switches of one workspace, for one person."""
 
     workspace: Workspace
@@ -208,7 +208,7 @@ class SwitchBoard:
         return " ".join(str(row.switch.pk) for row in self.standing)
 
 
-def boards(user: User) -> list[SwitchBoard]:
+def boards(user: User) -> list[_SwitchBoard]:
     """Return the switches of each of the person's workspaces, in five queries in all."""
     rows = Membership.objects.filter(user=user).select_related("workspace").order_by("pk")
     parts = list(rows)
@@ -221,7 +221,7 @@ def boards(user: User) -> list[SwitchBoard]:
     )
     counts = dict(frozen.values_list("workspace_id").annotate(count=Count("pk")).order_by())
     flight = defaultdict[int, list[Effect]](list)
-    for effect in in_flight(ids)[:IN_FLIGHT]:
+    for effect in in_flight(ids)[:_IN_FLIGHT]:
         flight[effect.run.workspace_id].append(effect)
     agents = defaultdict[int, list[str]](list)
     for agent in ExternalAgent.objects.filter(workspace__in=ids).order_by("name"):
@@ -254,9 +254,9 @@ def _board(
     flight: Sequence[Effect],
     frozen: int,
     agents: Sequence[str],
-) -> SwitchBoard:
+) -> _SwitchBoard:
     pressed = {row.address for row in stopped if row.switch.stage is SwitchStage.ON}
-    return SwitchBoard(
+    return _SwitchBoard(
         workspace=part.workspace,
         may_press=part.role == Role.ADMIN,
         standing=stopped,
@@ -268,7 +268,7 @@ def _board(
 
 def _standing(switch: KillSwitch) -> SwitchInForce:
     address = f"{switch.scope}:{switch.target}"
-    return SwitchInForce(switch, switch.name, address, NEXT[switch.stage], *_reach(switch))
+    return SwitchInForce(switch, switch.name, address, _NEXT[switch.stage], *_reach(switch))
 
 
 def _reach(switch: KillSwitch) -> tuple[str, str, str]:
@@ -287,20 +287,20 @@ def _reach(switch: KillSwitch) -> tuple[str, str, str]:
 
 def _choices(agents: Sequence[str]) -> list[tuple[str, str]]:
     patterns = [(f"pattern:{name}", f"{spell_out(name)} runs only") for name in sorted(PATTERNS)]
-    tools = [(f"tool:{name}", f"{tool_title(name)} only") for name in stoppable_tools()]
+    tools = [(f"tool:{name}", f"{tool_title(name)} only") for name in _stoppable_tools()]
     elsewhere = [(f"agent:{name}", f"The agent {name} only") for name in agents]
     return [("workspace:", "all payments, emails and changes"), *patterns, *elsewhere, *tools]
 
 
 def read_release(posted: QueryDict) -> dict[str, Any]:
     """Return the switch that the form releases, and the stage. Raises BadForm."""
-    asked, to = read_press(posted, fields=PRESS_FIELDS | {"to"}), posted.get("to", "")
-    if to not in NEXT.values():
+    asked, to = read_press(posted, fields=_PRESS_FIELDS | {"to"}), posted.get("to", "")
+    if to not in _NEXT.values():
         raise BadForm("", "There is no such stage. Load the page again.")
     return {**asked, "to": SwitchStage(to)}
 
 
-def read_press(posted: QueryDict, *, fields: Set[str] = PRESS_FIELDS) -> dict[str, Any]:
+def read_press(posted: QueryDict, *, fields: Set[str] = _PRESS_FIELDS) -> dict[str, Any]:
     """Return the switch that the form presses, and the reason, as operations take them.
 
     Raises BadForm.

@@ -25,11 +25,11 @@ from agents.shell import access, refusal
 from agents.shell.formats import spell_out
 from agents.shell.pages import BadForm, only, whole_number
 
-AT_FIELD = {
+_AT_FIELD = {
     name: name for name in ("subject", "pattern", "policy", "model", "workflow", "desk", "scope")
 }
-SUGGESTED = 20  # subjects
-GIVEN = ("goal", *AT_FIELD)
+_SUGGESTED = 20  # subjects
+_GIVEN = ("goal", *_AT_FIELD)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -41,11 +41,11 @@ def launch(request: HttpRequest) -> HttpResponse:
     if request.method != "POST":
         return _page(request, workspace)
     try:
-        run = _launch(request, workspace, read_launch(request.POST))
+        run = _launch(request, workspace, _read_launch(request.POST))
     except BadForm as bad:
         return _page(request, workspace, field=bad.field, sentence=str(bad), status=422)
     except refusal.Refused as no:
-        field = AT_FIELD.get(no.code.rpartition("_")[2], "goal")
+        field = _AT_FIELD.get(no.code.rpartition("_")[2], "goal")
         return _page(request, workspace, field=field, sentence=str(no), status=422)
     return redirect("run", pk=run.pk)
 
@@ -56,13 +56,13 @@ def _launch(request: HttpRequest, workspace: Workspace, wanted: Launch) -> Run:
         policy = access.policies_to_launch_under(workspace).filter(number=wanted.policy).first()
         if policy is None:
             raise BadForm("policy", "There is no such policy version. Load the page again.")
-    desk = wanted.desk or next(iter(patterns_of(workspace)), "")
+    desk = wanted.desk or next(iter(_patterns_of(workspace)), "")
     return launching.launch(
         workspace=workspace,
         pattern=wanted.pattern,
         goal=wanted.goal,
         desk=desk,
-        subject=find_subject(wanted.subject, desk=desk, book_id=workspace.book_id),
+        subject=_find_subject(wanted.subject, desk=desk, book_id=workspace.book_id),
         by=access.person(request),
         at=timezone.now(),
         options=launching.LaunchOptions(
@@ -84,8 +84,8 @@ def _page(
     sentence: str = "",
     status: int = 200,
 ) -> HttpResponse:
-    desks = desks_of(workspace)
-    patterns = patterns_of(workspace)
+    desks = _desks_of(workspace)
+    patterns = _patterns_of(workspace)
     offered = {pattern for own in patterns.values() for pattern in own}
     following = [desks[name] for name, own in patterns.items() if "workflow" in own]
     search = request.GET.get("q", "")
@@ -101,12 +101,12 @@ def _page(
             one
             for desk in desks.values()
             if desk.subject.first
-            for one in desk.subject.first(workspace.book_id, SUGGESTED)
+            for one in desk.subject.first(workspace.book_id, _SUGGESTED)
         ],
         "token": uuid4().hex,
         "field": field,
         "sentence": sentence,
-        "given": {name: request.POST.get(name, "") for name in GIVEN},
+        "given": {name: request.POST.get(name, "") for name in _GIVEN},
         "patterns": [pattern for pattern in PATTERNS if pattern in offered],
         "desks": desks,
         "policies": access.policies_to_launch_under(workspace),
@@ -124,9 +124,9 @@ def _page(
 # Read the launch form.
 
 
-LONGEST_NAME = 120  # characters
-MOST = 5  # subjects named when several match
-LAUNCH_FIELDS = {
+_LONGEST_NAME = 120  # characters
+_MOST = 5  # subjects named when several match
+_LAUNCH_FIELDS = {
     "csrfmiddlewaretoken",
     "scenario",
     "goal",
@@ -157,9 +157,9 @@ class Launch:
     desk: str = ""  # of a form without a choice: the first one that is offered
 
 
-def read_launch(posted: QueryDict) -> Launch:
+def _read_launch(posted: QueryDict) -> Launch:
     """Read the launch form: a scenario, or one's own goal. Raises BadForm."""
-    only(posted, LAUNCH_FIELDS)
+    only(posted, _LAUNCH_FIELDS)
     token = posted.get("token", "")
     if not (token.isascii() and token.isalnum()) or len(token) > 64:
         raise BadForm("goal", "This form is no longer valid. Reload the page and try again.")
@@ -184,7 +184,7 @@ def read_launch(posted: QueryDict) -> Launch:
         policy=_number(posted.get("policy", "")),
         model=posted.get("model", ""),
         workflow=posted.get("workflow", ""),
-        scope=posted.get("scope", "")[:LONGEST_NAME],
+        scope=posted.get("scope", "")[:_LONGEST_NAME],
         desk=posted.get("desk", ""),
     )
 
@@ -199,7 +199,7 @@ def examples() -> dict[str, tuple[str, Scenario]]:
     }
 
 
-def find_subject(text: str, *, desk: str, book_id: int) -> str | None:
+def _find_subject(text: str, *, desk: str, book_id: int) -> str | None:
     """Return the key of the subject with this name or key; None for no text.
 
     Raises BadForm if none or several match.
@@ -210,16 +210,16 @@ def find_subject(text: str, *, desk: str, book_id: int) -> str | None:
     if not text:
         return None
     enter = f"Enter the name or ID of one {known.subject.kind}."
-    if len(text) > LONGEST_NAME or "\0" in text:
+    if len(text) > _LONGEST_NAME or "\0" in text:
         raise BadForm("subject", f"That is not a valid name. {enter}")
     try:
-        found = find_all(known, text, book_id=book_id, most=MOST + 1)
+        found = find_all(known, text, book_id=book_id, most=_MOST + 1)
     except UnknownSubject as error:
         raise BadForm("subject", str(error)) from None
     if not found:
         raise BadForm("subject", f"No {known.subject.kind} is called {text}. {enter}")
     if len(found) > 1:
-        told = ", ".join(f"{label.removesuffix(f' #{key}')}: {key}" for key, label in found[:MOST])
+        told = ", ".join(f"{label.removesuffix(f' #{key}')}: {key}" for key, label in found[:_MOST])
         raise BadForm("subject", f"Several match: {told}. Enter one ID.")
     return found[0][0]
 
@@ -236,7 +236,7 @@ def _number(text: str) -> int | None:
 # The gallery on the page: each scenario with its newest run, by desk and pattern.
 
 
-NEWEST = 300  # runs among which a scenario's last one is looked for
+_NEWEST = 300  # runs among which a scenario's last one is looked for
 # By the first word of how a scenario ends: the role of its icon, and whether it would write.
 _ENDS = {
     "Answered": ("approve", False),
@@ -259,7 +259,7 @@ _ANY_END = ("skip", True)
 
 
 @dataclass(frozen=True)
-class Offer:
+class _Offer:
     """A scenario to launch."""
 
     key: str
@@ -276,22 +276,22 @@ class Offer:
 
 
 @dataclass(frozen=True)
-class GallerySection:
+class _GallerySection:
     """A desk's scenarios of one kind."""
 
     key: str
     desk: str
     title: str
     purpose: str
-    offers: Sequence[Offer]
+    offers: Sequence[_Offer]
 
 
-def desks_of(workspace: Workspace) -> dict[str, Desk]:
+def _desks_of(workspace: Workspace) -> dict[str, Desk]:
     """Return the desks that a run can be launched for: those with rules in the policy."""
-    return {name: DESKS[name] for name in patterns_of(workspace)}
+    return {name: DESKS[name] for name in _patterns_of(workspace)}
 
 
-def patterns_of(workspace: Workspace) -> dict[str, list[str]]:
+def _patterns_of(workspace: Workspace) -> dict[str, list[str]]:
     """Return the patterns in which a run can be launched, by desk."""
     limits = workspace.policy.limits() if workspace.policy else None
     return {
@@ -305,21 +305,21 @@ def patterns_of(workspace: Workspace) -> dict[str, list[str]]:
     }
 
 
-def gallery(workspace: Workspace, *, search: str = "") -> list[GallerySection]:
+def gallery(workspace: Workspace, *, search: str = "") -> list[_GallerySection]:
     """Return a demo workspace's gallery; empty elsewhere, because its goals are invented."""
     if not workspace.is_demo:
         return []
     newest = Run.objects.filter(workspace=workspace).order_by("-created_at", "-pk")
     last: dict[tuple[str, str, str], Run] = {}
-    for run in newest.only("desk", "pattern", "goal", "state", "created_at")[:NEWEST]:
+    for run in newest.only("desk", "pattern", "goal", "state", "created_at")[:_NEWEST]:
         last.setdefault((run.desk, run.pattern, without_values(run.goal)), run)
     stopping = _stopping(workspace)
 
-    def offer(desk: str, section: str, one: Scenario) -> Offer:
+    def offer(desk: str, section: str, one: Scenario) -> _Offer:
         newest = last.get((desk, one.pattern, without_values(one.goal)))
         role, writes = _ENDS.get(one.ends.replace(",", "").partition(" ")[0], _ANY_END)
         text = " ".join((section, one.title, one.expect, one.goal, one.ends)).lower()
-        return Offer(
+        return _Offer(
             key=one.key,
             title=one.title,
             watch=one.expect,
@@ -334,14 +334,14 @@ def gallery(workspace: Workspace, *, search: str = "") -> list[GallerySection]:
         )
 
     found = [
-        GallerySection(
+        _GallerySection(
             f"desk-{name}-{pattern}",
             DESKS[name].title,
             title := spell_out(pattern),
             _purpose(DESKS[name], pattern),
             [offer(name, f"{DESKS[name].title} {title}", one) for one in scenarios],
         )
-        for name, patterns in patterns_of(workspace).items()
+        for name, patterns in _patterns_of(workspace).items()
         for pattern, scenarios in DESKS[name].sections.items()
         if pattern in patterns
     ]

@@ -1,4 +1,4 @@
-"""Launch a run."""
+"""Launch a run, launch one again, ask on from one, and stop one."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ from agents.publishing.versions import policy_version
 from agents.sdk.desk import DESKS, WORDS
 from agents.shell.refusal import MEMBER, Refused, check_text, require_member, require_role
 
-SHOWN = 8  # days of a report that a refusal names
+_SHOWN = 8  # days of a report that a refusal names
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class LaunchOptions:
     claims: Json = None
 
 
-PLAIN = LaunchOptions()
+_PLAIN = LaunchOptions()
 
 
 def launch(
@@ -93,7 +93,7 @@ def launch(
     by: User,
     at: datetime,
     desk: str,
-    options: LaunchOptions = PLAIN,
+    options: LaunchOptions = _PLAIN,
 ) -> Run:
     """Create and queue a run for a goal. `subject` is the desk's own key. Raises Refused.
 
@@ -107,9 +107,9 @@ def launch(
     version = options.policy or published
     if version is None:
         raise Refused("no_policy", f"{workspace.name} has no published policy to run under.")
-    check_version(workspace, version, published, role)
-    check_desk(desk, pattern, version, by_agent=options.agent is not None)
-    check_launch(workspace, pattern, goal, subject, version, desk, options.simulation)
+    _check_version(workspace, version, published, role)
+    _check_desk(desk, pattern, version, by_agent=options.agent is not None)
+    _check_launch(workspace, pattern, goal, subject, version, desk, options.simulation)
     if options.model and options.model not in settings.OPENAI_MODEL_CHOICES:
         raise Refused(
             "unknown_model", f"The model {options.model!r} is not among OPENAI_MODEL_CHOICES."
@@ -126,7 +126,7 @@ def launch(
     goal, inputs, workflow, scope, before, claims = redact(told, limits, names)
     takes_one = pattern == "workflow"
     given = (workflow, inputs)
-    followed = checked_workflow(*given, goal=goal, limits=limits, desk=desk) if takes_one else {}
+    followed = _checked_workflow(*given, goal=goal, limits=limits, desk=desk) if takes_one else {}
     try:
         with transaction.atomic():
             about = DESKS[desk]
@@ -168,6 +168,14 @@ def launch(
         raise Refused("unknown_subject", str(error)) from None
     except IntegrityError:
         return _already_launched(workspace, options.token)
+
+
+def _already_launched(workspace: Workspace, token: str | None) -> Run:
+    """Return the run created by a first submit of the same form, or None."""
+    first = Run.objects.filter(workspace=workspace, launch_token=token).first() if token else None
+    if first is None:
+        raise Refused("not_recorded", "The run could not be recorded; try again.")
+    return first
 
 
 _PUBLISHED = CompiledSelect(
@@ -213,14 +221,6 @@ def _full(full: str, run: Run, limits: Limits) -> str:
     return f"{of[full]} are already waiting for approval. Launch again once some are decided."
 
 
-def _already_launched(workspace: Workspace, token: str | None) -> Run:
-    """Return the run created by a first submit of the same form, or None."""
-    first = Run.objects.filter(workspace=workspace, launch_token=token).first() if token else None
-    if first is None:
-        raise Refused("not_recorded", "The run could not be recorded; try again.")
-    return first
-
-
 def _without(
     workspace: Workspace,
     version: PolicyVersion,
@@ -251,18 +251,16 @@ def _scope(desk: str, book_id: int, pattern: str, goal: str, chosen: str) -> Jso
     if not scopes:
         raise Refused("no_numbers", "This book has no daily figures to report on.")
     if (scope := choose_scope(scopes, goal, chosen)) is None:
-        known = ", ".join(map(in_words, scopes[:SHOWN]))
+        known = ", ".join(map(in_words, scopes[:_SHOWN]))
         raise Refused("unknown_scope", f"There are no figures of {chosen!r}. There are: {known}.")
     return scope
 
 
-# Refuse launches with an invalid goal, subject, desk or policy.
-
-
+# What refuses a launch: its goal, subject, desk or policy.
 MAX_GOAL = 8000  # characters
 
 
-def check_version(
+def _check_version(
     workspace: Workspace, version: PolicyVersion, published: PolicyVersion | None, role: str
 ) -> None:
     """Refuse a policy version that this person may not launch under. Raises Refused."""
@@ -280,7 +278,7 @@ def check_version(
         )
 
 
-def check_desk(desk: str, pattern: str, version: PolicyVersion, *, by_agent: bool = False) -> None:
+def _check_desk(desk: str, pattern: str, version: PolicyVersion, *, by_agent: bool = False) -> None:
     """Refuse a launch for an unsuitable desk. Raises Refused.
 
     An agent elsewhere drives a run of any desk, and nobody else launches one for it.
@@ -305,7 +303,7 @@ def check_desk(desk: str, pattern: str, version: PolicyVersion, *, by_agent: boo
         )
 
 
-def check_launch(
+def _check_launch(
     workspace: Workspace,
     pattern: str,
     goal: str,
@@ -338,19 +336,7 @@ def check_launch(
 # The workflows that desks ship as documents, and the check before a launch.
 
 
-def shipped_workflow(name: str, desk: str) -> Json:
-    """Return the document of a desk's workflow. Raises Refused."""
-    if name not in (own := DESKS[desk].workflows):
-        known = f"Workflows: {_known(desk)}."
-        raise Refused("unknown_workflow", f"There is no workflow {name!r}. {known}")
-    return deepcopy(own[name])
-
-
-def _known(desk: str) -> str:
-    return ", ".join(sorted(DESKS[desk].workflows))
-
-
-def checked_workflow(
+def _checked_workflow(
     document: Json, inputs: Mapping[str, str] | None, *, goal: str, limits: Limits, desk: str
 ) -> dict[str, Json]:
     """Return a document and its parameters' values for a run to pin. Raises Refused.
@@ -359,7 +345,7 @@ def checked_workflow(
     every problem, one per line.
     """
     if document and isinstance(document, str):
-        document = shipped_workflow(document, desk)
+        document = _shipped_workflow(document, desk)
     if not document:
         raise Refused("no_workflow", f"Say which workflow to follow: {_known(desk)}.")
     inputs = inputs or {}
@@ -379,20 +365,19 @@ def checked_workflow(
     return {"document": document, "inputs": values}
 
 
+def _shipped_workflow(name: str, desk: str) -> Json:
+    """Return the document of a desk's workflow. Raises Refused."""
+    if name not in (own := DESKS[desk].workflows):
+        known = f"Workflows: {_known(desk)}."
+        raise Refused("unknown_workflow", f"There is no workflow {name!r}. {known}")
+    return deepcopy(own[name])
+
+
+def _known(desk: str) -> str:
+    return ", ".join(sorted(DESKS[desk].workflows))
+
+
 # Launch a run again that stopped or failed, or that paid and wrote to nobody.
-
-
-def leaves_work(run: Run) -> bool:
-    """Tell whether a run stopped or failed, or it or one that it repeats paid and told nobody.
-
-    Nothing of an agent's that runs elsewhere is launched here.
-    """
-    if run.agent_id:
-        return False  # its agent opens another session
-    if run.state == RunState.DONE:
-        runs = [run.pk, *run.earlier_runs()]
-        return untold_effects(since=run.created_at - EARLIER).filter(run__in=runs).exists()
-    return run.state in (RunState.STOPPED, RunState.FAILED)
 
 
 def launch_again(*, run_id: UUID, by: User, at: datetime) -> Run:
@@ -429,22 +414,24 @@ def launch_again(*, run_id: UUID, by: User, at: datetime) -> Run:
     )
 
 
+def leaves_work(run: Run) -> bool:
+    """Tell whether a run stopped or failed, or it or one that it repeats paid and told nobody.
+
+    Nothing of an agent's that runs elsewhere is launched here.
+    """
+    if run.agent_id:
+        return False  # its agent opens another session
+    if run.state == RunState.DONE:
+        runs = [run.pk, *run.earlier_runs()]
+        return untold_effects(since=run.created_at - EARLIER).filter(run__in=runs).exists()
+    return run.state in (RunState.STOPPED, RunState.FAILED)
+
+
 # Ask on: launch a run about the same, which has what an ended run did and read before it.
 #
-# It follows that run as one that was launched again does: on the same books, held to its effects,
-# and decided by nobody who launched either. The earlier run's steps are copied, so that a value
-# keeps the source that it had there, whatever becomes of that run.
-
-
+# It is held to that run's effects, as one that was launched again is, and decided by nobody who
+# launched either. The earlier run's steps are copied, so that a value keeps the source that it had.
 MOST = 100_000  # characters of what came before, as JSON
-
-
-def can_be_asked_on(run: Run) -> bool:
-    """Tell whether a run ended at a desk that answers in words, with its steps still here."""
-    desk = DESKS.get(run.desk)
-    # What an agent elsewhere claimed as its goal is nobody's request to go on from.
-    is_here = run.state in ENDED and not (run.is_emptied or run.simulation or run.agent_id)
-    return bool(is_here and run.subject_key and desk and desk.answers == WORDS)
 
 
 def ask_on(*, run_id: UUID, goal: str, by: User, at: datetime) -> Run:
@@ -476,6 +463,14 @@ def ask_on(*, run_id: UUID, goal: str, by: User, at: datetime) -> Run:
     return newer
 
 
+def can_be_asked_on(run: Run) -> bool:
+    """Tell whether a run ended at a desk that answers in words, with its steps still here."""
+    desk = DESKS.get(run.desk)
+    # What an agent elsewhere claimed as its goal is nobody's request to go on from.
+    is_here = run.state in ENDED and not (run.is_emptied or run.simulation or run.agent_id)
+    return bool(is_here and run.subject_key and desk and desk.answers == WORDS)
+
+
 def _copy_of(run: Run) -> Json:
     outcome = run.outcome if isinstance(run.outcome, dict) else {}
     answer = outcome.get(AFTER_BLOCK, outcome)
@@ -492,9 +487,7 @@ def _copy_of(run: Run) -> Json:
 
 
 # Stop a run.
-
-
-MAX_REASON = 500  # characters
+_MAX_REASON = 500  # characters
 
 
 def cancel(*, run_id: UUID, by: User, reason: str, at: datetime) -> Run:
@@ -502,7 +495,7 @@ def cancel(*, run_id: UUID, by: User, reason: str, at: datetime) -> Run:
 
     Raises Refused if the run has ended or the person may not stop it.
     """
-    check_text(reason, most=MAX_REASON)
+    check_text(reason, most=_MAX_REASON)
     with transaction.atomic():
         run = Run.objects.select_for_update(of=("self",)).select_related("workspace").get(pk=run_id)
         require_member(run.workspace, by, Role.OPERATOR, Role.REVIEWER, Role.ADMIN)

@@ -31,13 +31,13 @@ from agents.shell.pages import newest, occurring, older, whole_number
 from agents.tools import letter_tools
 
 PAGE = 50
-SHOWN = 120  # characters of what an agent wrote, in the list
-UNSEEN = ("workflow", "simulation", "scope", "before")  # what no row shows
+_SHOWN = 120  # characters of what an agent wrote, in the list
+_UNSEEN = ("workflow", "simulation", "scope", "before")  # what no row shows
 FEW = 5000  # runs with some words or in a state whose keys can simply be sorted
 LISTENING = "Listening for its agent"
 ENDING = "Ending: waiting for what is open in its session"
 OUT = "Waiting for its agent to report a call"
-FILTERS = (
+_FILTERS = (
     "state",
     "came_of",
     "pattern",
@@ -50,10 +50,13 @@ FILTERS = (
     "since",
     "until",
 )
+STATES = tuple(RunState)
+CAME_OF = tuple(WORDS.items())
+_CAME_OF_ROLES = {WORDS[CameOf.NOTHING]: "waiting", WORDS[CameOf.BLOCKED]: "block"}
 
 
 @dataclass(frozen=True)
-class RunRow:
+class _RunRow:
     """A run in the list: subject, amounts, outcome, launcher and duration."""
 
     run: Run
@@ -70,7 +73,7 @@ class RunRow:
 class Runs:
     """A page of runs, its filter, and where the next page begins."""
 
-    rows: Sequence[RunRow]
+    rows: Sequence[_RunRow]
     given: dict[str, str]
     older: str  # mark of the next page; "" if nothing is older
 
@@ -90,13 +93,13 @@ def ends_to_choose(user: User, given: str) -> list[tuple[str, str]]:
 
 def find_runs(user: User, asked: QueryDict) -> Runs:
     """Return one page of the person's runs, newest first."""
-    said = {name: asked.get(name, "").strip() for name in FILTERS}
+    said = {name: asked.get(name, "").strip() for name in _FILTERS}
     given = {name: text for name, text in said.items() if text}
     workspaces = access.workspaces_of(user)
     place = _place(asked.get("before", ""))
     found = _after(_filter_runs(Run.objects.all(), given), place)
     found = _search_runs(found, given, workspaces, after=place and place[1])
-    runs = list(found.select_related("launched_by", "agent").defer(*UNSEEN))
+    runs = list(found.select_related("launched_by", "agent").defer(*_UNSEEN))
     older = _mark(runs[PAGE - 1]) if len(runs) > PAGE else ""
     return Runs(_rows(runs[:PAGE], timezone.now()), given, older)
 
@@ -104,10 +107,10 @@ def find_runs(user: User, asked: QueryDict) -> Runs:
 def runs_with_words(text: str, workspaces: Sequence[int]) -> list[Run]:
     """Return the newest runs that contain the words of a text, at most a page."""
     found = _search_runs(Run.objects.all(), {"text": text}, workspaces, after=None)
-    return list(found.defer(*UNSEEN)[:PAGE])
+    return list(found.defer(*_UNSEEN)[:PAGE])
 
 
-def _rows(runs: Sequence[Run], now: datetime) -> list[RunRow]:
+def _rows(runs: Sequence[Run], now: datetime) -> list[_RunRow]:
     """Return runs with requested and paid amounts, in at most four queries for a page."""
     paid: dict[UUID, list[tuple[str, int]]] = {run.pk: [] for run in runs}
     asked: dict[UUID, list[tuple[str, int]]] = {run.pk: [] for run in runs}
@@ -120,13 +123,13 @@ def _rows(runs: Sequence[Run], now: datetime) -> list[RunRow]:
     for run, currency, minor in requests.values_list("run_id", "currency", "amount_minor"):
         asked[run].append((currency, minor or 0))
     return [
-        RunRow(
+        _RunRow(
             run=run,
             asked=format_largest(asked[run.pk]),
             paid=format_sums(paid[run.pk]),
             outcome=outcome_of(run, closed, waits),
-            wrote=as_line(agent_words(run), SHOWN),
-            wrote_after_block=as_line(words_after_block(run), SHOWN),
+            wrote=as_line(agent_words(run), _SHOWN),
+            wrote_after_block=as_line(words_after_block(run), _SHOWN),
             chip=chip_of(run, closed),
             seconds=((run.ended_at or now) - run.created_at).total_seconds(),
         )
@@ -164,7 +167,7 @@ def closings(runs: Iterable[Run]) -> dict[UUID, Closing]:
 
 def chip_of(run: Run, closed: Mapping[UUID, Closing]) -> tuple[str, str]:
     """Return role and word of a run's state; a case that a person took has not failed."""
-    if is_listening(run):
+    if _is_listening(run):
         return ("waiting", "Listening")
     role, word = closed[run.pk].chip if run.pk in closed else RUN_ROLES[run.state]
     if run.state != RunState.DONE:
@@ -173,7 +176,7 @@ def chip_of(run: Run, closed: Mapping[UUID, Closing]) -> tuple[str, str]:
     return _CAME_OF_ROLES.get(told, role), told or word
 
 
-def is_listening(run: Run) -> bool:
+def _is_listening(run: Run) -> bool:
     """Tell whether a run waits for the next call of an agent elsewhere, and for no person."""
     return run.state == RunState.WAITING and run.idle_until is not None
 
@@ -181,7 +184,7 @@ def is_listening(run: Run) -> bool:
 def waits_of(runs: Iterable[Run]) -> dict[UUID, str]:
     """Return what runs that wait for no person wait for; of all others nothing is said."""
     waiting = [run for run in runs if run.state == RunState.WAITING and run.agent_id]
-    told = {run.pk: LISTENING for run in waiting if is_listening(run)}
+    told = {run.pk: LISTENING for run in waiting if _is_listening(run)}
     others = [run.pk for run in waiting if run.pk not in told]
     if others:
         asked = Escalation.objects.filter(run=OuterRef("pk"), state=EscalationState.OPEN)
@@ -292,8 +295,3 @@ def _place(mark: str) -> tuple[datetime, UUID] | None:
         return (when, UUID(key)) if when else None
     except ValueError:
         return None
-
-
-STATES = tuple(RunState)
-CAME_OF = tuple(WORDS.items())
-_CAME_OF_ROLES = {WORDS[CameOf.NOTHING]: "waiting", WORDS[CameOf.BLOCKED]: "block"}

@@ -1,4 +1,4 @@
-"""What was asked and answered in a turn: its steps as messages."""
+"""What was asked and answered in a turn: its steps as messages, and their words."""
 
 from __future__ import annotations
 
@@ -31,6 +31,170 @@ from agents.shell.formats import (
     within_sentence,
 )
 
+
+@dataclass(frozen=True)
+class _Part:
+    """A labelled value of a message: a text, or parts of its own."""
+
+    label: str
+    text: str = ""
+    parts: Sequence[_Part] = ()
+
+
+@dataclass(frozen=True)
+class _StepMessage:
+    """Something asked of a model, the policy, a person or a tool, or the answer to it."""
+
+    step: Step
+    icon: str
+    title: str
+    role: str = ""  # of its state
+    words: str = ""
+    parts: Sequence[_Part] = ()
+    rulings: Sequence[Json] = ()
+    notes: Sequence[str] = ()  # what was cut or not kept
+    folded: Sequence[_Part] = ()
+
+    @property
+    def phase(self) -> str:
+        return phase_in_words(self.step.key)
+
+
+def messages_of(steps: Sequence[Step]) -> list[_StepMessage]:
+    """Return what each step asked and what was answered, in order."""
+    return [message for step in steps for message in _OF_KIND[step.kind](step)]
+
+
+def _of_model(step: Step) -> Iterable[_StepMessage]:
+    asked = step.asked
+    role = str(asked.get("role", "")).replace("_", " ")
+    inputs, guide = asked.get("inputs") or {}, asked.get("guide") or {}
+    parts = _parts(inputs)
+    folded = [part for part in parts if part.parts]  # what was said before: long
+    if asked.get("role") in ROLES:  # another release may have had a role that is gone
+        instructions = prompt(asked["role"], at_desk="desk" in inputs or "desk" in guide)
+        if (step.reply or {}).get("form") == TOOL_FORM:
+            instructions = prompt_with_tools(asked["role"], guide.get("desk") or {})
+        folded.append(_Part("Instructions, as this release sends them", instructions))
+    if "schema" in guide:
+        folded.append(_Part("Form that the answer must have", _as_text(guide["schema"])))
+    parts = [part for part in parts if not part.parts]
+    yield _StepMessage(step, "chat", f"The model was asked, as {role}", parts=parts, folded=folded)
+    if step.ended_at is None or step.failed:
+        yield _unanswered(step, "The model")
+        return
+    reply = reply_of(step)
+    words, said = _said(str(reply.get("text", "")))
+    calls = reply.get("tool_calls", ())
+    notes = [f"{step.attempts} attempts; only the last answer is kept."] * (step.attempts > 1)
+    if cached := reply.get("cached_tokens"):
+        sent = thousands(step.tokens_in)
+        notes.append(f"Of {sent} tokens sent, the server had {thousands(cached)} in its cache.")
+    for call in calls:
+        cut = f" Cut after {MAX_CALL} characters." * (len(call) >= MAX_CALL)
+        notes.append(f"It also sent a tool call, which was ignored.{cut}")
+    if len(calls) == MAX_CALLS:
+        notes.append(f"At most {MAX_CALLS} such calls are kept.")
+    if more := reply.get("more"):
+        notes.append(f"It proposed {len(more) + 1} calls, which were reviewed one after another.")
+    ignored = [_Part("Ignored call", call) for call in calls]
+    title = f"The model {step.model} answered, as {role}"
+    yield _StepMessage(step, "bot", title, words=words, parts=[*said, *ignored], notes=notes)
+
+
+def _said(text: str) -> tuple[str, Sequence[_Part]]:
+    """Return a model's answer as words and parts."""
+    try:
+        said = parse(text)
+    except BadJson:
+        words, fields = split_output(text)
+        return words, [_Part(label, value) for label, value in fields.items()]
+    return _proposed(said)
+
+
+def _proposed(action: Json) -> tuple[str, Sequence[_Part]]:
+    """Return an action as words and parts; a call by its title and arguments."""
+    is_call = isinstance(action, dict) and action.get("kind") == "tool"
+    if is_call and isinstance(action.get("args"), dict):
+        return f"Proposes the call: {tool_title(str(action.get('name')))}", _parts(action["args"])
+    return "", _parts(action)
+
+
+def _of_policy(step: Step) -> Iterable[_StepMessage]:
+    action = step.asked["action"]
+    words, parts = _proposed(action)
+    yield _StepMessage(step, "chat", "The policy was asked", words=words, parts=parts)
+    if step.reply is None:
+        yield _unanswered(step, "The policy")
+        return
+    reply = reply_of(step)
+    ruling, left = reply["decision"], reply["action"]
+    yield _StepMessage(
+        step,
+        ruling,
+        f"The policy {RULING_ROLES[ruling][1].lower()} it",
+        role=ruling,
+        parts=_parts({"stands_as": left}) if left and left != action else (),
+        rulings=reply["rulings"],
+        folded=[_Part("Facts that the rules saw", "none", _parts(reply.get("facts")))],
+    )
+
+
+def _of_person(step: Step) -> Iterable[_StepMessage]:
+    action = step.asked["action"]
+    words, parts = _proposed(action)
+    yield _StepMessage(step, "escalate", "Put to a person", "escalate", words, parts)
+    if step.reply is None:
+        yield _unanswered(step, "A person")
+        return
+    reply = {name: part for name, part in reply_of(step).items() if part not in ("", None)}
+    by = reply.pop("by", "") or "The system"
+    yield _StepMessage(
+        step, "human", f"{by} answered", role="human", parts=_parts(reply, amount_of(action))
+    )
+
+
+def _of_tool(step: Step) -> Iterable[_StepMessage]:
+    title = tool_title(step.asked["tool"])
+    yield _StepMessage(step, "arrow", f"Tool called: {title}", parts=_parts(step.asked["args"]))
+    if step.reply is None:
+        yield _unanswered(step, "The tool")
+        return
+    role = "failed" if reports_error(step.reply) else ""
+    yield _StepMessage(step, "db", "The tool answered", role=role, parts=_parts(step.reply))
+
+
+_OF_KIND = {"ask": _of_model, "review": _of_policy, "escalate": _of_person, "use": _of_tool}
+
+
+def _unanswered(step: Step, who: str) -> _StepMessage:
+    role = "failed" if step.failed else "waiting"
+    words = end_sentence(step.failed) if step.failed else ""
+    lost = [f"{step.attempts} attempts."] * (step.attempts > 1)
+    said = "gave no usable answer" if step.failed else "has not answered yet"
+    return _StepMessage(step, role, f"{who} {said}", role=role, words=words, notes=lost)
+
+
+def _parts(value: Json, about: tuple[str, int] | None = None) -> list[_Part]:
+    """Return a stored value by label, as deep as it goes.
+
+    Plain amounts that name no currency are in that of the amount they are `about`.
+    """
+    if isinstance(value, list):
+        value = {str(number): item for number, item in enumerate(value, start=1)}
+    if not isinstance(value, dict):
+        return [_Part("", str(value))] if value else []
+    currency = currency_of({"currency": about[0], **value} if about else value)
+    return [_part(name, item, currency) for name, item in value.items()]
+
+
+def _part(name: str, value: Json, currency: str) -> _Part:
+    is_list = isinstance(value, list) and any(isinstance(item, dict | list) for item in value)
+    if is_list or isinstance(value, dict):
+        return _Part(label_of(name), "" if value else "none", _parts(value))
+    return _Part(label_of(name.removesuffix("_usd")), field_in_words(name, value, currency))
+
+
 # The words of a turn: its proposal, its outcome, and all of it as JSON.
 
 
@@ -55,29 +219,6 @@ def title_of(name: str, steps: Sequence[Step], action: Json) -> str:
     if name := action.get("name"):
         return tool_title(str(name))
     return {"final": "Answer", "brief": "Brief"}.get(str(kind), str(kind))
-
-
-def _reviewed_action(steps: Sequence[Step]) -> Json:
-    """Return a turn's action as the policy left it; None if nothing was reviewed."""
-    reviews = [reply_of(step) for step in steps if step.kind == "review" and step.reply]
-    return reviews[-1]["action"] if reviews else None
-
-
-def note_of(steps: Sequence[Step]) -> str:
-    """Return the agent's own words when the console answered in its sentences."""
-    action = _reviewed_action(steps)
-    return str(action.get("note", "")) if action else ""
-
-
-def ignored_calls(steps: Sequence[Step]) -> list[str]:
-    """Return the tool calls that a model sent beside its answer, which are ignored."""
-    calls = (reply_of(s).get("tool_calls", ()) for s in steps if s.kind == "ask" and s.reply)
-    return [str(call) for told_of in calls for call in told_of]
-
-
-def is_output_of_step(name: str, action: Json) -> bool:
-    """Tell whether a turn is the output of a workflow's step, not the answer of a run."""
-    return action.get("kind") == "final" and not is_answer_of_run(name)
 
 
 def summary_of(steps: Sequence[Step], action: Json, *, is_output: bool) -> str:
@@ -117,175 +258,35 @@ def _fields(reply: Json) -> str:
     return fields_in_words({key: value for key, value in flat.items() if len(str(value)) <= 60})
 
 
+def note_of(steps: Sequence[Step]) -> str:
+    """Return the agent's own words when the console answered in its sentences."""
+    action = _reviewed_action(steps)
+    return str(action.get("note", "")) if action else ""
+
+
+def _reviewed_action(steps: Sequence[Step]) -> Json:
+    """Return a turn's action as the policy left it; None if nothing was reviewed."""
+    reviews = [reply_of(step) for step in steps if step.kind == "review" and step.reply]
+    return reviews[-1]["action"] if reviews else None
+
+
+def is_output_of_step(name: str, action: Json) -> bool:
+    """Tell whether a turn is the output of a workflow's step, not the answer of a run."""
+    return action.get("kind") == "final" and not is_answer_of_run(name)
+
+
+def ignored_calls(steps: Sequence[Step]) -> list[str]:
+    """Return the tool calls that a model sent beside its answer, which are ignored."""
+    calls = (reply_of(s).get("tool_calls", ()) for s in steps if s.kind == "ask" and s.reply)
+    return [str(call) for told_of in calls for call in told_of]
+
+
 def raw_of(steps: Sequence[Step]) -> Iterable[str]:
     for step in steps:
-        yield f"{step.key} asked\n{as_text(step.asked)}"
+        yield f"{step.key} asked\n{_as_text(step.asked)}"
         if step.reply is not None:
-            yield f"{step.key} reply\n{as_text(step.reply)}"
+            yield f"{step.key} reply\n{_as_text(step.reply)}"
 
 
-def as_text(value: Json) -> str:
+def _as_text(value: Json) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False)
-
-
-@dataclass(frozen=True)
-class Part:
-    """A labelled value of a message: a text, or parts of its own."""
-
-    label: str
-    text: str = ""
-    parts: Sequence[Part] = ()
-
-
-@dataclass(frozen=True)
-class StepMessage:
-    """Something asked of a model, the policy, a person or a tool, or the answer to it."""
-
-    step: Step
-    icon: str
-    title: str
-    role: str = ""  # of its state
-    words: str = ""
-    parts: Sequence[Part] = ()
-    rulings: Sequence[Json] = ()
-    notes: Sequence[str] = ()  # what was cut or not kept
-    folded: Sequence[Part] = ()
-
-    @property
-    def phase(self) -> str:
-        return phase_in_words(self.step.key)
-
-
-def messages_of(steps: Sequence[Step]) -> list[StepMessage]:
-    """Return what each step asked and what was answered, in order."""
-    return [message for step in steps for message in _OF_KIND[step.kind](step)]
-
-
-def _of_model(step: Step) -> Iterable[StepMessage]:
-    asked = step.asked
-    role = str(asked.get("role", "")).replace("_", " ")
-    inputs, guide = asked.get("inputs") or {}, asked.get("guide") or {}
-    parts = _parts(inputs)
-    folded = [part for part in parts if part.parts]  # what was said before: long
-    if asked.get("role") in ROLES:  # another release may have had a role that is gone
-        instructions = prompt(asked["role"], at_desk="desk" in inputs or "desk" in guide)
-        if (step.reply or {}).get("form") == TOOL_FORM:
-            instructions = prompt_with_tools(asked["role"], guide.get("desk") or {})
-        folded.append(Part("Instructions, as this release sends them", instructions))
-    if "schema" in guide:
-        folded.append(Part("Form that the answer must have", as_text(guide["schema"])))
-    parts = [part for part in parts if not part.parts]
-    yield StepMessage(step, "chat", f"The model was asked, as {role}", parts=parts, folded=folded)
-    if step.ended_at is None or step.failed:
-        yield _unanswered(step, "The model")
-        return
-    reply = reply_of(step)
-    words, said = _said(str(reply.get("text", "")))
-    calls = reply.get("tool_calls", ())
-    notes = [f"{step.attempts} attempts; only the last answer is kept."] * (step.attempts > 1)
-    if cached := reply.get("cached_tokens"):
-        sent = thousands(step.tokens_in)
-        notes.append(f"Of {sent} tokens sent, the server had {thousands(cached)} in its cache.")
-    for call in calls:
-        cut = f" Cut after {MAX_CALL} characters." * (len(call) >= MAX_CALL)
-        notes.append(f"It also sent a tool call, which was ignored.{cut}")
-    if len(calls) == MAX_CALLS:
-        notes.append(f"At most {MAX_CALLS} such calls are kept.")
-    if more := reply.get("more"):
-        notes.append(f"It proposed {len(more) + 1} calls, which were reviewed one after another.")
-    ignored = [Part("Ignored call", call) for call in calls]
-    title = f"The model {step.model} answered, as {role}"
-    yield StepMessage(step, "bot", title, words=words, parts=[*said, *ignored], notes=notes)
-
-
-def _said(text: str) -> tuple[str, Sequence[Part]]:
-    """Return a model's answer as words and parts."""
-    try:
-        said = parse(text)
-    except BadJson:
-        words, fields = split_output(text)
-        return words, [Part(label, value) for label, value in fields.items()]
-    return _proposed(said)
-
-
-def _proposed(action: Json) -> tuple[str, Sequence[Part]]:
-    """Return an action as words and parts; a call by its title and arguments."""
-    is_call = isinstance(action, dict) and action.get("kind") == "tool"
-    if is_call and isinstance(action.get("args"), dict):
-        return f"Proposes the call: {tool_title(str(action.get('name')))}", _parts(action["args"])
-    return "", _parts(action)
-
-
-def _of_policy(step: Step) -> Iterable[StepMessage]:
-    action = step.asked["action"]
-    words, parts = _proposed(action)
-    yield StepMessage(step, "chat", "The policy was asked", words=words, parts=parts)
-    if step.reply is None:
-        yield _unanswered(step, "The policy")
-        return
-    reply = reply_of(step)
-    ruling, left = reply["decision"], reply["action"]
-    yield StepMessage(
-        step,
-        ruling,
-        f"The policy {RULING_ROLES[ruling][1].lower()} it",
-        role=ruling,
-        parts=_parts({"stands_as": left}) if left and left != action else (),
-        rulings=reply["rulings"],
-        folded=[Part("Facts that the rules saw", "none", _parts(reply.get("facts")))],
-    )
-
-
-def _of_person(step: Step) -> Iterable[StepMessage]:
-    action = step.asked["action"]
-    words, parts = _proposed(action)
-    yield StepMessage(step, "escalate", "Put to a person", "escalate", words, parts)
-    if step.reply is None:
-        yield _unanswered(step, "A person")
-        return
-    reply = {name: part for name, part in reply_of(step).items() if part not in ("", None)}
-    by = reply.pop("by", "") or "The system"
-    yield StepMessage(
-        step, "human", f"{by} answered", role="human", parts=_parts(reply, amount_of(action))
-    )
-
-
-def _of_tool(step: Step) -> Iterable[StepMessage]:
-    title = tool_title(step.asked["tool"])
-    yield StepMessage(step, "arrow", f"Tool called: {title}", parts=_parts(step.asked["args"]))
-    if step.reply is None:
-        yield _unanswered(step, "The tool")
-        return
-    role = "failed" if reports_error(step.reply) else ""
-    yield StepMessage(step, "db", "The tool answered", role=role, parts=_parts(step.reply))
-
-
-_OF_KIND = {"ask": _of_model, "review": _of_policy, "escalate": _of_person, "use": _of_tool}
-
-
-def _unanswered(step: Step, who: str) -> StepMessage:
-    role = "failed" if step.failed else "waiting"
-    words = end_sentence(step.failed) if step.failed else ""
-    lost = [f"{step.attempts} attempts."] * (step.attempts > 1)
-    said = "gave no usable answer" if step.failed else "has not answered yet"
-    return StepMessage(step, role, f"{who} {said}", role=role, words=words, notes=lost)
-
-
-def _parts(value: Json, about: tuple[str, int] | None = None) -> list[Part]:
-    """Return a stored value by label, as deep as it goes.
-
-    Plain amounts that name no currency are in that of the amount they are `about`.
-    """
-    if isinstance(value, list):
-        value = {str(number): item for number, item in enumerate(value, start=1)}
-    if not isinstance(value, dict):
-        return [Part("", str(value))] if value else []
-    currency = currency_of({"currency": about[0], **value} if about else value)
-    return [_part(name, item, currency) for name, item in value.items()]
-
-
-def _part(name: str, value: Json, currency: str) -> Part:
-    is_list = isinstance(value, list) and any(isinstance(item, dict | list) for item in value)
-    if is_list or isinstance(value, dict):
-        return Part(label_of(name), "" if value else "none", _parts(value))
-    return Part(label_of(name.removesuffix("_usd")), field_in_words(name, value, currency))

@@ -1,4 +1,4 @@
-"""What pages say about model servers that runs wait for."""
+"""Model servers that runs wait for: what pages say about them, and try them now."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def outage_for(parts: Sequence[Membership], failing: Sequence[Endpoint]) -> Outa
     told.sort(key=lambda e: (e.rests_until is None, e.rests_until or now, e.address))
     if not told:
         return None
-    return Outage(told, waiting, may_try=any(part.role in TRIES for part in parts))
+    return Outage(told, waiting, may_try=any(part.role in _TRIES for part in parts))
 
 
 def outage_of_run() -> Outage | None:
@@ -51,7 +51,7 @@ def outage_of_run() -> Outage | None:
 # Try the model servers now instead of waiting for the end of their rests.
 
 
-TRIES = (Role.OPERATOR, Role.ADMIN)
+_TRIES = (Role.OPERATOR, Role.ADMIN)
 
 
 def try_models(*, by: User, at: datetime) -> int:
@@ -59,7 +59,7 @@ def try_models(*, by: User, at: datetime) -> int:
 
     The first run makes the probe for all. Raises Refused.
     """
-    parts = Membership.objects.filter(user=by, role__in=TRIES, user__is_active=True)
+    parts = Membership.objects.filter(user=by, role__in=_TRIES, user__is_active=True)
     mine = list(parts.order_by("workspace_id").values_list("workspace_id", flat=True))
     if not mine:
         raise Refused(

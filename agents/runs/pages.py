@@ -1,4 +1,4 @@
-"""Runs: find them, read one with all its steps, stop one."""
+"""The pages of runs, and of the kill switches: find a run, read it with all its steps, stop it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from agents.shell.event_words import read_events, tell_events
 from agents.shell.formats import MASKED
 from agents.shell.pages import BadForm, action, page, whole_number
 
-LINES = 30  # of the audit log, on a run's page
+_LINES = 30  # of the audit log, on a run's page
 
 
 @page
@@ -123,7 +123,7 @@ def show_run(
     events = Event.objects.filter(run=found).order_by("-pk").select_related("run")
     if not may_audit:  # they read what people said of its calls, which stands nowhere else
         events = events.filter(kind__in=("effect.done", "effect.refused")).exclude(actor="")
-    newest = read_events(events.prefetch_related("texts"), LINES)
+    newest = read_events(events.prefetch_related("texts"), _LINES)
     live = trace.run_page(found, before=whole_number(request.GET.get("before", "")))
     may_settle = bool(live["page"].lost) and part.role in access.DECIDES
     may_run_again = part.role in access.LAUNCHES and _can_run_again(found)
@@ -131,7 +131,7 @@ def show_run(
         **live,
         "may_audit_here": may_audit,
         "lines": tell_events(newest),
-        "most_lines": LINES,
+        "most_lines": _LINES,
         "may_settle": may_settle and not is_own(found, part.user_id),
         "unknown": EFFECT_UNKNOWN,
         "may_cancel": part.role in access.CANCELS and found.state not in ENDED,
@@ -168,7 +168,7 @@ def _can_be_asked_on(found: Run) -> bool:
 # The kill switches: see what is stopped, press one, release one in stages.
 
 
-LATE = ("on", "stage")  # someone was faster
+_LATE = ("on", "stage")  # someone was faster
 
 
 @page
@@ -199,7 +199,7 @@ def _move(
     try:
         move(workspace=workspace, by=user, at=timezone.now(), **read(request.POST))
     except (BadForm, refusal.Refused) as no:
-        is_late = isinstance(no, refusal.Refused) and no.code in LATE
+        is_late = isinstance(no, refusal.Refused) and no.code in _LATE
         return _kill_page(request, sentence=str(no), status=409 if is_late else 422)
     return redirect("kill")
 

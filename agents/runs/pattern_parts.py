@@ -1,6 +1,6 @@
 """What each pattern's page shows above its steps, read from the same rows.
 
-A pattern without a module here shows only its steps.
+A pattern that is not in ABOVE shows only its steps.
 """
 
 from __future__ import annotations
@@ -23,53 +23,12 @@ from agents.shell.event_words import answer_in_words
 from agents.shell.formats import RULING_ROLES, field_in_words, fields_in_words
 
 # Orchestrator: the tasks of a plan on one time axis, with a bar for each attempt.
-
-
-HEALTH = {  # role and word of the aggregate's finding
+_HEALTH = {  # role and word of the aggregate's finding
     "green": ("approve", "Green"),
     "yellow": ("waiting", "Yellow"),
     "red": ("block", "Red"),
     "unknown": ("failed", "Unknown"),
 }
-
-
-@dataclass(frozen=True)
-class TaskAttempt:
-    """One dispatch of a task."""
-
-    bar: Bar
-    role: str
-    told: str
-
-
-@dataclass(frozen=True)
-class Task:
-    """One task of the plan, and its state."""
-
-    worker: str
-    is_critical: bool
-    role: str
-    word: str
-    attempts: Sequence[TaskAttempt]
-    told: str
-
-
-@dataclass(frozen=True)
-class WorkerPart:
-    """A part of the figures, in words; "" if unknown."""
-
-    name: str
-    told: str
-
-
-@dataclass(frozen=True)
-class Written:
-    """The brief of the report, and whether it was accepted or held back."""
-
-    text: str
-    role: str
-    word: str
-    why: str
 
 
 def tasks(steps: Sequence[Step], now: datetime) -> Json:
@@ -91,9 +50,43 @@ def tasks(steps: Sequence[Step], now: datetime) -> Json:
     }
 
 
-def _span(step: Step, now: datetime) -> tuple[float, float]:
-    begin = step.begun_at.timestamp()
-    return begin, begin + step.seconds if step.ended_at else max(now.timestamp(), begin)
+@dataclass(frozen=True)
+class Task:
+    """One task of the plan, and its state."""
+
+    worker: str
+    is_critical: bool
+    role: str
+    word: str
+    attempts: Sequence[_TaskAttempt]
+    told: str
+
+
+@dataclass(frozen=True)
+class _TaskAttempt:
+    """One dispatch of a task."""
+
+    bar: Bar
+    role: str
+    told: str
+
+
+@dataclass(frozen=True)
+class _WorkerPart:
+    """A part of the figures, in words; "" if unknown."""
+
+    name: str
+    told: str
+
+
+@dataclass(frozen=True)
+class _Written:
+    """The brief of the report, and whether it was accepted or held back."""
+
+    text: str
+    role: str
+    word: str
+    why: str
 
 
 def _task(
@@ -101,7 +94,7 @@ def _task(
 ) -> Task:
     own = [s for s in steps if s.kind == "use" and s.key.startswith(f"dispatch/{task['id']}/")]
     attempts = [
-        TaskAttempt(scale.bar(*spans[step.pk]), _role(step), f"{step.seconds:.1f} s")
+        _TaskAttempt(scale.bar(*spans[step.pk]), _role(step), f"{step.seconds:.1f} s")
         for step in own
     ]
     role, word = _standing(own)
@@ -111,6 +104,11 @@ def _task(
     earlier = [why_not(step.failed) for step in own[:-1] if step.failed]
     told = ", ".join(filter(None, (tried, why, f"first: {earlier[0]}" if earlier else "")))
     return Task(tool_title(task["worker"]), task["critical"], role, word, attempts, told)
+
+
+def _span(step: Step, now: datetime) -> tuple[float, float]:
+    begin = step.begun_at.timestamp()
+    return begin, begin + step.seconds if step.ended_at else max(now.timestamp(), begin)
 
 
 def _role(step: Step) -> str:
@@ -135,7 +133,7 @@ def _aggregate(steps: Sequence[Step]) -> Json:
 def _health(found: Json) -> tuple[str, str] | None:
     """Return role and word of the health among the figures; None if there is none."""
     health = (found or {}).get("health")
-    return HEALTH.get(str(health), ("failed", str(health))) if health else None
+    return _HEALTH.get(str(health), ("failed", str(health))) if health else None
 
 
 def _missing(found: Json) -> Sequence[str]:
@@ -144,12 +142,12 @@ def _missing(found: Json) -> Sequence[str]:
     return [tool_title(task["worker"] if isinstance(task, dict) else task) for task in failed]
 
 
-def _parts(steps: Sequence[Step], found: Json) -> list[WorkerPart]:
+def _parts(steps: Sequence[Step], found: Json) -> list[_WorkerPart]:
     """Return the figures by part, without what the page says elsewhere; none before there are."""
     planned: Json = next((s.asked["inputs"] for s in steps if s.key == "plan"), {})
     told = {*planned, "health", "failed_tasks", "missing"}
     return [
-        WorkerPart(
+        _WorkerPart(
             label_of(name),
             fields_in_words(dict(sorted(value.items())))
             if isinstance(value, dict) and not money_of(value)
@@ -160,7 +158,7 @@ def _parts(steps: Sequence[Step], found: Json) -> list[WorkerPart]:
     ]
 
 
-def _brief(steps: Sequence[Step]) -> Written | None:
+def _brief(steps: Sequence[Step]) -> _Written | None:
     """Return the newest brief that was reviewed; None before there is one."""
     reviewed = [s for s in steps if s.kind == "review" and s.asked["action"]["kind"] == "brief"]
     said = reviewed[-1].reply if reviewed else None
@@ -168,11 +166,32 @@ def _brief(steps: Sequence[Step]) -> Written | None:
         return None
     text = str(said["action"]["answer"])
     if said["allows"]:
-        return Written(text, *RULING_ROLES[said["decision"]], "")
-    return Written(text, "block", "Withheld", str(said["deciding"]["sentence"]))
+        return _Written(text, *RULING_ROLES[said["decision"]], "")
+    return _Written(text, "block", "Withheld", str(said["deciding"]["sentence"]))
 
 
 # Routing: the chain of specialists that a case went through.
+
+
+def way(steps: Sequence[Step], now: datetime) -> Json:
+    """Return the specialists' attempts, in order."""
+    found = []
+    for step in steps:
+        if step.kind != "use":
+            continue
+        reply = step.reply if isinstance(step.reply, dict) else {}
+        role, icon, word = _standing_of_attempt(step, str(reply.get("status", "")))
+        found.append(
+            SpecialistAttempt(
+                number=step.key.partition("/")[0],
+                target=tool_title(str(step.asked["tool"])),
+                role=role,
+                icon=icon,
+                word=word,
+                why=end_sentence(step.failed) or str(reply.get("reason", "")).replace("_", " "),
+            )
+        )
+    return {"attempts": found}
 
 
 @dataclass(frozen=True)
@@ -187,28 +206,7 @@ class SpecialistAttempt:
     why: str
 
 
-def way(steps: Sequence[Step], now: datetime) -> Json:
-    """Return the specialists' attempts, in order."""
-    found = []
-    for step in steps:
-        if step.kind != "use":
-            continue
-        reply = step.reply if isinstance(step.reply, dict) else {}
-        role, icon, word = _routing_standing(step, str(reply.get("status", "")))
-        found.append(
-            SpecialistAttempt(
-                number=step.key.partition("/")[0],
-                target=tool_title(str(step.asked["tool"])),
-                role=role,
-                icon=icon,
-                word=word,
-                why=end_sentence(step.failed) or str(reply.get("reason", "")).replace("_", " "),
-            )
-        )
-    return {"attempts": found}
-
-
-def _routing_standing(step: Step, status: str) -> tuple[str, str, str]:
+def _standing_of_attempt(step: Step, status: str) -> tuple[str, str, str]:
     if step.ended_at is None:
         return "running", "running", "asked"
     if step.failed:
@@ -219,107 +217,12 @@ def _routing_standing(step: Step, status: str) -> tuple[str, str, str]:
 
 
 # Workflow: each step's rounds, and each round's five phases with the evidence for its verdict.
-
-
-VERDICTS = {
+_VERDICTS = {
     "continue": ("approve", "approve", "continue"),
     "reorient": ("revise", "retry", "corrected"),
     "ask_human": ("human", "human", "asks a person"),
     "halt": ("block", "block", "stopped"),
 }
-
-
-@dataclass(frozen=True)
-class Phase:
-    """One of the five phases."""
-
-    name: str
-    role: str
-    icon: str
-    told: str
-
-
-@dataclass
-class Round:
-    """One round of a step."""
-
-    number: int
-    said: dict[str, Json] = field(default_factory=dict)  # recorded facts by kind of line
-    assessment: Assessment | None = None
-    instructions: str = ""  # of the person who sent it back
-    missing: str = "not yet"  # in place of what has not come
-
-    @property
-    def verdict(self) -> tuple[str, str, str]:
-        """Return role, icon and words of the judge's verdict."""
-        word = self.said.get("verdict.rendered", {}).get("verdict", "")
-        if "step.halted" in self.said:
-            word = "halt"
-        if not word and "human.asked" in self.said:
-            word = "ask_human"
-        icon = "waiting" if self.missing == "not yet" else "skip"
-        return VERDICTS.get(word, ("waiting", icon, self.missing))
-
-    @property
-    def reason(self) -> str:
-        said = self.said.get("verdict.rendered", {}) or self.said.get("step.halted", {})
-        return str(said.get("reason", ""))
-
-    @property
-    def triggers(self) -> Sequence[str]:
-        return [str(t) for t in self.said.get("drift.reconciled", {}).get("triggers", [])]
-
-    @property
-    def correction(self) -> str:
-        return str(self.said.get("step.reoriented", {}).get("correction", ""))
-
-    @property
-    def went_well(self) -> bool:
-        """Tell whether the round had no trigger and the judge's verdict was to continue."""
-        return not self.triggers and self.verdict == VERDICTS["continue"]
-
-    @property
-    def question(self) -> str:
-        return str(self.said.get("human.asked", {}).get("question", ""))
-
-    @property
-    def answer(self) -> str:
-        said = self.said.get("human.answered", {})
-        return answer_in_words(said["decision"], said["by"], "the draft") if said else ""
-
-
-@dataclass
-class StepPart:
-    """One step of the declared workflow."""
-
-    name: str
-    told: Json = None  # the line on how the commitment was given
-    commitment: Commitment | None = None
-    rounds: list[Round] = field(default_factory=list)
-    calls: int = 0
-    is_supervised: bool = False
-    is_capped: bool = False
-    is_busy: bool = True
-
-    def round_of(self, number: int) -> Round:
-        while len(self.rounds) < max(number, 1):
-            self.rounds.append(Round(len(self.rounds) + 1))
-        return self.rounds[max(number, 1) - 1]
-
-    @property
-    def ribbons(self) -> list[tuple[Round, list[Phase]]]:
-        return [(found, _phases(self, found)) for found in self.rounds]
-
-    @property
-    def standing(self) -> tuple[str, str, str]:
-        """Return role, icon and words of the step's state."""
-        if not self.is_supervised:
-            words = "running" if self.is_busy else "not supervised"
-            return ("running", "running", words) if self.is_busy else ("waiting", "skip", words)
-        newest = self.rounds[-1]
-        if "step.accepted" in newest.said:
-            return "approve", "approve", "accepted"
-        return newest.verdict
 
 
 def rounds(steps: Sequence[Step], now: datetime) -> Json:
@@ -345,6 +248,99 @@ def rounds(steps: Sequence[Step], now: datetime) -> Json:
         for found in part.rounds:
             found.missing = "never" if is_over else "not yet"
     return {"parts": list(parts.values()), "one_model": _one_model(steps)}
+
+
+@dataclass(frozen=True)
+class _Phase:
+    """One of the five phases."""
+
+    name: str
+    role: str
+    icon: str
+    told: str
+
+
+@dataclass
+class _Round:
+    """One round of a step."""
+
+    number: int
+    said: dict[str, Json] = field(default_factory=dict)  # recorded facts by kind of line
+    assessment: Assessment | None = None
+    instructions: str = ""  # of the person who sent it back
+    missing: str = "not yet"  # in place of what has not come
+
+    @property
+    def verdict(self) -> tuple[str, str, str]:
+        """Return role, icon and words of the judge's verdict."""
+        word = self.said.get("verdict.rendered", {}).get("verdict", "")
+        if "step.halted" in self.said:
+            word = "halt"
+        if not word and "human.asked" in self.said:
+            word = "ask_human"
+        icon = "waiting" if self.missing == "not yet" else "skip"
+        return _VERDICTS.get(word, ("waiting", icon, self.missing))
+
+    @property
+    def reason(self) -> str:
+        said = self.said.get("verdict.rendered", {}) or self.said.get("step.halted", {})
+        return str(said.get("reason", ""))
+
+    @property
+    def triggers(self) -> Sequence[str]:
+        return [str(t) for t in self.said.get("drift.reconciled", {}).get("triggers", [])]
+
+    @property
+    def correction(self) -> str:
+        return str(self.said.get("step.reoriented", {}).get("correction", ""))
+
+    @property
+    def went_well(self) -> bool:
+        """Tell whether the round had no trigger and the judge's verdict was to continue."""
+        return not self.triggers and self.verdict == _VERDICTS["continue"]
+
+    @property
+    def question(self) -> str:
+        return str(self.said.get("human.asked", {}).get("question", ""))
+
+    @property
+    def answer(self) -> str:
+        said = self.said.get("human.answered", {})
+        return answer_in_words(said["decision"], said["by"], "the draft") if said else ""
+
+
+@dataclass
+class StepPart:
+    """One step of the declared workflow."""
+
+    name: str
+    told: Json = None  # the line on how the commitment was given
+    commitment: Commitment | None = None
+    rounds: list[_Round] = field(default_factory=list)
+    calls: int = 0
+    is_supervised: bool = False
+    is_capped: bool = False
+    is_busy: bool = True
+
+    def round_of(self, number: int) -> _Round:
+        while len(self.rounds) < max(number, 1):
+            self.rounds.append(_Round(len(self.rounds) + 1))
+        return self.rounds[max(number, 1) - 1]
+
+    @property
+    def ribbons(self) -> list[tuple[_Round, list[_Phase]]]:
+        return [(found, _phases(self, found)) for found in self.rounds]
+
+    @property
+    def standing(self) -> tuple[str, str, str]:
+        """Return role, icon and words of the step's state."""
+        if not self.is_supervised:
+            words = "running" if self.is_busy else "not supervised"
+            return ("running", "running", words) if self.is_busy else ("waiting", "skip", words)
+        newest = self.rounds[-1]
+        if "step.accepted" in newest.said:
+            return "approve", "approve", "accepted"
+        return newest.verdict
 
 
 def _one_model(steps: Sequence[Step]) -> str:
@@ -375,7 +371,7 @@ def _take_event(part: StepPart, kind: str, facts: Json) -> None:
         part.round_of(int(facts.get("round", 1))).said[kind] = facts
 
 
-def _phases(part: StepPart, found: Round) -> list[Phase]:
+def _phases(part: StepPart, found: _Round) -> list[_Phase]:
     said = found.said
     given = part.told
     assessed, drift = said.get("checkpoint.assessed"), said.get("drift.reconciled")
@@ -394,15 +390,15 @@ def _phases(part: StepPart, found: Round) -> list[Phase]:
             good=_keeps_commitment(assessed),
         ),
         _phase("Comparison", bool(drift), _drift(drift) or found.missing, good=not found.triggers),
-        Phase("Verdict", role, icon, words),
+        _Phase("Verdict", role, icon, words),
     ]
 
 
-def _phase(name: str, is_over: bool, told: str, *, good: bool = True) -> Phase:
+def _phase(name: str, is_over: bool, told: str, *, good: bool = True) -> _Phase:
     if not is_over:
-        return Phase(name, "waiting", "dot", told)
+        return _Phase(name, "waiting", "dot", told)
     role = "approve" if good else "escalate"
-    return Phase(name, role, role, told)
+    return _Phase(name, role, role, told)
 
 
 def _calls(part: StepPart) -> str:
@@ -428,6 +424,7 @@ def _drift(drift: Json) -> str:
     return with_unit(count, "deviations") if count else "no deviations"
 
 
+# Each pattern's template, and what fills it.
 ABOVE: Mapping[str, tuple[str, Callable[[Sequence[Step], datetime], Json]]] = {
     "routing": ("runs/_routing.html", way),
     "orchestrator": ("runs/_orchestrator.html", tasks),

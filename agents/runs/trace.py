@@ -1,4 +1,4 @@
-"""The trace of a run: its steps as proposal, ruling, person and execution.
+"""The trace of a run: its steps as proposal, ruling, person and execution, and how it ended.
 
 Everything is derived from the run's rows and independent of the reader, so that one rendering
 serves every viewer.
@@ -38,116 +38,41 @@ from agents.shell.event_words import stopped_by_hand, with_islands, with_name
 from agents.shell.formats import EMAIL_FAILED, as_html, duration, thousands, why_untold
 from agents.tools import TOOLS, ask_in_words, call_in_words
 
-# How a run ended: the record, then what its agent wrote, and the steps that it read for it.
-#
-# The record is the console's, and no sentence of it stands inside the agent's words.
-
-
-LONGEST = 6000  # characters shown of the agent's words
-
-
-@dataclass(frozen=True)
-class StepRead:
-    """A step that only read, and whether an outsider wrote in what it read."""
-
-    number: int
-    title: str
-    about: str  # its arguments besides the subject, in words
-    is_outside: bool
-
-
-@dataclass(frozen=True)
-class RunEnding:
-    """The two parts of a run's end, each "" if there is none, and its sources."""
-
-    record: str
-    is_after_block: bool  # the agent answered where its call was blocked: that is no result
-    note: str  # of a desk that shows no words of agents beside the record
-    approved_by: str
-    words: SafeString | str
-    cut_at: int | None  # the turn that has the whole text; None: all of it is shown
-    read: Sequence[StepRead]
-
-
-def ending_of(run: Run, turns: Sequence[RunTurn]) -> RunEnding:
-    """Return how a run ended, from its row and its turns."""
-    after_block = answer_after_block(run)
-    answer = after_block or (run.outcome if isinstance(run.outcome, dict) else {})
-    words = agent_words(run) or words_after_block(run)
-    is_cut = len(words) > LONGEST and turns
-    return RunEnding(
-        record=with_islands(with_name(str(answer.get("answer", "")), run)),
-        is_after_block=bool(after_block),
-        note="" if words else str(answer.get("note", "")),
-        approved_by=str(answer.get("approved_by", "")),
-        words=as_html(f"{words[:LONGEST]} …" if len(words) > LONGEST else words),
-        cut_at=turns[-1].number if is_cut else None,
-        read=list(_read(run, turns)) if words else (),
-    )
-
-
-def _read(run: Run, turns: Sequence[RunTurn]) -> Iterator[StepRead]:
-    desk = DESKS[run.desk]
-    for turn in turns:
-        for step in turn.steps:
-            if step.kind != "use" or step.failed or not isinstance(step.reply, dict):
-                continue
-            name = str(step.asked["tool"])
-            known, declared = TOOLS.get(name), desk.tools.get(name)
-            if known is None or known.touch is not Touch.READ:
-                continue
-            args = call_in_words({"name": name, "args": step.asked["args"]})
-            about = [args[key] for key in args if not declared or key != declared.subject]
-            yield StepRead(
-                turn.number, turn.title, ", ".join(about), bool(declared and declared.outside)
-            )
-
-
-TURNS = 25  # on one page, and in one live update
+_TURNS = 25  # on one page, and in one live update
 _BAD_ENDS = frozenset({RunState.STOPPED, RunState.FAILED})
 _NOT_COUNTED = frozenset({"done", "running"})
 
 
-@dataclass(frozen=True)
-class Meter:
-    """How much of a budget is used."""
-
-    name: str
-    used: str
-    most: str
-    percent: float
-    is_time: bool = False  # it ticks while a call is under way
-
-
-@dataclass(frozen=True)
-class PendingCall:
-    """A call that a run waits for."""
-
-    who: str
-    step: Step
-
-    @property
-    def again(self) -> str:
-        """Return how often it was asked again, as the end of a sentence; "" for never."""
-        again = self.step.attempts - 1
-        if not again:
-            return ""
-        return f"; asked again, {again}" + (f" of {ATTEMPTS - 1}" if again < ATTEMPTS else "")
+def run_page(run: Run, *, before: int | None = None) -> dict[str, Json]:
+    """Return the template context for the live part of a run's page; `before` as in `trace`."""
+    found = trace(run, before=before)
+    part, read = ("", None) if run.is_emptied else ABOVE.get(run.pattern, ("", None))
+    waits = run.state == RunState.QUEUED and run.wake_at
+    return {
+        "run": run,
+        "page": found,
+        "has_ended": run.state in ENDED,
+        "is_older": bool(found.shown) and found.shown[-1].number < len(found.turns),
+        "newer": run.launched_again.first() if run.state in ENDED else None,
+        "outage": outage_of_run() if waits else None,
+        "part": part,
+        "above": read(found.steps, timezone.now()) if read else {},
+    }
 
 
 @dataclass(frozen=True)
-class Trace:
+class _Trace:
     """A run with everything it recorded."""
 
     run: Run
     steps: Sequence[Step]  # in order
     turns: Sequence[RunTurn]
     shown: Sequence[RunTurn]  # TURNS of them
-    meters: Sequence[Meter]
+    meters: Sequence[_Meter]
     end: str  # why it ended badly, as a sentence, or ""
     counts: Sequence[tuple[str, str, int]]  # role, word and number of turns shown, by state
     result: Json
-    ending: RunEnding
+    ending: _RunEnding
     waiting: Escalation | None
     waits: str  # for what, if for no person; "": for nothing else
     moved: str  # "" for nothing
@@ -160,11 +85,11 @@ class Trace:
     busy_since: datetime | None  # of the working time, while a call is under way
     waited: float  # seconds spent waiting for people
     waiting_since: datetime | None  # the same, while it waits for one
-    pending: PendingCall | None  # the call that has not answered yet
+    pending: _PendingCall | None  # the call that has not answered yet
     chip: tuple[str, str]  # role and word of its state
 
 
-def trace(run: Run, *, at: datetime | None = None, before: int | None = None) -> Trace:
+def trace(run: Run, *, at: datetime | None = None, before: int | None = None) -> _Trace:
     """Return a run with its steps, escalations and effects, in at most five queries.
 
     Shows its newest turns, or those before the turn number `before`.
@@ -199,8 +124,8 @@ def trace(run: Run, *, at: datetime | None = None, before: int | None = None) ->
     acts = [turn for turn in turns if turn.writes]
     closed, is_busy = closings([run]), run.state == RunState.RUNNING
     waited = sum(_wait_seconds(one, now) for one in held.values())
-    on_page = turns[: before - 1 if before and 1 < before <= len(turns) else None][-TURNS:]
-    return Trace(
+    on_page = turns[: before - 1 if before and 1 < before <= len(turns) else None][-_TURNS:]
+    return _Trace(
         run=run,
         steps=steps,
         turns=turns,
@@ -209,7 +134,7 @@ def trace(run: Run, *, at: datetime | None = None, before: int | None = None) ->
         end=_end(run, turns, closed) if run.state in _BAD_ENDS else "",
         counts=_counts(on_page),
         result=found,
-        ending=ending_of(run, turns),
+        ending=_ending_of(run, turns),
         waiting=open_ones[0] if open_ones else None,
         waits="" if open_ones else waits_of([run]).get(run.pk, ""),
         moved=moved_sums(effects.values()) or _letters(effects.values()),
@@ -227,6 +152,33 @@ def trace(run: Run, *, at: datetime | None = None, before: int | None = None) ->
     )
 
 
+@dataclass(frozen=True)
+class _Meter:
+    """How much of a budget is used."""
+
+    name: str
+    used: str
+    most: str
+    percent: float
+    is_time: bool = False  # it ticks while a call is under way
+
+
+@dataclass(frozen=True)
+class _PendingCall:
+    """A call that a run waits for."""
+
+    who: str
+    step: Step
+
+    @property
+    def again(self) -> str:
+        """Return how often it was asked again, as the end of a sentence; "" for never."""
+        again = self.step.attempts - 1
+        if not again:
+            return ""
+        return f"; asked again, {again}" + (f" of {ATTEMPTS - 1}" if again < ATTEMPTS else "")
+
+
 def _stopped_turns(run: Run, steps: Sequence[Step]) -> set[str]:
     """Return the prefixes of turns whose call its agent may not take: a kill switch holds it."""
     untaken = {turn_of(step.key) for step in steps if is_untaken(step)}
@@ -241,13 +193,15 @@ def _stopped_turns(run: Run, steps: Sequence[Step]) -> set[str]:
     }
 
 
-def _pending(steps: Sequence[Step]) -> PendingCall | None:
+def _pending(steps: Sequence[Step]) -> _PendingCall | None:
     """Return the newest call without an answer."""
     calls = [step for step in steps if step.kind in ("ask", "use") and step.ended_at is None]
     if not calls:
         return None
     tool = calls[-1].asked.get("tool") or "a call"
-    return PendingCall("the model" if calls[-1].kind == "ask" else tool_title(str(tool)), calls[-1])
+    return _PendingCall(
+        "the model" if calls[-1].kind == "ask" else tool_title(str(tool)), calls[-1]
+    )
 
 
 def _wait_seconds(escalation: Escalation, now: datetime) -> float:
@@ -352,7 +306,7 @@ def _spending(steps: Sequence[Step]) -> Spent:
 
 def _meters(
     limits: Limits, steps: Sequence[Step], spent: Spent, turns: Sequence[RunTurn]
-) -> list[Meter]:
+) -> list[_Meter]:
     calls = sum(step.kind == "use" for step in steps)
     turned = [turn for turn in turns if turn.name.isdigit()]
     told_of: list[tuple[str, Any, Any, Callable[[Any], str]]] = [
@@ -363,7 +317,9 @@ def _meters(
         (f"Cost in {PRICED_IN}", spent.cost_micro_usd, limits.max_cost_micro_usd, _usd),
     ]
     return [
-        Meter(name, form(used), form(most), round(min(100 * used / most, 100), 1), form is duration)
+        _Meter(
+            name, form(used), form(most), round(min(100 * used / most, 100), 1), form is duration
+        )
         for name, used, most, form in told_of
         if most
     ]
@@ -392,18 +348,62 @@ def _by(turn: RunTurn) -> str:
     )
 
 
-def run_page(run: Run, *, before: int | None = None) -> dict[str, Json]:
-    """Return the template context for the live part of a run's page; `before` as in `trace`."""
-    found = trace(run, before=before)
-    part, read = ("", None) if run.is_emptied else ABOVE.get(run.pattern, ("", None))
-    waits = run.state == RunState.QUEUED and run.wake_at
-    return {
-        "run": run,
-        "page": found,
-        "has_ended": run.state in ENDED,
-        "is_older": bool(found.shown) and found.shown[-1].number < len(found.turns),
-        "newer": run.launched_again.first() if run.state in ENDED else None,
-        "outage": outage_of_run() if waits else None,
-        "part": part,
-        "above": read(found.steps, timezone.now()) if read else {},
-    }
+# How a run ended: the record, which is the console's, then what its agent wrote, and what it read.
+LONGEST = 6000  # characters shown of the agent's words
+
+
+@dataclass(frozen=True)
+class _RunEnding:
+    """The two parts of a run's end, each "" if there is none, and its sources."""
+
+    record: str
+    is_after_block: bool  # the agent answered where its call was blocked: that is no result
+    note: str  # of a desk that shows no words of agents beside the record
+    approved_by: str
+    words: SafeString | str
+    cut_at: int | None  # the turn that has the whole text; None: all of it is shown
+    read: Sequence[_StepRead]
+
+
+@dataclass(frozen=True)
+class _StepRead:
+    """A step that only read, and whether an outsider wrote in what it read."""
+
+    number: int
+    title: str
+    about: str  # its arguments besides the subject, in words
+    is_outside: bool
+
+
+def _ending_of(run: Run, turns: Sequence[RunTurn]) -> _RunEnding:
+    """Return how a run ended, from its row and its turns."""
+    after_block = answer_after_block(run)
+    answer = after_block or (run.outcome if isinstance(run.outcome, dict) else {})
+    words = agent_words(run) or words_after_block(run)
+    is_cut = len(words) > LONGEST and turns
+    return _RunEnding(
+        record=with_islands(with_name(str(answer.get("answer", "")), run)),
+        is_after_block=bool(after_block),
+        note="" if words else str(answer.get("note", "")),
+        approved_by=str(answer.get("approved_by", "")),
+        words=as_html(f"{words[:LONGEST]} …" if len(words) > LONGEST else words),
+        cut_at=turns[-1].number if is_cut else None,
+        read=list(_read(run, turns)) if words else (),
+    )
+
+
+def _read(run: Run, turns: Sequence[RunTurn]) -> Iterator[_StepRead]:
+    desk = DESKS[run.desk]
+    for turn in turns:
+        for step in turn.steps:
+            if step.kind != "use" or step.failed or not isinstance(step.reply, dict):
+                continue
+            name = str(step.asked["tool"])
+            known, declared = TOOLS.get(name), desk.tools.get(name)
+            if known is None or known.touch is not Touch.READ:
+                continue
+            args = call_in_words({"name": name, "args": step.asked["args"]})
+            about = [args[key] for key in args if not declared or key != declared.subject]
+            yield _StepRead(
+                turn.number, turn.title, ", ".join(about), bool(declared and declared.outside)
+            )

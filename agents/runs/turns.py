@@ -34,73 +34,9 @@ from agents.shell.event_words import with_islands
 from agents.shell.formats import HELD, RULING_ROLES, standing_of
 from agents.tools import request_of
 
-# A run's time axis, with long gaps folded.
-
-
-LONGEST_GAP = 10.0  # seconds; a longer one is folded
-FOLDED = 0.12  # width of a folded gap, as a share of the active time
-LEAST = 0.8  # percent; anything narrower could not be seen
-
-
-@dataclass(frozen=True)
-class Bar:
-    """A place on the axis: percent from the left, and percent of the width."""
-
-    x: float
-    width: float
-
-
-@dataclass(frozen=True)
-class Axis:
-    """A scale of 0 to 100 for times."""
-
-    spans: Sequence[tuple[float, float]]  # (from, to) in seconds: busy, or a gap short enough
-    fold: float  # seconds that a folded gap is drawn as
-    length: float  # of the whole axis, in drawn seconds
-
-    def bar(self, begin: float, end: float) -> Bar:
-        """Return the place of [begin, end)."""
-        x, until = self._place(begin), self._place(end)
-        width = max(until - x, LEAST)
-        return Bar(round(min(x, 100 - width), 2), round(width, 2))
-
-    @property
-    def quarters(self) -> list[tuple[int, str]]:
-        """Return percent and time of four marks; none if a gap is folded."""
-        if len(self.spans) != 1:
-            return []
-        return [(x, f"{self.length * x / 100:.1f} s") for x in (0, 25, 50, 75)]
-
-    def _place(self, at: float) -> float:
-        drawn = 0.0
-        for number, (begin, end) in enumerate(self.spans):
-            drawn += self.fold if number else 0.0
-            if at <= begin:
-                # Any time in the gap before this span is drawn at its middle.
-                drawn -= self.fold / 2 if number and at < begin else 0.0
-                break
-            drawn += min(at, end) - begin
-            if at <= end:
-                break
-        return 100 * drawn / self.length if self.length else 0.0
-
-
-def axis(busy: Sequence[tuple[float, float]]) -> Axis:
-    """Return the axis for busy spans (begin, end) in seconds, in any order."""
-    spans: list[tuple[float, float]] = []
-    for begin, end in sorted(busy):
-        if spans and begin - spans[-1][1] <= LONGEST_GAP:
-            spans[-1] = (spans[-1][0], max(spans[-1][1], end))
-        else:
-            spans.append((begin, end))
-    active = sum(end - begin for begin, end in spans)
-    fold = max(active * FOLDED, 0.05)
-    return Axis(spans, fold, active + fold * max(len(spans) - 1, 0))
-
-
 # The rules of blocks that stand where a review would.
-UNREVIEWED = (UNREADABLE, REPEATED["rule"], TOO_MANY)
-QUOTED = 200  # characters of an unusable reply, if it is a text, that stand beside why
+_UNREVIEWED = (UNREADABLE, REPEATED["rule"], TOO_MANY)
+_QUOTED = 200  # characters of an unusable reply, if it is a text, that stand beside why
 
 
 @dataclass(frozen=True)
@@ -174,45 +110,6 @@ class RunTurn:
         return bool(self.escalation or self.changes or len(self.rulings) > 1)
 
 
-def _calls_in_words(model: str, calls: Sequence[Step]) -> str:
-    attempts = sum(step.attempts for step in calls)
-    often = f" in {len(calls)} calls" if len(calls) > 1 else ""
-    again = f", {attempts} attempts" if attempts > len(calls) else ""
-    tokens_in, tokens_out = sum(s.tokens_in for s in calls), sum(s.tokens_out for s in calls)
-    return f"{model}, {tokens_in:,} + {tokens_out:,} tokens{often}{again}."
-
-
-def cost_of(steps: Sequence[Step]) -> str:
-    """Return the models' cost; one call of unknown price makes the sum unknown."""
-    asked = [step for step in steps if step.kind == "ask" and step.ended_at and not step.failed]
-    if not asked:
-        return ""
-    if any(step.cost_micro_usd is None for step in asked):
-        return "unknown"
-    return f"{PRICED_IN} {sum(step.cost_micro_usd or 0 for step in asked) / 1_000_000:.3f}"
-
-
-def steps_of_turn(steps: Sequence[Step], number: int) -> list[Step]:
-    """Return the steps of a turn by its number; none if there is no such turn."""
-    groups = list(_groups(steps).values())
-    return groups[number - 1] if 0 < number <= len(groups) else []
-
-
-def _groups(steps: Sequence[Step]) -> dict[str, list[Step]]:
-    """Return the steps of each turn, in order."""
-    groups: dict[str, list[Step]] = {}
-    for step in steps:
-        if step.kind not in ("say", "await"):  # a slot that listens is no step
-            groups.setdefault(_group(step.key), []).append(step)
-    return groups
-
-
-def _group(key: str) -> str:
-    """Return the turn a step belongs to: 2/review#2 is of 2, finalize/review of finalize."""
-    head, slash, _ = key.rpartition("/")
-    return head if slash else key.partition("#")[0]
-
-
 def turns_of(
     steps: Sequence[Step],
     held: Mapping[int, Escalation],
@@ -251,35 +148,25 @@ def turns_of(
     ]
 
 
-def _unreviewed(steps: Sequence[Step], blocks: Sequence[Json]) -> dict[str, Json]:
-    """Return by turn the block of a reply that could not be used, or that nobody had to review."""
-    inputs = [step.asked.get("inputs") or {} for step in steps if step.kind == "ask"]
-    told = [*blocks, *(block for asked in inputs for block in asked.get("blocked", ()))]
-    return {str(block["step"]): block for block in told if block["rule"] in UNREVIEWED}
+def _groups(steps: Sequence[Step]) -> dict[str, list[Step]]:
+    """Return the steps of each turn, in order."""
+    groups: dict[str, list[Step]] = {}
+    for step in steps:
+        if step.kind not in ("say", "await"):  # a slot that listens is no step
+            groups.setdefault(_group(step.key), []).append(step)
+    return groups
 
 
-def _span(step: Step, now: datetime) -> tuple[float, float]:
-    """Return when a step was busy, by its measured seconds instead of the times of its row."""
-    begin = _clock(step.begun_at)
-    return begin, begin + step.seconds if step.ended_at else max(_clock(now), begin)
+def _group(key: str) -> str:
+    """Return the turn a step belongs to: 2/review#2 is of 2, finalize/review of finalize."""
+    head, slash, _ = key.rpartition("/")
+    return head if slash else key.partition("#")[0]
 
 
-def _role_of_call(step: Step) -> str:
-    """Return the role of a call that failed, also where another one was made; "" else."""
-    return "failed" if step.failed and step.failed != "killed" else ""
-
-
-def busy_since(steps: Sequence[Step]) -> datetime | None:
-    """Return since when these steps would have been busy without a pause; None if none is now."""
-    calls = [step for step in steps if step.kind in ("ask", "use")]
-    begun = [step.begun_at for step in calls if step.ended_at is None]
-    if not begun:
-        return None
-    return min(begun) - timedelta(seconds=active(step.span for step in calls if step.ended_at))
-
-
-def _clock(at: datetime) -> float:
-    return at.timestamp()
+def steps_of_turn(steps: Sequence[Step], number: int) -> list[Step]:
+    """Return the steps of a turn by its number; none if there is no such turn."""
+    groups = list(_groups(steps).values())
+    return groups[number - 1] if 0 < number <= len(groups) else []
 
 
 def _turn(
@@ -315,7 +202,7 @@ def _turn(
     if called:
         said = f"{block['sentence']} {said}"
     elif block and role == "block" and not action:
-        is_prose = len(said) <= QUOTED and not said.lstrip().startswith(("{", "`"))
+        is_prose = len(said) <= _QUOTED and not said.lstrip().startswith(("{", "`"))
         said = f"{block['sentence']} It was: {said}" if is_prose and said else block["sentence"]
     return RunTurn(
         number=number,
@@ -344,6 +231,14 @@ def _turn(
         since=None if is_over else busy_since(steps),
         cost=cost_of(steps),
     )
+
+
+def _calls_in_words(model: str, calls: Sequence[Step]) -> str:
+    attempts = sum(step.attempts for step in calls)
+    often = f" in {len(calls)} calls" if len(calls) > 1 else ""
+    again = f", {attempts} attempts" if attempts > len(calls) else ""
+    tokens_in, tokens_out = sum(s.tokens_in for s in calls), sum(s.tokens_out for s in calls)
+    return f"{model}, {tokens_in:,} + {tokens_out:,} tokens{often}{again}."
 
 
 def _decision(review: Step) -> str:
@@ -378,3 +273,106 @@ def _standing(
 
 def _is_error(call: Step) -> bool:
     return call.kind == "use" and reports_error(call.reply)
+
+
+def _role_of_call(step: Step) -> str:
+    """Return the role of a call that failed, also where another one was made; "" else."""
+    return "failed" if step.failed and step.failed != "killed" else ""
+
+
+def _unreviewed(steps: Sequence[Step], blocks: Sequence[Json]) -> dict[str, Json]:
+    """Return by turn the block of a reply that could not be used, or that nobody had to review."""
+    inputs = [step.asked.get("inputs") or {} for step in steps if step.kind == "ask"]
+    told = [*blocks, *(block for asked in inputs for block in asked.get("blocked", ()))]
+    return {str(block["step"]): block for block in told if block["rule"] in _UNREVIEWED}
+
+
+def cost_of(steps: Sequence[Step]) -> str:
+    """Return the models' cost; one call of unknown price makes the sum unknown."""
+    asked = [step for step in steps if step.kind == "ask" and step.ended_at and not step.failed]
+    if not asked:
+        return ""
+    if any(step.cost_micro_usd is None for step in asked):
+        return "unknown"
+    return f"{PRICED_IN} {sum(step.cost_micro_usd or 0 for step in asked) / 1_000_000:.3f}"
+
+
+def busy_since(steps: Sequence[Step]) -> datetime | None:
+    """Return since when these steps would have been busy without a pause; None if none is now."""
+    calls = [step for step in steps if step.kind in ("ask", "use")]
+    begun = [step.begun_at for step in calls if step.ended_at is None]
+    if not begun:
+        return None
+    return min(begun) - timedelta(seconds=active(step.span for step in calls if step.ended_at))
+
+
+def _span(step: Step, now: datetime) -> tuple[float, float]:
+    """Return when a step was busy, by its measured seconds instead of the times of its row."""
+    begin = _clock(step.begun_at)
+    return begin, begin + step.seconds if step.ended_at else max(_clock(now), begin)
+
+
+def _clock(at: datetime) -> float:
+    return at.timestamp()
+
+
+# A run's time axis, with long gaps folded.
+_LONGEST_GAP = 10.0  # seconds; a longer one is folded
+_FOLDED = 0.12  # width of a folded gap, as a share of the active time
+_LEAST = 0.8  # percent; anything narrower could not be seen
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A place on the axis: percent from the left, and percent of the width."""
+
+    x: float
+    width: float
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A scale of 0 to 100 for times."""
+
+    spans: Sequence[tuple[float, float]]  # (from, to) in seconds: busy, or a gap short enough
+    fold: float  # seconds that a folded gap is drawn as
+    length: float  # of the whole axis, in drawn seconds
+
+    def bar(self, begin: float, end: float) -> Bar:
+        """Return the place of [begin, end)."""
+        x, until = self._place(begin), self._place(end)
+        width = max(until - x, _LEAST)
+        return Bar(round(min(x, 100 - width), 2), round(width, 2))
+
+    @property
+    def quarters(self) -> list[tuple[int, str]]:
+        """Return percent and time of four marks; none if a gap is folded."""
+        if len(self.spans) != 1:
+            return []
+        return [(x, f"{self.length * x / 100:.1f} s") for x in (0, 25, 50, 75)]
+
+    def _place(self, at: float) -> float:
+        drawn = 0.0
+        for number, (begin, end) in enumerate(self.spans):
+            drawn += self.fold if number else 0.0
+            if at <= begin:
+                # Any time in the gap before this span is drawn at its middle.
+                drawn -= self.fold / 2 if number and at < begin else 0.0
+                break
+            drawn += min(at, end) - begin
+            if at <= end:
+                break
+        return 100 * drawn / self.length if self.length else 0.0
+
+
+def axis(busy: Sequence[tuple[float, float]]) -> Axis:
+    """Return the axis for busy spans (begin, end) in seconds, in any order."""
+    spans: list[tuple[float, float]] = []
+    for begin, end in sorted(busy):
+        if spans and begin - spans[-1][1] <= _LONGEST_GAP:
+            spans[-1] = (spans[-1][0], max(spans[-1][1], end))
+        else:
+            spans.append((begin, end))
+    active = sum(end - begin for begin, end in spans)
+    fold = max(active * _FOLDED, 0.05)
+    return Axis(spans, fold, active + fold * max(len(spans) - 1, 0))

@@ -73,7 +73,7 @@ PEOPLE = (
     Mutant(
         "a comment sent twice is there twice",
         "agents/requests/sharing.py",
-        "if is_told_again(found, COMMENTED, by, comment=said):",
+        "if _is_told_again(found, COMMENTED, by, comment=said):",
         "if False:",
         f"{SHARED} -k kept_masked_once",
     ),

@@ -57,7 +57,7 @@ TIERS = (
     Mutant(
         "whoever is below a tier may say yes",
         DEMANDS,
-        "if demand.teams is not None and not demand.admits(teams_of(person)):",
+        "if demand.teams is not None and not demand.admits(_teams_of(person)):",
         "if False:",
         f"{BOTH} -k below_the_tier",
     ),

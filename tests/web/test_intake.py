@@ -14,7 +14,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from django.urls import reverse
 
-from agents.requests.deciding import MAX_COMMENT
+from agents.requests.sharing import MAX_COMMENT
 from agents.runs.launching import MAX_GOAL
 from opsconsole.intake import Intake, Message
 from tests.engine.scene import Scene
