@@ -67,7 +67,7 @@ def restored(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Install
 
 
 def put_back(stored: Path, own: Installation) -> None:
-    """Put a stored database in place like a backup in docs/operations.md."""
+    """Put a stored database in place like a backup in docs/backup.md."""
     with tarfile.open(stored) as pack:
         for name in pack.getnames():  # how all are extracted at once differs between Pythons
             content = pack.extractfile(name)

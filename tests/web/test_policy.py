@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -11,11 +12,13 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
 from agents.core import old_names
 from agents.core.limits import KEYS, OF_DESK, OF_PATTERN, Limits, read_limits
 from agents.desks.refunds.limits import PROFILES, STRICT
 from agents.models import PolicyVersion, Role
+from agents.people.members import set_team
 from agents.policies import RULES
 from agents.policies.words import TITLES, rule_lines, words_of
 from agents.publishing import words as policy_limits
@@ -28,6 +31,7 @@ from tests.web.test_pages import client_of, stranger
 from tests.web.words import words
 
 ROOT = Path(__file__).resolve().parents[2]
+EXAMPLE = re.compile(r"^```json\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
@@ -115,6 +119,23 @@ def test_a_rule_is_told_once_with_the_patterns_it_is_asked_in() -> None:
 def test_the_docs_say_what_the_page_says() -> None:
     """`scripts/policy-docs > docs/policy-reference.md` writes them."""
     assert (ROOT / "docs/policy-reference.md").read_text() == policy_reference()
+
+
+def test_the_examples_of_the_pages_can_be_published(scene: Scene) -> None:
+    ada, at = scene.add("ada", Role.ADMIN), timezone.now()
+    for team in ("leads", "finance"):
+        set_team(workspace=scene.workspace, slug=team, name=team.title(), at=at)
+    changed = STRICT.as_json()
+    for name in ("policy", "people"):
+        [block] = EXAMPLE.findall((ROOT / f"docs/{name}.md").read_text())
+        example = json.loads(block)
+        changed["desks"]["refunds"].update(example.pop("desks", {}).get("refunds", {}))
+        changed.update(example)
+
+    version = scene.publish(changed, ada)
+
+    assert version.document["tiers"]["refunds"]["USD"][1]["team"] == "leads"
+    assert version.document["desks"]["refunds"]["off"] == ["send_refund_email"]
 
 
 def test_an_auditor_reads_what_is_in_force(scene: Scene) -> None:
