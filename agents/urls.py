@@ -8,6 +8,7 @@ from agents.audit import case
 from agents.audit import pages as audit
 from agents.external import pages as agents
 from agents.notifications import pages as notifications
+from agents.notifications.channels.webhooks import admin as webhooks
 from agents.overview import health, search, team
 from agents.overview import pages as overview
 from agents.people import invitations, member_pages, second_factor, sign_in
@@ -77,9 +78,9 @@ urlpatterns: list[URLPattern] = [
     path("notifications/", notifications.notifications, name="notifications"),
     path("notifications/prefer/", notifications.prefer, name="notifications-prefer"),
     path("notifications/log/", notifications.deliveries, name="deliveries"),
-    path("webhooks/", notifications.webhooks, name="webhooks"),
-    path("webhooks/add/", notifications.webhook_add, name="webhook-add"),
-    path("webhooks/<int:pk>/change/", notifications.webhook_change, name="webhook-change"),
+    path("webhooks/", webhooks.webhooks, name="webhooks"),
+    path("webhooks/add/", webhooks.webhook_add, name="webhook-add"),
+    path("webhooks/<int:pk>/change/", webhooks.webhook_change, name="webhook-change"),
     path("policy/", policy.policy, name="policy"),
     path("search/", search.search, name="search"),
     path("team/", team.team, name="team"),

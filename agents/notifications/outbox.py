@@ -21,7 +21,8 @@ from django.utils import timezone
 from agents.core.notifications import GIVEN_UP, WHILE_OPEN, Kind, wait_after
 from agents.engine.runtime.database import in_database
 from agents.models import Delivery, DeliveryState, InvitationState, Membership
-from agents.notifications.channels import NotDelivered, mail, webhooks
+from agents.notifications.channels import NotDelivered, mail
+from agents.notifications.channels.webhooks import calls
 from agents.notifications.fan_out import later_due, share_out, still_matters
 from agents.notifications.messages import Note, note_of
 
@@ -117,8 +118,8 @@ async def _deliver(message: Message, now: _Clock) -> None:
 async def _send(message: Message, *, at: datetime) -> None:
     row, key = message.first, str(message.id)
     if row.webhook is not None:
-        body = webhooks.body_of(message.notes[0], row.webhook.shape, message=key, at=at)
-        await webhooks.call(row.webhook, body, message=key, at=at)
+        body = calls.body_of(message.notes[0], row.webhook.shape, message=key, at=at)
+        await calls.call(row.webhook, body, message=key, at=at)
     elif (mailbox := row.user or row.invitation) is not None:
         subject, text = mail.mail_of(message.notes, at=at)
         await mail.send(mailbox.email, subject, text, message=key)

@@ -1,4 +1,4 @@
-"""Notification preferences, a workspace's webhooks, and the delivery log.
+"""Notification preferences and the delivery log.
 
 Nothing here decides a request, and links in messages lead here only by path.
 """
@@ -9,17 +9,14 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlencode, urlsplit
 
 from django.contrib.auth.models import User
 from django.db.models import Q
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
-from django.urls import reverse
 from django.utils import timezone
 
 from agents.core.notifications import TITLES, Hours, Kind, Mode, mode_of
-from agents.core.requests import Json
 from agents.models import (
     Delivery,
     DeliveryState,
@@ -27,24 +24,14 @@ from agents.models import (
     Notification,
     NotificationPreference,
     Role,
-    Shape,
-    Team,
-    Webhook,
     Workspace,
 )
-from agents.notifications.channels.webhooks import (
-    add_webhook,
-    remove_webhook,
-    rotate_webhook,
-    try_webhook,
-)
+from agents.notifications.channels import chosen_workspace, page_frame
 from agents.notifications.fan_out import KEPT, set_preference
 from agents.notifications.messages import INVITATION, TEST
 from agents.shell import access, refusal
 from agents.shell.pages import BadForm, action, only, page, whole_number
 
-_CHANGES = {"rotate": rotate_webhook, "remove": remove_webhook, "try": try_webhook}
-_SHAPES = {Shape.JSON: "JSON, signed", Shape.SLACK: "Slack", Shape.TEAMS: "Microsoft Teams"}
 _LOG_PAGE = 100
 _STATES = {
     DeliveryState.WAITING: ("waiting", "Waiting"),
@@ -56,7 +43,6 @@ _OWN = {**TITLES, Kind.ASSIGNED: "Assigned to me or my team"}
 _MODES = {Mode.NOW: "at once", Mode.DIGEST: "in the digest", Mode.OFF: "never"}
 _FIELDS = {"csrfmiddlewaretoken", "workspace", "for", "hears_all", "digest_at"}
 _TIMES = {"quiet_from", "quiet_until"}
-_WEBHOOK = {"csrfmiddlewaretoken", "workspace", "name", "url", "shape", "team"}
 _TIME = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])")
 
 
@@ -181,119 +167,15 @@ def _clock(minute: int | None) -> str:
     return "" if minute is None else f"{minute // 60:02}:{minute % 60:02}"
 
 
-# Webhooks.
-
-
-@page
-def webhooks(request: HttpRequest) -> HttpResponse:
-    """List a workspace's webhooks, with a form to add one."""
-    return _webhooks(request, _workspace(request))
-
-
-@action
-def webhook_add(request: HttpRequest) -> HttpResponse:
-    """Add a webhook and show its secret, only this once."""
-    user, workspace = access.person(request), _workspace(request)
-    try:
-        added = add_webhook(
-            workspace=workspace,
-            by=user,
-            at=timezone.now(),
-            **_read_webhook(request.POST, _teams(workspace)),
-        )
-    except (BadForm, refusal.Refused) as no:
-        return _webhooks(request, workspace, sentence=str(no), field=no.field, status=422)
-    return _webhooks(request, workspace, fresh=added)
-
-
-@action
-def webhook_change(request: HttpRequest, pk: int) -> HttpResponse:
-    """Replace a webhook's secret, test it, or remove it."""
-    user = access.person(request)
-    webhook = access.webhook_to_change(user, pk)
-    try:
-        only(request.POST, {"csrfmiddlewaretoken", "change"})
-        change = _CHANGES.get(request.POST.get("change", ""))
-        if change is None:
-            raise BadForm("", "There is no such change. Load the page again.")
-        changed = change(webhook=webhook, by=user, at=timezone.now())
-    except (BadForm, refusal.Refused) as no:
-        return _webhooks(request, webhook.workspace, sentence=str(no), status=422)
-    if change is rotate_webhook:
-        return _webhooks(request, webhook.workspace, fresh=changed)
-    shown = reverse("deliveries" if change is try_webhook else "webhooks")
-    return redirect(f"{shown}?{urlencode({'workspace': webhook.workspace.slug})}")
-
-
-def _webhooks(
-    request: HttpRequest,
-    workspace: Workspace,
-    *,
-    sentence: str = "",
-    field: str = "",
-    fresh: Webhook | None = None,
-    status: int = 200,
-) -> HttpResponse:
-    # What was filled in is shown again only with the refusal.
-    given = request.POST if sentence and "shape" in request.POST else {}
-    found = Webhook.objects.filter(workspace=workspace, removed_at=None)
-    rows = [
-        (
-            webhook,
-            urlsplit(webhook.url).hostname,
-            _SHAPES[Shape(webhook.shape)],
-            [title for kind, title in TITLES.items() if kind in webhook.kinds],
-        )
-        for webhook in found.select_related("team").order_by("name")
-    ]
-    shown = {
-        **_around(request, workspace),
-        "rows": rows,
-        "shapes": _SHAPES.items(),
-        "kinds": [
-            (kind, title, not given or f"kind.{kind}" in given) for kind, title in TITLES.items()
-        ],
-        "teams": _teams(workspace),
-        "fresh": fresh,
-        "given": given,
-        "sentence": sentence,
-        "field": field,
-    }
-    return render(request, "notifications/webhooks.html", shown, status=status)
-
-
-def _read_webhook(posted: QueryDict, teams: Sequence[Team]) -> dict[str, Any]:
-    """Return the new webhook in the form, as operations take it. Raises BadForm."""
-    only(posted, _WEBHOOK | {f"kind.{kind}" for kind in Kind})
-    shape = posted.get("shape", "")
-    if shape not in list(Shape):
-        raise BadForm("shape", "Choose a format.")
-    slug = posted.get("team", "")
-    team = next((team for team in teams if team.slug == slug), None)
-    if slug and team is None:
-        raise BadForm("team", "There is no such team.")
-    return {
-        "name": posted.get("name", ""),
-        "url": posted.get("url", "").strip(),
-        "shape": Shape(shape),
-        "team": team,
-        "kinds": [kind for kind in Kind if posted.get(f"kind.{kind}") == "1"],
-    }
-
-
-def _teams(workspace: Workspace) -> list[Team]:
-    return list(Team.objects.filter(workspace=workspace).order_by("name"))
-
-
 # The delivery log.
 
 
 @page
 def deliveries(request: HttpRequest) -> HttpResponse:
     """List deliveries with their results, newest first."""
-    workspace = _workspace(request)
+    workspace = chosen_workspace(request)
     lines, older = _log_page(workspace, request.GET.get("before", ""))
-    shown = {**_around(request, workspace), "lines": lines, "older": older, "kept": KEPT.days}
+    shown = {**page_frame(request, workspace), "lines": lines, "older": older, "kept": KEPT.days}
     return render(request, "notifications/log.html", shown)
 
 
@@ -340,14 +222,3 @@ def _recipient(row: Delivery) -> str:
     if row.invitation is not None:
         return row.invitation.email or "an invited person"
     return f"webhook {row.webhook}"
-
-
-def _workspace(request: HttpRequest) -> Workspace:
-    found = access.workspaces_to_notify(access.person(request))
-    given = request.POST if request.method == "POST" else request.GET
-    return access.choose_workspace(found, given.get("workspace", ""))
-
-
-def _around(request: HttpRequest, workspace: Workspace) -> dict[str, Json]:
-    found = access.workspaces_to_notify(access.person(request))
-    return {"nav": "notifications", "workspace": workspace, "workspaces": found}

@@ -30,7 +30,7 @@ from agents.models import (
     Workspace,
 )
 from agents.notifications import fan_out
-from agents.notifications.channels import webhooks
+from agents.notifications.channels.webhooks import admin
 from agents.requests import sharing
 from agents.runs import kill_switch
 from tests.audit.test_record import unseen
@@ -279,7 +279,7 @@ def test_who_is_told_where_is_as_the_record_says(scene: Scene, run: Run) -> None
             workspace=scene.workspace, by=one, modes=muted, hours=hours, at=at, is_for_all=one == by
         )
     for name, url in (("ops", "https://hooks.example.com/s3cret"), ("old", "https://example.com")):
-        webhook = webhooks.add_webhook(
+        webhook = admin.add_webhook(
             workspace=scene.workspace,
             by=by,
             name=name,
@@ -288,9 +288,9 @@ def test_who_is_told_where_is_as_the_record_says(scene: Scene, run: Run) -> None
             kinds=[Kind.EXPIRED],
             at=at,
         )
-    webhooks.remove_webhook(webhook=webhook, by=by, at=at)
+    admin.remove_webhook(webhook=webhook, by=by, at=at)
     kept = Webhook.objects.filter(name="ops")
-    webhooks.rotate_webhook(webhook=kept.get(), by=by, at=at + timedelta(minutes=1))
+    admin.rotate_webhook(webhook=kept.get(), by=by, at=at + timedelta(minutes=1))
     assert reasons() == []
 
     tampered: list[tuple[QuerySet[Any], dict[str, Any], str]] = [

@@ -2,7 +2,7 @@
 
 from tests.mutants.plant import Mutant
 
-OUTBOX, CALLS = "agents/notifications/outbox.py", "agents/notifications/channels/webhooks.py"
+OUTBOX, CALLS = "agents/notifications/outbox.py", "agents/notifications/channels/webhooks/calls.py"
 SENT, TOLD = "tests/notifications/test_outbox.py", "tests/notifications/test_journey.py"
 BULK = "tests/web/test_bulk.py"
 

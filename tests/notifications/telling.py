@@ -15,7 +15,7 @@ from agents.core.states import EscalationState
 from agents.engine.runtime.threads import close_connections
 from agents.models import Escalation, Role, Shape, Webhook
 from agents.notifications import fan_out, outbox
-from agents.notifications.channels import webhooks
+from agents.notifications.channels.webhooks import admin
 from tests.engine.scene import Scene, go, set_scene
 from tests.notifications.sinks import Sink
 
@@ -77,6 +77,6 @@ def hook(
     """Add a webhook that calls the sink."""
     given: dict[str, Any] = {"name": "ops", "shape": Shape.JSON, **more}
     url = given.pop("url", f"https://localhost:{sink.port}/in?key=of-the-receiver")
-    return webhooks.add_webhook(
+    return admin.add_webhook(
         workspace=scene.workspace, by=ada, url=url, kinds=kinds, at=timezone.now(), **given
     )

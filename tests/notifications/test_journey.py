@@ -22,7 +22,7 @@ from agents.core.states import EscalationState
 from agents.engine.upkeep.sweep import sweep
 from agents.models import Delivery, DeliveryState, Escalation, Notification, Role, Run, SwitchStage
 from agents.notifications import fan_out
-from agents.notifications.channels import webhooks
+from agents.notifications.channels.webhooks import calls
 from agents.notifications.messages import note_of
 from agents.people import members
 from agents.requests import deciding, sharing
@@ -60,10 +60,10 @@ def mail(settings: Any) -> Iterator[Sink]:
 def webhook(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sink]:
     settings.OPSCONSOLE_WEBHOOK_HOSTS = ["localhost"]
     monkeypatch.setenv("SSL_CERT_FILE", str(AUTHORITY))
-    webhooks._tls.cache_clear()
+    calls._tls.cache_clear()
     with receiver() as sink:
         yield sink
-    webhooks._tls.cache_clear()
+    calls._tls.cache_clear()
 
 
 def to(mail: Sink) -> list[str]:

@@ -22,9 +22,10 @@ from agents.core.notifications import GIVEN_UP, LONGEST_WAIT, Kind, half_time
 from agents.core.states import EscalationState
 from agents.models import Delivery, DeliveryState, Escalation, Notification, Role, Run, Shape
 from agents.notifications import fan_out, outbox
-from agents.notifications.channels import NotDelivered, webhooks
+from agents.notifications.channels import NotDelivered
 from agents.notifications.channels import mail as mailing
-from agents.notifications.channels.webhooks import BadAddress, is_public, read_url
+from agents.notifications.channels.webhooks import admin, calls
+from agents.notifications.channels.webhooks.calls import BadAddress, is_public, read_url
 from tests.engine.scene import Scene, decide_request
 from tests.notifications.sinks import AUTHORITY, FLOOD, mail_server, receiver
 from tests.notifications.telling import by_mail, hook, tell, waiting, with_mailboxes
@@ -43,9 +44,9 @@ def people() -> tuple[Scene, User]:
 def tls(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     settings.OPSCONSOLE_WEBHOOK_HOSTS = ["localhost"]
     monkeypatch.setenv("SSL_CERT_FILE", str(AUTHORITY))
-    webhooks._tls.cache_clear()
+    calls._tls.cache_clear()
     yield
-    webhooks._tls.cache_clear()
+    calls._tls.cache_clear()
 
 
 def later(at: datetime, tries: int = 1) -> datetime:
@@ -72,7 +73,7 @@ def test_a_call_that_goes_wrong_is_made_again_under_its_id(
         waiting(scene)
         sink.answers = answers
         if not answers.isdigit():
-            patch.setattr(webhooks, "TOTAL", 0.5)
+            patch.setattr(calls, "TOTAL", 0.5)
         at = timezone.now()
         tell(at)
         tell(at)
@@ -148,7 +149,7 @@ def test_a_receiver_that_hangs_holds_up_neither_decision_nor_others(
     people: tuple[Scene, User], settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scene, ada = people
-    monkeypatch.setattr(webhooks, "TOTAL", 600.0)
+    monkeypatch.setattr(calls, "TOTAL", 600.0)
     with receiver() as sink, receiver() as other, mail_server() as mail:
         by_mail(settings, mail)
         sink.answers = "hang"
@@ -406,7 +407,7 @@ def test_a_secret_is_made_anew_and_is_worth_nothing_without_the_installations_ke
     with receiver() as sink:
         webhook = hook(scene, ada, sink, [Kind.OPENED])
         first = webhook.secret
-        fresh = webhooks.rotate_webhook(webhook=webhook, by=ada, at=timezone.now())
+        fresh = admin.rotate_webhook(webhook=webhook, by=ada, at=timezone.now())
         waiting(scene)
         tell()
         assert fresh.secret != first

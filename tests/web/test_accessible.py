@@ -23,7 +23,7 @@ from agents.core.notifications import Kind
 from agents.desks.refunds.limits import STRICT
 from agents.models import Delivery, Escalation, Role, Shape
 from agents.notifications import fan_out
-from agents.notifications.channels import webhooks
+from agents.notifications.channels.webhooks import admin
 from agents.people import invitations, members, workspaces
 from agents.publishing import versions as publishing
 from agents.requests import sharing
@@ -196,7 +196,7 @@ def shared_request(scene: Scene) -> Escalation:
     sharing.snooze(by=scene.rita, until=at + timedelta(minutes=3), **of)
     url = "https://hooks.example.com/in"
     given: dict[str, Any] = {"name": "ops", "shape": Shape.JSON, "kinds": list(Kind)}
-    webhooks.add_webhook(by=scene.rita, url=url, **given, **about)
+    admin.add_webhook(by=scene.rita, url=url, **given, **about)
     fan_out.share_out(at=timezone.now())
     assert Delivery.objects.exists()
     return held

@@ -8,7 +8,12 @@ from concurrent.futures import Future
 from threading import Thread
 from typing import Any, TypeVar
 
+from django.http import HttpRequest
+
+from agents.core.requests import Json
+from agents.models import Workspace
 from agents.models.notifications import LONGEST_FAULT
+from agents.shell import access
 
 T = TypeVar("T")
 
@@ -35,3 +40,14 @@ async def in_daemon(work: Callable[..., T], *args: Any) -> T:
 
     Thread(target=run, name="notification", daemon=True).start()
     return await asyncio.wrap_future(done)
+
+
+def chosen_workspace(request: HttpRequest) -> Workspace:
+    found = access.workspaces_to_notify(access.person(request))
+    given = request.POST if request.method == "POST" else request.GET
+    return access.choose_workspace(found, given.get("workspace", ""))
+
+
+def page_frame(request: HttpRequest, workspace: Workspace) -> dict[str, Json]:
+    found = access.workspaces_to_notify(access.person(request))
+    return {"nav": "notifications", "workspace": workspace, "workspaces": found}

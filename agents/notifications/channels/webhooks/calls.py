@@ -1,7 +1,7 @@
 """Call a webhook: by https, at an allowed address resolved once, signed, within a time limit.
 
 Signed by Standard Webhooks: HMAC-SHA256 over id, time and body, with a secret derived from the
-installation's secret key. The database holds only its salt. Admins add and change webhooks here.
+installation's secret key. The database holds only its salt.
 """
 
 from __future__ import annotations
@@ -11,39 +11,22 @@ import base64
 import hmac
 import ipaddress
 import json
-import secrets
 import socket
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import cache
 from ssl import SSLContext
 from urllib.parse import SplitResult, urlsplit
-from uuid import uuid4
 
 import httpx2
 from django.conf import settings
-from django.contrib.auth.models import User
-from django.db import transaction
 
-from agents.core.actions import has_hidden
-from agents.core.json_forms import sha256
-from agents.core.notifications import Kind
 from agents.core.requests import Json
-from agents.models import (
-    Delivery,
-    Notification,
-    Role,
-    Shape,
-    Team,
-    Webhook,
-    Workspace,
-)
+from agents.models import Shape, Webhook
 from agents.models.notifications import check_of, secret_of
-from agents.models.record import Entry, append_events
 from agents.notifications.channels import NotDelivered, in_daemon
-from agents.notifications.messages import TEST, Note
-from agents.shell.refusal import Refused, require_member
+from agents.notifications.messages import Note
 
 TOTAL = 10.0  # seconds from resolving its name to its answer
 _LARGEST = 32 * 1024  # bytes of a body
@@ -63,8 +46,6 @@ _SPECIAL = tuple(
 )
 # IPv6 prefixes for IPv4 addresses.
 _NAT64 = (ipaddress.ip_network("64:ff9b::/96"), ipaddress.ip_network("64:ff9b:1::/48"))
-_MOST = 20  # webhooks of a workspace
-_LONGEST_NAME = 80  # characters
 
 
 class BadAddress(ValueError):
@@ -243,115 +224,3 @@ def _card(note: Note) -> Json:
 def _slack(text: str) -> str:
     """Escape text so that Slack makes neither a link nor a mention of it."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-
-
-# Admins change webhooks; each change is on record.
-
-
-def add_webhook(
-    *,
-    workspace: Workspace,
-    by: User,
-    name: str,
-    url: str,
-    shape: Shape,
-    kinds: Collection[Kind],
-    at: datetime,
-    team: Team | None = None,
-) -> Webhook:
-    """Add a webhook. The caller shows its secret, once. Raises Refused."""
-    require_member(workspace, by, Role.ADMIN)
-    name = name.strip()
-    if not name or len(name) > _LONGEST_NAME or has_hidden(name):
-        raise Refused("bad_name", "A name is a line of up to 80 characters.", field="name")
-    if team and team.workspace_id != workspace.pk:
-        raise Refused("no_team", "That team is not of this workspace.", field="team")
-    if not kinds:
-        raise Refused("no_kinds", "Choose at least one event.", field="kinds")
-    try:
-        host = read_url(url).hostname
-        if len(url) > 1000:
-            raise BadAddress("An address has at most 1000 characters.")
-    except BadAddress as no:
-        raise Refused("bad_url", str(no), field="url") from None
-    with transaction.atomic():
-        Workspace.objects.select_for_update().get(pk=workspace.pk)  # two may be added concurrently
-        there = Webhook.objects.filter(workspace=workspace, removed_at=None)
-        if there.filter(name=name).exists():
-            raise Refused("taken", f"There is a webhook {name} already.", field="name")
-        if there.count() >= _MOST:
-            raise Refused("too_many", f"A workspace has at most {_MOST} webhooks.")
-        salt = secrets.token_hex(16)
-        webhook = Webhook.objects.create(
-            workspace=workspace,
-            name=name,
-            url=url,
-            shape=shape,
-            kinds=[kind.value for kind in Kind if kind in kinds],
-            team=team,
-            salt=salt,
-            salted_at=at,
-            check_sha256=check_of(secret_of(salt)),
-        )
-        facts: Json = {"name": name, "host": host, "shape": shape.value, "kinds": webhook.kinds}
-        facts["url_sha256"] = sha256(url)  # hashed, as its path may be a secret
-        facts |= {"team": team.slug} if team else {}
-        _say(workspace, "webhook.added", facts, by, at)
-    return webhook
-
-
-def rotate_webhook(*, webhook: Webhook, by: User, at: datetime) -> Webhook:
-    """Replace a webhook's secret; the old one signs beside it for a day. Raises Refused."""
-    with transaction.atomic():
-        found, workspace = _lock_webhook(webhook, by)
-        is_known = check_of(found.secret) == found.check_sha256
-        found.former_salt = found.salt if is_known else ""
-        found.salt, found.salted_at = secrets.token_hex(16), at
-        found.check_sha256 = check_of(found.secret)
-        found.save(update_fields=["former_salt", "salt", "salted_at", "check_sha256"])
-        _say(workspace, "webhook.rotated", {"name": found.name}, by, at)
-    return found
-
-
-def remove_webhook(*, webhook: Webhook, by: User, at: datetime) -> Webhook:
-    """Remove a webhook and its address. Raises Refused."""
-    with transaction.atomic():
-        found, workspace = _lock_webhook(webhook, by)
-        found.removed_at, found.url = at, ""
-        found.save(update_fields=["removed_at", "url"])
-        _say(workspace, "webhook.removed", {"name": found.name}, by, at)
-    return found
-
-
-def try_webhook(*, webhook: Webhook, by: User, at: datetime) -> Webhook:
-    """Send a test to a webhook. Raises Refused."""
-    with transaction.atomic():
-        found, workspace = _lock_webhook(webhook, by)
-        about = uuid4().hex
-        notification = Notification.objects.create(
-            workspace=workspace, kind=TEST, about=about, due_at=at, addressed_at=at
-        )
-        Delivery.objects.create(
-            workspace=workspace,
-            notification=notification,
-            webhook=found,
-            key=f"{TEST}:{about}",
-            due_at=at,
-            next_at=at,
-        )
-        _say(workspace, "webhook.tried", {"name": found.name}, by, at)
-    return found
-
-
-def _lock_webhook(webhook: Webhook, by: User) -> tuple[Webhook, Workspace]:
-    # The workspace first, as every writer of its record does.
-    workspace = Workspace.objects.select_for_update().get(pk=webhook.workspace_id)
-    require_member(workspace, by, Role.ADMIN)
-    found = Webhook.objects.filter(pk=webhook.pk, removed_at=None).first()
-    if found is None:
-        raise Refused("removed", "This webhook was removed already.")
-    return found, workspace
-
-
-def _say(workspace: Workspace, kind: str, facts: Json, by: User, at: datetime) -> None:
-    append_events([Entry(kind, facts, by.get_username())], workspace_id=workspace.pk, at=at)

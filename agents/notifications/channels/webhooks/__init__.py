@@ -1,0 +1,1 @@
+"""Webhooks: addresses that a workspace calls."""
