@@ -61,7 +61,7 @@ def member(request: HttpRequest, pk: int) -> HttpResponse:
 
 @action
 def member_change(request: HttpRequest, pk: int) -> HttpResponse:
-    """_Change a person's role, limits or teams, or end their sessions."""
+    """Change a person's role, limits or teams, or end their sessions."""
     user = access.person(request)
     part = access.member_to_change(user, pk)
     try:
