@@ -81,7 +81,7 @@ _UNDECIDABLE = "undecidable"
 _NO_KEY, _NO_NAME = Cast(Value(None), BigIntegerField()), Value("", CharField())
 _NO_CHAIN = (_NO_KEY, _NO_NAME, _NO_KEY)
 _ON_PAGE = ", and answer on the page of its run"
-_UNANSWERED: dict[str, str] = {
+_WHY_UNANSWERED: dict[str, str] = {
     EscalationState.EXPIRED: "which was not decided in time",
     EscalationState.CANCELLED: "which was closed before an answer",
 }
@@ -370,7 +370,7 @@ class Attention:
             return f"{after}, not carried out: {why_not(self.code)}"
         if self.later_state == EscalationState.OPEN:
             return f"; {why_not(self.code)}: see request {self.later}"
-        end = _UNANSWERED.get(self.later_state or "", "which was not decided")
+        end = _WHY_UNANSWERED.get(self.later_state or "", "which was not decided")
         return f", not carried out: it was asked again as request {self.later}, {end}"
 
 

@@ -38,7 +38,7 @@ def search(request: HtmxRequest) -> HttpResponse:
 # What a person finds by words: pages, subjects, requests and runs, a few of each.
 #
 # Runs have an index of words. The names in a request's arguments, such as a payee's, have none:
-# they are read of the open requests and of the newest decided ones, RECENT of each.
+# they are read of the open requests and of the newest decided ones, _RECENT of each.
 
 
 _MOST = 5  # of each group
