@@ -185,7 +185,7 @@ def card_of(escalation: Escalation, user: User, around: Around, *, at: datetime)
     run, kind = escalation.run, kind_of_request(escalation)
     steps = _steps(escalation)
     effect = _effect(escalation, kind, steps)
-    known = _background(escalation, effect, at=at)
+    known = beside(escalation, at=at, effect=effect.key if effect else "")
     part = access.membership(user, escalation.workspace_id)
     most = _most(escalation, kind, known, part, at=at)
     is_open = escalation.state == EscalationState.OPEN
@@ -313,11 +313,6 @@ def _effect(escalation: Escalation, kind: RequestKind, steps: Sequence[Step]) ->
     if kind.settles_call:
         return next((one for one in effects if one.step_id == escalation.step_id), None)
     return next((one for one in effects if one.escalation_id == escalation.pk), None)
-
-
-def _background(escalation: Escalation, effect: Effect | None, *, at: datetime) -> Beside:
-    """Return the desk's background to a request; empty if this server lacks the desk."""
-    return beside(escalation, at=at, effect=effect.key if effect else "")
 
 
 def _most(
@@ -771,11 +766,7 @@ def _entry(event: Any) -> _Said:
 
 def _periods(left: timedelta) -> list[tuple[int, str]]:
     return [
-        (minutes, f"{minutes} minutes" if minutes < 60 else _hours(minutes // 60))
+        (minutes, f"{minutes} minutes" if minutes < 60 else with_unit(minutes // 60, "hours"))
         for minutes in PERIODS
         if timedelta(minutes=minutes) < left
     ]
-
-
-def _hours(hours: int) -> str:
-    return with_unit(hours, "hours")

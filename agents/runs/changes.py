@@ -274,7 +274,7 @@ def _cells(
 
 
 def reply_of(step: Step) -> Json:
-    """Return a step's reply, or an empty one."""
+    """Return the reply of a step that has one."""
     return step.reply
 
 
